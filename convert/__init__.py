@@ -1,0 +1,56 @@
+"""Convert deep-learning models between frameworks and prove that the numbers agree: `convert.convert(model, "tf")`."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# `./convert` of a clone hides an installed tree, and with it convert.frontends and convert.backends: look there too.
+__path__ = pkgutil.extend_path(__path__, __name__)
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from convert.api import convert, inspect, to_onnx, verify
+    from convert.errors import (
+        BadInput,
+        ConvertError,
+        ParityError,
+        ResourceLimit,
+        UnsafeInput,
+        Unsupported,
+        UsageError,
+    )
+    from convert.report import Report
+
+_HOMES = {
+    **dict.fromkeys(("convert", "inspect", "to_onnx", "verify"), "convert.api"),
+    "Report": "convert.report",
+    **dict.fromkeys(
+        ("BadInput", "ConvertError", "ParityError", "ResourceLimit", "UnsafeInput", "Unsupported", "UsageError"),
+        "convert.errors",
+    ),
+}
+
+__all__ = [
+    "BadInput",
+    "ConvertError",
+    "ParityError",
+    "Report",
+    "ResourceLimit",
+    "UnsafeInput",
+    "Unsupported",
+    "UsageError",
+    "convert",
+    "inspect",
+    "to_onnx",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `import convert` alone is cheap."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'convert' has no attribute {name!r}")

@@ -1,0 +1,5 @@
+"""`python -m convert` is the command line."""
+
+from convert.cli import main
+
+main()

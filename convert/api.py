@@ -1,0 +1,274 @@
+"""The verbs: convert, to_onnx, verify and inspect, the same from Python and from the command line."""
+
+from __future__ import annotations
+
+import runpy
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convert import plugin
+from convert.errors import BadInput, ConvertError, ParityError, UsageError
+from convert.options import InputSpec, Options, parse_input
+from convert.output import replacing, size_of
+from convert.report import Report, Tensor
+from convert.sniff import sniff
+from convert.source import Source
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
+    from convert.parity.check import Method
+
+
+def convert(
+    source: Any,
+    to: str | None = None,
+    output: str | Path | None = None,
+    *,
+    inputs: Any = None,
+    verify: bool | None = None,
+    force: bool = False,
+    skip_existing: bool = False,
+    dry_run: bool = False,
+    rules: Sequence[str | Path] = (),
+    report: Report | None = None,
+    method: Method | None = None,
+    **options: Any,
+) -> Report:
+    """Convert `source` (a path, or a model in memory) to format `to` and check that the numbers agree.
+
+    output: where to write; by default the source's stem with the format's suffix, in the current directory.
+    inputs: arrays, tensors or specs such as "x:float32[batch,3,224,224]": one, a sequence, or a dict by name.
+    verify: None verifies where the runtimes are there, True insists, False does not.
+    rules: Python files that register rules for custom operators.
+    options: the fields of `convert.options.Options`.
+
+    Raises `UsageError`, `BadInput`, `UnsafeInput`, `Unsupported`, `ResourceLimit`; `ParityError` if the target
+    computes something else, in which case nothing is written.
+    """
+    report = report or Report("convert")
+    chosen = make_options(inputs, options)
+    for file in rules:
+        load_rules(Path(file))
+    opened = open_source(source)
+    destination, form = _destination(opened, to, output)
+    report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(destination), form.name
+    if skip_existing and destination.exists() and not force:
+        report.unverified = "the output exists already and was left as it is"
+        return report
+    if destination.exists() and not force and not dry_run:
+        raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
+    backend = plugin.backend_for(form.name)
+    with report.stage("read"):
+        model = plugin.frontend_for(opened).read(opened, chosen, report)
+    describe(model, report)
+    with report.stage("check"):
+        backend.check(model, form.name, chosen)
+    if dry_run:
+        report.unverified = "nothing was written: a dry run"
+        return report
+    from convert.parity.check import unavailable
+
+    missing = unavailable(opened.kind, form.kind)
+    if missing and verify:
+        raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
+    graph = model.clone() if verify is not False and not missing else None
+    with replacing(destination, force=force) as temporary:
+        with report.stage("write"):
+            backend.write(model, temporary, form.name, chosen, report)
+        del model
+        report.output_bytes = size_of(temporary)
+        if graph is None:
+            report.unverified = missing or "verification was switched off"
+        else:
+            _verify_written(opened, Source(form.kind, temporary), graph, chosen, report, method)
+    return report
+
+
+def to_onnx(
+    source: Any,
+    inputs: Any = None,
+    *,
+    outputs: Sequence[str] | None = None,
+    opset: int = 20,
+    verify: bool | None = None,
+    **options: Any,
+) -> onnx.ModelProto:
+    """The model as an ONNX ModelProto in memory (under 2 GB). Arguments and errors as for `convert`."""
+    import tempfile
+
+    import onnx
+
+    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
+        path = Path(folder) / "model.onnx"
+        convert(
+            source, "onnx", path, inputs=inputs, verify=verify, opset=opset, outputs=tuple(outputs or ()), **options
+        )
+        return onnx.load(path)
+
+
+def verify(
+    source: Any,
+    target: Any,
+    *,
+    inputs: Any = None,
+    method: Method | None = None,
+    report: Report | None = None,
+    **options: Any,
+) -> Report:
+    """Compare two artefacts; the report carries the verdict. `inputs` are arrays by name, or specs.
+
+    Raises as `convert` does for what cannot be read or run; a mismatch is a verdict, not an exception.
+    """
+    from convert.parity.check import Method
+    from convert.parity.check import verify as run_verify
+
+    report = report or Report("verify")
+    chosen = make_options(inputs, options)
+    left, right = open_source(source), open_source(target)
+    report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
+    with report.stage("read"):
+        graph = plugin.frontend_for(left).read(left, chosen, report)
+    describe(graph, report)
+    method = method or Method(arrays=dict(chosen.examples) or None)
+    with report.stage("verify"):
+        report.verdict = run_verify(left, right, graph, chosen, method)
+    return report
+
+
+def inspect(source: Any, *, inputs: Any = None, report: Report | None = None, **options: Any) -> Report:
+    """What a model is: its kind, inputs, outputs, operators of the shared graph and weights. Executes nothing."""
+    report = report or Report("inspect")
+    chosen = make_options(inputs, options)
+    opened = open_source(source)
+    report.source, report.kind = opened.label, opened.kind
+    with report.stage("read"):
+        model = plugin.frontend_for(opened).read(opened, chosen, report)
+    describe(model, report)
+    return report
+
+
+def open_source(source: Any) -> Source:
+    """Find out what `source` is, by the content of a path or the class of an object, and execute none of it."""
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        return Source(sniff(path), path)
+    return plugin.claim(source)
+
+
+def make_options(inputs: Any, options: Mapping[str, Any]) -> Options:
+    """`Options` from keyword arguments; `inputs` are divided into specs and example arrays. Raises `UsageError`."""
+    known = {f.name for f in fields(Options)} - {"inputs", "examples"}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise UsageError(f"there is no option {unknown[0]!r}", hint=f"options: {', '.join(sorted(known))}")
+    specs: list[InputSpec] = []
+    examples: dict[Any, Any] = {}
+    for name, given in _named(inputs):
+        if isinstance(given, InputSpec):
+            specs.append(given)
+        elif isinstance(given, str):
+            spec = parse_input(given)
+            specs.append(InputSpec(name, spec.dtype, spec.shape) if isinstance(name, str) else spec)
+        else:
+            examples[name] = _array(given)
+    return Options(inputs=tuple(specs), examples=examples, **options)
+
+
+def describe(model: ir.Model, report: Report) -> None:
+    """Put the graph's contract, operators and weights into the report."""
+    from convert.tensors import dtype_name
+
+    def tensor(value: ir.Value) -> Tensor:
+        shape = None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)
+        return Tensor(str(value.name), dtype_name(value.dtype), shape)
+
+    report.inputs = [tensor(v) for v in model.graph.inputs]
+    report.outputs = [tensor(v) for v in model.graph.outputs]
+    counts = Counter(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in model.graph.all_nodes())
+    report.operators = dict(counts.most_common())
+    weights = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
+    report.parameters = sum(w.size for w in weights if w.dtype.is_floating_point())
+    report.weight_bytes = sum(w.nbytes for w in weights)
+
+
+def load_rules(path: Path) -> None:
+    """Run a Python file of the user's that registers rules. Raises `BadInput` if it is missing or fails."""
+    if not path.is_file():
+        raise BadInput(f"there is no rules file {path}")
+    try:
+        runpy.run_path(str(path), run_name=f"convert_rules_{path.stem}")
+    except Exception as error:
+        raise BadInput(f"the rules file {path} failed: {type(error).__name__}: {error}") from error
+
+
+def _verify_written(
+    source: Source, target: Source, graph: ir.Model, options: Options, report: Report, method: Method | None
+) -> None:
+    from convert.parity.check import verify as run_verify
+    from convert.parity.verdict import FAIL
+
+    try:
+        with report.stage("verify"):
+            report.verdict = run_verify(source, target, graph, options, method)
+    except ConvertError as error:
+        raise type(error)(
+            f"the conversion went through, but could not be verified: {error.message}",
+            hint=error.hint or "--no-verify writes the output unverified",
+        ) from error
+    if report.verdict.status == FAIL:
+        guilty = f" (the {report.verdict.guilty}'s fault)" if report.verdict.guilty else ""
+        raise ParityError(
+            f"{report.target} would not compute what {report.source} does{guilty}: {report.verdict.reason}",
+            hint="nothing was written; --no-verify writes it all the same. Please report this model",
+        )
+
+
+def _destination(source: Source, to: str | None, output: str | Path | None) -> tuple[Path, plugin.Format]:
+    forms = plugin.formats()
+    if to is None:
+        if output is None:
+            raise UsageError("to which format?", hint=f"give --to with one of: {', '.join(sorted(forms))}")
+        found = [f for f in forms.values() if Path(output).name.endswith(f.suffix)]
+        if len(found) != 1:
+            raise UsageError(
+                f"the name {output} does not tell the format", hint=f"give --to with one of: {', '.join(sorted(forms))}"
+            )
+        to = found[0].name
+    elif to not in forms:
+        raise UsageError(f"there is no format {to!r}", hint=f"formats: {', '.join(sorted(forms))}")
+    form = forms[to]
+    if output is not None:
+        return Path(output), form
+    if source.path is None:
+        raise UsageError("a model in memory has no name", hint="give output=…")
+    name = source.path.resolve().name
+    stem = name if source.path.is_dir() and "." not in name else name.rsplit(".", 1)[0]
+    return Path(stem + form.suffix), form
+
+
+def _named(inputs: Any) -> Iterable[tuple[Any, Any]]:
+    if inputs is None:
+        return []
+    if isinstance(inputs, Mapping):
+        return inputs.items()
+    if isinstance(inputs, (list, tuple)):
+        return enumerate(inputs)
+    return [(0, inputs)]
+
+
+def _array(given: Any) -> Any:
+    import numpy as np
+
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+    try:
+        return np.asarray(given)
+    except Exception as error:
+        raise UsageError(f"an input of type {type(given).__name__} is neither a spec nor an array") from error

@@ -1,0 +1,121 @@
+"""Zip archives, opened with care: no entry may escape, hide behind another or blow up."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from pathlib import Path
+
+from convert.errors import BadInput, ResourceLimit, UnsafeInput
+
+MOST_EXPANSION = 200
+"""Weights deflate by a factor of 1 to 3, text by 10; only a bomb (or a model of zeros) passes 200."""
+
+FREE_BYTES = 100 << 20
+"""What an archive may expand to at any ratio."""
+
+MOST_ENTRIES = 200_000
+
+_BROKEN = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, LookupError, OverflowError, EOFError,
+           NotImplementedError, RuntimeError)  # fmt: skip
+
+
+def is_zip(head: bytes) -> bool:
+    """Whether a file that begins with `head` (4 bytes) is a zip archive. Archives with something before are not."""
+    return head in (b"PK\x03\x04", b"PK\x05\x06")
+
+
+def open_archive(path: Path) -> zipfile.ZipFile:
+    """The zip archive at `path`, checked by `check_archive`; use it in a `with`. Raises `BadInput` if it is broken."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except _BROKEN as error:
+        size = path.stat().st_size
+        raise BadInput(
+            f"{path} begins like a zip archive, but is truncated or corrupt: {_sentence(error)}; it has {size:,} bytes",
+            hint="get the file again and compare its size and checksum with the source's",
+        ) from None
+    try:
+        check_archive(archive)
+    except BaseException:
+        archive.close()
+        raise
+    return archive
+
+
+def check_archive(archive: zipfile.ZipFile) -> None:
+    """Refuse what a model has no use for and an attacker has.
+
+    Raises `UnsafeInput` for entries with absolute paths, `..`, control characters or links, for two entries of one
+    name, overlapping entries and bombs; `BadInput` for encrypted ones; `ResourceLimit` for more than `MOST_ENTRIES`.
+    """
+    entries = archive.infolist()
+    name = archive.filename or "the archive"
+    if len(entries) > MOST_ENTRIES:
+        raise ResourceLimit(f"{name} has {len(entries):,} entries; more than {MOST_ENTRIES:,} are not read")
+    hint = "no framework writes such a file: do not use it"
+    for entry in entries:
+        if _escapes(entry.orig_filename):
+            raise UnsafeInput(f"{name} has an entry named {entry.orig_filename!r}, outside of the archive", hint=hint)
+        if stat.S_ISLNK(entry.external_attr >> 16):
+            raise UnsafeInput(f"{name} has a link for an entry: {entry.filename!r}", hint=hint)
+        if entry.flag_bits & 1:
+            raise BadInput(f"{name} is encrypted", hint="unpack it and convert what is inside")
+    twice = [entry for entry, count in Counter(e.filename for e in entries).items() if count > 1]
+    if twice:
+        raise UnsafeInput(f"{name} has two entries named {twice[0]!r}; readers take one or the other", hint=hint)
+    _check_sizes(archive, entries, name)
+
+
+def _check_sizes(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], name: str) -> None:
+    expanded = sum(entry.file_size for entry in entries)
+    packed = sum(entry.compress_size for entry in entries)
+    assert archive.fp is not None
+    size = os.fstat(archive.fp.fileno()).st_size if hasattr(archive.fp, "fileno") else packed
+    if packed > size:
+        raise UnsafeInput(f"{name} has {size:,} bytes, its entries {packed:,}: they overlap",
+                          hint="no framework writes such a file: do not use it")
+    for what, before, after in [(name, size, expanded), *((e.filename, e.compress_size, e.file_size) for e in entries)]:
+        if after > FREE_BYTES and after > MOST_EXPANSION * max(before, 1):
+            raise UnsafeInput(f"{what} would expand from {before:,} to {after:,} bytes, like a zip bomb",
+                              hint="if it is genuine, unpack it and zip it again without compression")
+
+
+def record_root(archive: zipfile.ZipFile) -> str:
+    """The folder that holds everything in an archive of torch (`mnist_cnn/`), or "" if the entries have none."""
+    tops = {name.split("/", 1)[0] if "/" in name else "" for name in archive.namelist()}
+    return tops.pop() + "/" if len(tops) == 1 and tops != {""} else ""
+
+
+def member(archive: zipfile.ZipFile, name: str) -> str | None:
+    """The full name of the entry `name`, at the top or in the one folder that holds everything; None without it."""
+    full = record_root(archive) + name
+    return full if full in archive.NameToInfo else None
+
+
+def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    """The content of an entry. Raises `ResourceLimit` if it has more than `most` bytes, `BadInput` if it is corrupt."""
+    size = archive.getinfo(name).file_size
+    if size > most:
+        raise ResourceLimit(f"{name} in {archive.filename} has {size:,} bytes; no more than {most:,} are read")
+    try:
+        return archive.read(name)
+    except (*_BROKEN, OSError) as error:
+        raise BadInput(f"the entry {name} of {archive.filename} is corrupt ({_sentence(error)})",
+                       hint="get the file again and compare its checksum with the source's") from None
+
+
+def _escapes(name: str) -> bool:
+    parts = re.split(r"[/\\]", name)
+    drive = re.match(r"[A-Za-z]:[/\\]", name)
+    return ".." in parts or parts[0] == "" or drive is not None or any(c < " " for c in name)
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error).split("\n")[0].strip()
+    return text[:1].lower() + text[1:200] if text else type(error).__name__

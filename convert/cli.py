@@ -1,0 +1,365 @@
+"""The command line: parses arguments, calls `api`, and is the only place that exits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from convert import __version__, plugin, render
+from convert.errors import ConvertError, ResourceLimit, UsageError
+from convert.report import Report
+
+_CONVERT = "model"
+
+
+class _Verbs(click.Group):
+    """A group whose first word may also be a model: `convert model.pt --to tf` is `convert` without a verb."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
+            args = [_CONVERT, *args]
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage("convert", "MODEL --to FORMAT [OPTIONS]")
+        formatter.write_usage("convert", "verify|inspect|formats|ops [OPTIONS] …")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Options of a conversion"):
+            command = self.commands[_CONVERT]
+            rows = [p.get_help_record(ctx) for p in command.get_params(ctx)]
+            formatter.write_dl([r for r in rows if r])
+        with formatter.section("Other verbs"):
+            shown = [(n, c.get_short_help_str(90)) for n, c in self.commands.items() if not c.hidden]
+            formatter.write_dl(shown)
+
+
+def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in plugin.formats() if name.startswith(incomplete)]
+
+
+def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that every verb reading a model takes."""
+    options = [
+        click.option(
+            "--input",
+            "inputs",
+            multiple=True,
+            metavar="NAME:DTYPE[DIMS]",
+            help="Describe an input, e.g. x:float32[batch,3,224,224]; repeatable.",
+        ),
+        click.option(
+            "--model", metavar="PKG.MOD:FACTORY", help="The factory that builds the module for a file of weights."
+        ),
+        click.option("--outputs", metavar="NAME,…", help="Names of the tensors to keep, for a frozen graph."),
+        click.option("--signature", default="", metavar="NAME", help="Which signature of a SavedModel."),
+        click.option("--trust", is_flag=True, help="Allow executing what the model file contains."),
+        click.option("--trace", is_flag=True, help="Convert the one path that the example takes."),
+        click.option(
+            "--rules",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Python file with rules for custom operators.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print the report as one line of JSON."),
+        click.option("-q", "--quiet", is_flag=True, help="No progress, no notes."),
+        click.option("-v", "--verbose", count=True, help="More facts; -vv shows tracebacks."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+_VERIFYING = [
+    click.option(
+        "--inputs",
+        "arrays",
+        type=click.Path(path_type=Path, exists=True),
+        metavar="FILE.npz",
+        help="Verify on these inputs: an .npz, or a folder of .npy.",
+    ),
+    click.option("--seeds", default=3, show_default=True, help="How many sets of random inputs."),
+    click.option("--rtol", type=float, help="Judge by this relative tolerance instead of the noise floor."),
+    click.option("--atol", type=float, help="Judge by this absolute tolerance instead of the noise floor."),
+    click.option("--timeout", default=600.0, show_default=True, metavar="SECONDS", help="Limit for each run."),
+]
+
+
+def _verifying(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_VERIFYING):
+        command = option(command)
+    return command
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="convert")
+def cli() -> None:
+    """Convert deep-learning models between PyTorch, TensorFlow, ONNX and Caffe2, and check that the numbers agree."""
+
+
+@cli.command(_CONVERT, hidden=True)
+@click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    metavar="FORMAT",
+    shell_complete=_complete_formats,
+    help="Output format (see `convert formats`); may be left out when -o tells.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Where to write; by default the model's name here.",
+)
+@click.option("--opset", type=click.IntRange(11, 23), default=20, show_default=True, help="Opset of ONNX output.")
+@click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="Layout of inputs and outputs.")
+@click.option(
+    "--weights",
+    type=click.Choice(["variables", "constants"]),
+    default="variables",
+    show_default=True,
+    help="How a SavedModel holds its weights.",
+)
+@click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
+@click.option("--force", is_flag=True, help="Replace an existing output.")
+@click.option("--skip-existing", is_flag=True, help="Leave an existing output alone, and succeed.")
+@click.option("--dry-run", is_flag=True, help="Read and check the operators, write nothing.")
+@_verifying
+@_shared
+def convert_model(
+    source: Path,
+    to: str | None,
+    output: Path | None,
+    opset: int,
+    layout: str | None,
+    weights: str,
+    verify: bool | None,
+    force: bool,
+    skip_existing: bool,
+    dry_run: bool,
+    arrays: Path | None,
+    seeds: int,
+    rtol: float | None,
+    atol: float | None,
+    timeout: float,
+    inputs: Sequence[str],
+    model: str | None,
+    outputs: str | None,
+    signature: str,
+    trust: bool,
+    trace: bool,
+    rules: Sequence[Path],
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Convert MODEL."""
+    from convert import api
+
+    def work(report: Report) -> Report:
+        return api.convert(
+            source,
+            to,
+            output,
+            inputs=list(inputs),
+            verify=verify,
+            force=force,
+            skip_existing=skip_existing,
+            dry_run=dry_run,
+            rules=rules,
+            report=report,
+            method=_method(arrays, seeds, rtol, atol, timeout),
+            opset=opset,
+            layout=layout or "",
+            weights=weights,
+            model=model or "",
+            outputs=_names(outputs),
+            signature=signature,
+            trust=trust,
+            trace=trace,
+        )
+
+    _run(Report("convert", source=str(source)), work, as_json, quiet, verbose)
+
+
+@cli.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@_verifying
+@_shared
+def verify(
+    source: Path,
+    target: Path,
+    arrays: Path | None,
+    seeds: int,
+    rtol: float | None,
+    atol: float | None,
+    timeout: float,
+    inputs: Sequence[str],
+    model: str | None,
+    outputs: str | None,
+    signature: str,
+    trust: bool,
+    trace: bool,
+    rules: Sequence[Path],
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Compare TARGET with SOURCE numerically: PASS (exit 0), FAIL (3) or INCONCLUSIVE (7)."""
+    from convert import api
+
+    def work(report: Report) -> Report:
+        for file in rules:
+            api.load_rules(file)
+        return api.verify(
+            source,
+            target,
+            inputs=list(inputs),
+            report=report,
+            method=_method(arrays, seeds, rtol, atol, timeout),
+            model=model or "",
+            outputs=_names(outputs),
+            signature=signature,
+            trust=trust,
+            trace=trace,
+        )
+
+    _run(Report("verify", source=str(source), target=str(target)), work, as_json, quiet, verbose)
+
+
+@cli.command()
+@click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
+@_shared
+def inspect(
+    source: Path,
+    inputs: Sequence[str],
+    model: str | None,
+    outputs: str | None,
+    signature: str,
+    trust: bool,
+    trace: bool,
+    rules: Sequence[Path],
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Show a model's kind, inputs, outputs, operators and weights."""
+    from convert import api
+
+    def work(report: Report) -> Report:
+        for file in rules:
+            api.load_rules(file)
+        return api.inspect(
+            source,
+            inputs=list(inputs),
+            report=report,
+            model=model or "",
+            outputs=_names(outputs),
+            signature=signature,
+            trust=trust,
+            trace=trace,
+        )
+
+    _run(Report("inspect", source=str(source)), work, as_json, quiet, verbose)
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def formats(as_json: bool) -> None:
+    """List what can be read and what can be written."""
+    _guard(lambda: render.formats(as_json), 0)
+
+
+@cli.command()
+@click.option("--to", metavar="FORMAT", shell_complete=_complete_formats, help="Operators that a backend writes.")
+@click.option("--from", "origin", metavar="FRONTEND", help="Operators that a frontend reads.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def ops(to: str | None, origin: str | None, as_json: bool) -> None:
+    """List the operators of a frontend or a backend, with declared gaps and their reasons."""
+
+    def work() -> None:
+        if (to is None) == (origin is None):
+            raise UsageError(
+                "say one of --to FORMAT and --from FRONTEND",
+                hint=f"frontends: {', '.join(plugin.frontends())}; formats: {', '.join(plugin.formats())}",
+            )
+        if origin is not None and origin not in plugin.frontends():
+            raise UsageError(f"there is no frontend {origin!r}", hint=f"frontends: {', '.join(plugin.frontends())}")
+        room = plugin.backend_for(to) if to is not None else plugin.frontends()[str(origin)]
+        render.operators(to or str(origin), list(room.operators()), as_json)
+
+    _guard(work, 0)
+
+
+def main() -> NoReturn:
+    """Entry point of the console scripts."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    cli.main(prog_name="convert")
+    raise AssertionError("click exits")
+
+
+def _run(report: Report, work: Callable[[Report], Report], as_json: bool, quiet: bool, verbose: int) -> None:
+    def task() -> None:
+        with render.progress(report, quiet=quiet or as_json):
+            done = work(report)
+        if as_json:
+            click.echo(done.to_json())
+        else:
+            render.report(done, quiet=quiet, verbose=verbose)
+        sys.exit(done.exit_code)
+
+    _guard(task, verbose, report if as_json else None)
+
+
+def _guard(work: Callable[[], None], verbose: int, report: Report | None = None) -> None:
+    """Turn exceptions into one paragraph and an exit code; tracebacks only with -vv."""
+    try:
+        work()
+    except ConvertError as error:
+        _fail(error, verbose, report)
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except MemoryError:
+        _fail(ResourceLimit("out of memory", hint="convert on a machine with more memory"), verbose, report)
+    except Exception as error:
+        text = " ".join(str(error).split())[:600]
+        hint = "this is a defect of convert; run again with -vv and report it"
+        _fail(ConvertError(f"{type(error).__name__}: {text}", hint=hint), verbose, report, error)
+
+
+def _fail(error: ConvertError, verbose: int, report: Report | None, cause: Exception | None = None) -> NoReturn:
+    if verbose >= 2:
+        import traceback
+
+        traceback.print_exception(cause or error)
+    if report is not None:
+        click.echo(render.error_json(report, error))
+    render.error(error)
+    sys.exit(error.exit_code)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(n for n in (text or "").split(",") if n)
+
+
+def _method(arrays: Path | None, seeds: int, rtol: float | None, atol: float | None, timeout: float) -> Any:
+    from convert.parity import inputs
+    from convert.parity.check import Method
+    from convert.runners.process import Limits
+
+    given = inputs.load(arrays) if arrays is not None else None
+    return Method(arrays=given, seeds=seeds, rtol=rtol, atol=atol, limits=Limits(seconds=timeout))

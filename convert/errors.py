@@ -1,0 +1,116 @@
+"""The exceptions that `convert` raises, each with the exit code it gives on the command line.
+
+ConvertError            exit 1   a conversion that could not be finished
+├── UsageError          exit 2   arguments that contradict each other or the model
+├── ParityError         exit 3   source and target disagree
+├── Unsupported         exit 4   operators or features without a rule, all of them listed
+├── BadInput            exit 5   a file that is broken, or is not what it was said to be
+│   └── UnsafeInput     exit 5   a file that would have to execute code to be read
+└── ResourceLimit       exit 6   time, memory or disk ran out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where something in a model came from: its operator, node, module path and source line."""
+
+    operator: str = ""
+    node: str = ""
+    module: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.operator or "operator"]
+        if self.node and self.node != self.operator:
+            parts.append(f"node {self.node!r}")
+        if self.module:
+            parts.append(f"in {self.module}")
+        if self.source:
+            parts.append(f"at {self.source}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason why a model cannot be converted, and the places that it holds for."""
+
+    why: str
+    at: Location = Location()
+    count: int = 1
+
+    def __str__(self) -> str:
+        more = f" (and {self.count - 1} more like it)" if self.count > 1 else ""
+        return f"{self.at}: {self.why}{more}" if self.at != Location() else self.why + more
+
+
+class ConvertError(Exception):
+    """A conversion failed. `message` is one paragraph, `hint` says what the user can do."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
+
+class UsageError(ConvertError):
+    """What was asked for contradicts itself, the model or the file system."""
+
+    exit_code = 2
+
+
+class ParityError(ConvertError):
+    """Source and target disagree by more than rounding explains."""
+
+    exit_code = 3
+
+
+class Unsupported(ConvertError):
+    """Operators, attributes or dtypes that no rule handles.
+
+    A rule raises `Unsupported("why")` without a location; the dispatcher that called the rule knows the operator, the
+    node, the module and the source line, and adds them with `located`.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str = "", *, hint: str = "", problems: Sequence[Problem] = ()) -> None:
+        self.problems = tuple(problems) or (Problem(message),)
+        super().__init__(message or _listing(self.problems), hint=hint)
+
+    def located(self, at: Location) -> Unsupported:
+        """The same error with `at` filled in wherever a problem has no location of its own."""
+        problems = [p if p.at != Location() else replace(p, at=at) for p in self.problems]
+        return Unsupported(hint=self.hint, problems=problems)
+
+
+class BadInput(ConvertError):
+    """A file that is broken, truncated, or not what it was said to be."""
+
+    exit_code = 5
+
+
+class UnsafeInput(BadInput):
+    """A file that could only be read by executing what it contains; `--trust` allows that."""
+
+
+class ResourceLimit(ConvertError):
+    """Time, memory or disk ran out."""
+
+    exit_code = 6
+
+
+def _listing(problems: Iterable[Problem]) -> str:
+    lines = [str(p) for p in problems]
+    if len(lines) == 1:
+        return lines[0]
+    return f"{len(lines)} things in this model cannot be converted:\n" + "\n".join(f"  {line}" for line in lines)

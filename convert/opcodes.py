@@ -1,0 +1,239 @@
+"""A pickle's opcodes run on placeholders: what it imports, calls and builds is seen, and nothing is executed."""
+
+from __future__ import annotations
+
+import mmap
+import pickletools
+import re
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from convert.errors import BadInput
+
+MOST_OPCODES = 4_000_000
+"""Far above any model (a ResNet-50 takes 20,000); a hostile pickle would keep us busy for hours."""
+
+COMPUTED = "<computed>"
+"""Stands for a name that the pickle computes while it is loaded, so that nobody can tell what it imports."""
+
+
+@dataclass(eq=False, slots=True)
+class Global:
+    """A class or function that the pickle names."""
+
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class Thing:
+    """An object that the pickle builds: `of` is its class, or the function that was called for it.
+
+    `items` are the values of a sequence or the (key, value) pairs of a mapping, `state` is what BUILD sets.
+    """
+
+    of: str
+    items: list[Any] = field(default_factory=list)
+    state: Any = None
+
+
+@dataclass(frozen=True)
+class Pickle:
+    """A pickle read symbolically: `top` is a Thing, a Global, or a plain str, number, bytes or None."""
+
+    top: Any
+    globals: tuple[str, ...]
+    """Every "module.name" that it imports, sorted."""
+    called: tuple[str, ...]
+    """Those that it calls with arguments of its own choice (REDUCE, OBJ, INST, NEWOBJ_EX), sorted."""
+
+
+_AGAIN = "get the file again, or save it again"
+
+
+def class_name(value: Any) -> str:
+    """The class of a value of `Pickle.top`; a Global is named itself."""
+    if isinstance(value, Thing):
+        return value.of
+    return value.name if isinstance(value, Global) else type(value).__name__
+
+
+def read_pickle(data: bytes | mmap.mmap) -> Pickle:
+    """Read one pickle symbolically; of a memory map, the one at its position, which is left behind the pickle's end.
+
+    Raises `BadInput` if the opcodes are truncated, unknown or do not fit together.
+    """
+    machine = _Machine()
+    try:
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(cast(Any, data))):
+            if count >= MOST_OPCODES:
+                raise BadInput(f"a pickle of more than {MOST_OPCODES:,} opcodes is no model")
+            _step(machine, opcode, argument)
+        top = machine.stack.pop()
+    except (ValueError, LookupError, OverflowError, TypeError, AttributeError) as error:
+        reason = re.split("[;\n]", str(error))[0][:200] if isinstance(error, ValueError) else "its opcodes do not fit"
+        raise BadInput(f"a pickle is truncated or corrupt: {reason}", hint=_AGAIN) from None
+    return Pickle(top, tuple(sorted(machine.globals)), tuple(sorted(machine.called)))
+
+
+@dataclass(slots=True)
+class _Machine:
+    """The state of the pickle machine: its stack, the stacks below each mark, the memo, and what was seen."""
+
+    stack: list[Any] = field(default_factory=list)
+    below: list[list[Any]] = field(default_factory=list)
+    memo: dict[int, Any] = field(default_factory=dict)
+    globals: set[str] = field(default_factory=set)
+    called: set[str] = field(default_factory=set)
+    protocol: int = 0
+
+    def since_mark(self) -> list[Any]:
+        items, self.stack = self.stack, self.below.pop()
+        return items
+
+    def name(self, module: Any, name: Any) -> Global:
+        """Note an import, under the name that Python 3 imports for what Python 2 pickled."""
+        if not isinstance(module, str) or not isinstance(name, str):
+            full = COMPUTED
+        else:
+            if self.protocol < 3:
+                module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
+            full = f"{module}.{name}"
+        self.globals.add(full)
+        return Global(full)
+
+    def call(self, function: Any, arguments: Any) -> Thing:
+        self.called.add(function.name if isinstance(function, Global) else f"<{class_name(function)}>")
+        return Thing(_made_by(function, arguments), items=_plain_items(function, arguments))
+
+
+def _step(machine: _Machine, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
+    """Do one opcode."""
+    name, stack = opcode.name, machine.stack
+    match name:
+        case "PROTO":
+            machine.protocol = argument
+        case "MARK":
+            machine.below.append(stack)
+            machine.stack = []
+        case "POP":
+            machine.since_mark() if not stack else stack.pop()
+        case "POP_MARK":
+            machine.since_mark()
+        case "DUP":
+            stack.append(stack[-1])
+        case "GET" | "BINGET" | "LONG_BINGET":
+            stack.append(machine.memo[argument])
+        case "PUT" | "BINPUT" | "LONG_BINPUT":
+            machine.memo[argument] = stack[-1]
+        case "MEMOIZE":
+            machine.memo[len(machine.memo)] = stack[-1]
+        case "FRAME" | "READONLY_BUFFER" | "STOP":
+            pass
+        case "PERSID" | "BINPERSID":
+            stack.append(_persistent(argument if name == "PERSID" else stack.pop()))
+        case "GLOBAL" | "STACK_GLOBAL" | "INST" | "OBJ" | "REDUCE" | "NEWOBJ" | "NEWOBJ_EX" | "EXT1" | "EXT2" | "EXT4":
+            _import_or_call(machine, name, argument)
+        case "BUILD":
+            state = stack.pop()
+            if isinstance(stack[-1], Thing):
+                stack[-1].state = state
+        case _ if opcode.stack_before:
+            _collect(machine, name)
+        case _:
+            stack.append(_EMPTY[name]() if name in _EMPTY else argument)
+
+
+_EMPTY = {
+    "EMPTY_DICT": lambda: Thing("dict"), "EMPTY_LIST": lambda: Thing("list"), "EMPTY_TUPLE": lambda: Thing("tuple"),
+    "EMPTY_SET": lambda: Thing("set"),
+}  # fmt: skip
+
+
+def _import_or_call(machine: _Machine, name: str, argument: Any) -> None:
+    """Push what an opcode imports, or what a call of something imported makes."""
+    stack = machine.stack
+    if name == "GLOBAL":
+        stack.append(machine.name(*argument.split(" ", 1)))
+    elif name == "STACK_GLOBAL":
+        attribute, module = stack.pop(), stack.pop()
+        stack.append(machine.name(module, attribute))
+    elif name.startswith("EXT"):  # a number that stands for a class in the registry of the loading process
+        stack.append(machine.name("copyreg", f"extension {argument}"))
+    elif name == "INST":
+        arguments = Thing("tuple", machine.since_mark())
+        machine.stack.append(machine.call(machine.name(*argument.split(" ", 1)), arguments))
+    elif name == "OBJ":
+        function, *rest = machine.since_mark()
+        machine.stack.append(machine.call(function, Thing("tuple", rest)))
+    elif name == "NEWOBJ":
+        _, made = stack.pop(), stack.pop()
+        stack.append(Thing(class_name(made)))
+    else:
+        if name == "NEWOBJ_EX":
+            stack.pop()
+        arguments, function = stack.pop(), stack.pop()
+        stack.append(machine.call(function, arguments))
+
+
+def _collect(machine: _Machine, name: str) -> None:
+    """Push or extend a container."""
+    if name in ("TUPLE1", "TUPLE2", "TUPLE3"):
+        count = int(name[-1])
+        items = [machine.stack.pop() for _ in range(count)][::-1]
+        machine.stack.append(Thing("tuple", items))
+    elif name in ("TUPLE", "LIST", "FROZENSET"):
+        items = machine.since_mark()
+        machine.stack.append(Thing(name.lower(), items))
+    elif name == "DICT":
+        items = machine.since_mark()
+        machine.stack.append(Thing("dict", _pairs(items)))
+    elif name in ("APPEND", "SETITEM"):
+        value = machine.stack.pop()
+        item = value if name == "APPEND" else (machine.stack.pop(), value)
+        machine.stack[-1].items.append(item)
+    elif name in ("APPENDS", "ADDITEMS"):
+        items = machine.since_mark()
+        machine.stack[-1].items.extend(items)
+    elif name == "SETITEMS":
+        items = machine.since_mark()
+        machine.stack[-1].items.extend(_pairs(items))
+    else:
+        raise ValueError(f"opcode {name} is not known here")
+
+
+def _pairs(items: list[Any]) -> list[tuple[Any, Any]]:
+    if len(items) % 2:
+        raise ValueError("a key of a dict has no value")
+    return list(zip(items[::2], items[1::2], strict=True))
+
+
+def _persistent(key: Any) -> Any:
+    """What torch's persistent ids stand for: a storage, or in legacy files a class with its source."""
+    if isinstance(key, Thing) and len(key.items) > 1 and key.items[0] == "module":
+        return key.items[1]
+    return Thing("torch storage")
+
+
+def _made_by(function: Any, arguments: Any) -> str:
+    """The class of what a call returns, where it is known, else the name of what is called."""
+    name = class_name(function)
+    items = arguments.items if isinstance(arguments, Thing) else []
+    if name.startswith("torch._utils._rebuild_parameter"):
+        return "torch.nn.parameter.Parameter"
+    if name.startswith("torch._utils._rebuild_"):
+        return "torch.Tensor"
+    if name == "torch._tensor._rebuild_from_type_v2" and len(items) > 1:
+        return class_name(items[1])
+    if name in ("copyreg._reconstructor", "copyreg.__newobj__") and items:
+        return class_name(items[0])
+    return name
+
+
+def _plain_items(function: Any, arguments: Any) -> list[Any]:
+    """The pairs of `OrderedDict([(key, value), …])`, the form in which Python 2 pickled it."""
+    if class_name(function) != "collections.OrderedDict" or not isinstance(arguments, Thing) or not arguments.items:
+        return []
+    pairs = arguments.items[0]
+    found = [pair.items for pair in pairs.items if isinstance(pair, Thing)] if isinstance(pairs, Thing) else []
+    return [(pair[0], pair[1]) for pair in found if len(pair) == 2]

@@ -1,0 +1,139 @@
+"""What the user asked for: input specs such as `x:float32[batch=1..8,3,h,w]`, and the options of a conversion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from convert.errors import UsageError
+
+DTYPES = [
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+    "complex64",
+    "complex128",
+    "string",
+]
+
+DEFAULT_OPSET = 20
+"""The opset that ONNX files are written in: the newest that every runtime in use today reads."""
+
+
+@dataclass(frozen=True)
+class DimSpec:
+    """One dim of an input: a `size`, or a named dynamic dim with optional bounds (inclusive)."""
+
+    size: int | None = None
+    name: str | None = None
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def dynamic(self) -> bool:
+        return self.size is None
+
+    def __str__(self) -> str:
+        if self.size is not None:
+            return str(self.size)
+        bounds = "" if self.low is None and self.high is None else f"={_or_blank(self.low)}..{_or_blank(self.high)}"
+        return (self.name or "?") + bounds
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input as the user described it; `dtype` and `shape` are None where left open."""
+
+    name: str | None = None
+    dtype: str | None = None
+    shape: tuple[DimSpec, ...] | None = None
+
+    def __str__(self) -> str:
+        shape = "" if self.shape is None else "[" + ",".join(map(str, self.shape)) + "]"
+        dtype = self.dtype or ""
+        text = dtype + shape
+        return f"{self.name}:{text}" if self.name and text else (self.name or text)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one conversion, the same for every frontend and backend.
+
+    inputs: specs, in the order of the model's inputs or matched by name.
+    examples: arrays to capture and verify with, by input name.
+    model: `pkg.mod:factory` (or `file.py:factory`) that builds the module for a file that holds weights only.
+    outputs: names of the tensors to keep, for graphs that do not say (frozen graphs).
+    signature: which signature of a SavedModel.
+    opset: opset of ONNX output.
+    layout: layout of inputs and outputs to present, `nchw` or `nhwc`; empty keeps the source's.
+    trust: allow executing what the file contains.
+    trace: convert the path that the example takes where Python control flow depends on data.
+    weights: `variables` or `constants` in TensorFlow output.
+    """
+
+    inputs: tuple[InputSpec, ...] = ()
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+    outputs: tuple[str, ...] = ()
+    signature: str = ""
+    opset: int = DEFAULT_OPSET
+    layout: str = ""
+    trust: bool = False
+    trace: bool = False
+    weights: str = "variables"
+
+
+_SPEC = re.compile(r"(?:(?P<name>[^:\[\]]+(?:::[^:\[\]]+)*):)?(?P<dtype>[a-z]+[0-9]*)?(?:\[(?P<shape>[^\]]*)\])?")
+_DIM = re.compile(r"(?P<name>[A-Za-z_]\w*)?(?:=?(?P<low>\d+)?\.\.(?P<high>\d+)?)?")
+
+
+def parse_input(text: str) -> InputSpec:
+    """Read `name:dtype[dims]`; name, dtype or dims may be missing (`[1,3,224,224]`, `x:int64`, `float32[n,10]`).
+
+    A dim is a number, a name (dynamic), `name=lo..hi` (dynamic, bounded) or `?` (dynamic, without a name). Raises
+    `UsageError` for anything else.
+    """
+    hint = "write NAME:DTYPE[DIMS], for instance x:float32[batch,3,224,224] or ids:int64[batch=1..8,seq]"
+    match = _SPEC.fullmatch(text.strip())
+    if not match or not text.strip():
+        raise UsageError(f"cannot read the input specification {text!r}", hint=hint)
+    name, dtype, shape = match["name"], match["dtype"], match["shape"]
+    if dtype is not None and dtype not in DTYPES:
+        if name is not None or shape is not None:
+            raise UsageError(f"{dtype!r} in {text!r} is not a dtype", hint=f"dtypes are {', '.join(DTYPES)}")
+        name, dtype = dtype, None
+    dims = None
+    if shape is not None:
+        dims = tuple(_parse_dim(d.strip(), text, hint) for d in shape.split(",")) if shape.strip() else ()
+    return InputSpec(name, dtype, dims)
+
+
+def _parse_dim(text: str, spec: str, hint: str) -> DimSpec:
+    if re.fullmatch(r"\d+", text):
+        return DimSpec(size=int(text))
+    if text in ("?", "-1"):
+        return DimSpec()
+    match = _DIM.fullmatch(text)
+    if not match or not text:
+        raise UsageError(f"cannot read the dim {text!r} in {spec!r}", hint=hint)
+    low = int(match["low"]) if match["low"] else None
+    high = int(match["high"]) if match["high"] else None
+    if low is not None and high is not None and low > high:
+        raise UsageError(f"the bounds of {text!r} in {spec!r} are the wrong way round", hint=hint)
+    return DimSpec(name=match["name"], low=low, high=high)
+
+
+def _or_blank(number: int | None) -> str:
+    return "" if number is None else str(number)

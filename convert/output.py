@@ -1,0 +1,89 @@
+"""Atomic outputs: written beside their destination, flushed to disk, and renamed over it only when complete."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from convert.errors import ResourceLimit, UsageError
+
+
+@contextmanager
+def replacing(destination: Path, *, force: bool) -> Iterator[Path]:
+    """Yield a temporary path beside `destination`; on success it takes `destination`'s place.
+
+    The path is inside a fresh hidden folder, so that a format may write a file or a folder, and companions (ONNX
+    external data) beside it: these move along. Raises `UsageError` if `destination` exists and `force` is not set,
+    before anything is written; `ResourceLimit` on a full disk. On any error what was on disk stays as it was.
+    """
+    if destination.exists() and not force:
+        raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
+    parent = destination.parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", dir=parent))
+    except OSError as error:
+        raise _disk_error(error, destination) from error
+    try:
+        yield folder / destination.name
+        written = sorted(folder.iterdir())
+        for path in written:
+            _fsync(path)
+        # The artefact itself goes last: companions without it are harmless, it without them is not.
+        for path in sorted(written, key=lambda p: p.name == destination.name):
+            _rename(path, parent / path.name)
+    except OSError as error:
+        raise _disk_error(error, destination) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    if path.is_dir():
+        return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+    return path.stat().st_size
+
+
+def _fsync(path: Path) -> None:
+    for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _rename(new: Path, old: Path) -> None:
+    # A folder cannot be renamed over another: the old one steps aside first and comes back if the rename fails.
+    if old.is_dir() and not old.is_symlink():
+        aside = new.parent / f"{old.name}.old"
+        os.rename(old, aside)
+        try:
+            os.rename(new, old)
+        except OSError:
+            os.rename(aside, old)
+            raise
+    elif new.is_dir() and old.exists():
+        old.unlink()
+        os.rename(new, old)
+    else:
+        os.replace(new, old)
+
+
+def _disk_error(error: OSError, destination: Path) -> Exception:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ResourceLimit(
+            f"the disk is full: {destination} could not be written, nothing was changed",
+            hint="free some space, or give -o on another disk",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
+        return UsageError(
+            f"{destination} cannot be written: {error.strerror}", hint="check the path and its permissions"
+        )
+    return error

@@ -1,0 +1,173 @@
+"""Runs source, shared graph and target on the same inputs and turns their outputs into one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+from convert import plugin
+from convert.errors import ConvertError, Unsupported
+from convert.options import Options
+from convert.parity import inputs
+from convert.parity.inputs import Feed
+from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, TWIN, Verdict, compare, twin_error, vacuous
+from convert.runners.process import Limits, Outputs, Running, execute
+from convert.source import Source
+from convert.tensors import dtype_name
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to verify: `arrays` are the user's inputs (else `seeds` feeds are made); `rtol`/`atol` replace the bound."""
+
+    arrays: Mapping[str, np.ndarray] | None = None
+    seeds: int = 3
+    rtol: float | None = None
+    atol: float | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+def unavailable(*kinds: str) -> str:
+    """Why artefacts of these kinds cannot be run here, or an empty string."""
+    for kind in kinds:
+        runner = plugin.runner_for(kind)
+        missing = f"no runner executes a {kind}" if runner is None else runner.available()
+        if missing:
+            return missing
+    return ""
+
+
+def verify(source: Source, target: Source, graph: ir.Model, options: Options, method: Method | None = None) -> Verdict:
+    """Judge whether `target` computes what `source` does. `graph` is the shared graph that was read from `source`.
+
+    Both are run as deployed and the source also in float64, each in a child process, while the graph is evaluated in
+    float64 here. Raises `ConvertError` where an artefact cannot be run at all.
+    """
+    method = method or Method()
+    feeds = [inputs.given(graph, method.arrays)] if method.arrays is not None else inputs.generate(graph, method.seeds)
+    arrays = [f.arrays for f in feeds]
+    theirs = execute(source, arrays, ("float32", "float64"), options, method.limits)
+    ours = execute(target, arrays, ("float32",), Options(), method.limits)
+    try:
+        twin = _graph_outputs(graph, arrays)
+        expected, got = _guard(theirs, "source"), _guard(ours, "target")
+    finally:
+        theirs.stop()
+        ours.stop()
+    if isinstance(got, ConvertError):
+        return Verdict(
+            FAIL, f"the target does not run: {got.message}", guilty="backend", feeds=[f.label for f in feeds]
+        )
+    if isinstance(expected, ConvertError):
+        raise expected
+    return judge(graph, feeds, expected, _outputs(got["float32"]), twin, method)
+
+
+def judge(
+    graph: ir.Model,
+    feeds: Sequence[Feed],
+    source: Mapping[str, Outputs | Unsupported],
+    target: Outputs,
+    twin: Outputs | Unsupported,
+    method: Method,
+) -> Verdict:
+    """The verdict from outputs that are at hand, each a list with one dict for each feed.
+
+    source: by precision. Outputs are matched by position with the source, whose framework may not name them, and by
+    name with the graph, whose names are the contract.
+    """
+    verdict = Verdict(PASS, feeds=[f.label for f in feeds])
+    names = [str(v.name) for v in graph.graph.outputs]
+    deployed = _outputs(source["float32"])
+    exact = source["float64"]
+    verdict.reference = "the source in float64"
+    if isinstance(exact, Unsupported):
+        if isinstance(twin, Unsupported):
+            verdict.reference, exact = "the source in float32 (no float64 to be had)", deployed
+        else:
+            verdict.reference, exact = "the shared graph in float64", twin
+    wrong = _contract(graph, names, deployed, target)
+    if wrong:
+        verdict.status, (verdict.guilty, verdict.reason) = FAIL, wrong
+        return verdict
+    for position, name in enumerate(names):
+        references = [_at(o, position) for o in exact]
+        sources = [_at(o, position) for o in deployed]
+        row = compare(name, references, sources, [o[name] for o in target], rtol=method.rtol, atol=method.atol)
+        if not isinstance(twin, Unsupported) and exact is not twin:
+            row.twin = max(twin_error(r, o[name]) for r, o in zip(references, twin, strict=True))
+        verdict.outputs.append(row)
+    _conclude(verdict, [[_at(o, p) for o in exact] for p in range(len(names))])
+    return verdict
+
+
+def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]]) -> None:
+    for row in verdict.outputs:
+        off = row.twin is not None and row.twin > TWIN
+        if row.status == PASS and off:
+            row.status = FAIL
+            row.reason = f"in float64 the graph is {row.twin:.1e} away from the source (bound {TWIN:.0e}): not rounding"
+        if row.status == FAIL and not verdict.guilty and row.twin is not None:
+            verdict.guilty = "frontend" if off else "backend"
+    failed = [r for r in verdict.outputs if r.status == FAIL]
+    if failed:
+        verdict.status, verdict.reason = FAIL, f"{failed[0].name}: {failed[0].reason}"
+        return
+    unsure = [r for r in verdict.outputs if r.status == INCONCLUSIVE]
+    # One constant output beside outputs that move is a property of the model; nothing that moves proves nothing.
+    if unsure and all(vacuous(r) for r in references):
+        verdict.status, verdict.reason = (
+            INCONCLUSIVE,
+            f"{unsure[0].name}: {unsure[0].reason}, so agreement proves nothing",
+        )
+
+
+def _contract(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> tuple[str, str] | None:
+    """Structure first: number, names and dtypes of outputs, exactly; who broke it, and how."""
+    if any(len(o) != len(names) for o in source):
+        return "frontend", f"the source has {len(source[0])} outputs, the graph {len(names)}"
+    for position, value in enumerate(graph.graph.outputs):
+        actual = _at(source[0], position)
+        declared = dtype_name(value.dtype)
+        if value.dtype is not None and declared != _name(actual):
+            return "frontend", f"output {value.name!r} is {declared} in the graph and {_name(actual)} in the source"
+    for outputs in target:
+        if set(outputs) != set(names):
+            return "backend", f"the outputs of the target are {list(outputs)}, those of the source {names}"
+    return None
+
+
+def _name(array: np.ndarray) -> str:
+    return "string" if array.dtype.kind in "OUS" else array.dtype.name
+
+
+def _graph_outputs(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]]) -> Outputs | Unsupported:
+    """The shared graph in float64, by the ONNX runner's reference executor, in this process: it is our own code."""
+    runner = plugin.runners().get("onnx")
+    if runner is None:
+        return Unsupported("no ONNX runner is installed")
+    try:
+        return runner.run(Source("onnx-object", thing=graph), arrays, precision="float64", options=Options())
+    except Unsupported as error:
+        return error
+
+
+def _guard(running: Running, who: str) -> dict[str, Outputs | Unsupported] | ConvertError:
+    try:
+        return running.results()
+    except ConvertError as error:
+        error.message = f"{error.message} (the {who} of the comparison)"
+        return error
+
+
+def _outputs(found: Outputs | Unsupported) -> Outputs:
+    if isinstance(found, Unsupported):
+        raise found
+    return found
+
+
+def _at(outputs: Mapping[str, np.ndarray], position: int) -> np.ndarray:
+    return list(outputs.values())[position]

@@ -1,0 +1,168 @@
+"""The inputs that a pair is compared on: the user's own, or seeded ones in ranges and sizes that the graph implies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import BadInput, UsageError
+from convert.tensors import dtype_name, numpy_dtype
+
+DIMS_KEY, EXAMPLE_KEY = "convert.dims", "convert.example_dims"
+"""Metadata of the graph: bounds of dynamic dims, {"batch": [1, null]}, and a plausible size of each, {"h": 224}."""
+
+# Integer inputs without an implied range, and sizes of dynamic dims without a hint.
+_INTEGERS = 10
+_BATCH, _SPATIAL = 2, 16
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One set of inputs by name, and what it is called in the report."""
+
+    label: str
+    arrays: Mapping[str, np.ndarray]
+
+
+def load(path: Path) -> dict[str, np.ndarray]:
+    """Arrays by name from an `.npz` file, or from a folder of `.npy` files. Pickled content is refused."""
+    try:
+        if path.is_dir():
+            return {p.stem: np.load(p, allow_pickle=False) for p in sorted(path.glob("*.npy"))}
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive.items())
+    except (OSError, ValueError, AttributeError) as error:
+        raise BadInput(
+            f"{path} holds no readable inputs: {error}", hint="save them with numpy.savez(path, name=array, …)"
+        ) from error
+
+
+def given(model: ir.Model, arrays: Mapping[str, np.ndarray]) -> Feed:
+    """The user's arrays as a feed. Raises `UsageError` for names, dtypes or ranks that the model does not have."""
+    names = [v.name for v in model.graph.inputs]
+    if set(arrays) != set(names):
+        raise UsageError(
+            f"the inputs given are {sorted(arrays)}, the model's are {names}", hint="name them as the model does"
+        )
+    for value in model.graph.inputs:
+        array = arrays[str(value.name)]
+        if value.dtype is not None and array.dtype != numpy_dtype(value.dtype):
+            raise UsageError(f"input {value.name!r} is {array.dtype}, the model takes {dtype_name(value.dtype)}")
+        if value.shape is not None and not _fits(array.shape, value.shape):
+            raise UsageError(f"input {value.name!r} has shape {list(array.shape)}, the model takes {value.shape}")
+    return Feed("given inputs", {str(n): arrays[str(n)] for n in names})
+
+
+def generate(model: ir.Model, seeds: int = 3) -> list[Feed]:
+    """Seeded feeds: normal and uniform in turn, at several sizes of every dynamic dim, 1 included for the batch.
+
+    Integers stay inside the range that their consumers imply (rows of a Gather, depth of a OneHot).
+    """
+    limits = {str(v.name): _integer_limit(v) for v in model.graph.inputs}
+    feeds = []
+    for seed, dims in zip(range(seeds), _sizes(model, seeds), strict=True):
+        rng = np.random.default_rng(seed)
+        normal = seed % 2 == 0
+        arrays = {str(v.name): _random(v, dims, rng, normal, limits[str(v.name)]) for v in model.graph.inputs}
+        sizes = ", ".join(f"{k}={n}" for k, n in dims.items())
+        feeds.append(
+            Feed(f"seed {seed}, {'normal' if normal else 'uniform'}" + (f", {sizes}" if sizes else ""), arrays)
+        )
+    return feeds
+
+
+def _sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
+    """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges."""
+    bounds: dict[str, list[int | None]] = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
+    examples: dict[str, int] = json.loads(model.metadata_props.get(EXAMPLE_KEY, "{}"))
+    names: dict[str, bool] = {}
+    for value in model.graph.inputs:
+        for axis, dim in enumerate(value.shape or ()):
+            if isinstance(dim, ir.SymbolicDim):
+                key = dim.value if dim.value is not None else f"{value.name}.{axis}"
+                names[key] = names.get(key, False) or axis == 0
+    for index in range(count):
+        sizes = {}
+        for name, leading in names.items():
+            low, high = (bounds.get(name) or [1, None])[:2]
+            low = 1 if low is None else low
+            usual = examples.get(name, _BATCH if leading else _SPATIAL)
+            options = [usual, low if leading else usual, usual + 1]
+            size = options[index % 3]
+            sizes[name] = max(low, size if high is None else min(high, size))
+        yield sizes
+
+
+def _random(
+    value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, normal: bool, limit: int | None
+) -> np.ndarray:
+    if value.dtype is None or value.shape is None:
+        raise UsageError(
+            f"the dtype or rank of input {value.name!r} is not known", hint="give inputs with --inputs data.npz"
+        )
+    shape = [
+        d if isinstance(d, int) else dims[d.value if d.value is not None else f"{value.name}.{axis}"]
+        for axis, d in enumerate(value.shape)
+    ]
+    dtype = numpy_dtype(value.dtype)
+    if value.dtype == ir.DataType.STRING:
+        return rng.choice(np.array(["", "a", "bc", "Hello"], dtype=object), size=shape)
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    if dtype.kind in "iu":
+        return rng.integers(0, limit or _INTEGERS, size=shape).astype(dtype)
+    array = rng.standard_normal(shape) if normal else rng.uniform(0.0, 1.0, shape)
+    if dtype.kind == "c":
+        array = array + 1j * rng.standard_normal(shape)
+    return np.asarray(array).astype(dtype)
+
+
+def _integer_limit(value: ir.Value) -> int | None:
+    """The least upper bound that Gather and OneHot downstream of an integer input imply."""
+    if value.dtype is None or not np.issubdtype(numpy_dtype(value.dtype), np.integer):
+        return None
+    found: list[int] = []
+    seen: set[int] = set()
+    queue = [value]
+    while queue:
+        current = queue.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        for node, index in current.uses():
+            limit = _implied(node, index)
+            if limit is not None:
+                found.append(limit)
+            elif node.op_type in _PASSING and index == 0:
+                queue.append(node.outputs[0])
+    return min(found) if found else None
+
+
+_PASSING = frozenset(
+    {"Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Slice", "Concat"}
+)
+
+
+def _implied(node: ir.Node, index: int) -> int | None:
+    if node.op_type == "Gather" and index == 1:
+        data = node.inputs[0]
+        axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+        if data is not None and data.shape is not None:
+            rows = data.shape[axis]
+            return rows if isinstance(rows, int) else None
+    if node.op_type == "OneHot" and index == 0:
+        depth = node.inputs[1]
+        if depth is not None and depth.const_value is not None:
+            return int(depth.const_value.numpy().reshape(-1)[0])
+    return None
+
+
+def _fits(shape: tuple[int, ...], expected: ir.Shape) -> bool:
+    return len(shape) == len(expected) and all(
+        not isinstance(e, int) or e == s for s, e in zip(shape, expected, strict=True)
+    )

@@ -1,0 +1,96 @@
+"""Fold BatchNormalization of inference into the convolution or matrix product before it."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import register
+from convert.tensors import dims_of, lazy
+
+# Which axis of the weight holds the output channels.
+_CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 0}
+
+
+def fold_batch_norms(model: ir.Model) -> bool:
+    """Conv/ConvTranspose/Gemm followed only by a constant BatchNormalization become one operator.
+
+    With s = scale / sqrt(var + epsilon): W' = s·W along the output channels and b' = s·(b − mean) + bias (ONNX
+    BatchNormalization-15). s and b' are computed in float64; the product with W is taken lazily, when W' is written.
+    Whether anything changed.
+    """
+    modified = False
+    for node in list(model.graph):
+        if node.op_type == "BatchNormalization" and node.domain == "" and _fold(model.graph, node):
+            modified = True
+    return modified
+
+
+def _fold(graph: ir.Graph, norm: ir.Node) -> bool:
+    x = norm.inputs[0]
+    producer = x.producer() if x is not None else None
+    if producer is None or producer.domain != "" or producer.op_type not in _CHANNEL_AXIS or x is None:
+        return False
+    training = norm.attributes.get("training_mode")
+    if (training is not None and training.as_int()) or len(x.uses()) != 1 or x.is_graph_output():
+        return False
+    if any(o.uses() or o.is_graph_output() for o in norm.outputs[1:]):
+        return False
+    weight = producer.inputs[1]
+    bias = producer.inputs[2] if len(producer.inputs) > 2 else None
+    values = [weight, *norm.inputs[1:5], *([bias] if bias is not None else [])]
+    if any(v is None or v.const_value is None for v in values) or weight is None or weight.const_value is None:
+        return False
+    if not _one_output_channel_axis(producer, weight):
+        return False
+    scale, shift, mean, variance = (_f64(v) for v in norm.inputs[1:5])
+    epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
+    factor = scale / np.sqrt(variance + epsilon)
+    old_bias = _f64(bias) if bias is not None else np.zeros_like(factor)
+    if old_bias.size not in (1, factor.size):
+        return False
+    new_bias = (old_bias.reshape(-1) - mean) * factor + shift
+    dtype = weight.const_value.numpy().dtype
+    producer.resize_inputs(3)
+    producer.replace_input_with(1, register(graph, f"{weight.name}.folded", _scaled(weight, factor, producer)))
+    producer.replace_input_with(2, register(graph, f"{x.name}.bias", ir.tensor(new_bias.astype(dtype))))
+    y, old_name = norm.outputs[0], norm.outputs[0].name
+    x.shape = x.shape if x.shape is not None else y.shape
+    ir.convenience.replace_all_uses_with(y, x, replace_graph_outputs=True)
+    graph.remove(norm, safe=True)
+    x.name = old_name
+    return True
+
+
+def _one_output_channel_axis(producer: ir.Node, weight: ir.Value) -> bool:
+    # ConvTranspose keeps output channels per group on axis 1; Gemm is folded in its plain x·Wᵀ + b form only.
+    if producer.op_type == "ConvTranspose":
+        group = producer.attributes.get("group")
+        return group is None or group.as_int() == 1
+    if producer.op_type == "Gemm":
+        wanted = {"transA": 0, "transB": 1, "alpha": 1.0, "beta": 1.0}
+        default = {"transA": 0, "transB": 0, "alpha": 1.0, "beta": 1.0}
+        return all(
+            (producer.attributes[k].value if k in producer.attributes else default[k]) == v for k, v in wanted.items()
+        )
+    return weight.shape is not None
+
+
+def _scaled(weight: ir.Value, factor: np.ndarray, producer: ir.Node) -> ir.LazyTensor:
+    tensor = weight.const_value
+    assert tensor is not None
+    shape = [1] * len(tensor.shape)
+    shape[_CHANNEL_AXIS[producer.op_type]] = -1
+    column = factor.reshape(shape)
+
+    def make() -> np.ndarray:
+        array = tensor.numpy()
+        return (array * column).astype(array.dtype)
+
+    return lazy(tensor.dtype, dims_of(tensor), make)
+
+
+def _f64(value: ir.Value | None) -> np.ndarray:
+    assert value is not None
+    assert value.const_value is not None
+    return value.const_value.numpy().astype(np.float64)

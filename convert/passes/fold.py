@@ -1,0 +1,142 @@
+"""Constant folding: weights are moved lazily, without copies, and small arithmetic on constants is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from convert.graph import location_of, register
+from convert.tensors import dims_of, lazy
+
+# Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
+_LARGEST = 1 << 16
+
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+def fold_constants(model: ir.Model) -> bool:
+    """Replace nodes whose inputs are all constants by initializers; whether any was.
+
+    Transpose, Reshape, Squeeze, Unsqueeze and Flatten of a weight of any size become lazy views. Other operators are
+    evaluated by ONNX's reference implementation while inputs and outputs are small. Shape and Size of a value with a
+    static shape are constants, too. Nodes with subgraphs, random and unknown operators stay.
+    """
+    evaluate = _Evaluator(model.graph.opset_imports.get("", 0))
+    modified = False
+    for graph in (model.graph, *model.graph.subgraphs()):
+        for node in list(graph):
+            tensors = _fold(node, evaluate)
+            if tensors is None:
+                continue
+            for output, tensor in zip(node.outputs, tensors, strict=True):
+                _replace(model.graph, output, tensor)
+            if not any(o.uses() or o.is_graph_output() for o in node.outputs):
+                graph.remove(node, safe=True)
+            modified = True
+    return modified
+
+
+def _fold(node: ir.Node, evaluate: _Evaluator) -> Sequence[ir.TensorProtocol] | None:
+    if node.domain != "" or any(o.is_graph_output() for o in node.outputs):
+        return None
+    if node.op_type in ("Shape", "Size"):
+        return _shape_of(node)
+    inputs = [v for v in node.inputs if v is not None]
+    if not inputs or any(v.const_value is None for v in inputs):
+        return None
+    first = inputs[0].const_value
+    assert first is not None
+    if node.op_type in _VIEWS:
+        view = _VIEWS[node.op_type](node, first)
+        return None if view is None else [view]
+    if node.op_type in _RANDOM or sum(v.const_value.nbytes for v in inputs if v.const_value is not None) > _LARGEST:
+        return None
+    return evaluate(node)
+
+
+def _shape_of(node: ir.Node) -> list[ir.TensorProtocol] | None:
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    if shape is None:
+        return None
+    if node.op_type == "Size":
+        return [ir.Tensor(np.array(np.prod(shape.numpy(), dtype=np.int64)))] if shape.is_static() else None
+    start, end = node.attributes.get("start"), node.attributes.get("end")
+    dims = list(shape)[slice(start.as_int() if start else 0, end.as_int() if end else None)]
+    if not all(isinstance(d, int) for d in dims):
+        return None
+    return [ir.Tensor(np.array(dims, dtype=np.int64))]
+
+
+def _transpose(node: ir.Node, tensor: ir.TensorProtocol) -> ir.TensorProtocol | None:
+    dims = dims_of(tensor)
+    perm = list(node.attributes["perm"].as_ints()) if "perm" in node.attributes else list(range(len(dims)))[::-1]
+    shape = [dims[p] for p in perm]
+    return lazy(tensor.dtype, shape, lambda: np.transpose(tensor.numpy(), perm), tensor.name)
+
+
+def _reshape(node: ir.Node, tensor: ir.TensorProtocol) -> ir.TensorProtocol | None:
+    output = node.outputs[0].shape
+    if output is None or not output.is_static() or tensor.dtype == ir.DataType.STRING:
+        return None
+    shape = [int(d) for d in output.numpy()]
+    if int(np.prod(shape)) != tensor.size:
+        raise ValueError(f"{location_of(node)}: {tensor.size} elements cannot take the shape {shape}")
+    return lazy(tensor.dtype, shape, lambda: tensor.numpy().reshape(shape), tensor.name)
+
+
+_VIEWS: dict[str, Callable[[ir.Node, ir.TensorProtocol], ir.TensorProtocol | None]] = {
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "Squeeze": _reshape,
+    "Unsqueeze": _reshape,
+    "Flatten": _reshape,
+}
+
+
+class _Evaluator:
+    """ONNX's reference implementation for one node at a time, imported when the first node needs it."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+
+    def __call__(self, node: ir.Node) -> list[ir.TensorProtocol] | None:
+        if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
+            return None
+        from onnx.reference import ReferenceEvaluator
+
+        schema_known = onnx.defs.has(node.op_type, self.opset)
+        if not schema_known or any(o.shape is not None and _bytes(o) > _LARGEST for o in node.outputs):
+            return None
+        proto = ir.serde.serialize_node(node)
+        feeds = {str(v.name): v.const_value.numpy() for v in node.inputs if v is not None and v.const_value is not None}
+        graph = onnx.helper.make_graph(
+            [proto],
+            "fold",
+            [onnx.ValueInfoProto(name=name) for name in feeds],
+            [onnx.ValueInfoProto(name=o.name) for o in node.outputs],
+        )
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", self.opset)])
+        try:
+            results = ReferenceEvaluator(model).run(None, feeds)
+        except Exception:  # what the reference cannot evaluate is left for the runtime to evaluate
+            return None
+        if any(not isinstance(r, np.ndarray | np.generic) or np.asarray(r).nbytes > _LARGEST for r in results):
+            return None
+        tensors = [ir.tensor(np.asarray(r)) for r in results]
+        agree = all(o.dtype is None or o.dtype == t.dtype for o, t in zip(node.outputs, tensors, strict=True))
+        return tensors if agree else None
+
+
+def _bytes(value: ir.Value) -> int:
+    assert value.shape is not None
+    known = [d for d in value.shape if isinstance(d, int)]
+    return int(np.prod(known, dtype=np.int64)) if len(known) == len(value.shape) else 0
+
+
+def _replace(graph: ir.Graph, old: ir.Value, tensor: ir.TensorProtocol) -> None:
+    ir.convenience.replace_all_uses_with(old, register(graph, f"{old.name}_folded", tensor))

@@ -1,0 +1,162 @@
+"""Discovery of frontends, backends and runners by entry points: third parties plug in as the built-in rooms do.
+
+The modules named by the entry points `convert.frontends`, `convert.backends` and `convert.runners` must be cheap to
+import (no framework); what they offer is written down in the protocols here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from convert.errors import ConvertError, UsageError
+from convert.source import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx_ir as ir
+
+    from convert.options import Options
+    from convert.report import Report
+
+
+@dataclass(frozen=True)
+class Format:
+    """An output format: its name after `--to`, the suffix of its artefact, whether that is a folder, and a sentence."""
+
+    name: str
+    suffix: str
+    folder: bool
+    summary: str
+    kind: str
+    """The kind (`sniff.KINDS`) that the artefact has when it is read again, hence which runner runs it."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One row of `convert ops`; `gap` is the declared reason why an operator cannot be expressed."""
+
+    name: str
+    gap: str = ""
+
+
+class Frontend(Protocol):
+    """A reader. `read` lists every unsupported operator before it lowers any."""
+
+    KINDS: Mapping[str, str]
+    """The kinds it reads, each with a sentence for `convert formats`."""
+
+    def claims(self, thing: Any) -> str | None:
+        """The kind of an object in memory, or None; decided by class names, without importing a framework."""
+
+    def read(self, source: Source, options: Options, report: Report) -> ir.Model:
+        """Lower the model to the shared graph. Raises `BadInput`, `UnsafeInput`, `Unsupported`, `UsageError`."""
+
+    def operators(self) -> Iterable[Operator]: ...
+
+
+class Backend(Protocol):
+    """A writer. `write` may change the model it is given."""
+
+    FORMATS: Mapping[str, Format]
+
+    def check(self, model: ir.Model, format: str, options: Options) -> None:
+        """Raise one `Unsupported` that lists everything in the model that `write` could not emit; changes nothing."""
+
+    def write(self, model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
+        """Write the artefact at `path`, which does not exist; the caller moves it to its destination."""
+
+    def operators(self) -> Iterable[Operator]: ...
+
+
+class Runner(Protocol):
+    """Executes artefacts of some kinds; called inside a child process for files."""
+
+    KINDS: Sequence[str]
+
+    def run(
+        self, source: Source, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str, options: Options
+    ) -> list[dict[str, np.ndarray]]:
+        """One dict of outputs, by name in the model's order, for each dict of inputs.
+
+        `precision` is `float32` (as deployed) or `float64` (everything floating widened). Raises `Unsupported` where
+        a precision is not to be had.
+        """
+
+    def available(self) -> str:
+        """Empty if the runtime is installed, else what is missing."""
+
+
+@cache
+def _modules(group: str) -> dict[str, Any]:
+    found = {}
+    for point in entry_points(group=group):
+        found[point.name] = point.load()
+    if not found:
+        raise ConvertError(
+            f"no entry points {group!r} are installed", hint="install the project: pip install -e '.[all]'"
+        )
+    return found
+
+
+def frontends() -> dict[str, Frontend]:
+    """The installed frontends by name."""
+    return _modules("convert.frontends")
+
+
+def backends() -> dict[str, Backend]:
+    """The installed backends by name."""
+    return _modules("convert.backends")
+
+
+def runners() -> dict[str, Runner]:
+    """The installed runners by name."""
+    return _modules("convert.runners")
+
+
+def formats() -> dict[str, Format]:
+    """Every output format by name."""
+    return {name: form for backend in backends().values() for name, form in backend.FORMATS.items()}
+
+
+def frontend_for(source: Source) -> Frontend:
+    """The frontend that reads `source`. Raises `UsageError` if none does."""
+    for frontend in frontends().values():
+        if source.kind in frontend.KINDS:
+            return frontend
+    raise UsageError(
+        f"{source.label} is of kind {source.kind!r}, which no installed frontend reads",
+        hint="`convert formats` lists what can be read",
+    )
+
+
+def backend_for(name: str) -> Backend:
+    """The backend that writes format `name`. Raises `UsageError` if none does."""
+    for backend in backends().values():
+        if name in backend.FORMATS:
+            return backend
+    raise UsageError(f"there is no format {name!r}", hint=f"formats: {', '.join(sorted(formats()))}")
+
+
+def runner_for(kind: str) -> Runner | None:
+    """The runner for artefacts of `kind`, or None."""
+    for runner in runners().values():
+        if kind in runner.KINDS:
+            return runner
+    return None
+
+
+def claim(thing: Any) -> Source:
+    """The source for an object in memory. Raises `UsageError` if no frontend claims it."""
+    for frontend in frontends().values():
+        kind = frontend.claims(thing)
+        if kind:
+            return Source(kind, thing=thing)
+    raise UsageError(
+        f"no frontend reads a {type(thing).__module__}.{type(thing).__qualname__}",
+        hint="`convert formats` lists what can be read",
+    )

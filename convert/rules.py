@@ -1,0 +1,204 @@
+"""The operator table: how a rule is registered, how a source operator's arguments reach it, what is missing.
+
+A rule is `rule(out, *inputs, **attributes)`: values are positional, attributes keyword, named as the source
+operator's schema names them, and `out` is what is being built (a graph, a TensorFlow trace, a Caffe2 net).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from convert.errors import ConvertError, Location, Problem, Unsupported
+
+REQUIRED: Any = inspect.Parameter.empty
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a source operator's schema; `default` is `REQUIRED` where the schema has none."""
+
+    name: str
+    default: Any = REQUIRED
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a source operator accepts.
+
+    `implied` names attributes that follow from the inputs (TensorFlow's type and number attributes, say) and that a
+    rule may leave out without ignoring anything; a rule that does name one gets it.
+    """
+
+    positional: tuple[Argument, ...] = ()
+    keyword: tuple[Argument, ...] = ()
+    implied: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered rule with its signature, taken apart once."""
+
+    rule: Rule
+
+    @cached_property
+    def positional(self) -> tuple[str, ...]:
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = list(inspect.signature(self.rule).parameters.values())[1:]
+        return tuple(p.name for p in parameters if p.kind in kinds)
+
+    @cached_property
+    def keyword(self) -> frozenset[str]:
+        parameters = inspect.signature(self.rule).parameters.values()
+        return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+
+    @cached_property
+    def variadic(self) -> bool:
+        parameters = inspect.signature(self.rule).parameters.values()
+        return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+
+
+@dataclass
+class Rules:
+    """The table of one frontend or backend.
+
+    `schema(operator)` gives the source operator's `Schema`, or None where it is not known (a custom operator: then
+    what the node carries is passed as it is). Tables are filled at import time and not changed by a conversion.
+    """
+
+    title: str
+    schema: Callable[[str], Schema | None] = lambda operator: None
+    entries: dict[str, Entry] = field(default_factory=dict)
+    gaps: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, *operators: str) -> Callable[[Rule], Rule]:
+        """Decorator that registers a rule for one or more operators; raises ValueError if one has a rule already."""
+
+        def register(rule: Rule) -> Rule:
+            for operator in operators:
+                self._add(operator, rule)
+            return rule
+
+        return register
+
+    def same(self, make: Callable[[Any], Rule], /, **pairs: Any) -> None:
+        """Register one-to-one operators as data: `same(make, Abs="abs")` registers `make("abs")` for Abs."""
+        for operator, target in pairs.items():
+            self._add(operator, make(target))
+
+    def gap(self, reason: str, *operators: str) -> None:
+        """Declare that `operators` cannot be expressed, and why; the reason becomes the error's text."""
+        for operator in operators:
+            if operator in self.entries:
+                raise ValueError(f"{self.title}: {operator} has a rule and cannot be a gap")
+            self.gaps[operator] = reason
+
+    def __contains__(self, operator: str) -> bool:
+        return operator in self.entries
+
+    def check(self, operators: Iterable[tuple[str, Location]]) -> None:
+        """Raise one `Unsupported` that lists every operator without a rule; call it before any work is done."""
+        missing: dict[str, list[Location]] = {}
+        for operator, at in operators:
+            if operator not in self.entries:
+                missing.setdefault(operator, []).append(at)
+        if missing:
+            problems = [Problem(self._why(operator), places[0], len(places)) for operator, places in missing.items()]
+            raise Unsupported(
+                problems=problems, hint="add a rule with --rules FILE, or replace the operator in the model"
+            )
+
+    def apply(
+        self,
+        out: Any,
+        operator: str,
+        args: Sequence[Any] = (),
+        attributes: Mapping[str, Any] | None = None,
+        at: Location | None = None,
+        *,
+        schema: Schema | None = None,
+    ) -> Any:
+        """Call the rule for `operator` with schema defaults filled in.
+
+        `schema` is given where the name alone does not tell it (an ATen overload); else the table looks it up.
+
+        Raises `Unsupported` with the location if there is no rule, the rule does not name an argument that is not at
+        its default, or the rule itself says so; any other exception becomes a `ConvertError` with the location.
+        """
+        at = at or Location(operator)
+        try:
+            if operator not in self.entries:
+                raise Unsupported(self._why(operator))
+            entry = self.entries[operator]
+            positional, keyword = bind(entry, schema or self.schema(operator), args, attributes or {})
+            return entry.rule(out, *positional, **keyword)
+        except Unsupported as error:
+            raise error.located(at) from error
+        except ConvertError:
+            raise
+        except Exception as error:
+            text = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}"
+            raise ConvertError(text, hint="this is a defect of convert; run again with -vv and report it") from error
+
+    def _add(self, operator: str, rule: Rule) -> None:
+        if operator in self.entries:
+            raise ValueError(f"{self.title}: {operator} has a rule already ({self.entries[operator].rule.__name__})")
+        self.gaps.pop(operator, None)
+        self.entries[operator] = Entry(rule)
+
+    def _why(self, operator: str) -> str:
+        return self.gaps.get(operator, f"no {self.title} rule for this operator")
+
+
+def bind(
+    entry: Entry, schema: Schema | None, args: Sequence[Any], attributes: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments for a rule, from a node's inputs and attributes and the schema's defaults.
+
+    Raises `Unsupported` for an argument that the rule does not name and that is not at the schema's default.
+    """
+    if schema is None:
+        schema = Schema(tuple(Argument(f"argument {i}") for i in range(len(args))))
+    names = [a.name for a in schema.positional]
+    values = list(args)
+    named = dict(attributes)
+    for argument in schema.positional[len(values) :]:
+        values.append(named.pop(argument.name, None if argument.default is REQUIRED else argument.default))
+    keyword: dict[str, Any] = {}
+    if not entry.variadic:
+        room = len(entry.positional)
+        for i, value in enumerate(values[room:], room):
+            name = names[i] if i < len(names) else f"input {i}"
+            default = schema.positional[i].default if i < len(names) else None
+            _place(keyword, entry, name, value, None if default is REQUIRED else default)
+        values = values[:room]
+    defaults = {a.name: None if a.default is REQUIRED else a.default for a in schema.keyword}
+    accepted = entry.keyword | set(entry.positional[len(values) :])
+    for name, value in {**defaults, **named}.items():
+        if name in accepted:
+            keyword[name] = value
+        elif name not in schema.implied:
+            _place(keyword, entry, name, value, defaults.get(name))
+    return values, keyword
+
+
+def _place(keyword: dict[str, Any], entry: Entry, name: str, value: Any, default: Any) -> None:
+    if name in entry.keyword:
+        keyword[name] = value
+    elif not _equal(value, default):
+        raise Unsupported(f"{name}={value!r} is not handled (only the default, {default!r}, is)")
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is b
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    try:
+        return bool(a == b)
+    except (TypeError, ValueError, RuntimeError):
+        return False

@@ -1,0 +1,180 @@
+"""Runs an artefact in a child process: its crash, its hang or its memory stay its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convert import errors, plugin
+from convert.errors import ConvertError, ResourceLimit, Unsupported
+from convert.options import Options
+from convert.source import Source
+
+Outputs = list[dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`seconds` of wall time, and `memory` in bytes of address space beyond which allocations fail (None: no limit)."""
+
+    seconds: float = 600.0
+    memory: int | None = None
+
+
+class Running:
+    """A child at work; `results` waits for it. Objects in memory cannot travel and are run right here, when asked."""
+
+    def __init__(
+        self,
+        source: Source,
+        feeds: Sequence[Mapping[str, np.ndarray]],
+        precisions: Sequence[str],
+        options: Options,
+        limits: Limits,
+    ) -> None:
+        self.source, self.feeds, self.precisions = source, feeds, precisions
+        self.options, self.limits = replace(options, examples={}), limits
+        self.process: subprocess.Popen[bytes] | None = None
+        if source.path is not None:
+            self.folder = tempfile.TemporaryDirectory(prefix="convert-run-")
+            self._start(Path(self.folder.name))
+
+    def results(self) -> dict[str, Outputs | Unsupported]:
+        """Outputs for each precision; an `Unsupported` where the runtime lacks that precision.
+
+        Raises `ResourceLimit` on a time-out or for lack of memory, `ConvertError` if the child died or the runtime
+        refused the artefact.
+        """
+        if self.process is None:
+            runner = plugin.runner_for(self.source.kind)
+            if runner is None:
+                raise Unsupported(f"no runner executes a {self.source.kind}")
+            return run_all(runner, self.source, self.feeds, self.precisions, self.options)
+        try:
+            self.process.wait(timeout=self.limits.seconds)
+        except subprocess.TimeoutExpired:
+            raise ResourceLimit(
+                f"running {self.source.label} took longer than {self.limits.seconds:g} s",
+                hint="give a larger --timeout",
+            ) from None
+        finally:
+            self.stop()
+        return self._collect(Path(self.folder.name))
+
+    def stop(self) -> None:
+        """End the child and whatever it started."""
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def _start(self, folder: Path) -> None:
+        for i, feed in enumerate(self.feeds):
+            save_arrays(folder / f"feed{i}", feed)
+        job = (self.source, len(self.feeds), tuple(self.precisions), self.options, self.limits)
+        (folder / "job.pickle").write_bytes(pickle.dumps(job))
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
+        with open(folder / "stderr", "wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "convert.runners.child", str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def _collect(self, folder: Path) -> dict[str, Outputs | Unsupported]:
+        assert self.process is not None
+        status = folder / "status.json"
+        if not status.exists():
+            code = self.process.returncode
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            tail = (folder / "stderr").read_text(errors="replace").strip().splitlines()[-3:]
+            if code == -signal.SIGKILL or any("MemoryError" in line for line in tail):
+                raise ResourceLimit(f"running {self.source.label} ended with {how}: out of memory, it seems")
+            raise ConvertError(f"the process that ran {self.source.label} died with {how}: " + " | ".join(tail))
+        told: dict[str, Any] = json.loads(status.read_text())
+        if "error" in told:
+            kind = getattr(errors, told["error"], ConvertError)
+            raise kind(told["message"], hint=told["hint"])
+        found: dict[str, Outputs | Unsupported] = {}
+        for precision in self.precisions:
+            if precision in told["unsupported"]:
+                found[precision] = Unsupported(told["unsupported"][precision])
+            else:
+                found[precision] = [load_arrays(folder / f"{precision}{i}") for i in range(len(self.feeds))]
+        return found
+
+
+def execute(
+    source: Source,
+    feeds: Sequence[Mapping[str, np.ndarray]],
+    precisions: Sequence[str] = ("float32",),
+    options: Options | None = None,
+    limits: Limits | None = None,
+) -> Running:
+    """Start running `source` on each feed in each precision, in a child process; ask the result for `results()`."""
+    return Running(source, feeds, precisions, options or Options(), limits or Limits())
+
+
+def run_all(
+    runner: plugin.Runner,
+    source: Source,
+    feeds: Sequence[Mapping[str, np.ndarray]],
+    precisions: Sequence[str],
+    options: Options,
+) -> dict[str, Outputs | Unsupported]:
+    """Every precision in this process; a precision that the runtime lacks gives its `Unsupported`."""
+    found: dict[str, Outputs | Unsupported] = {}
+    for precision in precisions:
+        try:
+            found[precision] = runner.run(source, feeds, precision=precision, options=options)
+        except Unsupported as error:
+            if precision == "float32":
+                raise
+            found[precision] = error
+    return found
+
+
+def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays under any names: numbered files and a list of names; bfloat16 and float8 travel as raw bits."""
+    folder.mkdir()
+    index = []
+    for i, (name, array) in enumerate(arrays.items()):
+        array = np.asarray(array)
+        dtype = array.dtype.name
+        raw = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+        if array.dtype.kind in "OUS":
+            texts = [s.decode() if isinstance(s, bytes) else str(s) for s in array.ravel().tolist()]
+            index.append({"name": name, "dtype": "string", "shape": list(array.shape), "texts": texts})
+            continue
+        np.save(folder / f"{i}.npy", raw, allow_pickle=False)
+        index.append({"name": name, "dtype": dtype, "file": f"{i}.npy"})
+    (folder / "index.json").write_text(json.dumps(index))
+
+
+def load_arrays(folder: Path) -> dict[str, np.ndarray]:
+    """What `save_arrays` wrote."""
+    arrays = {}
+    for entry in json.loads((folder / "index.json").read_text()):
+        if entry["dtype"] == "string":
+            arrays[entry["name"]] = np.array(entry["texts"], dtype=object).reshape(entry["shape"])
+            continue
+        array = np.load(folder / entry["file"], allow_pickle=False)
+        if array.dtype.name != entry["dtype"]:
+            import ml_dtypes
+
+            array = array.view(getattr(ml_dtypes, entry["dtype"]))
+        arrays[entry["name"]] = array
+    return arrays

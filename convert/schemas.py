@@ -1,0 +1,59 @@
+"""ONNX's own operator schemas, as the backends' rule tables need them to bind a node's inputs and attributes."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from convert.graph import OPSET
+from convert.rules import REQUIRED, Argument, Schema
+
+_Option = onnx.defs.OpSchema.FormalParameterOption
+
+
+def operator_of(node: ir.Node) -> str:
+    """The key of a node in a rule table: "Conv", or "domain::Operator" outside ONNX's default domain."""
+    return f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+
+
+def onnx_schema(operator: str) -> onnx.defs.OpSchema | None:
+    """The schema of a key at the canonical opset (for an operator that is newer: the newest), or None."""
+    domain, _, name = operator.rpartition("::")
+    for version in (OPSET, onnx.defs.onnx_opset_version()):
+        if onnx.defs.has(name, version, domain):
+            return onnx.defs.get_schema(name, version, domain)
+    return None
+
+
+@cache
+def schema(operator: str) -> Schema | None:
+    """Inputs are positional, None where absent; attributes are keyword with the schema's defaults."""
+    found = onnx_schema(operator)
+    if found is None:
+        return None
+    positional = [
+        Argument(i.name, REQUIRED if i.option == _Option.Single else None)
+        for i in found.inputs
+        if i.option != _Option.Variadic
+    ]
+    return Schema(tuple(positional), tuple(Argument(a.name, _default(a)) for a in found.attributes.values()))
+
+
+def plain(value: Any) -> Any:
+    """An attribute's value as Python data: bytes become text, repeated fields lists."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, (str, int, float)) or not hasattr(value, "__iter__"):
+        return value
+    return [plain(v) for v in value]
+
+
+def _default(attribute: onnx.defs.OpSchema.Attribute) -> Any:
+    if attribute.required:
+        return REQUIRED
+    if not attribute.default_value.name:
+        return None
+    return plain(onnx.helper.get_attribute_value(attribute.default_value))

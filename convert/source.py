@@ -1,0 +1,28 @@
+"""A model as the user named it: a path with the kind that sniffing found, or an object in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """`kind` is one of `sniff.KINDS` for a path, or the kind that a frontend's `claims` gave to the object `thing`."""
+
+    kind: str
+    path: Path | None = None
+    thing: Any = None
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return str(self.path) if self.path is not None else f"a {type(self.thing).__name__} in memory"
+
+    @property
+    def file(self) -> Path:
+        """The path; raises ValueError for an object in memory."""
+        if self.path is None:
+            raise ValueError(f"{self.label} has no path")
+        return self.path

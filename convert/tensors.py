@@ -1,0 +1,108 @@
+"""Weights without copies: tensors over numpy arrays, lazy transposes, and the map between dtypes.
+
+`onnx_ir` tensors are lazy already: an `ir.Tensor` over a memory-mapped or a strided numpy view touches its bytes when
+it is written. What is here makes such tensors from Python content and derives new ones from old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+_PYTHON = {bool: ir.DataType.BOOL, int: ir.DataType.INT64, float: ir.DataType.FLOAT, str: ir.DataType.STRING}
+
+SHORT_NAMES = {
+    "float32": ir.DataType.FLOAT,
+    "float64": ir.DataType.DOUBLE,
+    "float16": ir.DataType.FLOAT16,
+    "bfloat16": ir.DataType.BFLOAT16,
+    "int8": ir.DataType.INT8,
+    "int16": ir.DataType.INT16,
+    "int32": ir.DataType.INT32,
+    "int64": ir.DataType.INT64,
+    "uint8": ir.DataType.UINT8,
+    "uint16": ir.DataType.UINT16,
+    "uint32": ir.DataType.UINT32,
+    "uint64": ir.DataType.UINT64,
+    "bool": ir.DataType.BOOL,
+    "complex64": ir.DataType.COMPLEX64,
+    "complex128": ir.DataType.COMPLEX128,
+    "string": ir.DataType.STRING,
+}
+"""The names that users write in `--input x:float32[1,3]`, as ONNX dtypes."""
+
+_LONG_NAMES = {dtype: name for name, dtype in SHORT_NAMES.items()}
+
+
+def dtype_name(dtype: ir.DataType | None) -> str:
+    """The user's name of a dtype: `float32`, not `FLOAT`."""
+    return "?" if dtype is None else _LONG_NAMES.get(dtype, dtype.name.lower())
+
+
+def numpy_dtype(dtype: ir.DataType) -> np.dtype:
+    """The numpy dtype that holds `dtype` (bfloat16 and float8 through ml_dtypes, strings as object)."""
+    return np.dtype(object) if dtype == ir.DataType.STRING else dtype.numpy()
+
+
+def tensor_of(content: Any, dtype: ir.DataType | None = None) -> ir.TensorProtocol:
+    """An `onnx_ir` tensor over `content` without a copy where the dtype fits.
+
+    Numpy arrays keep their dtype unless `dtype` is given; Python floats become float32 and ints int64. Raises
+    ValueError where a number does not fit the integer dtype asked for.
+    """
+    if isinstance(
+        content, (ir.Tensor, ir.LazyTensor, ir.ExternalTensor, ir.TensorProtoTensor, ir.StringTensor, ir.PackedTensor)
+    ):
+        return content
+    if isinstance(content, (np.ndarray, np.generic)):
+        array = np.asarray(content)
+    else:
+        array = np.array(content)
+        if dtype is None:
+            kinds = {"b": ir.DataType.BOOL, "i": ir.DataType.INT64, "f": ir.DataType.FLOAT, "U": ir.DataType.STRING}
+            dtype = kinds.get(array.dtype.kind) if array.size else ir.DataType.INT64
+    if array.dtype.kind in "UOS":
+        flat = [s if isinstance(s, bytes) else str(s).encode() for s in array.ravel().tolist()]
+        return ir.StringTensor(flat, shape=ir.Shape(array.shape))
+    if dtype is not None and dtype.numpy() != array.dtype:
+        with np.errstate(all="ignore"):
+            cast = array.astype(dtype.numpy())
+        if array.dtype.kind in "iu" and np.dtype(dtype.numpy()).kind in "iu" and not np.array_equal(cast, array):
+            raise ValueError(f"{content!r} does not fit {dtype_name(dtype)}")
+        array = cast
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return ir.Tensor(array, dtype=dtype)
+
+
+def lazy(
+    dtype: ir.DataType, shape: Sequence[int], make: Callable[[], np.ndarray], name: str | None = None
+) -> ir.LazyTensor:
+    """A tensor whose array is computed when it is asked for, each time anew, and never kept."""
+    return ir.LazyTensor(
+        lambda: ir.Tensor(make(), dtype=dtype), dtype=dtype, shape=ir.Shape(shape), cache=False, name=name
+    )
+
+
+def dims_of(tensor: ir.TensorProtocol) -> tuple[int, ...]:
+    """The shape of a tensor as plain ints."""
+    return tuple(int(d) for d in tensor.shape.numpy())
+
+
+def transposed(tensor: ir.TensorProtocol, perm: Sequence[int]) -> ir.LazyTensor:
+    """`tensor` with its axes permuted, as a view that is materialised only when it is written."""
+    dims = dims_of(tensor)
+    return lazy(tensor.dtype, [dims[p] for p in perm], lambda: np.transpose(tensor.numpy(), perm), tensor.name)
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """Floating content in float64 (complex in complex128), everything else as it is."""
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128)
+    if array.dtype.kind == "f" or array.dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        return array.astype(np.float64)
+    return array

@@ -1,0 +1,1 @@
+"""Readers: each lowers one framework's models to the shared ONNX graph and knows no backend."""

@@ -1,0 +1,76 @@
+"""How an operator case is written: `case("LeakyRelu", f32(2, 3), alpha=0.2)`, one row a case, gaps as rows too."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator applied to inputs with attributes; `reason` marks a declared gap, which must fail (strict)."""
+
+    operator: str
+    inputs: tuple[Any, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    label: str = ""
+    reason: str = ""
+
+    def xfail(self, reason: str) -> Case:
+        """The same case as a declared gap."""
+        return replace(self, reason=reason)
+
+    def named(self, label: str) -> Case:
+        """The same case with a label, to tell it from others of its operator."""
+        return replace(self, label=label)
+
+
+def case(operator: str, *inputs: Any, **attributes: Any) -> Case:
+    """A row: inputs are arrays (constants or not, as the table's runner decides), attributes the operator's own."""
+    return Case(operator, inputs, attributes)
+
+
+def params(cases: Iterable[Case]) -> list[Any]:
+    """The rows as pytest parameters, with ids `Operator-label` or `Operator-2` and strict xfails."""
+    seen: dict[str, int] = {}
+    rows = []
+    for row in cases:
+        seen[row.operator] = seen.get(row.operator, 0) + 1
+        suffix = row.label or (str(seen[row.operator]) if seen[row.operator] > 1 else "")
+        marks = [pytest.mark.xfail(reason=row.reason, strict=True)] if row.reason else []
+        rows.append(pytest.param(row, id=f"{row.operator}-{suffix}" if suffix else row.operator, marks=marks))
+    return rows
+
+
+def f32(*shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
+    """Uniform float32 of `shape`, the same for the same arguments."""
+    return _rng("f32", shape, low, high).uniform(low, high, shape).astype(np.float32)
+
+
+def f64(*shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
+    """Uniform float64 of `shape`, the same for the same arguments."""
+    return _rng("f64", shape, low, high).uniform(low, high, shape)
+
+
+def i64(*shape: int, low: int = -5, high: int = 6) -> np.ndarray:
+    """Uniform int64 in [low, high), the same for the same arguments."""
+    return _rng("i64", shape, low, high).integers(low, high, shape)
+
+
+def i32(*shape: int, low: int = -5, high: int = 6) -> np.ndarray:
+    """Uniform int32 in [low, high), the same for the same arguments."""
+    return i64(*shape, low=low, high=high).astype(np.int32)
+
+
+def boolean(*shape: int) -> np.ndarray:
+    """Random booleans of `shape`, the same for the same arguments."""
+    return _rng("bool", shape).random(shape) < 0.5
+
+
+def _rng(*key: Any) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(repr(key).encode()))

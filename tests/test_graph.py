@@ -1,0 +1,108 @@
+"""The builder: constants, facts, subgraphs and names, judged by ONNX's checker and by onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+from convert.errors import Location
+from convert.graph import Graph, location_of
+
+F = ir.DataType.FLOAT
+
+
+def run(g: Graph, **feeds: np.ndarray) -> list[np.ndarray]:
+    model = ir.to_proto(g.model())
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+def test_numbers_take_the_dtype_of_the_tensors_beside_them() -> None:
+    g = Graph()
+    x = g.input("x", ir.DataType.INT32, [2])
+    y = g.Add(x, 3)
+    assert y.dtype == ir.DataType.INT32
+    z = g.Mul(g.Cast(y, to=ir.DataType.DOUBLE), 0.5)
+    g.output(z, "z")
+    np.testing.assert_array_equal(run(g, x=np.array([1, 4], np.int32))[0], [2.0, 3.5])
+
+
+def test_a_number_that_does_not_fit_is_refused() -> None:
+    g = Graph()
+    x = g.input("x", ir.DataType.INT32, [2])
+    with pytest.raises(ValueError, match="does not fit int32"):
+        g.Add(x, 2**40)
+
+
+def test_facts_keep_named_dims() -> None:
+    g = Graph()
+    x = g.input("x", F, ["batch", 3, 8, "w"])
+    y = g.Conv(x, np.zeros((4, 3, 3, 3), np.float32), pads=[1, 1, 1, 1])
+    assert y.dtype == F
+    assert g.shape(y)[:3] == ("batch", 4, 8)
+    assert g.shape(g.Reshape(x, [0, -1]))[0] == "batch"
+
+
+def test_equal_small_constants_are_shared_and_weights_are_not() -> None:
+    g = Graph()
+    assert g.const([1, 2]) is g.const([1, 2])
+    assert g.const([1, 2]) is not g.const(np.array([1, 2], np.int32))
+    big = np.zeros(5000, np.float32)
+    assert g.const(big) is not g.const(big)
+
+
+def test_constants_wrap_without_a_copy() -> None:
+    array = np.ones((512, 512), np.float32)
+    value = Graph().const(array)
+    assert value.const_value is not None
+    assert np.shares_memory(value.const_value.numpy(), array)
+
+
+def test_output_names_are_exact_even_when_taken() -> None:
+    g = Graph()
+    x = g.input("output", F, [2])
+    y = g.Relu(x)
+    g.output(y, "y")
+    g.output(y, "again")
+    g.output(x, "through")
+    assert [v.name for v in g.graph.outputs] == ["y", "again", "through"]
+    first, second, third = run(g, output=np.array([-1, 2], np.float32))
+    np.testing.assert_array_equal(first, [0, 2])
+    np.testing.assert_array_equal(second, first)
+    np.testing.assert_array_equal(third, [-1, 2])
+
+
+def test_subgraphs_capture_outer_values() -> None:
+    g = Graph()
+    c, x = g.input("c", ir.DataType.BOOL, []), g.input("x", F, [2])
+    then, other = g.body("then"), g.body("else")
+    then.output(then.Add(x, 1.0), "t")
+    other.output(other.Mul(x, g.const(np.array([2, 3], np.float32))), "e")
+    y = g.If(c, then_branch=then, else_branch=other)
+    g.facts(y, F, [2])
+    g.output(y, "y")
+    model = ir.to_proto(g.model())
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    x_value = np.array([1, 5], np.float32)
+    np.testing.assert_array_equal(session.run(None, {"c": np.array(True), "x": x_value})[0], [2, 6])
+    np.testing.assert_array_equal(session.run(None, {"c": np.array(False), "x": x_value})[0], [2, 15])
+
+
+def test_nodes_remember_where_they_came_from() -> None:
+    g = Graph()
+    x = g.input("x", F, [2])
+    with g.at(Location("aten.relu", "layer1.relu", "layer1.relu", "net.py:7")):
+        y = g.Relu(x)
+    node = y.producer()
+    assert node is not None
+    assert location_of(node) == Location("Relu", "layer1.relu", "layer1.relu", "net.py:7")
+
+
+def test_operands_that_onnx_refuses_raise() -> None:
+    g = Graph()
+    with pytest.raises(ValueError, match="does not accept"):
+        g.MatMul(g.input("a", F, [2, 3]), g.input("b", F, [4, 5]))

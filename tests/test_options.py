@@ -1,0 +1,44 @@
+"""Input specifications as users write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from convert.errors import UsageError
+from convert.options import DimSpec, InputSpec, parse_input
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "x:float32[batch,3,224,224]",
+            InputSpec("x", "float32", (DimSpec(name="batch"), DimSpec(3), DimSpec(224), DimSpec(224))),
+        ),
+        ("[1,3]", InputSpec(None, None, (DimSpec(1), DimSpec(3)))),
+        ("x:int64", InputSpec("x", "int64", None)),
+        ("int64[]", InputSpec(None, "int64", ())),
+        ("x:[n=1..8,?]", InputSpec("x", None, (DimSpec(name="n", low=1, high=8), DimSpec()))),
+        (
+            "ids:int64[b=..4,seq=2..]",
+            InputSpec("ids", "int64", (DimSpec(name="b", high=4), DimSpec(name="seq", low=2))),
+        ),
+        ("float32", InputSpec(None, "float32", None)),
+        ("onnx::Conv_0:float32[1]", InputSpec("onnx::Conv_0", "float32", (DimSpec(1),))),
+    ],
+)
+def test_reads(text: str, expected: InputSpec) -> None:
+    assert parse_input(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x:float99[1]", "x:float32[1", "x:float32[1,,2]", "x:float32[n=8..1]", "x:float32[a b]"]
+)
+def test_refuses(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_input(text)
+
+
+@pytest.mark.parametrize("text", ["x:float32[batch,3,224,224]", "ids:int64[b=1..8,seq]", "x:float32[]", "[1,3]"])
+def test_prints_as_it_was_written(text: str) -> None:
+    assert str(parse_input(text)) == text

@@ -1,0 +1,74 @@
+"""Atomic outputs: all or nothing, for files, folders and companions."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from convert.errors import ResourceLimit, UsageError
+from convert.output import replacing, size_of
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_a_file_appears_when_complete(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "m.onnx"
+    with replacing(out, force=False) as temporary:
+        temporary.write_text("new")
+        assert not out.exists()
+    assert out.read_text() == "new"
+    assert names(out.parent) == ["m.onnx"]
+
+
+def test_an_existing_output_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    out = tmp_path / "m.onnx"
+    out.write_text("old")
+    with pytest.raises(UsageError, match="exists already"), replacing(out, force=False):
+        raise AssertionError("the body ran")
+    assert out.read_text() == "old"
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_failure_leaves_the_old_one_untouched(tmp_path: Path, folder: bool) -> None:
+    out = tmp_path / "m"
+    if folder:
+        out.mkdir()
+        (out / "a").write_text("old")
+    else:
+        out.write_text("old")
+    with pytest.raises(RuntimeError), replacing(out, force=True) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError("broken off")
+    assert (out / "a" if folder else out).read_text() == "old"
+    assert names(tmp_path) == ["m"]
+
+
+def test_a_folder_replaces_a_folder_and_companions_move_along(tmp_path: Path) -> None:
+    out = tmp_path / "m.savedmodel"
+    out.mkdir()
+    (out / "stale").write_text("old")
+    with replacing(out, force=True) as temporary:
+        temporary.mkdir()
+        (temporary / "fresh").write_text("12345")
+        temporary.with_name("m.data").write_text("weights")
+    assert names(out) == ["fresh"]
+    assert size_of(out) == 5
+    assert names(tmp_path) == ["m.data", "m.savedmodel"]
+
+
+def test_a_full_disk_is_a_resource_limit(tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    out.write_text("old")
+    with pytest.raises(ResourceLimit, match="disk is full"), replacing(out, force=True):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert out.read_text() == "old"
+
+
+def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be written"), replacing(tmp_path / "file" / "m", force=False):
+        raise AssertionError("the body ran")

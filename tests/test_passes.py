@@ -1,0 +1,142 @@
+"""Clean-up and batch-norm folding: the same numbers in onnxruntime, fewer nodes, no copies of weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+from convert.graph import Graph
+from convert.passes.batchnorm import fold_batch_norms
+from convert.passes.clean import clean
+
+F = ir.DataType.FLOAT
+RNG = np.random.default_rng(0)
+
+
+def weights(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def norm(g: Graph, x: ir.Value, channels: int) -> ir.Value:
+    stats = [weights(channels), weights(channels), weights(channels), np.abs(weights(channels)) + 0.1]
+    return g.BatchNormalization(x, *stats, epsilon=1e-3)
+
+
+def run(model: ir.Model, **feeds: np.ndarray) -> list[np.ndarray]:
+    proto = ir.to_proto(model)
+    proto.opset_import[0].version = 20
+    onnx.checker.check_model(proto, full_check=True)
+    return onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+
+
+def counts(model: ir.Model) -> Counter[str]:
+    return Counter(n.op_type for n in model.graph)
+
+
+def conv(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Conv(x, weights(4, 3, 3, 3), weights(4), pads=[1, 1, 1, 1])
+
+
+def grouped(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Conv(x, weights(6, 1, 3, 3), group=3)
+
+
+def transposed(g: Graph, x: ir.Value) -> ir.Value:
+    return g.ConvTranspose(x, weights(3, 4, 2, 2), strides=[2, 2])
+
+
+@pytest.mark.parametrize(("layer", "channels"), [(conv, 4), (grouped, 6), (transposed, 4)])
+def test_batch_norm_folds_into_the_convolution_before_it(layer: object, channels: int) -> None:
+    g = Graph()
+    x = g.input("x", F, ["n", 3, 8, 8])
+    g.output(norm(g, layer(g, x), channels), "y")
+    model = g.model()
+    feed = weights(2, 3, 8, 8)
+    before = run(model.clone(), x=feed)[0]
+    assert fold_batch_norms(model)
+    assert counts(model)["BatchNormalization"] == 0
+    after = run(model, x=feed)[0]
+    # A fold moves each output by a few roundings of its largest summand.
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=4 * 2.0**-24 * np.abs(before).max())
+
+
+def test_batch_norm_folds_into_gemm() -> None:
+    g = Graph()
+    x = g.input("x", F, ["n", 5])
+    g.output(norm(g, g.Gemm(x, weights(7, 5), weights(7), transB=1), 7), "y")
+    model = g.model()
+    before = run(model.clone(), x=(feed := weights(3, 5)))[0]
+    assert fold_batch_norms(model)
+    np.testing.assert_allclose(run(model, x=feed)[0], before, rtol=1e-5, atol=1e-6)
+
+
+def shared_conv(g: Graph, x: ir.Value) -> ir.Value:
+    y = conv(g, x)
+    return g.Add(norm(g, y, 4), y)
+
+
+def preactivation(g: Graph, x: ir.Value) -> ir.Value:
+    return conv(g, norm(g, x, 3))
+
+
+@pytest.mark.parametrize("layer", [shared_conv, preactivation])
+def test_batch_norm_stays_where_folding_would_be_wrong(layer: object) -> None:
+    g = Graph()
+    g.output(layer(g, g.input("x", F, ["n", 3, 8, 8])), "y")
+    model = g.model()
+    assert not fold_batch_norms(model)
+    assert counts(model)["BatchNormalization"] == 1
+
+
+def test_clean_folds_shape_arithmetic_and_repeated_work() -> None:
+    g = Graph()
+    x = g.input("x", F, ["n", 4, 3])
+    batch = g.Gather(g.Shape(x), 0)
+    size = g.Mul(g.Gather(g.Shape(x), 1), g.Gather(g.Shape(x), 2))
+    flat = g.Reshape(g.Identity(x), g.Concat(g.Unsqueeze(batch, [0]), g.Unsqueeze(size, [0]), axis=0))
+    g.output(g.Add(g.Dropout(g.Relu(flat)), g.Relu(flat)), "y")
+    g.Sigmoid(x)
+    model = g.model()
+    feed = weights(2, 4, 3)
+    before = run(model.clone(), x=feed)[0]
+    assert clean(model)
+    np.testing.assert_array_equal(run(model, x=feed)[0], before)
+    assert counts(model)["Relu"] == 1
+    assert not {"Identity", "Dropout", "Sigmoid"} & set(counts(model))
+
+
+def test_static_shapes_are_constants() -> None:
+    g = Graph()
+    x = g.input("x", F, [2, 4, 3])
+    g.output(g.Reshape(x, g.Concat(g.Shape(x, start=0, end=1), [12], axis=0)), "y")
+    model = g.model()
+    clean(model)
+    assert counts(model) == {"Reshape": 1}
+
+
+def test_a_transposed_weight_is_a_lazy_view() -> None:
+    g = Graph()
+    weight = weights(300, 200)
+    g.output(g.MatMul(g.input("x", F, ["n", 200]), g.Transpose(weight, perm=[1, 0])), "y")
+    model = g.model()
+    before = run(model.clone(), x=(feed := weights(2, 200)))[0]
+    clean(model)
+    assert counts(model) == {"MatMul": 1}
+    (tensor,) = [v.const_value for v in model.graph.initializers.values()]
+    assert isinstance(tensor, ir.LazyTensor)
+    assert np.shares_memory(tensor.numpy(), weight)
+    np.testing.assert_array_equal(run(model, x=feed)[0], before)
+
+
+def test_random_operators_are_not_folded_or_shared() -> None:
+    g = Graph()
+    a, b = g.RandomNormal(shape=[2]), g.RandomNormal(shape=[2])
+    g.output(g.Sub(a, b), "y")
+    model = g.model()
+    clean(model)
+    assert counts(model)["RandomNormal"] == 2
