@@ -78,12 +78,16 @@ def _check_sizes(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], name:
     assert archive.fp is not None
     size = os.fstat(archive.fp.fileno()).st_size if hasattr(archive.fp, "fileno") else packed
     if packed > size:
-        raise UnsafeInput(f"{name} has {size:,} bytes, its entries {packed:,}: they overlap",
-                          hint="no framework writes such a file: do not use it")
+        raise UnsafeInput(
+            f"{name} has {size:,} bytes, its entries {packed:,}: they overlap",
+            hint="no framework writes such a file: do not use it",
+        )
     for what, before, after in [(name, size, expanded), *((e.filename, e.compress_size, e.file_size) for e in entries)]:
         if after > FREE_BYTES and after > MOST_EXPANSION * max(before, 1):
-            raise UnsafeInput(f"{what} would expand from {before:,} to {after:,} bytes, like a zip bomb",
-                              hint="if it is genuine, unpack it and zip it again without compression")
+            raise UnsafeInput(
+                f"{what} would expand from {before:,} to {after:,} bytes, like a zip bomb",
+                hint="if it is genuine, unpack it and zip it again without compression",
+            )
 
 
 def record_root(archive: zipfile.ZipFile) -> str:
@@ -106,8 +110,10 @@ def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     try:
         return archive.read(name)
     except (*_BROKEN, OSError) as error:
-        raise BadInput(f"the entry {name} of {archive.filename} is corrupt ({_sentence(error)})",
-                       hint="get the file again and compare its checksum with the source's") from None
+        raise BadInput(
+            f"the entry {name} of {archive.filename} is corrupt ({_sentence(error)})",
+            hint="get the file again and compare its checksum with the source's",
+        ) from None
 
 
 def _escapes(name: str) -> bool:

@@ -85,8 +85,10 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     if not weights:
         other = sorted(name for name in names if _matches(name, _OTHER_WEIGHTS))
         found = f"only {', '.join(other)}" if other else f"found: {shown(path)}"
-        raise BadInput(f"{path} has a config.json, but no PyTorch weights; {found}",
-                       hint="get model.safetensors or pytorch_model.bin into the folder")
+        raise BadInput(
+            f"{path} has a config.json, but no PyTorch weights; {found}",
+            hint="get model.safetensors or pytorch_model.bin into the folder",
+        )
     # The hub's cache holds links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
     root = path.parent.parent if path.absolute().parent.name == "snapshots" else path
     _check_files(path, root, ["config.json", *weights])
@@ -107,8 +109,10 @@ def _check_files(path: Path, root: Path, names: list[str]) -> None:
     for name in names:
         file = path / name
         if not file.resolve().is_relative_to(inside):
-            raise UnsafeInput(f"{file} is a link to {file.resolve()}, outside of the model's folder",
-                              hint="copy the file into the folder if you trust where it points")
+            raise UnsafeInput(
+                f"{file} is a link to {file.resolve()}, outside of the model's folder",
+                hint="copy the file into the folder if you trust where it points",
+            )
         if not file.is_file():
             raise BadInput(f"{file} is not a file", hint="get the whole folder again")
         with file.open("rb") as content:
@@ -123,8 +127,10 @@ def _no_model(path: Path, names: set[str]) -> BadInput:
     if "model_index.json" in names:
         return BadInput(f"{path} is a pipeline of several models", hint="name the folder of one of them: unet, vae …")
     if any(name.endswith(".index") for name in names):
-        return BadInput(f"{path} holds a TensorFlow checkpoint, which has weights and no graph",
-                        hint="convert the SavedModel or Keras file, or a TensorFlow 1 checkpoint with its .meta file")
+        return BadInput(
+            f"{path} holds a TensorFlow checkpoint, which has weights and no graph",
+            hint="convert the SavedModel or Keras file, or a TensorFlow 1 checkpoint with its .meta file",
+        )
     if "init_net.pb" in names or "predict_net.pb" in names:
         return BadInput(f"{path} has one of a Caffe2 model's nets", hint="init_net.pb and predict_net.pb are needed")
     if "Manifest.json" in names:

@@ -42,8 +42,10 @@ def check_pointer(label: str, head: bytes) -> None:
         return
     pointer = _POINTER.match(head)
     what = f"to {int(pointer[2]):,} bytes, oid sha256:{pointer[1].decode()}" if pointer else "that is damaged"
-    raise BadInput(f"{label} is not the model but a Git-LFS pointer {what}",
-                   hint="run `git lfs pull` in its repository to get the file")
+    raise BadInput(
+        f"{label} is not the model but a Git-LFS pointer {what}",
+        hint="run `git lfs pull` in its repository to get the file",
+    )
 
 
 def check_magic(label: str, head: bytes) -> None:

@@ -103,8 +103,10 @@ def torch_pickle_bytes(path: Path) -> bytes:
             except BadInput as error:
                 raise BadInput(f"{path}: {error.message}", hint=error.hint) from None
     if pickle is None:
-        raise BadInput(f"{path} is a Python pickle that torch.save did not write",
-                       hint="load it in Python and pass the module to convert.convert(), or save it with torch.save")
+        raise BadInput(
+            f"{path} is a Python pickle that torch.save did not write",
+            hint="load it in Python and pass the module to convert.convert(), or save it with torch.save",
+        )
     return pickle
 
 
@@ -149,9 +151,10 @@ def _within(top: Any) -> list[Thing]:
     seen: dict[int, Thing] = {}
     level = [top]
     for _ in range(4):
-        level = [item for item in level if isinstance(item, Thing) and id(item) not in seen]
-        seen.update({id(item): item for item in level})
-        level = [value for item in level for key, value in _pairs(item) if isinstance(key, str)]
+        # Each thing once: a pickle can hold one dict a thousand times, and that one the next one.
+        fresh = {id(item): item for item in level if isinstance(item, Thing) and id(item) not in seen}
+        seen.update(fresh)
+        level = [value for item in fresh.values() for key, value in _pairs(item) if isinstance(key, str)]
     return list(seen.values())
 
 

@@ -63,8 +63,10 @@ def _missing(path: Path) -> BadInput:
     if path.is_symlink():
         return BadInput(f"{path} is a link to {os.readlink(path)}, which is not there", hint="get the file itself")
     if path.with_name(path.name + ".index").is_file():
-        return BadInput(f"{path} is the name of a TensorFlow checkpoint, not of a file",
-                        hint=f"name {path}.meta, or the SavedModel or Keras file that was saved with it")
+        return BadInput(
+            f"{path} is the name of a TensorFlow checkpoint, not of a file",
+            hint=f"name {path}.meta, or the SavedModel or Keras file that was saved with it",
+        )
     beside = shown(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
     return BadInput(f"there is no file or folder {path}", hint=f"in {path.parent} there is {beside}")
 
@@ -85,7 +87,7 @@ def _file_kind(path: Path) -> str:
             return _hdf5_kind(label, head, size)
         if head[4:8] == b"TFL3":
             return _tflite_kind(label, head, size)
-        if head[:1] == b"\x80":
+        if head[:1] == b"\x80" and head[1:2] <= b"\x05":  # PROTO and the protocol
             return _content_kind(path, pickles.torch_pickle_bytes(path))
         if head[4:9] == b"\0\0\0\0{":
             return _safetensors_kind(path, size)
@@ -108,11 +110,15 @@ def _protobuf_kind(path: Path, head: bytes) -> str:
         case "TensorFlow MetaGraphDef":
             return "tf-meta"
         case "SavedModel":
-            raise BadInput(f"{path} is the graph of a SavedModel; its weights are in the folder that it belongs to",
-                           hint=f"name the folder: {beside}")
+            raise BadInput(
+                f"{path} is the graph of a SavedModel; its weights are in the folder that it belongs to",
+                hint=f"name the folder: {beside}",
+            )
         case "Caffe2 NetDef":
-            raise BadInput(f"{path} is one of the two nets of a Caffe2 model",
-                           hint="name the folder that holds both, as init_net.pb and predict_net.pb")
+            raise BadInput(
+                f"{path} is one of the two nets of a Caffe2 model",
+                hint="name the folder that holds both, as init_net.pb and predict_net.pb",
+            )
         case "ONNX TensorProto":
             raise BadInput(f"{path} is a single ONNX tensor (test data), not a model", hint="name the .onnx file")
         case "ONNX GraphProto":
@@ -120,10 +126,14 @@ def _protobuf_kind(path: Path, head: bytes) -> str:
         case str():
             raise BadInput(f"{path} is a {name}, which is not read", hint="`convert formats` lists what can be read")
     if re.search(r"\.data-\d{5}-of-\d{5}$|\.index$", path.name):
-        raise BadInput(f"{path} is a part of a TensorFlow checkpoint, which has weights and no graph",
-                       hint="name the SavedModel or Keras file, or the .meta file of a TensorFlow 1 checkpoint")
-    raise BadInput(f"{path} is of no known kind; it begins with the bytes {head[:16].hex(' ')}",
-                   hint="`convert formats` lists what can be read" + _suffix_hint(path))
+        raise BadInput(
+            f"{path} is a part of a TensorFlow checkpoint, which has weights and no graph",
+            hint="name the SavedModel or Keras file, or the .meta file of a TensorFlow 1 checkpoint",
+        )
+    raise BadInput(
+        f"{path} is of no known kind; it begins with the bytes {head[:16].hex(' ')}",
+        hint="`convert formats` lists what can be read" + _suffix_hint(path),
+    )
 
 
 def _suffix_hint(path: Path) -> str:
@@ -145,8 +155,10 @@ def _hdf5_kind(label: str, head: bytes, size: int) -> str:
     step = block[width] if len(block) > width else 0
     end = int.from_bytes(block[offset + 2 * step : offset + 3 * step], "little") if 0 < step <= 8 else size
     if len(block) < offset + 3 * step or size < end:
-        raise BadInput(f"{label} is truncated: the HDF5 file should have {end:,} bytes, it has {size:,}",
-                       hint="get the file again, or save it again")
+        raise BadInput(
+            f"{label} is truncated: the HDF5 file should have {end:,} bytes, it has {size:,}",
+            hint="get the file again, or save it again",
+        )
     return "keras-h5"
 
 
@@ -162,8 +174,9 @@ def _safetensors_kind(path: Path, size: int) -> str:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(size - 8, _MOST_TEXT):
-            raise BadInput(f"{path} looks like safetensors, but is truncated: its header should have {length:,} bytes",
-                           hint=again)
+            raise BadInput(
+                f"{path} looks like safetensors, but is truncated: its header should have {length:,} bytes", hint=again
+            )
         try:
             header: Any = json.loads(file.read(length))
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
@@ -189,8 +202,10 @@ def _archive_kind(path: Path) -> str:
             if "constants.pkl" in names or any(name.startswith("code/") for name in names):
                 return "torchscript"
             if any(name.startswith(".data/extern_modules") for name in names):
-                raise BadInput(f"{path} is a torch.package archive, whose code would have to be executed",
-                               hint="load it with torch.package and save it with torch.export.save")
+                raise BadInput(
+                    f"{path} is a torch.package archive, whose code would have to be executed",
+                    hint="load it with torch.package and save it with torch.export.save",
+                )
             return _content_kind(path, read_member(archive, root + "data.pkl", pickles.MOST_BYTES))
     raise _not_a_model(path, names)
 
@@ -203,8 +218,10 @@ def _exported_kind(path: Path, archive: zipfile.ZipFile, names: set[str]) -> str
     if form != "pt2":
         raise BadInput(f"{path} is an archive of format {form!r}, not pt2", hint="save it with torch.export.save")
     if not any(name.startswith("models/") and name.endswith(".json") for name in names):
-        raise BadInput(f"{path} is a compiled PyTorch package (AOTInductor) without a graph",
-                       hint="convert the exported program that it was compiled from")
+        raise BadInput(
+            f"{path} is a compiled PyTorch package (AOTInductor) without a graph",
+            hint="convert the exported program that it was compiled from",
+        )
     return "torch-export"
 
 
@@ -213,8 +230,9 @@ def _not_a_model(path: Path, names: set[str]) -> BadInput:
     if not names:
         return BadInput(f"{path} is an empty zip archive", hint="get the file again, or save it again")
     if all(name.endswith(".npy") for name in names):
-        return BadInput(f"{path} is a file of NumPy arrays (.npz), not a model",
-                        hint="arrays go to --inputs of `convert verify`")
+        return BadInput(
+            f"{path} is a file of NumPy arrays (.npz), not a model", hint="arrays go to --inputs of `convert verify`"
+        )
     if "model.json" in names and any(name.startswith("code/") for name in names):
         return BadInput(f"{path} is TorchScript of PyTorch 1.3 or before", hint="load it with torch.jit, save it again")
     ends = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".pbtxt", ".h5", ".keras", ".tflite", ".safetensors", ".bin")
@@ -234,5 +252,7 @@ def _content_kind(path: Path, data: bytes) -> str:
         return "torch-module"
     if content == "weights":
         return "torch-state-dict"
-    raise BadInput(f"{path} is a file of torch.save that holds {content}, neither a module nor weights",
-                   hint="save the module, or its state_dict()")
+    raise BadInput(
+        f"{path} is a file of torch.save that holds {content}, neither a module nor weights",
+        hint="save the module, or its state_dict()",
+    )

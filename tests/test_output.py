@@ -40,7 +40,7 @@ def test_failure_leaves_the_old_one_untouched(tmp_path: Path, folder: bool) -> N
         (out / "a").write_text("old")
     else:
         out.write_text("old")
-    with pytest.raises(RuntimeError), replacing(out, force=True) as temporary:
+    with pytest.raises(RuntimeError), replacing(out, force=True) as temporary:  # noqa: PT012
         temporary.write_text("half")
         raise RuntimeError("broken off")
     assert (out / "a" if folder else out).read_text() == "old"

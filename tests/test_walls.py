@@ -51,7 +51,8 @@ def test_the_core_imports_no_room_and_no_framework() -> None:
             )
             if name.split(".")[0] in FRAMEWORKS:
                 # Runners execute frameworks in a child process, and import them when they are asked to.
-                assert file.parent.name == "runners" and not top, f"{file}: {name}"
+                assert file.parent.name == "runners", f"{file}: {name}"
+                assert not top, f"{file}: {name}"
 
 
 def test_nothing_reads_the_shared_folder_or_names_this_machine() -> None:
@@ -94,7 +95,8 @@ def test_help_imports_no_framework(command: str) -> None:
 
 def test_shell_completion_imports_no_framework() -> None:
     code = (
-        "import os; os.environ.update(_CONVERT_COMPLETE='bash_complete', COMP_WORDS='convert m.pt --to ', COMP_CWORD='3');"
+        "import os; os.environ.update(_CONVERT_COMPLETE='bash_complete', COMP_WORDS='convert m.pt --to ',"
+        " COMP_CWORD='3');"
         " from convert.cli import cli; cli(prog_name='convert')"
     )
     assert not (FRAMEWORKS | {"onnx", "numpy", "rich"}) & loaded_after(code)
