@@ -1,0 +1,137 @@
+"""The vocabulary of the layout pass: permutations, the facts of values, and the form of a node.
+
+A value of rank r >= 3 can be held *as is*, in the graph's own coordinates, or *moved*, permuted by `move(r)`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+Dim: TypeAlias = int | str | None
+
+Move: TypeAlias = Callable[[int], tuple[int, ...]]
+"""From a rank to the permutation that moves the channels of a value of that rank."""
+
+
+class Side(enum.Enum):
+    """How a node wants one of its inputs, or gives one of its outputs."""
+
+    AS_IS = enum.auto()
+    MOVED = enum.auto()
+    FREE = enum.auto()  # as is or moved: all free sides of a node alike
+    BROADCAST = enum.auto()  # an operand of lower rank: aligned to the free sides where these are moved
+    ANY = enum.auto()  # whatever there is: absent, unused, or a side whose layout does not matter
+
+
+@dataclass(frozen=True)
+class Form:
+    """The sides of a node, and the changes to make if its free sides turn out moved.
+
+    `attributes` and `constants` (by input position) replace the node's own or are added to them; `gather` picks from
+    the output, by these indices, what the node gave before; `domain`, if set, becomes the node's domain in any case.
+    """
+
+    inputs: tuple[Side, ...]
+    outputs: tuple[Side, ...]
+    attributes: tuple[ir.Attr, ...] = ()
+    constants: Mapping[int, np.ndarray] = field(default_factory=dict)
+    gather: tuple[int, ...] | None = None
+    domain: str = ""
+
+
+Rule: TypeAlias = Callable[[ir.Node, Move], Form | None]
+"""What a node may be; None: it has to stay as is. A rule is asked only if the node's domain is ONNX's."""
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """N C spatial… to N spatial… C; below rank 3 nothing moves."""
+    return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
+
+
+def channels_first(rank: int) -> tuple[int, ...]:
+    """N spatial… C to N C spatial…; below rank 3 nothing moves."""
+    return (0, rank - 1, *range(1, rank - 1)) if rank > 2 else tuple(range(rank))
+
+
+def inverse(perm: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes `perm`: for each axis, where it went."""
+    return tuple(int(i) for i in np.argsort(perm))
+
+
+def moved_axes(axes: Iterable[int], perm: Sequence[int]) -> list[int]:
+    """Axes, maybe negative, in the coordinates of the permuted tensor."""
+    where = inverse(perm)
+    return [where[a % len(perm)] for a in axes]
+
+
+def without(full: int, axes: Sequence[int], move: Move) -> Side | None:
+    """How a tensor of rank `full` that is held moved comes to lie once `axes` are taken out of it.
+
+    None: neither as is nor moved.
+    """
+    order = [a for a in move(full) if a not in axes]
+    kept = sorted(order)
+    if order == kept:
+        return Side.AS_IS
+    return Side.FREE if len(kept) > 2 and order == [kept[i] for i in move(len(kept))] else None
+
+
+def dims(value: ir.Value) -> tuple[Dim, ...]:
+    """Ints, names, or None for unknown dims; the rank must be known."""
+    assert value.shape is not None
+    return tuple(d if isinstance(d, int) else d.value for d in value.shape)
+
+
+def rank(value: ir.Value | None) -> int | None:
+    """Rank of a tensor that can be transposed; None for other types, strings, and where it is unknown."""
+    if value is None or value.shape is None or value.dtype == ir.DataType.STRING:
+        return None
+    return None if isinstance(value.type, (ir.SequenceType, ir.OptionalType)) else len(value.shape)
+
+
+def same_order(shape: Sequence[Dim], perm: Sequence[int]) -> bool:
+    """Whether a permutation leaves every element in its place, since only dims of one element change their order."""
+    long = [a for a in perm if shape[a] != 1]
+    return long == sorted(long)
+
+
+def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """Content of a Constant node's output, or of an initializer that no caller can override."""
+    if value is None or value.is_graph_input():
+        return None
+    producer = value.producer()
+    if producer is None or (producer.op_type == "Constant" and not producer.domain):
+        return ir.convenience.get_const_tensor(value)
+    return None
+
+
+def integers(value: ir.Value | None) -> list[int] | None:
+    """A constant shape, list of axes or the like; None if it is not constant."""
+    tensor = constant(value)
+    return None if tensor is None else [int(i) for i in tensor.numpy().ravel()]
+
+
+def int64s(numbers: Iterable[int]) -> np.ndarray:
+    """Numbers as ONNX wants its shapes and axes."""
+    return np.array(list(numbers), dtype=np.int64)
+
+
+def input_at(node: ir.Node, index: int) -> ir.Value | None:
+    """An input; None where it was left out."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def used(value: ir.Value) -> bool:
+    """Whether anything takes a value."""
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def sides(node: ir.Node, *free: int) -> tuple[Side, ...]:
+    """FREE for the inputs at these positions, AS_IS for the others."""
+    return tuple(Side.FREE if i in free else Side.AS_IS for i in range(len(node.inputs)))
