@@ -253,7 +253,7 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
         return
     try:
         found = onnx.shape_inference.infer_node_outputs(schema, ir.serde.serialize_node(node), types, data)
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise ValueError(f"{node.op_type} does not accept these inputs: {error}") from error
     for output in node.outputs:
         if output.name in found:

@@ -43,6 +43,13 @@ def dtype_name(dtype: ir.DataType | None) -> str:
     return "?" if dtype is None else _LONG_NAMES.get(dtype, dtype.name.lower())
 
 
+EXACT_KEY = "convert.exact"
+"""Key in a tensor's `meta`: the float64 content that it was rounded from, which the float64 twin computes with."""
+
+# Numbers written in a program are few; arrays of more are weights.
+_EXACT_SIZE = 64
+
+
 def numpy_dtype(dtype: ir.DataType) -> np.dtype:
     """The numpy dtype that holds `dtype` (bfloat16 and float8 through ml_dtypes, strings as object)."""
     return np.dtype(object) if dtype == ir.DataType.STRING else dtype.numpy()
@@ -73,6 +80,10 @@ def tensor_of(content: Any, dtype: ir.DataType | None = None) -> ir.TensorProtoc
             cast = array.astype(dtype.numpy())
         if array.dtype.kind in "iu" and np.dtype(dtype.numpy()).kind in "iu" and not np.array_equal(cast, array):
             raise ValueError(f"{content!r} does not fit {dtype_name(dtype)}")
+        if array.dtype == np.float64 and array.size <= _EXACT_SIZE and cast.dtype.itemsize < 8:
+            tensor = ir.Tensor(cast, dtype=dtype)
+            tensor.meta[EXACT_KEY] = array
+            return tensor
         array = cast
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

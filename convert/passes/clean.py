@@ -33,7 +33,33 @@ def drop_identities(model: ir.Model) -> bool:
             value.name, value.type, value.shape = old.name, old.type, old.shape
             ir.convenience.replace_nodes_and_values(node.graph, node, [node], [identity], [old], [value])
             modified = True
-    return common.IdentityEliminationPass()(model).modified or modified
+    identities = [n for n in ir.traversal.RecursiveGraphIterator(model.graph) if n.op_type == "Identity"]
+    dropped = [_drop_identity(n) for n in identities if n.domain == ""]
+    return any(dropped) or modified
+
+
+def _drop_identity(node: ir.Node) -> bool:
+    """Let the users of an Identity read its input; keep it where it gives a graph output that has no other maker.
+
+    (onnx_ir's own pass merges two outputs of a graph into one and loses a name, and makes an outer value the output of
+    a subgraph.)
+    """
+    x, y = node.inputs[0], node.outputs[0]
+    if x is None or node.graph is None:
+        return False
+    if y.is_graph_output():
+        maker = x.producer()
+        if x.is_graph_output() or maker is None or maker.graph is not node.graph:
+            return False
+        name, y.name = y.name, None
+        x.name = name
+    if x.type is None:
+        x.type = y.type
+    if x.shape is None:
+        x.shape = y.shape
+    ir.convenience.replace_all_uses_with(y, x, replace_graph_outputs=True)
+    node.graph.remove(node, safe=True)
+    return True
 
 
 def share_repeated(model: ir.Model) -> bool:

@@ -1,0 +1,64 @@
+"""The ONNX backend: writes .onnx files of opset 11 to 23, with external data where the weights need it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from convert.plugin import Format, Operator
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
+    from convert.options import Options
+    from convert.report import Report
+
+FORMATS = {"onnx": Format("onnx", ".onnx", False, "ONNX, opset 11 to 23 (--opset, default 20)", kind="onnx")}
+
+
+def check(model: ir.Model, format: str, options: Options) -> None:
+    """Raise one `Unsupported` that lists everything the opset asked for lacks; changes nothing."""
+    from .lower import lower
+
+    lower(model.clone(), options.opset)
+
+
+def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
+    """Write `path`, and `<path>.data` beside it where the weights would not fit into one file.
+
+    Raises `Unsupported` before anything is written, `UsageError` for an opset that cannot be written.
+    """
+    from .lower import lower
+    from .writer import write_model
+
+    lower(model, options.opset)
+    write_model(model, path, report)
+
+
+def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:
+    """The lowered model as a ModelProto with its weights in it; `model` stays as it is.
+
+    Raises `Unsupported`, and `ResourceLimit` for more weights than a ModelProto can be serialised with.
+    """
+    from .lower import lower
+    from .writer import in_memory
+
+    copy = model.clone()
+    lower(copy, options.opset)
+    return in_memory(copy)
+
+
+def operators() -> Iterable[Operator]:
+    """Every operator of the canonical opset; what an older opset lacks is said when it is asked for."""
+    import onnx
+
+    from convert.graph import OPSET
+
+    for name in sorted({s.name for s in onnx.defs.get_all_schemas_with_history() if s.domain == ""}):
+        try:
+            if not onnx.defs.get_schema(name, OPSET, "").deprecated:
+                yield Operator(name)
+        except onnx.defs.SchemaError:
+            continue

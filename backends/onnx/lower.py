@@ -1,0 +1,84 @@
+"""Makes the shared graph one that an ONNX runtime wants: cleaned, channels first, in the opset that was asked for."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+
+from convert.errors import Problem, Unsupported, UsageError
+from convert.graph import location_of
+from convert.passes import run
+from convert.passes.batchnorm import fold_batch_norms
+from convert.passes.clean import clean
+from convert.passes.facts import SMALL
+from convert.passes.layout import assign_layout
+from convert.passes.opset import convert_opset
+
+OLDEST, NEWEST = 11, 23
+
+# The IR version that brought a dtype (onnx.proto3, enum DataType).
+_DTYPE_IR = {
+    ir.DataType.FLOAT8E4M3FN: 9,
+    ir.DataType.FLOAT8E4M3FNUZ: 9,
+    ir.DataType.FLOAT8E5M2: 9,
+    ir.DataType.FLOAT8E5M2FNUZ: 9,
+    ir.DataType.UINT4: 10,
+    ir.DataType.INT4: 10,
+    ir.DataType.FLOAT4E2M1: 11,
+}
+
+
+def lower(model: ir.Model, opset: int) -> None:
+    """Change `model` in place into what is written. Raises `Unsupported` listing what `opset` cannot express."""
+    if not OLDEST <= opset <= NEWEST:
+        raise UsageError(f"opset {opset} cannot be written", hint=f"give --opset {OLDEST} to {NEWEST}")
+    _refuse_private(model)
+    run(PASSES, model)
+    convert_opset(model, opset)
+    _hoist(model)
+    used = {node.domain for node in model.graph.all_nodes()} | {""}
+    imports = model.graph.opset_imports
+    for domain in [d for d in imports if d not in used]:
+        imports.pop(domain)
+    model.ir_version = ir_version(model)
+
+
+def channels_first(model: ir.Model) -> bool:
+    """ONNX operators are channels first: the transposes around those from TensorFlow cancel out."""
+    return assign_layout(model, sensitive="as is")
+
+
+PASSES = (clean, channels_first, fold_batch_norms, clean)
+
+
+def _hoist(model: ir.Model) -> None:
+    """Move large weights out of subgraphs: the outermost graph is where they can be external."""
+    main = model.graph
+    names = {v.name for graph in model.graphs() for v in graph.initializers.values()}
+    for graph in [g for g in model.graphs() if g is not main]:
+        for name, value in list(graph.initializers.items()):
+            if value.const_value is None or value.const_value.nbytes <= SMALL:
+                continue
+            graph.initializers.pop(name)
+            count = 0
+            while f"{name}.{count}" in names:
+                count += 1
+            value.name = f"{name}.{count}"
+            names.add(value.name)
+            main.register_initializer(value)
+
+
+def ir_version(model: ir.Model) -> int:
+    """The oldest IR version that the model's opsets and dtypes allow, which the most readers take."""
+    known = [onnx.helper.make_opsetid(d, v) for d, v in model.graph.opset_imports.items() if d in ("", "ai.onnx.ml")]
+    dtypes = {v.dtype for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values())}
+    dtypes |= {v.dtype for node in model.graph.all_nodes() for v in node.outputs}
+    return max(onnx.helper.find_min_ir_version_for(known), *(_DTYPE_IR.get(d, 0) for d in dtypes if d is not None), 0)
+
+
+def _refuse_private(model: ir.Model) -> None:
+    """Operators of the shared graph that stand for other frameworks' kernels have no ONNX form."""
+    found = [node for node in model.graph.all_nodes() if node.domain.startswith("convert.")]
+    problems = [Problem("ONNX has no such operator", location_of(node)) for node in found]
+    if problems:
+        raise Unsupported(problems=problems)

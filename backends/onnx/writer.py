@@ -1,0 +1,150 @@
+"""Writes the lowered model as a file, one tensor at a time, so that no second copy of the weights is made.
+
+In one file, the bytes are those of the ONNX protobuf message: the model without its weights is serialised by protobuf,
+and the initializers are put into its graph field by hand (https://protobuf.dev/programming-guides/encoding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx
+import onnx_ir as ir
+
+from convert.errors import ConvertError, ResourceLimit
+from convert.passes.facts import SMALL, weightless
+from convert.report import Report
+
+INLINE_LIMIT = 1_800_000_000
+"""Bytes of weights up to which they are put into the .onnx file; protobuf ends at 2 GiB."""
+
+# Offsets of external tensors are multiples of this, so that readers can map them into memory.
+_ALIGNMENT = 4096
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+
+Weights = Sequence[tuple[str, ir.TensorProtocol]]
+
+
+def write_model(model: ir.Model, path: Path, report: Report, *, limit: int = INLINE_LIMIT) -> None:
+    """Write `model` at `path`; weights over `limit` bytes in all go to `<path>.data` beside it."""
+    weights = _large(model)
+    proto = skeleton(model)
+    _check(proto)
+    size = sum(tensor.nbytes for _, tensor in weights)
+    _release_inputs(proto, model)
+    if size > limit:
+        data = path.with_name(path.name + ".data")
+        with open(data, "wb") as stream:
+            _write_external(proto, weights, data.name, stream)
+        with open(path, "wb") as stream:
+            stream.write(proto.SerializeToString(deterministic=True))
+        onnx.checker.check_model(str(path))
+        report.note(f"the weights are in {data.name}, which has to stay beside {path.name}")
+    else:
+        with open(path, "wb") as stream:
+            _write_inline(proto, weights, stream)
+
+
+def in_memory(model: ir.Model) -> onnx.ModelProto:
+    """`model` as a ModelProto that holds its weights. Raises `ResourceLimit` over 2 GB."""
+    _check(skeleton(model))
+    if sum(tensor.nbytes for _, tensor in _large(model)) > INLINE_LIMIT:
+        raise ResourceLimit(
+            "the weights do not fit into a ModelProto, which ends at 2 GiB",
+            hint="write a file instead: the weights then go beside it",
+        )
+    return ir.serde.serialize_model(model)
+
+
+def skeleton(model: ir.Model) -> onnx.ModelProto:
+    """The model with its large weights as inputs, valid by itself."""
+    return weightless(model)
+
+
+def _large(model: ir.Model) -> list[tuple[str, ir.TensorProtocol]]:
+    """The weights that the skeleton lacks, by the names that they have in it."""
+    found: list[tuple[str, ir.TensorProtocol]] = []
+    for value in model.graph.initializers.values():
+        tensor = value.const_value
+        if tensor is None:
+            raise ConvertError(f"the initializer {value.name!r} has no content")
+        if tensor.nbytes > SMALL:
+            found.append((value.name or "", tensor))
+    return found
+
+
+def _release_inputs(proto: onnx.ModelProto, model: ir.Model) -> None:
+    """Leave only the model's own inputs among the skeleton's."""
+    names = [v.name for v in model.graph.inputs]
+    inputs = {i.name: i for i in proto.graph.input}
+    kept = onnx.GraphProto(input=[inputs[n] for n in names])
+    del proto.graph.input[:]
+    proto.graph.input.extend(kept.input)
+
+
+def _write_external(proto: onnx.ModelProto, weights: Weights, location: str, stream: BinaryIO) -> None:
+    for name, tensor in weights:
+        stream.write(b"\0" * (-stream.tell() % _ALIGNMENT))
+        offset = stream.tell()
+        _write_data(tensor, stream)
+        entry = _header(name, tensor)
+        entry.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", location), ("offset", offset), ("length", tensor.nbytes)):
+            entry.external_data.add(key=key, value=str(value))
+        proto.graph.initializer.append(entry)
+
+
+def _write_inline(proto: onnx.ModelProto, weights: Weights, stream: BinaryIO) -> None:
+    graph = proto.graph.SerializeToString(deterministic=True)
+    rest = onnx.ModelProto()
+    rest.CopyFrom(proto)
+    rest.ClearField("graph")
+    heads = []
+    for name, tensor in weights:
+        head = _header(name, tensor).SerializeToString(deterministic=True) + _key(_RAW_DATA) + _varint(tensor.nbytes)
+        heads.append(_key(_INITIALIZER) + _varint(len(head) + tensor.nbytes) + head)
+    size = len(graph) + sum(len(head) + tensor.nbytes for head, (_, tensor) in zip(heads, weights, strict=True))
+    stream.write(rest.SerializeToString(deterministic=True))
+    stream.write(_key(_GRAPH) + _varint(size) + graph)
+    for head, (_, tensor) in zip(heads, weights, strict=True):
+        stream.write(head)
+        _write_data(tensor, stream)
+
+
+def _header(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
+    return onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=[int(d) for d in tensor.shape])
+
+
+def _write_data(tensor: ir.TensorProtocol, stream: BinaryIO) -> None:
+    start = stream.tell()
+    stream.write(tensor.tobytes())
+    if stream.tell() - start != tensor.nbytes:
+        raise ConvertError(
+            f"the weights {tensor.name!r} have {stream.tell() - start} bytes, and their dims need {tensor.nbytes}",
+            hint="this is a defect of convert; report it",
+        )
+
+
+def _check(proto: onnx.ModelProto) -> None:
+    try:
+        onnx.checker.check_model(proto)
+    except onnx.checker.ValidationError as error:
+        raise ConvertError(
+            f"the ONNX model that would be written is not valid: {' '.join(str(error).split())[:500]}",
+            hint="this is a defect of convert; run again with -vv and report it",
+        ) from error
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _key(number: int) -> bytes:
+    return _varint(number << 3 | 2)

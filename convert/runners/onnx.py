@@ -1,0 +1,128 @@
+"""Runs ONNX models: in onnxruntime as deployed, or widened to float64 in the reference executor."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convert.errors import ConvertError, Unsupported, UsageError
+from convert.options import Options
+from convert.source import Source
+
+KINDS = ("onnx", "onnx-object")
+
+Feeds = Sequence[Mapping[str, np.ndarray]]
+Outputs = list[dict[str, np.ndarray]]
+
+# Weights over this many bytes cannot go through one protobuf message.
+_INLINE_LIMIT = 1_800_000_000
+
+
+def available() -> str:
+    """Empty if onnxruntime is installed, else what is missing."""
+    found = importlib.util.find_spec("onnxruntime")
+    return "" if found else "onnxruntime is not installed (pip install onnxruntime)"
+
+
+def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Outputs:
+    """Outputs by name for each dict of inputs; kind `onnx` is a path, `onnx-object` a ModelProto or onnx_ir model.
+
+    Raises `ConvertError` where onnxruntime does not load the model, `Unsupported` where it cannot be run in float64,
+    `UsageError` for inputs that it does not have.
+    """
+    if precision == "float64":
+        return _double(source, feeds, options)
+    if source.path is not None:
+        return run_file(source.path, feeds)
+    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
+        path = Path(folder) / "model.onnx"
+        _save(source.thing, path)
+        return run_file(path, feeds)
+
+
+def run_file(path: Path, feeds: Feeds) -> Outputs:
+    """Run a file in onnxruntime on the CPU with its default optimisations, as it would be deployed."""
+    session = _session(path)
+    inputs = {i.name: i for i in session.get_inputs()}
+    names = [o.name for o in session.get_outputs()]
+    found = []
+    for feed in feeds:
+        unknown = [n for n in feed if n not in inputs]
+        if unknown:
+            raise UsageError(f"the model has no input {unknown[0]!r}", hint=f"inputs: {', '.join(inputs)}")
+        try:
+            results = session.run(names, {n: _fed(v, inputs[n].type) for n, v in feed.items()})
+        except Exception as error:  # onnxruntime raises classes of its own, all directly under Exception
+            raise ConvertError(f"onnxruntime failed to run {path.name}: {_line(error)}") from error
+        found.append(dict(zip(names, results, strict=True)))
+    return found
+
+
+def _session(path: Path) -> Any:
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 2
+    settings.inter_op_num_threads = 1
+    settings.log_severity_level = 4
+    settings.use_deterministic_compute = True
+    try:
+        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    except Exception as error:  # as above
+        text = _line(error)
+        hint = "convert with a lower --opset" if "opset" in text.lower() or "implementation for" in text else ""
+        raise ConvertError(f"onnxruntime does not load {path.name}: {text}", hint=hint) from error
+
+
+def _fed(value: np.ndarray, kind: str) -> Any:
+    """The array in the dtype that the model takes, where both are floating."""
+    wanted = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}.get(kind)
+    if wanted is not None and isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return value.astype(wanted, copy=False)
+    return value
+
+
+def _double(source: Source, feeds: Feeds, options: Options) -> Outputs:
+    from convert.passes.widen import widen
+    from convert.runners.reference import run as evaluate
+
+    twin = widen(_graph(source, options))
+    return [evaluate(twin, feed) for feed in feeds]
+
+
+def _graph(source: Source, options: Options) -> Any:
+    """The model at the canonical opset: a shared graph as it is, anything else through its frontend."""
+    import onnx_ir as ir
+
+    from convert import plugin
+    from convert.graph import OPSET
+    from convert.report import Report
+
+    thing = source.thing
+    if isinstance(thing, ir.Model) and thing.graph.opset_imports.get("") == OPSET and not thing.functions:
+        return thing
+    return plugin.frontend_for(source).read(source, Options(), Report("run"))
+
+
+def _save(thing: Any, path: Path) -> None:
+    import onnx
+    import onnx_ir as ir
+
+    if not isinstance(thing, ir.Model):
+        onnx.save(thing, str(path))
+        return
+    copy = thing.clone()
+    private = sorted({n.domain for n in copy.graph.all_nodes() if n.domain.startswith("convert.")})
+    if private:
+        raise Unsupported(f"onnxruntime does not know the domain {private[0]}")
+    size = sum(v.const_value.nbytes for v in copy.graph.initializers.values() if v.const_value is not None)
+    ir.save(copy, path, external_data=f"{path.name}.data" if size > _INLINE_LIMIT else None)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:500]

@@ -1,0 +1,47 @@
+"""The ONNX frontend: reads .onnx files of any opset with their weights left on disk, and ONNX models in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from convert.plugin import Operator
+from convert.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from convert.options import Options
+    from convert.report import Report
+
+KINDS = {
+    "onnx": "ONNX file (.onnx), external data beside it",
+    "onnx-object": "onnx.ModelProto or onnx_ir.Model (Python)",
+}
+
+
+def claims(thing: Any) -> str | None:
+    """`onnx-object` for a ModelProto or an onnx_ir model."""
+    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__}
+    proto = type(thing).__name__ == "ModelProto" and hasattr(thing, "opset_import")
+    return "onnx-object" if proto or "onnx_ir._core.Model" in names or "onnx_ir.Model" in names else None
+
+
+def read(source: Source, options: Options, report: Report) -> ir.Model:
+    """The model at the canonical opset with its facts; weights stay on disk until they are written.
+
+    Raises `BadInput` for a broken file or one that reaches outside its folder, `Unsupported` for operators that the
+    canonical opset cannot express, `UsageError` for input specs that contradict the model.
+    """
+    from .reader import read_model
+
+    return read_model(source, options, report)
+
+
+def operators() -> Iterable[Operator]:
+    """Every operator of the ONNX domains that the installed onnx defines."""
+    import onnx
+
+    for schema in sorted(onnx.defs.get_all_schemas(), key=lambda s: (s.domain, s.name)):
+        if schema.domain in ("", "ai.onnx.ml") and not schema.deprecated:
+            yield Operator(f"{schema.domain}::{schema.name}" if schema.domain else schema.name)

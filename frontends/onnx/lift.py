@@ -1,0 +1,100 @@
+"""Lifts a model that was read to the canonical opset, sets its facts, and applies what the user said of its inputs."""
+
+from __future__ import annotations
+
+import json
+
+import onnx
+import onnx_ir as ir
+
+from convert.errors import Problem, Unsupported, UsageError
+from convert.graph import OPSET, location_of
+from convert.options import InputSpec, Options
+from convert.passes.facts import infer_facts
+from convert.passes.opset import convert_opset
+from convert.report import Report
+from convert.tensors import SHORT_NAMES, dtype_name
+
+DIMS_KEY = "convert.dims"
+
+
+def lift(model: ir.Model) -> None:
+    """Bring `model` to the canonical opset, in place. Raises `Unsupported` listing what cannot be expressed in it."""
+    unknown = [n for n in model.graph.all_nodes() if n.domain == "" and not onnx.defs.has(n.op_type)]
+    if unknown:
+        raise Unsupported(problems=[Problem("ONNX has no such operator", location_of(n)) for n in unknown])
+    infer_facts(model)
+    convert_opset(model, OPSET)
+    infer_facts(model)
+
+
+def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
+    """Give input dims the sizes or names that `options.inputs` asks for, everywhere that the same dim appears.
+
+    Raises `UsageError` for a name, dtype, rank or size that contradicts the model.
+    """
+    if not options.inputs:
+        return
+    values = {v.name or "": v for v in model.graph.inputs}
+    renamed: dict[str, int | str] = {}
+    bounds: dict[str, list[int | None]] = {}
+    for position, spec in enumerate(options.inputs):
+        value = _named(values, spec, position)
+        wanted = None if spec.dtype is None else SHORT_NAMES[spec.dtype]
+        if wanted is not None and value.dtype is not None and wanted != value.dtype:
+            raise UsageError(
+                f"the input {value.name!r} is {dtype_name(value.dtype)}, not {spec.dtype}",
+                hint="an ONNX model fixes the dtypes of its inputs",
+            )
+        if spec.shape is not None:
+            _fix(value, spec, renamed, bounds)
+    for graph in model.graphs():
+        for value in _values(graph):
+            if value.shape is not None and any(not isinstance(d, int) and d.value in renamed for d in value.shape):
+                names = [d if isinstance(d, int) else d.value for d in value.shape]
+                value.shape = ir.Shape([renamed.get(d, d) if isinstance(d, str) else d for d in names])
+    if bounds:
+        known = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
+        model.metadata_props[DIMS_KEY] = json.dumps({**known, **bounds})
+    infer_facts(model)
+
+
+def _named(values: dict[str, ir.Value], spec: InputSpec, position: int) -> ir.Value:
+    if spec.name is None and position < len(values):
+        return list(values.values())[position]
+    if spec.name not in values:
+        asked = repr(spec.name) if spec.name else f"number {position + 1}"
+        raise UsageError(f"the model has no input {asked}", hint=f"its inputs are {', '.join(values)}")
+    return values[spec.name]
+
+
+def _fix(value: ir.Value, spec: InputSpec, renamed: dict[str, int | str], bounds: dict[str, list[int | None]]) -> None:
+    assert spec.shape is not None
+    if value.shape is not None and len(value.shape) != len(spec.shape):
+        raise UsageError(
+            f"the input {value.name!r} has {len(value.shape)} dims, not {len(spec.shape)}",
+            hint=f"its shape is {value.shape}",
+        )
+    old = list(value.shape) if value.shape is not None else [None] * len(spec.shape)
+    dims: list[int | str | None] = []
+    for known, wanted in zip(old, spec.shape, strict=True):
+        name = None if known is None or isinstance(known, int) else known.value
+        if isinstance(known, int):
+            if wanted.size not in (None, known):
+                raise UsageError(
+                    f"the input {value.name!r} has a dim of {known} where {wanted} was asked for",
+                    hint="a size that the model fixes cannot be changed",
+                )
+            dims.append(known)
+            continue
+        new = wanted.size if wanted.size is not None else wanted.name or name
+        if name and new is not None and renamed.setdefault(name, new) != new:
+            raise UsageError(f"the dim {name!r} cannot be {renamed[name]} and {new}", hint="it is one dim of the model")
+        if isinstance(new, str) and (wanted.low is not None or wanted.high is not None):
+            bounds[new] = [wanted.low, wanted.high]
+        dims.append(new)
+    value.shape = ir.Shape(dims)
+
+
+def _values(graph: ir.Graph) -> list[ir.Value]:
+    return [*graph.inputs, *graph.outputs, *(v for node in graph for v in node.outputs)]

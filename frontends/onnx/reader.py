@@ -1,0 +1,250 @@
+"""Reads an ONNX model from a file or from memory: parsed, checked, its functions inlined, its weights left in place."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+from onnx_ir.passes import common
+
+from convert.errors import BadInput, Unsupported
+from convert.options import Options
+from convert.passes.facts import SMALL
+from convert.report import Report
+from convert.source import Source
+
+from .functions import check_functions, inline_functions
+from .lift import fix_inputs, lift
+from .weights import check_tensor, densified, external, mapped
+from .wire import Span, parse
+
+Weights = dict[str, ir.TensorProtocol]
+
+
+def read_model(source: Source, options: Options, report: Report) -> ir.Model:
+    """See `frontends.onnx.read`."""
+    if source.path is not None:
+        proto, spans = _parse_file(source.path)
+    elif isinstance(source.thing, ir.Model):
+        return _read_ir(source.thing, options, report)
+    else:
+        proto, spans = _without_large(source.thing), {}
+    weights = _take_weights(proto, spans, source.path)
+    if isinstance(source.thing, onnx.ModelProto):
+        _take_large(source.thing, weights)
+    return _finish(proto, weights, options, report)
+
+
+def _finish(proto: onnx.ModelProto, weights: Weights, options: Options, report: Report) -> ir.Model:
+    _normalise(proto)
+    overridable = _as_inputs(proto, weights)
+    check_functions(proto)
+    _check(proto)
+    proto = inline_functions(proto)
+    try:
+        model = ir.serde.deserialize_model(proto)
+    except Exception as error:  # onnx_ir wraps whatever it met
+        raise BadInput(f"the ONNX model is broken: {_line(error)}", hint=_HINT) from error
+    _attach(model, weights)
+    common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=SMALL)(model)
+    if overridable:
+        report.note(f"inputs with default values became constants: {', '.join(overridable)}")
+    if len(proto.training_info):
+        report.note("training information in the file was left out")
+    lift(model)
+    fix_inputs(model, options, report)
+    return model
+
+
+_HINT = "check the file with onnx.checker, or export it again"
+
+
+def _parse_file(path: Path) -> tuple[onnx.ModelProto, dict[int, Span]]:
+    try:
+        with open(path, "rb") as stream:
+            if os.fstat(stream.fileno()).st_size == 0:
+                raise BadInput(f"{path} is empty", hint="fetch or export it again")
+            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+                proto, spans = parse(view, SMALL, str(path))
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}", hint="check the path and its permissions") from error
+    if not proto.HasField("graph") or not proto.ir_version:
+        raise BadInput(f"{path} is not an ONNX model: it has no graph", hint="`convert formats` lists what can be read")
+    return proto, spans
+
+
+def _take_weights(proto: onnx.ModelProto, spans: dict[int, Span], path: Path | None) -> Weights:
+    """Remove the large and external initializers from the graph; the result has them as lazy tensors by name."""
+    weights: Weights = {}
+    kept = []
+    for i, tensor in enumerate(proto.graph.initializer):
+        check_tensor(tensor, spans.get(i))
+        if i in spans:
+            assert path is not None
+            _add(weights, tensor.name, mapped(tensor, path, spans[i]))
+        elif tensor.data_location == onnx.TensorProto.EXTERNAL:
+            _add(weights, tensor.name, external(tensor, path))
+        else:
+            kept.append(tensor)
+    if len({t.name for t in kept} | set(weights)) < len(proto.graph.initializer):
+        raise BadInput("two initializers of the model have the same name", hint=_HINT)
+    for sparse in proto.graph.sparse_initializer:
+        _add(weights, sparse.values.name, densified(sparse))
+    if len(kept) < len(proto.graph.initializer):
+        small = onnx.GraphProto(initializer=kept)
+        del proto.graph.initializer[:]
+        proto.graph.initializer.extend(small.initializer)
+    del proto.graph.sparse_initializer[:]
+    for tensor in _inner_tensors(proto):
+        check_tensor(tensor)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            content = external(tensor, path).tobytes()
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = content
+    return weights
+
+
+def _add(weights: Weights, name: str, tensor: ir.TensorProtocol) -> None:
+    if name in weights:
+        raise BadInput(f"the model has two initializers named {name!r}", hint=_HINT)
+    weights[name] = tensor
+
+
+def _inner_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """The tensors in attributes and in subgraphs, of functions too."""
+    pending: list[Any] = [proto.graph.node, *(f.node for f in proto.functions)]
+    while pending:
+        for node in pending.pop():
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
+                for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                    yield from graph.initializer
+                    pending.append(graph.node)
+
+
+def _without_large(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of a ModelProto without its large initializers."""
+    copy = onnx.ModelProto()
+    for field, value in model.ListFields():
+        if field.name == "graph":
+            for inner, content in value.ListFields():
+                if inner.name == "initializer":
+                    copy.graph.initializer.extend(t for t in content if not _is_large(t))
+                elif inner.is_repeated:
+                    getattr(copy.graph, inner.name).extend(content)
+                else:
+                    setattr(copy.graph, inner.name, content)
+        elif field.is_repeated:
+            getattr(copy, field.name).extend(value)
+        else:
+            setattr(copy, field.name, value)
+    return copy
+
+
+def _take_large(model: onnx.ModelProto, weights: Weights) -> None:
+    for tensor in model.graph.initializer:
+        if _is_large(tensor):
+            check_tensor(tensor)
+            _add(weights, tensor.name, ir.serde.TensorProtoTensor(tensor))
+
+
+def _is_large(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_location != onnx.TensorProto.EXTERNAL and len(tensor.raw_data) > SMALL
+
+
+def _normalise(proto: onnx.ModelProto) -> None:
+    """One name for the default domain, opset 1 where none is given, and no dims below zero in the signature."""
+    if not proto.opset_import:
+        proto.opset_import.append(onnx.helper.make_opsetid("", 1))
+    newest = onnx.defs.onnx_opset_version()
+    for entry in proto.opset_import:
+        if entry.domain in ("", "ai.onnx") and not 0 < entry.version <= newest:
+            raise Unsupported(
+                f"the model is of opset {entry.version}, and the installed onnx knows opsets 1 to {newest}",
+                hint="a newer onnx package may read it",
+            )
+    for container in (proto.opset_import, *(f.opset_import for f in proto.functions)):
+        for entry in container:
+            if entry.domain == "ai.onnx":
+                entry.domain = ""
+    pending: list[Any] = [proto.graph.node, *(f.node for f in proto.functions)]
+    while pending:
+        for node in pending.pop():
+            if node.domain == "ai.onnx":
+                node.domain = ""
+            for attribute in node.attribute:
+                pending.extend(g.node for g in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs))
+    for value in (*proto.graph.input, *proto.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_value") and dim.dim_value < 0:
+                dim.Clear()
+
+
+def _as_inputs(proto: onnx.ModelProto, weights: Weights) -> list[str]:
+    """Declare the weights as inputs, for the checker; returns the names that were inputs with default values.
+
+    Up to IR version 3 every initializer is listed among the inputs; later it says that the value may be overridden.
+    """
+    listed = {i.name for i in proto.graph.input}
+    both = [n for n in (*weights, *(t.name for t in proto.graph.initializer)) if n in listed]
+    for name, tensor in weights.items():
+        if name not in listed:
+            kind = int(tensor.dtype)
+            proto.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, [int(d) for d in tensor.shape]))
+    return both if proto.ir_version > 3 else []
+
+
+def _check(proto: onnx.ModelProto) -> None:
+    checked = onnx.ModelProto()
+    checked.CopyFrom(proto)
+    for value in (*checked.graph.input, *checked.graph.output):
+        # The checker insists on a shape; models whose outputs have an unknown rank are common, and run.
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.SetInParent()
+    try:
+        onnx.checker.check_model(checked)
+    except onnx.checker.ValidationError as error:
+        raise BadInput(f"the ONNX model is not valid: {_line(error)}", hint=_HINT) from error
+    except (DecodeError, ValueError, RuntimeError) as error:
+        raise BadInput(f"the ONNX model cannot be checked: {_line(error)}", hint=_HINT) from error
+
+
+def _attach(model: ir.Model, weights: Weights) -> None:
+    graph = model.graph
+    for value in list(graph.inputs):
+        name = value.name or ""
+        if name in weights:
+            tensor = weights[name]
+            value.const_value = tensor
+            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape([int(d) for d in tensor.shape])
+            graph.inputs.remove(value)
+            graph.register_initializer(value)
+        elif name in graph.initializers:
+            graph.inputs.remove(value)
+
+
+def _read_ir(model: ir.Model, options: Options, report: Report) -> ir.Model:
+    """A model that is in onnx_ir already: its tensors are taken over as they are."""
+    copy = model.clone()
+    weights: Weights = {}
+    for name, value in list(copy.graph.initializers.items()):
+        tensor = value.const_value
+        if tensor is None:
+            raise BadInput(f"the initializer {name!r} has no content", hint="load the model with its weights")
+        if tensor.nbytes > SMALL or isinstance(tensor, ir.ExternalTensor):
+            copy.graph.initializers.pop(name)
+            weights[name] = tensor
+    return _finish(ir.serde.serialize_model(copy), weights, options, report)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:600]
