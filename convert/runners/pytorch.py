@@ -1,0 +1,34 @@
+"""Runs PyTorch models, as they are or with everything floating widened to float64."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from convert import plugin
+from convert.options import Options
+from convert.source import Source
+
+KINDS: Sequence[str] = (
+    "torch-module", "torch-state-dict", "safetensors", "torchscript", "torch-export",
+    "torch-module-object", "torchscript-object", "torch-export-object",
+)  # fmt: skip
+
+
+def available() -> str:
+    """Empty if PyTorch is installed, else what is missing."""
+    return "" if importlib.util.find_spec("torch") else "torch is not installed"
+
+
+def run(
+    source: Source, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str, options: Options
+) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each dict of inputs; the module is left as it was.
+
+    The module is read by the PyTorch frontend, which also knows its names. `precision` float64 runs a widened copy.
+    """
+    frontend = plugin.frontends()["pytorch"]
+    outputs: list[dict[str, np.ndarray]] = frontend.run(source, feeds, precision=precision, options=options)  # type: ignore[attr-defined]
+    return outputs

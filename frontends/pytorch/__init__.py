@@ -1,0 +1,92 @@
+"""Reads PyTorch models: modules, checkpoints with their factory, exported programs, TorchScript, files or objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx_ir as ir
+
+    from convert.options import Options
+    from convert.plugin import Operator
+    from convert.report import Report
+    from convert.source import Source
+
+KINDS = {
+    "torch-module": "a module saved whole with torch.save",
+    "torch-state-dict": "weights saved with torch.save, with --model for the code",
+    "safetensors": "weights without pickle, with --model for the code",
+    "torchscript": "a TorchScript archive, traced or scripted",
+    "torch-export": "a program saved with torch.export.save (.pt2)",
+    "torch-module-object": "a torch.nn.Module in memory",
+    "torchscript-object": "a TorchScript module or function in memory",
+    "torch-export-object": "an ExportedProgram in memory",
+}
+
+# The first class found among an object's bases decides: a ScriptModule is a Module too.
+_CLASSES = {
+    "torch.jit._script.ScriptModule": "torchscript-object",
+    "torch.jit._script.RecursiveScriptModule": "torchscript-object",
+    "torch.jit.ScriptFunction": "torchscript-object",
+    "torch.export.exported_program.ExportedProgram": "torch-export-object",
+    "torch.nn.modules.module.Module": "torch-module-object",
+}
+
+
+def claims(thing: Any) -> str | None:
+    """The kind of an object in memory, or None; by the names of its classes."""
+    for base in type(thing).__mro__:
+        kind = _CLASSES.get(f"{base.__module__}.{base.__qualname__}")
+        if kind:
+            return kind
+    return None
+
+
+def read(source: Source, options: Options, report: Report) -> ir.Model:
+    """Lower the model to the shared graph. Raises `BadInput`, `UnsafeInput`, `Unsupported`, `UsageError`."""
+    from .reader import read as read_source
+
+    return read_source(source, options, report)
+
+
+def load(source: Source, options: Options) -> Any:
+    """The model as PyTorch runs it: a module in eval mode, an ExportedProgram or a ScriptModule.
+
+    Raises `BadInput`, `UnsafeInput` and `UsageError` as `read` does.
+    """
+    from .loader import load as load_source
+
+    return load_source(source, options)
+
+
+def operators() -> Iterable[Operator]:
+    """The rows of `convert ops --from pytorch`."""
+    from convert.plugin import Operator
+
+    from . import ops  # noqa: F401  (fills the table)
+    from .rules import aten
+
+    rows = [Operator(name) for name in aten.entries] + [Operator(name, why) for name, why in aten.gaps.items()]
+    return sorted(rows, key=lambda row: row.name)
+
+
+def run(
+    source: Source, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str, options: Options
+) -> list[dict[str, np.ndarray]]:
+    """Execute the model on `feeds` (arrays by input name): outputs by name, as `read` names them.
+
+    `precision` is "float32" (as it is) or "float64" (everything floating widened).
+    """
+    from .execute import run as run_source
+
+    return run_source(source, feeds, precision, options)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "aten":  # the decorator for rules of one's own; it costs an import of torch
+        from .rules import aten
+
+        return aten
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

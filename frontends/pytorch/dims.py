@@ -1,0 +1,108 @@
+"""Names of dynamic dims: PyTorch's symbols (`s31`) become "batch", expressions of them "3*height"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sympy
+import torch
+
+from convert.graph import Dim
+
+
+class Dims:
+    """The names of one program's symbols. `name` gives equal expressions equal names."""
+
+    def __init__(self, chosen: Mapping[sympy.Symbol, str]) -> None:
+        self.symbols = {symbol: sympy.Symbol(name, integer=True, positive=True) for symbol, name in chosen.items()}
+        self.names: dict[sympy.Expr, str] = {}
+
+    def of(self, dim: int | torch.SymInt) -> Dim:
+        """A dim of a fake tensor as an int or a name."""
+        return dim if isinstance(dim, int) else self.name(dim.node.expr)
+
+    def name(self, expression: sympy.Expr) -> Dim:
+        """The name of an expression, or its value where it is a number."""
+        if expression.is_number:
+            return int(expression)
+        if expression not in self.names:
+            for symbol in sorted(expression.free_symbols, key=str):
+                if symbol not in self.symbols:
+                    self.symbols[symbol] = sympy.Symbol(str(symbol), integer=True, positive=True)
+            text = str(expression.xreplace(self.symbols)).replace(" ", "")
+            # Long expressions help nobody: a short name that is the dim's own.
+            self.names[expression] = text if len(text) <= 40 else f"dim{len(self.names)}"
+        return self.names[expression]
+
+
+def is_fixed(dim: int | torch.SymInt) -> bool:
+    """True for a dim of one size only, also where PyTorch found that out while it captured."""
+    return isinstance(dim, int) or bool(dim.node.expr.is_number)
+
+
+def choose(
+    inputs: Iterable[tuple[str, torch.Tensor]], wanted: Mapping[tuple[str, int], str]
+) -> dict[sympy.Symbol, str]:
+    """Names for the symbols in the shapes of `inputs` (by name): those `wanted` for (input, dim), else by place.
+
+    The first dim is "batch", the last two of a picture "height" and "width", others "<input>_<dim>".
+    """
+    chosen: dict[sympy.Symbol, str] = {}
+    for label, tensor in inputs:
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        for place, dim in enumerate(tensor.shape):
+            if is_fixed(dim):
+                continue
+            for symbol in sorted(dim.node.expr.free_symbols, key=str):
+                if symbol in chosen:
+                    continue
+                # The user may give several dims one name, which says that they are equal.
+                name = wanted.get((label, place))
+                if name is None:
+                    name = _by_place(label, tensor, place)
+                    name = f"{label}_{place}" if name in chosen.values() or name in wanted.values() else name
+                chosen[symbol] = name
+    return chosen
+
+
+def bounds(dims: Dims, ranges: Mapping[sympy.Symbol, Any], shapes: Iterable[torch.Size]) -> str:
+    """The bounds of the named dims as JSON, {"batch": [1, null]}.
+
+    PyTorch says 2 for the least length of a dim that it was not told about, because it treats 0 and 1 apart; that
+    is not a property of the model, so it is given as 1 and left to verification.
+    """
+    found: dict[str, list[int | None]] = {}
+    for shape in shapes:
+        for dim in shape:
+            if is_fixed(dim):
+                continue
+            low, high = _range(dim.node.expr, ranges)
+            found[str(dims.name(dim.node.expr))] = [low, high]
+    return json.dumps(found)
+
+
+def _range(expression: sympy.Expr, ranges: Mapping[sympy.Symbol, Any]) -> tuple[int, int | None]:
+    known = ranges.get(expression)
+    if known is None:
+        return 1, None
+    low = _finite(known.lower)
+    return (1 if low is None or low <= 2 else low), _finite(known.upper)
+
+
+def _finite(number: Any) -> int | None:
+    try:
+        value = int(number)
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
+    return None if value >= 2**31 - 1 else value
+
+
+def _by_place(label: str, tensor: torch.Tensor, place: int) -> str:
+    if place == 0:
+        return "batch"
+    if tensor.dim() == 4 and tensor.is_floating_point() and place >= 2:
+        return ("height", "width")[place - 2]
+    return f"{label}_{place}"

@@ -1,0 +1,246 @@
+"""Guesses what a module takes, from its first layers, when nobody says: shapes to try, the likeliest first."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from convert.errors import UsageError
+
+SIZES = (
+    224,
+    32,
+    28,
+    64,
+    96,
+    299,
+    128,
+    256,
+    384,
+    16,
+    48,
+    112,
+    160,
+    192,
+    240,
+    288,
+    320,
+    331,
+    336,
+    448,
+    512,
+    40,
+    56,
+    80,
+    100,
+    8,
+)
+"""Heights and widths to try: ImageNet's, CIFAR's, MNIST's, then what else is common."""
+
+LENGTHS = (256, 64, 1024, 4096, 16000, 128, 512, 32, 100, 1000, 16)
+"""Lengths of signals to try."""
+
+BATCH, SEQUENCE = 2, 7
+
+
+@dataclass(frozen=True)
+class Guess:
+    """An example shape and dtype, with the dims that may be dynamic and their names."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    dynamic: Mapping[int, str]
+    why: str
+
+    def __str__(self) -> str:
+        dims = ",".join(self.dynamic.get(i, str(d)) for i, d in enumerate(self.shape))
+        return f"{str(self.dtype).removeprefix('torch.')}[{dims}]"
+
+
+def parameters_of(module: nn.Module) -> list[inspect.Parameter]:
+    """The parameters of forward."""
+    return list(inspect.signature(module.forward).parameters.values())
+
+
+def required(module: nn.Module) -> list[str]:
+    """The names of forward's parameters that a call has to give."""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    names = [p.name for p in parameters_of(module) if p.default is inspect.Parameter.empty and p.kind not in kinds]
+    if names:
+        return names
+    # An input that everybody gives may still have a default (`input_ids=None`).
+    return [p.name for p in parameters_of(module) if p.kind not in kinds][:1]
+
+
+def guesses(module: nn.Module) -> Iterator[Guess]:
+    """Shapes for a module with one input. Raises `UsageError` if no layer tells anything."""
+    found = False
+    for guess in _from_config(module):
+        found = True
+        yield guess
+    for path, layer in _telling_layers(module):
+        found = True
+        for guess in _KNOWN[_kind(layer)](layer):
+            yield Guess(
+                guess.shape, guess.dtype, _dynamic(module, layer, guess), f"{path or 'the module'} is {_shown(layer)}"
+            )
+    if not found:
+        raise UsageError(
+            f"the inputs of this {type(module).__name__} cannot be inferred: no layer of it tells a size",
+            hint="describe them, for instance --input x:float32[batch,3,224,224]",
+        )
+
+
+def _from_config(module: nn.Module) -> Iterator[Guess]:
+    """The size that timm's models carry."""
+    for attribute in ("pretrained_cfg", "default_cfg"):
+        config: Any = getattr(module, attribute, None)
+        size = config.get("input_size") if isinstance(config, Mapping) else getattr(config, "input_size", None)
+        if size and len(size) == 3:
+            yield Guess((BATCH, *map(int, size)), torch.float32, {0: "batch"}, f"the module's {attribute} says so")
+            return
+
+
+def _pictures(layer: nn.Module) -> Iterator[Guess]:
+    channels = layer.in_channels
+    # One channel is more often MNIST than ImageNet.
+    sizes = (28, *(s for s in SIZES if s != 28)) if channels == 1 else SIZES
+    for size in sizes:
+        yield Guess((BATCH, channels, size, size), torch.float32, {0: "batch"}, "")
+
+
+def _signals(layer: nn.Module) -> Iterator[Guess]:
+    for length in LENGTHS:
+        yield Guess((BATCH, layer.in_channels, length), torch.float32, {0: "batch"}, "")
+
+
+def _volumes(layer: nn.Module) -> Iterator[Guess]:
+    for size in (16, 32, 64, 112, 8):
+        yield Guess((BATCH, layer.in_channels, size, size, size), torch.float32, {0: "batch"}, "")
+
+
+def _features(layer: nn.Module) -> Iterator[Guess]:
+    yield Guess((BATCH, layer.in_features), torch.float32, {0: "batch"}, "")
+    yield Guess((BATCH, SEQUENCE, layer.in_features), torch.float32, {0: "batch"}, "")
+
+
+def _indices(layer: nn.Module) -> Iterator[Guess]:
+    yield Guess((BATCH, SEQUENCE), torch.int64, {0: "batch", 1: "sequence"}, "")
+
+
+def _recurrent(layer: nn.Module) -> Iterator[Guess]:
+    first = layer.batch_first
+    shape = (BATCH, SEQUENCE, layer.input_size) if first else (SEQUENCE, BATCH, layer.input_size)
+    yield Guess(shape, torch.float32, {0 if first else 1: "batch"}, "")
+
+
+def _attended(layer: nn.Module) -> Iterator[Guess]:
+    attention = layer if isinstance(layer, nn.MultiheadAttention) else layer.self_attn
+    shape = (BATCH, SEQUENCE) if attention.batch_first else (SEQUENCE, BATCH)
+    yield Guess((*shape, attention.embed_dim), torch.float32, {0 if attention.batch_first else 1: "batch"}, "")
+
+
+def _normalised(layer: nn.Module) -> Iterator[Guess]:
+    yield Guess((BATCH, layer.num_features, 32, 32), torch.float32, {0: "batch"}, "")
+
+
+_KNOWN: dict[type, Callable[[Any], Iterator[Guess]]] = {
+    nn.Conv2d: _pictures,
+    nn.ConvTranspose2d: _pictures,
+    nn.Conv1d: _signals,
+    nn.ConvTranspose1d: _signals,
+    nn.Conv3d: _volumes,
+    nn.ConvTranspose3d: _volumes,
+    nn.Linear: _features,
+    nn.Bilinear: _features,
+    nn.Embedding: _indices,
+    nn.RNNBase: _recurrent,
+    nn.TransformerEncoderLayer: _attended,
+    nn.BatchNorm2d: _normalised,
+}
+
+
+def _kind(layer: nn.Module) -> type | None:
+    return next((kind for kind in _KNOWN if isinstance(layer, kind)), None)
+
+
+def _telling_layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The first layers that tell a size, at most three of different shapes; forward may call them in another order."""
+    found: list[tuple[str, nn.Module]] = []
+    inside: list[str] = []
+    for path, layer in module.named_modules():
+        if any(path.startswith(f"{outer}.") for outer in inside):
+            continue
+        if _kind(layer) is not None:
+            if str(layer) not in [str(known) for _, known in found]:
+                found.append((path, layer))
+            inside.append(path)
+        if len(found) == 3:
+            break
+    return found
+
+
+def _shown(layer: nn.Module) -> str:
+    return " ".join(str(layer).split("\n")[0].rstrip("(").split())
+
+
+def _dynamic(module: nn.Module, layer: nn.Module, guess: Guess) -> dict[int, str]:
+    """The batch; height and width too where every layer is convolutional, so that no size is built in."""
+    dynamic = dict(guess.dynamic)
+    if len(guess.shape) == 4 and isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)) and _fully_convolutional(module):
+        dynamic |= {2: "height", 3: "width"}
+    return dynamic
+
+
+_ANY_SIZE = (
+    "Conv2d",
+    "ConvTranspose2d",
+    "BatchNorm2d",
+    "InstanceNorm2d",
+    "GroupNorm",
+    "MaxPool2d",
+    "AvgPool2d",
+    "PixelShuffle",
+    "PixelUnshuffle",
+    "Upsample",
+    "UpsamplingNearest2d",
+    "UpsamplingBilinear2d",
+    "Dropout",
+    "Dropout2d",
+    "Identity",
+    "ReLU",
+    "ReLU6",
+    "LeakyReLU",
+    "PReLU",
+    "ELU",
+    "SELU",
+    "GELU",
+    "SiLU",
+    "Mish",
+    "Hardswish",
+    "Hardsigmoid",
+    "Hardtanh",
+    "Sigmoid",
+    "Tanh",
+    "Softplus",
+    "ZeroPad2d",
+    "ReflectionPad2d",
+    "ReplicationPad2d",
+    "ConstantPad2d",
+    "LogSigmoid",
+    "Softmax2d",
+    "ChannelShuffle",
+    "LocalResponseNorm",
+)
+
+
+def _fully_convolutional(module: nn.Module) -> bool:
+    leaves = [m for m in module.modules() if not any(True for _ in m.children())]
+    containers = [m for m in module.modules() if any(True for _ in m.children())]
+    own = any(m._parameters for m in containers)
+    return not own and all(type(m).__name__ in _ANY_SIZE and type(m).__module__.startswith("torch.nn") for m in leaves)

@@ -1,0 +1,65 @@
+"""Where a node of a captured graph comes from: module path and source line, for names and error messages."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+from convert.errors import Location
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_TORCH = str(Path(torch.__file__).parent)
+_OWN = str(Path(__file__).parent)
+
+
+def module_of(node: torch.fx.Node) -> str:
+    """The path of the innermost module whose forward made the node: "layer1.0.conv1", "" for the outermost."""
+    stack = node.meta.get("nn_module_stack") or {}
+    if not stack:
+        return ""
+    path = str(list(stack.values())[-1][0])
+    return path.removeprefix("L['self'].").replace("L['self']", "")
+
+
+def source_of(trace: str) -> str:
+    """ "file.py:12" of the innermost frame outside PyTorch, else of the innermost one."""
+    frames = [(m["file"], m["line"]) for m in _FRAME.finditer(trace or "")]
+    # What called the capture is no part of the model.
+    ours = [i for i, (file, _) in enumerate(frames) if file.startswith(_OWN)]
+    frames = frames[ours[-1] + 1 :] if ours else frames
+    if not frames:
+        return ""
+    own = [f for f in frames if not f[0].startswith(_TORCH) and not f[0].startswith("torch/")]
+    file, line = (own or frames)[-1]
+    return f"{shown_path(file)}:{line}"
+
+
+def shown_path(file: str) -> str:
+    """A path as short as it can be: below site-packages or the current folder, relative to that."""
+    _, found, inside = file.rpartition("/site-packages/")
+    if found:
+        return inside
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except ValueError:
+        return file
+
+
+class Locator:
+    """Gives each node of a program its `Location`; nodes are named by their module, with the operator where it has several."""
+
+    def __init__(self, graph: torch.fx.Graph, reserved: set[str]) -> None:
+        calls = [n for n in graph.nodes if n.op == "call_function"]
+        self.count = Counter(module_of(n) for n in calls if isinstance(n.target, torch._ops.OpOverload))
+        self.reserved = reserved
+
+    def __call__(self, node: torch.fx.Node, operator: str) -> Location:
+        path = module_of(node)
+        short = operator.rpartition("::")[2].partition(".")[0]
+        name = path if path and self.count[path] == 1 else f"{path}.{short}" if path else short
+        if name in self.reserved:
+            name += "_"
+        return Location(operator, name, path, source_of(node.meta.get("stack_trace") or ""))

@@ -1,0 +1,53 @@
+"""The rules, one module a topic; importing this package fills the table `rules.aten`."""
+
+from __future__ import annotations
+
+from . import (
+    activation,
+    arithmetic,
+    attention,
+    casts,
+    compare,
+    control,
+    create,
+    index,
+    join,
+    linalg,
+    nn,
+    pixels,
+    pool,
+    random,
+    recurrent,
+    reduce,
+    repeat,
+    resize,
+    scatter,
+    search,
+    shape,
+    unary,
+)
+
+__all__ = [
+    "activation",
+    "arithmetic",
+    "attention",
+    "casts",
+    "compare",
+    "control",
+    "create",
+    "index",
+    "join",
+    "linalg",
+    "nn",
+    "pixels",
+    "pool",
+    "random",
+    "recurrent",
+    "reduce",
+    "repeat",
+    "resize",
+    "scatter",
+    "search",
+    "shape",
+    "unary",
+]

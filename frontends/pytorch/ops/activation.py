@@ -1,0 +1,168 @@
+"""Activations, gates and softmax."""
+
+from __future__ import annotations
+
+import torch
+
+from convert.errors import Unsupported
+
+from ..rules import aten
+from ..sizes import axis_of
+from ..values import cast, floating, is_float, like
+from .unary import log1p
+
+
+@aten("relu")
+def relu(g, x):
+    return g.Relu(x) if is_float(g, x) else g.Max(x, like(g, 0, x))
+
+
+@aten("relu6")
+def relu6(g, x):
+    return g.Clip(x, like(g, 0, x), like(g, 6, x))
+
+
+@aten("hardtanh")
+def hardtanh(g, x, min_val=-1, max_val=1):
+    return g.Clip(x, like(g, min_val, x), like(g, max_val, x))
+
+
+@aten("leaky_relu")
+def leaky_relu(g, x, negative_slope=0.01):
+    return g.LeakyRelu(x, alpha=float(negative_slope))
+
+
+@aten("rrelu_with_noise")
+def rrelu_with_noise(g, x, noise, lower=0.125, upper=1 / 3, training=False):
+    return rrelu(g, x, lower, upper, training)
+
+
+@aten("rrelu")
+def rrelu(g, x, lower=0.125, upper=1 / 3, training=False):
+    if training:
+        raise Unsupported("rrelu in training mode draws random slopes; put the module in eval mode")
+    return g.LeakyRelu(x, alpha=(lower + upper) / 2)
+
+
+@aten("prelu", "_prelu_kernel")
+def prelu(g, x, weight):
+    """The slope of each channel (dim 1), for ONNX with dims of 1 behind it."""
+    rank = g.rank(x)
+    if rank > 2 and g.rank(weight) == 1 and g.shape(weight)[0] != 1:
+        weight = g.Unsqueeze(weight, list(range(1, rank - 1)))
+    return g.PRelu(x, weight)
+
+
+@aten("elu")
+def elu(g, x, alpha=1, scale=1, input_scale=1):
+    if input_scale != 1:
+        curve = g.Mul(g.Sub(g.Exp(g.Mul(x, like(g, input_scale, x))), like(g, 1.0, x)), like(g, alpha, x))
+        out = g.Where(g.Greater(x, like(g, 0.0, x)), x, curve)
+    else:
+        out = g.Elu(x, alpha=float(alpha))
+    return out if scale == 1 else g.Mul(out, like(g, scale, x))
+
+
+@aten("selu")
+def selu(g, x):
+    return g.Selu(x)
+
+
+@aten("celu")
+def celu(g, x, alpha=1.0):
+    """alpha · elu(x / alpha): ONNX has Celu for float32 only."""
+    if alpha == 1:
+        return g.Elu(x, alpha=1.0)
+    scale = like(g, alpha, x)
+    return g.Mul(g.Elu(g.Div(x, scale), alpha=1.0), scale)
+
+
+@aten("gelu")
+def gelu(g, x, *, approximate="none"):
+    return g.Gelu(x, approximate=approximate)
+
+
+@aten("silu")
+def silu(g, x):
+    return g.Mul(x, g.Sigmoid(x))
+
+
+@aten("mish")
+def mish(g, x):
+    return g.Mish(x)
+
+
+@aten("hardswish")
+def hardswish(g, x):
+    return g.HardSwish(x)
+
+
+@aten("hardsigmoid")
+def hardsigmoid(g, x):
+    return g.HardSigmoid(x, alpha=1 / 6, beta=0.5)
+
+
+@aten("softplus")
+def softplus(g, x, beta=1, threshold=20):
+    """log(1 + exp(beta x)) / beta, and x itself from `threshold` on (from 20 on float32 sees no difference)."""
+    out = g.Softplus(x) if beta == 1 else g.Div(g.Softplus(g.Mul(x, like(g, beta, x))), like(g, beta, x))
+    if threshold >= 20:
+        return out
+    return g.Where(g.Greater(g.Mul(x, like(g, beta, x)), like(g, threshold, x)), x, out)
+
+
+@aten("log_sigmoid")
+def log_sigmoid(g, x):
+    """-softplus(-x), with the small part kept for large x: min(x, 0) - log1p(exp(-|x|))."""
+    return g.Sub(g.Min(x, like(g, 0.0, x)), log1p(g, g.Exp(g.Neg(g.Abs(x)))))
+
+
+@aten("threshold")
+def threshold(g, x, threshold, value):
+    return g.Where(g.Greater(x, like(g, threshold, x)), x, like(g, value, x))
+
+
+@aten("hardshrink")
+def hardshrink(g, x, lambd=0.5):
+    inside = g.LessOrEqual(g.Abs(x), like(g, lambd, x))
+    return g.Where(inside, like(g, 0.0, x), x)
+
+
+@aten("softshrink")
+def softshrink(g, x, lambd=0.5):
+    return g.Shrink(x, lambd=float(lambd), bias=float(lambd))
+
+
+@aten("glu")
+def glu(g, x, dim=-1):
+    a, b = g.Split(x, axis=axis_of(g, x, dim), num_outputs=2, outputs=2)
+    return g.Mul(a, g.Sigmoid(b))
+
+
+@aten("softmax", "special_softmax", "_safe_softmax")
+def softmax(g, x, dim, dtype=None):
+    x = floating(g, x) if dtype is None else cast(g, x, dtype)
+    return g.Softmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else like(g, 1.0, x)
+
+
+@aten("log_softmax", "special_log_softmax")
+def log_softmax(g, x, dim, dtype=None):
+    x = floating(g, x) if dtype is None else cast(g, x, dtype)
+    return g.LogSoftmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else like(g, 0.0, x)
+
+
+@aten("_softmax")
+def _softmax(g, x, dim, half_to_float):
+    return softmax(g, x, dim, torch.float32 if half_to_float else None)
+
+
+@aten("_log_softmax")
+def _log_softmax(g, x, dim, half_to_float):
+    return log_softmax(g, x, dim, torch.float32 if half_to_float else None)
+
+
+@aten("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+def dropout(g, x, p, train):
+    if train and p:
+        raise Unsupported("dropout in training mode draws random numbers; put the module in eval mode")
+    return x

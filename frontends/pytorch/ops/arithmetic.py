@@ -1,0 +1,231 @@
+"""Arithmetic on two or three operands with PyTorch's promotion of dtypes; extremes of two, and clamps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.graph import Graph
+
+from ..rules import aten
+from ..values import Operand, as_value, cast, floating, is_bool, is_float, like, marked, promoted, result_dtype
+from .unary import log1p, signbit, trunc
+
+
+@aten("add")
+def add(g, x, y, *, alpha=1):
+    a, b = promoted(g, x, y)
+    if is_bool(g, a):
+        return g.Or(a, b)
+    return marked(g.Add(a, _scaled(g, b, alpha)), x, y)
+
+
+@aten("sub", "subtract")
+def sub(g, x, y, *, alpha=1):
+    a, b = promoted(g, x, y)
+    return marked(g.Sub(a, _scaled(g, b, alpha)), x, y)
+
+
+@aten("rsub")
+def rsub(g, x, y, alpha=1):
+    return sub(g, y, x, alpha=alpha)
+
+
+def _scaled(g: Graph, x: ir.Value, alpha: Operand) -> ir.Value:
+    if not isinstance(alpha, ir.Value) and alpha == 1:
+        return x
+    return g.Mul(x, as_value(g, alpha, g.dtype(x)))
+
+
+@aten("mul", "multiply")
+def mul(g, x, y):
+    a, b = promoted(g, x, y)
+    return g.And(a, b) if is_bool(g, a) else marked(g.Mul(a, b), x, y)
+
+
+@aten("div", "divide", "true_divide")
+def div(g, x, y, *, rounding_mode=None):
+    if rounding_mode == "floor":
+        return floor_divide(g, x, y)
+    a, b = promoted(g, x, y)
+    if rounding_mode == "trunc":
+        return trunc(g, g.Div(a, b)) if is_float(g, a) else g.Div(a, b)
+    return marked(g.Div(floating(g, a), floating(g, b)), x, y)
+
+
+@aten("floor_divide", "floordiv")
+def floor_divide(g, x, y):
+    """floor(x / y), exact for integers: x less its remainder is a multiple of y."""
+    a, b = promoted(g, x, y)
+    if not is_float(g, a):
+        return marked(g.Div(g.Sub(a, g.Mod(a, b)), b), x, y)
+    quotient = g.Round(g.Div(g.Sub(a, remainder(g, a, b)), b))
+    return g.Where(g.Equal(b, like(g, 0, b)), g.Div(a, b), quotient)
+
+
+@aten("remainder")
+def remainder(g, x, y):
+    """The remainder with the sign of the divisor."""
+    a, b = promoted(g, x, y)
+    if not is_float(g, a):
+        return marked(g.Mod(a, b), x, y)
+    rest, zero = g.Mod(a, b, fmod=1), like(g, 0, a)
+    wrong = g.And(g.Not(g.Equal(rest, zero)), g.Xor(g.Less(rest, zero), g.Less(b, zero)))
+    return g.Where(wrong, g.Add(rest, b), rest)
+
+
+@aten("fmod")
+def fmod(g, x, y):
+    """The remainder with the sign of the dividend."""
+    a, b = promoted(g, x, y)
+    return g.Mod(a, b, fmod=1)
+
+
+@aten("pow")
+def pow_(g, x, exponent):
+    a, b = promoted(g, x, exponent)
+    return marked(g.Pow(a, b), x, exponent)
+
+
+@aten("float_power")
+def float_power(g, x, exponent):
+    return g.Pow(as_value(g, x, torch.float64), as_value(g, exponent, torch.float64))
+
+
+def _binary_floating(g: Graph, x: Operand, y: Operand) -> tuple[ir.Value, ir.Value]:
+    a, b = promoted(g, x, y)
+    return floating(g, a), floating(g, b)
+
+
+@aten("atan2", "arctan2")
+def atan2(g, y, x):
+    """The angle of (x, y): atan(y / x) turned into the right quadrant; signed zeros as in C."""
+    b, a = _binary_floating(g, y, x)
+    zero, pi, half = like(g, 0.0, a), like(g, math.pi, a), like(g, math.pi / 2, a)
+    negative_y = signbit(g, b)
+    turn = g.Where(negative_y, g.Neg(pi), pi)
+    both_zero = g.And(g.Equal(a, zero), g.Equal(b, zero))
+    base = g.Where(both_zero, g.Where(negative_y, g.Neg(zero), zero), g.Atan(g.Div(b, a)))
+    upright = g.And(g.Equal(a, zero), g.Not(g.Equal(b, zero)))
+    base = g.Where(upright, g.Where(negative_y, g.Neg(half), half), base)
+    return g.Where(g.And(signbit(g, a), g.Not(upright)), g.Add(base, turn), base)
+
+
+@aten("hypot")
+def hypot(g, x, y):
+    a, b = promoted(g, x, y)
+    large, small = g.Max(g.Abs(a), g.Abs(b)), g.Min(g.Abs(a), g.Abs(b))
+    ratio = g.Div(small, g.Where(g.Equal(large, like(g, 0.0, large)), like(g, 1.0, large), large))
+    return g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), like(g, 1.0, ratio))))
+
+
+@aten("logaddexp")
+def logaddexp(g, x, y):
+    a, b = promoted(g, x, y)
+    gap = g.Abs(g.Sub(a, b))
+    return g.Where(g.Equal(a, b), g.Add(a, like(g, math.log(2), a)), g.Add(g.Max(a, b), log1p(g, g.Exp(g.Neg(gap)))))
+
+
+@aten("logaddexp2")
+def logaddexp2(g, x, y):
+    a, b = promoted(g, x, y)
+    two = like(g, math.log(2), a)
+    return g.Div(logaddexp(g, g.Mul(a, two), g.Mul(b, two)), two)
+
+
+@aten("xlogy", "special_xlogy")
+def xlogy(g, x, y):
+    a, b = _binary_floating(g, x, y)
+    zero = like(g, 0.0, a)
+    return g.Where(g.And(g.Equal(a, zero), g.Not(g.IsNaN(b))), zero, g.Mul(a, g.Log(b)))
+
+
+@aten("copysign")
+def copysign(g, x, y):
+    a, b = _binary_floating(g, x, y)
+    return g.Where(signbit(g, b), g.Neg(g.Abs(a)), g.Abs(a))
+
+
+@aten("heaviside")
+def heaviside(g, x, values):
+    zero = like(g, 0, x)
+    step = cast(g, g.Greater(x, zero), g.dtype(x))
+    return g.Where(g.Equal(x, zero), values, step)
+
+
+def _extreme(operator: str) -> Any:
+    def rule(g: Graph, x: Operand, y: Operand) -> ir.Value:
+        a, b = promoted(g, x, y)
+        if is_bool(g, a):
+            return g.Or(a, b) if operator == "Max" else g.And(a, b)
+        return marked(g.node(operator, [a, b]), x, y)
+
+    return rule
+
+
+aten.same(
+    _extreme,
+    maximum="Max",
+    minimum="Min",
+    **{"max.other": "Max", "min.other": "Min", "sym_max": "Max", "sym_min": "Min"},
+)
+
+
+def _extreme_number(operator: str) -> Any:
+    def rule(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+        a, b = promoted(g, x, y)
+        out = g.node(operator, [a, b])
+        return g.Where(g.IsNaN(a), b, g.Where(g.IsNaN(b), a, out)) if is_float(g, a) else out
+
+    return rule
+
+
+aten.same(_extreme_number, fmax="Max", fmin="Min")
+
+
+@aten("clamp", "clip")
+def clamp(g, x, min=None, max=None):
+    dtype = result_dtype(g, x, min, max)
+    out = cast(g, x, dtype)
+    if all(b is None or not isinstance(b, ir.Value) or g.rank(b) == 0 for b in (min, max)):
+        bounds = [None if b is None else as_value(g, b, dtype) for b in (min, max)]
+        return g.Clip(out, *bounds)
+    out = out if min is None else g.Max(out, as_value(g, min, dtype))
+    return out if max is None else g.Min(out, as_value(g, max, dtype))
+
+
+@aten("clamp_min")
+def clamp_min(g, x, min):
+    return clamp(g, x, min=min)
+
+
+@aten("clamp_max")
+def clamp_max(g, x, max):
+    return clamp(g, x, max=max)
+
+
+# -- three operands ---------------------------------------------------------------------------------------------------
+
+
+@aten("addcmul")
+def addcmul(g, x, tensor1, tensor2, *, value=1):
+    a, b = promoted(g, tensor1, tensor2)
+    return add(g, x, _scaled(g, g.Mul(a, b), value))
+
+
+@aten("addcdiv")
+def addcdiv(g, x, tensor1, tensor2, *, value=1):
+    a, b = _binary_floating(g, tensor1, tensor2)
+    return add(g, x, _scaled(g, g.Div(a, b), value))
+
+
+@aten("lerp")
+def lerp(g, x, end, weight):
+    """x + weight (end - x), from the other end where weight is 0.5 or more, as PyTorch computes it."""
+    weight = as_value(g, weight, g.dtype(x))
+    gap, one = g.Sub(end, x), like(g, 1.0, x)
+    near = g.Less(g.Abs(weight), like(g, 0.5, weight))
+    return g.Where(near, g.Add(x, g.Mul(weight, gap)), g.Sub(end, g.Mul(gap, g.Sub(one, weight))))

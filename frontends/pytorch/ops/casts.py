@@ -1,0 +1,81 @@
+"""Changes of dtype, and run-time numbers as tensors and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.graph import Graph
+
+from ..rules import aten
+from ..values import as_value, cast, mark, result_dtype, torch_dtype
+from .compare import where
+
+
+@aten("to", "_to_copy", "type_as")
+def to(g, x, other=None, *, dtype=None, copy=False):
+    if isinstance(other, ir.Value):
+        dtype = torch_dtype(g, other)
+    elif isinstance(other, torch.dtype):
+        dtype = other
+    return x if dtype is None else convert_to(g, x, dtype)
+
+
+@aten("to.dtype")
+def to_dtype(g, x, dtype, *, copy=False):
+    return convert_to(g, x, dtype)
+
+
+@aten("to.dtype_layout", "to.device")
+def to_layout(g, x, *, dtype=None, copy=False):
+    return x if dtype is None else convert_to(g, x, dtype)
+
+
+def convert_to(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
+    """Cast as PyTorch does: to booleans by comparison with zero, to integers by truncation."""
+    return cast(g, x, dtype)
+
+
+def _cast_to(dtype: torch.dtype) -> Any:
+    def rule(g: Graph, x: ir.Value) -> ir.Value:
+        return cast(g, x, dtype)
+
+    return rule
+
+
+aten.same(
+    _cast_to, _cast_Float=torch.float32, _cast_Double=torch.float64, _cast_Int=torch.int32, _cast_Long=torch.int64
+)
+
+
+@aten("sym_float")
+def sym_float(g, x):
+    return mark(as_value(g, x, torch.float64))
+
+
+@aten("item", "_local_scalar_dense")
+def item(g, x):
+    return mark(g.Reshape(x, g.const(np.zeros(0, np.int64))))
+
+
+@aten("sym_ite")
+def sym_ite(g, condition, x, y):
+    return mark(where(g, condition, x, y))
+
+
+@aten("sym_int")
+def sym_int(g, x):
+    return mark(cast(g, as_value(g, x, torch.float64), torch.int64))
+
+
+@aten("sym_truediv")
+def sym_truediv(g, x, y):
+    return mark(g.Div(as_value(g, x, torch.float64), as_value(g, y, torch.float64)))
+
+
+@aten("scalar_tensor")
+def scalar_tensor(g, s, *, dtype=None):
+    return as_value(g, s, dtype or (torch.float32 if isinstance(s, ir.Value) else result_dtype(g, s)))

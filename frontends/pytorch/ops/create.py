@@ -1,0 +1,169 @@
+"""Operators that make tensors: filled, counted, random-free constants, and triangles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import vector
+from ..values import as_value, cast, onnx_dtype, result_dtype, torch_dtype
+
+# Constants up to this many elements are written out; larger ones are computed from their shape.
+_SMALL = 256
+
+
+def filled(g: Graph, size: Any, number: Any, dtype: torch.dtype) -> ir.Value:
+    """A tensor of `size` (ints, some perhaps known at run time only) full of `number`."""
+    target = onnx_dtype(dtype)
+    if isinstance(number, ir.Value):
+        return g.Expand(cast(g, number, target), vector(g, size))
+    if isinstance(number, float) and not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool:
+        number = int(number)
+    element = np.array([number]).astype(target.numpy())
+    if all(isinstance(d, int) for d in size) and math.prod(size) <= _SMALL:
+        return g.const(np.full(size, element[0], dtype=target.numpy()))
+    return g.ConstantOfShape(vector(g, size), value=ir.Tensor(element, dtype=target))
+
+
+@aten("full")
+def full(g, size, fill_value, *, dtype=None):
+    return filled(g, size, fill_value, dtype or result_dtype(g, fill_value))
+
+
+@aten("zeros", "empty")
+def zeros(g, size, *, dtype=None):
+    return filled(g, size, 0, dtype or torch.float32)
+
+
+@aten("ones")
+def ones(g, size, *, dtype=None):
+    return filled(g, size, 1, dtype or torch.float32)
+
+
+def full_of_shape(g: Graph, x: ir.Value, number: Any, dtype: torch.dtype | None) -> ir.Value:
+    """A tensor shaped like `x`, full of `number`."""
+    dtype = dtype or torch_dtype(g, x)
+    if x.shape is not None and x.shape.is_static():
+        return filled(g, list(g.shape(x)), number, dtype)
+    return g.Expand(as_value(g, number, dtype), g.Shape(x))
+
+
+@aten("full_like")
+def full_like(g, x, fill_value, *, dtype=None):
+    return full_of_shape(g, x, fill_value, dtype)
+
+
+@aten("zeros_like", "empty_like")
+def zeros_like(g, x, *, dtype=None):
+    return full_of_shape(g, x, 0, dtype)
+
+
+@aten("ones_like")
+def ones_like(g, x, *, dtype=None):
+    return full_of_shape(g, x, 1, dtype)
+
+
+@aten("new_zeros", "new_empty")
+def new_zeros(g, x, size, *, dtype=None):
+    return filled(g, size, 0, dtype or torch_dtype(g, x))
+
+
+@aten("new_ones")
+def new_ones(g, x, size, *, dtype=None):
+    return filled(g, size, 1, dtype or torch_dtype(g, x))
+
+
+@aten("new_full")
+def new_full(g, x, size, fill_value, *, dtype=None):
+    return filled(g, size, fill_value, dtype or torch_dtype(g, x))
+
+
+@aten("fill")
+def fill(g, x, value):
+    return full_of_shape(g, x, value, None)
+
+
+@aten("copy")
+def copy(g, x, src):
+    source = cast(g, src, g.dtype(x))
+    return source if g.shape(source) == g.shape(x) and None not in g.shape(x) else g.Expand(source, g.dims(x))
+
+
+@aten("zero")
+def zero(g, x):
+    return full_of_shape(g, x, 0, None)
+
+
+@aten("arange")
+def arange(g, end, *, dtype=None):
+    return _counted(g, 0, end, 1, dtype)
+
+
+@aten("arange.start", "arange.start_step")
+def arange_from(g, start, end, step=1, *, dtype=None):
+    return _counted(g, start, end, step, dtype)
+
+
+def _counted(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> ir.Value:
+    """start, start + step … below end; computed in int64 or float64 and cast, as PyTorch's kernel counts."""
+    numbers = (start, end, step)
+    whole = result_dtype(g, *numbers) == torch.int64
+    dtype = dtype or (torch.int64 if whole else torch.float32)
+    if not any(isinstance(n, ir.Value) for n in numbers):
+        count = max(math.ceil((end - start) / step), 0)
+        array = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
+        return g.const(array.astype(onnx_dtype(dtype).numpy()))
+    wide = torch.int64 if whole else torch.float64
+    return cast(g, g.Range(*(as_value(g, n, wide) for n in numbers)), dtype)
+
+
+@aten("linspace")
+def linspace(g, start, end, steps, *, dtype=None):
+    if any(isinstance(n, ir.Value) for n in (start, end, steps)):
+        raise Unsupported("linspace with ends that are computed at run time")
+    dtype = dtype or torch.float32
+    return g.const(torch.linspace(start, end, steps, dtype=dtype).numpy())
+
+
+@aten("eye", "eye.m")
+def eye(g, n, m=None, *, dtype=None):
+    m = n if m is None else m
+    if not isinstance(n, int) or not isinstance(m, int):
+        shape = g.ConstantOfShape(vector(g, [n, m]), value=ir.Tensor(np.zeros(1, np.float32)))
+        return cast(g, g.EyeLike(shape), dtype or torch.float32)
+    return g.const(np.eye(n, m).astype(onnx_dtype(dtype or torch.float32).numpy()))
+
+
+def _triangle(upper: int) -> Any:
+    def rule(g: Graph, x: ir.Value, diagonal: int = 0) -> ir.Value:
+        return g.Trilu(x, diagonal, upper=upper)
+
+    return rule
+
+
+aten.same(_triangle, tril=0, triu=1)
+
+
+@aten("tril_indices")
+def tril_indices(g, row, col, offset=0, *, dtype=torch.int64):
+    return g.const(np.stack(np.tril_indices(row, offset, col)).astype(onnx_dtype(dtype or torch.int64).numpy()))
+
+
+@aten("triu_indices")
+def triu_indices(g, row, col, offset=0, *, dtype=torch.int64):
+    return g.const(np.stack(np.triu_indices(row, offset, col)).astype(onnx_dtype(dtype or torch.int64).numpy()))
+
+
+@aten("one_hot")
+def one_hot(g, x, num_classes=-1):
+    if num_classes == -1:
+        num_classes = g.Add(g.ReduceMax(x, keepdims=0), 1)
+    return g.OneHot(x, vector(g, num_classes), np.array([0, 1], dtype=np.int64), axis=-1)

@@ -1,0 +1,192 @@
+"""Joins and cuts: concatenation, splits, slices, diagonals, windows."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import axis_of, vector
+from ..values import as_value, promoted
+from .shape import END, atleast_1d, flatten, movedim
+
+
+@aten("cat", "concat", "concatenate")
+def cat(g, tensors, dim=0):
+    kept = [x for x in tensors if x.shape is None or not (g.rank(x) == 1 and g.shape(x)[0] == 0)] or tensors[:1]
+    return g.Concat(*promoted(g, *kept), axis=axis_of(g, kept[0], dim)) if len(kept) > 1 else kept[0]
+
+
+@aten("stack")
+def stack(g, tensors, dim=0):
+    axis = dim + g.rank(tensors[0]) + 1 if dim < 0 else dim
+    return g.Concat(*(g.Unsqueeze(x, [axis]) for x in promoted(g, *tensors)), axis=axis)
+
+
+def _at_least(g: Graph, x: ir.Value, rank: int) -> ir.Value:
+    if g.rank(x) >= rank:
+        return x
+    axes = {2: {0: [0, 1], 1: [0]}, 3: {0: [0, 1, 2], 1: [0, 2], 2: [2]}}[rank][g.rank(x)]
+    return g.Unsqueeze(x, axes)
+
+
+@aten("hstack")
+def hstack(g, tensors):
+    parts = [atleast_1d(g, x) for x in tensors]
+    return cat(g, parts, 0 if g.rank(parts[0]) == 1 else 1)
+
+
+@aten("vstack", "row_stack")
+def vstack(g, tensors):
+    return cat(g, [_at_least(g, x, 2) for x in tensors], 0)
+
+
+@aten("dstack")
+def dstack(g, tensors):
+    return cat(g, [_at_least(g, x, 3) for x in tensors], 2)
+
+
+@aten("column_stack")
+def column_stack(g, tensors):
+    return cat(g, [g.Reshape(x, [-1, 1]) if g.rank(x) <= 1 else x for x in tensors], 1)
+
+
+def _pieces(g: Graph, x: ir.Value, sizes: list[int], axis: int) -> list[ir.Value]:
+    if len(sizes) == 1:
+        return [x]
+    return g.Split(x, sizes, axis=axis, outputs=len(sizes))
+
+
+@aten("split", "split_copy", "unsafe_split")
+def split(g, x, split_size, dim=0):
+    if not isinstance(split_size, int):
+        return split_with_sizes(g, x, split_size, dim)
+    axis, length = axis_of(g, x, dim), _length(g, x, dim, "split")
+    if split_size == 0:
+        return [x]
+    return _pieces(g, x, [min(split_size, length - i) for i in range(0, length, split_size)] or [0], axis)
+
+
+@aten("split_with_sizes", "split.sizes", "split_with_sizes_copy", "unsafe_split_with_sizes")
+def split_with_sizes(g, x, split_sizes, dim=0):
+    if all(isinstance(s, int) for s in split_sizes):
+        return _pieces(g, x, split_sizes, axis_of(g, x, dim))
+    return g.Split(x, vector(g, split_sizes), axis=axis_of(g, x, dim), outputs=len(split_sizes))
+
+
+@aten("chunk", "unsafe_chunk")
+def chunk(g, x, chunks, dim=0):
+    length = _length(g, x, dim, "chunk")
+    return split(g, x, max(-(-length // chunks), 1), dim) if length else [x] * chunks
+
+
+@aten("tensor_split")
+def tensor_split(g, x, sections, dim=0):
+    length = _length(g, x, dim, "tensor_split")
+    each, more = divmod(length, sections)
+    return _pieces(g, x, [each + (i < more) for i in range(sections)], axis_of(g, x, dim))
+
+
+@aten("tensor_split.indices")
+def tensor_split_indices(g, x, indices, dim=0):
+    length = _length(g, x, dim, "tensor_split")
+    bounds = [0, *(min(max(i + length if i < 0 else i, 0), length) for i in indices), length]
+    return [g.Slice(x, [a], [b], [axis_of(g, x, dim)]) for a, b in itertools.pairwise(bounds)]
+
+
+@aten("unbind", "unbind_copy")
+def unbind(g, x, dim=0):
+    axis, length = axis_of(g, x, dim), _length(g, x, dim, "unbind")
+    return [g.Squeeze(p, [axis]) for p in _pieces(g, x, [1] * length, axis)]
+
+
+def _length(g: Graph, x: ir.Value, dim: int, what: str) -> int:
+    length = g.shape(x)[axis_of(g, x, dim)]
+    if not isinstance(length, int):
+        raise Unsupported(f"{what} along a dim of unknown length gives a number of pieces that is not known")
+    return length
+
+
+@aten("select", "select_copy")
+def select(g, x, dim, index):
+    axis = axis_of(g, x, dim)
+    return g.Gather(x, index, axis=axis)
+
+
+@aten("slice", "slice_copy")
+def slice_(g, x, dim=0, start=None, end=None, step=1):
+    axis = axis_of(g, x, dim)
+    start = 0 if start is None else start
+    end = END if end is None else end
+    length = g.shape(x)[axis]
+    if isinstance(start, int) and start == 0 and step == 1 and isinstance(end, int):
+        if end >= END or (isinstance(length, int) and end >= length):
+            return x
+    return g.Slice(x, vector(g, start), vector(g, end), [axis], vector(g, step))
+
+
+@aten("narrow", "narrow_copy")
+def narrow(g, x, dim, start, length):
+    axis = axis_of(g, x, dim)
+    if isinstance(start, int) and isinstance(length, int):
+        end = start + length
+        return g.Slice(x, [start], [END if end == 0 else end], [axis])
+    first = vector(g, start)
+    return g.Slice(x, first, g.Add(first, vector(g, length)), [axis])
+
+
+@aten("diagonal", "diagonal_copy", "linalg_diagonal")
+def diagonal(g, x, offset=0, dim1=0, dim2=1):
+    """Positions i · columns + i + offset of the last two dims made one."""
+    a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
+    rows, columns = _length(g, x, a, "diagonal"), _length(g, x, b, "diagonal")
+    perm = [i for i in range(g.rank(x)) if i not in (a, b)] + [a, b]
+    moved = g.Transpose(x, perm=perm)
+    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+    first = offset if offset >= 0 else -offset * columns
+    flat = flatten(g, moved, -2, -1)
+    return g.Gather(flat, first + np.arange(length, dtype=np.int64) * (columns + 1), axis=g.rank(x) - 2)
+
+
+@aten("diag_embed")
+def diag_embed(g, x, offset=0, dim1=-2, dim2=-1):
+    rank = g.rank(x) + 1
+    length = _length(g, x, -1, "diag_embed")
+    total = length + abs(offset)
+    row, column = np.arange(total)[:, None], np.arange(total)
+    padded = _padded_diagonal(g, x, offset)
+    spread = g.Where(
+        column - row == offset, g.Unsqueeze(padded, [rank - 2 if offset >= 0 else rank - 1]), as_value(g, 0, g.dtype(x))
+    )
+    a, b = (d + rank if d < 0 else d for d in (dim1, dim2))
+    rest = iter(range(rank - 2))
+    return g.Transpose(spread, perm=[rank - 2 if i == a else rank - 1 if i == b else next(rest) for i in range(rank)])
+
+
+def _padded_diagonal(g: Graph, x: ir.Value, offset: int) -> ir.Value:
+    if offset == 0:
+        return x
+    rank = g.rank(x)
+    pads = [0] * (rank - 1) + [abs(offset)] + [0] * rank
+    return g.Pad(x, pads, as_value(g, 0, g.dtype(x)))
+
+
+@aten("diag")
+def diag(g, x, diagonal=0):
+    return diag_embed(g, x, diagonal) if g.rank(x) == 1 else globals()["diagonal"](g, x, diagonal)
+
+
+@aten("unfold", "unfold_copy")
+def unfold(g, x, dimension, size, step):
+    axis = axis_of(g, x, dimension)
+    if g.rank(x) == 0:
+        return g.Reshape(x, [1])
+    length = _length(g, x, dimension, "unfold")
+    windows = np.arange((length - size) // step + 1, dtype=np.int64)[:, None] * step + np.arange(size)
+    out = g.Gather(x, windows, axis=axis)
+    return movedim(g, out, axis + 1, -1)

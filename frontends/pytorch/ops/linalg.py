@@ -1,0 +1,161 @@
+"""Products of matrices and vectors, einsum, distances."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import axis_of, reshape, size
+from ..values import as_value, like, promoted
+from .arithmetic import add
+
+
+@aten("matmul", "mm", "bmm", "mv", "dot", "linalg_matmul", "vdot")
+def matmul(g, x, y):
+    return g.MatMul(*promoted(g, x, y))
+
+
+@aten("inner")
+def inner(g, x, y):
+    if g.rank(x) == 0 or g.rank(y) == 0:
+        return g.Mul(x, y)
+    return tensordot(g, x, y, [-1], [-1])
+
+
+@aten("addmm")
+def addmm(g, x, mat1, mat2, *, beta=1, alpha=1):
+    """beta x + alpha mat1 mat2."""
+    return g.Gemm(mat1, mat2, x, alpha=float(alpha), beta=float(beta))
+
+
+@aten("addmv", "baddbmm")
+def addmv(g, x, a, b, *, beta=1, alpha=1):
+    return _combined(g, x, g.MatMul(a, b), beta, alpha)
+
+
+@aten("addbmm")
+def addbmm(g, x, a, b, *, beta=1, alpha=1):
+    return _combined(g, x, g.ReduceSum(g.MatMul(a, b), [0], keepdims=0), beta, alpha)
+
+
+@aten("addr")
+def addr(g, x, a, b, *, beta=1, alpha=1):
+    return _combined(g, x, outer(g, a, b), beta, alpha)
+
+
+def _combined(g: Graph, x: ir.Value, product: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+    if alpha != 1:
+        product = g.Mul(product, as_value(g, alpha, g.dtype(product)))
+    if beta == 0:
+        return product
+    return add(g, x if beta == 1 else g.Mul(x, as_value(g, beta, g.dtype(x))), product)
+
+
+@aten("outer", "ger")
+def outer(g, x, y):
+    a, b = promoted(g, x, y)
+    return g.Mul(g.Unsqueeze(a, [1]), g.Unsqueeze(b, [0]))
+
+
+@aten("einsum")
+def einsum(g, equation, tensors, *, path=None):
+    return g.Einsum(*promoted(g, *tensors), equation=equation.replace(" ", ""))
+
+
+@aten("tensordot")
+def tensordot(g, x, y, dims_self, dims_other):
+    """One matrix product: the dims that are summed go last in x and first in y."""
+    a = [axis_of(g, x, d) for d in dims_self]
+    b = [axis_of(g, y, d) for d in dims_other]
+    left = [i for i in range(g.rank(x)) if i not in a]
+    right = [i for i in range(g.rank(y)) if i not in b]
+    summed = [size(g, x, d) for d in a]
+    length = math.prod(summed) if all(isinstance(n, int) for n in summed) else -1
+    m = (
+        g.Reshape(g.Transpose(x, perm=left + a), [-1, length])
+        if length != -1
+        else reshape(g, g.Transpose(x, perm=left + a), [1, -1])
+    )
+    n = (
+        g.Reshape(g.Transpose(y, perm=b + right), [length, -1])
+        if length != -1
+        else reshape(g, g.Transpose(y, perm=b + right), [-1, 1])
+    )
+    if length == -1 and (left or right):
+        raise Unsupported("tensordot over dims of unknown length")
+    return reshape(g, g.MatMul(m, n), [*(size(g, x, i) for i in left), *(size(g, y, i) for i in right)])
+
+
+@aten("linalg_multi_dot", "chain_matmul")
+def multi_dot(g, tensors):
+    out = tensors[0]
+    for x in tensors[1:]:
+        out = g.MatMul(out, x)
+    return out
+
+
+@aten("cross", "linalg_cross")
+def cross(g, x, y, *, dim=-1):
+    dim = -1 if dim is None else dim
+    a, b = promoted(g, x, y)
+    axis = axis_of(g, a, dim)
+    a1, a2 = (g.Gather(a, order, axis=axis) for order in ([1, 2, 0], [2, 0, 1]))
+    b1, b2 = (g.Gather(b, order, axis=axis_of(g, b, dim)) for order in ([1, 2, 0], [2, 0, 1]))
+    return g.Sub(g.Mul(a1, b2), g.Mul(a2, b1))
+
+
+@aten("kron")
+def kron(g, x, y):
+    """Every element of x times the whole of y, laid side by side."""
+    a, b = promoted(g, x, y)
+    rank = max(g.rank(a), g.rank(b))
+    a, b = (g.Unsqueeze(v, list(range(rank - g.rank(v)))) if g.rank(v) < rank else v for v in (a, b))
+    lengths = [(size(g, a, i), size(g, b, i)) for i in range(rank)]
+    if not all(isinstance(n, int) for pair in lengths for n in pair):
+        raise Unsupported("kron of dims of unknown length")
+    a = g.Unsqueeze(a, [2 * i + 1 for i in range(rank)]) if rank else a
+    b = g.Unsqueeze(b, [2 * i for i in range(rank)]) if rank else b
+    return g.Reshape(g.Mul(a, b), [p * q for p, q in lengths]) if rank else g.Mul(a, b)
+
+
+@aten("linalg_det", "det")
+def det(g, x):
+    return g.Det(x)
+
+
+@aten("trace")
+def trace(g, x):
+    from .join import diagonal
+    from .reduce import sum_
+
+    return sum_(g, diagonal(g, x))
+
+
+@aten("dist")
+def dist(g, x, y, p=2):
+    from .reduce import vector_norm
+
+    return vector_norm(g, g.Sub(*promoted(g, x, y)), p)
+
+
+@aten("pairwise_distance")
+def pairwise_distance(g, x1, x2, p=2, eps=1e-6, keepdim=False):
+    from .reduce import vector_norm
+
+    gap = g.Add(g.Sub(x1, x2), like(g, eps, x1))
+    return vector_norm(g, gap, p, [g.rank(gap) - 1], keepdim)
+
+
+@aten("cdist", "_cdist_forward")
+def cdist(g, x1, x2, p=2, compute_mode=None):
+    """Norms of all differences between rows; compute_mode only chooses how PyTorch computes them."""
+    from .reduce import vector_norm
+
+    gap = g.Sub(g.Unsqueeze(x1, [g.rank(x1) - 1]), g.Unsqueeze(x2, [g.rank(x2) - 2]))
+    return vector_norm(g, gap, p, [g.rank(gap) - 1])

@@ -1,0 +1,249 @@
+"""Layers with weights: convolutions, linear layers, normalisations, embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.tensors import transposed
+
+from ..rules import aten
+from ..sizes import axis_of, size
+from ..values import like, torch_dtype
+
+# -- convolutions -----------------------------------------------------------------------------------------------------
+
+
+def spread(numbers: int | Sequence[int], dims: int) -> list[int]:
+    """One number for each spatial dim; a single one stands for all."""
+    items = [numbers] if isinstance(numbers, int) else list(numbers)
+    return items * dims if len(items) == 1 else items
+
+
+def batched(g: Graph, x: ir.Value, dims: int) -> tuple[ir.Value, bool]:
+    """`x` as [N, C, …] for `dims` spatial dims, and whether a batch dim was put in front."""
+    lone = g.rank(x) == dims + 1
+    return (g.Unsqueeze(x, [0]) if lone else x), lone
+
+
+def _convolution(dims: int) -> Any:
+    def rule(
+        g: Graph,
+        x: ir.Value,
+        weight: ir.Value,
+        bias: ir.Value | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> ir.Value:
+        x, lone = batched(g, x, dims)
+        dilations = spread(dilation, dims)
+        if padding == "same":
+            kernel = [size(g, weight, i + 2) for i in range(dims)]
+            total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
+            pads = [t // 2 for t in total] + [t - t // 2 for t in total]
+        else:
+            pads = spread(0 if padding == "valid" else padding, dims) * 2
+        out = g.Conv(x, weight, bias, strides=spread(stride, dims), pads=pads, dilations=dilations, group=groups)
+        return g.Squeeze(out, [0]) if lone else out
+
+    return rule
+
+
+def _transposed_convolution(dims: int) -> Any:
+    def rule(
+        g: Graph,
+        x: ir.Value,
+        weight: ir.Value,
+        bias: ir.Value | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> ir.Value:
+        x, lone = batched(g, x, dims)
+        out = g.ConvTranspose(
+            x,
+            weight,
+            bias,
+            strides=spread(stride, dims),
+            pads=spread(padding, dims) * 2,
+            group=groups,
+            output_padding=spread(output_padding, dims),
+            dilations=spread(dilation, dims),
+        )
+        return g.Squeeze(out, [0]) if lone else out
+
+    return rule
+
+
+aten.same(_convolution, conv1d=1, conv2d=2, conv3d=3)
+aten.same(_transposed_convolution, conv_transpose1d=1, conv_transpose2d=2, conv_transpose3d=3)
+
+
+@aten("convolution", "_convolution")
+def convolution(
+    g,
+    x,
+    weight,
+    bias,
+    stride,
+    padding,
+    dilation,
+    transposed,
+    output_padding,
+    groups,
+    benchmark=False,
+    deterministic=False,
+    cudnn_enabled=True,
+    allow_tf32=True,
+):
+    dims = g.rank(weight) - 2
+    if transposed:
+        return _transposed_convolution(dims)(g, x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolution(dims)(g, x, weight, bias, stride, padding, dilation, groups)
+
+
+# -- linear -----------------------------------------------------------------------------------------------------------
+
+
+def swapped(g: Graph, weight: ir.Value) -> ir.Value:
+    """A matrix with its last two axes swapped; a constant becomes a lazily transposed one, shared by all who ask."""
+    perm = list(range(g.rank(weight)))
+    perm[-2:] = perm[:-3:-1]
+    if weight.const_value is None or not weight.is_initializer():
+        return g.Transpose(weight, perm=perm)
+    name = f"{weight.name}.T"
+    # The owner of the initializer is the outermost graph.
+    known = weight.graph.initializers.get(name) if weight.graph is not None else None
+    return known if known is not None else g.initializer(name, transposed(weight.const_value, perm))
+
+
+@aten("linear")
+def linear(g, x, weight, bias=None):
+    if g.rank(x) == 2 and g.rank(weight) == 2:
+        return g.Gemm(x, weight, bias, transB=1)
+    out = g.MatMul(x, weight) if g.rank(weight) == 1 else g.MatMul(x, swapped(g, weight))
+    return out if bias is None else g.Add(out, bias)
+
+
+@aten("bilinear")
+def bilinear(g, input1, input2, weight, bias=None):
+    """out[…, k] = Σ input1[…, i] weight[k, i, j] input2[…, j]."""
+    left, right = g.Unsqueeze(input1, [-2]), g.Unsqueeze(input2, [-1])
+    outer = g.MatMul(g.MatMul(g.Unsqueeze(left, [-3]), weight), g.Unsqueeze(right, [-3]))
+    out = g.Squeeze(outer, [-2, -1])
+    return out if bias is None else g.Add(out, bias)
+
+
+@aten("embedding")
+def embedding(g, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    return g.Gather(weight, indices, axis=0)
+
+
+# -- normalisations ---------------------------------------------------------------------------------------------------
+
+
+def _filled(g: Graph, length: int, number: float, x: ir.Value) -> ir.Value:
+    return g.const(np.full(length, number, dtype=g.dtype(x).numpy()))
+
+
+def _channels(g: Graph, x: ir.Value) -> int:
+    channels = g.shape(x)[1]
+    if not isinstance(channels, int):
+        raise Unsupported("normalisation over a number of channels that is not known")
+    return channels
+
+
+@aten("batch_norm")
+def batch_norm(
+    g, x, weight, bias, running_mean, running_var, training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True
+):
+    """Statistics of training where there are some; momentum only matters for updating them."""
+    if training or running_mean is None:
+        if training and running_mean is not None:
+            raise Unsupported("batch_norm in training mode updates its statistics; put the module in eval mode")
+        return batch_statistics_norm(g, x, weight, bias, eps)
+    channels = _channels(g, x)
+    scale = _filled(g, channels, 1, x) if weight is None else weight
+    shift = _filled(g, channels, 0, x) if bias is None else bias
+    return g.BatchNormalization(x, scale, shift, running_mean, running_var, epsilon=eps)
+
+
+@aten("_native_batch_norm_legit_no_training")
+def batch_norm_no_training(g, x, weight, bias, running_mean, running_var, momentum, eps):
+    return [batch_norm(g, x, weight, bias, running_mean, running_var, False, momentum, eps), None, None]
+
+
+def batch_statistics_norm(
+    g: Graph, x: ir.Value, weight: ir.Value | None, bias: ir.Value | None, eps: float
+) -> ir.Value:
+    """(x - mean) / sqrt(variance + eps), both over all dims but the channels of this batch."""
+    rank = g.rank(x)
+    axes = [i for i in range(rank) if i != 1]
+    centred = g.Sub(x, g.ReduceMean(x, axes))
+    spread_ = g.ReduceMean(g.Mul(centred, centred), axes)
+    out = g.Div(centred, g.Sqrt(g.Add(spread_, like(g, eps, x))))
+    behind = list(range(1, rank - 1))
+    for operator, factor in (("Mul", weight), ("Add", bias)):
+        if factor is not None:
+            out = g.node(operator, [out, g.Unsqueeze(factor, behind) if behind else factor])
+    return out
+
+
+@aten("instance_norm")
+def instance_norm(g, x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
+    if not use_input_stats and running_mean is not None:
+        return batch_norm(g, x, weight, bias, running_mean, running_var, eps=eps)
+    channels = _channels(g, x)
+    scale = _filled(g, channels, 1, x) if weight is None else weight
+    shift = _filled(g, channels, 0, x) if bias is None else bias
+    return g.InstanceNormalization(x, scale, shift, epsilon=eps)
+
+
+@aten("layer_norm")
+def layer_norm(g, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    if weight is None:
+        shape = list(normalized_shape)
+        if not all(isinstance(d, int) for d in shape):
+            raise Unsupported("layer_norm without weight over dims of unknown length")
+        weight = g.const(np.ones(shape, dtype=g.dtype(x).numpy()))
+    return g.LayerNormalization(x, weight, bias, axis=-len(normalized_shape), epsilon=eps)
+
+
+@aten("native_layer_norm")
+def native_layer_norm(g, x, normalized_shape, weight, bias, eps):
+    return [layer_norm(g, x, normalized_shape, weight, bias, eps), None, None]
+
+
+@aten("group_norm")
+def group_norm(g, x, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    channels = _channels(g, x)
+    scale = _filled(g, channels, 1, x) if weight is None else weight
+    shift = _filled(g, channels, 0, x) if bias is None else bias
+    out = g.GroupNormalization(x, scale, shift, num_groups=num_groups, epsilon=eps)
+    return g.facts(out, g.dtype(x), g.shape(x))
+
+
+@aten("rms_norm", "_fused_rms_norm")
+def rms_norm(g, x, normalized_shape, weight=None, eps=None):
+    eps = torch.finfo(torch_dtype(g, x)).eps if eps is None else eps
+    if weight is None:
+        weight = g.const(np.ones(list(normalized_shape), dtype=g.dtype(x).numpy()))
+    return g.RMSNormalization(x, weight, axis=-len(normalized_shape), epsilon=eps)
+
+
+@aten("cosine_similarity")
+def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
+    """x1·x2 over the product of their lengths, each at least eps."""
+    axis, least = axis_of(g, x1, dim), like(g, eps, x1)
+    lengths = [g.Max(g.ReduceL2(x, [axis], keepdims=0), least) for x in (x1, x2)]
+    return g.Div(g.ReduceSum(g.Mul(x1, x2), [axis], keepdims=0), g.Mul(*lengths))

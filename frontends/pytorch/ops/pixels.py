@@ -1,0 +1,53 @@
+"""Operators that trade channels for pixels and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import reshape, size
+from .join import _length
+
+
+@aten("pixel_shuffle")
+def pixel_shuffle(g, x, upscale_factor):
+    return _on_pictures(g, x, lambda p: g.DepthToSpace(p, blocksize=upscale_factor, mode="CRD"))
+
+
+@aten("pixel_unshuffle")
+def pixel_unshuffle(g, x, downscale_factor):
+    """SpaceToDepth puts the place inside a block before the channel, PyTorch after it: reorder the channels."""
+
+    def lower(p: ir.Value) -> ir.Value:
+        channels = _length(g, p, 1, "pixel_unshuffle")
+        blocks = g.SpaceToDepth(p, blocksize=downscale_factor)
+        if channels == 1:
+            return blocks
+        order = np.arange(downscale_factor**2 * channels, dtype=np.int64).reshape(-1, channels).T.ravel()
+        return g.Gather(blocks, order, axis=1)
+
+    return _on_pictures(g, x, lower)
+
+
+@aten("channel_shuffle")
+def channel_shuffle(g, x, groups):
+    channels = _length(g, x, 1, "channel_shuffle")
+    order = np.arange(channels, dtype=np.int64).reshape(groups, -1).T.ravel()
+    return g.Gather(x, order, axis=1)
+
+
+def _on_pictures(g: Graph, x: ir.Value, lower: Any) -> ir.Value:
+    """Apply `lower`, which takes [N, C, H, W], to [..., C, H, W]."""
+    rank = g.rank(x)
+    if rank == 4:
+        return lower(x)
+    if rank == 3:
+        return g.Squeeze(lower(g.Unsqueeze(x, [0])), [0])
+    outer = [size(g, x, d) for d in range(rank - 3)]
+    out = lower(reshape(g, x, [-1, *(size(g, x, d) for d in (-3, -2, -1))]))
+    return reshape(g, out, [*outer, *(size(g, out, d) for d in (1, 2, 3))])

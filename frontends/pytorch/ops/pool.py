@@ -1,0 +1,221 @@
+"""Pooling: maximum and average, adaptive, with ceil_mode, dilation and divisor_override."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import size, vector
+from ..values import like
+from .nn import batched, spread
+
+
+def _end_pads(
+    g: Graph,
+    x: ir.Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    ceil_mode: bool,
+) -> tuple[list[int], bool]:
+    """Padding at the end that makes floor mode give what ceil_mode gives, and whether ceil_mode has to stay.
+
+    PyTorch rounds the number of windows up, but drops a last window that would start in the padding at the end. It
+    stays where a length is not known.
+    """
+    if not ceil_mode:
+        return list(pads), False
+    ends = []
+    for i, (k, s, p, d) in enumerate(zip(kernel, strides, pads, dilations, strict=True)):
+        length = g.shape(x)[i + 2]
+        if not isinstance(length, int):
+            return list(pads), True
+        reach = d * (k - 1) + 1
+        windows = -(-(length + 2 * p - reach) // s) + 1
+        if (windows - 1) * s >= length + p:
+            windows -= 1
+        ends.append(max((windows - 1) * s + reach - length - p, p))
+    return ends, False
+
+
+def _max_pool(dims: int, indices: bool = False) -> Any:
+    def rule(
+        g: Graph,
+        x: ir.Value,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+    ) -> Any:
+        x, lone = batched(g, x, dims)
+        kernel, pads, dilations = spread(kernel_size, dims), spread(padding, dims), spread(dilation, dims)
+        strides = spread(stride, dims) if stride or isinstance(stride, int) else kernel
+        ends, ceil = _end_pads(g, x, kernel, strides, pads, dilations, ceil_mode)
+        out = g.MaxPool(
+            x,
+            kernel_shape=kernel,
+            strides=strides,
+            pads=[*pads, *ends],
+            dilations=dilations,
+            ceil_mode=int(ceil) or None,
+            outputs=2 if indices else 1,
+        )
+        found = [out] if not indices else [out[0], _index_in_plane(g, x, out[1], dims)]
+        found = [g.Squeeze(v, [0]) if lone else v for v in found]
+        return found if indices else found[0]
+
+    return rule
+
+
+def _index_in_plane(g: Graph, x: ir.Value, index: ir.Value, dims: int) -> ir.Value:
+    """ONNX counts over the whole tensor, PyTorch inside each channel."""
+    return g.Mod(index, g.ReduceProd(vector(g, [size(g, x, i + 2) for i in range(dims)]), keepdims=0))
+
+
+aten.same(_max_pool, max_pool1d=1, max_pool2d=2, max_pool3d=3)
+aten.same(
+    lambda dims: _max_pool(dims, True), max_pool1d_with_indices=1, max_pool2d_with_indices=2, max_pool3d_with_indices=3
+)
+
+
+def _avg_pool(dims: int) -> Any:
+    def rule(
+        g: Graph,
+        x: ir.Value,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> ir.Value:
+        """Padding that counts is written as zeros; padding that ceil_mode adds at the end never counts."""
+        x, lone = batched(g, x, dims)
+        kernel, pads = spread(kernel_size, dims), spread(padding, dims)
+        strides = spread(stride, dims) if stride or isinstance(stride, int) else kernel
+        ends, ceil = _end_pads(g, x, kernel, strides, pads, [1] * dims, ceil_mode)
+        attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides}
+        if divisor_override is not None or (count_include_pad and ceil_mode and any(pads)):
+            own = ends if divisor_override is not None else pads
+            rest = [e - o for e, o in zip(ends, own, strict=True)]
+            zeros = [0, 0, *pads, 0, 0, *own]
+            x = g.Pad(x, zeros, like(g, 0, x)) if any(zeros) else x
+            attributes |= {"pads": [*[0] * dims, *rest], "ceil_mode": int(ceil) or None}
+            if ceil and divisor_override is not None:
+                raise Unsupported("avg_pool with divisor_override and ceil_mode over dims of unknown length")
+        else:
+            attributes |= {"pads": [*pads, *ends], "ceil_mode": int(ceil) or None}
+            attributes["count_include_pad"] = int(count_include_pad and any(pads)) or None
+        out = g.node("AveragePool", [x], attributes)
+        if divisor_override is not None:
+            out = g.Mul(out, like(g, math.prod(kernel) / divisor_override, out))
+        return g.Squeeze(out, [0]) if lone else out
+
+    return rule
+
+
+aten.same(_avg_pool, avg_pool1d=1, avg_pool2d=2, avg_pool3d=3)
+
+
+# -- adaptive ---------------------------------------------------------------------------------------------------------
+
+
+def _windows(length: int, out: int) -> list[tuple[int, int]]:
+    """The adaptive windows: from floor(i · length / out) to ceil((i + 1) · length / out)."""
+    return [(i * length // out, -(-(i + 1) * length // out)) for i in range(out)]
+
+
+def _target(g: Graph, x: ir.Value, output_size: Any, dims: int) -> list[Any]:
+    wanted = spread(output_size, dims)
+    return [size(g, x, i + 2) if n is None else n for i, n in enumerate(wanted)]
+
+
+def _lengths(g: Graph, x: ir.Value, what: str) -> list[int]:
+    lengths = list(g.shape(x)[2:])
+    if not all(isinstance(n, int) for n in lengths):
+        raise Unsupported(f"{what} to more than one element from dims of unknown length")
+    return lengths
+
+
+def _adaptive(dims: int, operator: str) -> Any:
+    def rule(g: Graph, x: ir.Value, output_size: Any) -> ir.Value:
+        x, lone = batched(g, x, dims)
+        target = _target(g, x, output_size, dims)
+        if all(n == 1 for n in target):
+            out = g.node(f"Global{operator}", [x])
+        elif target == list(g.shape(x)[2:]):
+            out = x
+        else:
+            out = _adaptive_to(g, x, target, operator)
+        return g.Squeeze(out, [0]) if lone else out
+
+    return rule
+
+
+def _adaptive_to(g: Graph, x: ir.Value, target: list[int], operator: str) -> ir.Value:
+    lengths = _lengths(g, x, f"adaptive {operator}")
+    if all(n % t == 0 for n, t in zip(lengths, target, strict=True)):
+        kernel = [n // t for n, t in zip(lengths, target, strict=True)]
+        return g.node(operator, [x], {"kernel_shape": kernel, "strides": kernel})
+    for i, (length, out) in enumerate(zip(lengths, target, strict=True)):
+        if length == out:
+            continue
+        x = (_average_axis if operator == "AveragePool" else _max_axis)(g, x, i + 2, _windows(length, out))
+    return x
+
+
+def _average_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int]]) -> ir.Value:
+    """Means over windows of one axis, as a product with a constant matrix (averages over boxes factor by axis)."""
+    matrix = np.zeros((windows[-1][1], len(windows)))
+    for i, (a, b) in enumerate(windows):
+        matrix[a:b, i] = 1 / (b - a)
+    constant, last = matrix.astype(g.dtype(x).numpy()), g.rank(x) - 1
+    if axis == last:
+        return g.MatMul(x, constant)
+    if axis == last - 1:
+        return g.MatMul(np.ascontiguousarray(constant.T), x)
+    perm = [i for i in range(last + 1) if i != axis] + [axis]
+    return g.Transpose(g.MatMul(g.Transpose(x, perm=perm), constant), perm=[perm.index(i) for i in range(last + 1)])
+
+
+def _max_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int]]) -> ir.Value:
+    """Maxima over windows of one axis; short windows repeat their last element."""
+    width = max(b - a for a, b in windows)
+    index = np.array([[min(a + j, b - 1) for j in range(width)] for a, b in windows], dtype=np.int64)
+    return g.ReduceMax(g.Gather(x, index, axis=axis), [axis + 1], keepdims=0)
+
+
+for _dims in (1, 2, 3):
+    aten(f"adaptive_avg_pool{_dims}d")(_adaptive(_dims, "AveragePool"))
+aten("_adaptive_avg_pool2d")(_adaptive(2, "AveragePool"))
+aten("_adaptive_avg_pool3d")(_adaptive(3, "AveragePool"))
+
+
+def _adaptive_max(dims: int) -> Any:
+    def rule(g: Graph, x: ir.Value, output_size: Any) -> list[ir.Value]:
+        """The maxima, and their place inside each channel where ONNX can tell it."""
+        x, lone = batched(g, x, dims)
+        target = _target(g, x, output_size, dims)
+        if isinstance(target[0], int) and all(isinstance(n, int) for n in g.shape(x)[2:]):
+            lengths = _lengths(g, x, "adaptive max pool")
+            if all(n % t == 0 for n, t in zip(lengths, target, strict=True)):
+                kernel = [n // t for n, t in zip(lengths, target, strict=True)]
+                pair = _max_pool(dims, True)(g, x, kernel)
+                return [g.Squeeze(v, [0]) if lone else v for v in pair]
+        out = _adaptive(dims, "MaxPool")(g, x, output_size)
+        return [g.Squeeze(out, [0]) if lone else out, None]
+
+    return rule
+
+
+aten.same(_adaptive_max, adaptive_max_pool1d=1, adaptive_max_pool2d=2, adaptive_max_pool3d=3)

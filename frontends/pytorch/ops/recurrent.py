@@ -1,0 +1,181 @@
+"""LSTM, GRU and plain recurrent layers: one ONNX node a layer, weights laid out anew lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.tensors import lazy
+
+from ..rules import aten
+
+# PyTorch orders an LSTM's gates input, forget, cell, output, ONNX input, output, forget, cell; a GRU's reset, update,
+# new against update, reset, new.
+_ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
+
+
+@aten("lstm", "lstm.input")
+def lstm(g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    out, states = _layers(
+        g, "LSTM", input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    )
+    return [out, *states]
+
+
+@aten("gru", "gru.input")
+def gru(g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    out, states = _layers(
+        g, "GRU", input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    )
+    return [out, *states]
+
+
+def _plain(activation: str) -> Any:
+    def rule(
+        g: Graph,
+        input: Any,
+        hx: Any,
+        params: Any,
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> list[ir.Value]:
+        out, states = _layers(
+            g,
+            "RNN",
+            input,
+            [hx],
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+            batch_first,
+            activation,
+        )
+        return [out, *states]
+
+    return rule
+
+
+aten.same(_plain, rnn_tanh="Tanh", rnn_relu="Relu")
+
+aten.gap(
+    "packed sequences hold their steps in another order and need a rule of their own",
+    "lstm.data",
+    "gru.data",
+    "rnn_tanh.data",
+    "rnn_relu.data",
+)
+
+
+def _layers(
+    g: Graph,
+    kind: str,
+    x: ir.Value,
+    hx: Sequence[ir.Value],
+    params: Sequence[ir.Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    activation: str | None = None,
+) -> tuple[ir.Value, list[ir.Value]]:
+    """All layers; returns the last one's output and the final states [layers · directions, batch, hidden]."""
+    if train and dropout:
+        raise Unsupported("dropout between recurrent layers draws random numbers; put the module in eval mode")
+    directions = 2 if bidirectional else 1
+    per = 4 if has_biases else 2
+    if len(params) != per * directions * num_layers:
+        raise Unsupported("an LSTM with projections (proj_size), which ONNX's LSTM does not have")
+    if batch_first:
+        x = g.Transpose(x, perm=[1, 0, 2])
+    parts = [_divided(g, state, directions, num_layers) for state in hx]
+    finals: list[list[ir.Value]] = [[] for _ in hx]
+    for layer in range(num_layers):
+        own = params[layer * per * directions : (layer + 1) * per * directions]
+        x, ends = _layer(g, kind, x, [p[layer] for p in parts], own, has_biases, directions, activation)
+        for collected, end in zip(finals, ends, strict=True):
+            collected.append(end)
+    states = [ends[0] if num_layers == 1 else g.Concat(*ends, axis=0) for ends in finals]
+    return (g.Transpose(x, perm=[1, 0, 2]) if batch_first else x), states
+
+
+def _divided(g: Graph, state: ir.Value, directions: int, layers: int) -> list[ir.Value]:
+    return [state] if layers == 1 else g.Split(state, [directions] * layers, axis=0, outputs=layers)
+
+
+def _layer(
+    g: Graph,
+    kind: str,
+    x: ir.Value,
+    initial: Sequence[ir.Value],
+    params: Sequence[ir.Value],
+    has_biases: bool,
+    directions: int,
+    activation: str | None,
+) -> tuple[ir.Value, list[ir.Value]]:
+    per = len(params) // directions
+    order, hidden = _ORDER[kind], g.shape(params[1])[1]
+    w = _stacked(g, [[params[d * per]] for d in range(directions)], order)
+    r = _stacked(g, [[params[d * per + 1]] for d in range(directions)], order)
+    b = (
+        _stacked(g, [[params[d * per + 2], params[d * per + 3]] for d in range(directions)], order)
+        if has_biases
+        else None
+    )
+    attributes: dict[str, Any] = {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else None}
+    if kind == "GRU":
+        attributes["linear_before_reset"] = 1
+    if activation:
+        attributes["activations"] = [activation] * directions
+    ends = 2 if kind == "LSTM" else 1
+    out = g.node(kind, [x, w, r, b, None, *initial], attributes, outputs=1 + ends)
+    # [steps, directions, batch, hidden] -> [steps, batch, directions · hidden]
+    y = (
+        g.Squeeze(out[0], [1])
+        if directions == 1
+        else g.Reshape(g.Transpose(out[0], perm=[0, 2, 1, 3]), [0, 0, 2 * hidden])
+    )
+    return y, out[1:]
+
+
+def _stacked(g: Graph, rows: Sequence[Sequence[ir.Value]], order: Sequence[int]) -> ir.Value:
+    """Directions stacked in front, each the concatenation of its parts with their gates reordered."""
+    parts = [p for row in rows for p in row]
+    if all(p.const_value is not None for p in parts):
+        tensors = [[p.const_value for p in row] for row in rows]
+        first = tensors[0][0]
+        length = int(first.shape[0]) * len(rows[0])
+        shape = [len(rows), length, *(int(d) for d in first.shape[1:])]
+
+        def make() -> np.ndarray:
+            return np.stack([np.concatenate([_ordered(t.numpy(), order) for t in row]) for row in tensors])
+
+        return g.initializer(f"{parts[0].name}.onnx", lazy(first.dtype, shape, make))
+    return g.Concat(
+        *(g.Unsqueeze(g.Concat(*(_ordered_nodes(g, p, order) for p in row), axis=0), [0]) for row in rows), axis=0
+    )
+
+
+def _ordered(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
+    gates = np.split(array, len(order))
+    return np.concatenate([gates[i] for i in order])
+
+
+def _ordered_nodes(g: Graph, x: ir.Value, order: Sequence[int]) -> ir.Value:
+    if len(order) == 1:
+        return x
+    gates = g.Split(x, axis=0, num_outputs=len(order), outputs=len(order))
+    return g.Concat(*(gates[i] for i in order), axis=0)

@@ -1,0 +1,264 @@
+"""Reductions over dims, cumulative ones, and what picks elements by order: arg-extremes, sort and top-k."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import axes_of, axis_of, size, vector
+from ..values import cast, floating, is_bool, is_float, is_int, like, torch_dtype
+from .compare import truth
+from .shape import flatten
+
+
+def reduced(g: Graph, operator: str, x: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+    """A Reduce… node over `dim` (None or empty: all)."""
+    if g.rank(x) == 0:
+        return x
+    axes = axes_of(g, x, dim)
+    return g.node(operator, [x, None if len(axes) == g.rank(x) else axes], {"keepdims": int(keepdim)})
+
+
+def _summable(g: Graph, x: ir.Value, dtype: torch.dtype | None) -> ir.Value:
+    if dtype is not None:
+        return cast(g, x, dtype)
+    return cast(g, x, torch.int64) if is_int(g, x) or is_bool(g, x) else x
+
+
+@aten("sum")
+def sum_(g, x, dim=None, keepdim=False, *, dtype=None):
+    return reduced(g, "ReduceSum", _summable(g, x, dtype), dim, keepdim)
+
+
+@aten("nansum")
+def nansum(g, x, dim=None, keepdim=False, *, dtype=None):
+    kept = g.Where(g.IsNaN(x), like(g, 0, x), x) if is_float(g, x) else x
+    return sum_(g, kept, dim, keepdim, dtype=dtype)
+
+
+@aten("prod")
+def prod(g, x, *, dtype=None):
+    return reduced(g, "ReduceProd", _summable(g, x, dtype))
+
+
+@aten("prod.dim_int")
+def prod_dim(g, x, dim, keepdim=False, *, dtype=None):
+    return reduced(g, "ReduceProd", _summable(g, x, dtype), dim, keepdim)
+
+
+@aten("mean")
+def mean(g, x, dim=None, keepdim=False, *, dtype=None):
+    return reduced(g, "ReduceMean", x if dtype is None else cast(g, x, dtype), dim, keepdim)
+
+
+def _extreme(operator: str) -> Any:
+    def rule(g: Graph, x: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+        if is_bool(g, x):
+            return cast(g, reduced(g, operator, cast(g, x, torch.int32), dim, keepdim), torch.bool)
+        return reduced(g, operator, x, dim, keepdim)
+
+    return rule
+
+
+aten.same(_extreme, amax="ReduceMax", amin="ReduceMin", max="ReduceMax", min="ReduceMin")
+_amax, _amin = _extreme("ReduceMax"), _extreme("ReduceMin")
+
+
+@aten("aminmax")
+def aminmax(g, x, *, dim=None, keepdim=False):
+    return [_amin(g, x, dim, keepdim), _amax(g, x, dim, keepdim)]
+
+
+def _extreme_with_index(operator: str) -> Any:
+    def rule(g: Graph, x: ir.Value, dim: int, keepdim: bool = False) -> list[ir.Value]:
+        values = _extreme(f"Reduce{operator}")(g, x, dim, keepdim)
+        return [values, index_of_extreme(g, f"Arg{operator}", x, dim, keepdim)]
+
+    return rule
+
+
+aten.same(_extreme_with_index, **{"max.dim": "Max", "min.dim": "Min"})
+
+
+def index_of_extreme(g: Graph, operator: str, x: ir.Value, dim: int | None, keepdim: bool) -> ir.Value:
+    """ArgMax or ArgMin; over everything if `dim` is None. The first of equals wins."""
+    if g.rank(x) == 0:
+        return g.const(0)
+    x = cast(g, x, torch.int32) if is_bool(g, x) else x
+    if dim is None:
+        flat = g.node(operator, [flatten(g, x)], {"axis": 0, "keepdims": 0})
+        return g.Reshape(flat, [1] * g.rank(x)) if keepdim else flat
+    return g.node(operator, [x], {"axis": axis_of(g, x, dim), "keepdims": int(keepdim)})
+
+
+@aten("argmax")
+def argmax(g, x, dim=None, keepdim=False):
+    return index_of_extreme(g, "ArgMax", x, dim, keepdim)
+
+
+@aten("argmin")
+def argmin(g, x, dim=None, keepdim=False):
+    return index_of_extreme(g, "ArgMin", x, dim, keepdim)
+
+
+@aten("all")
+def all_(g, x, dim=None, keepdim=False):
+    found = reduced(g, "ReduceMin", cast(g, truth(g, x), torch.int32), dim, keepdim)
+    return cast(g, found, torch.bool)
+
+
+@aten("any")
+def any_(g, x, dim=None, keepdim=False):
+    found = reduced(g, "ReduceMax", cast(g, truth(g, x), torch.int32), dim, keepdim)
+    return cast(g, found, torch.bool)
+
+
+@aten("count_nonzero")
+def count_nonzero(g, x, dim=None):
+    return reduced(g, "ReduceSum", cast(g, truth(g, x), torch.int64), dim)
+
+
+@aten("logsumexp", "special_logsumexp")
+def logsumexp(g, x, dim, keepdim=False):
+    return reduced(g, "ReduceLogSumExp", floating(g, x), dim, keepdim)
+
+
+# -- spread -----------------------------------------------------------------------------------------------------------
+
+
+def count_of(g: Graph, x: ir.Value, axes: list[int], dtype: ir.DataType) -> int | ir.Value:
+    """How many elements `axes` hold: an int, or a value of `dtype`."""
+    lengths = [size(g, x, a) for a in axes]
+    if all(isinstance(n, int) for n in lengths):
+        return math.prod(lengths)
+    return g.Cast(g.ReduceProd(vector(g, lengths), keepdims=0), to=dtype)
+
+
+def variance(g: Graph, x: ir.Value, dim: Any, correction: float, keepdim: bool) -> tuple[ir.Value, ir.Value]:
+    """Mean squared distance from the mean, over n - correction, and the mean."""
+    axes = axes_of(g, x, dim)
+    centre = reduced(g, "ReduceMean", x, axes, True)
+    gap = g.Sub(x, centre)
+    squares = reduced(g, "ReduceSum", g.Mul(gap, gap), axes, keepdim)
+    count = count_of(g, x, axes, g.dtype(x))
+    degrees = like(g, count - correction, x) if isinstance(count, int) else g.Sub(count, like(g, correction, x))
+    spread = g.Div(squares, g.Max(degrees, like(g, 0.0, x)))
+    return spread, centre if keepdim or g.rank(x) == 0 else g.Squeeze(centre, axes)
+
+
+def _correction(unbiased: bool, correction: Any) -> float:
+    return float(unbiased) if correction is None else float(correction)
+
+
+@aten("var")
+def var(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    return variance(g, x, dim, _correction(unbiased, correction), keepdim)[0]
+
+
+@aten("var.default")
+def var_default(g, x, unbiased=True):
+    return var(g, x, None, unbiased)
+
+
+@aten("std.default")
+def std_default(g, x, unbiased=True):
+    return g.Sqrt(var(g, x, None, unbiased))
+
+
+@aten("var_mean.default")
+def var_mean_default(g, x, unbiased=True):
+    return var_mean(g, x, None, unbiased)
+
+
+@aten("std_mean.default")
+def std_mean_default(g, x, unbiased=True):
+    return std_mean(g, x, None, unbiased)
+
+
+@aten("std")
+def std(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    return g.Sqrt(var(g, x, dim, unbiased, keepdim, correction=correction))
+
+
+@aten("var_mean")
+def var_mean(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    return list(variance(g, x, dim, _correction(unbiased, correction), keepdim))
+
+
+@aten("std_mean")
+def std_mean(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    spread, centre = variance(g, x, dim, _correction(unbiased, correction), keepdim)
+    return [g.Sqrt(spread), centre]
+
+
+# -- norms ------------------------------------------------------------------------------------------------------------
+
+
+@aten("linalg_vector_norm")
+def vector_norm(g, x, ord=2, dim=None, keepdim=False, *, dtype=None):
+    x = floating(g, x) if dtype is None else cast(g, x, dtype)
+    if ord == math.inf:
+        return reduced(g, "ReduceMax", g.Abs(x), dim, keepdim)
+    if ord == -math.inf:
+        return reduced(g, "ReduceMin", g.Abs(x), dim, keepdim)
+    if ord == 0:
+        return reduced(g, "ReduceSum", cast(g, truth(g, x), g.dtype(x)), dim, keepdim)
+    if ord in (1, 2) and g.rank(x):
+        return reduced(g, f"ReduceL{int(ord)}", x, dim, keepdim)
+    powers = reduced(g, "ReduceSum", g.Pow(g.Abs(x), like(g, float(ord), x)), dim, keepdim)
+    return g.Pow(powers, like(g, 1.0 / ord, x))
+
+
+@aten("norm")
+def norm(g, x, p=2, dim=None, keepdim=False, *, dtype=None):
+    return vector_norm(g, x, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+@aten("frobenius_norm")
+def frobenius_norm(g, x, dim=None, keepdim=False):
+    return vector_norm(g, x, 2, dim, keepdim)
+
+
+# -- cumulative -------------------------------------------------------------------------------------------------------
+
+
+@aten("cumsum")
+def cumsum(g, x, dim, *, dtype=None):
+    x = _summable(g, x, dtype)
+    return g.CumSum(x, axis_of(g, x, dim)) if g.rank(x) else x
+
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+
+@aten("topk")
+def topk(g, x, k, dim=-1, largest=True, sorted=True):
+    if g.rank(x) == 0:
+        return [x, g.const(0)]
+    return g.TopK(x, vector(g, k), axis=axis_of(g, x, dim), largest=int(largest), sorted=1, outputs=2)
+
+
+@aten("sort", "sort.stable")
+def sort(g, x, dim=-1, descending=False, *, stable=False):
+    """TopK of everything: of equals the lower index comes first, so it is stable."""
+    if g.rank(x) == 0:
+        return [x, g.const(0)]
+    operand = cast(g, x, torch.int32) if is_bool(g, x) else x
+    values, indices = topk(g, operand, size(g, x, dim), dim, descending)
+    return [cast(g, values, torch_dtype(g, x)), indices]
+
+
+@aten("argsort", "argsort.stable")
+def argsort(g, x, dim=-1, descending=False, *, stable=False):
+    return sort(g, x, dim, descending)[1]
+
+
+@aten("msort")
+def msort(g, x):
+    return sort(g, x, 0)[0]

@@ -1,0 +1,70 @@
+"""Operators that repeat elements: broadcasting, tiling, grids."""
+
+from __future__ import annotations
+
+from ..rules import aten
+from ..sizes import axis_of, broadcast_rank, reshape, size, vector
+from .shape import atleast_1d, flatten
+
+
+@aten("expand", "expand_copy", "broadcast_to")
+def expand(g, x, size, *, implicit=False):
+    """A dim of -1 keeps its length, which is what ONNX makes of a 1."""
+    x = broadcast_rank(g, x, len(size))
+    dims = [1 if isinstance(d, int) and d == -1 else d for d in size]
+    if all(d == have or d == 1 for d, have in zip(dims, g.shape(x), strict=True) if isinstance(d, int)) and all(
+        isinstance(d, int) for d in dims
+    ):
+        return x
+    return g.Expand(x, vector(g, dims))
+
+
+@aten("expand_as")
+def expand_as(g, x, other):
+    return g.Expand(x, g.dims(other))
+
+
+@aten("broadcast_tensors")
+def broadcast_tensors(g, tensors):
+    shape = None
+    for x in tensors:
+        zero = g.Expand(g.const(0), g.dims(x))
+        shape = zero if shape is None else g.Add(shape, zero)
+    return [g.Expand(x, g.dims(shape)) for x in tensors]
+
+
+@aten("repeat")
+def repeat(g, x, repeats):
+    x = broadcast_rank(g, x, len(repeats))
+    return g.Tile(x, vector(g, repeats)) if repeats else x
+
+
+@aten("tile")
+def tile(g, x, dims):
+    return repeat(g, x, [1] * (g.rank(x) - len(dims)) + list(dims))
+
+
+@aten("repeat_interleave.self_int")
+def repeat_interleave(g, x, repeats, dim=None, *, output_size=None):
+    if dim is None:
+        x, dim = flatten(g, x), 0
+    if g.rank(x) == 0:
+        x = g.Reshape(x, [1])
+    axis = axis_of(g, x, dim)
+    spread = g.Unsqueeze(x, [axis + 1])
+    repeated = g.Tile(spread, vector(g, [*[1] * (axis + 1), repeats, *[1] * (g.rank(x) - axis - 1)]))
+    dims = [size(g, x, d) for d in range(g.rank(x))]
+    return reshape(g, repeated, [*dims[:axis], -1, *dims[axis + 1 :]])
+
+
+@aten("meshgrid", "meshgrid.indexing")
+def meshgrid(g, tensors, *, indexing="ij"):
+    rank = len(tensors)
+    order = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))
+    placed = []
+    for place, x in zip(order, (atleast_1d(g, x) for x in tensors), strict=True):
+        placed.append(g.Unsqueeze(x, [i for i in range(rank) if i != place]) if rank > 1 else x)
+    if rank == 1:
+        return placed
+    shape = g.Concat(*(g.dims(atleast_1d(g, tensors[order.index(i)])) for i in range(rank)), axis=0)
+    return [g.Expand(x, shape) for x in placed]

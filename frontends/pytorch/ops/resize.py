@@ -1,0 +1,236 @@
+"""Interpolation and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import size, vector
+from ..values import as_value
+
+# -- interpolation ----------------------------------------------------------------------------------------------------
+
+
+def resized(
+    g: Graph, x: ir.Value, output_size: Any, scales: Sequence[float | None] | None, **attributes: Any
+) -> ir.Value:
+    """Resize of the dims behind the channels, to sizes or by factors.
+
+    A factor that the user gave also sets the distance of samples, in PyTorch as in ONNX, so it is passed on.
+    """
+    known = None if scales is None or any(s is None for s in scales) else [float(s) for s in scales]
+    if known is not None:
+        factors = g.const(np.array([1.0, 1.0, *known], dtype=np.float32))
+        if _same_sizes(g, x, output_size, known):
+            return g.Resize(x, None, factors, **attributes)
+    if output_size is None:
+        raise Unsupported("interpolation with neither sizes nor factors")
+    outer = [size(g, x, 0), size(g, x, 1)]
+    return g.Resize(x, None, None, vector(g, [*outer, *output_size]), **attributes)
+
+
+def _same_sizes(g: Graph, x: ir.Value, output_size: Any, scales: Sequence[float]) -> bool:
+    """True if the factors alone give the size that is asked for, also after ONNX has them in float32."""
+    if output_size is None:
+        return True
+    for length, wanted, scale in zip(g.shape(x)[2:], output_size, scales, strict=True):
+        if (
+            not isinstance(length, int)
+            or not isinstance(wanted, int)
+            or int(length * float(np.float32(scale))) != wanted
+        ):
+            return False
+    return True
+
+
+def _nearest(exact: bool) -> Any:
+    """floor(i / scale), or exactly the nearest sample."""
+    mode, place = ("round_prefer_ceil", "half_pixel") if exact else ("floor", "asymmetric")
+
+    def vec(g: Graph, x: ir.Value, output_size: Any, scale_factors: Any = None) -> ir.Value:
+        return resized(
+            g, x, output_size, scale_factors, mode="nearest", nearest_mode=mode, coordinate_transformation_mode=place
+        )
+
+    return vec
+
+
+def _linear(mode: str) -> Any:
+    def vec(g: Graph, x: ir.Value, output_size: Any, align_corners: bool, scale_factors: Any = None) -> ir.Value:
+        place = "align_corners" if align_corners else "half_pixel"
+        cubic = -0.75 if mode == "cubic" else None
+        if output_size is None and align_corners:
+            output_size = _scaled_sizes(g, x, scale_factors)
+        return resized(
+            g,
+            x,
+            output_size,
+            None if align_corners else scale_factors,
+            mode=mode,
+            coordinate_transformation_mode=place,
+            cubic_coeff_a=cubic,
+        )
+
+    return vec
+
+
+def _scaled_sizes(g: Graph, x: ir.Value, scale_factors: Sequence[float]) -> list[int]:
+    lengths = g.shape(x)[2:]
+    if not all(isinstance(n, int) for n in lengths):
+        raise Unsupported("interpolation by a factor with align_corners of pictures of unknown size")
+    return [int(n * f) for n, f in zip(lengths, scale_factors, strict=True)]
+
+
+def _antialiased(mode: str) -> Any:
+    def vec(g: Graph, x: ir.Value, output_size: Any, align_corners: bool, scale_factors: Any = None) -> ir.Value:
+        """A constant matrix for each axis: PyTorch's filter differs from what runtimes make of ONNX's attribute."""
+        output_size = _scaled_sizes(g, x, scale_factors) if output_size is None else output_size
+        for i, (out, factor) in enumerate(zip(output_size, scale_factors or (None, None), strict=True)):
+            length = g.shape(x)[i + 2]
+            if not isinstance(length, int) or not isinstance(out, int):
+                raise Unsupported("antialiased interpolation of pictures of unknown size")
+            matrix = _filter_matrix(length, out, mode, align_corners, factor).astype(g.dtype(x).numpy())
+            x = g.MatMul(matrix, x) if i == 0 else g.MatMul(x, np.ascontiguousarray(matrix.T))
+        return x
+
+    return vec
+
+
+def _filter_matrix(length: int, out: int, mode: str, align_corners: bool, factor: float | None) -> np.ndarray:
+    """Weights [out, length] of a triangle or cubic filter, as wide as the step between samples where that is above 1.
+
+    The formula is that of `aten/src/ATen/native/cpu/UpSampleKernel.cpp` (after Pillow's).
+    """
+    if align_corners:
+        step = (length - 1) / (out - 1) if out > 1 else 0.0
+    else:
+        step = length / out if not factor else 1 / factor
+    wide = max(step, 1.0)
+    matrix = np.zeros((out, length))
+    for i in range(out):
+        centre = step * (i + 0.5)
+        reach = wide * (2.0 if mode == "cubic" else 1.0)
+        first, last = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), length)
+        weights = _filter((np.arange(first, last) - centre + 0.5) / wide, mode)
+        matrix[i, first:last] = weights / weights.sum()
+    return matrix
+
+
+def _filter(x: np.ndarray, mode: str) -> np.ndarray:
+    x = np.abs(x)
+    if mode == "linear":
+        return np.maximum(1 - x, 0)
+    near, far = (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+def _plain(vec: Any, dims: int, aligned: bool) -> Any:
+    """The overload without `.vec` names a factor for each dim: scales_h, scales_w …."""
+    if dims == 1:
+        if aligned:
+            return lambda g, x, output_size, align_corners, scales=None: vec(g, x, output_size, align_corners, [scales])
+        return lambda g, x, output_size, scales=None: vec(g, x, output_size, [scales])
+    if dims == 2:
+        if aligned:
+            return lambda g, x, output_size, align_corners, scales_h=None, scales_w=None: vec(
+                g, x, output_size, align_corners, [scales_h, scales_w]
+            )
+        return lambda g, x, output_size, scales_h=None, scales_w=None: vec(g, x, output_size, [scales_h, scales_w])
+    if aligned:
+        return lambda g, x, output_size, align_corners, scales_d=None, scales_h=None, scales_w=None: vec(
+            g, x, output_size, align_corners, [scales_d, scales_h, scales_w]
+        )
+    return lambda g, x, output_size, scales_d=None, scales_h=None, scales_w=None: vec(
+        g, x, output_size, [scales_d, scales_h, scales_w]
+    )
+
+
+def _register(name: str, vec: Any, dims: int, aligned: bool) -> None:
+    aten(f"{name}.vec")(vec)
+    aten(name)(_plain(vec, dims, aligned))
+
+
+for _dims in (1, 2, 3):
+    _register(f"upsample_nearest{_dims}d", _nearest(False), _dims, False)
+    _register(f"_upsample_nearest_exact{_dims}d", _nearest(True), _dims, False)
+for _name, _dims, _mode in (
+    ("linear1d", 1, "linear"),
+    ("bilinear2d", 2, "linear"),
+    ("trilinear3d", 3, "linear"),
+    ("bicubic2d", 2, "cubic"),
+):
+    _register(f"upsample_{_name}", _linear(_mode), _dims, True)
+for _name, _mode in (("bilinear2d", "linear"), ("bicubic2d", "cubic")):
+    _register(f"_upsample_{_name}_aa", _antialiased(_mode), 2, True)
+
+
+# -- padding ----------------------------------------------------------------------------------------------------------
+
+
+def padded(g: Graph, x: ir.Value, pad: Sequence[int | ir.Value], mode: str, value: Any = None) -> ir.Value:
+    """Pad with PyTorch's order of amounts: (last dim's begin, end, the dim before's begin, end …)."""
+    rank = g.rank(x)
+    begins: list[Any] = [0] * rank
+    ends: list[Any] = [0] * rank
+    for i in range(len(pad) // 2):
+        begins[rank - 1 - i], ends[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
+    if all(isinstance(n, int) and n == 0 for n in pad):
+        return x
+    filler = None if mode != "constant" else as_value(g, 0 if value is None else value, g.dtype(x))
+    return g.Pad(x, vector(g, [*begins, *ends]), filler, mode=mode)
+
+
+@aten("constant_pad_nd")
+def constant_pad_nd(g, x, pad, value=0):
+    return padded(g, x, pad, "constant", value)
+
+
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@aten("pad")
+def pad(g, x, pad, mode="constant", value=None):
+    return padded(g, x, pad, _MODES[mode], value)
+
+
+def _mode_of(mode: str) -> Any:
+    def rule(g: Graph, x: ir.Value, padding: Any) -> ir.Value:
+        return padded(g, x, padding, mode)
+
+    return rule
+
+
+for _dims in (1, 2, 3):
+    aten(f"reflection_pad{_dims}d")(_mode_of("reflect"))
+    aten(f"replication_pad{_dims}d")(_mode_of("edge"))
+
+
+# -- patches ----------------------------------------------------------------------------------------------------------
+
+
+@aten("im2col")
+def im2col(g, x, kernel_size, dilation, padding, stride):
+    """Patches as columns: rows, then columns are gathered at constant places, and the dims put in order."""
+    lone = g.rank(x) == 3
+    x = g.Unsqueeze(x, [0]) if lone else x
+    x = padded(g, x, [padding[1], padding[1], padding[0], padding[0]], "constant")
+    places = []
+    for i in (0, 1):
+        length = g.shape(x)[i + 2]
+        if not isinstance(length, int):
+            raise Unsupported("unfold of pictures of unknown size")
+        starts = np.arange(0, length - dilation[i] * (kernel_size[i] - 1), stride[i], dtype=np.int64)
+        places.append(starts + np.arange(kernel_size[i], dtype=np.int64)[:, None] * dilation[i])
+    rows = g.Gather(x, places[0], axis=2)
+    both = g.Gather(rows, places[1], axis=4)
+    ordered = g.Transpose(both, perm=[0, 1, 2, 4, 3, 5])
+    channels = g.shape(x)[1]
+    patches = g.Reshape(ordered, [0, channels * kernel_size[0] * kernel_size[1], -1])
+    return g.Squeeze(patches, [0]) if lone else patches

@@ -1,0 +1,144 @@
+"""Writing elements along one dim: scatter and its kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import axis_of, size, vector
+from ..values import as_value, cast, highest, like, lowest
+from .create import full_of_shape
+from .index import _indices
+from .shape import END
+
+
+def _scattered(
+    g: Graph, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduction: str | None = None
+) -> ir.Value:
+    """ScatterElements; a source larger than the index is cut to it, and tensors of rank 0 go through rank 1."""
+    if g.rank(x) == 0:
+        x1, i1, s1 = (g.Reshape(v, [-1]) for v in (x, index, src))
+        return g.Reshape(g.ScatterElements(x1, i1, s1, axis=0, reduction=reduction), np.zeros(0, np.int64))
+    if g.rank(index) == 0:
+        index, src = g.Reshape(index, [1]), g.Reshape(src, [1])
+    if g.shape(src) != g.shape(index) or None in g.shape(src):
+        axes = list(range(g.rank(index)))
+        src = g.Slice(src, [0] * len(axes), g.dims(index), axes)
+    return g.ScatterElements(x, _indices(g, index), src, axis=axis_of(g, x, dim), reduction=reduction)
+
+
+_REDUCTIONS = {None: None, "add": "add", "multiply": "mul", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+@aten("scatter", "scatter.src", "scatter.reduce")
+def scatter(g, x, dim, index, src, *, reduce=None):
+    return _scattered(g, x, dim, index, cast(g, src, g.dtype(x)), _REDUCTIONS[reduce])
+
+
+@aten("scatter.value", "scatter.value_reduce")
+def scatter_value(g, x, dim, index, value, *, reduce=None):
+    src = g.Expand(as_value(g, value, g.dtype(x)), g.dims(index))
+    return _scattered(g, x, dim, index, src, _REDUCTIONS[reduce])
+
+
+@aten("scatter_add")
+def scatter_add(g, x, dim, index, src):
+    return _scattered(g, x, dim, index, src, "add")
+
+
+@aten("scatter_reduce")
+def scatter_reduce(g, x, dim, index, src, reduce, *, include_self=True):
+    dtype = g.dtype(x)
+    if reduce == "mean":
+        return _scatter_mean(g, x, dim, index, src, include_self)
+    if not include_self:
+        neutral = {"sum": 0, "prod": 1, "amax": lowest(dtype), "amin": highest(dtype)}[reduce]
+        x = _scattered(g, x, dim, index, g.Expand(as_value(g, neutral, dtype), g.dims(index)))
+    return _scattered(g, x, dim, index, src, _REDUCTIONS[reduce])
+
+
+def _scatter_mean(g: Graph, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, include_self: bool) -> ir.Value:
+    ones = g.Expand(like(g, 1, x), g.dims(index))
+    counts = full_of_shape(g, x, 1, None)
+    if not include_self:
+        zeros = g.Expand(like(g, 0, x), g.dims(index))
+        x, counts = _scattered(g, x, dim, index, zeros), _scattered(g, counts, dim, index, zeros)
+    counts = _scattered(g, counts, dim, index, ones, "add")
+    total = _scattered(g, x, dim, index, src, "add")
+    return g.Div(total, g.Max(counts, like(g, 1, x)))
+
+
+def _along(
+    g: Graph, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, reduction: str | None = None
+) -> ir.Value:
+    """Whole slices of `source` written at `index` along one dim."""
+    if g.rank(x) == 0:
+        return _scattered(g, x, 0, g.Reshape(index, [-1]), g.Reshape(source, [-1]), reduction)
+    axis = axis_of(g, x, dim)
+    index = g.Reshape(index, [-1])
+    if g.rank(source) < g.rank(x):
+        source = g.Unsqueeze(source, [axis])
+    behind = g.Unsqueeze(index, [i for i in range(g.rank(x)) if i != axis]) if g.rank(x) > 1 else index
+    return g.ScatterElements(x, g.Expand(_indices(g, behind), g.dims(source)), source, axis=axis, reduction=reduction)
+
+
+@aten("index_add")
+def index_add(g, x, dim, index, source, *, alpha=1):
+    source = source if alpha == 1 else g.Mul(source, as_value(g, alpha, g.dtype(source)))
+    return _along(g, x, dim, index, cast(g, source, g.dtype(x)), "add")
+
+
+@aten("index_copy")
+def index_copy(g, x, dim, index, source):
+    return _along(g, x, dim, index, source)
+
+
+@aten("index_fill")
+def index_fill(g, x, dim, index, value):
+    if g.rank(x) == 0:
+        return as_value(g, value, g.dtype(x))
+    axis = axis_of(g, x, dim)
+    index = g.Reshape(_indices(g, index), [-1])
+    dims = [size(g, x, i) for i in range(g.rank(x))]
+    shape = vector(g, dims[:axis]), g.Shape(index), vector(g, dims[axis + 1 :])
+    source = g.Expand(as_value(g, value, g.dtype(x)), g.Concat(*shape, axis=0))
+    return _along(g, x, dim, index, source)
+
+
+@aten("select_scatter")
+def select_scatter(g, x, src, dim, index):
+    axis = axis_of(g, x, dim)
+    source = g.Unsqueeze(cast(g, src, g.dtype(x)), [axis])
+    if not isinstance(index, int):
+        return _along(g, x, dim, vector(g, index), source)
+    return _replaced(g, x, source, axis, index, index + 1 if index != -1 else END)
+
+
+@aten("slice_scatter")
+def slice_scatter(g, x, src, dim=0, start=None, end=None, step=1):
+    axis = axis_of(g, x, dim)
+    start, end = 0 if start is None else start, END if end is None else end
+    src = cast(g, src, g.dtype(x))
+    if step == 1:
+        return _replaced(g, x, src, axis, start, end)
+    length = g.shape(x)[axis]
+    if not isinstance(length, int) or not isinstance(start, int) or not isinstance(end, int):
+        raise Unsupported("slice_scatter with a step along a dim of unknown length")
+    return _along(g, x, dim, g.const(np.arange(length, dtype=np.int64)[start:end:step]), src)
+
+
+def _replaced(g: Graph, x: ir.Value, source: ir.Value, axis: int, start: Any, end: Any) -> ir.Value:
+    """`source` in the place of x[start:end] along one axis, between what is before and what is behind."""
+    parts = [source]
+    length = g.shape(x)[axis]
+    if not (isinstance(start, int) and start == 0):
+        parts.insert(0, g.Slice(x, [0], vector(g, start), [axis]))
+    if not (isinstance(end, int) and (end >= END or (isinstance(length, int) and end >= length))):
+        parts.append(g.Slice(x, vector(g, end), [END], [axis]))
+    return g.Concat(*parts, axis=axis) if len(parts) > 1 else g.Expand(source, g.dims(x))

@@ -1,0 +1,197 @@
+"""The same elements in another shape or order: reshapes, permutations, flips, sizes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from convert.errors import Unsupported
+
+from ..rules import aten
+from ..sizes import axes_of, axis_of, reshape, size, vector
+from ..values import mark
+
+END = np.iinfo(np.int64).max
+
+
+# -- reshapes ---------------------------------------------------------------------------------------------------------
+
+
+@aten("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy")
+def view(g, x, size):
+    return reshape(g, x, size)
+
+
+@aten("view.dtype")
+def view_dtype(g, x, dtype):
+    raise Unsupported(f"view as {dtype} reads the bytes of a tensor as another dtype, which ONNX cannot express")
+
+
+@aten("view_as", "reshape_as")
+def view_as(g, x, other):
+    return reshape(g, x, [size(g, other, d) for d in range(g.rank(other))])
+
+
+@aten("flatten")
+def flatten(g, x, start_dim=0, end_dim=-1):
+    rank = g.rank(x)
+    if rank == 0:
+        return g.Reshape(x, [1])
+    start, end = axis_of(g, x, start_dim), axis_of(g, x, end_dim)
+    if start == end:
+        return x
+    dims = g.shape(x)
+    merged = dims[start : end + 1]
+    length = math.prod(merged) if all(isinstance(d, int) for d in merged) else -1
+    behind = [size(g, x, d) for d in range(end + 1, rank)]
+    if 0 in dims:
+        return reshape(g, x, [*(size(g, x, d) for d in range(start)), length, *behind])
+    # Dims in front stay where they are, which ONNX writes as 0.
+    front = [d if isinstance(d, int) else 0 for d in dims[:start]]
+    if length != -1 and len([d for d in behind if not isinstance(d, int)]) == 1:
+        behind = [d if isinstance(d, int) else -1 for d in behind]
+    return g.Reshape(x, vector(g, [*front, length, *behind]))
+
+
+@aten("unflatten")
+def unflatten(g, x, dim, sizes):
+    dim = axis_of(g, x, dim)
+    dims = [size(g, x, d) for d in range(g.rank(x))]
+    whole = dims[dim]
+    if (
+        -1 in [s for s in sizes if isinstance(s, int)]
+        and isinstance(whole, int)
+        and all(isinstance(s, int) for s in sizes)
+    ):
+        rest = math.prod(s for s in sizes if s != -1)
+        sizes = [whole // rest if s == -1 else s for s in sizes]
+    return reshape(g, x, [*dims[:dim], *sizes, *dims[dim + 1 :]])
+
+
+@aten("squeeze", "squeeze_copy")
+def squeeze(g, x):
+    return squeeze_dims(g, x, list(range(g.rank(x))))
+
+
+@aten("squeeze.dim", "squeeze.dims", "squeeze_copy.dim", "squeeze_copy.dims")
+def squeeze_dims(g, x, dim):
+    """Only dims of length 1 go; a dim of unknown length is taken to be longer, as torch.export guards it to be."""
+    axes = [a for a in axes_of(g, x, dim) if g.shape(x)[a] == 1] if dim != [] else []
+    return g.Squeeze(x, axes) if axes else x
+
+
+@aten("unsqueeze", "unsqueeze_copy")
+def unsqueeze(g, x, dim):
+    rank = g.rank(x) + 1
+    return g.Unsqueeze(x, [dim + rank if dim < 0 else dim])
+
+
+@aten("atleast_1d")
+def atleast_1d(g, x):
+    return g.Reshape(x, [1]) if g.rank(x) == 0 else x
+
+
+@aten("ravel")
+def ravel(g, x):
+    return flatten(g, x)
+
+
+# -- permutations -----------------------------------------------------------------------------------------------------
+
+
+@aten("permute", "permute_copy")
+def permute(g, x, dims):
+    return g.Transpose(x, perm=[axis_of(g, x, d) for d in dims])
+
+
+@aten("transpose", "swapaxes", "swapdims", "transpose_copy")
+def transpose(g, x, dim0, dim1):
+    perm = list(range(g.rank(x)))
+    if not perm:
+        return x
+    a, b = axis_of(g, x, dim0), axis_of(g, x, dim1)
+    perm[a], perm[b] = perm[b], perm[a]
+    return g.Transpose(x, perm=perm) if a != b else x
+
+
+@aten("t", "t_copy", "numpy_T")
+def t(g, x):
+    return g.Transpose(x, perm=list(range(g.rank(x)))[::-1]) if g.rank(x) > 1 else x
+
+
+@aten("mT", "adjoint", "mH")
+def matrix_transpose(g, x):
+    return transpose(g, x, -2, -1)
+
+
+@aten("movedim", "moveaxis")
+def movedim(g, x, source, destination):
+    pairs = [([v] if isinstance(v, int) else v) for v in (source, destination)]
+    moved = {axis_of(g, x, d): axis_of(g, x, s) for s, d in zip(*pairs, strict=True)}
+    rest = iter(i for i in range(g.rank(x)) if i not in moved.values())
+    return g.Transpose(x, perm=[moved[i] if i in moved else next(rest) for i in range(g.rank(x))])
+
+
+@aten("flip")
+def flip(g, x, dims):
+    axes = axes_of(g, x, dims) if dims else []
+    if not axes:
+        return x
+    n = len(axes)
+    return g.Slice(x, [-1] * n, [-END] * n, axes, [-1] * n)
+
+
+@aten("fliplr")
+def fliplr(g, x):
+    return flip(g, x, [1])
+
+
+@aten("flipud")
+def flipud(g, x):
+    return flip(g, x, [0])
+
+
+@aten("rot90")
+def rot90(g, x, k=1, dims=(0, 1)):
+    k %= 4
+    if k == 2:
+        return flip(g, x, dims)
+    if k == 0:
+        return x
+    swapped = transpose(g, x, *dims)
+    return flip(g, swapped, [dims[0] if k == 1 else dims[1]])
+
+
+@aten("roll")
+def roll(g, x, shifts, dims=()):
+    """A cut where the end goes to the front: the tail from -shift on, then the rest."""
+    if not dims:
+        return view_as(g, roll(g, flatten(g, x), shifts, [0]), x)
+    for shift, dim in zip(shifts, dims, strict=True):
+        axis = axis_of(g, x, dim)
+        length = g.shape(x)[axis]
+        if isinstance(length, int):
+            shift = shift % length if length else 0
+        if shift == 0:
+            continue
+        if not isinstance(length, int) and abs(shift) > 1:
+            raise Unsupported("roll by more than 1 along a dim of unknown length could go round more than once")
+        x = g.Concat(g.Slice(x, [-shift], [END], [axis]), g.Slice(x, [0], [-shift], [axis]), axis=axis)
+    return x
+
+
+# -- sizes ------------------------------------------------------------------------------------------------------------
+
+
+@aten("sym_size", "size")
+def sym_size(g, x, dim=None):
+    if dim is None:
+        return [size(g, x, d) for d in range(g.rank(x))]
+    return size(g, x, dim)
+
+
+@aten("sym_numel", "numel")
+def sym_numel(g, x):
+    dims = g.shape(x)
+    return math.prod(dims) if all(isinstance(d, int) for d in dims) else mark(g.Size(x))

@@ -1,0 +1,248 @@
+"""Elementwise functions of one operand: roots, exponentials, angles, rounding, tests for infinities."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.graph import Graph
+
+from ..rules import aten
+from ..values import floating, is_bool, is_float, like, torch_dtype
+
+
+def _floating(operator: str) -> Any:
+    def rule(g: Graph, x: ir.Value) -> ir.Value:
+        return g.node(operator, [floating(g, x)])
+
+    return rule
+
+
+aten.same(
+    _floating,
+    exp="Exp",
+    log="Log",
+    sqrt="Sqrt",
+    sin="Sin",
+    cos="Cos",
+    tan="Tan",
+    asin="Asin",
+    acos="Acos",
+    atan="Atan",
+    sinh="Sinh",
+    cosh="Cosh",
+    asinh="Asinh",
+    acosh="Acosh",
+    atanh="Atanh",
+    tanh="Tanh",
+    erf="Erf",
+    sigmoid="Sigmoid",
+    reciprocal="Reciprocal",
+    special_erf="Erf",
+    special_expit="Sigmoid",
+    arcsin="Asin",
+    arccos="Acos",
+    arctan="Atan",
+    arcsinh="Asinh",
+    arccosh="Acosh",
+    arctanh="Atanh",
+)
+
+
+def _whole(operator: str) -> Any:
+    def rule(g: Graph, x: ir.Value) -> ir.Value:
+        return g.node(operator, [x]) if is_float(g, x) else g.Identity(x)
+
+    return rule
+
+
+aten.same(_whole, ceil="Ceil", floor="Floor")
+
+
+@aten("abs", "absolute")
+def abs_(g, x):
+    return g.Abs(x)
+
+
+@aten("neg", "negative")
+def neg(g, x):
+    return g.Neg(x)
+
+
+@aten("sign", "sgn")
+def sign(g, x):
+    if is_bool(g, x):
+        return g.Identity(x)
+    return g.Sign(x)
+
+
+@aten(
+    "positive",
+    "clone",
+    "alias",
+    "detach",
+    "contiguous",
+    "lift_fresh",
+    "lift_fresh_copy",
+    "alias_copy",
+    "detach_copy",
+    "resolve_conj",
+    "resolve_neg",
+    "lift",
+)
+def positive(g, x):
+    return x
+
+
+@aten("round")
+def round_(g, x):
+    return g.Round(x) if is_float(g, x) else g.Identity(x)
+
+
+@aten("round.decimals")
+def round_decimals(g, x, *, decimals=0):
+    if not is_float(g, x):
+        return g.Identity(x)
+    scale = like(g, 10.0 ** abs(decimals), x)
+    if decimals < 0:
+        return g.Mul(g.Round(g.Div(x, scale)), scale)
+    return g.Div(g.Round(g.Mul(x, scale)), scale)
+
+
+@aten("trunc", "fix")
+def trunc(g, x):
+    return g.Mul(g.Sign(x), g.Floor(g.Abs(x))) if is_float(g, x) else g.Identity(x)
+
+
+@aten("frac")
+def frac(g, x):
+    return g.Sub(x, trunc(g, x))
+
+
+@aten("rsqrt")
+def rsqrt(g, x):
+    return g.Reciprocal(g.Sqrt(floating(g, x)))
+
+
+@aten("square")
+def square(g, x):
+    return g.Identity(x) if is_bool(g, x) else g.Mul(x, x)
+
+
+@aten("log2")
+def log2(g, x):
+    x = floating(g, x)
+    return g.Div(g.Log(x), like(g, math.log(2), x))
+
+
+@aten("log10")
+def log10(g, x):
+    x = floating(g, x)
+    return g.Div(g.Log(x), like(g, math.log(10), x))
+
+
+@aten("exp2", "special_exp2")
+def exp2(g, x):
+    x = floating(g, x)
+    return g.Pow(like(g, 2.0, x), x)
+
+
+@aten("log1p", "special_log1p")
+def log1p(g, x):
+    """log(1 + x), through 2 atanh(x / (2 + x)) where adding 1 would lose the digits of x."""
+    x = floating(g, x)
+    near = g.Mul(g.Atanh(g.Div(x, g.Add(x, like(g, 2.0, x)))), like(g, 2.0, x))
+    small = g.Less(g.Abs(x), like(g, 0.5, x))
+    return g.Where(small, near, g.Log(g.Add(x, like(g, 1.0, x))))
+
+
+@aten("expm1", "special_expm1")
+def expm1(g, x):
+    """exp(x) - 1 = tanh(x / 2) (exp(x) + 1), which keeps the digits of small x."""
+    x = floating(g, x)
+    exp = g.Exp(x)
+    one, near = like(g, 1.0, x), g.Mul(g.Tanh(g.Mul(x, like(g, 0.5, x))), g.Add(exp, like(g, 1.0, x)))
+    return g.Where(g.Less(g.Abs(x), one), near, g.Sub(exp, one))
+
+
+@aten("erfc", "special_erfc")
+def erfc(g, x):
+    x = floating(g, x)
+    return g.Sub(like(g, 1.0, x), g.Erf(x))
+
+
+@aten("sinc", "special_sinc")
+def sinc(g, x):
+    x = floating(g, x)
+    scaled = g.Mul(x, like(g, math.pi, x))
+    return g.Where(g.Equal(x, like(g, 0.0, x)), like(g, 1.0, x), g.Div(g.Sin(scaled), scaled))
+
+
+@aten("deg2rad")
+def deg2rad(g, x):
+    x = floating(g, x)
+    return g.Mul(x, like(g, math.pi / 180, x))
+
+
+@aten("rad2deg")
+def rad2deg(g, x):
+    x = floating(g, x)
+    return g.Mul(x, like(g, 180 / math.pi, x))
+
+
+@aten("logit", "special_logit")
+def logit(g, x, eps=None):
+    x = floating(g, x)
+    if eps is not None:
+        x = g.Clip(x, like(g, eps, x), like(g, 1.0 - eps, x))
+    return g.Log(g.Div(x, g.Sub(like(g, 1.0, x), x)))
+
+
+@aten("isnan")
+def isnan(g, x):
+    return g.IsNaN(x) if is_float(g, x) else g.Expand(g.const(False), g.dims(x))
+
+
+@aten("isinf")
+def isinf(g, x):
+    return g.IsInf(x) if is_float(g, x) else g.Expand(g.const(False), g.dims(x))
+
+
+@aten("isfinite")
+def isfinite(g, x):
+    if not is_float(g, x):
+        return g.Expand(g.const(True), g.dims(x))
+    return g.Less(g.Abs(x), like(g, math.inf, x))
+
+
+@aten("isposinf")
+def isposinf(g, x):
+    return g.IsInf(x, detect_negative=0) if is_float(g, x) else isinf(g, x)
+
+
+@aten("isneginf")
+def isneginf(g, x):
+    return g.IsInf(x, detect_positive=0) if is_float(g, x) else isinf(g, x)
+
+
+@aten("signbit")
+def signbit(g, x):
+    """True below zero; the sign of a floating zero shows in its reciprocal."""
+    if is_bool(g, x):
+        return g.Expand(g.const(False), g.dims(x))
+    zero = like(g, 0, x)
+    below = g.Less(x, zero)
+    return g.Or(below, g.Less(g.Reciprocal(x), zero)) if is_float(g, x) else below
+
+
+@aten("nan_to_num")
+def nan_to_num(g, x, nan=None, posinf=None, neginf=None):
+    if not is_float(g, x):
+        return g.Identity(x)
+    info = torch.finfo(torch_dtype(g, x))
+    out = g.Where(g.IsNaN(x), like(g, 0.0 if nan is None else nan, x), x)
+    out = g.Where(g.IsInf(x, detect_negative=0), like(g, info.max if posinf is None else posinf, x), out)
+    return g.Where(g.IsInf(x, detect_positive=0), like(g, info.min if neginf is None else neginf, x), out)

@@ -1,0 +1,128 @@
+"""The rule table of the PyTorch frontend, and how an ATen call of either reader reaches its rule.
+
+Rules are keyed by the operator's name without namespace and overload ("leaky_relu"), with the overload where it means
+something else ("max.dim" beside "max"), and with the namespace for custom operators ("torchvision::nms"). Arguments
+arrive as the overload's schema names them:
+
+- tensors, and ints or floats that are only known at run time, are `onnx_ir` values (the latter of rank 0, marked by
+  `values.mark`); other ints, floats, bools and strings are Python's; lists are lists of those;
+- dtypes are `torch.dtype`; an int given for a fixed-size list (`int[2]`) is repeated;
+- device, layout, memory format, pinning and generators never arrive: they do not change what is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from convert.errors import Location
+from convert.rules import REQUIRED, Argument, Rules, Schema
+
+if TYPE_CHECKING:
+    import torch
+
+    from convert.graph import Graph
+
+aten = Rules("PyTorch")
+
+_IMPLIED_TYPES = ("Device", "Layout", "MemoryFormat", "Generator")
+_IMPLIED_NAMES = ("pin_memory", "non_blocking", "implicit")
+
+
+def key_of(name: str, overload: str = "") -> str:
+    """The key of an operator in the table: ("aten::max", "dim") gives "max.dim" if that has a rule, else "max".
+
+    An in-place operator ("aten::relu_") has the key of its functional twin unless it has a rule of its own; whoever
+    calls the rule puts the result in the place of the first argument.
+    """
+    name = name.removeprefix("aten::")
+    overload = overload or "default"
+    for plain in (name, functional_name(name)):
+        for key in (f"{plain}.{overload}", plain):
+            if key in aten:
+                return key
+    return f"{name}.{overload}" if f"{name}.{overload}" in aten.gaps else functional_name(name)
+
+
+def functional_name(name: str) -> str:
+    """ "add_" gives "add"; names that do not end in one underscore are their own (`__and__`, `relu`)."""
+    if name.startswith("__i") and name.endswith("__"):
+        return f"__{name[3:]}"
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def is_inplace(schema: torch.FunctionSchema) -> bool:
+    """True if the operator writes to its first argument."""
+    first = schema.arguments[0] if schema.arguments else None
+    return first is not None and first.alias_info is not None and first.alias_info.is_write
+
+
+def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Mapping[str, Any], at: Location) -> Any:
+    """Apply the rule for one call of the ATen (or custom) operator `schema`; returns value, list of values or None.
+
+    Raises `Unsupported` with the location where there is no rule, or the rule does not take an argument.
+    """
+    given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs)
+    named = {a.name: _normalised(a, given[a.name]) for a in schema.arguments if a.name in given and not _implied(a)}
+    bound = bindable(schema)
+    values = []
+    for argument in bound.positional:
+        if argument.name not in named:
+            break
+        values.append(named.pop(argument.name))
+    with g.at(at):
+        return aten.apply(g, key_of(schema.name, schema.overload_name), values, named, at, schema=bound)
+
+
+def bindable(schema: torch.FunctionSchema) -> Schema:
+    """`schema` as the dispatcher wants it, without the arguments that never matter."""
+    matter = [a for a in schema.arguments if not _implied(a)]
+    positional = tuple(Argument(a.name, _default(a)) for a in matter if not a.kwarg_only)
+    return Schema(positional, tuple(Argument(a.name, _default(a)) for a in matter if a.kwarg_only))
+
+
+def _implied(argument: Any) -> bool:
+    kind = str(argument.real_type)
+    return any(t in kind for t in _IMPLIED_TYPES) or argument.name in _IMPLIED_NAMES
+
+
+def _default(argument: Any) -> Any:
+    return _normalised(argument, argument.default_value) if argument.has_default_value() else REQUIRED
+
+
+def _normalised(argument: Any, value: Any) -> Any:
+    kind = str(argument.real_type)
+    if "ScalarType" in kind and isinstance(value, int) and not isinstance(value, bool):
+        return _scalar_types()[value]
+    if argument.N is not None and isinstance(value, (int, float)):
+        return [value] * argument.N
+    if "List[" in kind and isinstance(value, tuple):
+        return list(value)
+    return value
+
+
+@cache
+def _scalar_types() -> dict[int, torch.dtype]:
+    """The numbers that TorchScript and schema defaults write dtypes as."""
+    import torch
+
+    order = (
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "float32",
+        "float64",
+        "complex32",
+        "complex64",
+        "complex128",
+        "bool",
+        "qint8",
+        "quint8",
+        "qint32",
+        "bfloat16",
+    )
+    return {i: getattr(torch, name) for i, name in enumerate(order)}

@@ -1,0 +1,137 @@
+"""What rules share about sizes: axes, lengths known now or at run time, shapes as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .values import cast, mark
+
+Size: TypeAlias = "Sequence[int | ir.Value]"
+
+
+def axis_of(g: Graph, x: ir.Value, dim: int) -> int:
+    """`dim` counted from the front; tensors of rank 0 have a dim 0 (and -1) in PyTorch."""
+    rank = g.rank(x)
+    return dim + rank if dim < 0 and rank else max(dim, 0)
+
+
+def axes_of(g: Graph, x: ir.Value, dims: int | Sequence[int] | None) -> list[int]:
+    """`dims` counted from the front and sorted; None or an empty list means all of them."""
+    rank = g.rank(x)
+    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        return list(range(rank))
+    return sorted(axis_of(g, x, d) for d in ([dims] if isinstance(dims, int) else dims)) if rank else []
+
+
+def size(g: Graph, x: ir.Value, dim: int) -> int | ir.Value:
+    """Length of one dim: an int where it is static, else a value of rank 0."""
+    dim = axis_of(g, x, dim)
+    known = g.shape(x)[dim] if x.shape is not None else None
+    if isinstance(known, int):
+        return known
+    return mark(g.Squeeze(g.Shape(x, start=dim, end=dim + 1), [0]))
+
+
+def vector(g: Graph, numbers: Size | int | ir.Value) -> ir.Value:
+    """Ints, some of them perhaps known at run time only, as one int64 tensor of rank 1."""
+    items = [numbers] if isinstance(numbers, (int, ir.Value)) else list(numbers)
+    if all(isinstance(n, int) for n in items):
+        return g.const(np.array(items, dtype=np.int64))
+    if len(items) == 1:
+        return _as_vector(g, items[0])
+    parts: list[ir.Value] = []
+    run: list[int] = []
+    for n in items:
+        if isinstance(n, int):
+            run.append(n)
+            continue
+        if run:
+            parts.append(g.const(np.array(run, dtype=np.int64)))
+            run = []
+        parts.append(_as_vector(g, n))
+    if run:
+        parts.append(g.const(np.array(run, dtype=np.int64)))
+    return g.Concat(*parts, axis=0)
+
+
+def reshape(g: Graph, x: ir.Value, shape: Size) -> ir.Value:
+    """`x` with a new shape of ints (one may be -1) and run-time ints, written as statically as ONNX allows.
+
+    A dim that `x` has at the same place becomes 0 (keep), a single other unknown one -1.
+    """
+    dims: list[int | ir.Value] = list(shape)
+    before = g.shape(x) if x.shape is not None else ()
+    written: list[int | ir.Value] = []
+    for i, d in enumerate(dims):
+        keeps = isinstance(d, ir.Value) and i < len(before) and before[i] is not None and before[i] == symbol(g, d)
+        written.append(0 if keeps else d)
+    unknown = [i for i, d in enumerate(written) if isinstance(d, ir.Value)]
+    if (
+        len(unknown) == 1
+        and -1 not in [d for d in written if isinstance(d, int)]
+        and 0 not in [d for d in dims if isinstance(d, int)]
+    ):
+        written[unknown[0]] = -1
+    # A zero that is meant literally forbids "keep" zeros beside it, and the other way round.
+    if any(isinstance(d, int) and d == 0 for d in dims):
+        return g.Reshape(x, vector(g, dims), allowzero=1)
+    return g.Reshape(x, vector(g, written))
+
+
+def symbol(g: Graph, value: ir.Value) -> str | None:
+    """The name of the dim that a run-time int is the length of, where `size` made it, else None."""
+    named = value.meta.get("convert.dim")
+    if named is not None:
+        return str(named)
+    node = value.producer()
+    if node is None or node.op_type != "Squeeze" or node.inputs[0] is None:
+        return None
+    shape = node.inputs[0].producer()
+    if shape is None or shape.op_type != "Shape" or shape.inputs[0] is None or "start" not in shape.attributes:
+        return None
+    dim = g.shape(shape.inputs[0])[shape.attributes["start"].as_int()]
+    return dim if isinstance(dim, str) else None
+
+
+def broadcast_rank(g: Graph, x: ir.Value, rank: int) -> ir.Value:
+    """`x` with dims of length 1 put in front until it has `rank` dims."""
+    missing = rank - g.rank(x)
+    return g.Unsqueeze(x, list(range(missing))) if missing > 0 else x
+
+
+def arange(g: Graph, length: int | ir.Value) -> ir.Value:
+    """0 … length - 1 as int64."""
+    if isinstance(length, int):
+        return g.const(np.arange(length, dtype=np.int64))
+    return g.Range(g.const(0), length, g.const(1))
+
+
+def constant_of(g: Graph, x: Any, what: str) -> np.ndarray:
+    """The content of a value that has to be known. Raises `Unsupported` naming `what` if it is not."""
+    found = g.static(x)
+    if found is None:
+        raise Unsupported(f"{what} is computed at run time; it has to be constant")
+    return found
+
+
+def _as_vector(g: Graph, n: int | ir.Value) -> ir.Value:
+    if isinstance(n, int):
+        return g.const(np.array([n], dtype=np.int64))
+    node = n.producer()
+    if (
+        node is not None
+        and node.op_type == "Squeeze"
+        and node.inputs[0] is not None
+        and node.inputs[0].shape is not None
+        and len(node.inputs[0].shape) == 1
+    ):
+        return cast(g, node.inputs[0], torch.int64)
+    return g.Reshape(cast(g, n, torch.int64), [1])

@@ -1,0 +1,259 @@
+"""What a TorchScript program computes with, while it is read: tensors that can be written to, lists, run-time numbers.
+
+Python numbers, strings, None and tuples stand for themselves. Everything that TorchScript can write to is an object
+with a `state` that is replaced and never changed, so that `Memory` can undo what one branch of a condition wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import onnx_ir as ir
+import torch
+
+from convert.errors import Location, Unsupported
+
+
+class Unknown:
+    """The result of an operator that has no rule: reading goes on behind it, to list the others too."""
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN = Unknown()
+UNINITIALIZED = object()
+"""What a variable holds that the program never reads (`prim::Uninitialized`)."""
+
+Content: TypeAlias = "ir.Value | torch.Tensor | Unknown"
+"""A tensor's values: in the ONNX graph, or a constant (parameter, buffer, literal) that is not in it yet."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """An int, float or bool that is known at run time only; `value` has rank 0, `example` is what it may be."""
+
+    value: ir.Value
+    kind: type
+    example: Any = None
+
+
+@dataclass(frozen=True)
+class View:
+    """How a tensor looks at others: `replay` makes its content from the first base's, `scatter` writes it back.
+
+    `replay` is None where the tensor may or may not share memory with the bases (reshape does if strides allow it).
+    `epoch` is that of the base when the view was made.
+    """
+
+    bases: tuple[Tensor, ...]
+    replay: Callable[[Any], Any] | None = None
+    scatter: Callable[[Any, Any], Any] | None = None
+    epoch: int = 0
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions of the bases now."""
+        return tuple(base.state.version for base in self.bases)
+
+
+@dataclass(frozen=True)
+class TensorState:
+    """`version` is new with each write; `seen` are the versions of the bases that `content` was made from.
+
+    `stale` says that a write may have changed the content in a way that is not known, `where` tells the last write.
+    """
+
+    content: Any
+    example: torch.Tensor | None = None
+    version: int = 0
+    seen: tuple[int, ...] = ()
+    stale: bool = False
+    where: str = ""
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A tensor of the program: an identity, with content that in-place operators replace.
+
+    `scope` is where it was born, `epoch` counts how often its shape was changed in place.
+    """
+
+    state: TensorState
+    view: View | None = None
+    scope: int = 0
+    epoch: int = 0
+
+
+@dataclass(eq=False)
+class List:
+    """A list of the program; `state` is a tuple of its items, or a `Sequence` where its length is not known."""
+
+    state: Any
+    scope: int = 0
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """The items of a list that grows inside a loop of unknown length: an ONNX sequence of tensors.
+
+    `item` is Tensor, or int, float or bool for a list of numbers.
+    """
+
+    value: ir.Value
+    dtype: ir.DataType
+    rank: int | None
+    item: type
+
+
+@dataclass(eq=False)
+class Dict:
+    """A dict of the program; `state` is a Python dict that is replaced as a whole."""
+
+    state: dict[Any, Any]
+    scope: int = 0
+
+
+@dataclass(eq=False)
+class Object:
+    """A module (or instance of a TorchScript class) and its path; `state` holds the attributes that were read."""
+
+    script: Any
+    path: str
+    state: dict[str, Any] = field(default_factory=dict)
+    scope: int = 0
+    written: dict[str, Location] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A TorchScript function as a value: `node` is the constant that names it."""
+
+    node: Any
+
+
+NUMBERS = {int: ir.DataType.INT64, float: ir.DataType.DOUBLE, bool: ir.DataType.BOOL}
+"""The dtypes that hold Python's numbers exactly."""
+
+Mutable: TypeAlias = "Tensor | List | Dict | Object"
+
+
+@dataclass
+class Memory:
+    """Which objects were written since a scope began, so that a branch can be undone and its writes compared."""
+
+    journal: list[tuple[Mutable, Any, bool]] = field(default_factory=list)
+    scope: int = 0
+    scopes: int = 0
+    versions: int = 0
+
+    def write(self, thing: Mutable, state: Any, *, effect: bool = True) -> None:
+        """Replace the state of `thing`; not an effect where only a cache is refreshed."""
+        self.journal.append((thing, thing.state, effect))
+        thing.state = state
+
+    def version(self) -> int:
+        """A number that no content had before."""
+        self.versions += 1
+        return self.versions
+
+    def written(self, since: int) -> list[Mutable]:
+        """Objects that are older than the current scope and were written since the journal had length `since`."""
+        found = {id(t): t for t, _, effect in self.journal[since:] if effect and t.scope < self.scope}
+        return list(found.values())
+
+    @contextmanager
+    def trial(self) -> Iterator[int]:
+        """A scope whose writes are undone at its end; yields the length of the journal at its beginning."""
+        start, outer = len(self.journal), self.scope
+        self.scopes += 1
+        self.scope = self.scopes
+        try:
+            yield start
+        finally:
+            for thing, state, _ in reversed(self.journal[start:]):
+                thing.state = state
+            del self.journal[start:]
+            self.scope = outer
+
+
+def is_known(value: Any) -> bool:
+    """True if a value does not depend on the model's inputs."""
+    if isinstance(value, Tensor):
+        return isinstance(value.state.content, torch.Tensor) and not value.state.stale
+    if isinstance(value, List):
+        return isinstance(value.state, tuple) and all(map(is_known, value.state))
+    if isinstance(value, Dict):
+        return all(map(is_known, value.state.values()))
+    if isinstance(value, tuple):
+        return all(map(is_known, value))
+    return not isinstance(value, (Number, Unknown, ir.Value)) and value is not UNINITIALIZED
+
+
+def has_unknown(value: Any) -> bool:
+    """True if a value comes from an operator without a rule."""
+    if isinstance(value, Tensor):
+        return isinstance(value.state.content, Unknown)
+    if isinstance(value, List):
+        return has_unknown(value.state)
+    if isinstance(value, Dict):
+        return any(map(has_unknown, value.state.values()))
+    if isinstance(value, (tuple, list)):
+        return any(map(has_unknown, value))
+    return isinstance(value, Unknown)
+
+
+def read(memory: Memory, tensor: Tensor) -> Content:
+    """The content of a tensor now: made again from its base if that was written since.
+
+    Raises `Unsupported` if a write may have changed it in a way that is not known.
+    """
+    if tensor.state.stale:
+        raise Unsupported(_unsure(tensor.state.where))
+    view = tensor.view
+    if view is not None and not _is_fresh(tensor):
+        if view.replay is None or view.epoch != view.bases[0].epoch:
+            raise Unsupported(_unsure(view.bases[0].state.where))
+        base = read(memory, view.bases[0])
+        content = base if isinstance(base, Unknown) else view.replay(base)
+        state = replace(tensor.state, content=content, version=memory.version(), seen=view.versions)
+        memory.write(tensor, state, effect=False)
+    return tensor.state.content
+
+
+def _unsure(where: str) -> str:
+    return (
+        f"the in-place operator {where or 'before'} wrote to memory that this tensor may or may not share (after a "
+        "reshape, say), so that its value is not certain"
+    )
+
+
+def write(memory: Memory, tensor: Tensor, content: Content, example: torch.Tensor | None, where: str = "") -> None:
+    """Replace the content of a tensor and of every tensor that it is a view of."""
+    view = tensor.view
+    if view is not None and view.scatter is not None and not isinstance(content, Unknown):
+        base = view.bases[0]
+        write(memory, base, view.scatter(read(memory, base), content), base.state.example, where)
+    elif view is not None:
+        for base in view.bases:
+            spoil(memory, base, where)
+    seen = () if view is None else view.versions
+    memory.write(tensor, TensorState(content, example, memory.version(), seen, where=where))
+
+
+def spoil(memory: Memory, tensor: Tensor, where: str = "") -> None:
+    """Forbid reading a tensor that a write may have changed in a way that is not known, and its other views."""
+    seen: tuple[int, ...] = ()
+    if tensor.view is not None:
+        for base in tensor.view.bases:
+            spoil(memory, base, where)
+        seen = tensor.view.versions
+    memory.write(tensor, replace(tensor.state, stale=True, version=memory.version(), seen=seen, where=where))
+
+
+def _is_fresh(tensor: Tensor) -> bool:
+    view = tensor.view
+    return view is None or (tensor.state.seen == view.versions and all(map(_is_fresh, view.bases)))

@@ -1,0 +1,90 @@
+"""Which operators give views of their argument, and how a write to a view reaches what it is a view of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from convert.graph import Graph
+
+UNCERTAIN = frozenset(
+    (
+        "reshape",
+        "reshape_as",
+        "flatten",
+        "ravel",
+        "contiguous",
+        "unflatten",
+        "view_as_complex",
+        "matrix_H",
+        "mT",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "tensor_split",
+        "to_dense",
+    )
+)
+"""Operators whose result may or may not share memory with their argument, as its strides decide."""
+
+SAME = frozenset(
+    (
+        "to",
+        "type_as",
+        "dropout",
+        "feature_dropout",
+        "alpha_dropout",
+        "positive",
+        "_autocast_to_reduced_precision",
+        "_autocast_to_full_precision",
+        "resolve_conj",
+        "resolve_neg",
+        "cpu",
+    )
+)
+"""Operators that return their argument itself where there is nothing to do."""
+
+PASSING = frozenset(
+    ("contiguous", "detach", "alias", "clone", "requires_grad_", "detach_", "resolve_conj", "resolve_neg")
+)
+"""Operators that leave the values of their argument as they are."""
+
+RESHAPED_IN_PLACE = frozenset(("squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"))
+"""Operators that change what a tensor looks like and not what it holds."""
+
+_SCATTERS = {"select": "select_scatter", "slice": "slice_scatter", "diagonal": "diagonal_scatter"}
+_ROW_MAJOR = frozenset(("view", "_unsafe_view", "view_as", "unsqueeze", "squeeze", "detach", "alias", "data"))
+
+Call = Callable[[Any, list[Any]], Any]
+
+
+def scatter_of(name: str, args: list[Any], call: Call) -> Callable[[Graph, Any, Any], Any] | None:
+    """`scatter(g, base, content)` that writes a view's content into its base, or None where that is not known.
+
+    `args` are those of the operator `name` that made the view, without the tensor; `call(schema, args)` applies a rule.
+    """
+    if name in _SCATTERS:
+        schema = getattr(torch.ops.aten, _SCATTERS[name]).default._schema
+        return lambda g, base, content: call(schema, [base, content, *args])
+    if name == "narrow" and all(isinstance(a, int) for a in args):
+        dim, start, length = args
+        schema = torch.ops.aten.slice_scatter.default._schema
+        return lambda g, base, content: call(schema, [base, content, dim, start, start + length])
+    if name in _ROW_MAJOR:
+        return lambda g, base, content: g.Reshape(content, g.dims(base))
+    if name in ("transpose", "swapaxes", "swapdims"):
+        schema = torch.ops.aten.transpose.int._schema
+        return lambda g, base, content: call(schema, [content, *args])
+    if name in ("t", "numpy_T"):
+        return lambda g, base, content: g.Transpose(content, perm=list(range(g.rank(content)))[::-1])
+    if name == "permute":
+        return lambda g, base, content: g.Transpose(content, perm=_inverse(args[0]))
+    return None
+
+
+def _inverse(dims: list[int]) -> list[int]:
+    rank = len(dims)
+    places = [d % rank for d in dims]
+    return [places.index(i) for i in range(rank)]

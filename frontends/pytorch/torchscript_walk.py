@@ -1,0 +1,124 @@
+"""The state of reading one TorchScript program: the graph, what was written, what has no rule, where we are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.errors import Location, Problem, Unsupported
+from convert.graph import Graph
+from convert.report import Report
+
+from .locate import shown_path
+from .torchscript_values import Dict, List, Memory, Object, Tensor, TensorState
+from .weights import identity_of, tensor_of
+
+Env = dict[int, Any]
+
+
+class Raised(Exception):
+    """The program raises an exception on this path."""
+
+
+@dataclass
+class Walk:
+    """The state of one reading. `calls` holds the source lines of the calls around the current node."""
+
+    g: Graph
+    report: Report
+    memory: Memory = field(default_factory=Memory)
+    problems: dict[tuple[str, str], tuple[Location, set[str]]] = field(default_factory=dict)
+    weights: dict[tuple[object, ...], tuple[ir.Value, torch.Tensor]] = field(default_factory=dict)
+    names: dict[tuple[object, ...], str] = field(default_factory=dict)
+    graphs: dict[Any, Any] = field(default_factory=dict)
+    objects: list[Object] = field(default_factory=list)
+    path: str = ""
+    node: Any = None
+    calls: list[str] = field(default_factory=list)
+
+    def problem(self, error: Unsupported, at: Location) -> None:
+        """Note what has no rule, to be listed with everything else that has none."""
+        for problem in error.located(at).problems:
+            _, places = self.problems.setdefault((problem.why, problem.at.operator), (problem.at, set()))
+            places.add(f"{problem.at.module} {problem.at.source} {problem.at.node}")
+
+    def check(self) -> None:
+        """Raise one `Unsupported` that lists all that was noted."""
+        if self.problems:
+            listed = [Problem(why, at, len(places)) for (why, _), (at, places) in self.problems.items()]
+            raise Unsupported(
+                problems=listed, hint="add a rule with --rules FILE, or replace the operator in the model"
+            )
+
+    def location(self, node: Any, operator: str = "") -> Location:
+        """Where a TorchScript node comes from."""
+        kind = operator or node.kind().removeprefix("aten::")
+        short = kind.rpartition("::")[2].partition(".")[0]
+        name = f"{self.path}.{short}" if self.path else short
+        return Location(kind, name, self.path, _source(node, self.calls))
+
+    def value(self, content: Any) -> Any:
+        """A tensor's content as a value of the graph; constants become initializers, shared memory once."""
+        if not isinstance(content, torch.Tensor):
+            return content
+        key = identity_of(content)
+        if key not in self.weights:
+            name = self.names.get(key, "const")
+            # The tensor is kept too, so that its address is not given to another one.
+            self.weights[key] = self.g.initializer(name, tensor_of(content, name)), content
+        return self.weights[key][0]
+
+    def tensor(self, content: Any, example: torch.Tensor | None = None) -> Tensor:
+        """A new tensor of the program, sharing memory with no other."""
+        if example is None and isinstance(content, torch.Tensor):
+            example = torch.empty_strided(content.shape, content.stride(), dtype=content.dtype, device="meta")
+        return Tensor(TensorState(content, example, self.memory.version()), scope=self.memory.scope)
+
+    def lifted(self, value: Any, path: str = "") -> Any:
+        """A Python object of TorchScript (an attribute, a literal, a default) as a value of the program."""
+        if isinstance(value, torch.Tensor):
+            tensor = value.detach()
+            if path:
+                self.names.setdefault(identity_of(tensor), path)
+            return self.tensor(tensor)
+        if isinstance(value, list):
+            return List(tuple(self.lifted(v, f"{path}.{i}") for i, v in enumerate(value)), self.memory.scope)
+        if isinstance(value, dict):
+            return Dict({k: self.lifted(v, f"{path}.{k}") for k, v in value.items()}, self.memory.scope)
+        if isinstance(value, tuple):
+            return tuple(self.lifted(v, f"{path}.{i}") for i, v in enumerate(value))
+        if isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject)):
+            thing = Object(value, path)
+            self.objects.append(thing)
+            return thing
+        return value
+
+
+# -- sources ----------------------------------------------------------------------------------------------------------
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|^(?P<traced>[^\s()]+\.py)\((?P<at>\d+)\)', re.M)
+
+
+@cache
+def _frames(text: str) -> tuple[str, ...]:
+    return tuple(f"{shown_path(m['file'] or m['traced'])}:{m['line'] or m['at']}" for m in _FRAME.finditer(text))
+
+
+def own_source(node: Any) -> str:
+    """The line of a node; a traced one carries the whole stack, of which the innermost frame outside PyTorch counts."""
+    frames = _frames(node.sourceRange())
+    own = [f for f in frames if not f.startswith("torch/")]
+    return (own or frames or ("",))[0]
+
+
+def _source(node: Any, calls: list[str]) -> str:
+    """The innermost line outside PyTorch's own layers and functions."""
+    lines = [own_source(node), *reversed(calls)]
+    lines = [line for line in lines if line]
+    own = [line for line in lines if not line.startswith("torch/")]
+    return (own or lines or [""])[0]

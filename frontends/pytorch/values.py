@@ -1,0 +1,165 @@
+"""What rules share about values: dtypes and their promotion, run-time numbers."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.graph import Graph
+
+from .dtypes import TORCH_DTYPES, onnx_dtype
+
+Number: TypeAlias = bool | int | float
+Operand: TypeAlias = "ir.Value | Number"
+
+_SCALAR = "convert.scalar"
+
+
+# -- dtypes -----------------------------------------------------------------------------------------------------------
+
+
+def torch_dtype(g: Graph, x: ir.Value) -> torch.dtype:
+    """PyTorch's dtype of a value."""
+    return TORCH_DTYPES[g.dtype(x)]
+
+
+def is_float(g: Graph, x: ir.Value) -> bool:
+    """True for real floating-point values."""
+    return torch_dtype(g, x).is_floating_point
+
+
+def is_bool(g: Graph, x: ir.Value) -> bool:
+    """True for booleans."""
+    return g.dtype(x) == ir.DataType.BOOL
+
+
+def is_int(g: Graph, x: ir.Value) -> bool:
+    """True for signed and unsigned integers, not booleans."""
+    dtype = torch_dtype(g, x)
+    return not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool
+
+
+def cast(g: Graph, x: ir.Value, dtype: torch.dtype | ir.DataType) -> ir.Value:
+    """`x` in `dtype`; itself where it has that already. Floats become integers by truncation, as in PyTorch."""
+    target = dtype if isinstance(dtype, ir.DataType) else onnx_dtype(dtype)
+    return x if x.dtype == target else g.Cast(x, to=target)
+
+
+def floating(g: Graph, x: ir.Value) -> ir.Value:
+    """`x`, integers and booleans cast to PyTorch's default dtype: what `sin` and its like do first."""
+    dtype = torch_dtype(g, x)
+    return x if dtype.is_floating_point or dtype.is_complex else cast(g, x, torch.float32)
+
+
+def mark(value: ir.Value) -> ir.Value:
+    """Say that `value` (rank 0) is a Python number known at run time only: it promotes as a number does."""
+    value.meta[_SCALAR] = True
+    return value
+
+
+def is_scalar(value: Any) -> bool:
+    """True for Python numbers, known now or at run time."""
+    return not isinstance(value, ir.Value) or bool(value.meta.get(_SCALAR, False))
+
+
+def result_dtype(g: Graph, *operands: Operand | None) -> torch.dtype:
+    """The dtype that PyTorch's operators compute in: tensors with dims win over those without, these over numbers.
+
+    The formula is that of `at::native::result_type`.
+    """
+    groups: list[torch.dtype | None] = [None, None, None]
+    for x in operands:
+        if x is None:
+            continue
+        if isinstance(x, ir.Value):
+            dtype = torch_dtype(g, x)
+            rank = None if x.shape is None else len(x.shape)
+            group = 2 if is_scalar(x) else 1 if rank == 0 else 0
+            if group == 2 and dtype.is_floating_point:
+                dtype = torch.float32
+        else:
+            dtype, group = _number_dtype(x), 2
+        before = groups[group]
+        groups[group] = dtype if before is None else torch.promote_types(before, dtype)
+    result = _combined(groups[0], _combined(groups[1], groups[2]))
+    if result is None:
+        raise ValueError("an operator without operands has no dtype")
+    return result
+
+
+def promoted(g: Graph, *operands: Operand) -> list[ir.Value]:
+    """The operands as values of their common dtype."""
+    dtype = result_dtype(g, *operands)
+    return [as_value(g, x, dtype) for x in operands]
+
+
+def as_value(g: Graph, x: Operand, dtype: torch.dtype | ir.DataType) -> ir.Value:
+    """A tensor or number as a value of `dtype` (numbers become constants of rank 0)."""
+    if isinstance(x, ir.Value):
+        return cast(g, x, dtype)
+    target = dtype if isinstance(dtype, ir.DataType) else onnx_dtype(dtype)
+    if isinstance(x, float) and TORCH_DTYPES[target] in _INTEGERS:
+        x = int(x)
+    return g.const(np.array(x).astype(target.numpy()))
+
+
+def like(g: Graph, number: Number, x: ir.Value) -> ir.Value:
+    """A number as a constant of the dtype of `x`."""
+    return as_value(g, number, g.dtype(x))
+
+
+def lowest(dtype: ir.DataType) -> Any:
+    """The smallest value of `dtype`: minus infinity for floats."""
+    return (
+        -np.inf
+        if TORCH_DTYPES[dtype].is_floating_point
+        else False
+        if dtype == ir.DataType.BOOL
+        else int(np.iinfo(dtype.numpy()).min)
+    )
+
+
+def highest(dtype: ir.DataType) -> Any:
+    """The largest value of `dtype`: infinity for floats."""
+    return (
+        np.inf
+        if TORCH_DTYPES[dtype].is_floating_point
+        else True
+        if dtype == ir.DataType.BOOL
+        else int(np.iinfo(dtype.numpy()).max)
+    )
+
+
+def marked(value: ir.Value, *operands: Any) -> ir.Value:
+    """Arithmetic on run-time numbers gives a run-time number."""
+    return mark(value) if all(is_scalar(x) for x in operands) else value
+
+
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+
+
+@cache
+def _number_dtype_of(kind: type) -> torch.dtype:
+    if kind is bool:
+        return torch.bool
+    return torch.int64 if issubclass(kind, int) else torch.complex64 if kind is complex else torch.float32
+
+
+def _number_dtype(number: Any) -> torch.dtype:
+    return _number_dtype_of(type(number))
+
+
+def _combined(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:
+    if higher is None or lower is None:
+        return lower if higher is None else higher
+    if higher.is_complex:
+        return higher
+    if higher.is_floating_point:
+        return torch.promote_types(higher, torch.complex32) if lower.is_complex else higher
+    if higher == torch.bool or lower.is_floating_point or lower.is_complex:
+        return torch.promote_types(higher, lower)
+    return higher

@@ -1,0 +1,79 @@
+"""Every rule of the PyTorch frontend against PyTorch itself, with known sizes and with unknown ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from cases import Case, case, params
+from convert.frontends.pytorch.rules import aten
+from pytorch_cases import CASES
+from pytorch_cases_layers import LAYERS
+from pytorch_support import expected, lowered, run
+
+from convert.errors import Unsupported
+
+ROWS = [*CASES, *LAYERS]
+
+# Operators over graphs of their own, which tests/test_pytorch_frontend.py runs inside modules.
+ELSEWHERE = ("higher_order::cond", "higher_order::while_loop", "higher_order::scan", "higher_order::map_impl")
+
+
+def compare(got: np.ndarray, want: np.ndarray) -> None:
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    if want.dtype.kind in "fc":
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_rule_agrees_with_pytorch(row: Case) -> None:
+    want = expected(row)
+    model, kept = lowered(row)
+    got = run(model, row)
+    assert kept
+    for i, result in zip(kept, got, strict=True):
+        compare(np.asarray(result), want[i])
+
+
+@pytest.mark.parametrize("row", params(r for r in ROWS if not r.reason))
+def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
+    """A rule that needs a size says so; one that does not gives the same numbers. The sizes of weights are known."""
+    want = expected(row)
+    try:
+        model, kept = lowered(row, dynamic=1 if any(row is layer for layer in LAYERS) else 9)
+    except Unsupported as error:
+        assert "known" in str(error) or "unknown" in str(error)
+        return
+    for i, result in zip(kept, run(model, row), strict=True):
+        compare(np.asarray(result), want[i])
+
+
+# What these hold is not defined, only their shape and dtype.
+UNDEFINED = {"empty": ([2, 3],), "empty_like": (np.zeros((2, 3), np.int64),),
+             "new_empty": (np.zeros(2, np.int64), [3])}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_uninitialised_tensors_have_their_shape(name: str) -> None:
+    row = case(name, *UNDEFINED[name])
+    (want,) = expected(row)
+    model, _ = lowered(row)
+    (got,) = run(model, row)
+    assert (got.shape, got.dtype) == (want.shape, want.dtype)
+
+
+def test_reading_the_bytes_of_another_dtype_is_refused() -> None:
+    with pytest.raises(Unsupported, match="bytes"):
+        lowered(case("view.dtype", np.zeros(2, np.float32), torch.int32))
+
+
+def test_every_rule_has_a_case() -> None:
+    tested = {row.operator for row in ROWS} | {*ELSEWHERE, *UNDEFINED, "view.dtype"}
+    assert sorted(set(aten.entries) - tested) == []
+
+
+def test_no_gap_has_a_rule() -> None:
+    assert not set(aten.gaps) & set(aten.entries)
