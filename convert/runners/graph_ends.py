@@ -1,0 +1,86 @@
+"""The inputs and outputs of a frozen graph that does not name them, told by its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+NOT_RESULTS = frozenset(
+    [
+        "Const",
+        "NoOp",
+        "Assert",
+        "Print",
+        "PrintV2",
+        "Placeholder",
+        "PlaceholderWithDefault",
+        "PlaceholderV2",
+        "VarHandleOp",
+        "VariableV2",
+        "Variable",
+        "ControlTrigger",
+        "SaveV2",
+        "RestoreV2",
+        "MergeV2Checkpoints",
+        "ScalarSummary",
+        "HistogramSummary",
+        "MergeSummary",
+        "ImageSummary",
+    ]
+)
+"""Operators that are no output even if nothing reads them."""
+
+PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+
+
+def unread(nodes: Sequence[Any]) -> list[Any]:
+    """The NodeDefs whose tensors nothing reads and that are there for their value."""
+    read = {_node(i) for n in nodes for i in n.input if not i.startswith("^")}
+    return [n for n in nodes if n.name not in read and n.op not in NOT_RESULTS and "/Assert/" not in n.name]
+
+
+def ends(graph: Any, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Tensor names by input and output name; `inputs` and `outputs` are what the user named."""
+    from tensorflow.python.framework import op_def_registry
+
+    found: dict[str, str] = {}
+    if outputs:
+        found = {_short(o): _tensor(o) for o in outputs}
+    else:
+        for node in unread(graph.node):
+            definition = op_def_registry.get(node.op)
+            count = 1 if definition is None else sum(_count(arg, node) for arg in definition.output_arg)
+            found |= {_short(f"{node.name}:{i}"): f"{node.name}:{i}" for i in range(count)}
+    placeholders = {n.name: f"{n.name}:0" for n in graph.node if n.op in PLACEHOLDERS}
+    return {_short(i): _tensor(i) for i in inputs} | placeholders, found
+
+
+def complete(graph: Any) -> Any:
+    """The graph with the attributes that TensorFlow.js leaves out of fused operators, without which no import works."""
+    lacking = [n for n in graph.node if n.op.startswith("_Fused") and "num_args" in n.attr and "TArgs" not in n.attr]
+    if not lacking:
+        return graph
+    copy = type(graph)()
+    copy.CopyFrom(graph)
+    for node in copy.node:
+        if node.op.startswith("_Fused") and "num_args" in node.attr and "TArgs" not in node.attr:
+            node.attr["TArgs"].list.type.extend([node.attr["T"].type] * node.attr["num_args"].i)
+    return copy
+
+
+def _count(arg: Any, node: Any) -> int:
+    if arg.number_attr:
+        return node.attr[arg.number_attr].i
+    return len(node.attr[arg.type_list_attr].list.type) if arg.type_list_attr else 1
+
+
+def _node(tensor: str) -> str:
+    return tensor.partition(":")[0]
+
+
+def _tensor(name: str) -> str:
+    return name if ":" in name else f"{name}:0"
+
+
+def _short(name: str) -> str:
+    return name[:-2] if name.endswith(":0") else name

@@ -1,0 +1,263 @@
+"""Runs SavedModels, Keras models and frozen graphs with TensorFlow, in float32 as deployed or widened to float64."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convert.errors import BadInput, Unsupported, UsageError
+from convert.options import Options
+from convert.runners.quiet import import_tensorflow
+from convert.runners.signatures import function_names, keras_names
+from convert.source import Source
+
+KINDS = ("savedmodel", "keras", "keras-h5", "frozen-graph", "keras-object", "tf-function-object", "graphdef-object")
+
+Feeds = Sequence[Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A GraphDef without variables, and the tensors in it that are the inputs and outputs, by name."""
+
+    graph: Any
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """An opened model: `call` runs it as deployed, `freeze` gives its graph for a run in float64."""
+
+    call: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+    freeze: Callable[[], Frozen]
+
+
+def available() -> str:
+    """Empty if TensorFlow is installed, else what is missing."""
+    return "" if importlib.util.find_spec("tensorflow") else "TensorFlow is not installed (pip install tensorflow)"
+
+
+def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each dict of inputs. Raises `Unsupported` where an operator cannot be widened."""
+    import_tensorflow()
+    opened = _OPENERS[source.kind](source, options)
+    if precision == "float32":
+        return [opened.call(feed) for feed in feeds]
+    from convert.runners.tensorflow_double import widen
+
+    frozen = opened.freeze()
+    return run_graph(Frozen(widen(frozen.graph), frozen.inputs, frozen.outputs), feeds, precision=precision)
+
+
+def run_graph(frozen: Frozen, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:
+    """Run a graph in a session of its own; in float64 without the optimisations that know float32 only."""
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto()
+    if precision == "float64":
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph, config=config) as session:
+        tf.import_graph_def(frozen.graph, name="")
+        found = []
+        for feed in feeds:
+            values = {}
+            for name, value in feed.items():
+                if name not in frozen.inputs:
+                    raise UsageError(f"the model has no input {name!r}", hint=f"inputs: {', '.join(frozen.inputs)}")
+                tensor = graph.get_tensor_by_name(frozen.inputs[name])
+                values[tensor] = np.asarray(value, tensor.dtype.base_dtype.as_numpy_dtype)
+            results = session.run(list(frozen.outputs.values()), values)
+            found.append(dict(zip(frozen.outputs, map(np.asarray, results), strict=True)))
+    return found
+
+
+# -- functions and Keras models -----------------------------------------------------------------------------------
+
+
+def _from_concrete(concrete: Any, inputs: Sequence[str], outputs: Sequence[str], call: Any = None) -> Runnable:
+    """A runnable around a ConcreteFunction; `call` takes positional tensors and returns a flat list."""
+
+    def run_one(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        import tensorflow as tf
+
+        tensors = [tf.constant(feed[name], dtype=t.dtype) for name, t in zip(inputs, concrete.inputs, strict=False)]
+        results = tf.nest.flatten(call(*tensors)) if call else _call_flat(concrete, tensors)
+        return {name: np.asarray(value) for name, value in zip(outputs, results, strict=True)}
+
+    def freeze() -> Frozen:
+        from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+        constant = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
+        ins = dict(zip(inputs, (t.name for t in constant.inputs), strict=True))
+        outs = dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
+        return Frozen(constant.graph.as_graph_def(), ins, outs)
+
+    return Runnable(run_one, freeze)
+
+
+def _call_flat(concrete: Any, tensors: Sequence[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    keywords = {t.name.partition(":")[0]: v for t, v in zip(concrete.inputs, tensors, strict=False)}
+    positional, named = concrete.structured_input_signature
+    names = {s.name for s in tf.nest.flatten(named)}
+    if not tf.nest.flatten(positional) and names >= set(named):
+        flat = {key: keywords.get(key, value) for key, value in zip(sorted(named), tensors, strict=True)}
+        return tf.nest.flatten(concrete(**flat), expand_composites=True)
+    args, kwargs = tf.nest.pack_sequence_as((positional, named), list(tensors))
+    return tf.nest.flatten(concrete(*args, **kwargs), expand_composites=True)
+
+
+def _keras_file(source: Source, options: Options) -> Runnable:
+    from convert.runners.keras_archive import load
+
+    return _keras_model(load(source.file, trust=options.trust))
+
+
+def _keras_object(source: Source, options: Options) -> Runnable:
+    return _keras_model(source.thing)
+
+
+def _keras_model(model: Any) -> Runnable:
+    import keras
+    import tensorflow as tf
+
+    inputs, outputs = keras_names(model)
+    structure = getattr(model, "_inputs_struct", None)
+
+    def call(*values: Any) -> Any:
+        packed = keras.tree.pack_sequence_as(structure, list(values)) if structure is not None else values[0]
+        return keras.tree.flatten(model(packed, training=False))
+
+    specs = [tf.TensorSpec(x.shape, x.dtype, name=f"input_{i}") for i, x in enumerate(model.inputs)]
+    concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
+    return _from_concrete(concrete, inputs, outputs, call)
+
+
+def _function_object(source: Source, options: Options) -> Runnable:
+    concrete = source.thing
+    if not hasattr(concrete, "captured_inputs"):
+        import tensorflow as tf
+
+        specs = (
+            []
+            if concrete.input_signature is not None
+            else [
+                tf.TensorSpec([d.size for d in s.shape or ()], s.dtype or "float32", name=s.name)
+                for s in options.inputs
+            ]
+        )
+        concrete = concrete.get_concrete_function(*specs)
+    return _from_concrete(concrete, *function_names(concrete))
+
+
+# -- SavedModels --------------------------------------------------------------------------------------------------
+
+
+def _saved_model(source: Source, options: Options) -> Runnable:
+    import tensorflow as tf
+
+    try:
+        loaded = tf.saved_model.load(str(source.file))
+    except Exception:  # revival fails on some older models, whose graph runs all the same
+        return _revived_by_session(source.file, options)
+    name = choose_signature(list(loaded.signatures), options.signature)
+    concrete = loaded.signatures[name]
+    outputs = sorted(concrete.structured_outputs)
+
+    def call(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        specs = concrete.structured_input_signature[1]
+        found = loaded.signatures[name](
+            **{key: tf.constant(value, dtype=specs[key].dtype) for key, value in feed.items()}
+        )
+        return {key: np.asarray(found[key]) for key in outputs}
+
+    # Both hold on to `loaded`: a signature alone does not keep its variables.
+    return Runnable(call, lambda: _frozen_signature(loaded.signatures[name], outputs))
+
+
+def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> Frozen:
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    constant = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
+    specs = concrete.structured_input_signature[1]
+    inputs = {}
+    for tensor in constant.inputs:
+        name = tensor.name.partition(":")[0]
+        inputs[name if name in specs else _key_of(name, specs)] = tensor.name
+    return Frozen(
+        constant.graph.as_graph_def(), inputs, dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
+    )
+
+
+def _key_of(name: str, specs: Mapping[str, Any]) -> str:
+    for key, spec in specs.items():
+        if spec.name == name or key.replace(":", "_") == name:
+            return key
+    raise Unsupported(f"the signature's input {name!r} cannot be matched with one of {', '.join(specs)}")
+
+
+def _revived_by_session(folder: Path, options: Options) -> Runnable:
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
+        meta = v1.saved_model.loader.load(session, ["serve"], str(folder))
+        name = choose_signature([k for k in meta.signature_def if not k.startswith("__")], options.signature)
+        signature = meta.signature_def[name]
+        inputs = {key: info.name for key, info in sorted(signature.inputs.items())}
+        outputs = {key: info.name for key, info in sorted(signature.outputs.items())}
+        nodes = [tensor.partition(":")[0] for tensor in outputs.values()]
+        constant = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), nodes)
+    frozen = Frozen(constant, inputs, outputs)
+    return Runnable(lambda feed: run_graph(frozen, [feed], precision="float32")[0], lambda: frozen)
+
+
+def choose_signature(names: Sequence[str], wanted: str) -> str:
+    """The signature to run: the one asked for, `serving_default`, or the only one. Raises `UsageError`."""
+    name = wanted or ("serving_default" if "serving_default" in names else names[0] if len(names) == 1 else "")
+    if name not in names:
+        raise UsageError(f"no signature {wanted!r}", hint=f"signatures: {', '.join(names) or 'none'}")
+    return name
+
+
+# -- frozen graphs ------------------------------------------------------------------------------------------------
+
+
+def _frozen_file(source: Source, options: Options) -> Runnable:
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+
+    try:
+        graph = GraphDef.FromString(source.file.read_bytes())
+    except Exception as error:
+        raise BadInput(f"{source.label} is not a GraphDef: {error}") from error
+    return _frozen_graph(graph, options)
+
+
+def _graph_object(source: Source, options: Options) -> Runnable:
+    return _frozen_graph(source.thing, options)
+
+
+def _frozen_graph(graph: Any, options: Options) -> Runnable:
+    from convert.runners.graph_ends import complete, ends
+
+    inputs, outputs = ends(graph, [s.name for s in options.inputs if s.name], options.outputs)
+    frozen = Frozen(complete(graph), inputs, outputs)
+    return Runnable(lambda feed: run_graph(frozen, [feed], precision="float32")[0], lambda: frozen)
+
+
+_OPENERS: dict[str, Callable[[Source, Options], Runnable]] = {
+    "savedmodel": _saved_model,
+    "keras": _keras_file,
+    "keras-h5": _keras_file,
+    "keras-object": _keras_object,
+    "tf-function-object": _function_object,
+    "frozen-graph": _frozen_file,
+    "graphdef-object": _graph_object,
+}

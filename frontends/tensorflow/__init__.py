@@ -1,0 +1,61 @@
+"""The TensorFlow frontend: SavedModels, frozen graphs and Keras models to the shared graph, without running them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from convert.plugin import Operator
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from convert.options import Options
+    from convert.report import Report
+    from convert.source import Source
+
+KINDS = {
+    "savedmodel": "a SavedModel folder of TensorFlow 1 or 2, parsed without loading it",
+    "frozen-graph": "a GraphDef (.pb) with its weights as constants",
+    "keras": "a Keras 3 model (.keras) made of Keras's own layers",
+    "keras-h5": "a Keras model in one HDF5 file (.h5, .hdf5)",
+    "keras-object": "a Keras model in memory",
+    "tf-function-object": "a tf.function or a ConcreteFunction in memory",
+    "graphdef-object": "a GraphDef in memory",
+}
+
+
+def claims(thing: Any) -> str | None:
+    """The kind of an object in memory, told by the names of its classes."""
+    names = {f"{c.__module__.partition('.')[0]}.{c.__name__}" for c in type(thing).__mro__}
+    if names & {"keras.Model", "keras.Sequential", "tf_keras.Model"}:
+        return "keras-object"
+    if names & {"tensorflow.ConcreteFunction", "tensorflow.Function", "tensorflow.PolymorphicFunction"}:
+        return "tf-function-object"
+    descriptor = getattr(thing, "DESCRIPTOR", None)
+    return "graphdef-object" if getattr(descriptor, "full_name", "") == "tensorflow.GraphDef" else None
+
+
+def read(source: Source, options: Options, report: Report) -> ir.Model:
+    """Lower the model to the shared graph. Raises `BadInput`, `UnsafeInput`, `Unsupported`, `UsageError`."""
+    from .reader import read as read_source
+
+    return read_source(source, options, report)
+
+
+def operators() -> Iterable[Operator]:
+    """Every operator with a rule, and the declared gaps with their reasons."""
+    from . import ops  # noqa: F401  (fills the table)
+    from .graphdef import PLUMBING
+    from .rules import node
+
+    yield from (Operator(name) for name in sorted({*node.entries, *PLUMBING}))
+    yield from (Operator(name, reason) for name, reason in sorted(node.gaps.items()))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "node":  # the decorator for rules of one's own; it costs an import of onnx
+        from .rules import node
+
+        return node
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

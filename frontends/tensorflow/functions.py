@@ -1,0 +1,121 @@
+"""Functions and Keras models in memory: traced by TensorFlow into a graph, their weights bound from the variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported, UsageError
+from convert.options import InputSpec, Options
+from convert.report import Report
+from convert.runners.quiet import import_tensorflow
+from convert.runners.signatures import function_names, keras_names
+from convert.tensors import lazy, tensor_of
+
+from .attributes import dtype_of
+from .body import from_graph
+from .program import Input, Program, matched
+from .protos import parse
+from .variables import Variable
+
+
+def from_keras(model: Any, options: Options, report: Report) -> Program:
+    """The program of a built Keras model in inference mode. Raises `UsageError` where its inputs are not known."""
+    tf = import_tensorflow()
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        raise Unsupported(f"Keras runs on {keras.backend.backend()}", hint="set KERAS_BACKEND=tensorflow")
+    if not getattr(model, "inputs", None):
+        raise UsageError(
+            f"the inputs of the Keras model {model.name!r} are not known",
+            hint="build it as a functional or sequential model",
+        )
+    inputs, outputs = keras_names(model)
+    given = matched(inputs, options.inputs)
+    specs = [
+        tf.TensorSpec(_shape(x.shape, given.get(name)), x.dtype, name=f"input_{i}")
+        for i, (name, x) in enumerate(zip(inputs, model.inputs, strict=True))
+    ]
+    structure = getattr(model, "_inputs_struct", None)
+
+    def call(*values: Any) -> Any:
+        packed = keras.tree.pack_sequence_as(structure, list(values)) if structure is not None else values[0]
+        return keras.tree.flatten(model(packed, training=False))
+
+    concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
+    return _program(concrete, model.name, inputs, outputs)
+
+
+def from_function_object(thing: Any, options: Options, report: Report) -> Program:
+    """The program of a tf.function or ConcreteFunction. Raises `UsageError` where a signature has to be given."""
+    concrete = thing
+    if not hasattr(thing, "captured_inputs"):
+        concrete = _concrete(thing, options.inputs)
+    inputs, outputs = function_names(concrete)
+    return _program(concrete, concrete.name.decode(), inputs, outputs)
+
+
+def _concrete(function: Any, specs: Sequence[InputSpec]) -> Any:
+    import tensorflow as tf
+
+    if function.input_signature is not None:
+        return function.get_concrete_function()
+    if not specs or any(s.shape is None for s in specs):
+        raise UsageError(
+            "a tf.function without input_signature can be called in many ways",
+            hint='say which: inputs=["x:float32[batch,28,28,1]"], or give a ConcreteFunction',
+        )
+    tensors = [tf.TensorSpec([d.size for d in s.shape or ()], s.dtype or "float32", name=s.name) for s in specs]
+    return function.get_concrete_function(*tensors)
+
+
+def _program(concrete: Any, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Program:
+    graph = concrete.graph
+    buffer = memoryview(graph.as_graph_def().SerializeToString())
+    message = parse(buffer, "GraphDef", name)
+    captured = [_captured(value, concrete) for value in concrete.captured_inputs]
+    arguments = [t.op.name for t in concrete.inputs]
+    results = [t.name for t in concrete.outputs]
+    body = from_graph(message, name, arguments, results)
+    described = [
+        Input(key, t.dtype.as_datatype_enum, None if t.shape.rank is None else tuple(t.shape.as_list()))
+        for key, t in zip(inputs, concrete.inputs, strict=False)
+    ]
+    functions = {f.signature.name: f for f in message.library.function}
+    return Program(name, body, described, list(outputs), functions, captured=captured, buffer=buffer)
+
+
+def _captured(value: Any, concrete: Any) -> Variable | ir.TensorProtocol:
+    """What a function holds on to: a variable, whose content is read when it is written, or a constant."""
+    for variable in concrete.graph.variables:
+        if variable.handle is value:
+            dtype = dtype_of(variable.dtype.base_dtype.as_datatype_enum)
+            if dtype is None:
+                raise Unsupported(f"the variable {variable.name!r} has a dtype without numbers")
+            return Variable(_plain(variable.name), lazy(dtype, variable.shape.as_list(), partial(_content, variable)))
+    if value.dtype.name in ("resource", "variant"):
+        raise Unsupported("the function uses a resource that is not a variable (a table, perhaps)")
+    return tensor_of(value.numpy())
+
+
+def _content(variable: Any) -> np.ndarray:
+    """Read eagerly: a backend may ask for it while it builds a graph of its own."""
+    from tensorflow.python.eager.context import eager_mode
+
+    with eager_mode():
+        return variable.numpy()
+
+
+def _shape(shape: Sequence[int | None], spec: InputSpec | None) -> list[int | None]:
+    if spec is None or spec.shape is None or len(spec.shape) != len(shape):
+        return list(shape)
+    return [own if own is not None else wanted.size for own, wanted in zip(shape, spec.shape, strict=True)]
+
+
+def _plain(name: str) -> str:
+    return name.partition(":")[0]

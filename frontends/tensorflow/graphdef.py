@@ -1,0 +1,204 @@
+"""The walker: from a body of TensorFlow nodes to the shared graph, calls inlined, operators looked up in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from convert.errors import BadInput, Location, Problem, Unsupported
+from convert.graph import Graph
+from convert.rules import Rules
+
+from . import attributes, known, opdefs
+from .body import Body, Node, Ref, from_function
+from .refused import STATE, refuse
+from .variables import Variable
+
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_HANDLES = ("VarHandleOp", "VariableV2", "Variable")
+PLUMBING = (*_CALLS, *_HANDLES, "Placeholder")
+"""Operators that the walker follows itself."""
+
+_LARGEST = 2_000_000
+_DEEPEST = 100
+
+
+@dataclass
+class Walker:
+    """One conversion's rules, library of functions, variables (by node name and shared name) and file of tensors."""
+
+    rules: Rules
+    functions: Mapping[str, Any]
+    variable: Callable[[str, str], Variable | None]
+    buffer: memoryview = field(default_factory=lambda: memoryview(b""))
+    _bodies: dict[str, Body] = field(default_factory=dict)
+
+    # -- before: what is there ------------------------------------------------------------------------------------
+
+    def check(self, body: Body) -> None:
+        """Raise for everything in `body`, and in what it calls, that cannot be lowered, all of it listed.
+
+        `UnsafeInput` for operators that touch files or run Python, `BadInput` for functions that call themselves or
+        expand beyond all bounds, `Unsupported` for operators without a rule and for changed state.
+        """
+        self._count(body, {}, ())
+        lowered = self._reachable([body], lambda b: b.live)
+        seen = [(n.op, n.location) for b in lowered for n in b.live if not self._is_plumbing(n)]
+        called = [self.body(name) for b in lowered for n in b.bystanders for name in self._callees(n)]
+        beside = [n for b in lowered for n in b.bystanders]
+        beside += [n for b in self._reachable(called, lambda b: list(b.nodes.values())) for n in b.nodes.values()]
+        refuse(seen + [(n.op, n.location) for n in beside])
+        state = {n.op: n for n in beside if n.op in STATE}
+        if state:
+            why = "changes the model's state, which a conversion would drop"
+            raise Unsupported(
+                problems=[Problem(why, n.location) for n in state.values()], hint="export the model for inference"
+            )
+        self.rules.check(seen)
+
+    def _is_plumbing(self, node: Node) -> bool:
+        return node.op in _CALLS or node.op in _HANDLES or node.op in self.functions
+
+    def _callees(self, node: Node) -> Iterator[str]:
+        if node.op in self.functions:
+            yield node.op
+        for value in node.attr.values():
+            if value.WhichOneof("value") == "func":
+                yield value.func.name
+            elif value.WhichOneof("value") == "list":
+                yield from (f.name for f in value.list.func)
+
+    def _reachable(self, bodies: Sequence[Body], nodes: Callable[[Body], list[Node]]) -> list[Body]:
+        """`bodies` and all that their `nodes` call, each once."""
+        found: dict[str, Body] = {}
+        stack = list(bodies)
+        while stack:
+            current = stack.pop()
+            if current.name not in found:
+                found[current.name] = current
+                stack += [self.body(name) for node in nodes(current) for name in self._callees(node)]
+        return list(found.values())
+
+    def _count(self, body: Body, sizes: dict[str, int], path: tuple[str, ...]) -> int:
+        """How many nodes `body` expands to, counted before anything is expanded."""
+        if body.name in path:
+            raise BadInput(f"function {body.name!r} calls itself")
+        if len(path) > _DEEPEST:
+            raise BadInput(f"functions call each other {_DEEPEST} deep")
+        if body.name not in sizes:
+            size = len(body.live)
+            for node in body.live:
+                for name in self._callees(node):
+                    size += self._count(self.body(name), sizes, (*path, body.name))
+            if size > _LARGEST:
+                raise BadInput(f"{body.name!r} expands to more than {_LARGEST:,} nodes")
+            sizes[body.name] = size
+        return sizes[body.name]
+
+    # -- lowering -------------------------------------------------------------------------------------------------
+
+    def body(self, name: str) -> Body:
+        """The function `name`. Raises `BadInput` if the library does not hold it."""
+        if name not in self._bodies:
+            if name not in self.functions:
+                raise BadInput(f"the model calls a function {name!r} that it does not hold")
+            self._bodies[name] = from_function(self.functions[name])
+        return self._bodies[name]
+
+    def lower(self, g: Graph, body: Body, arguments: Sequence[Any]) -> list[Any]:
+        """Write `body` to `g` and return its results; `arguments` are values, or variables for resource handles."""
+        if len(arguments) != len(body.arguments):
+            raise BadInput(f"{body.name!r} takes {len(body.arguments)} arguments and is called with {len(arguments)}")
+        values: dict[str, list[Any]] = {name: [value] for name, value in zip(body.arguments, arguments, strict=True)}
+        for node in body.order:
+            values[node.name] = self._lower_node(g, body, node, [self._look_up(body, values, r) for r in node.inputs])
+        return [self._look_up(body, values, r) for r in body.results]
+
+    def _lower_node(self, g: Graph, body: Body, node: Node, inputs: list[Any]) -> list[Any]:
+        if node.op in _HANDLES:
+            return [self._variable(g, node)]
+        if node.op in _CALLS or node.op in self.functions:
+            name = node.op if node.op in self.functions else node.attr["f"].func.name
+            return self.lower(g, self.body(name), inputs)
+        decoded = {n: attributes.decode(v, self.buffer, self._function) for n, v in node.attr.items() if n[0] != "_"}
+        return self.apply(g, node.op, inputs, decoded, node.location)
+
+    def apply(self, g: Graph, operator: str, inputs: list[Any], decoded: dict[str, Any], at: Location) -> list[Any]:
+        """Lower one operator: what is known of integers first, then its rule."""
+        op = opdefs.find(operator)
+        if op is not None:
+            decoded = op.defaults | decoded
+            inputs = _grouped(op, inputs, decoded)
+        with g.at(at):
+            found = known.evaluate(g, operator, inputs, decoded)
+            if found is not None and all(isinstance(i, int) for f in found for i in f.ravel()):
+                dtype = attribute_dtype(operator, inputs, decoded)
+                return [g.const(f.astype(np.int64), dtype) for f in found]
+            result = self.rules.apply(g, operator, inputs, decoded, at)
+            outputs = list(result) if isinstance(result, (list, tuple)) else [result]
+            for output, content in zip(outputs, found or (), strict=False):
+                known.remember(output, content)
+        return outputs
+
+    def _function(self, proto: Any) -> Callable[..., list[Any]]:
+        """A function attribute as a callable that writes the function's body: `branch(g, *arguments)`."""
+        return lambda g, *arguments: self.lower(g, self.body(proto.name), arguments)
+
+    def _variable(self, g: Graph, node: Node) -> Any:
+        shared = node.attr["shared_name"].s.decode() if "shared_name" in node.attr else ""
+        variable = self.variable(node.name, shared)
+        if variable is not None:
+            return variable if node.op == "VarHandleOp" else variable.read(g)
+        raise BadInput(
+            f"the variable {shared or node.name!r} has no value in the model's checkpoint",
+            hint="save the model again with all its variables tracked",
+        )
+
+    def _look_up(self, body: Body, values: Mapping[str, list[Any]], ref: Ref) -> Any:
+        outputs, index = values[ref.node], ref.index
+        if ref.output and ref.node in body.nodes:
+            index += self._start(body.nodes[ref.node], ref.output)
+        if not 0 <= index < len(outputs):
+            raise BadInput(f"node {ref.node!r} of {body.name!r} has no output {index}")
+        return outputs[index]
+
+    def _start(self, node: Node, output: str) -> int:
+        """The flat index of the first tensor of an output that is named."""
+        op = opdefs.find(node.op)
+        if op is None:
+            names = [a.name for a in self.functions[node.op].signature.output_arg] if node.op in self.functions else []
+            return names.index(output) if output in names else 0
+        start = 0
+        for arg in op.outputs:
+            if arg.name == output:
+                return start
+            start += arg.count(
+                {n: attributes.decode(v, self.buffer, str) for n, v in node.attr.items() if n == arg.many}
+            )
+        raise BadInput(f"{node.op} has no output {output!r}")
+
+
+def attribute_dtype(operator: str, inputs: Sequence[Any], decoded: Mapping[str, Any]) -> Any:
+    """The dtype of an operator whose integer result is known."""
+    for name in ("out_type", "DstT", "output_type"):
+        if decoded.get(name) is not None:
+            return decoded[name]
+    flat = [v for i in inputs for v in (i if isinstance(i, list) else [i])]
+    return (
+        flat[1 if operator in ("Fill", "Split", "Concat") else 0].dtype if operator != "Rank" else attributes.DTYPES[3]
+    )
+
+
+def _grouped(op: opdefs.OpDef, inputs: list[Any], decoded: Mapping[str, Any]) -> list[Any]:
+    """Inputs as the operator's arguments: those that are lists as lists."""
+    grouped, at = [], 0
+    for arg in op.inputs:
+        count = arg.count(dict(decoded))
+        grouped.append(inputs[at : at + count] if arg.many else inputs[at] if at < len(inputs) else None)
+        at += count
+    if at != len(inputs):
+        raise BadInput(f"a {op.name} has {len(inputs)} inputs instead of {at}")
+    return grouped

@@ -1,0 +1,108 @@
+"""Tensors put together and taken apart: Concat, Pack, Split, Tile and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import int64, unsqueezed
+
+
+@node("ConcatV2")
+def concat_v2(g: Graph, values: Sequence[ir.Value], axis: ir.Value) -> ir.Value:
+    return g.Concat(*values, axis=known.integer(axis, "axis"))
+
+
+@node("Concat")
+def concat(g: Graph, concat_dim: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
+    return g.Concat(*values, axis=known.integer(concat_dim, "concat_dim"))
+
+
+@node("Pack")
+def pack(g: Graph, values: Sequence[ir.Value], *, axis: int) -> ir.Value:
+    return g.Concat(
+        *(unsqueezed(g, v, [axis % (len(v.shape) + 1) if v.shape is not None else axis]) for v in values), axis=axis
+    )
+
+
+@node("Unpack")
+def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> list[ir.Value]:
+    if num == 0:
+        return []
+    parts = g.Split(value, axis=axis, num_outputs=num, outputs=num) if num > 1 else [value]
+    return [g.Squeeze(part, [axis]) for part in (parts if isinstance(parts, list) else [parts])]
+
+
+@node("Split")
+def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> list[ir.Value]:
+    if num_split == 1:
+        return [value]
+    return g.Split(value, axis=known.integer(split_dim, "split_dim"), num_outputs=num_split, outputs=num_split)
+
+
+@node("SplitV")
+def split_v(g: Graph, value: ir.Value, size_splits: ir.Value, split_dim: ir.Value, *, num_split: int) -> list[ir.Value]:
+    axis = known.integer(split_dim, "split_dim")
+    content = known.content(size_splits)
+    sizes = int64(g, size_splits)
+    if content is None or not all(isinstance(s, int) for s in content):
+        if num_split == 1:
+            return [value]
+    elif -1 in content:
+        total = g.shape(value)[axis]
+        if not isinstance(total, int):
+            raise Unsupported("a size of -1 along a dim that is not static")
+        left = total - sum(s for s in content if s != -1)
+        sizes = g.const(np.array([left if s == -1 else s for s in content], np.int64))
+    parts = g.Split(value, sizes, axis=axis, outputs=num_split)
+    return parts if isinstance(parts, list) else [parts]
+
+
+@node("ReverseV2")
+def reverse_v2(g: Graph, tensor: ir.Value, axis: ir.Value) -> ir.Value:
+    axes = known.ints(axis, "axis")
+    return reversed_along(g, tensor, axes) if axes else tensor
+
+
+def reversed_along(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+    """`x` with the order of its elements along `axes` turned round."""
+    count = len(axes)
+    last, first = np.full(count, -1, np.int64), np.full(count, np.iinfo(np.int64).min, np.int64)
+    return g.Slice(x, last, first, np.array(axes, np.int64), np.full(count, -1, np.int64))
+
+
+@node("ReverseSequence")
+def reverse_sequence(g: Graph, input: ir.Value, seq_lengths: ir.Value, *, seq_dim: int, batch_dim: int) -> ir.Value:
+    """ONNX has it for batch and time in the first two dims; others are moved there and back."""
+    rank = g.rank(input)
+    order = [batch_dim, seq_dim, *(i for i in range(rank) if i not in (batch_dim, seq_dim))]
+    straight = order == list(range(rank))
+    x = input if straight else g.Transpose(input, perm=order)
+    y = g.ReverseSequence(x, int64(g, seq_lengths), batch_axis=0, time_axis=1)
+    return y if straight else g.Transpose(y, perm=[order.index(i) for i in range(rank)])
+
+
+@node("Roll")
+def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value:
+    for step, along in zip(known.ints(shift, "shift"), known.ints(axis, "axis"), strict=True):
+        size = g.shape(input)[along]
+        if isinstance(size, int):
+            step %= size or 1
+        if step:
+            tail = g.Slice(input, [-step], [np.iinfo(np.int64).max], [along])
+            input = g.Concat(tail, g.Slice(input, [0], [-step], [along]), axis=along)
+    return input
+
+
+@node("InvertPermutation")
+def invert_permutation(g: Graph, x: ir.Value) -> ir.Value:
+    count = g.Shape(x)
+    order = g.Cast(g.Range(0, g.Squeeze(count, [0]), 1), to=x.dtype)
+    return g.ScatterElements(x, int64(g, x), order, axis=0)

@@ -1,0 +1,228 @@
+"""Convolutions and transposed convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.tensors import lazy
+
+from .. import known
+from ..rules import node
+from ..shaping import int64, transpose
+from ..spatial import channels_back, channels_first, explicit, padding_of, spatial
+
+
+@node("Conv2D")
+def conv2d(
+    g: Graph,
+    input: ir.Value,
+    filter: ir.Value,
+    *,
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int],
+    data_format: str,
+    dilations: Sequence[int],
+) -> ir.Value:
+    return _convolution(
+        g, input, transpose(g, filter, [3, 2, 0, 1]), strides, padding, explicit_paddings, data_format, dilations
+    )
+
+
+@node("Conv3D")
+def conv3d(
+    g: Graph,
+    input: ir.Value,
+    filter: ir.Value,
+    *,
+    strides: Sequence[int],
+    padding: str,
+    data_format: str,
+    dilations: Sequence[int],
+) -> ir.Value:
+    return _convolution(g, input, transpose(g, filter, [4, 3, 0, 1, 2]), strides, padding, [], data_format, dilations)
+
+
+@node("DepthwiseConv2dNative")
+def depthwise_conv2d(
+    g: Graph,
+    input: ir.Value,
+    filter: ir.Value,
+    *,
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int],
+    data_format: str,
+    dilations: Sequence[int],
+) -> ir.Value:
+    weight = _depthwise_weight(g, filter)
+    return _convolution(g, input, weight, strides, padding, explicit_paddings, data_format, dilations)
+
+
+def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
+    """[H, W, C, M] as [C·M, 1, H, W]; output channel c·M + m in both."""
+    tensor = filter.const_value
+    if tensor is None:
+        moved = g.Transpose(filter, perm=[2, 3, 0, 1])
+        height, width = g.shape(filter)[:2]
+        if not isinstance(height, int) or not isinstance(width, int):
+            raise Unsupported("the kernel's size depends on data")
+        return g.Reshape(moved, np.array([-1, 1, height, width], np.int64))
+    h, w, c, m = (int(d) for d in tensor.shape)
+    shape = [c * m, 1, h, w]
+    make = lambda: tensor.numpy().transpose(2, 3, 0, 1).reshape(shape)  # noqa: E731
+    return g.initializer(filter.name or "filter", lazy(tensor.dtype, shape, make))
+
+
+def _convolution(
+    g: Graph,
+    input: ir.Value,
+    weight: ir.Value,
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int],
+    data_format: str,
+    dilations: Sequence[int],
+) -> ir.Value:
+    """A convolution with `weight` as ONNX has it, [out, in / groups, *kernel]."""
+    x = channels_first(g, input, data_format)
+    steps, spread = spatial(strides, data_format, "strides"), spatial(dilations, data_format, "dilations")
+    channels, inner, kernel = g.shape(x)[1], g.shape(weight)[1], _sizes(g.shape(weight)[2:])
+    group = channels // inner if isinstance(channels, int) and isinstance(inner, int) else 1
+    if padding == "EXPLICIT":
+        pads: dict[str, object] = {"pads": explicit(explicit_paddings, data_format)}
+    else:
+        pads = padding_of(g.shape(x)[2:], kernel, steps, spread, padding)
+    y = g.Conv(x, weight, kernel_shape=kernel, strides=steps, dilations=spread, group=group, **pads)
+    return channels_back(g, y, data_format)
+
+
+def _sizes(dims: Sequence[object]) -> list[int]:
+    if not all(isinstance(d, int) for d in dims):
+        raise Unsupported("the kernel's size depends on data")
+    return [int(d) for d in dims]  # type: ignore[call-overload]
+
+
+@node("Conv2DBackpropInput")
+def conv2d_backprop_input(
+    g: Graph,
+    input_sizes: ir.Value,
+    filter: ir.Value,
+    out_backprop: ir.Value,
+    *,
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int],
+    data_format: str,
+    dilations: Sequence[int],
+) -> ir.Value:
+    weight = transpose(g, filter, [3, 2, 0, 1])
+    return _transposed(
+        g, input_sizes, weight, out_backprop, strides, padding, explicit_paddings, data_format, dilations
+    )
+
+
+@node("Conv3DBackpropInputV2")
+def conv3d_backprop_input(
+    g: Graph,
+    input_sizes: ir.Value,
+    filter: ir.Value,
+    out_backprop: ir.Value,
+    *,
+    strides: Sequence[int],
+    padding: str,
+    data_format: str,
+    dilations: Sequence[int],
+) -> ir.Value:
+    weight = transpose(g, filter, [4, 3, 0, 1, 2])
+    return _transposed(g, input_sizes, weight, out_backprop, strides, padding, [], data_format, dilations)
+
+
+def _transposed(
+    g: Graph,
+    sizes: ir.Value,
+    weight: ir.Value,
+    gradient: ir.Value,
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int],
+    data_format: str,
+    dilations: Sequence[int],
+) -> ir.Value:
+    """The gradient of a convolution with respect to its input, of shape `sizes`: ConvTranspose with that output."""
+    x = channels_first(g, gradient, data_format)
+    steps, spread = spatial(strides, data_format, "strides"), spatial(dilations, data_format, "dilations")
+    kernel = _sizes(g.shape(weight)[2:])
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, spread, strict=True)]
+    target, source = _spatial_dims(sizes, data_format), g.shape(x)[2:]
+    first, wide = g.shape(x)[1], g.shape(weight)[0]
+    group = 1
+    if isinstance(first, int) and isinstance(wide, int) and first != wide:
+        raise Unsupported("a transposed convolution in groups")
+    shape = {"kernel_shape": kernel, "strides": steps, "dilations": spread, "group": group}
+    if padding == "EXPLICIT":
+        before = explicit(explicit_paddings, data_format)[: len(kernel)]
+    elif padding == "VALID":
+        before = [0] * len(kernel)
+    elif all(isinstance(t, int) for t in target):
+        totals = [max((-(-int(t) // s) - 1) * s + r - int(t), 0) for t, s, r in zip(target, steps, reach, strict=True)]
+        before = [t // 2 for t in totals]
+    else:
+        before = None
+    if before is not None and all(isinstance(d, int) for d in (*target, *source)):
+        full = [s * (int(n) - 1) + r for s, n, r in zip(steps, source, reach, strict=True)]
+        after = [f - b - int(t) for f, b, t in zip(full, before, target, strict=True)]
+        extra = [max(-a, 0) for a in after]
+        if all(e < max(s, d) for e, s, d in zip(extra, steps, spread, strict=True)):
+            y = g.ConvTranspose(x, weight, pads=[*before, *(max(a, 0) for a in after)], output_padding=extra, **shape)
+            return channels_back(g, y, data_format)
+    y = g.ConvTranspose(x, weight, **shape)
+    return channels_back(g, _cropped(g, y, sizes, before, steps, reach, data_format), data_format)
+
+
+def _spatial_dims(sizes: ir.Value, data_format: str) -> list[object]:
+    content = known.content(sizes)
+    count = len(data_format) - 2
+    if content is None:
+        return [None] * count
+    items = content.tolist()
+    if len(items) == count:  # TensorFlow takes the spatial sizes alone, too
+        return items
+    return items[1:-1] if data_format[-1] == "C" else items[2:]
+
+
+def _cropped(
+    g: Graph,
+    y: ir.Value,
+    sizes: ir.Value,
+    before: Sequence[int] | None,
+    strides: Sequence[int],
+    reach: Sequence[int],
+    data_format: str,
+) -> ir.Value:
+    """The part of a full transposed convolution that SAME or VALID keeps, worked out when the model runs."""
+    count = len(strides)
+    start = 1 if data_format[-1] == "C" else 2
+    wanted = int64(g, sizes)
+    if g.shape(sizes) != (count,):
+        wanted = g.Slice(wanted, [start], [start + count], [0])
+    if before is None:
+        s, r = np.array(strides, np.int64), np.array(reach, np.int64)
+        steps = g.Div(g.Add(wanted, s - 1), s)
+        total = g.Max(
+            g.Sub(g.Add(g.Mul(g.Sub(steps, np.ones(count, np.int64)), s), r), wanted), np.zeros(count, np.int64)
+        )
+        first = g.Div(total, np.full(count, 2, np.int64))
+    else:
+        first = g.const(np.array(before, np.int64))
+    axes = np.arange(2, 2 + count, dtype=np.int64)
+    have = g.Slice(g.Shape(y), [2], [2 + count], [0])
+    lacking = g.Max(g.Sub(g.Add(first, wanted), have), np.zeros(count, np.int64))
+    none = np.zeros(2, np.int64)
+    padded = g.Pad(y, g.Concat(none, np.zeros(count, np.int64), none, lacking, axis=0))
+    return g.Slice(padded, first, g.Add(first, wanted), axes)

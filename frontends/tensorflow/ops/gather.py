@@ -1,0 +1,98 @@
+"""Gathers, scatters and searches by index."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import int64
+
+
+@node("Gather")
+def gather(g: Graph, params: ir.Value, indices: ir.Value) -> ir.Value:
+    return g.Gather(params, indices, axis=0)
+
+
+@node("GatherV2")
+def gather_v2(g: Graph, params: ir.Value, indices: ir.Value, axis: ir.Value, *, batch_dims: int) -> ir.Value:
+    along = known.integer(axis, "axis")
+    if not batch_dims:
+        return g.Gather(params, indices, axis=along)
+    rank, inner = g.rank(params), g.rank(indices)
+    along, batch = along % rank, batch_dims % inner
+    order = [*range(batch), along, *(i for i in range(batch, rank) if i != along)]
+    x = params if along == batch else g.Transpose(params, perm=order)
+    y = g.GatherND(x, g.Unsqueeze(int64(g, indices), [-1]), batch_dims=batch)
+    if along == batch:
+        return y
+    # y has batch, indices' rest, params' dims before and after `along`; those before come first again.
+    found, before = inner - batch, along - batch
+    rest = range(batch + found + before, g.rank(y))
+    return g.Transpose(
+        y, perm=[*range(batch), *range(batch + found, batch + found + before), *range(batch, batch + found), *rest]
+    )
+
+
+@node("GatherNd")
+def gather_nd(g: Graph, params: ir.Value, indices: ir.Value) -> ir.Value:
+    return g.GatherND(params, int64(g, indices))
+
+
+@node("ScatterNd")
+def scatter_nd(g: Graph, indices: ir.Value, updates: ir.Value, shape: ir.Value) -> ir.Value:
+    zeros = g.Expand(g.const(0, updates.dtype), int64(g, shape))
+    return g.ScatterND(zeros, int64(g, indices), updates, reduction="add")
+
+
+@node("TensorScatterUpdate")
+def tensor_scatter_update(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    return g.ScatterND(tensor, int64(g, indices), updates)
+
+
+@node("TensorScatterAdd")
+def tensor_scatter_add(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    return g.ScatterND(tensor, int64(g, indices), updates, reduction="add")
+
+
+@node("TensorScatterMax")
+def tensor_scatter_max(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    return g.ScatterND(tensor, int64(g, indices), updates, reduction="max")
+
+
+@node("TensorScatterMin")
+def tensor_scatter_min(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    return g.ScatterND(tensor, int64(g, indices), updates, reduction="min")
+
+
+@node("OneHot")
+def one_hot(
+    g: Graph, indices: ir.Value, depth: ir.Value, on_value: ir.Value, off_value: ir.Value, *, axis: int
+) -> ir.Value:
+    """By comparison: ONNX's OneHot counts negative indices from the end, TensorFlow's gives them no place."""
+    rank = g.rank(indices)
+    axis = rank if axis == -1 else axis
+    places = g.Range(0, g.Squeeze(int64(g, depth)), 1)
+    shape = np.ones(rank + 1, np.int64)
+    shape[axis] = -1
+    return g.Where(g.Equal(g.Unsqueeze(int64(g, indices), [axis]), g.Reshape(places, shape)), on_value, off_value)
+
+
+@node("Where")
+def where(g: Graph, input: ir.Value) -> ir.Value:
+    """The indices of what is not zero, one row each."""
+    return g.Transpose(g.NonZero(input), perm=[1, 0])
+
+
+@node("MatrixBandPart")
+def matrix_band_part(g: Graph, input: ir.Value, num_lower: ir.Value, num_upper: ir.Value) -> ir.Value:
+    """Trilu on both sides; a negative number keeps that side whole."""
+    if input.dtype == ir.DataType.STRING:
+        raise Unsupported("a band of strings")
+    lower, upper = known.integer(num_lower, "num_lower"), known.integer(num_upper, "num_upper")
+    x = g.Trilu(input, g.const(np.array(-lower, np.int64)), upper=1) if lower >= 0 else input
+    return g.Trilu(x, g.const(np.array(upper, np.int64)), upper=0) if upper >= 0 else x

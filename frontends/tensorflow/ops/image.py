@@ -1,0 +1,115 @@
+"""Resizes, and blocks between space and depth."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import cast, int64
+from ..spatial import channels_back, channels_first
+
+
+@node("ResizeBilinear")
+def resize_bilinear(
+    g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
+) -> ir.Value:
+    x = channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
+    y = _resize(
+        g, x, size, mode="linear", coordinate_transformation_mode=_coordinates(align_corners, half_pixel_centers)
+    )
+    return channels_back(g, y, "NHWC")
+
+
+@node("ResizeNearestNeighbor")
+def resize_nearest(
+    g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
+) -> ir.Value:
+    mode = _coordinates(align_corners, half_pixel_centers)
+    x = channels_first(g, images, "NHWC")
+    # ⌊(i + ½)·scale⌋ is (i + ½)·scale - ½ rounded half up.
+    rounding = "floor" if mode == "asymmetric" else "round_prefer_ceil"
+    y = _resize(g, x, size, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=rounding)
+    return channels_back(g, y, "NHWC")
+
+
+def _coordinates(align_corners: bool, half_pixel_centers: bool) -> str:
+    if align_corners and half_pixel_centers:
+        raise Unsupported("align_corners together with half_pixel_centers")
+    return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
+
+
+def _resize(g: Graph, x: ir.Value, size: ir.Value, **attributes: object) -> ir.Value:
+    """Sizes for every dim, not `axes`: onnxruntime 1.31 moves a Transpose past a Resize with axes and gets it wrong."""
+    content = known.content(size)
+    height, width = content.tolist() if content is not None else (None, None)
+    shape = [*g.shape(x)[:2], height, width]
+    if all(isinstance(d, int) for d in shape):
+        sizes = g.const(np.array(shape, np.int64))
+    else:
+        sizes = g.Concat(g.Shape(x, start=0, end=2), int64(g, size), axis=0)
+    return g.facts(g.Resize(x, None, None, sizes, **attributes), x.dtype, shape)
+
+
+@node("SpaceToDepth")
+def space_to_depth(g: Graph, input: ir.Value, *, block_size: int, data_format: str) -> ir.Value:
+    x = channels_first(g, input, data_format)
+    return channels_back(g, g.SpaceToDepth(x, blocksize=block_size), data_format)
+
+
+@node("DepthToSpace")
+def depth_to_space(g: Graph, input: ir.Value, *, block_size: int, data_format: str) -> ir.Value:
+    x = channels_first(g, input, data_format)
+    return channels_back(g, g.DepthToSpace(x, blocksize=block_size, mode="DCR"), data_format)
+
+
+@node("SpaceToBatchND")
+def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: ir.Value) -> ir.Value:
+    """Pad, split every spatial dim into (blocks, block), and move the blocks before the batch."""
+    blocks, pads = known.ints(block_shape, "block_shape"), np.reshape(known.ints(paddings, "paddings"), (-1, 2))
+    m, rank = len(blocks), g.rank(input)
+    full = np.zeros((rank, 2), np.int64)
+    full[1 : m + 1] = pads
+    x = g.Pad(input, full.T.ravel()) if pads.any() else input
+    tail = g.shape(x)[m + 1 :]
+    if not all(isinstance(d, int) for d in tail):
+        raise Unsupported("dims behind the blocks that are not static")
+    inner = g.shape(x)[1 : m + 1]
+    split = [part for d, b in zip(inner, blocks, strict=True) for part in (_part(d, b), b)]
+    x = _reshape(g, x, [g.shape(x)[0], *split, *tail])
+    order = [*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, rank + m)]
+    moved = g.Transpose(x, perm=order)
+    return _reshape(g, moved, [None, *split[0::2], *tail])
+
+
+@node("BatchToSpaceND")
+def batch_to_space(g: Graph, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
+    """The way back: blocks from the batch to between the spatial dims, then cut off `crops`."""
+    blocks, cut = known.ints(block_shape, "block_shape"), np.reshape(known.ints(crops, "crops"), (-1, 2))
+    m, rank = len(blocks), g.rank(input)
+    inner, tail = g.shape(input)[1 : m + 1], g.shape(input)[m + 1 :]
+    batch = g.shape(input)[0]
+    first = batch // int(np.prod(blocks)) if isinstance(batch, int) else None
+    x = _reshape(g, input, [*blocks, first, *inner, *tail])
+    order = [m, *(i for k in range(m) for i in (m + 1 + k, k)), *range(2 * m + 1, rank + m)]
+    whole = [d * b if isinstance(d, int) else None for d, b in zip(inner, blocks, strict=True)]
+    x = _reshape(g, g.Transpose(x, perm=order), [first, *whole, *tail])
+    if not cut.any():
+        return x
+    ends = [-int(e) if e else np.iinfo(np.int64).max for e in cut[:, 1]]
+    return g.Slice(x, cut[:, 0].astype(np.int64), np.array(ends, np.int64), np.arange(1, m + 1, dtype=np.int64))
+
+
+def _part(dim: object, block: int) -> int | None:
+    return dim // block if isinstance(dim, int) else None
+
+
+def _reshape(g: Graph, x: ir.Value, shape: list[object]) -> ir.Value:
+    unknown = [i for i, d in enumerate(shape) if not isinstance(d, int)]
+    if len(unknown) > 1:
+        raise Unsupported(f"{len(unknown)} dims that are not static")
+    return g.Reshape(x, np.array([d if isinstance(d, int) else -1 for d in shape], np.int64))

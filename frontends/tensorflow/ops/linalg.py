@@ -1,0 +1,38 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import node
+from ..shaping import transpose
+
+
+@node("MatMul")
+def mat_mul(g: Graph, a: ir.Value, b: ir.Value, *, transpose_a: bool, transpose_b: bool) -> ir.Value:
+    for x in (a, b):
+        if x.shape is None:
+            g.facts(x, shape=[None, None])
+    return g.MatMul(_maybe_transposed(g, a, transpose_a), _maybe_transposed(g, b, transpose_b))
+
+
+@node("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def batch_mat_mul(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool) -> ir.Value:
+    return g.MatMul(_maybe_transposed(g, x, adj_x), _maybe_transposed(g, y, adj_y))
+
+
+def _maybe_transposed(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:
+    rank = g.rank(x)
+    if wanted and x.dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
+        raise Unsupported("complex matrices")
+    return transpose(g, x, [*range(rank - 2), rank - 1, rank - 2]) if wanted else x
+
+
+@node("Einsum")
+def einsum(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
+    return g.Einsum(*inputs, equation=equation)

@@ -1,0 +1,245 @@
+"""Elementwise arithmetic, comparisons and logic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..composites import gelu, normalization
+from ..rules import node
+from ..shaping import cast, unsqueezed
+
+FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+
+def _unary(operator: str) -> Callable[..., ir.Value]:
+    return lambda g, x: g.node(operator, [x])
+
+
+def _binary(operator: str) -> Callable[..., ir.Value]:
+    return lambda g, x, y: g.node(operator, [x, y])
+
+
+node.same(
+    _unary, Abs="Abs", Acos="Acos", Acosh="Acosh", Asin="Asin", Asinh="Asinh", Atan="Atan", Atanh="Atanh", Ceil="Ceil",
+    Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor", Inv="Reciprocal", Reciprocal="Reciprocal",
+    IsNan="IsNaN", IsInf="IsInf", Log="Log", LogicalNot="Not", Neg="Neg", Rint="Round", Round="Round", Sigmoid="Sigmoid",
+    Sign="Sign", Sin="Sin", Sinh="Sinh", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh", Invert="BitwiseNot",
+)  # fmt: skip
+node.same(
+    _binary, Sub="Sub",  Div="Div", RealDiv="Div", Pow="Pow", Less="Less",
+    LessEqual="LessOrEqual", Greater="Greater", GreaterEqual="GreaterOrEqual", LogicalAnd="And", LogicalOr="Or",
+    BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
+)  # fmt: skip
+
+
+@node("Add", "AddV2")
+def add(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return normalization(g, x, y) or g.Add(x, y)
+
+
+@node("Mul")
+def mul(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return gelu(g, x, y) or g.Mul(x, y)
+
+
+@node("Maximum")
+def maximum(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return g.Max(x, y)
+
+
+@node("Minimum")
+def minimum(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return g.Min(x, y)
+
+
+@node("Cast")
+def cast_(g: Graph, x: ir.Value, *, DstT: ir.DataType, Truncate: bool) -> ir.Value:
+    if Truncate and DstT in FLOATS:
+        raise Unsupported("Truncate=True: ONNX rounds a cast to the nearest number")
+    return cast(g, x, DstT)
+
+
+@node("AddN", "AccumulateNV2")
+def add_n(g: Graph, inputs: Sequence[ir.Value], *, shape: object = None) -> ir.Value:
+    return reduce(g.Add, inputs)
+
+
+@node("Equal")
+def equal(g: Graph, x: ir.Value, y: ir.Value, *, incompatible_shape_error: bool) -> ir.Value:
+    return g.Equal(x, y)
+
+
+@node("NotEqual")
+def not_equal(g: Graph, x: ir.Value, y: ir.Value, *, incompatible_shape_error: bool) -> ir.Value:
+    return g.Not(g.Equal(x, y))
+
+
+@node("Rsqrt")
+def rsqrt(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Reciprocal(g.Sqrt(x))
+
+
+@node("Square")
+def square(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Mul(x, x)
+
+
+@node("SquaredDifference")
+def squared_difference(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    d = g.Sub(x, y)
+    return g.Mul(d, d)
+
+
+@node("Erfc")
+def erfc(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Sub(1.0, g.Erf(x))
+
+
+@node("IsFinite")
+def is_finite(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Not(g.Or(g.IsInf(x), g.IsNaN(x)))
+
+
+@node("Log1p")
+def log1p(g: Graph, x: ir.Value) -> ir.Value:
+    """Kahan's: the rounding of 1 + x is undone by x / ((1 + x) - 1), so that small x keep their digits."""
+    u = g.Add(1.0, x)
+    exact = g.Or(g.Equal(u, _like(g, 1.0, x)), g.IsInf(x))
+    step = g.Where(exact, _like(g, 1.0, x), g.Sub(u, 1.0))
+    return g.Where(exact, x, g.Mul(g.Log(u), g.Div(x, step)))
+
+
+@node("Expm1")
+def expm1(g: Graph, x: ir.Value) -> ir.Value:
+    """Kahan's: (eˣ - 1)·x / ln eˣ for small x, where the subtraction would lose the digits."""
+    one = _like(g, 1.0, x)
+    u = g.Exp(x)
+    far = g.Or(g.Greater(g.Abs(x), _like(g, 0.5, x)), g.Equal(u, one))
+    near = g.Mul(g.Sub(u, one), g.Div(x, g.Log(g.Where(far, g.Exp(one), u))))
+    return g.Where(far, g.Where(g.Equal(u, one), x, g.Sub(u, one)), near)
+
+
+@node("FloorDiv")
+def floor_div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    if x.dtype in FLOATS:
+        return g.Floor(g.Div(x, y))
+    return g.Div(g.Sub(x, g.Mod(x, y)), y)
+
+
+@node("FloorMod")
+def floor_mod(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The remainder with the divisor's sign."""
+    if x.dtype not in FLOATS:
+        return g.Mod(x, y)
+    rest = g.Mod(x, y, fmod=1)
+    zero = _like(g, 0.0, x)
+    opposite = g.Not(g.Equal(g.Less(rest, zero), g.Less(y, zero)))
+    return g.Where(g.And(opposite, g.Not(g.Equal(rest, zero))), g.Add(rest, y), rest)
+
+
+@node("TruncateDiv")
+def truncate_div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    if x.dtype not in FLOATS:
+        return g.Div(x, y)
+    quotient = g.Div(x, y)
+    return g.Mul(g.Sign(quotient), g.Floor(g.Abs(quotient)))
+
+
+@node("TruncateMod", "Mod")
+def truncate_mod(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return g.Mod(x, y, fmod=1)
+
+
+@node("DivNoNan")
+def div_no_nan(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return _unless_zero(g, y, x, lambda d: g.Div(x, d))
+
+
+@node("MulNoNan")
+def mul_no_nan(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return g.Where(_is_zero(g, y), _like(g, 0.0, x), g.Mul(x, y))
+
+
+@node("Xdivy")
+def xdivy(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return g.Where(_is_zero(g, x), _like(g, 0.0, x), g.Div(x, y))
+
+
+@node("Xlogy")
+def xlogy(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return g.Where(_is_zero(g, x), _like(g, 0.0, x), g.Mul(x, g.Log(y)))
+
+
+@node("Xlog1py")
+def xlog1py(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return g.Where(_is_zero(g, x), _like(g, 0.0, x), g.Mul(x, log1p(g, y)))
+
+
+@node("Atan2")
+def atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
+    """atan(y / x), half a turn further where x < 0, a quarter of a turn with y's sign where x = 0."""
+    zero, pi = _like(g, 0.0, x), _like(g, 3.141592653589793, x)
+    on_axis = _is_zero(g, x)
+    angle = g.Atan(g.Div(y, g.Where(on_axis, _like(g, 1.0, x), x)))
+    turn = g.Where(g.Less(y, zero), g.Neg(pi), pi)
+    angle = g.Where(g.Less(x, zero), g.Add(angle, turn), angle)
+    return g.Where(on_axis, g.Mul(g.Sign(y), _like(g, 1.5707963267948966, x)), angle)
+
+
+@node("LeftShift")
+def left_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return _shift(g, x, y, "LEFT")
+
+
+@node("RightShift")
+def right_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return _shift(g, x, y, "RIGHT")
+
+
+@node("ClipByValue")
+def clip_by_value(g: Graph, t: ir.Value, clip_value_min: ir.Value, clip_value_max: ir.Value) -> ir.Value:
+    return g.Min(g.Max(t, clip_value_min), clip_value_max)
+
+
+@node("SelectV2")
+def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
+    return g.Where(condition, t, e)
+
+
+@node("Select")
+def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
+    """A condition of rank 1 chooses whole rows."""
+    if g.rank(condition) == 1 and g.rank(t) > 1:
+        condition = unsqueezed(g, condition, range(1, g.rank(t)))
+    return g.Where(condition, t, e)
+
+
+@node("ApproximateEqual")
+def approximate_equal(g: Graph, x: ir.Value, y: ir.Value, *, tolerance: float) -> ir.Value:
+    return g.Less(g.Abs(g.Sub(x, y)), tolerance)
+
+
+def _like(g: Graph, number: float, x: ir.Value) -> ir.Value:
+    return g.const(number, x.dtype)
+
+
+def _is_zero(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Equal(x, _like(g, 0.0, x))
+
+
+def _unless_zero(g: Graph, y: ir.Value, x: ir.Value, compute: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    zero = _is_zero(g, y)
+    return g.Where(zero, _like(g, 0.0, x), compute(g.Where(zero, _like(g, 1.0, y), y)))
+
+
+def _shift(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
+    unsigned = (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64)
+    if x.dtype not in unsigned:
+        raise Unsupported("ONNX shifts unsigned integers only")
+    return g.BitShift(x, y, direction=direction)

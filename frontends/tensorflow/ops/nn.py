@@ -1,0 +1,133 @@
+"""Activations, bias, normalisation and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import node
+from ..shaping import broadcast_dims
+from ..spatial import channels_back, channels_first, is_channels_last
+
+SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
+
+
+def _activation(operator: str) -> Callable[..., ir.Value]:
+    return lambda g, features: g.node(operator, [features])
+
+
+node.same(_activation, Relu="Relu", Softplus="Softplus", Softsign="Softsign")
+
+
+@node("Elu")
+def elu(g: Graph, features: ir.Value) -> ir.Value:
+    return g.Elu(features, alpha=1.0)
+
+
+@node("Selu")
+def selu(g: Graph, features: ir.Value) -> ir.Value:
+    return g.Selu(features, alpha=SELU_ALPHA, gamma=SELU_GAMMA)
+
+
+@node("Relu6")
+def relu6(g: Graph, features: ir.Value) -> ir.Value:
+    return g.Clip(features, 0.0, 6.0)
+
+
+@node("LeakyRelu")
+def leaky_relu(g: Graph, features: ir.Value, *, alpha: float) -> ir.Value:
+    return g.LeakyRelu(features, alpha=alpha)
+
+
+@node("Softmax")
+def softmax(g: Graph, logits: ir.Value) -> ir.Value:
+    return g.Softmax(logits, axis=-1)
+
+
+@node("LogSoftmax")
+def log_softmax(g: Graph, logits: ir.Value) -> ir.Value:
+    return g.LogSoftmax(logits, axis=-1)
+
+
+@node("L2Loss")
+def l2_loss(g: Graph, t: ir.Value) -> ir.Value:
+    return g.Mul(g.ReduceSumSquare(t, keepdims=0), 0.5)
+
+
+@node("BiasAdd")
+def bias_add(g: Graph, value: ir.Value, bias: ir.Value, *, data_format: str) -> ir.Value:
+    if not is_channels_last(data_format):
+        return g.Add(value, broadcast_dims(g, bias, g.rank(value)))
+    return _into_producer(g, value, bias) or g.Add(value, bias)
+
+
+@node("BiasAddV1")
+def bias_add_v1(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value:
+    return bias_add(g, value, bias, data_format="NHWC")
+
+
+def _into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None:
+    """The convolution or matrix product that `value` comes from, written again with its bias; None for other values.
+
+    The one without a bias is dead code unless something else reads it.
+    """
+    maker = value.producer()
+    if maker is None or bias.const_value is None:
+        return None
+    if maker.op_type == "MatMul" and value.shape is not None and len(value.shape) == 2:
+        return g.Gemm(*maker.inputs, bias)
+    if maker.op_type != "Transpose" or maker.inputs[0] is None:
+        return None
+    inner, perm = maker.inputs[0].producer(), maker.attributes["perm"].as_ints()
+    if inner is None or inner.op_type not in ("Conv", "ConvTranspose") or len(inner.inputs) != 2 or perm[-1] != 1:
+        return None
+    attributes = {name: attribute.value for name, attribute in inner.attributes.items()}
+    return g.Transpose(g.node(inner.op_type, [*inner.inputs, bias], attributes), perm=perm)
+
+
+@node("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+def fused_batch_norm(
+    g: Graph,
+    x: ir.Value,
+    scale: ir.Value,
+    offset: ir.Value,
+    mean: ir.Value,
+    variance: ir.Value,
+    *,
+    epsilon: float,
+    exponential_avg_factor: float,
+    data_format: str,
+    is_training: bool,
+) -> list[ir.Value]:
+    """Six outputs at most: y, the statistics (those of the batch in training), and what the gradient would reuse."""
+    inner = channels_first(g, x, data_format)
+    if is_training:
+        if exponential_avg_factor != 1.0:
+            raise Unsupported(f"exponential_avg_factor={exponential_avg_factor} updates the model's state")
+        mean, variance, unbiased = _statistics(g, inner)
+    else:
+        unbiased = variance
+    y = g.BatchNormalization(inner, scale, offset, mean, variance, epsilon=epsilon)
+    return [channels_back(g, y, data_format), mean, unbiased, mean, variance, g.const(np.zeros(0, np.float32))]
+
+
+def _statistics(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    axes = np.array([0, *range(2, g.rank(x))], np.int64)
+    kept = g.ReduceMean(x, axes)
+    mean = g.Squeeze(kept, axes)
+    centred = g.Sub(x, kept)
+    variance = g.ReduceMean(g.Mul(centred, centred), axes, keepdims=0)
+    count = g.Cast(g.Div(g.Size(x), g.Size(mean)), to=variance.dtype)
+    return mean, variance, g.Mul(variance, g.Div(count, g.Max(g.Sub(count, 1.0), 1.0)))
+
+
+@node("LRN")
+def lrn(g: Graph, input: ir.Value, *, depth_radius: int, bias: float, alpha: float, beta: float) -> ir.Value:
+    size = 2 * depth_radius + 1
+    y = g.LRN(channels_first(g, input, "NHWC"), size=size, bias=bias, alpha=alpha * size, beta=beta)
+    return channels_back(g, y, "NHWC")

@@ -1,0 +1,76 @@
+"""Reductions, scans and searches along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import cast, int64
+from .math import FLOATS
+
+
+def _reduction(operator: str) -> Callable[..., ir.Value]:
+    def rule(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
+        return _reduce(g, operator, input, reduction_indices, keep_dims)
+
+    return rule
+
+
+node.same(_reduction, Sum="ReduceSum", Prod="ReduceProd", Max="ReduceMax", Min="ReduceMin", EuclideanNorm="ReduceL2")
+
+
+@node("Mean")
+def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
+    if input.dtype not in FLOATS:
+        raise Unsupported("the mean of integers rounds in its own way")
+    return _reduce(g, "ReduceMean", input, reduction_indices, keep_dims)
+
+
+@node("All")
+def all_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
+    numbers = g.Cast(input, to=ir.DataType.INT32)
+    return g.Cast(_reduce(g, "ReduceMin", numbers, reduction_indices, keep_dims), to=ir.DataType.BOOL)
+
+
+@node("Any")
+def any_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
+    numbers = g.Cast(input, to=ir.DataType.INT32)
+    return g.Cast(_reduce(g, "ReduceMax", numbers, reduction_indices, keep_dims), to=ir.DataType.BOOL)
+
+
+def _reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
+    content = known.content(axes)
+    if content is not None and content.size == 0:
+        return g.Abs(x) if operator == "ReduceL2" else x
+    axes = g.const(content.reshape(-1).astype(np.int64)) if content is not None else g.Reshape(int64(g, axes), [-1])
+    return g.node(operator, [x, axes], {"keepdims": int(keep_dims)})
+
+
+@node("ArgMax")
+def arg_max(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType) -> ir.Value:
+    axis = known.integer(dimension, "dimension")
+    return cast(g, g.ArgMax(input, axis=axis, keepdims=0), output_type)
+
+
+@node("ArgMin")
+def arg_min(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType) -> ir.Value:
+    axis = known.integer(dimension, "dimension")
+    return cast(g, g.ArgMin(input, axis=axis, keepdims=0), output_type)
+
+
+@node("TopKV2")
+def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type: ir.DataType) -> list[ir.Value]:
+    values, indices = g.TopK(input, g.Reshape(int64(g, k), [1]), axis=-1, sorted=1, outputs=2)
+    return [values, cast(g, indices, index_type)]
+
+
+@node("Cumsum")
+def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
+    return g.CumSum(x, axis, exclusive=exclusive, reverse=reverse)

@@ -1,0 +1,124 @@
+"""Reshapes, transposes, broadcasts and tensors made from a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Dim, Graph
+
+from .. import known
+from ..composites import dense
+from ..rules import node
+from ..shaping import int64, resolved, transpose
+from ..shaping import reshape as static_reshape
+
+
+@node("Reshape")
+def reshape(g: Graph, tensor: ir.Value, shape: ir.Value) -> ir.Value:
+    content = known.content(shape)
+    if content is None:
+        return g.Reshape(tensor, int64(g, shape), allowzero=1)
+    target = content.tolist()
+    source = list(known.dims(g, tensor)) if tensor.shape is not None else []
+    if tensor.const_value is not None and all(isinstance(d, int) for d in target) and 0 not in target:
+        return static_reshape(g, tensor, target)
+    if source and (product := dense(g, tensor, resolved(source, target))) is not None:
+        return product
+    plan = _plan(source, target)
+    if plan is not None:
+        y = g.Reshape(tensor, np.array(plan, np.int64), allowzero=1 if 0 in target else None)
+    else:
+        y = g.Reshape(tensor, int64(g, shape), allowzero=1)
+    return g.facts(y, shape=resolved(source, target) if source else [d if d != -1 else None for d in target])
+
+
+def _plan(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
+    """`target` as a constant: the only dynamic dim as -1, further ones as 0 (copied) where they stay in place."""
+    dynamic = [i for i, d in enumerate(target) if not isinstance(d, int)]
+    if len(dynamic) + list(target).count(-1) <= 1:
+        return [d if isinstance(d, int) else -1 for d in target]
+    if 0 in target:
+        return None
+    stay = [i for i in dynamic if i < len(source) and target[i] is not None and source[i] == target[i]]
+    if len(dynamic) - len(stay) + list(target).count(-1) > 1:
+        return None
+    return [d if isinstance(d, int) else 0 if i in stay else -1 for i, d in enumerate(target)]
+
+
+@node("ExpandDims")
+def expand_dims(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
+    axis = known.integer(dim, "dim")
+    if input.const_value is not None:
+        shape = [int(d) for d in input.const_value.shape]
+        shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 1)
+        return static_reshape(g, input, shape)
+    return g.Unsqueeze(input, [axis])
+
+
+@node("Squeeze")
+def squeeze(g: Graph, input: ir.Value, *, squeeze_dims: Sequence[int]) -> ir.Value:
+    if input.const_value is not None:
+        shape = [int(d) for d in input.const_value.shape]
+        drop = {d % len(shape) for d in squeeze_dims} if squeeze_dims else {i for i, d in enumerate(shape) if d == 1}
+        return static_reshape(g, input, [d for i, d in enumerate(shape) if i not in drop])
+    return g.Squeeze(input, np.array(squeeze_dims, np.int64)) if squeeze_dims else g.Squeeze(input)
+
+
+@node("Transpose")
+def transpose_(g: Graph, x: ir.Value, perm: ir.Value) -> ir.Value:
+    return transpose(g, x, known.ints(perm, "perm"))
+
+
+@node("BroadcastTo")
+def broadcast_to(g: Graph, input: ir.Value, shape: ir.Value) -> ir.Value:
+    return _sized(g, g.Expand(input, int64(g, shape)), shape)
+
+
+@node("Fill")
+def fill(g: Graph, dims: ir.Value, value: ir.Value) -> ir.Value:
+    return _sized(g, g.Expand(value, int64(g, dims)), dims)
+
+
+@node("Tile")
+def tile(g: Graph, input: ir.Value, multiples: ir.Value) -> ir.Value:
+    return g.Tile(input, int64(g, multiples))
+
+
+@node("ZerosLike")
+def zeros_like(g: Graph, x: ir.Value) -> ir.Value:
+    return _like(g, 0, x)
+
+
+@node("OnesLike")
+def ones_like(g: Graph, x: ir.Value) -> ir.Value:
+    return _like(g, 1, x)
+
+
+@node("Range")
+def range_(g: Graph, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Value:
+    return g.Range(start, limit, delta)
+
+
+@node("LinSpace")
+def lin_space(g: Graph, start: ir.Value, stop: ir.Value, num: ir.Value) -> ir.Value:
+    """start + i·(stop - start) / (num - 1), and the last one is stop itself."""
+    count = known.integer(num, "num")
+    if count == 1:
+        return g.Reshape(start, [1])
+    steps = g.const(np.arange(count - 1), start.dtype)
+    inner = g.Add(start, g.Mul(steps, g.Div(g.Sub(stop, start), count - 1)))
+    return g.Concat(inner, g.Reshape(stop, [1]), axis=0)
+
+
+def _like(g: Graph, number: int, x: ir.Value) -> ir.Value:
+    y = g.Expand(g.const(number, x.dtype), g.dims(x))
+    return y if x.shape is None else g.facts(y, shape=g.shape(x))
+
+
+def _sized(g: Graph, y: ir.Value, shape: ir.Value) -> ir.Value:
+    """State the shape of `y`, which is the content of `shape` as far as that is known."""
+    content = known.content(shape)
+    return y if content is None else g.facts(y, shape=content.tolist())

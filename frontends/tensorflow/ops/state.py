@@ -1,0 +1,73 @@
+"""Inputs, constants, variables, and the operators that pass a tensor on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import node
+from ..variables import Variable
+
+
+@node("Const")
+def const(g: Graph, *, value: ir.TensorProtocol) -> ir.Value:
+    return g.const(value, name=None if value.size <= 16 else g.location.node)
+
+
+@node("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
+def identity(g: Graph, input: Any) -> Any:
+    return input
+
+
+@node("CheckNumerics", "EnsureShape", "PlaceholderWithDefault")
+def unchecked(g: Graph, input: ir.Value, *, shape: Any = None) -> ir.Value:
+    """The check is dropped; a tensor's shape, where the operator states it, is kept as a fact."""
+    if shape is not None and input.shape is None:
+        g.facts(input, shape=shape)
+    return input
+
+
+@node("IdentityN")
+def identity_n(g: Graph, input: Sequence[Any]) -> list[Any]:
+    return list(input)
+
+
+@node("ReadVariableOp")
+def read_variable(g: Graph, resource: Variable) -> ir.Value:
+    return resource.read(g)
+
+
+@node("ResourceGather")
+def resource_gather(g: Graph, resource: Variable, indices: ir.Value, *, batch_dims: int) -> ir.Value:
+    if batch_dims:
+        raise Unsupported(f"batch_dims={batch_dims} is not handled")
+    return g.Gather(resource.read(g), indices, axis=0)
+
+
+@node("Shape")
+def shape(g: Graph, input: ir.Value, *, out_type: ir.DataType) -> ir.Value:
+    return _as(g, g.Shape(input), out_type)
+
+
+@node("ShapeN")
+def shape_n(g: Graph, input: Sequence[ir.Value], *, out_type: ir.DataType) -> list[ir.Value]:
+    return [_as(g, g.Shape(x), out_type) for x in input]
+
+
+@node("Size")
+def size(g: Graph, input: ir.Value, *, out_type: ir.DataType) -> ir.Value:
+    return _as(g, g.Size(input), out_type)
+
+
+@node("Rank")
+def rank(g: Graph, input: ir.Value) -> ir.Value:
+    return _as(g, g.Squeeze(g.Shape(g.Shape(input)), [0]), ir.DataType.INT32)
+
+
+def _as(g: Graph, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    return value if dtype == ir.DataType.INT64 else g.Cast(value, to=dtype)

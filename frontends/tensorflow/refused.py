@@ -1,0 +1,50 @@
+"""Operators that a reader refuses whatever rules there are: files, processes, Python, and changed state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from convert.errors import Location, Problem, UnsafeInput
+
+UNSAFE = frozenset(
+    """
+    PyFunc PyFuncStateless EagerPyFunc ReadFile WriteFile MatchingFiles SaveV2 Save SaveSlices RestoreV2 Restore
+    RestoreSlice MergeV2Checkpoints ReaderReadV2 ReaderRead ReaderReadUpToV2 TextLineReaderV2 TFRecordReaderV2
+    FixedLengthRecordReaderV2 WholeFileReaderV2 TextLineDataset TFRecordDataset FixedLengthRecordDataset
+    FixedLengthRecordDatasetV2 CSVDataset SaveDataset SaveDatasetV2 LoadDataset LoadDatasetV2 SnapshotDataset
+    SnapshotDatasetV2 CreateSummaryFileWriter CreateSummaryDbWriter WriteSummary WriteRawProtoSummary
+    WriteGraphSummary ImmutableConst LoadAndRemapMatrix DebugIdentity DebugIdentityV2 DebugIdentityV3
+    GenerateBigQueryReaderPartitions BigQueryReader TPUCompile XlaHostCompute _XlaCompile Send Recv _Send _Recv
+    _HostSend _HostRecv RpcCall RpcClient RpcServer RpcServerStart
+    """.split()  # noqa: SIM905 (a table)
+)
+"""Operators that read or write files, talk to other machines or call Python when the graph is run."""
+
+STATE = frozenset(
+    """
+    AssignVariableOp AssignAddVariableOp AssignSubVariableOp AssignVariableXlaConcatND Assign AssignAdd
+    AssignSub ResourceScatterUpdate ResourceScatterAdd ResourceScatterSub ResourceScatterMul ResourceScatterDiv
+    ResourceScatterMax ResourceScatterMin ResourceScatterNdUpdate ResourceScatterNdAdd ResourceScatterNdSub
+    ResourceStridedSliceAssign ScatterUpdate ScatterAdd ScatterSub ScatterNdUpdate ScatterNdAdd
+    StridedSliceAssign CountUpTo ResourceCountUpTo ApplyGradientDescent ResourceApplyGradientDescent
+    ResourceApplyAdamV2 ResourceApplyAdam ResourceApplyMomentum ResourceApplyKerasMomentum ApplyAdam
+    ApplyMomentum LookupTableInsertV2 LookupTableRemoveV2 LookupTableImportV2 QueueEnqueueV2 QueueDequeueV2
+    QueueDequeueManyV2 StackPushV2 StackPopV2 DestroyResourceOp
+    """.split()  # noqa: SIM905 (a table)
+)
+"""Operators that change a variable, a table or a queue."""
+
+
+def refuse(operators: Iterable[tuple[str, Location]]) -> None:
+    """Raise one `UnsafeInput` that lists every operator in `UNSAFE`."""
+    found: dict[str, list[Location]] = {}
+    for operator, at in operators:
+        if operator in UNSAFE:
+            found.setdefault(operator, []).append(at)
+    if found:
+        why = "touches files, other machines or Python"
+        lines = [str(Problem(why, places[0], len(places))) for places in found.values()]
+        raise UnsafeInput(
+            "the model holds operators that a conversion never follows:\n  " + "\n  ".join(lines),
+            hint="export the model for inference, without its input pipeline",
+        )

@@ -1,0 +1,93 @@
+"""Reshapes, transposes and casts that cost nothing on weights: constants are permuted lazily, not by a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Dim, Graph
+from convert.tensors import lazy, transposed
+
+from . import known
+
+_KEY = "convert.tensorflow.transposed"
+
+
+def cast(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """`x` in another dtype; itself where it has that one. Small constants are converted here."""
+    if x.dtype == dtype:
+        return x
+    content = known.content(x)
+    if content is not None and all(isinstance(i, int) for i in content.ravel()):
+        return g.const(content.astype(dtype.numpy()), dtype)
+    result = g.Cast(x, to=dtype)
+    if content is not None:
+        known.remember(result, content)
+    return result
+
+
+def int64(g: Graph, x: ir.Value) -> ir.Value:
+    """`x` as ONNX wants shapes, axes and repeats."""
+    return cast(g, x, ir.DataType.INT64)
+
+
+def transpose(g: Graph, x: ir.Value, perm: Sequence[int]) -> ir.Value:
+    """`x` with its axes permuted: a new lazy weight if it is one, else a Transpose."""
+    perm = [int(p) for p in perm]
+    if perm == list(range(len(perm))):
+        return x
+    if x.const_value is None:
+        return g.Transpose(x, perm=perm)
+    done = x.meta.setdefault(_KEY, {})
+    if tuple(perm) not in done:
+        done[tuple(perm)] = g.initializer(x.name or "const", transposed(x.const_value, perm))
+    return done[tuple(perm)]
+
+
+def reshape(g: Graph, x: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """`x` in a static shape (one -1 allowed): a new lazy weight if it is one, else a Reshape."""
+    shape = [int(d) for d in shape]
+    tensor = x.const_value
+    if tensor is not None and shape == list(tensor.shape):
+        return x
+    if tensor is None:
+        return g.Reshape(x, np.array(shape, np.int64))
+    if -1 in shape:
+        rest = int(np.prod([d for d in shape if d != -1], dtype=np.int64))
+        shape[shape.index(-1)] = int(tensor.size) // rest if rest else 0
+    return g.initializer(x.name or "const", lazy(tensor.dtype, shape, lambda: tensor.numpy().reshape(shape)))
+
+
+def unsqueezed(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+    """`x` with dims of 1 at `axes` of the result."""
+    if x.const_value is not None:
+        return reshape(g, x, np.expand_dims(np.empty([int(d) for d in x.const_value.shape]), tuple(axes)).shape)
+    return g.Unsqueeze(x, np.array(axes, np.int64)) if len(axes) else x
+
+
+def resolved(source: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
+    """`target` with its -1 worked out from the dims of the tensor that is reshaped, where they tell."""
+    if -1 not in target:
+        return list(target)
+    rest = [d for d in target if d != -1]
+    if None in source or None in rest:
+        return [None if d == -1 else d for d in target]
+    names = [d for d in source if isinstance(d, str)]
+    for d in rest:
+        if isinstance(d, str):
+            if d not in names:
+                return [None if t == -1 else t for t in target]
+            names.remove(d)
+    above = int(np.prod([d for d in source if isinstance(d, int)], dtype=object))
+    below = int(np.prod([d for d in rest if isinstance(d, int)], dtype=object))
+    size: Dim = None
+    if below and above % below == 0 and len(names) <= 1:
+        size = names[0] if names and above == below else above // below if not names else None
+    return [size if d == -1 else d for d in target]
+
+
+def broadcast_dims(g: Graph, x: ir.Value, rank: int) -> ir.Value:
+    """`x`, of rank 1, as a tensor of `rank` dims that varies along its second: what channels are in NCHW."""
+    return unsqueezed(g, x, [0, *range(2, rank)])

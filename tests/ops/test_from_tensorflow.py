@@ -1,0 +1,53 @@
+"""Every rule of the TensorFlow frontend against TensorFlow: the operator in a function, read, run by onnxruntime."""
+
+from __future__ import annotations
+
+import pytest
+from convert.frontends.tensorflow import opdefs
+from convert.frontends.tensorflow.rules import node
+
+from tests.ops.cases import Case, params
+from tests.ops.tensorflow_cases_array import ARRAYS
+from tests.ops.tensorflow_cases_layers import LAYERS
+from tests.ops.tensorflow_cases_math import MATH
+from tests.ops.tensorflow_support import check, has_array
+
+RESOURCES = {"ReadVariableOp", "ResourceGather"}
+"""Operators on variables have tests of their own, in test_tensorflow_frontend.py of the folder above."""
+
+CASES = [*MATH, *LAYERS, *ARRAYS]
+
+
+@pytest.mark.parametrize("row", params(CASES))
+def test_operator(row: Case) -> None:
+    """Static shapes."""
+    check(row, dynamic=False)
+
+
+def _stays_of_known_rank(row: Case) -> bool:
+    """The rank that Squeeze without dims gives, and Reshape to a shape of unknown length, nobody knows beforehand."""
+    return (row.operator, row.label) not in {("Squeeze", ""), ("Reshape", "dynamic")}
+
+
+BATCHED = [c for c in CASES if not c.reason and any(map(has_array, c.inputs)) and _stays_of_known_rank(c)]
+
+
+@pytest.mark.parametrize("row", params(BATCHED))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    """The first dim of every input unknown, as in a model that is served."""
+    check(row, dynamic=True)
+
+
+def test_every_rule_has_a_case() -> None:
+    assert set(node.entries) == {c.operator for c in CASES} | RESOURCES
+
+
+def test_schemas_are_those_of_the_installed_tensorflow() -> None:
+    from tensorflow.python.framework import op_def_registry
+
+    for name, op in opdefs.table().items():
+        definition = op_def_registry.get(name)
+        assert definition is not None, name
+        installed = opdefs.describe(definition).split("\t")
+        assert [a.name for a in op.inputs] == [part.split("*")[0].split("@")[0] for part in installed[1].split()], name
+        assert [a.name for a in op.outputs] == [part.split("*")[0].split("@")[0] for part in installed[2].split()], name
