@@ -1,0 +1,68 @@
+"""The TensorFlow backend: SavedModels with trainable variables, and frozen graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convert.plugin import Format, Operator
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from convert.options import Options
+    from convert.report import Report
+
+FORMATS = {
+    "tf": Format("tf", ".savedmodel", True, "TensorFlow SavedModel with trainable variables", kind="savedmodel"),
+    "tf-frozen": Format("tf-frozen", ".pb", False, "TensorFlow frozen GraphDef", kind="frozen-graph"),
+}
+
+
+def check(model: ir.Model, format: str, options: Options) -> None:
+    """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit; changes nothing."""
+    from convert.runners.quiet import import_tensorflow
+
+    import_tensorflow()
+    from .emit import check as check_coverage
+    from .legalise import legalise
+    from .ops import onnx  # noqa: F401  (fills the table)
+
+    copy = model.clone()
+    legalise(copy, options)
+    check_coverage(copy)
+
+
+def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
+    """Write `model` at `path` as a SavedModel or a frozen graph; the model is changed.
+
+    Raises `Unsupported` with every operator that has no rule, `ResourceLimit` for a frozen graph over 2 GB.
+    """
+    from convert.runners.quiet import import_tensorflow
+
+    import_tensorflow()
+    from .artefacts import write_frozen, write_saved_model
+
+    writers = {"tf": write_saved_model, "tf-frozen": write_frozen}
+    writers[format](model, path, options, report)
+
+
+def operators() -> Iterable[Operator]:
+    """The ONNX operators that this backend writes, and those that it declares it cannot."""
+    from convert.runners.quiet import import_tensorflow
+
+    import_tensorflow()
+    from .ops import onnx
+
+    for name in sorted(onnx.entries.keys() | onnx.gaps.keys()):
+        if not name.startswith("convert."):
+            yield Operator(name, onnx.gaps.get(name, ""))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "onnx":  # the decorator for rules of one's own; it costs an import of onnx
+        from .rules import onnx
+
+        return onnx
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,119 @@
+"""Writes SavedModels and frozen graphs, with inputs and outputs called what the model calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+import tensorflow as tf
+from tensorflow.python.framework.func_graph import FuncGraph
+
+from convert.errors import ResourceLimit
+from convert.options import Options
+from convert.report import Report
+
+from .constants import Store, scope_name
+from .emit import check, emitted, fact
+from .legalise import legalise
+from .ops import onnx  # noqa: F401  (fills the table)
+from .signature import rename_signature
+
+# Protocol buffers hold no message of 2 GiB or more.
+_MESSAGE_LIMIT = 2**31 - 1
+
+
+def write_saved_model(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+    """Write a SavedModel folder with one signature, `serving_default`, and all weights as trainable variables.
+
+    With `options.weights == "constants"` the weights are constants of the one function that is saved.
+    """
+    legalise(model, options)
+    check(model)
+    constants = options.weights == "constants"
+    if constants:
+        _fits(model)
+    store = Store(variables=not constants)
+    function = trace(model, store)
+    root = tf.__internal__.tracking.AutoTrackable()
+    root.variables = store.variables
+    root.trainable_variables = store.variables
+    setattr(root, "__call__", function)  # noqa: B010  (an attribute of the object, not of its class)
+    tf.saved_model.save(root, str(path), signatures=function)
+    rename_signature(path, plain_names("input", model.graph.inputs), plain_names("output", model.graph.outputs))
+
+
+def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+    """Write a GraphDef with a placeholder for each input and an Identity for each output, under their names.
+
+    A name that is not legal for a node is changed, and the report says so.
+    """
+    legalise(model, options)
+    check(model)
+    _fits(model)
+    # Not a tf.Graph: the content of a weight may be a variable of TensorFlow's, and is read in an init_scope.
+    with FuncGraph("frozen").as_default() as graph:
+        inputs = []
+        for value in model.graph.inputs:
+            dtype, shape = fact(value)
+            inputs.append(tf.compat.v1.placeholder(dtype, shape, _legal(value, report)))
+        names = [_legal(value, report) for value in model.graph.outputs]
+        with tf.name_scope(_apart(names)):
+            outputs = emitted(model, Store(variables=False))(inputs)
+        for value, name in zip(outputs, names, strict=True):
+            tf.identity(value, name=name)
+    # What no output needs would look like another output to whoever reads the graph.
+    kept = [*names, *(x.op.name for x in inputs)]
+    definition = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), kept)
+    Path(path).write_bytes(definition.SerializeToString())
+
+
+def trace(model: ir.Model, store: Store) -> tf.types.experimental.ConcreteFunction:
+    """Trace the model once, as a function of `input_0000`, `input_0001` … that returns a dict of `output_0000` …."""
+    names = [safe for safe, _ in plain_names("input", model.graph.inputs)]
+    specs = [tf.TensorSpec(fact(v)[1], fact(v)[0], n) for n, v in zip(names, model.graph.inputs, strict=True)]
+    run = emitted(model, store)
+
+    def function(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        outputs = run(inputs)
+        return {safe: y for (safe, _), y in zip(plain_names("output", model.graph.outputs), outputs, strict=True)}
+
+    # tf.function would trace twice, and lift the initial values of variables into the graph.
+    concrete = tf.compat.v1.wrap_function(function, specs)
+    concrete._arg_keywords = names
+    concrete._num_positional_args = len(names)
+    return concrete
+
+
+def plain_names(kind: str, values: list[ir.Value]) -> list[tuple[str, str]]:
+    """Names that TensorFlow takes as they are, beside those of the model.
+
+    They sort as the model's names do: TensorFlow passes the arguments of a signature in the order of their names, and
+    must find the same order once the names are changed.
+    """
+    real = [value.name or f"{kind}_{i}" for i, value in enumerate(values)]
+    rank = {name: i for i, name in enumerate(sorted(real))}
+    return [(f"{kind}_{rank[name]:04d}", name) for name in real]
+
+
+def _legal(value: ir.Value, report: Report) -> str:
+    name = scope_name(value.name or "value")
+    if name != value.name:
+        report.note(f"{value.name!r} is no legal name in a frozen graph: it is called {name!r} there")
+    return name
+
+
+def _apart(names: list[str]) -> str:
+    """A name scope that no output's name can collide with."""
+    scope = "model"
+    while any(name.split("/")[0] == scope for name in names):
+        scope += "_"
+    return scope
+
+
+def _fits(model: ir.Model) -> None:
+    size = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
+    if size > _MESSAGE_LIMIT:
+        raise ResourceLimit(
+            f"the weights take {size / 2**30:.1f} GiB, and a TensorFlow graph holds less than 2",
+            hint="write --to tf with --weights variables, which keeps weights beside the graph",
+        )

@@ -1,0 +1,166 @@
+"""Constants of the model while it is emitted: lazy, shared, and created in the layout that their reader wants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
+from convert.errors import Unsupported
+
+Permutation = tuple[int, ...]
+
+
+class Constant:
+    """A tensor whose content is known: an initializer, a Constant node, or what a rule returned as a numpy array.
+
+    TensorFlow functions take it like a tensor. Nothing is created, and no byte of a weight read, before one does.
+    """
+
+    def __init__(self, store: Store, tensor: ir.TensorProtocol, name: str, trainable: bool) -> None:
+        self.store = store
+        self.tensor = tensor
+        self.name = name
+        self.trainable = trainable
+        self.dtype: tf.DType = tf_dtype(tensor.dtype)
+        self.shape = tf.TensorShape([int(d) for d in tensor.shape])
+        self._made: dict[Permutation, ResourceVariable] = {}
+
+    @property
+    def array(self) -> np.ndarray:
+        """The content, read anew each time."""
+        if self.dtype == tf.string:
+            return np.array(self.tensor.numpy(), dtype=object).reshape(self.shape.as_list())
+        return self.tensor.numpy()
+
+    def emit(self, perm: Permutation = ()) -> tf.Tensor:
+        """The tensor in the current graph, permuted when it is created rather than when the model runs."""
+        if not self.trainable:
+            return self.store.constant(self, perm)
+        if perm not in self._made:
+            self._made[perm] = self.store.variable(self, perm)
+        return self._made[perm].value()
+
+    def __getitem__(self, index: Any) -> tf.Tensor:
+        return self.emit()[index]
+
+    def permuted(self, perm: Permutation) -> np.ndarray:
+        """The content, permuted and contiguous."""
+        return np.ascontiguousarray(np.transpose(self.array, perm)) if perm else self.array
+
+
+class Store:
+    """The constants and variables of one artefact."""
+
+    def __init__(self, *, variables: bool) -> None:
+        self.variables: list[ResourceVariable] = []
+        self._use_variables = variables
+        self._graph: tf.Graph = tf.compat.v1.get_default_graph()
+        self._constants: dict[tuple[int, Permutation], tf.Tensor] = {}
+        self._keep: list[Constant] = []
+
+    def enter(self) -> None:
+        """Constants live in the graph that is current now, for its subgraphs too."""
+        self._graph = tf.compat.v1.get_default_graph()
+
+    def weight(self, value: ir.Value) -> Constant:
+        """An initializer: a variable if it is a floating tensor that holds more than one number."""
+        tensor = value.const_value
+        assert tensor is not None
+        floating = tf_dtype(tensor.dtype).is_floating and tensor.dtype.itemsize >= 2
+        trainable = self._use_variables and floating and len(tensor.shape) > 0 and int(tensor.size) > 1
+        return Constant(self, tensor, value.name or "weight", trainable)
+
+    def known(self, array: np.ndarray | ir.TensorProtocol, name: str = "const") -> Constant:
+        """A constant that is not a weight."""
+        tensor = ir.tensor(array) if isinstance(array, (np.ndarray, np.generic)) else array
+        return Constant(self, tensor, name, trainable=False)
+
+    def constant(self, constant: Constant, perm: Permutation) -> tf.Tensor:
+        """A Const node in the outermost graph, one for each permutation asked for."""
+        key = (id(constant), perm)
+        if key not in self._constants:
+            self._keep.append(constant)
+            with self._graph.as_default(), tf.name_scope(scope_name(constant.name)), tf.control_dependencies(None):
+                self._constants[key] = tf.constant(constant.permuted(perm), constant.dtype, name="value")
+        return self._constants[key]
+
+    def variable(self, constant: Constant, perm: Permutation) -> ResourceVariable:
+        """A trainable variable, outside the graph that is being traced."""
+        with tf.init_scope():
+            # tf.Variable would be caught by the creator scope of the trace, which turns content into graph constants.
+            name = scope_name(constant.name)
+            variable = ResourceVariable(constant.permuted(perm), dtype=constant.dtype, name=name)
+        self.variables.append(variable)
+        return variable
+
+
+def permute(x: tf.Tensor | Constant, perm: Sequence[int]) -> tf.Tensor:
+    """Permute axes: of a constant once, when it is created; of anything else when the model runs."""
+    if list(perm) == sorted(perm):
+        return tf.convert_to_tensor(x)
+    if isinstance(x, Constant):
+        return x.emit(tuple(perm))
+    dims = x.shape.as_list() if x.shape.rank is not None else [None] * len(perm)
+    long = [axis for axis in perm if dims[axis] != 1]
+    if long == sorted(long):
+        # Only dims of one change their place: no byte moves.
+        x = tf.squeeze(x, [axis for axis in perm if dims[axis] == 1])
+        for place, axis in enumerate(perm):
+            x = tf.expand_dims(x, place) if dims[axis] == 1 else x
+        return x
+    return tf.transpose(x, list(perm))
+
+
+_DTYPES = {
+    ir.DataType.FLOAT8E4M3FN: "float8_e4m3fn",
+    ir.DataType.FLOAT8E5M2: "float8_e5m2",
+    ir.DataType.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    ir.DataType.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    ir.DataType.FLOAT4E2M1: "float4_e2m1fn",
+    ir.DataType.INT4: "int4",
+    ir.DataType.UINT4: "uint4",
+    ir.DataType.INT2: "int2",
+    ir.DataType.UINT2: "uint2",
+    ir.DataType.BFLOAT16: "bfloat16",
+    ir.DataType.STRING: "string",
+}
+
+
+def tf_dtype(dtype: ir.DataType | None) -> tf.DType:
+    """TensorFlow's dtype. Raises `Unsupported` for one that it does not have."""
+    if dtype is None:
+        raise Unsupported("the dtype of a tensor is unknown")
+    name = _DTYPES.get(dtype)
+    if name is None:
+        try:
+            return tf.as_dtype(dtype.numpy())
+        except TypeError as error:
+            raise Unsupported(f"TensorFlow has no dtype {dtype.name}") from error
+    found = getattr(tf, name, None) or getattr(tf.dtypes.experimental, name, None)
+    if found is None:
+        raise Unsupported(f"TensorFlow has no dtype {dtype.name}")
+    return found
+
+
+def scope_name(name: str) -> str:
+    """`name` with what TensorFlow does not take in names of operations replaced."""
+    text = "".join(c if c.isascii() and (c.isalnum() or c in "._/-") else "_" for c in name).strip("/")
+    while "//" in text:
+        text = text.replace("//", "/")
+    return text if text[:1].isalnum() or text[:1] == "." else f"n{text}"
+
+
+def _to_tensor(
+    value: Constant, dtype: tf.DType | None = None, name: str | None = None, as_ref: bool = False
+) -> tf.Tensor:
+    if dtype is not None and tf.as_dtype(dtype).base_dtype != value.dtype:
+        return NotImplemented
+    return value.emit()
+
+
+tf.register_tensor_conversion_function(Constant, _to_tensor)

@@ -1,0 +1,249 @@
+"""Emission: runs the rules over the graph in order while TensorFlow traces, so that a function or a graph comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from convert.errors import Location, Unsupported
+from convert.graph import location_of
+
+from .constants import Constant, Store, permute, scope_name, tf_dtype
+from .rules import onnx, operator_of
+
+Value: TypeAlias = Any
+"""A tf.Tensor, a Constant, a Python list (a sequence), or None (absent)."""
+
+Dim: TypeAlias = "int | tf.Tensor"
+
+# Content of computed shapes and axes is looked for in TensorFlow's own constant folding only for so many elements.
+_SMALL = 64
+
+
+class Dims(Sequence):
+    """The dims of a tensor; those that are not known become operations only when they are asked for."""
+
+    def __init__(self, x: Value) -> None:
+        self._tensor = x
+        self._known: list[Dim | None] = x.shape.as_list()
+        self._shape: tf.Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        if self._known[index] is None:
+            if self._shape is None:
+                self._shape = tf.shape(self._tensor)
+            self._known[index] = self._shape[index]
+        return self._known[index]
+
+
+class Emitter:
+    """What rules write to, as `t`: they call TensorFlow itself, and ask `t` for what is known while tracing."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.outputs = 1
+        """How many outputs of the current node somebody may use (trailing absent ones are not counted)."""
+        self.node: ir.Node | None = None
+
+    # -- what is known --------------------------------------------------------------------------------------------
+
+    def static(self, x: Value) -> np.ndarray | None:
+        """The content of a constant, else None."""
+        if isinstance(x, Constant):
+            return x.array
+        if isinstance(x, (np.ndarray, np.generic)):
+            return np.asarray(x)
+        if not isinstance(x, tf.Tensor) or x.dtype not in (tf.int32, tf.int64, tf.bool):
+            return None
+        count = x.shape.num_elements()
+        return tf.get_static_value(x) if count is not None and count <= _SMALL else None
+
+    def ints(self, x: Value) -> list[int] | None:
+        """The content of a constant integer tensor as a flat list, else None."""
+        found = self.static(x)
+        return None if found is None else [int(i) for i in np.ravel(found)]
+
+    def rank(self, x: Value) -> int:
+        """Raises `Unsupported` if it is unknown."""
+        if x.shape.rank is None:
+            raise Unsupported("the rank of an input is not known")
+        return int(x.shape.rank)
+
+    def shape(self, x: Value) -> Dims:
+        """Dims as numbers where they are known, as int32 scalars where they are not."""
+        self.rank(x)
+        return Dims(x)
+
+    def dim(self, x: Value, axis: int) -> Dim:
+        """One dim, also of a tensor of unknown rank."""
+        return tf.shape(x)[axis] if x.shape.rank is None else Dims(x)[axis]
+
+    def dims(self, x: Value) -> tf.Tensor | np.ndarray:
+        """The shape as one int32 vector, a numpy array where it is known."""
+        if x.shape.is_fully_defined():
+            return np.array(x.shape.as_list(), dtype=np.int32)
+        return tf.shape(x)
+
+    def fact(self, index: int = 0) -> tuple[tf.DType, tf.TensorShape]:
+        """Dtype and shape of an output of the current node, as the graph has them."""
+        assert self.node is not None
+        return fact(self.node.outputs[index])
+
+    # -- layout ---------------------------------------------------------------------------------------------------
+
+    def permuted(self, x: Value, perm: Sequence[int]) -> tf.Tensor:
+        """Axes permuted; of a weight when it is created, never when the model runs."""
+        return permute(x, perm)
+
+    def channels_last(self, x: Value) -> tf.Tensor:
+        """N C spatial… to N spatial… C."""
+        rank = self.rank(x)
+        return permute(x, (0, *range(2, rank), 1))
+
+    def channels_first(self, x: Value) -> tf.Tensor:
+        """N spatial… C to N C spatial…."""
+        rank = self.rank(x)
+        return permute(x, (0, rank - 1, *range(1, rank - 1)))
+
+    # -- graphs ---------------------------------------------------------------------------------------------------
+
+    def run(self, graph: ir.Graph, known: dict[ir.Value, Value]) -> list[Value]:
+        """Emit all nodes of `graph`; `known` holds its inputs and what surrounds it. Returns its outputs."""
+        for value in graph.initializers.values():
+            if value not in known:
+                known[value] = self.store.weight(value)
+        last = last_uses(graph)
+        for index, node in enumerate(graph):
+            self._node(node, known)
+            for value in last.get(index, ()):
+                known.pop(value, None)
+        return [known[v] for v in graph.outputs]
+
+    def _node(self, node: ir.Node, known: dict[ir.Value, Value]) -> None:
+        inputs = [None if v is None else known[v] for v in node.inputs]
+        attributes = {a.name: self._attribute(a, known) for a in node.attributes.values()}
+        outer = self.node, self.outputs
+        self.node, self.outputs = node, wanted(node)
+        with tf.name_scope(scope_name(node.name or node.op_type)):
+            result = onnx.apply(self, operator_of(node), inputs, attributes, location_of(node))
+        self.node, self.outputs = outer
+        results = result if isinstance(result, tuple) else (result,)
+        for value, made in zip(node.outputs, results, strict=False):
+            known[value] = self._born(value, made)
+
+    def _born(self, value: ir.Value, made: Value) -> Value:
+        if isinstance(made, (np.ndarray, np.generic)):
+            return self.store.known(np.asarray(made), value.name or "const")
+        if isinstance(made, tf.Variable):
+            return tf.convert_to_tensor(made)
+        if isinstance(made, tf.Tensor) and value.shape is not None and not made.shape.is_fully_defined():
+            shape = tf.TensorShape([d if isinstance(d, int) else None for d in value.shape])
+            if made.shape.is_compatible_with(shape):
+                made.set_shape(shape)
+        return made
+
+    def _attribute(self, attribute: ir.Attr, known: dict[ir.Value, Value]) -> Any:
+        match attribute.type:
+            case ir.AttributeType.GRAPH:
+                return Body(self, attribute.as_graph(), known)
+            case ir.AttributeType.TENSOR:
+                return attribute.as_tensor()
+            case ir.AttributeType.INTS | ir.AttributeType.FLOATS | ir.AttributeType.STRINGS:
+                return list(attribute.value)
+            case _:
+                return attribute.value
+
+
+class Body:
+    """A subgraph as a function of its inputs, for `tf.cond` and `tf.while_loop`."""
+
+    def __init__(self, emitter: Emitter, graph: ir.Graph, around: Mapping[ir.Value, Value]) -> None:
+        self.emitter = emitter
+        self.graph = graph
+        # Copied now: what surrounds the node may be dropped once the node is emitted.
+        self.around = dict(around)
+
+    def __call__(self, *inputs: Value) -> list[Value]:
+        known = {**self.around, **dict(zip(self.graph.inputs, inputs, strict=True))}
+        return self.emitter.run(self.graph, known)
+
+
+def wanted(node: ir.Node) -> int:
+    """The number of outputs up to the last that has a name."""
+    return max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=0)
+
+
+def fact(value: ir.Value) -> tuple[tf.DType, tf.TensorShape]:
+    """Dtype and shape of a value as the graph has them."""
+    shape = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
+    return tf_dtype(value.dtype), tf.TensorShape(shape)
+
+
+def last_uses(graph: ir.Graph) -> dict[int, list[ir.Value]]:
+    """For each node's position, the values of this graph that no later node needs."""
+    last: dict[ir.Value, int] = {}
+    own: set[ir.Value] = set(graph.initializers.values())
+    for index, node in enumerate(graph):
+        own.update(node.outputs)
+        for value in used(node):
+            last[value] = index
+        for value in node.outputs:
+            last.setdefault(value, index)
+    kept = set(graph.outputs)
+    uses: dict[int, list[ir.Value]] = {}
+    for value, index in last.items():
+        if value in own and value not in kept:
+            uses.setdefault(index, []).append(value)
+    return uses
+
+
+def used(node: ir.Node) -> Iterator[ir.Value]:
+    """The inputs of a node and everything that its subgraphs use."""
+    yield from (v for v in node.inputs if v is not None)
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            graph = attribute.as_graph()
+            yield from graph.outputs
+            for inner in graph:
+                yield from used(inner)
+
+
+def nodes_of(graph: ir.Graph) -> Iterator[ir.Node]:
+    """All nodes, those of subgraphs too."""
+    for node in graph:
+        yield node
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from nodes_of(attribute.as_graph())
+
+
+def check(model: ir.Model) -> None:
+    """Raise one `Unsupported` that lists every operator without a rule and every dtype that TensorFlow lacks."""
+    onnx.check((operator_of(node), location_of(node)) for node in nodes_of(model.graph))
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        if isinstance(value.type, ir.TensorType):
+            try:
+                tf_dtype(value.dtype)
+            except Unsupported as error:
+                raise error.located(Location("input or output", value.name or "")) from error
+
+
+def emitted(model: ir.Model, store: Store) -> Callable[[Iterable[tf.Tensor]], list[tf.Tensor]]:
+    """A function of the model's inputs, in order, that emits the model into the graph that is current then."""
+
+    def function(inputs: Iterable[tf.Tensor]) -> list[tf.Tensor]:
+        store.enter()
+        emitter = Emitter(store)
+        outputs = emitter.run(model.graph, dict(zip(model.graph.inputs, inputs, strict=True)))
+        return [tf.convert_to_tensor(y) for y in outputs]
+
+    return function

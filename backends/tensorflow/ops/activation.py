@@ -1,0 +1,124 @@
+"""Activations, element by element, and the softmax family."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..rules import onnx
+
+
+def scalar(x, value):
+    """`value` in the dtype of `x`."""
+    return tf.constant(value, x.dtype)
+
+
+@onnx("Relu")
+def relu(t, x):
+    return tf.maximum(x, scalar(x, 0)) if x.dtype.is_integer else tf.nn.relu(x)
+
+
+@onnx("LeakyRelu")
+def leaky_relu(t, x, *, alpha):
+    return tf.nn.leaky_relu(x, alpha)
+
+
+@onnx("PRelu")
+def prelu(t, x, slope):
+    zero = scalar(x, 0)
+    return tf.where(tf.less(x, zero), tf.multiply(x, slope), x)
+
+
+@onnx("ThresholdedRelu")
+def thresholded_relu(t, x, *, alpha):
+    return tf.where(tf.greater(x, scalar(x, alpha)), x, scalar(x, 0))
+
+
+@onnx("Shrink")
+def shrink(t, x, *, bias, lambd):
+    if x.dtype.is_integer:
+        wide = tf.cast(x, tf.float64)
+        return tf.cast(tf.cast(shrink(t, wide, bias=bias, lambd=lambd), tf.int64), x.dtype)
+    high, low = tf.greater(x, scalar(x, lambd)), tf.less(x, scalar(x, -lambd))
+    return tf.where(low, x + scalar(x, bias), tf.where(high, x - scalar(x, bias), scalar(x, 0)))
+
+
+def negative_exponential(x):
+    """exp(x) − 1 where x is negative, 0 elsewhere; no overflow, in the gradient neither."""
+    return tf.math.expm1(tf.minimum(x, scalar(x, 0)))
+
+
+@onnx("Elu")
+def elu(t, x, *, alpha):
+    if alpha == 1:
+        return tf.nn.elu(x)
+    return tf.nn.relu(x) + scalar(x, alpha) * negative_exponential(x)
+
+
+@onnx("Selu")
+def selu(t, x, *, alpha, gamma):
+    return scalar(x, gamma) * elu(t, x, alpha=alpha)
+
+
+@onnx("Celu")
+def celu(t, x, *, alpha):
+    return tf.nn.relu(x) + scalar(x, alpha) * negative_exponential(x / scalar(x, alpha))
+
+
+@onnx("Gelu")
+def gelu(t, x, *, approximate):
+    if approximate not in ("none", "tanh"):
+        raise Unsupported(f"Gelu has no approximation {approximate!r}")
+    return tf.nn.gelu(x, approximate=approximate == "tanh")
+
+
+@onnx("Softplus")
+def softplus(t, x):
+    return tf.nn.softplus(x)
+
+
+@onnx("Mish")
+def mish(t, x):
+    return tf.multiply(x, tf.tanh(tf.nn.softplus(x)))
+
+
+@onnx("Swish")
+def swish(t, x, *, alpha):
+    return tf.multiply(x, tf.sigmoid(x if alpha == 1 else tf.multiply(scalar(x, alpha), x)))
+
+
+@onnx("HardSigmoid")
+def hard_sigmoid(t, x, *, alpha, beta):
+    one, zero = scalar(x, 1), scalar(x, 0)
+    return tf.maximum(zero, tf.minimum(one, tf.multiply(scalar(x, alpha), x) + scalar(x, beta)))
+
+
+@onnx("HardSwish")
+def hard_swish(t, x):
+    return tf.multiply(x, hard_sigmoid(t, x, alpha=1 / 6, beta=0.5))
+
+
+@onnx("Clip")
+def clip(t, x, low, high):
+    if low is not None:
+        x = tf.maximum(x, low)
+    if high is not None:
+        x = tf.minimum(x, high)
+    return tf.convert_to_tensor(x)
+
+
+@onnx("Softmax")
+def softmax(t, x, *, axis):
+    return tf.nn.softmax(x, axis)
+
+
+@onnx("LogSoftmax")
+def log_softmax(t, x, *, axis):
+    return tf.nn.log_softmax(x, axis)
+
+
+@onnx("Hardmax")
+def hardmax(t, x, *, axis):
+    size = t.shape(x)[axis]
+    return tf.one_hot(tf.argmax(x, axis), size, dtype=x.dtype, axis=axis)

@@ -1,0 +1,140 @@
+"""Scaled dot product attention (ONNX Attention, opset 23 and later)."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..constants import tf_dtype
+from ..rules import onnx
+from .shape import packed
+
+MINUS_INFINITY = float("-inf")
+
+
+@onnx("Attention")
+def attention(
+    t,
+    q,
+    k,
+    v,
+    attn_mask,
+    past_key,
+    past_value,
+    nonpad_kv_seqlen=None,
+    *,
+    is_causal,
+    kv_num_heads,
+    q_num_heads,
+    qk_matmul_output_mode,
+    scale,
+    softcap,
+    softmax_precision,
+    left_window_size=-1,
+    right_window_size=-1,
+):
+    flat = t.rank(q) == 3
+    if flat:
+        q, k, v = heads(t, q, q_num_heads), heads(t, k, kv_num_heads), heads(t, v, kv_num_heads)
+    offset = 0
+    if past_key is not None:
+        offset = t.shape(past_key)[2]
+        k, v = tf.concat([past_key, k], 2), tf.concat([past_value, v], 2)
+    elif nonpad_kv_seqlen is not None:
+        offset = tf.reshape(tf.cast(nonpad_kv_seqlen, tf.int32), [-1, 1, 1, 1]) - t.shape(q)[2]
+    present_key, present_value = k, v
+    bias = combined(t, q, k, attn_mask, nonpad_kv_seqlen, offset, is_causal, left_window_size, right_window_size)
+    scores = products(q, shared_heads(t, k, q), scale_of(t, q, scale))
+    shown = scores
+    if softcap:
+        cap = tf.constant(softcap, scores.dtype)
+        scores = tf.tanh(scores / cap) * cap
+        shown = scores if qk_matmul_output_mode == 1 else shown
+    if bias is not None:
+        scores = scores + bias
+        shown = scores if qk_matmul_output_mode == 2 else shown
+    weights = probabilities(scores, softmax_precision)
+    if attn_mask is not None or nonpad_kv_seqlen is not None or left_window_size >= 0 or right_window_size >= 0:
+        # A query that may attend to nothing gives zeros.
+        nothing = tf.equal(tf.reduce_max(bias, -1, keepdims=True), tf.constant(MINUS_INFINITY, bias.dtype))
+        weights = tf.where(nothing, tf.zeros([], weights.dtype), weights)
+    shown = weights if qk_matmul_output_mode == 3 else shown
+    y = tf.matmul(weights, shared_heads(t, v, q))
+    if flat:
+        n, h, s, d = t.shape(y)
+        y = tf.reshape(tf.transpose(y, [0, 2, 1, 3]), packed([n, s, h * d]))
+    return y, tf.convert_to_tensor(present_key), tf.convert_to_tensor(present_value), shown
+
+
+def products(q, k, scale):
+    """Scaled products of queries and keys; in half precision both are scaled, so that nothing overflows."""
+    if q.dtype.size >= 4:
+        return tf.matmul(tf.multiply(q, tf.cast(scale, q.dtype)), k, transpose_b=True)
+    half = tf.cast(tf.sqrt(scale), q.dtype)
+    return tf.matmul(tf.multiply(q, half), tf.multiply(k, half), transpose_b=True)
+
+
+def heads(t, x, count):
+    """[batch, sequence, heads · size] to [batch, heads, sequence, size]."""
+    if count is None:
+        raise Unsupported("Attention of rank 3 without the number of heads")
+    n, s, width = t.shape(x)
+    return tf.transpose(tf.reshape(x, packed([n, s, count, width // count])), [0, 2, 1, 3])
+
+
+def shared_heads(t, x, q):
+    """Keys or values repeated so that each head of the queries has its own."""
+    own, wanted = t.shape(x)[1], t.shape(q)[1]
+    if isinstance(own, int) and isinstance(wanted, int) and own == wanted:
+        return x
+    return tf.repeat(x, wanted // own, axis=1)
+
+
+def scale_of(t, q, scale):
+    """The given scale, or 1 / sqrt(size of a head)."""
+    kind = tf.float64 if q.dtype == tf.float64 else tf.float32
+    if scale is not None:
+        return tf.constant(scale, kind)
+    size = t.shape(q)[3]
+    return tf.constant(size**-0.5, kind) if isinstance(size, int) else tf.math.rsqrt(tf.cast(size, kind))
+
+
+def combined(t, q, k, mask, lengths, offset, is_causal, left, right):
+    """What is added to the scores: the mask, and −inf wherever a query may not attend to a key. None: nothing."""
+    rows, columns = t.shape(q)[2], t.shape(k)[2]
+    bias = None if mask is None else as_bias(t, q, mask, columns)
+    place = tf.range(rows)[:, None] + offset
+    key = tf.range(columns)[None, :]
+    conditions = []
+    if is_causal:
+        conditions.append(key <= place)
+    if left >= 0:
+        conditions.append(place - key <= left)
+    if right >= 0:
+        conditions.append(key - place <= right)
+    if lengths is not None:
+        conditions.append(key < tf.reshape(tf.cast(lengths, tf.int32), [-1, 1, 1, 1]))
+    for allowed in conditions:
+        added = tf.where(allowed, tf.zeros([], q.dtype), tf.constant(MINUS_INFINITY, q.dtype))
+        bias = added if bias is None else bias + added
+    return bias
+
+
+def as_bias(t, q, mask, columns):
+    """A mask as numbers to add; one that is too short forbids the keys beyond its end."""
+    if mask.dtype == tf.bool:
+        mask = tf.where(mask, tf.zeros([], q.dtype), tf.constant(MINUS_INFINITY, q.dtype))
+    own = t.shape(mask)[-1]
+    if own is columns or (isinstance(own, int) and own == columns):
+        return tf.cast(mask, q.dtype)
+    missing = columns - own if isinstance(columns, int) and isinstance(own, int) else tf.maximum(columns - own, 0)
+    paddings = [[0, 0]] * (t.rank(mask) - 1) + [[0, missing]]
+    return tf.pad(tf.cast(mask, q.dtype), paddings, constant_values=tf.constant(MINUS_INFINITY, q.dtype))
+
+
+def probabilities(scores, precision):
+    """Softmax over the keys, in the dtype that was asked for."""
+    kind = scores.dtype if precision is None else tf_dtype(ir.DataType(precision))
+    return tf.cast(tf.nn.softmax(tf.cast(scores, kind)), scores.dtype)

@@ -1,0 +1,119 @@
+"""Operators of two or more tensors, element by element, with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import tensorflow as tf
+
+from ..rules import onnx
+
+
+def binary(name: str) -> Callable[..., tf.Tensor]:
+    """The rule that calls `tf.<name>` on two inputs."""
+    function: Any = tf
+    for part in name.split("."):
+        function = getattr(function, part)
+
+    def rule(t: Any, a: Any, b: Any) -> tf.Tensor:
+        return function(a, b)
+
+    return rule
+
+
+onnx.same(
+    binary,
+    And="logical_and",
+    BitwiseAnd="bitwise.bitwise_and",
+    BitwiseOr="bitwise.bitwise_or",
+    BitwiseXor="bitwise.bitwise_xor",
+    Equal="equal",
+    Greater="greater",
+    GreaterOrEqual="greater_equal",
+    Less="less",
+    LessOrEqual="less_equal",
+    Mul="math.multiply",
+    Or="logical_or",
+    Sub="math.subtract",
+    Xor="math.logical_xor",
+)
+
+
+@onnx("Add")
+def add(t, a, b):
+    # TensorFlow takes a row that is added to a matrix product for its bias, and then refuses any rank but one.
+    return tf.add(as_row(a, b), as_row(b, a))
+
+
+def as_row(x, other):
+    """[1, N] as [N], where it is added to a matrix."""
+    dims = x.shape.as_list() if x.shape.rank == 2 else []
+    return tf.reshape(x, [-1]) if dims and dims[0] == 1 and dims[1] is not None and other.shape.rank == 2 else x
+
+
+@onnx("Div")
+def div(t, a, b):
+    return tf.truncatediv(a, b) if a.dtype.is_integer else tf.divide(a, b)
+
+
+@onnx("Mod")
+def mod(t, a, b, *, fmod):
+    remainder = tf.truncatemod if fmod else tf.math.floormod
+    if a.dtype in (tf.int32, tf.int64, tf.float32, tf.float64):
+        return remainder(a, b)
+    # The remainder is exact in the wider type, and fits the narrow one.
+    wide = tf.float32 if a.dtype.is_floating else tf.int64
+    if a.dtype == tf.uint64:
+        return tf.math.floormod(a, b)
+    return tf.cast(remainder(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
+
+
+@onnx("Pow")
+def pow_(t, a, b):
+    if a.dtype == b.dtype:
+        return tf.pow(a, b)
+    if a.dtype.is_floating and b.dtype.size <= a.dtype.size:
+        return tf.pow(a, tf.cast(b, a.dtype))
+    if a.dtype.is_integer and b.dtype.is_integer:
+        return tf.cast(tf.pow(tf.cast(a, tf.int64), tf.cast(b, tf.int64)), a.dtype)
+    return tf.cast(tf.pow(tf.cast(a, tf.float64), tf.cast(b, tf.float64)), a.dtype)
+
+
+@onnx("BitShift")
+def bit_shift(t, a, b, *, direction):
+    bits = tf.constant(a.dtype.size * 8, a.dtype)
+    zero = tf.zeros([], a.dtype)
+    # TensorFlow leaves shifts by all bits or more undefined, and negative ones, which count as such.
+    within = tf.less(b, bits) & tf.greater_equal(b, zero)
+    amount = tf.where(within, b, zero)
+    if direction == "LEFT":
+        return tf.where(within, tf.bitwise.left_shift(a, amount), zero)
+    beyond = tf.where(tf.less(a, zero), zero - 1, zero) if a.dtype.min < 0 else zero
+    return tf.where(within, tf.bitwise.right_shift(a, amount), beyond)
+
+
+@onnx("Max")
+def max_(t, *inputs):
+    return reduce(tf.maximum, inputs[1:], tf.convert_to_tensor(inputs[0]))
+
+
+@onnx("Min")
+def min_(t, *inputs):
+    return reduce(tf.minimum, inputs[1:], tf.convert_to_tensor(inputs[0]))
+
+
+@onnx("Sum")
+def sum_(t, *inputs):
+    return reduce(tf.add, inputs[1:], tf.convert_to_tensor(inputs[0]))
+
+
+@onnx("Mean")
+def mean(t, *inputs):
+    return sum_(t, *inputs) / tf.constant(len(inputs), inputs[0].dtype)
+
+
+@onnx("Where")
+def where(t, condition, a, b):
+    return tf.where(condition, a, b)

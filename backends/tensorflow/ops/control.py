@@ -1,0 +1,126 @@
+"""Control flow: subgraphs come as functions."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..constants import permute
+from ..emit import fact
+from ..rules import onnx
+
+
+@onnx("If")
+def if_(t, condition, *, then_branch, else_branch):
+    known = t.static(condition)
+    if known is not None:
+        return tuple((then_branch if known.all() else else_branch)())
+    shapes = [_joined(a, b) for a, b in zip(then_branch.graph.outputs, else_branch.graph.outputs, strict=True)]
+
+    def run(branch):
+        # An identity of its own: a branch may return what surrounds it.
+        return lambda: [tf.identity(y) for y in branch()]
+
+    results = tf.cond(tf.reshape(condition, []), run(then_branch), run(else_branch))
+    for y, shape in zip(results, shapes, strict=True):
+        if y.shape.rank is None:
+            y.set_shape(shape)
+    return tuple(results)
+
+
+def _joined(a, b):
+    """What two shapes have in common."""
+    return fact(a)[1].most_specific_compatible_shape(fact(b)[1])
+
+
+@onnx("Loop")
+def loop(t, trips, condition, *carried, body):
+    count = len(carried)
+    limit = None if trips is None else tf.reshape(tf.cast(trips, tf.int64), [])
+    start = tf.constant(True) if condition is None else tf.reshape(condition, [])
+    outputs = body.graph.outputs[1 + count :]
+    arrays = [_array(value) for value in outputs]
+
+    def more(i, going, *rest):
+        return going if limit is None else going & (i < limit)
+
+    def step(i, going, values, arrays):
+        going, *results = body(i, going, *values)
+        values = [_fitting(new, old) for new, old in zip(results[:count], values, strict=True)]
+        arrays = [a.write(tf.cast(i, tf.int32), y) for a, y in zip(arrays, results[count:], strict=True)]
+        return i + 1, tf.reshape(going, []), values, arrays
+
+    values = [tf.convert_to_tensor(v) for v in carried]
+    invariants = [_invariant(v, g) for v, g in zip(values, body.graph.outputs[1 : 1 + count], strict=True)]
+    _, _, values, arrays = tf.while_loop(
+        lambda i, going, values, arrays: more(i, going),
+        step,
+        (tf.constant(0, tf.int64), start, values, arrays),
+        shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), invariants, [tf.TensorShape(None)] * len(arrays)),
+    )
+    return (*values, *(a.stack() for a in arrays))
+
+
+@onnx("Scan")
+def scan(
+    t, *inputs, body, num_scan_inputs, scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions
+):
+    if None in inputs:
+        raise Unsupported("Scan of opset 8, with sequence lengths")
+    count = len(inputs) - num_scan_inputs
+    axes = scan_input_axes or [0] * num_scan_inputs
+    backwards = scan_input_directions or [0] * num_scan_inputs
+    rows = []
+    for x, axis, reverse in zip(inputs[count:], axes, backwards, strict=True):
+        x = moved_to(x, axis, 0)
+        rows.append(tf.reverse(x, [0]) if reverse else x)
+    steps = t.shape(rows[0])[0]
+    outputs = body.graph.outputs[count:]
+
+    def step(i, values, arrays):
+        results = body(*values, *(x[i] for x in rows))
+        values = [_fitting(new, old) for new, old in zip(results[:count], values, strict=True)]
+        return i + 1, values, [a.write(i, y) for a, y in zip(arrays, results[count:], strict=True)]
+
+    values = [tf.convert_to_tensor(v) for v in inputs[:count]]
+    invariants = [_invariant(v, g) for v, g in zip(values, body.graph.outputs[:count], strict=True)]
+    arrays = [_array(value) for value in outputs]
+    _, values, arrays = tf.while_loop(
+        lambda i, values, arrays: i < steps,
+        step,
+        (tf.constant(0), values, arrays),
+        shape_invariants=(tf.TensorShape([]), invariants, [tf.TensorShape(None)] * len(arrays)),
+    )
+    stacked = []
+    for i, array in enumerate(arrays):
+        y = array.stack()
+        y = tf.reverse(y, [0]) if scan_output_directions and scan_output_directions[i] else y
+        stacked.append(moved_to(y, 0, scan_output_axes[i]) if scan_output_axes else y)
+    return (*values, *stacked)
+
+
+def moved_to(x, source: int, target: int):
+    """One axis moved to another place."""
+    rank = x.shape.rank
+    order = [i for i in range(rank) if i != source % rank]
+    order.insert(target % rank, source % rank)
+    return permute(x, order)
+
+
+def _array(value):
+    dtype, shape = fact(value)
+    return tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=shape, clear_after_read=False)
+
+
+def _invariant(value: tf.Tensor, result):
+    """The dims that an iteration is known to keep."""
+    shape = fact(result)[1] if result.dtype is not None else tf.TensorShape(None)
+    return value.shape.most_specific_compatible_shape(shape)
+
+
+def _fitting(new, old):
+    new = tf.convert_to_tensor(new)
+    if old.shape.rank is not None and new.shape.rank is None:
+        new = tf.ensure_shape(new, old.shape)
+    return new

@@ -1,0 +1,63 @@
+"""Slices and what else picks ranges along axes."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from ..rules import onnx
+
+# TensorFlow's slices count in int32 where Python numbers are given; no dim is as large.
+_FAR = 2**31 - 1
+
+
+@onnx("Slice")
+def slice_(t, x, starts, ends, axes, steps):
+    begin, end, step = t.ints(starts), t.ints(ends), t.ints(steps)
+    chosen = t.ints(axes)
+    if begin is None or end is None or (steps is not None and step is None) or (axes is not None and chosen is None):
+        return _at_run_time(t, x, starts, ends, axes, steps)
+    return _known(t, x, begin, end, chosen if chosen is not None else range(len(begin)), step or [1] * len(begin))
+
+
+def _known(t, x, begin, end, axes, step):
+    # Two slices of one axis cannot happen, ONNX forbids them.
+    spec = [slice(None)] * t.rank(x)
+    for axis, b, e, s in zip(axes, begin, end, step, strict=True):
+        # What lies further out than any dim is the end of the dim, in either direction.
+        start = None if (b >= _FAR and s < 0) or (b <= -_FAR and s > 0) else max(min(b, _FAR), -_FAR)
+        stop = None if (e >= _FAR and s > 0) or (e <= -_FAR and s < 0) else max(min(e, _FAR), -_FAR)
+        spec[axis] = slice(start, stop, max(min(s, _FAR), -_FAR))
+    return tf.convert_to_tensor(x)[tuple(spec)]
+
+
+def _at_run_time(t, x, starts, ends, axes, steps):
+    """Begin, end and step of every axis as vectors; the axes that are not named are taken whole."""
+    rank = t.rank(x)
+    starts, ends = tf.cast(starts, tf.int64), tf.cast(ends, tf.int64)
+    count = tf.size(starts)
+    steps = tf.ones_like(starts) if steps is None else tf.cast(steps, tf.int64)
+    axes = tf.range(count) if axes is None else tf.cast(axes, tf.int32)
+    places = tf.where(axes < 0, axes + rank, axes)[:, None]
+    dims = tf.shape(x, tf.int64)
+
+    def spread(default, values):
+        return tf.tensor_scatter_nd_update(default, places, values)
+
+    # TensorFlow adds the dim to what is negative before it clamps, as ONNX does.
+    begin = spread(tf.zeros_like(dims), starts)
+    end, step = spread(dims, ends), spread(tf.ones_like(dims), steps)
+    y = tf.strided_slice(x, begin, end, step)
+    y.set_shape([None] * rank)
+    return y
+
+
+@onnx("ReverseSequence")
+def reverse_sequence(t, x, lengths, *, batch_axis, time_axis):
+    return tf.reverse_sequence(x, lengths, seq_axis=time_axis, batch_axis=batch_axis)
+
+
+@onnx("Compress")
+def compress(t, x, condition, *, axis):
+    if axis is None:
+        x, axis = tf.reshape(x, [-1]), 0
+    return tf.gather(x, tf.where(condition)[:, 0], axis=axis)

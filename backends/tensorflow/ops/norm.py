@@ -1,0 +1,92 @@
+"""Normalization."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..constants import tf_dtype
+from ..rules import channels_last, onnx
+from .shape import packed
+
+
+@channels_last("BatchNormalization")
+def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, training_mode):
+    if not training_mode:
+        factor = tf.multiply(tf.cast(scale, var.dtype), tf.math.rsqrt(tf.add(var, tf.constant(epsilon, var.dtype))))
+        offset = tf.cast(bias, var.dtype) - tf.multiply(factor, mean)
+        return x * tf.cast(factor, x.dtype) + tf.cast(offset, x.dtype)
+    axes = list(range(t.rank(x) - 1))
+    now_mean, now_var = tf.nn.moments(x, axes)
+    y = tf.nn.batch_normalization(x, now_mean, now_var, bias, scale, epsilon)
+    keep = tf.constant(momentum, mean.dtype)
+    new_mean = tf.multiply(mean, keep) + tf.cast(now_mean, mean.dtype) * (1 - keep)
+    return y, new_mean, tf.multiply(var, keep) + tf.cast(now_var, var.dtype) * (1 - keep)
+
+
+@channels_last("InstanceNormalization")
+def instance_normalization(t, x, scale, bias, *, epsilon):
+    mean, var = tf.nn.moments(x, list(range(1, t.rank(x) - 1)), keepdims=True)
+    return tf.nn.batch_normalization(x, mean, var, bias, scale, epsilon)
+
+
+@channels_last("GroupNormalization")
+def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
+    dims = t.shape(x)
+    per_group = dims[-1] // num_groups
+    kind = tf_dtype(ir.DataType(stash_type))
+    split = tf.reshape(tf.cast(x, kind), packed([*dims[:-1], num_groups, per_group]))
+    axes = [*range(1, len(dims) - 1), len(dims)]
+    mean, var = tf.nn.moments(split, axes, keepdims=True)
+    normal = (split - mean) * tf.math.rsqrt(var + tf.constant(epsilon, kind))
+    normal = tf.cast(tf.reshape(normal, packed(dims)), x.dtype)
+    return normal * scale + bias
+
+
+@onnx("LayerNormalization")
+def layer_normalization(t, x, scale, bias, *, axis, epsilon, stash_type):
+    kind = tf_dtype(ir.DataType(stash_type))
+    rank = t.rank(x)
+    axes = list(range(axis % rank if rank else 0, rank))
+    wide = tf.cast(x, kind)
+    mean = tf.reduce_mean(wide, axes, keepdims=True)
+    var = tf.reduce_mean(tf.square(wide - mean), axes, keepdims=True)
+    inverse = tf.math.rsqrt(var + tf.constant(epsilon, kind))
+    y = tf.multiply(tf.cast((wide - mean) * inverse, x.dtype), scale)
+    return (y if bias is None else y + bias), mean, inverse
+
+
+@onnx("RMSNormalization")
+def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
+    kind = tf_dtype(ir.DataType(stash_type))
+    rank = t.rank(x)
+    wide = tf.cast(x, kind)
+    square = tf.reduce_mean(tf.square(wide), list(range(axis % rank, rank)), keepdims=True)
+    return tf.multiply(tf.cast(wide * tf.math.rsqrt(square + tf.constant(epsilon, kind)), scale.dtype), scale)
+
+
+@onnx("MeanVarianceNormalization")
+def mean_variance_normalization(t, x, *, axes):
+    mean, var = tf.nn.moments(x, axes if axes is not None else [0, 2, 3], keepdims=True)
+    return (x - mean) / (tf.sqrt(var) + tf.constant(1e-9, x.dtype))
+
+
+@onnx("LpNormalization")
+def lp_normalization(t, x, *, axis, p):
+    if p not in (1, 2):
+        raise Unsupported(f"LpNormalization with p={p}")
+    norm = tf.reduce_sum(tf.abs(x), axis, keepdims=True) if p == 1 else tf.norm(x, axis=axis, keepdims=True)
+    # The standard leaves a zero vector zero.
+    return tf.math.divide_no_nan(x, norm)
+
+
+@channels_last("LRN")
+def local_response_normalization(t, x, *, alpha, beta, bias, size):
+    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
+    square = tf.pad(tf.square(x), [[0, 0]] * (t.rank(x) - 1) + [[before, after]])
+    channels = t.shape(x)[-1]
+    total = tf.add_n([square[..., i : i + channels] for i in range(size)])
+    base = tf.constant(bias, x.dtype) + tf.constant(alpha / size, x.dtype) * total
+    return x / tf.pow(base, tf.constant(beta, x.dtype))

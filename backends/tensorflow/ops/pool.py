@@ -1,0 +1,176 @@
+"""Pooling over windows and over all spatial dims. Data is channels-last."""
+
+from __future__ import annotations
+
+import itertools
+from functools import reduce
+
+import numpy as np
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..rules import channels_last, onnx
+from .windows import Windows, padded, spatial_shape, windows
+
+
+def lowest(dtype):
+    """The smallest number of a dtype."""
+    return -np.inf if dtype.is_floating else dtype.min
+
+
+def taps(x, window: Windows, counts):
+    """For each element of the kernel, the input elements under it, one for each window; x is padded already."""
+    for offsets in itertools.product(*(range(k) for k in window.kernel)):
+        spatial = []
+        for offset, d, s, n in zip(offsets, window.dilations, window.strides, counts, strict=True):
+            start = offset * d
+            spatial.append(slice(start, start + (n - 1) * s + 1, s))
+        yield offsets, x[(slice(None), *spatial, slice(None))]
+
+
+def pooled(x, kind: str, window: Windows, counts):
+    """MAX or AVG over each window of an input that is padded already."""
+    rank = len(window.kernel)
+    if rank <= 3 and set(window.dilations) == {1} and x.dtype in (tf.float32, tf.float64, tf.float16):
+        function = {"MAX": tf.nn.max_pool, "AVG": tf.nn.avg_pool}[kind]
+        return function(x, window.kernel, window.strides, "VALID")
+    values = [value for _, value in taps(x, window, counts)]
+    if kind == "MAX":
+        return reduce(tf.maximum, values)
+    return tf.add_n(values) / tf.constant(len(values), x.dtype)
+
+
+@onnx("convert.channels_last::MaxPool")
+def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
+    if t.outputs > 1:
+        raise Unsupported("indices of a channels-last MaxPool")
+    sizes = spatial_shape(t, x)
+    window = windows(
+        sizes, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
+    )
+    x = padded(x, window.before, window.after, lowest(x.dtype))
+    return pooled(x, "MAX", window, window.outputs(sizes))
+
+
+@onnx("MaxPool")
+def max_pool_channels_first(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
+    outputs, t.outputs = t.outputs, 1
+    moved = t.channels_last(x)
+    y = max_pool(
+        t,
+        moved,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+        dilations=dilations,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        storage_order=storage_order,
+        strides=strides,
+    )
+    if outputs < 2:
+        return t.channels_first(y)
+    window = windows(
+        spatial_shape(t, moved),
+        kernel_shape,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
+    return t.channels_first(y), t.channels_first(_indices(t, moved, window, storage_order))
+
+
+def _indices(t, x, window: Windows, storage_order: int):
+    """Where each maximum was, counted through the whole N C spatial… tensor (row by row, or column by column)."""
+    sizes, counts = spatial_shape(t, x), window.outputs(spatial_shape(t, x))
+    batch, channels = t.shape(x)[0], t.shape(x)[-1]
+    order = list(range(len(sizes)))
+    if storage_order:
+        order.reverse()
+    places, values = [], []
+    for offsets, value in taps(padded(x, window.before, window.after, lowest(x.dtype)), window, counts):
+        place = tf.zeros([], tf.int64)
+        for axis in order:
+            start = offsets[axis] * window.dilations[axis] - window.before[axis]
+            along = tf.cast(tf.range(counts[axis]) * window.strides[axis] + start, tf.int64)
+            along = tf.reshape(along, [-1 if i == axis + 1 else 1 for i in range(len(sizes) + 2)])
+            place = place * tf.cast(sizes[axis], tf.int64) + along
+        places.append(tf.broadcast_to(place, tf.shape(value)))
+        values.append(value)
+    best = tf.argmax(tf.stack(values), 0)
+    chosen = reduce(tf.add, [tf.where(tf.equal(best, i), place, 0) for i, place in enumerate(places)])
+    whole = reduce(lambda a, b: a * tf.cast(b, tf.int64), sizes, tf.ones([], tf.int64))
+    plane = tf.range(batch)[:, None] * channels + tf.range(channels)[None, :]
+    shape = [batch, *([1] * len(sizes)), channels]
+    return chosen + tf.reshape(tf.cast(plane, tf.int64) * whole, shape)
+
+
+@channels_last("AveragePool")
+def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides):
+    sizes = spatial_shape(t, x)
+    arguments = {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad}
+    window = windows(sizes, kernel_shape, **arguments, ceil_mode=ceil_mode)
+    counts = window.outputs(sizes)
+    mean = pooled(padded(x, window.before, window.after), "AVG", window, counts)
+    if window.unpadded:
+        return mean
+    # Pads that ceil_mode adds are never counted, those of `pads` only with count_include_pad.
+    own = windows(sizes, kernel_shape, **arguments) if count_include_pad else None
+    factor = _kernel_over_count(sizes, window, own, counts)
+    return mean if factor is None else mean * tf.cast(factor, mean.dtype)
+
+
+def _kernel_over_count(sizes, window: Windows, own: Windows | None, counts):
+    """The kernel's size over the elements counted under each window: [1, spatial…, 1], or None where it is one."""
+    factor = None
+    for axis, n in enumerate(sizes):
+        low = -own.before[axis] if own else 0
+        high = n + own.after[axis] if own else n
+        known = all(isinstance(d, int) for d in (low, high, counts[axis], window.before[axis]))
+        arange, add = (np.arange, np.sum) if known else (tf.range, tf.reduce_sum)
+        start = arange(counts[axis])[:, None] * window.strides[axis] - window.before[axis]
+        place = start + np.arange(window.kernel[axis], dtype=np.int32)[None, :] * window.dilations[axis]
+        inside = (place >= low) & (place < high)
+        count = add(inside.astype(np.float64) if known else tf.cast(inside, tf.float64), 1)
+        if known and (count == window.kernel[axis]).all():
+            continue
+        along = window.kernel[axis] / count
+        shape = [-1 if i == axis + 1 else 1 for i in range(len(sizes) + 2)]
+        along = along.reshape(shape) if known else tf.reshape(along, shape)
+        factor = along if factor is None else factor * along
+    return factor
+
+
+@channels_last("LpPool")
+def lp_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, strides):
+    sizes = spatial_shape(t, x)
+    window = windows(
+        sizes, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
+    )
+    power = tf.constant(p, x.dtype)
+    raised = padded(tf.pow(tf.abs(x), power), window.before, window.after)
+    mean = pooled(raised, "AVG", window, window.outputs(sizes))
+    return tf.pow(mean * tf.constant(int(np.prod(window.kernel)), x.dtype), 1 / power)
+
+
+def spatial_axes(t, x):
+    """The axes between batch and channels."""
+    return list(range(1, t.rank(x) - 1))
+
+
+@channels_last("GlobalAveragePool")
+def global_average_pool(t, x):
+    return tf.reduce_mean(x, spatial_axes(t, x), keepdims=True)
+
+
+@channels_last("GlobalMaxPool")
+def global_max_pool(t, x):
+    return tf.reduce_max(x, spatial_axes(t, x), keepdims=True)
+
+
+@channels_last("GlobalLpPool")
+def global_lp_pool(t, x, *, p):
+    power = tf.constant(p, x.dtype)
+    return tf.pow(tf.reduce_sum(tf.pow(tf.abs(x), power), spatial_axes(t, x), keepdims=True), 1 / power)

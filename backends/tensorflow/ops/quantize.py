@@ -1,0 +1,58 @@
+"""Quantised operators, computed exactly in wider integers."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..constants import tf_dtype
+from ..rules import onnx
+from .cast import converted
+
+_BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}
+
+
+def along(t, x, parameter, axis: int, block_size: int):
+    """A scale or zero point shaped to broadcast against `x`: one number, one an index of `axis`, or one a block."""
+    rank = t.rank(x)
+    if t.rank(parameter) == 0 or (t.rank(parameter) == 1 and parameter.shape[0] == 1 and rank != 1):
+        return tf.reshape(parameter, [])
+    if block_size:
+        repeated = tf.repeat(parameter, block_size, axis)
+        size = t.shape(x)[axis]
+        return repeated[(slice(None),) * (axis % rank) + (slice(0, size),)]
+    return tf.reshape(parameter, [-1 if i == axis % rank else 1 for i in range(rank)])
+
+
+def quantized(steps, zero):
+    """Numbers of steps, rounded half to even, shifted by the zero point and saturated in its dtype."""
+    low, high = _BOUNDS[zero.dtype.name]
+    moved = tf.round(steps) + tf.cast(tf.reshape(zero, []), steps.dtype)
+    return tf.cast(tf.clip_by_value(moved, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), zero.dtype)
+
+
+@onnx("QuantizeLinear")
+def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
+    kind = zero.dtype if zero is not None else tf_dtype(ir.DataType(output_dtype)) if output_dtype else tf.uint8
+    if kind.name not in _BOUNDS:
+        raise Unsupported(f"QuantizeLinear to {kind.name}")
+    low, high = _BOUNDS[kind.name]
+    wide = tf_dtype(ir.DataType(precision)) if precision else scale.dtype
+    scale = along(t, x, tf.cast(scale, wide), axis, block_size)
+    steps = tf.round(tf.divide(tf.cast(x, wide), scale))
+    if zero is not None:
+        steps = steps + tf.cast(along(t, x, tf.cast(zero, tf.int32), axis, block_size), steps.dtype)
+    return tf.cast(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
+
+
+@onnx("DequantizeLinear")
+def dequantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype):
+    kind = tf_dtype(ir.DataType(output_dtype)) if output_dtype else scale.dtype
+    wide = tf.int32 if x.dtype.is_integer else tf.float32
+    steps = converted(x, wide)
+    if zero is not None:
+        steps = steps - along(t, x, converted(zero, wide), axis, block_size)
+    factor = along(t, x, scale, axis, block_size)
+    return tf.cast(tf.cast(steps, scale.dtype) * factor, kind)

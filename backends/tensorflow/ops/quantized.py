@@ -1,0 +1,98 @@
+"""Integer matrix products and convolutions, and the operators that requantise their results."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from ..rules import channels_last, onnx
+from .conv import convolve
+from .linalg import product
+from .quantize import quantized
+from .windows import kernel_shape_of, spatial_shape, windows
+
+
+def centred(t, x, zero, axis: int):
+    """x minus its zero point, one number or one for each index of `axis`, as float64 (exact for 8 and 16 bits)."""
+    known, known_zero = t.static(x), t.static(zero)
+    if known is not None and (zero is None or known_zero is not None):
+        # A weight is centred once, not whenever the model runs.
+        shift = np.zeros([]) if zero is None else known_zero.astype(np.float64)
+        if shift.ndim == 1:
+            shift = shift.reshape([-1 if i == axis % known.ndim else 1 for i in range(known.ndim)])
+        return t.store.known(known.astype(np.float64) - shift, getattr(x, "name", "const"))
+    wide = tf.cast(x, tf.float64)
+    if zero is None:
+        return wide
+    zero = tf.cast(zero, tf.float64)
+    if zero.shape.rank == 1 and zero.shape[0] != 1:
+        rank = x.shape.rank
+        zero = tf.reshape(zero, [-1 if i == axis % rank else 1 for i in range(rank)])
+    elif zero.shape.rank == 1:
+        zero = zero[0]
+    return wide - zero
+
+
+@onnx("MatMulInteger")
+def matmul_integer(t, a, b, a_zero, b_zero):
+    return tf.cast(product(centred(t, a, a_zero, -2), centred(t, b, b_zero, -1)), tf.int32)
+
+
+@channels_last("ConvInteger")
+def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_shape, pads, strides):
+    return tf.cast(_sums(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides), tf.int32)
+
+
+def _sums(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides):
+    window = windows(
+        spatial_shape(t, x),
+        kernel_shape or kernel_shape_of(w),
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad=auto_pad,
+    )
+    # A pad stands for the zero point, which is 0 once it has been taken off.
+    return convolve(t, centred(t, x, x_zero, -1), centred(t, w, w_zero, 0), window, group)
+
+
+@onnx("QLinearMatMul")
+def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
+    sums = product(centred(t, a, a_zero, -2), centred(t, b, b_zero, -1))
+    scale = _per_column(a_scale, -2, sums) * _per_column(b_scale, -1, sums) / tf.cast(y_scale, tf.float64)
+    return quantized(sums * scale, y_zero)
+
+
+def _per_column(scale, axis: int, like):
+    scale = tf.cast(scale, tf.float64)
+    if scale.shape.rank == 1 and scale.shape[0] != 1:
+        rank = like.shape.rank
+        return tf.reshape(scale, [-1 if i == axis % rank else 1 for i in range(rank)])
+    return tf.reshape(scale, []) if scale.shape.rank == 1 else scale
+
+
+@channels_last("QLinearConv")
+def qlinear_conv(
+    t,
+    x,
+    x_scale,
+    x_zero,
+    w,
+    w_scale,
+    w_zero,
+    y_scale,
+    y_zero,
+    bias,
+    *,
+    auto_pad,
+    dilations,
+    group,
+    kernel_shape,
+    pads,
+    strides,
+):
+    sums = _sums(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides)
+    if bias is not None:
+        sums = sums + tf.cast(bias, tf.float64)
+    scale = tf.cast(x_scale, tf.float64) * tf.cast(w_scale, tf.float64) / tf.cast(y_scale, tf.float64)
+    return quantized(sums * tf.reshape(scale, [-1]), y_zero)

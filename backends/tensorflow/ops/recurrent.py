@@ -1,0 +1,237 @@
+"""RNN, GRU and LSTM: one loop over time for each direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..rules import onnx
+from . import activation
+
+_BY_NAME: dict[str, Callable] = {
+    "relu": tf.nn.relu,
+    "tanh": tf.tanh,
+    "sigmoid": tf.sigmoid,
+    "softsign": tf.nn.softsign,
+    "softplus": tf.nn.softplus,
+}
+_WITH_NUMBERS = {
+    "affine": (lambda x, alpha, beta: alpha * x + beta, 1.0, 0.0),
+    "leakyrelu": (lambda x, alpha, beta: tf.nn.leaky_relu(x, alpha), 0.01, None),
+    "thresholdedrelu": (lambda x, alpha, beta: tf.where(x > alpha, x, 0), 1.0, None),
+    "scaledtanh": (lambda x, alpha, beta: alpha * tf.tanh(beta * x), 1.0, 1.0),
+    "hardsigmoid": (lambda x, alpha, beta: activation.hard_sigmoid(None, x, alpha=alpha, beta=beta), 0.2, 0.5),
+    "elu": (lambda x, alpha, beta: activation.elu(None, x, alpha=alpha), 1.0, None),
+}
+
+
+def functions_of(names, alphas, betas, default, directions: int) -> list[list[Callable]]:
+    """The activation functions of each direction; numbers are used up in order by those that take any."""
+    names = [n.lower() for n in (names or default * directions)]
+    alphas, betas = list(alphas or []), list(betas or [])
+    functions: list[Callable] = []
+    for name in names:
+        if name in _BY_NAME:
+            functions.append(_BY_NAME[name])
+        elif name in _WITH_NUMBERS:
+            function, alpha, beta = _WITH_NUMBERS[name]
+            alpha = alphas.pop(0) if alphas else alpha
+            beta = (betas.pop(0) if betas else beta) if beta is not None else None
+            functions.append(partial(function, alpha=alpha, beta=beta))
+        else:
+            raise Unsupported(f"the activation {name!r}")
+    return [functions[i * len(default) : (i + 1) * len(default)] for i in range(directions)]
+
+
+def recurrent(t, x, direction: str, layout: int, lengths, states, make_cell: Callable):
+    """Run a cell over time in each direction.
+
+    x is [time, batch, input] (`layout` 1: batch first); `states` are initial states [directions, batch, hidden] or
+    functions that make zeros; `make_cell(d)` gives the step `(x_t, *states) -> states` of direction d. Returns all
+    hidden states [time, directions, batch, hidden] and the last of each state [directions, batch, hidden].
+    """
+    if layout:
+        x = tf.transpose(x, [1, 0, 2])
+        states = [tf.transpose(s, [1, 0, 2]) for s in states]
+    every, last = [], []
+    for d in range(2 if direction == "bidirectional" else 1):
+        backwards = direction == "reverse" or d == 1
+        outputs, final = _one_direction(t, x, lengths, [s[d] for s in states], make_cell(d), backwards)
+        every.append(outputs)
+        last.append(final)
+    y = tf.stack(every, 1)
+    finals = [tf.stack(parts, 0) for parts in zip(*last, strict=True)]
+    if layout:
+        return tf.transpose(y, [2, 0, 1, 3]), *(tf.transpose(f, [1, 0, 2]) for f in finals)
+    return y, *finals
+
+
+def _one_direction(t, x, lengths, states, cell, backwards: bool):
+    time = t.shape(x)[0]
+    if backwards:
+        x = _reversed(x, lengths)
+    hidden = states[0]
+    array = tf.TensorArray(x.dtype, time, element_shape=hidden.shape)
+
+    def step(i, array, *before):
+        after = cell(x[i], *before)
+        shown = after[0]
+        if lengths is not None:
+            # Beyond a sequence's length its state stays, and its output is zero.
+            alive = (i < tf.cast(lengths, tf.int32))[:, None]
+            after = [tf.where(alive, a, b) for a, b in zip(after, before, strict=True)]
+            shown = tf.where(alive, shown, tf.zeros([], x.dtype))
+        return (i + 1, array.write(i, shown), *after)
+
+    loop = tf.while_loop(lambda i, *rest: i < time, step, (0, array, *states), maximum_iterations=time)
+    outputs = loop[1].stack()
+    outputs = _reversed(outputs, lengths) if backwards else outputs
+    return outputs, loop[2:]
+
+
+def _reversed(x, lengths):
+    if lengths is None:
+        return tf.reverse(x, [0])
+    return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)
+
+
+def weights_of(t, w, r, b, d: int, gates: int):
+    """Input weights [input, gates·hidden], recurrent weights, and both biases of direction d."""
+    hidden = r.shape.as_list()[-1]
+    w, r = t.permuted(w, (0, 2, 1))[d], t.permuted(r, (0, 2, 1))[d]
+    bias = tf.zeros([2 * gates * hidden], w.dtype) if b is None else tf.convert_to_tensor(b)[d]
+    return w, r, bias[: gates * hidden], bias[gates * hidden :]
+
+
+def start(t, x, given, directions: int, hidden: int, layout: int):
+    """The initial state that was given, or zeros."""
+    if given is not None:
+        return tf.convert_to_tensor(given)
+    batch = t.shape(x)[0 if layout else 1]
+    return tf.zeros([batch, directions, hidden] if layout else [directions, batch, hidden], x.dtype)
+
+
+def count_of(direction: str) -> int:
+    """The number of directions."""
+    return 2 if direction == "bidirectional" else 1
+
+
+def clipped(value, clip):
+    """The value inside [-clip, clip]."""
+    return value if clip is None else tf.clip_by_value(value, -clip, clip)
+
+
+@onnx("RNN")
+def rnn(
+    t,
+    x,
+    w,
+    r,
+    b,
+    lengths,
+    initial_h,
+    *,
+    activation_alpha,
+    activation_beta,
+    activations,
+    clip,
+    direction,
+    hidden_size,
+    layout,
+):
+    count, hidden = count_of(direction), r.shape.as_list()[-1]
+    functions = functions_of(activations, activation_alpha, activation_beta, ["Tanh"], count)
+
+    def cell(d):
+        wx, rh, bx, bh = weights_of(t, w, r, b, d, 1)
+        return lambda xt, h: [functions[d][0](clipped(xt @ wx + h @ rh + bx + bh, clip))]
+
+    return recurrent(t, x, direction, layout, lengths, [start(t, x, initial_h, count, hidden, layout)], cell)
+
+
+@onnx("GRU")
+def gru(
+    t,
+    x,
+    w,
+    r,
+    b,
+    lengths,
+    initial_h,
+    *,
+    activation_alpha,
+    activation_beta,
+    activations,
+    clip,
+    direction,
+    hidden_size,
+    layout,
+    linear_before_reset,
+):
+    count, hidden = count_of(direction), r.shape.as_list()[-1]
+    functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], count)
+
+    def cell(d):
+        wx, rh, bx, bh = weights_of(t, w, r, b, d, 3)
+        f, g = functions[d]
+
+        def step(xt, h):
+            xz, xr, xn = tf.split(xt @ wx + bx, 3, -1)
+            hz, hr = tf.split(h @ rh[:, : 2 * hidden] + bh[: 2 * hidden], 2, -1)
+            z, reset = f(clipped(xz + hz, clip)), f(clipped(xr + hr, clip))
+            if linear_before_reset:
+                hn = reset * (h @ rh[:, 2 * hidden :] + bh[2 * hidden :])
+            else:
+                hn = (reset * h) @ rh[:, 2 * hidden :] + bh[2 * hidden :]
+            return [(1 - z) * g(clipped(xn + hn, clip)) + z * h]
+
+        return step
+
+    return recurrent(t, x, direction, layout, lengths, [start(t, x, initial_h, count, hidden, layout)], cell)
+
+
+@onnx("LSTM")
+def lstm(
+    t,
+    x,
+    w,
+    r,
+    b,
+    lengths,
+    initial_h,
+    initial_c,
+    peepholes,
+    *,
+    activation_alpha,
+    activation_beta,
+    activations,
+    clip,
+    direction,
+    hidden_size,
+    input_forget,
+    layout,
+):
+    count, hidden = count_of(direction), r.shape.as_list()[-1]
+    functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], count)
+
+    def cell(d):
+        wx, rh, bx, bh = weights_of(t, w, r, b, d, 4)
+        bias = bx + bh
+        f, g, h_of = functions[d]
+        pi, po, pf = tf.split(tf.convert_to_tensor(peepholes)[d], 3) if peepholes is not None else (0.0, 0.0, 0.0)
+
+        def step(xt, h, c):
+            i, o, forget, new = tf.split(xt @ wx + h @ rh + bias, 4, -1)
+            i = f(clipped(i + pi * c, clip))
+            forget = 1 - i if input_forget else f(clipped(forget + pf * c, clip))
+            after = forget * c + i * g(clipped(new, clip))
+            return [f(clipped(o + po * after, clip)) * h_of(after), after]
+
+        return step
+
+    states = [start(t, x, s, count, hidden, layout) for s in (initial_h, initial_c)]
+    return recurrent(t, x, direction, layout, lengths, states, cell)

@@ -1,0 +1,107 @@
+"""Reductions and cumulative sums along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from ..rules import onnx
+
+# Integers without a kernel of their own are reduced in these.
+_WIDE = {tf.int8: tf.int32, tf.uint8: tf.int32, tf.int16: tf.int32, tf.uint16: tf.int32, tf.uint32: tf.int64}
+
+
+def axes_of(t, x, axes, noop: int):
+    """What TensorFlow takes as axis: None for all, a list, or a tensor computed at run time."""
+    if axes is None:
+        return [] if noop else None
+    known = t.ints(axes)
+    if known is not None:
+        return known if known or noop else None
+    axes = tf.cast(axes, tf.int32)
+    if noop:
+        return axes
+    # No axes mean all of them.
+    every = tf.range(tf.rank(x))
+    return tf.cond(tf.equal(tf.size(axes), 0), lambda: every, lambda: axes)
+
+
+def reduction(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """The rule for an ONNX reduction with `axes` as an input."""
+
+    def rule(t, x, axes, *, keepdims, noop_with_empty_axes):
+        chosen = axes_of(t, x, axes, noop_with_empty_axes)
+        if x.dtype == tf.bool:
+            return (tf.reduce_all if function is tf.reduce_min else tf.reduce_any)(x, chosen, bool(keepdims))
+        wide = _WIDE.get(x.dtype)
+        y = function(x if wide is None else tf.cast(x, wide), chosen, bool(keepdims))
+        return y if wide is None else tf.cast(y, x.dtype)
+
+    return rule
+
+
+def log(x):
+    return tf.math.log(x) if x.dtype.is_floating else tf.cast(tf.math.log(tf.cast(x, tf.float64)), x.dtype)
+
+
+def square_root(x):
+    return tf.sqrt(x) if x.dtype.is_floating else tf.cast(tf.sqrt(tf.cast(x, tf.float64)), x.dtype)
+
+
+def log_sum_exp(x, axes, keep):
+    if x.dtype.is_floating:
+        return tf.reduce_logsumexp(x, axes, keep)
+    return tf.cast(tf.reduce_logsumexp(tf.cast(x, tf.float64), axes, keep), x.dtype)
+
+
+def register(**functions: Callable[..., tf.Tensor]) -> None:
+    """Enter reductions into the table."""
+    for operator, function in functions.items():
+        onnx(operator)(reduction(function))
+
+
+register(
+    ReduceL1=lambda x, axes, keep: tf.reduce_sum(tf.abs(x), axes, keep),
+    ReduceL2=lambda x, axes, keep: square_root(tf.reduce_sum(tf.square(x), axes, keep)),
+    ReduceLogSum=lambda x, axes, keep: log(tf.reduce_sum(x, axes, keep)),
+    ReduceLogSumExp=log_sum_exp,
+    ReduceMax=tf.reduce_max,
+    ReduceMean=tf.reduce_mean,
+    ReduceMin=tf.reduce_min,
+    ReduceProd=tf.reduce_prod,
+    ReduceSum=tf.reduce_sum,
+    ReduceSumSquare=lambda x, axes, keep: tf.reduce_sum(tf.square(x), axes, keep),
+)
+
+
+def extreme(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """The rule for ArgMax or ArgMin."""
+
+    def rule(t, x, *, axis, keepdims, select_last_index):
+        if select_last_index:
+            last = t.shape(x)[axis] - 1
+            found = tf.cast(last, tf.int64) - function(tf.reverse(x, [axis]), axis)
+        else:
+            found = function(x, axis)
+        return tf.expand_dims(found, axis) if keepdims else found
+
+    return rule
+
+
+onnx("ArgMax")(extreme(lambda x, axis: tf.argmax(x, axis)))
+onnx("ArgMin")(extreme(lambda x, axis: tf.argmin(x, axis)))
+
+
+@onnx("CumSum")
+def cumsum(t, x, axis, *, exclusive, reverse):
+    known = t.ints(axis)
+    along = known[0] if known is not None else tf.reshape(tf.cast(axis, tf.int32), [])
+    return tf.cumsum(x, along, bool(exclusive), bool(reverse))
+
+
+@onnx("CumProd")
+def cumprod(t, x, axis, *, exclusive, reverse):
+    known = t.ints(axis)
+    along = known[0] if known is not None else tf.reshape(tf.cast(axis, tf.int32), [])
+    return tf.math.cumprod(x, along, bool(exclusive), bool(reverse))

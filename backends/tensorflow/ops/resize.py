@@ -1,0 +1,289 @@
+"""Resize in all its modes: along each axis by itself, as a weighted sum of gathered neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..rules import CHANNELS_LAST, onnx
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How output coordinates map to input coordinates, and neighbours to values."""
+
+    mode: str
+    coordinates: str
+    nearest: str
+    cubic: float
+    exclude_outside: bool
+    antialias: bool
+    extrapolation: float
+
+
+@onnx("Resize")
+def resize(
+    t,
+    x,
+    roi,
+    scales,
+    sizes,
+    *,
+    antialias,
+    axes,
+    coordinate_transformation_mode,
+    cubic_coeff_a,
+    exclude_outside,
+    extrapolation_value,
+    keep_aspect_ratio_policy,
+    mode,
+    nearest_mode,
+):
+    sampling = Sampling(
+        mode,
+        coordinate_transformation_mode,
+        nearest_mode,
+        cubic_coeff_a,
+        bool(exclude_outside),
+        bool(antialias),
+        extrapolation_value,
+    )
+    return resized(t, x, list(range(t.rank(x))), roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
+
+
+@onnx(f"{CHANNELS_LAST}::Resize")
+def resize_channels_last(
+    t,
+    x,
+    roi,
+    scales,
+    sizes,
+    *,
+    antialias,
+    axes,
+    coordinate_transformation_mode,
+    cubic_coeff_a,
+    exclude_outside,
+    extrapolation_value,
+    keep_aspect_ratio_policy,
+    mode,
+    nearest_mode,
+):
+    sampling = Sampling(
+        mode,
+        coordinate_transformation_mode,
+        nearest_mode,
+        cubic_coeff_a,
+        bool(exclude_outside),
+        bool(antialias),
+        extrapolation_value,
+    )
+    rank = t.rank(x)
+    places = [0, rank - 1, *range(1, rank - 1)]
+    return resized(t, x, places, roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
+
+
+def resized(t, x, places, roi, scales, sizes, axes, policy: str, sampling: Sampling):
+    """Resize `x`, whose axis for ONNX's axis i is `places[i]`."""
+    rank = t.rank(x)
+    axes = [a % rank for a in axes] if axes is not None else list(range(rank))
+    dims = [t.shape(x)[places[a]] for a in axes]
+    factors, targets = _targets(t, dims, scales, sizes, policy)
+    kind = x.dtype
+    if sampling.mode != "nearest" and kind.is_integer:
+        x = tf.cast(x, tf.float32)
+    outside: list[tuple[int, Any]] = []
+    for i, axis in enumerate(axes):
+        if isinstance(factors[i], float) and factors[i] == 1 and _same(dims[i], targets[i]) and roi_free(sampling):
+            continue
+        bounds = _region(roi, i, len(axes)) if sampling.coordinates == "tf_crop_and_resize" else None
+        where = coordinates(sampling.coordinates, dims[i], targets[i], factors[i], bounds)
+        x = along_axis(x, places[axis], dims[i], where, factors[i], sampling)
+        if bounds is not None:
+            outside.append((places[axis], (where < 0) | (where > _as_float(dims[i]) - 1)))
+    for axis, beyond in outside:
+        beyond = tf.reshape(beyond, [-1 if i == axis else 1 for i in range(rank)])
+        x = tf.where(beyond, tf.cast(sampling.extrapolation, x.dtype), x)
+    if x.dtype != kind:
+        x = tf.cast(tf.round(tf.clip_by_value(x, float(kind.min), float(kind.max))), kind)
+    return tf.convert_to_tensor(x)
+
+
+def roi_free(sampling: Sampling) -> bool:
+    """Whether a scale of one leaves an axis as it is."""
+    return sampling.coordinates != "tf_crop_and_resize"
+
+
+def _same(a, b) -> bool:
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+
+
+def _as_float(value):
+    return np.float32(value) if isinstance(value, (int, float)) else tf.cast(value, tf.float32)
+
+
+def _targets(t, dims, scales, sizes, policy: str):
+    """The scale and the new size of each axis: numbers where they are known."""
+    if sizes is not None:
+        known = t.ints(sizes)
+        wanted = known if known is not None else tf.unstack(tf.cast(sizes, tf.int32), num=len(dims))
+        if policy != "stretch":
+            return _keeping_ratio(dims, wanted, policy)
+        return [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)], list(wanted)
+    known = t.static(scales)
+    if known is None:
+        factors = tf.unstack(scales, num=len(dims))
+        sizes = [tf.cast(n, tf.float32) * f for n, f in zip(dims, factors, strict=True)]
+        return factors, [tf.cast(tf.floor(n), tf.int32) for n in sizes]
+    # The product is taken in float32, as the scales are: 0.6 × 5 is then 3.
+    factors = [float(f) for f in known.ravel()]
+    targets = [
+        int(np.floor(np.float32(n) * np.float32(f)))
+        if isinstance(n, int)
+        else n
+        if f == 1
+        else tf.cast(tf.floor(tf.cast(n, tf.float32) * f), tf.int32)
+        for n, f in zip(dims, factors, strict=True)
+    ]
+    return factors, targets
+
+
+def _ratio(target, size):
+    if isinstance(target, int) and isinstance(size, int):
+        return target / size
+    return tf.cast(target, tf.float32) / tf.cast(size, tf.float32)
+
+
+def _keeping_ratio(dims, wanted, policy: str):
+    """One scale for all axes: the smallest (not_larger) or the largest (not_smaller) of theirs."""
+    ratios = [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)]
+    if all(isinstance(r, float) for r in ratios):
+        scale = min(ratios) if policy == "not_larger" else max(ratios)
+        return [scale] * len(dims), [int(np.floor(scale * n + 0.5)) for n in dims]
+    pick = tf.reduce_min if policy == "not_larger" else tf.reduce_max
+    scale = pick(tf.stack([tf.cast(r, tf.float32) for r in ratios]))
+    return [scale] * len(dims), [tf.cast(tf.floor(scale * tf.cast(n, tf.float32) + 0.5), tf.int32) for n in dims]
+
+
+def _region(roi, i: int, count: int):
+    region = tf.cast(roi, tf.float32)
+    return region[i], region[i + count]
+
+
+def coordinates(mode: str, size, target, scale, bounds):
+    """Where each output element lies in the input, as float32: numpy where everything is known."""
+    known = isinstance(size, int) and isinstance(target, int) and isinstance(scale, float) and bounds is None
+    xp = np if known else tf
+    place = np.arange(target, dtype=np.float32) if known else tf.cast(tf.range(target), tf.float32)
+    n = _as_float(size)
+    scale = np.float32(scale) if isinstance(scale, float) else tf.cast(scale, tf.float32)
+    # The resized length that the scale implies, which may have a fraction, and not the number of elements.
+    m = n * scale
+    one = xp.equal(m, np.float32(1))
+    if mode == "half_pixel":
+        return (place + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel":
+        return xp.where(one, place * 0 - 0.5, (place + 0.5) / scale - 0.5)
+    if mode == "half_pixel_symmetric":
+        adjustment = _as_float(target) / m
+        return n / 2 * (1 - adjustment) + (place + 0.5) / scale - 0.5
+    if mode == "asymmetric":
+        return place / scale
+    if mode == "align_corners":
+        return xp.where(one, place * 0, place * (n - 1) / xp.where(one, np.float32(1), m - 1))
+    if mode == "tf_crop_and_resize":
+        start, end = bounds
+        many = place * (end - start) * (n - 1) / tf.where(one, 1.0, m - 1)
+        return tf.where(one, (end - start) * (n - 1) / 2 + place * 0, many) + start * (n - 1)
+    raise Unsupported(f"Resize with coordinate_transformation_mode {mode!r}")
+
+
+def along_axis(x, axis: int, size, where, scale, sampling: Sampling):
+    """Resample one axis at the input coordinates `where`."""
+    last = size - 1
+    if sampling.mode == "nearest":
+        return tf.gather(x, _clipped(_rounded(where, sampling.nearest), last), axis=axis)
+    if sampling.mode not in ("linear", "cubic"):
+        raise Unsupported(f"Resize with mode {sampling.mode!r}")
+    if sampling.antialias and not isinstance(scale, float):
+        return _antialiased(x, axis, last, where, scale, sampling)
+    places, weights = _neighbours(where, size, scale, sampling)
+    result = None
+    for place, weight in zip(places, weights, strict=True):
+        shape = [-1 if i == axis else 1 for i in range(x.shape.rank)]
+        part = tf.gather(x, _clipped(place, last), axis=axis) * tf.cast(tf.reshape(weight, shape), x.dtype)
+        result = part if result is None else result + part
+    return result
+
+
+def _clipped(place, last):
+    if isinstance(place, np.ndarray) and isinstance(last, int):
+        return np.clip(place, 0, last).astype(np.int32)
+    return tf.clip_by_value(tf.cast(place, tf.int32), 0, last)
+
+
+def _rounded(where, mode: str):
+    xp = np if isinstance(where, np.ndarray) else tf
+    if mode == "floor":
+        return xp.floor(where)
+    if mode == "ceil":
+        return xp.math.ceil(where) if xp is tf else np.ceil(where)
+    if mode == "round_prefer_floor":
+        return -xp.floor(0.5 - where)
+    if mode == "round_prefer_ceil":
+        return xp.floor(where + 0.5)
+    raise Unsupported(f"Resize with nearest_mode {mode!r}")
+
+
+def _neighbours(where, size, scale, sampling: Sampling):
+    """Places and weights of the input elements that each output element is made of.
+
+    With antialias and a scale below one the kernel is stretched by its inverse, and its weights are normalised.
+    """
+    xp = np if isinstance(where, np.ndarray) else tf
+    reach = 1 if sampling.mode == "linear" else 2
+    stretch = 1.0
+    if sampling.antialias:
+        stretch = max(1.0, 1.0 / scale)
+    span = int(np.ceil(reach * stretch))
+    base = xp.floor(where)
+    places = [base + float(k) for k in range(1 - span, span + 1)]
+    weights = [_kernel(xp, (place - where) / np.float32(stretch), sampling) for place in places]
+    if sampling.exclude_outside or sampling.antialias:
+        if sampling.exclude_outside:
+            inside = [(place >= 0) & (place <= _as_float(size) - 1) for place in places]
+            weights = [xp.where(i, w, w * 0) for i, w in zip(inside, weights, strict=True)]
+        total = sum(weights[1:], weights[0])
+        weights = [w / total for w in weights]
+    return places, weights
+
+
+def _antialiased(x, axis: int, last, where, scale, sampling: Sampling):
+    """Along one axis with a scale, and so a number of neighbours, that is not known."""
+    reach = 1.0 if sampling.mode == "linear" else 2.0
+    stretch = tf.maximum(1.0, 1.0 / scale)
+    span = tf.math.ceil(reach * stretch)
+    places = tf.floor(where)[:, None] + tf.range(1 - span, span + 1)[None, :]
+    weights = _kernel(tf, (places - where[:, None]) / stretch, sampling)
+    if sampling.exclude_outside:
+        weights = tf.where((places >= 0) & (places <= _as_float(last)), weights, 0)
+    weights = weights / tf.reduce_sum(weights, 1, keepdims=True)
+    rank = x.shape.rank
+    shape = [*([1] * axis), tf.shape(weights)[0], tf.shape(weights)[1], *([1] * (rank - axis - 1))]
+    parts = tf.gather(x, _clipped(places, last), axis=axis) * tf.cast(tf.reshape(weights, shape), x.dtype)
+    return tf.reduce_sum(parts, axis + 1)
+
+
+def _kernel(xp, distance, sampling: Sampling):
+    d = abs(distance)
+    if sampling.mode == "linear":
+        return xp.maximum(1 - d, 0 * d)
+    a = np.float32(sampling.cubic)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return xp.where(d <= 1, near, xp.where(d < 2, far, 0 * d))

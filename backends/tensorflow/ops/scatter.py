@@ -1,0 +1,55 @@
+"""Writing elements by index."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..rules import onnx
+from .gather import counted_from_start, nd_from_start
+
+
+def scattered(x, places, updates, reduction: str):
+    """`x` with `updates` written at, or combined with what is at, the index tuples `places`."""
+    if x.dtype == tf.bool and reduction == "none":
+        return tf.cast(scattered(tf.cast(x, tf.int32), places, tf.cast(updates, tf.int32), "none"), tf.bool)
+    if reduction == "mul":
+        return _multiplied(x, places, updates)
+    functions = {
+        "none": tf.tensor_scatter_nd_update,
+        "add": tf.tensor_scatter_nd_add,
+        "max": tf.tensor_scatter_nd_max,
+        "min": tf.tensor_scatter_nd_min,
+    }
+    if reduction not in functions:
+        raise Unsupported(f"reduction {reduction!r}")
+    return functions[reduction](x, places, updates)
+
+
+def _multiplied(x, places, updates):
+    """TensorFlow has no scattered product: the updates of each element are multiplied by segment first."""
+    depth = places.shape.as_list()[-1]
+    dims = tf.shape(x, places.dtype)
+    rest = tf.reduce_prod(dims[depth:])
+    weights = tf.math.cumprod(dims[:depth], exclusive=True, reverse=True)
+    flat = tf.reshape(tf.reduce_sum(tf.multiply(places, weights), -1), [-1])
+    rows = tf.reshape(updates, tf.stack([tf.size(flat, places.dtype), rest]))
+    factors = tf.math.unsorted_segment_prod(rows, flat, tf.reduce_prod(dims[:depth]))
+    return tf.multiply(x, tf.reshape(factors, dims))
+
+
+@onnx("ScatterND")
+def scatter_nd(t, x, indices, updates, *, reduction):
+    return scattered(tf.convert_to_tensor(x), tf.convert_to_tensor(nd_from_start(t, x, indices)), updates, reduction)
+
+
+@onnx("ScatterElements")
+def scatter_elements(t, x, indices, updates, *, axis, reduction):
+    rank = t.rank(x)
+    axis %= rank
+    indices = tf.cast(counted_from_start(t, indices, t.shape(x)[axis]), tf.int64)
+    grid = tf.meshgrid(*(tf.range(tf.cast(d, tf.int64)) for d in t.shape(indices)), indexing="ij")
+    places = tf.stack([indices if i == axis else g for i, g in enumerate(grid)], -1)
+    flat = tf.reshape(places, [-1, rank])
+    return scattered(tf.convert_to_tensor(x), flat, tf.reshape(updates, [-1]), reduction)

@@ -1,0 +1,174 @@
+"""Operators that read, set or change shapes, and tensors made from shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from ..constants import tf_dtype
+from ..rules import channels_last, onnx
+
+
+def whole(dims):
+    """Product of dims that may be numbers or scalars."""
+    product = 1
+    for d in dims:
+        product = product * d
+    return product
+
+
+def packed(dims):
+    """Dims as one int32 vector (numpy where all are known)."""
+    if all(isinstance(d, int) for d in dims):
+        return np.array(dims, dtype=np.int32)
+    return tf.stack([tf.cast(d, tf.int32) for d in dims])
+
+
+@onnx("Shape")
+def shape(t, x, *, start, end):
+    if x.shape.rank is not None and None not in x.shape.as_list()[start:end]:
+        return np.array(x.shape.as_list()[start:end], dtype=np.int64)
+    return tf.shape(x, tf.int64)[start:end]
+
+
+@onnx("Size")
+def size(t, x):
+    if x.shape.is_fully_defined():
+        return np.array(x.shape.num_elements(), dtype=np.int64)
+    return tf.size(x, tf.int64)
+
+
+@onnx("Reshape")
+def reshape(t, x, shape, *, allowzero):
+    target = t.ints(shape)
+    if target is None:
+        target = shape
+        if not allowzero and x.shape.rank != 0:
+            wide = tf.shape(x, tf.int64)
+            count, own = tf.size(shape), tf.size(wide)
+            # A zero copies the input's dim at its place, where the input has one.
+            copied = tf.gather(wide, tf.minimum(tf.range(count), own - 1))
+            target = tf.where(tf.equal(shape, tf.zeros([], tf.int64)), copied, shape)
+    elif not allowzero and 0 in target:
+        target = packed([t.shape(x)[i] if d == 0 else d for i, d in enumerate(target)])
+    return tf.reshape(x, target)
+
+
+@onnx("Flatten")
+def flatten(t, x, *, axis):
+    dims = t.shape(x)
+    axis = axis + len(dims) if axis < 0 else axis
+    after = dims[axis:]
+    if all(isinstance(d, int) for d in after) and 0 not in after:
+        return tf.reshape(x, packed([-1, whole(after)]))
+    return tf.reshape(x, packed([whole(dims[:axis]), whole(after)]))
+
+
+@onnx("Squeeze")
+def squeeze(t, x, axes):
+    if axes is None:
+        return tf.squeeze(x)
+    known = t.ints(axes)
+    if known is not None:
+        return tf.squeeze(x, known) if known else tf.convert_to_tensor(x)
+    rank = tf.rank(x)
+    axes = tf.where(axes < 0, axes + tf.cast(rank, axes.dtype), axes)
+    gone = tf.reduce_any(tf.equal(tf.range(rank)[:, None], tf.cast(axes, tf.int32)), 1)
+    return tf.reshape(x, tf.boolean_mask(tf.shape(x), ~gone))
+
+
+@onnx("Unsqueeze")
+def unsqueeze(t, x, axes):
+    known = t.ints(axes)
+    if known is None or (x.shape.rank is None and min(known) < 0):
+        rank = tf.rank(x) + tf.size(axes)
+        axes = tf.cast(axes, tf.int32)
+        added = tf.reduce_any(tf.equal(tf.range(rank)[:, None], tf.where(axes < 0, axes + rank, axes)), 1)
+        return tf.reshape(x, tf.tensor_scatter_nd_update(tf.ones_like(tf.range(rank)), tf.where(~added), tf.shape(x)))
+    for axis in sorted(a if a >= 0 else a + t.rank(x) + len(known) for a in known):
+        x = tf.expand_dims(x, axis)
+    return tf.convert_to_tensor(x)
+
+
+@onnx("Transpose")
+def transpose(t, x, *, perm):
+    return t.permuted(x, perm if perm is not None else list(reversed(range(t.rank(x)))))
+
+
+@onnx("Expand")
+def expand(t, x, shape):
+    known = t.ints(shape)
+    if known is not None and x.shape.is_fully_defined():
+        return tf.broadcast_to(x, np.broadcast_shapes(tuple(x.shape.as_list()), tuple(known)))
+    target = tf.constant(known, tf.int32) if known is not None else tf.cast(shape, tf.int32)
+    return tf.broadcast_to(x, tf.broadcast_dynamic_shape(t.dims(x), target))
+
+
+@onnx("Tile")
+def tile(t, x, repeats):
+    known = t.ints(repeats)
+    return tf.tile(x, repeats if known is None else known)
+
+
+@onnx("ConstantOfShape")
+def constant_of_shape(t, shape, *, value):
+    fill = np.zeros([1], np.float32) if value is None else value.numpy()
+    known = t.ints(shape)
+    if known is not None and np.prod(known) <= 4096:
+        return np.full(known, fill.reshape(()), fill.dtype)
+    kind = tf_dtype(ir.DataType.from_numpy(fill.dtype))
+    return tf.fill(shape if known is None else known, tf.constant(fill.reshape(()), kind))
+
+
+@onnx("Range")
+def range_(t, start, limit, delta):
+    start, limit, delta = (tf.reshape(x, []) for x in (start, limit, delta))
+    if start.dtype in (tf.int16, tf.int8, tf.uint8):
+        return tf.cast(tf.range(*(tf.cast(x, tf.int32) for x in (start, limit, delta))), start.dtype)
+    if start.dtype.is_integer:
+        return tf.range(start, limit, delta)
+    # The count is exact, and each element one multiplication away from the start, as ONNX defines it.
+    count = tf.cast(tf.math.ceil(tf.divide(tf.subtract(limit, start), delta)), tf.int32)
+    return tf.add(start, tf.multiply(tf.cast(tf.range(tf.maximum(count, 0)), start.dtype), delta))
+
+
+@onnx("EyeLike")
+def eye_like(t, x, *, dtype, k):
+    kind = x.dtype if dtype is None else tf_dtype(ir.DataType(dtype))
+    rows, columns = t.shape(x)
+    return tf.cast(tf.equal(tf.range(columns)[None, :] - tf.range(rows)[:, None], k), kind)
+
+
+@onnx("Trilu")
+def trilu(t, x, k, *, upper):
+    diagonal = tf.constant(0, tf.int64) if k is None else tf.reshape(k, [])
+    dims = t.shape(x)
+    offset = tf.cast(tf.range(dims[-1])[None, :] - tf.range(dims[-2])[:, None], tf.int64)
+    kept = tf.greater_equal(offset, diagonal) if upper else tf.less_equal(offset, diagonal)
+    return tf.where(kept, x, tf.zeros([], x.dtype))
+
+
+@channels_last("DepthToSpace")
+def depth_to_space(t, x, *, blocksize, mode):
+    n, h, w, c = t.shape(x)
+    b = blocksize
+    if isinstance(c, int) and c == b * b:
+        mode = "DCR"  # with one channel in the end both orders are the same
+    if mode == "DCR" and x.dtype in (tf.float32, tf.float16):
+        return tf.nn.depth_to_space(x, b)
+    blocks = [b, b, -1] if mode == "DCR" else [-1, b, b]
+    order = [0, 1, 3, 2, 4, 5] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
+    x = tf.transpose(tf.reshape(x, packed([n, h, w, *blocks])), order)
+    return tf.reshape(x, packed([n, h * b, w * b, -1 if not isinstance(c, int) else c // (b * b)]))
+
+
+@channels_last("SpaceToDepth")
+def space_to_depth(t, x, *, blocksize, mode="DCR"):
+    if mode == "DCR" and x.dtype in (tf.float32, tf.float16):
+        return tf.nn.space_to_depth(x, blocksize)
+    n, h, w, c = t.shape(x)
+    b = blocksize
+    x = tf.reshape(x, packed([n, h // b, b, w // b, b, c]))
+    order = [0, 1, 3, 2, 4, 5] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
+    return tf.reshape(tf.transpose(x, order), packed([n, h // b, w // b, c * b * b]))

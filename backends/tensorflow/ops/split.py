@@ -1,0 +1,40 @@
+"""Joining and splitting tensors."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from ..rules import onnx
+
+
+@onnx("Concat")
+def concat(t, *inputs, axis):
+    return tf.concat(inputs, axis)
+
+
+@onnx("Split")
+def split(t, x, sizes, *, axis, num_outputs):
+    count = num_outputs or len(t.node.outputs)
+    if sizes is not None:
+        known = t.ints(sizes)
+        return tuple(tf.split(x, sizes if known is None else known, axis, num=count))
+    dim = t.dim(x, axis)
+    if isinstance(dim, int) and dim % count == 0:
+        return tuple(tf.split(x, count, axis))
+    # The last part is the smaller one where the dim does not divide.
+    part = (dim + count - 1) // count
+    rest = dim - part * (count - 1)
+    return tuple(tf.split(x, [part] * (count - 1) + [rest], axis, num=count))
+
+
+@onnx("Dropout")
+def dropout(t, x, ratio, training_mode, *, seed):
+    from convert.errors import Unsupported
+
+    training = t.static(training_mode)
+    if training_mode is not None and (training is None or training.any()):
+        ratio_known = t.static(ratio)
+        if ratio is None or ratio_known is None or ratio_known.any():
+            raise Unsupported("Dropout in training mode")
+    kept = tf.ones_like(x, tf.bool) if t.outputs > 1 else None
+    return tf.identity(x), kept

@@ -1,0 +1,89 @@
+"""Operators of one tensor, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from ..rules import onnx
+
+UNSIGNED = (tf.uint8, tf.uint16, tf.uint32, tf.uint64)
+
+
+def elementwise(name: str) -> Callable[..., tf.Tensor]:
+    """The rule that calls `tf.<name>` on one input."""
+    function: Any = tf
+    for part in name.split("."):
+        function = getattr(function, part)
+
+    def rule(t: Any, x: Any) -> tf.Tensor:
+        return function(x)
+
+    return rule
+
+
+onnx.same(
+    elementwise,
+    Acos="math.acos",
+    Acosh="math.acosh",
+    Asin="math.asin",
+    Asinh="math.asinh",
+    Atan="math.atan",
+    Atanh="math.atanh",
+    BitwiseNot="bitwise.invert",
+    Ceil="math.ceil",
+    Cos="math.cos",
+    Cosh="math.cosh",
+    Det="linalg.det",
+    Exp="math.exp",
+    Floor="math.floor",
+    Identity="identity",
+    IsNaN="math.is_nan",
+    Log="math.log",
+    Neg="math.negative",
+    Not="logical_not",
+    Reciprocal="math.reciprocal",
+    Round="math.round",
+    Sigmoid="math.sigmoid",
+    Sin="math.sin",
+    Sinh="math.sinh",
+    Softsign="nn.softsign",
+    Sqrt="math.sqrt",
+    Tan="math.tan",
+    Tanh="math.tanh",
+)
+
+
+@onnx("Abs")
+def abs_(t, x):
+    return tf.convert_to_tensor(x) if x.dtype in UNSIGNED else tf.abs(x)
+
+
+@onnx("Sign")
+def sign(t, x):
+    if x.dtype in UNSIGNED:
+        return tf.cast(tf.not_equal(x, tf.zeros([], x.dtype)), x.dtype)
+    if x.dtype in (tf.int8, tf.int16):
+        return tf.cast(tf.sign(tf.cast(x, tf.int32)), x.dtype)
+    return tf.sign(x)
+
+
+@onnx("Erf")
+def erf(t, x):
+    if x.dtype.is_floating:
+        return tf.math.erf(x)
+    return tf.cast(tf.math.erf(tf.cast(x, tf.float64)), x.dtype)
+
+
+@onnx("IsInf")
+def is_inf(t, x, *, detect_negative, detect_positive):
+    if not detect_negative and not detect_positive:
+        return tf.zeros_like(x, tf.bool)
+    found = tf.math.is_inf(x)
+    if not detect_negative:
+        return found & (x > tf.zeros([], x.dtype))
+    if not detect_positive:
+        return found & (x < tf.zeros([], x.dtype))
+    return found

@@ -1,0 +1,137 @@
+"""Arithmetic of sliding windows: pads from auto_pad, ceil_mode and dynamic sizes, and padding itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ..constants import Constant
+
+Dim = Any
+"""A number, or an int32 scalar tensor where it is not known."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """One window per spatial dim: its size, stride, dilation, and the pads before and after."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[Dim, ...]
+    after: tuple[Dim, ...]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """The extent of the dilated kernel."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    @property
+    def unpadded(self) -> bool:
+        return all(isinstance(p, int) and p == 0 for p in (*self.before, *self.after))
+
+    def outputs(self, sizes: Sequence[Dim]) -> list[Dim]:
+        """The number of windows along each dim of the padded input."""
+        parts = zip(sizes, self.before, self.after, self.reach, self.strides, strict=True)
+        return [(n + b + a - r) // s + 1 for n, b, a, r, s in parts]
+
+
+def windows(
+    sizes: Sequence[Dim],
+    kernel: Sequence[int],
+    *,
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    ceil_mode: int = 0,
+) -> Windows:
+    """Resolve ONNX's attributes against the spatial `sizes` of the input."""
+    rank = len(kernel)
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    pads = list(pads or [0] * 2 * rank)
+    before, after = list(pads[:rank]), list(pads[rank:])
+    for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
+        reach = (k - 1) * d + 1
+        if auto_pad.startswith("SAME"):
+            before[i], after[i] = _same(n, reach, s, auto_pad)
+        elif auto_pad == "VALID":
+            before[i] = after[i] = 0
+        if ceil_mode and not auto_pad.startswith("SAME"):
+            after[i] = after[i] + _ceil_excess(n, before[i], after[i], reach, s)
+    return Windows(tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after))
+
+
+def _same(n: Dim, reach: int, stride: int, auto_pad: str) -> tuple[Dim, Dim]:
+    """Pads that give ceil(n / stride) windows; the odd one goes after (UPPER) or before (LOWER)."""
+    total = (((n + stride - 1) // stride) - 1) * stride + reach - n if stride > 1 else reach - 1
+    total = max(total, 0) if isinstance(total, int) else tf.maximum(total, 0)
+    small = total // 2
+    return (small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small)
+
+
+def _ceil_excess(n: Dim, before: Dim, after: Dim, reach: int, stride: int) -> Dim:
+    """How far the last window of ceil_mode reaches beyond the padded input; it must start inside input or pad."""
+    if stride == 1:
+        return 0
+    room = n + before + after - reach
+    count = -(-room // stride) + 1
+    started = (count - 1) * stride
+    if isinstance(n, int):
+        count -= int(started >= n + before)
+        return max((count - 1) * stride - room, 0)
+    count = count - tf.cast(started >= n + before, tf.int32)
+    return tf.maximum((count - 1) * stride - room, 0)
+
+
+def padded(x: Any, before: Sequence[Dim], after: Sequence[Dim], value: Any = 0) -> Any:
+    """A channels-last tensor with its spatial dims padded; negative amounts cut."""
+    amounts = [*before, *after]
+    if all(isinstance(p, int) for p in amounts):
+        if not any(amounts):
+            return x
+        if min(amounts) < 0:
+            x = cut(x, [max(-b, 0) for b in before], [max(-a, 0) for a in after])
+            return padded(x, [max(b, 0) for b in before], [max(a, 0) for a in after], value)
+    else:
+        x = cut_at_run_time(x, before, after)
+        before, after = ([tf.maximum(p, 0) for p in side] for side in (before, after))
+    paddings = [[0, 0], *([b, a] for b, a in zip(before, after, strict=True)), [0, 0]]
+    return tf.pad(x, paddings, constant_values=value)
+
+
+def cut(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
+    """A channels-last tensor without some elements at the ends of its spatial dims."""
+    if not any((*before, *after)):
+        return x
+    spatial = tuple(slice(b or None, -a or None) for b, a in zip(before, after, strict=True))
+    return x[(slice(None), *spatial, slice(None))]
+
+
+def cut_at_run_time(x: Any, before: Sequence[Dim], after: Sequence[Dim]) -> Any:
+    """The same for pads of which the negative ones, not known yet, cut."""
+    start = tf.stack([0, *(tf.maximum(-b, 0) for b in before), 0])
+    end = tf.shape(x) - tf.stack([0, *(tf.maximum(-a, 0) for a in after), 0])
+    y = tf.strided_slice(x, start, end)
+    y.set_shape([x.shape[0], *([None] * len(before)), x.shape[-1]])
+    return y
+
+
+def strided(x: Any, strides: Sequence[int]) -> Any:
+    """Every stride-th element along the spatial dims of a channels-last tensor."""
+    if all(s == 1 for s in strides):
+        return x
+    return x[(slice(None), *(slice(None, None, s) for s in strides), slice(None))]
+
+
+def spatial_shape(t: Any, x: Any) -> list[Dim]:
+    """The spatial dims of a channels-last tensor."""
+    return t.shape(x)[1:-1]
+
+
+def kernel_shape_of(weight: tf.Tensor | Constant) -> list[int]:
+    """The spatial dims of an ONNX convolution weight [O, I, *kernel]."""
+    return list(weight.shape.as_list()[2:])

@@ -1,0 +1,58 @@
+"""The table of the TensorFlow backend: which ONNX operator becomes which TensorFlow computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from onnx.defs import OpSchema
+
+from convert import schemas
+from convert.rules import Rule, Rules, Schema
+from convert.schemas import operator_of, plain
+
+__all__ = ["CHANNELS_LAST", "channels_last", "onnx", "onnx_schema", "operator_of", "plain", "schema"]
+
+CHANNELS_LAST = "convert.channels_last"
+"""The domain of nodes whose data inputs and outputs the layout pass has made channels-last."""
+
+
+def onnx_schema(operator: str) -> OpSchema | None:
+    """ONNX's own schema of a key of the table, which may be that of a channels-last node; None for others."""
+    return schemas.onnx_schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
+
+
+def schema(operator: str) -> Schema | None:
+    """How a key of the table is called; see `convert.schemas.schema`."""
+    return schemas.schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
+
+
+onnx = Rules("TensorFlow", schema=schema)
+
+
+def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
+    """Register a rule that takes its `data` inputs, and gives its `outputs`, channels-last.
+
+    The rule serves the nodes that the layout pass has moved, and, between transposes, those that it could not see
+    (inside a subgraph, or of unknown rank).
+    """
+
+    def register(rule: Rule) -> Rule:
+        onnx(*(f"{CHANNELS_LAST}::{operator}" for operator in operators))(rule)
+        onnx(*operators)(_between_transposes(rule, tuple(data), tuple(outputs)))
+        return rule
+
+    return register
+
+
+def _between_transposes(rule: Rule, data: tuple[int, ...], outputs: tuple[int, ...]) -> Rule:
+    @wraps(rule)
+    def channels_first(t: Any, *inputs: Any, **attributes: Any) -> Any:
+        moved = [t.channels_last(x) if i in data and x is not None else x for i, x in enumerate(inputs)]
+        result = rule(t, *moved, **attributes)
+        if not isinstance(result, tuple):
+            return t.channels_first(result)
+        return tuple(t.channels_first(y) if i in outputs and y is not None else y for i, y in enumerate(result))
+
+    return channels_first

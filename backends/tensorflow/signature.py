@@ -1,0 +1,58 @@
+"""Gives the signature of a written SavedModel its real names, whatever characters they hold.
+
+TensorFlow derives names of placeholders and Python arguments from those of a signature, and changes or refuses many.
+The model is therefore written with plain names, and the names are changed where the SavedModel lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tensorflow.core.protobuf import saved_model_pb2
+
+SIGNATURE = "serving_default"
+
+Names = Sequence[tuple[str, str]]
+"""Pairs of the name that was written and the name to be."""
+
+
+def rename_signature(folder: Path, inputs: Names, outputs: Names) -> None:
+    """Rename the inputs and outputs of the signature in the SavedModel at `folder`."""
+    path = Path(folder) / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    (meta,) = saved.meta_graphs
+    definition = meta.signature_def[SIGNATURE]
+    _rename_keys(definition.inputs, dict(inputs))
+    _rename_keys(definition.outputs, dict(outputs))
+    # tf.saved_model.load does not look at signature_def: it goes by the functions that the object graph lists.
+    for node in meta.object_graph_def.nodes:
+        function = node.bare_concrete_function
+        if function.concrete_function_name:
+            function.argument_keywords[:] = [dict(inputs).get(k, k) for k in function.argument_keywords]
+            function.ClearField("function_spec")
+    for function in meta.object_graph_def.concrete_functions.values():
+        _rename_structure(function.canonicalized_input_signature, dict(inputs))
+        _rename_structure(function.output_signature, dict(outputs))
+    path.write_bytes(saved.SerializeToString(deterministic=True))
+
+
+def _rename_keys(mapping: Any, names: dict[str, str]) -> None:
+    content = {names.get(key, key): type(value).FromString(value.SerializeToString()) for key, value in mapping.items()}
+    mapping.clear()
+    for key, value in content.items():
+        mapping[key].CopyFrom(value)
+
+
+def _rename_structure(value: Any, names: dict[str, str]) -> None:
+    kind = value.WhichOneof("kind")
+    if kind == "dict_value":
+        _rename_keys(value.dict_value.fields, names)
+        for inner in value.dict_value.fields.values():
+            _rename_structure(inner, names)
+    elif kind in ("tuple_value", "list_value"):
+        for inner in getattr(value, kind).values:
+            _rename_structure(inner, names)
+    elif kind == "tensor_spec_value":
+        value.tensor_spec_value.name = names.get(value.tensor_spec_value.name, value.tensor_spec_value.name)

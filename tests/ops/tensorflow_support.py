@@ -1,0 +1,128 @@
+"""Runs one case of the TensorFlow frontend: the operator in a function, read, run by onnxruntime, and by TensorFlow."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from convert.frontends import tensorflow as frontend
+from convert.frontends.tensorflow import opdefs
+
+from convert.options import Options
+from convert.report import Report
+from convert.source import Source
+from tests.ops.cases import Case
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
+
+# `tf.raw_ops` calls some arguments by other names than the operator's schema.
+RENAMED = {"reduction_indices": "axis", "dim": "axis", "split_dim": "axis", "squeeze_dims": "axis", "t": "x", "e": "y",
+           "input": "condition"}  # fmt: skip
+
+
+def check(row: Case, *, dynamic: bool) -> None:
+    names = [a.name for a in opdefs.find(row.operator).inputs]  # type: ignore[union-attr]
+    arrays = {f"x{i}": a for i, a in enumerate(_flat(row.inputs)) if isinstance(a, (np.ndarray, np.generic))}
+    fixed = [id(a) for n, a in zip(names, row.inputs, strict=True) if n == "filter" or not dynamic]
+    specs = [tf.TensorSpec(_dims(a, id(a) not in fixed), a.dtype, name=n) for n, a in arrays.items()]
+
+    @tf.function(input_signature=specs, autograph=False)
+    def function(*tensors: Any) -> Any:
+        left = iter(tensors)
+        given = {n: _given(value, left) for n, value in zip(names, row.inputs, strict=True)}
+        results = tf.nest.flatten(_raw(row.operator, given | _attributes(row)))
+        return {f"y{i}": tf.identity(r) for i, r in enumerate(results[: _meant(row)])}
+
+    concrete = function.get_concrete_function()
+    expected = {name: value.numpy() for name, value in concrete(*map(tf.constant, arrays.values())).items()}
+    model = frontend.read(Source("tf-function-object", thing=concrete), Options(), Report("convert"))
+    got = run(model, arrays)
+    assert list(got) == list(expected)
+    for value, (name, result) in zip(model.graph.outputs, got.items(), strict=True):
+        same(result, expected[name])
+        agrees(value, result)
+
+
+def _raw(operator: str, arguments: dict[str, Any]) -> Any:
+    """`tf.raw_ops` calls some arguments by other names than the operator's schema."""
+    function = getattr(tf.raw_ops, operator)
+    taken = inspect.signature(function).parameters
+    return function(**{name if name in taken else RENAMED[name]: value for name, value in arguments.items()})
+
+
+def _meant(row: Case) -> int:
+    """How many outputs count: batch normalisation's further ones are for its gradient alone."""
+    return (3 if row.attributes["is_training"] else 1) if row.operator.startswith("FusedBatchNorm") else 99
+
+
+def _attributes(row: Case) -> dict[str, Any]:
+    if row.operator == "Const":
+        value = tf.make_tensor_proto(row.attributes["value"])
+        return {"value": value, "dtype": tf.float32}
+    return {
+        k: tf.as_dtype(v) if k in ("dtype", "DstT", "out_type", "output_type", "Tout") else v
+        for k, v in row.attributes.items()
+    }
+
+
+def _dims(array: np.ndarray, dynamic: bool) -> list[int | None]:
+    return [None, *array.shape[1:]] if dynamic and array.ndim else list(array.shape)
+
+
+def _flat(values: Any) -> list[Any]:
+    return [v for value in values for v in (_flat(value) if isinstance(value, list) and has_array(value) else [value])]
+
+
+def _given(value: Any, left: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return next(left)
+    if isinstance(value, list) and has_array(value):
+        return [_given(v, left) for v in value]
+    array = np.array(value)
+    return tf.constant(array.astype(np.float32 if array.dtype.kind == "f" and array.size else np.int32))
+
+
+def run(model: ir.Model, feeds: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Run by onnxruntime as it was read, no pass applied; the checker sees it first."""
+    proto = ir.serde.serialize_model(model)
+    onnx.checker.check_model(proto, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(None, {n: np.asarray(a) for n, a in feeds.items()}), strict=True))
+
+
+def same(got: np.ndarray, expected: np.ndarray) -> None:
+    """Equal dtype and shape; integers and booleans exact, floats to a few roundings of the largest."""
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    if got.dtype.kind not in "fc":
+        np.testing.assert_array_equal(got, expected)
+        return
+    finite = expected[np.isfinite(expected)].astype(np.float64)
+    largest = float(np.abs(finite).max(initial=0.0))
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=4e-6 * largest if largest < 1e4 else 0)
+
+
+def agrees(value: ir.Value, result: np.ndarray) -> None:
+    """What the graph states of an output is what came out."""
+    assert value.dtype is not None
+    assert value.dtype.numpy() == result.dtype
+    if value.shape is not None:
+        assert len(value.shape) == result.ndim
+        assert all(d == n for d, n in zip(value.shape, result.shape, strict=True) if isinstance(d, int))
+
+
+def has_array(value: Any) -> bool:
+    """Whether an input, or one of a list of them, has a first dim that may vary."""
+    if isinstance(value, list):
+        return any(map(has_array, value))
+    return isinstance(value, np.ndarray) and value.ndim > 0
