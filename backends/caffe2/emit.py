@@ -1,0 +1,156 @@
+"""Walk the graph, let each node's rule build its operators, and list at once everything that has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.errors import Location, Problem, Unsupported
+from convert.graph import location_of
+from convert.schemas import operator_of, plain
+from convert.tensors import dtype_name
+
+from . import ops  # noqa: F401  (fills the table)
+from .dtypes import NUMBERS
+from .net import Blob, Dim, Net
+from .rules import onnx
+
+Values = dict[ir.Value, Blob]
+
+
+def emit(model: ir.Model) -> Net:
+    """The Caffe2 net of a legalised graph, with blobs named as the graph's values are.
+
+    Raises one `Unsupported` that lists every operator, attribute and dtype that Caffe2 or this backend does not have.
+    """
+    graph = model.graph
+    problems = list(_missing(graph))
+    if problems:
+        raise Unsupported(problems=problems, hint="add a rule with --rules FILE, or replace the operator in the model")
+    net = Net()
+    net.reserve(_names(graph))
+    values: Values = {}
+    for value in graph.inputs:
+        values[value] = Blob(str(value.name), _dtype(value), _shape(value))
+        net.inputs.append(values[value])
+    for value in graph.initializers.values():
+        assert value.const_value is not None
+        values.setdefault(value, Blob(str(value.name), _dtype(value), _shape(value), value.const_value))
+    _emit_nodes(net, graph, values, problems)
+    if problems:
+        raise Unsupported(problems=problems)
+    net.outputs = [_output(net, value, values[value]) for value in graph.outputs]
+    _drop_unused(net)
+    return net
+
+
+def _emit_nodes(net: Net, graph: ir.Graph, values: Values, problems: list[Problem]) -> None:
+    for node in graph:
+        start = len(net.ops)
+        try:
+            made = _apply(net, node, values, problems)
+        except Unsupported as error:
+            # The rest of the graph is still looked at, so that all problems are listed: go on with the facts alone.
+            problems.extend(error.problems)
+            made = [Blob(str(v.name), _dtype(v), _shape(v)) for v in node.outputs]
+        fresh = {blob for op in net.ops[start:] for blob in op.outputs}
+        for value, blob in zip(node.outputs, made, strict=False):
+            if blob in fresh:
+                fresh.remove(blob)
+                _name(blob, value)
+            values[value] = blob
+
+
+def _apply(net: Net, node: ir.Node, values: Values, problems: list[Problem]) -> Sequence[Blob]:
+    net.label, net.results = str(node.outputs[0].name), node.outputs
+    inputs = [None if v is None else values[v] for v in node.inputs]
+    attributes = {a.name: _attribute(a, values, problems) for a in node.attributes.values()}
+    operator, at = operator_of(node), location_of(node)
+    made = onnx.apply(net, operator, inputs, attributes, at)
+    made = [made] if isinstance(made, Blob) else list(made)
+    for value in node.outputs[len(made) :]:
+        if value.uses() or value.is_graph_output():
+            raise Unsupported(problems=[Problem(f"its output {value.name!r} has no Caffe2 counterpart", at)])
+    return made
+
+
+def _attribute(attribute: ir.Attr, values: Values, problems: list[Problem]) -> Any:
+    if attribute.type == ir.AttributeType.GRAPH:
+        return _body(attribute.as_graph(), values, problems)
+    return plain(attribute.value) if attribute.type != ir.AttributeType.TENSOR else attribute.value
+
+
+def _body(graph: ir.Graph, values: Values, problems: list[Problem]) -> Callable[..., list[Blob]]:
+    def body(net: Net, *inputs: Blob) -> list[Blob]:
+        """Emit the subgraph's nodes to `net`, reading `inputs`; the blobs of its outputs."""
+        values.update(zip(graph.inputs, inputs, strict=True))
+        for value in graph.initializers.values():
+            values[value] = Blob(str(value.name), _dtype(value), _shape(value), value.const_value)
+        _emit_nodes(net, graph, values, problems)
+        return [values[v] for v in graph.outputs]
+
+    return body
+
+
+def _name(blob: Blob, value: ir.Value) -> None:
+    """Give a blob that the node's rule has just made the name and the facts of the node's output."""
+    blob.name = str(value.name) or blob.name
+    blob.dtype = blob.dtype if value.dtype is None else value.dtype
+    blob.shape = blob.shape if value.shape is None else _shape(value)
+
+
+def _output(net: Net, value: ir.Value, blob: Blob) -> Blob:
+    """The blob of a graph output, under its name: a copy where it is an input, a constant or an output already."""
+    if blob.name == value.name and blob.content is None and blob not in net.outputs:
+        return blob
+    net.label = str(value.name)
+    copy = net.facts(net.Copy(blob), blob.dtype, blob.shape)
+    copy.name = str(value.name)
+    return copy
+
+
+def _drop_unused(net: Net) -> None:
+    needed = set(net.outputs)
+    kept = []
+    for op in reversed(net.ops):
+        if needed.intersection(op.outputs):
+            needed.update(op.reads())
+            kept.append(op)
+    net.ops = kept[::-1]
+
+
+def _missing(graph: ir.Graph) -> Iterable[Problem]:
+    """Operators without a rule, and values of a dtype that Caffe2 does not have."""
+    nodes = list(ir.traversal.RecursiveGraphIterator(graph))
+    try:
+        onnx.check((operator_of(n), location_of(n)) for n in nodes)
+    except Unsupported as error:
+        yield from error.problems
+    weights = [v for v in graph.initializers.values() if v.uses() or v.is_graph_output()]
+    bad: dict[str, list[tuple[ir.Value, Location]]] = {}
+    for value in (*graph.inputs, *weights, *(o for n in nodes for o in n.outputs if o.uses() or o.is_graph_output())):
+        if value.dtype is not None and value.dtype not in NUMBERS:
+            producer = value.producer()
+            at = location_of(producer) if producer is not None else Location("tensor", str(value.name))
+            bad.setdefault(dtype_name(value.dtype), []).append((value, at))
+    for name, places in bad.items():
+        yield Problem(f"Caffe2 has no {name} tensors", places[0][1], len(places))
+
+
+def _names(graph: ir.Graph) -> Iterable[str]:
+    inner = [n.graph for n in ir.traversal.RecursiveGraphIterator(graph) if n.graph is not None]
+    for one in {id(g): g for g in (graph, *inner)}.values():
+        yield from (str(v.name) for v in (*one.inputs, *one.initializers.values()))
+        yield from (str(o.name) for n in one for o in n.outputs if o.name)
+
+
+def _dtype(value: ir.Value) -> ir.DataType:
+    if value.dtype is None:
+        raise Unsupported(f"the dtype of {value.name!r} is unknown")
+    return value.dtype
+
+
+def _shape(value: ir.Value) -> tuple[Dim, ...] | None:
+    return None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)

@@ -1,0 +1,29 @@
+"""What is done to the graph before its nodes are emitted: the literal list of passes, in order."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
+
+from convert.passes import run
+from convert.passes.batchnorm import fold_batch_norms
+from convert.passes.clean import clean
+from convert.passes.layout import assign_layout
+
+
+def legalise(model: ir.Model) -> None:
+    """Change `model` in place into one that the rules can emit."""
+    run(PASSES, model)
+
+
+def inline_functions(model: ir.Model) -> bool:
+    """Replace calls of the model's own functions by their bodies."""
+    return bool(model.functions) and InlinePass()(model).modified
+
+
+def channels_first(model: ir.Model) -> bool:
+    """Caffe2's operators are channels-first, as ONNX's: transposes around them (from TensorFlow) cancel out."""
+    return assign_layout(model, sensitive="as is")
+
+
+PASSES = (inline_functions, clean, channels_first, fold_batch_norms, clean)

@@ -1,0 +1,177 @@
+"""The builder that rules write to: `net.Relu(x)`, `net.op("Conv", [x, w], kernels=[3, 3])`, constants and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.tensors import tensor_of, transposed
+
+from .facts import infer
+
+Dim: TypeAlias = int | str | None
+
+# Constants up to this many bytes are shared when they are equal.
+_SMALL = 4096
+
+
+@dataclass(eq=False)
+class Blob:
+    """A tensor of the net. `content` is set for a constant, which becomes a weight only if an operator uses it.
+
+    `shape` holds ints, names of dynamic dims, or None for unknown ones; it is None where not even the rank is known.
+    """
+
+    name: str
+    dtype: ir.DataType
+    shape: tuple[Dim, ...] | None = None
+    content: ir.TensorProtocol | None = None
+
+
+Argument: TypeAlias = "bool | int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | Net"
+
+
+@dataclass(eq=False)
+class Op:
+    """One operator of the net, with its `Argument`s by name."""
+
+    type: str
+    inputs: list[Blob]
+    outputs: list[Blob]
+    args: dict[str, Argument]
+
+    def reads(self) -> Iterable[Blob]:
+        """The blobs that it reads, those of nets among its arguments included."""
+        yield from self.inputs
+        for value in self.args.values():
+            if isinstance(value, Net):
+                for op in value.ops:
+                    yield from op.reads()
+                yield from value.outputs
+
+
+@dataclass(eq=False)
+class Net:
+    """A Caffe2 net under construction; `parent` is the net around a branch or loop body.
+
+    `label` prefixes the names of the blobs that a rule makes on its way; `results` are the values of the ONNX node
+    under way, for a rule that wants to know what shape is expected of it.
+    """
+
+    parent: Net | None = None
+    ops: list[Op] = field(default_factory=list)
+    inputs: list[Blob] = field(default_factory=list)
+    outputs: list[Blob] = field(default_factory=list)
+    label: str = ""
+    results: Sequence[ir.Value] = ()
+
+    def __post_init__(self) -> None:
+        self.root: Net = self.parent.root if self.parent else self
+        self._names: set[str] = set()
+        self._constants: dict[tuple[Any, ...], Blob] = {}
+
+    # -- operators ------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, operator: str) -> Callable[..., Any]:
+        if not operator[:1].isupper():
+            raise AttributeError(operator)
+
+        def add(*inputs: Blob, outputs: int = 1, **args: Argument) -> Any:
+            return self.op(operator, inputs, outputs=outputs, **args)
+
+        return add
+
+    def op(self, operator: str, inputs: Sequence[Blob], *, outputs: int = 1, **args: Argument) -> Any:
+        """Append a Caffe2 operator; its output, or the list of its outputs where `outputs` is not 1.
+
+        Facts are those that `facts.infer` knows; `net.facts` states better ones. Floats must be given as floats: the
+        runtime tells an argument 1 from 1.0.
+        """
+        dtype, shape = infer(operator, inputs, args)
+        made = [Blob(self.unique(f"{self.label or operator}.{operator}"), dtype, shape) for _ in range(outputs)]
+        self.ops.append(Op(operator, list(inputs), made, dict(args)))
+        return made[0] if outputs == 1 else made
+
+    def body(self) -> Net:
+        """A net for an argument of `If`, `While` …; it may read the blobs of this one."""
+        return Net(parent=self, label=self.label)
+
+    # -- constants and facts --------------------------------------------------------------------------------------
+
+    def const(self, content: Any, dtype: ir.DataType | None = None, name: str | None = None) -> Blob:
+        """A constant from a number, a list, an array or a tensor (which may be lazy); equal small ones are shared.
+
+        Python floats become float32 and ints int64 unless `dtype` says otherwise.
+        """
+        tensor = tensor_of(content, dtype)
+        if name is not None or tensor.nbytes > _SMALL:
+            return self._constant(name or f"{self.label}.const", tensor)
+        return self._shared((tensor.dtype, tuple(tensor.shape), tensor.tobytes()), f"{self.label}.const", tensor)
+
+    def transposed(self, x: Blob, axes: Sequence[int]) -> Blob:
+        """A constant with its axes permuted, lazily and once however often it is asked for."""
+        if x.content is None:
+            raise ValueError(f"{x.name} is no constant")
+        if list(axes) == list(range(len(x.content.shape))):
+            return x
+        return self._shared((x, tuple(axes)), f"{x.name}.transposed", transposed(x.content, axes))
+
+    def facts(self, x: Blob, dtype: ir.DataType | None = None, shape: Sequence[Dim] | None = None) -> Blob:
+        """State what is known of `x`."""
+        x.dtype = x.dtype if dtype is None else dtype
+        x.shape = x.shape if shape is None else tuple(shape)
+        return x
+
+    def static(self, x: Blob | None) -> np.ndarray | None:
+        """The content of a constant, else None."""
+        return None if x is None or x.content is None else x.content.numpy()
+
+    def need(self, x: Blob, what: str) -> np.ndarray:
+        """The content of a constant. Raises `Unsupported` naming `what` it is otherwise."""
+        content = self.static(x)
+        if content is None:
+            raise Unsupported(f"{what} is computed at run time; Caffe2 needs it as a constant")
+        return content
+
+    def shape(self, x: Blob) -> tuple[Dim, ...]:
+        """Dims as ints, names or None. Raises `Unsupported` if the rank is unknown."""
+        if x.shape is None:
+            raise Unsupported(f"the rank of {x.name} is unknown")
+        return x.shape
+
+    def rank(self, x: Blob) -> int:
+        """Number of dims. Raises `Unsupported` if it is unknown."""
+        return len(self.shape(x))
+
+    def axis(self, x: Blob, axis: int) -> int:
+        """`axis` of `x` counted from the front. Raises `Unsupported` if that takes a rank that is unknown."""
+        return axis if axis >= 0 else axis + self.rank(x)
+
+    # -- names ----------------------------------------------------------------------------------------------------
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep `names` from being given to blobs that rules make."""
+        self.root._names.update(names)
+
+    def unique(self, name: str) -> str:
+        """`name`, or `name_2`, `name_3` … where it is taken already."""
+        names, candidate, n = self.root._names, name, 1
+        while candidate in names:
+            n += 1
+            candidate = f"{name}_{n}"
+        names.add(candidate)
+        return candidate
+
+    def _shared(self, key: tuple[Any, ...], name: str, tensor: ir.TensorProtocol) -> Blob:
+        constants = self.root._constants
+        if key not in constants:
+            constants[key] = self._constant(name, tensor)
+        return constants[key]
+
+    def _constant(self, name: str, tensor: ir.TensorProtocol) -> Blob:
+        return Blob(self.unique(name), tensor.dtype, tuple(int(d) for d in tensor.shape), tensor)

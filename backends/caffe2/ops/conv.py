@@ -1,0 +1,137 @@
+"""Rules for convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from convert.errors import Unsupported
+from convert.tensors import lazy
+
+from ..dtypes import FLOAT, cast, widen
+from ..net import Blob, Net
+from ..rules import onnx
+from ..windows import Window, window
+
+
+@onnx("Conv")
+def conv(
+    net: Net,
+    x: Blob,
+    w: Blob,
+    b: Blob | None,
+    *,
+    auto_pad: str,
+    dilations: Sequence[int] | None,
+    group: int,
+    kernel_shape: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    strides: Sequence[int] | None,
+) -> Blob:
+    """Any rank, group, dilation and pads."""
+    made = window(net, x, kernel_shape or spatial(net, w), strides, dilations, pads, auto_pad)
+    operands = [widen(net, v, FLOAT) for v in (x, w, b) if v is not None]
+    y = net.op("Conv", operands, **arguments(made), dilations=made.dilations, group=group)
+    return cast(net, y, x.dtype)
+
+
+@onnx("ConvTranspose")
+def conv_transpose(
+    net: Net,
+    x: Blob,
+    w: Blob,
+    b: Blob | None,
+    *,
+    auto_pad: str,
+    dilations: Sequence[int] | None,
+    group: int,
+    kernel_shape: Sequence[int] | None,
+    output_padding: Sequence[int] | None,
+    output_shape: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    strides: Sequence[int] | None,
+) -> Blob:
+    """Caffe2's is 2-D, so a 1-D one gets a dim of size 1; and it ignores dilations, so zeros spread the kernel."""
+    kernel = list(kernel_shape or spatial(net, w))
+    n = len(kernel)
+    if n > 2:
+        raise Unsupported(f"a {n}-D ConvTranspose: Caffe2 has the 2-D one only")
+    extra = list(output_padding or [0] * n)
+    made = _transposed_window(net, x, kernel, strides, dilations, pads, auto_pad, extra, output_shape)
+    if any(d > 1 for d in made.dilations):
+        w = _spread(net, w, made)
+        made = Window(spatial(net, w), made.strides, [1] * n, made.pads)
+    operands = [widen(net, v, FLOAT) for v in (x, w)]
+    if n == 1:
+        operands = [net.ExpandDims(v, dims=[2]) for v in operands]
+        made = Window([1, *made.kernel], [1, *made.strides], [1, 1], [0, made.pads[0], 0, made.pads[1]])
+        extra = [0, *extra]
+    if b is not None:
+        operands.append(widen(net, b, FLOAT))
+    y = net.op("ConvTranspose", operands, **arguments(made), adjs=extra, group=group)
+    return cast(net, net.Squeeze(y, dims=[2]) if n == 1 else y, x.dtype)
+
+
+def arguments(made: Window) -> dict[str, Any]:
+    """What every windowed operator of Caffe2 is told."""
+    return {"kernels": made.kernel, "strides": made.strides, "pads": made.pads}
+
+
+def spatial(net: Net, w: Blob) -> list[int]:
+    """The kernel's size, from the shape of the weight."""
+    sizes = net.shape(w)[2:]
+    if not all(isinstance(s, int) for s in sizes):
+        raise Unsupported("a weight whose size is not known and no kernel_shape")
+    return [int(s) for s in sizes if isinstance(s, int)]
+
+
+def _transposed_window(
+    net: Net,
+    x: Blob,
+    kernel: list[int],
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    extra: list[int],
+    output_shape: Sequence[int] | None,
+) -> Window:
+    """Pads from `output_shape` or `auto_pad`: total = stride·(size − 1) + extra + extent − output (ONNX)."""
+    n = len(kernel)
+    made = Window(kernel, list(strides or [1] * n), list(dilations or [1] * n), list(pads or [0] * 2 * n))
+    if output_shape is None and auto_pad in ("NOTSET", "VALID", ""):
+        return made if auto_pad != "VALID" else Window(kernel, made.strides, made.dilations, [0] * 2 * n)
+    begins, ends = [], []
+    for i in range(n):
+        if output_shape is not None:
+            size = net.shape(x)[2 + i]
+            if not isinstance(size, int):
+                raise Unsupported("output_shape with a spatial size that is not fixed")
+            total = made.strides[i] * (size - 1) + extra[i] + made.extent(i) - output_shape[i]
+        else:
+            total = extra[i] + made.extent(i) - made.strides[i]
+        if total < 0:
+            raise Unsupported("an output that is larger than input, kernel and stride give")
+        half = total // 2
+        begins.append(half if auto_pad == "SAME_UPPER" else total - half)
+        ends.append(total - begins[-1])
+    return Window(kernel, made.strides, made.dilations, [*begins, *ends])
+
+
+def _spread(net: Net, w: Blob, made: Window) -> Blob:
+    """A constant kernel with zeros between its cells, `dilations` apart."""
+    content = w.content
+    if content is None:
+        raise Unsupported("a ConvTranspose with dilations and a weight computed at run time")
+    shape = [int(d) for d in content.shape]
+    size = shape[:2] + [made.extent(i) for i in range(made.rank)]
+    steps = (slice(None), slice(None), *(slice(None, None, d) for d in made.dilations))
+
+    def make() -> np.ndarray:
+        spread = np.zeros(size, content.numpy().dtype)
+        spread[steps] = content.numpy()
+        return spread
+
+    return net.const(lazy(content.dtype, size, make))

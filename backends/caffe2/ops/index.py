@@ -1,0 +1,144 @@
+"""Rules that pick, cut and pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+
+from ..dtypes import COMPARED, cast, widen
+from ..net import Blob, Net
+from ..padding import crop, pad_constant, pad_edge, pad_gathered, slice_axis
+from ..rules import onnx
+from ..shapes import concat, dim
+
+
+@onnx("Gather")
+def gather(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
+    """Caffe2's Gather takes negative indices on the first axis only."""
+    along = net.axis(x, axis)
+    return net.Gather(x, _wrapped(net, x, indices, along), axis=along)
+
+
+@onnx("Slice")
+def slice_rule(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, steps: Blob | None) -> Blob:
+    """One operator an axis; steps other than 1 gather the cells."""
+    if net.static(starts) is None or net.static(ends) is None:
+        return _sliced_at_run_time(net, x, starts, ends, axes, steps)
+    first, final = ([int(v) for v in net.need(b, "a bound of Slice")] for b in (starts, ends))
+    along = list(range(len(first))) if axes is None else [int(a) for a in net.need(axes, "the axes of Slice")]
+    stride = [1] * len(first) if steps is None else [int(s) for s in net.need(steps, "the steps of Slice")]
+    for start, end, axis, step in zip(first, final, along, stride, strict=True):
+        x = _sliced(net, x, start, end, net.axis(x, axis), step)
+    return x
+
+
+def _sliced_at_run_time(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, steps: Blob | None) -> Blob:
+    """Bounds as vectors over all axes: ONNX's negative v is Caffe2's v − 1, and its 0 and −1 are the whole axis."""
+    rank = net.rank(x)
+    count = net.shape(starts)[0] if axes is None else len(net.need(axes, "the axes of Slice"))
+    if not isinstance(count, int):
+        raise Unsupported("computed bounds of Slice for a number of axes that is not known")
+    along = list(range(count)) if axes is None else [net.axis(x, int(a)) for a in net.need(axes, "the axes of Slice")]
+    if steps is not None and np.any(net.need(steps, "the steps of Slice") != 1):
+        raise Unsupported("a Slice with computed bounds and a step")
+    bounds = [cast(net, b, ir.DataType.INT64) for b in (starts, ends)]
+    negative = [cast(net, net.LT(b, net.const(np.array(0))), ir.DataType.INT64) for b in bounds]
+    bounds = [net.Sub(b, n) for b, n in zip(bounds, negative, strict=True)]
+    for i, axis in enumerate(along):
+        full = []
+        for bound, whole in zip(bounds, (0, -1), strict=True):
+            one = bound if count == 1 else net.Slice(bound, starts=[i], ends=[i + 1])
+            rest = [net.const(np.full(n, whole, np.int64)) for n in (axis, rank - axis - 1)]
+            full.append(concat(net, [p for p in (rest[0], one, rest[1]) if p.shape != (0,)]))
+        shape = [*net.shape(x)[:axis], None, *net.shape(x)[axis + 1 :]]
+        x = net.facts(net.Slice(x, *full), shape=shape)
+    return x
+
+
+def _sliced(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
+    size = net.shape(x)[axis]
+    if isinstance(size, int):
+        cells = range(size)[start:end:step]
+        if len(cells) == size and step == 1:
+            return x
+        if step == 1:
+            return slice_axis(net, x, axis, cells.start, max(cells.start, cells.stop))
+        shape = [*net.shape(x)[:axis], len(cells), *net.shape(x)[axis + 1 :]]
+        return net.facts(net.Gather(x, net.const(np.array(cells, dtype=np.int64)), axis=axis), shape=shape)
+    if step != 1:
+        return _stepped(net, x, start, end, axis, step)
+    if start == 0 and end >= np.iinfo(np.int32).max:
+        return x
+    # A negative bound v means size + v + 1 to Caffe2; it stops at the size by itself.
+    low, high = (v if v >= 0 else v - 1 for v in (start, end))
+    return slice_axis(net, x, axis, low, -1 if end >= np.iinfo(np.int32).max else high)
+
+
+def _stepped(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
+    """Every so many cells of an axis whose size is not fixed: the indices are counted at run time."""
+    if step < 0 or start < 0 or end < np.iinfo(np.int32).max:
+        raise Unsupported(f"a Slice [{start}:{end}:{step}] along an axis whose size is not fixed")
+    bounds = [net.const(np.array([v], dtype=np.int64)) for v in (start, step)]
+    indices = net.facts(net.Range(bounds[0], dim(net, x, axis), bounds[1]), ir.DataType.INT64)
+    shape = [*net.shape(x)[:axis], None, *net.shape(x)[axis + 1 :]]
+    return net.facts(net.Gather(x, indices, axis=axis), shape=shape)
+
+
+@onnx("GatherElements")
+def gather_elements(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
+    """A gather of the flat tensor at linear indices: a constant for the other axes, plus index times stride."""
+    along = net.axis(x, axis)
+    sizes, wanted = net.shape(x), net.shape(indices)
+    if not all(isinstance(d, int) for d in (*sizes, *wanted)):
+        raise Unsupported("GatherElements with dims that are not fixed")
+    strides = [int(np.prod([int(str(d)) for d in sizes[i + 1 :]])) for i in range(len(sizes))]
+    grid = np.indices([int(str(d)) for d in wanted])
+    others = sum((grid[i] * s for i, s in enumerate(strides) if i != along), np.zeros(wanted, np.int64))
+    wrapped = cast(net, _wrapped(net, x, indices, along), ir.DataType.INT64)
+    linear = net.Add(net.Mul(wrapped, net.const(np.array(strides[along]))), net.const(others.astype(np.int64)))
+    return net.Gather(net.FlattenToVec(x), linear)
+
+
+@onnx("Pad")
+def pad(net: Net, x: Blob, pads: Blob, value: Blob | None, axes: Blob | None, *, mode: str) -> Blob:
+    """Negative pads cut; the others join what is to be around."""
+    rank = net.rank(x)
+    given = [int(p) for p in net.need(pads, "the pads of Pad")]
+    along = list(range(rank)) if axes is None else [net.axis(x, int(a)) for a in net.need(axes, "the axes of Pad")]
+    full = [0] * 2 * rank
+    for i, axis in enumerate(along):
+        full[axis], full[rank + axis] = given[i], given[len(along) + i]
+    cut = crop(net, x, full)
+    if mode == "edge":
+        return pad_edge(net, cut, full)
+    if mode in ("reflect", "wrap"):
+        if mode == "wrap" and min(full) < 0:
+            raise Unsupported("negative pads with mode='wrap'")
+        return pad_gathered(net, cut, full, mode)
+    return _padded(net, cut, full, value)
+
+
+def _padded(net: Net, x: Blob, pads: Sequence[int], value: Blob | None) -> Blob:
+    content = np.zeros(1) if value is None else net.need(value, "the value of Pad").ravel()
+    number = content[0]
+    if x.dtype == ir.DataType.DOUBLE and float(np.float32(number)) != float(number):
+        raise Unsupported("a pad value of float64 that float32 does not hold")
+    wide = widen(net, x, COMPARED)
+    return cast(net, pad_constant(net, wide, pads, number.item()), x.dtype)
+
+
+def _wrapped(net: Net, x: Blob, indices: Blob, axis: int) -> Blob:
+    """Indices with negative ones counted from the end."""
+    content = net.static(indices)
+    size = net.shape(x)[axis]
+    if content is not None and (np.all(content >= 0) or isinstance(size, int)):
+        if np.all(content >= 0):
+            return indices
+        return net.const(np.where(content < 0, content + size, content).astype(content.dtype))
+    zero = net.const(np.zeros((), indices.dtype.numpy()))
+    negative = cast(net, net.LT(indices, zero), indices.dtype)
+    return net.Add(indices, net.Mul(negative, net.Squeeze(cast(net, dim(net, x, axis), indices.dtype), dims=[0])))

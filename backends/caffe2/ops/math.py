@@ -1,0 +1,259 @@
+"""Rules for elementwise arithmetic, with the casts that Caffe2's kernels need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.rules import Rule
+from convert.tensors import dtype_name
+
+from ..dtypes import FLOAT, cast, widen
+from ..net import Blob, Net
+from ..rules import onnx
+from ..shapes import broadcast
+
+
+def unary(operator: str) -> Rule:
+    """A rule for an operator whose only kernel is float32's."""
+
+    def rule(net: Net, x: Blob) -> Blob:
+        return cast(net, net.op(operator, [widen(net, x, FLOAT)]), x.dtype)
+
+    return rule
+
+
+def arithmetic(operator: str) -> Rule:
+    """A rule for a binary operator that broadcasts; small dtypes are computed in wide ones."""
+
+    def rule(net: Net, a: Blob, b: Blob) -> Blob:
+        return compute(net, operator, a, b)
+
+    return rule
+
+
+def compute(net: Net, operator: str, a: Blob, b: Blob) -> Blob:
+    """`a` and `b` through a binary operator, in the dtype of `a`."""
+    return cast(net, net.op(operator, [widen(net, a), widen(net, b)]), a.dtype)
+
+
+onnx.same(
+    unary,
+    Acos="Acos", Asin="Asin", Atan="Atan", Ceil="Ceil", Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor",
+    Log="Log", Sin="Sin", Sinh="Sinh", Tan="Tan",
+)  # fmt: skip
+onnx.same(arithmetic, Add="Add", Sub="Sub", Mul="Mul")
+
+
+@onnx("Div")
+def div(net: Net, a: Blob, b: Blob) -> Blob:
+    divisor = net.static(b)
+    if not a.dtype.is_floating_point() and divisor is not None and np.any(divisor == 0):
+        raise Unsupported("an integer division by zero, which ends Caffe2's process")
+    return compute(net, "Div", a, b)
+
+
+@onnx("Reciprocal")
+def reciprocal(net: Net, x: Blob) -> Blob:
+    return compute(net, "Div", net.const(np.ones((), x.dtype.numpy())), x)
+
+
+@onnx("Neg")
+def neg(net: Net, x: Blob) -> Blob:
+    return cast(net, net.Negative(widen(net, x)), x.dtype)
+
+
+@onnx("Sign")
+def sign(net: Net, x: Blob) -> Blob:
+    """Caffe2's Sign of NaN is 0; ONNX's is NaN."""
+    wide = widen(net, x)
+    y = net.Sign(wide)
+    return cast(net, net.Where(net.NE(wide, wide), wide, y) if x.dtype.is_floating_point() else y, x.dtype)
+
+
+@onnx("Sqrt")
+def sqrt(net: Net, x: Blob) -> Blob:
+    return cast(net, net.Sqrt(widen(net, x, (ir.DataType.FLOAT, ir.DataType.DOUBLE))), x.dtype)
+
+
+@onnx("Abs")
+def absolute(net: Net, x: Blob) -> Blob:
+    if x.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
+        return unary("Abs")(net, x)
+    wide = widen(net, x)
+    return cast(net, net.Mul(wide, net.Sign(wide)), x.dtype)
+
+
+@onnx("Round")
+def round_half_even(net: Net, x: Blob) -> Blob:
+    """Adding and subtracting 1.5·2²³ (2⁵² in float64) rounds to even; from half of that on, numbers are whole."""
+    wide = widen(net, x, (ir.DataType.FLOAT, ir.DataType.DOUBLE))
+    bits = 23 if wide.dtype == ir.DataType.FLOAT else 52
+    shift = net.const(1.5 * 2.0**bits, wide.dtype)
+    rounded = net.Sub(net.Add(wide, shift), shift)
+    small = net.LT(net.Mul(wide, net.Sign(wide)), net.const(2.0 ** (bits - 1), wide.dtype))
+    return cast(net, net.Where(small, rounded, wide), x.dtype)
+
+
+def log1p(net: Net, y: Blob) -> Blob:
+    """log(1 + y) of float32 y ≥ 0, exact to rounding for small y.
+
+    With u = 1 + y rounded, it is log(u)·y / (u − 1), or y where u is 1: W. Kahan's correction of the rounding.
+    """
+    one = net.const(1.0)
+    u = net.Add(y, one)
+    tiny = net.EQ(u, one)
+    # Where u is 1 the quotient would be 0/0: divide by 1 there.
+    step = net.Add(net.Sub(u, one), cast(net, tiny, ir.DataType.FLOAT))
+    return net.Where(tiny, y, net.Mul(net.Log(u), net.Div(y, step)))
+
+
+@onnx("Asinh")
+def asinh(net: Net, x: Blob) -> Blob:
+    """sign(x)·log1p(|x| + x² / (1 + sqrt(x² + 1))), with |x| halved and log(2) added where the square overflows."""
+    wide = widen(net, x, FLOAT)
+    size, one = net.Abs(wide), net.const(1.0)
+    near = net.Clip(size, max=_SQUARED)
+    square = net.Mul(near, near)
+    small = log1p(net, net.Add(near, net.Div(square, net.Add(net.Sqrt(net.Add(square, one)), one))))
+    return cast(net, net.Mul(_beyond(net, size, small), net.Sign(wide)), x.dtype)
+
+
+@onnx("Acosh")
+def acosh(net: Net, x: Blob) -> Blob:
+    """log1p(t + sqrt(t·(t + 2))) of t = x − 1."""
+    wide = widen(net, x, FLOAT)
+    t = net.Sub(net.Clip(wide, max=_SQUARED), net.const(1.0))
+    small = log1p(net, net.Add(t, net.Sqrt(net.Mul(t, net.Add(t, net.const(2.0))))))
+    return cast(net, _beyond(net, wide, small), x.dtype)
+
+
+@onnx("Atanh")
+def atanh(net: Net, x: Blob) -> Blob:
+    """sign(x)·log1p(2·|x| / (1 − |x|)) / 2."""
+    wide = widen(net, x, FLOAT)
+    size = net.Abs(wide)
+    ratio = net.Div(net.Add(size, size), net.Sub(net.const(1.0), size))
+    return cast(net, net.Mul(net.Mul(log1p(net, ratio), net.Sign(wide)), net.const(0.5)), x.dtype)
+
+
+_SQUARED = 1e9
+"""Up to here float32 holds squares; beyond, asinh and acosh are log(x) + log(2) to rounding."""
+
+
+def _beyond(net: Net, x: Blob, small: Blob) -> Blob:
+    large = net.Add(net.Log(net.Clip(x, min=1.0, max=np.inf)), net.const(float(np.log(2))))
+    return net.Where(*broadcast(net, net.GT(x, net.const(_SQUARED)), large, small))
+
+
+@onnx("Sum")
+def total(net: Net, *xs: Blob) -> Blob:
+    """A chain of Add: Caffe2's Sum wants equal shapes."""
+    wide = [widen(net, x) for x in xs]
+    sum_ = wide[0]
+    for x in wide[1:]:
+        sum_ = net.Add(sum_, x)
+    return cast(net, sum_, xs[0].dtype)
+
+
+@onnx("Mean")
+def mean(net: Net, *xs: Blob) -> Blob:
+    return compute(net, "Div", total(net, *xs), net.const(np.array(len(xs), xs[0].dtype.numpy())))
+
+
+def extremum(operator: str, compare: str) -> Callable[..., Blob]:
+    """A rule for Max and Min: Caffe2's read past the end of a smaller operand, so shapes are made equal first."""
+
+    def rule(net: Net, *xs: Blob) -> Blob:
+        wide = [widen(net, x) for x in xs]
+        best = wide[0]
+        for x in wide[1:]:
+            a, b = broadcast(net, best, x)
+            native = a.dtype == ir.DataType.FLOAT
+            best = net.op(operator, [a, b]) if native else net.Where(net.op(compare, [a, b]), a, b)
+        return cast(net, best, xs[0].dtype)
+
+    return rule
+
+
+maximum, minimum = extremum("Max", "GT"), extremum("Min", "LT")
+onnx("Max")(maximum)
+onnx("Min")(minimum)
+
+
+@onnx("Clip")
+def clip(net: Net, x: Blob, low: Blob | None, high: Blob | None) -> Blob:
+    if x.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
+        # Absent bounds are float32's largest numbers, infinities included: so ONNX's schema says.
+        largest = np.array(np.finfo(np.float32).max)
+        least, most = (-largest if low is None else net.static(low)), (largest if high is None else net.static(high))
+        # Where min is above max, ONNX gives max; Caffe2 asserts.
+        if least is not None and most is not None and float(least) <= float(most):
+            return cast(net, net.Clip(widen(net, x, FLOAT), min=float(least), max=float(most)), x.dtype)
+    if low is not None:
+        x = maximum(net, x, low)
+    return x if high is None else minimum(net, x, high)
+
+
+@onnx("Pow")
+def power(net: Net, x: Blob, exponent: Blob) -> Blob:
+    """Constant exponents that a kernel does better than pow; integers by repeated multiplication."""
+    constant = net.static(exponent)
+    if constant is not None and constant.size == 1 and constant.ndim <= net.rank(x):
+        number = float(constant.ravel()[0])
+        if number == 1:
+            return x
+        if number == int(number) and 2 <= number <= (2 if x.dtype.is_floating_point() else 64):
+            return cast(net, _multiplied(net, widen(net, x), int(number)), x.dtype)
+        if x.dtype.is_floating_point():
+            wide = widen(net, x, FLOAT)
+            return cast(net, net.Sqrt(wide) if number == 0.5 else net.Pow(wide, exponent=number), x.dtype)
+    if not x.dtype.is_floating_point():
+        raise Unsupported(f"a power of {dtype_name(x.dtype)} with an exponent that is not a constant from 1 to 64")
+    a, b = broadcast(net, widen(net, x, FLOAT), cast(net, exponent, ir.DataType.FLOAT))
+    return cast(net, net.Pow(a, b), x.dtype)
+
+
+def _multiplied(net: Net, x: Blob, times: int) -> Blob:
+    """x to the power of `times`, by squaring."""
+    result: Blob | None = None
+    while times:
+        if times & 1:
+            result = x if result is None else net.Mul(result, x)
+        times >>= 1
+        if times:
+            x = net.Mul(x, x)
+    assert result is not None
+    return result
+
+
+@onnx("Mod")
+def mod(net: Net, a: Blob, b: Blob, *, fmod: int) -> Blob:
+    """a − b·trunc(a / b) of integers; without `fmod` the result takes the sign of b."""
+    if a.dtype.is_floating_point():
+        raise Unsupported("a remainder of floating-point numbers: the quotient would be rounded")
+    divisor = net.static(b)
+    if divisor is not None and np.any(divisor == 0):
+        raise Unsupported("an integer remainder by zero, which ends Caffe2's process")
+    x, y = widen(net, a), widen(net, b)
+    rest = net.Sub(x, net.Mul(net.Div(x, y), y))
+    if not fmod:
+        # The remainder of trunc has the sign of a; floor's differs by b where the signs do and it is not zero.
+        zero = net.const(np.zeros((), x.dtype.numpy()))
+        wrong = net.LT(net.Mul(net.Sign(rest), y), zero)
+        rest = net.Add(rest, net.Mul(cast(net, wrong, x.dtype), y))
+    return cast(net, rest, a.dtype)
+
+
+@onnx("Cast")
+def cast_to(net: Net, x: Blob, *, to: int, saturate: int) -> Blob:
+    """`saturate` concerns float8 only, which Caffe2 does not have."""
+    return cast(net, x, ir.DataType(to))
+
+
+@onnx("CastLike")
+def cast_like(net: Net, x: Blob, like: Blob, *, saturate: int) -> Blob:
+    return cast(net, x, like.dtype)

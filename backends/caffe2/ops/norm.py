@@ -1,0 +1,112 @@
+"""Rules for normalisation."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+
+from ..dtypes import FLOAT, cast, widen
+from ..net import Blob, Net
+from ..rules import onnx
+
+
+@onnx("BatchNormalization")
+def batch_normalization(
+    net: Net,
+    x: Blob,
+    scale: Blob,
+    bias: Blob,
+    mean: Blob,
+    variance: Blob,
+    *,
+    epsilon: float,
+    momentum: float,
+    training_mode: int,
+) -> Blob:
+    """`momentum` concerns training only."""
+    if training_mode:
+        raise Unsupported("training_mode=1: Caffe2's net would have to change its own weights")
+    operands = [widen(net, v, FLOAT) for v in (x, scale, bias, mean, variance)]
+    return cast(net, net.op("SpatialBN", operands, is_test=1, epsilon=epsilon), x.dtype)
+
+
+@onnx("InstanceNormalization")
+def instance_normalization(net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilon: float) -> Blob:
+    """Caffe2's is 4-D: the spatial dims become one, beside one of size 1."""
+    rank = net.rank(x)
+    wide = widen(net, x, FLOAT)
+    flat = wide if rank == 4 else net.facts(net.Reshape(wide, shape=[0, 0, -1, 1], outputs=2)[0])
+    y = net.InstanceNorm(flat, *(widen(net, v, FLOAT) for v in (scale, bias)), epsilon=epsilon)
+    return cast(net, y if rank == 4 else _shaped_as(net, y, wide), x.dtype)
+
+
+@onnx("LayerNormalization")
+def layer_normalization(
+    net: Net, x: Blob, scale: Blob, bias: Blob | None, *, axis: int, epsilon: float, stash_type: int
+) -> Blob:
+    """Mean and deviation over the dims from `axis` on; scale and bias broadcast."""
+    if stash_type != ir.DataType.FLOAT:
+        raise Unsupported(f"stash_type={stash_type}: Caffe2 computes mean and variance in float32")
+    wide = widen(net, x, FLOAT)
+    y = net.LayerNorm(wide, axis=net.axis(x, axis), epsilon=epsilon, outputs=3)[0]
+    y = net.Mul(net.facts(y, shape=x.shape), widen(net, scale, FLOAT))
+    return cast(net, y if bias is None else net.Add(y, widen(net, bias, FLOAT)), x.dtype)
+
+
+@onnx("RMSNormalization")
+def rms_normalization(net: Net, x: Blob, scale: Blob, *, axis: int, epsilon: float, stash_type: int) -> Blob:
+    """x / sqrt(mean(x²) + epsilon) · scale."""
+    if stash_type != ir.DataType.FLOAT:
+        raise Unsupported(f"stash_type={stash_type}: Caffe2 computes the mean in float32")
+    wide = widen(net, x, FLOAT)
+    axes = list(range(net.axis(x, axis), net.rank(x)))
+    mean = net.ReduceMean(net.Mul(wide, wide), axes=axes, keepdims=1)
+    y = net.Div(wide, net.Sqrt(net.Add(mean, net.const(epsilon))))
+    return cast(net, net.Mul(y, widen(net, scale, FLOAT)), x.dtype)
+
+
+@onnx("GroupNormalization")
+def group_normalization(
+    net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilon: float, num_groups: int, stash_type: int
+) -> Blob:
+    """The kernel reads `group`, whatever its schema says."""
+    if stash_type != ir.DataType.FLOAT:
+        raise Unsupported(f"stash_type={stash_type}: Caffe2 computes mean and variance in float32")
+    operands = [widen(net, v, FLOAT) for v in (x, scale, bias)]
+    return cast(net, net.op("GroupNorm", operands, group=num_groups, epsilon=epsilon, is_test=1, outputs=3)[0], x.dtype)
+
+
+@onnx("LRN")
+def local_response_normalization(net: Net, x: Blob, *, alpha: float, beta: float, bias: float, size: int) -> Blob:
+    y = net.LRN(widen(net, x, FLOAT), alpha=alpha, beta=beta, bias=bias, size=size)
+    return cast(net, y, x.dtype)
+
+
+@onnx("LpNormalization")
+def lp_normalization(net: Net, x: Blob, *, axis: int, p: int) -> Blob:
+    wide = widen(net, x, FLOAT)
+    if p not in (1, 2):
+        raise Unsupported(f"p={p}")
+    size = net.op("ReduceL1" if p == 1 else "ReduceL2", [wide], axes=[net.axis(x, axis)], keepdims=1)
+    return cast(net, net.Div(wide, size), x.dtype)
+
+
+@onnx("MeanVarianceNormalization")
+def mean_variance_normalization(net: Net, x: Blob, *, axes: list[int]) -> Blob:
+    """(x − mean) / (deviation + 1e-9), as ONNX's function body has it."""
+    wide = widen(net, x, FLOAT)
+    over = sorted(net.axis(x, a) for a in axes)
+    centred = net.Sub(wide, net.ReduceMean(wide, axes=over, keepdims=1))
+    deviation = net.Sqrt(net.ReduceMean(net.Mul(centred, centred), axes=over, keepdims=1))
+    return cast(net, net.Div(centred, net.Add(deviation, net.const(1e-9))), x.dtype)
+
+
+def _shaped_as(net: Net, y: Blob, x: Blob) -> Blob:
+    """`y` with the dims of `x`, of which all but one must be static or the shape is computed at run time."""
+    shape = net.shape(x)
+    unknown = [i for i in range(2, len(shape)) if not isinstance(shape[i], int)]
+    if len(unknown) <= 1:
+        target = [0, 0, *(d if isinstance(d, int) else -1 for d in shape[2:])]
+        return net.facts(net.Reshape(y, shape=target, outputs=2)[0], shape=shape)
+    return net.facts(net.Reshape(y, net.Shape(x), outputs=2)[0], shape=shape)

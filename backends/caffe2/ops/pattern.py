@@ -1,0 +1,91 @@
+"""Rules that compare positions along axes with numbers: triangles, unit matrices, one-hot vectors, running sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+
+from ..dtypes import COMPARED, FLOAT, cast, widen
+from ..net import Blob, Net
+from ..rules import onnx
+from ..shapes import broadcast, dim, last, transpose, zeros_like
+from .linear import fully_connected
+
+
+def positions(net: Net, x: Blob, axis: int) -> Blob:
+    """0, 1, 2 … along `axis` of `x`, shaped to broadcast against it: a constant where the size is static."""
+    rank, size = net.rank(x), net.shape(x)[axis]
+    shape = [size if i == axis else 1 for i in range(rank)]
+    if isinstance(size, int):
+        return net.const(np.arange(size, dtype=np.int64).reshape(shape))
+    counted = net.facts(net.Range(dim(net, x, axis)), ir.DataType.INT64, [None])
+    others = [i for i in range(rank) if i != axis]
+    return net.facts(net.ExpandDims(counted, dims=others) if others else counted, shape=shape)
+
+
+@onnx("Trilu")
+def trilu(net: Net, x: Blob, k: Blob | None, *, upper: int) -> Blob:
+    """Keep what is on or above (below) the diagonal `k`."""
+    diagonal = 0 if k is None else int(net.need(k, "k of Trilu").ravel()[0])
+    rank = net.rank(x)
+    rows = net.Add(positions(net, x, rank - 2), net.const(np.array(diagonal)))
+    columns = positions(net, x, rank - 1)
+    wide = widen(net, x, COMPARED)
+    kept, a, b = broadcast(net, net.op("GE" if upper else "LE", [columns, rows]), wide, zeros_like(net, wide))
+    return cast(net, net.Where(kept, a, b), x.dtype)
+
+
+@onnx("EyeLike")
+def eye_like(net: Net, x: Blob, *, dtype: int | None, k: int) -> Blob:
+    rows = net.Add(positions(net, x, 0), net.const(np.array(k)))
+    return cast(net, net.EQ(positions(net, x, 1), rows), x.dtype if dtype is None else ir.DataType(dtype))
+
+
+@onnx("OneHot")
+def one_hot(net: Net, indices: Blob, depth: Blob, values: Blob, *, axis: int) -> Blob:
+    """`values` holds what is elsewhere and what is at an index; negative indices count from the end."""
+    size = int(net.need(depth, "the depth of OneHot").ravel()[0])
+    off, on = (net.Slice(values, starts=[i], ends=[i + 1]) for i in (0, 1))
+    rank = net.rank(indices) + 1
+    along = axis % rank
+    number = net.facts(net.ExpandDims(cast(net, indices, ir.DataType.INT64), dims=[along]), shape=[None] * rank)
+    zero, whole = net.const(np.array(0)), net.const(np.array(size))
+    wrapped = net.Add(number, net.Mul(cast(net, net.LT(number, zero), ir.DataType.INT64), whole))
+    classes = net.const(np.arange(size, dtype=np.int64).reshape([size if i == along else 1 for i in range(rank)]))
+    dtypes = [net.facts(widen(net, v, COMPARED), shape=(1,)) for v in (on, off)]
+    return cast(net, net.Where(*broadcast(net, net.EQ(wrapped, classes), *dtypes)), values.dtype)
+
+
+@onnx("Hardmax")
+def hardmax(net: Net, x: Blob, *, axis: int) -> Blob:
+    """1 at the first largest element along `axis`, 0 elsewhere."""
+    along = net.axis(x, axis)
+    largest = net.ArgMax(widen(net, x), axis=along, keepdims=1)
+    return cast(net, net.EQ(positions(net, x, along), net.facts(largest, ir.DataType.INT64)), x.dtype)
+
+
+@onnx("CumSum")
+def cumsum(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Blob:
+    """A product with a triangle of ones."""
+    moved, back = last(net, widen(net, x, FLOAT), int(net.need(axis, "the axis of CumSum").ravel()[0]))
+    size = net.shape(moved)[-1]
+    if not isinstance(size, int):
+        raise Unsupported("a CumSum along an axis whose size is not fixed")
+    ones = np.tri(size, k=-1 if exclusive else 0, dtype=np.float32)
+    y = fully_connected(net, moved, net.const(ones.T.copy() if reverse else ones), None)
+    return cast(net, transpose(net, y, back) if back else y, x.dtype)
+
+
+@onnx("TopK")
+def top_k(net: Net, x: Blob, k: Blob, *, axis: int, largest: int, sorted: int) -> list[Blob]:
+    """The largest, in order (which `sorted=0` leaves open); the smallest are the largest of the negative."""
+    count = int(net.need(k, "k of TopK").ravel()[0])
+    moved, back = last(net, widen(net, x, FLOAT), axis)
+    values, indices = net.TopK(moved if largest else net.Negative(moved), k=count, outputs=2)
+    net.facts(indices, ir.DataType.INT64)
+    values = values if largest else net.Negative(values)
+    if back:
+        values, indices = transpose(net, values, back), transpose(net, indices, back)
+    return [cast(net, values, x.dtype), indices]

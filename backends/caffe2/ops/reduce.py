@@ -1,0 +1,113 @@
+"""Rules for reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.rules import Rule
+
+from ..dtypes import ARITHMETIC, FLOAT, cast, widen
+from ..net import Blob, Net
+from ..rules import onnx
+
+Reduce = Callable[[Net, Blob, list[int], int], Blob]
+
+
+def reduction(compute: Reduce, kernels: tuple[ir.DataType, ...]) -> Rule:
+    """A rule from `compute(net, x, axes, keepdims)`, given `x` in one of `kernels` and axes counted from the front."""
+
+    def rule(net: Net, x: Blob, axes: Blob | None, *, keepdims: int, noop_with_empty_axes: int) -> Blob:
+        given = [] if axes is None else [int(a) for a in net.need(axes, "the axes of a reduction").ravel()]
+        over = sorted(net.axis(x, a) for a in given)
+        if not over and not noop_with_empty_axes:
+            over = list(range(net.rank(x)))
+        wide = widen(net, x, kernels)
+        # Where nothing is reduced, what is done to each element (a square, a logarithm) still is.
+        y = compute(net, wide, over, keepdims) if over else _elementwise(net, compute, wide)
+        return cast(net, y, x.dtype)
+
+    return rule
+
+
+def _elementwise(net: Net, compute: Reduce, x: Blob) -> Blob:
+    """Reduce over a new axis of size 1."""
+    wide = net.facts(net.ExpandDims(x, dims=[0]), shape=None if x.shape is None else (1, *x.shape))
+    return compute(net, wide, [0], 0)
+
+
+def native(operator: str) -> Reduce:
+    """An operator of Caffe2's own."""
+
+    def compute(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
+        y = net.op(operator, [x], axes=axes, keepdims=keepdims)
+        if x.shape is None:
+            return y
+        kept = [1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes]
+        return net.facts(y, shape=kept)
+
+    return compute
+
+
+_sum, _max = native("ReduceSum"), native("ReduceMax")
+
+
+def _l1(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
+    return _sum(net, net.Mul(x, net.Sign(x)), axes, keepdims)
+
+
+def _sum_square(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
+    return _sum(net, net.Mul(x, x), axes, keepdims)
+
+
+def _l2(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
+    return net.Sqrt(_sum_square(net, x, axes, keepdims))
+
+
+def _log_sum(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
+    return net.Log(_sum(net, x, axes, keepdims))
+
+
+def _log_sum_exp(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
+    """max + log(sum(exp(x − max))), which does not overflow."""
+    largest = _max(net, x, axes, 1)
+    total = net.Add(net.Log(_sum(net, net.Exp(net.Sub(x, largest)), axes, 1)), largest)
+    return total if keepdims else net.Squeeze(total, dims=axes)
+
+
+_FLOATING = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+
+onnx("ReduceSum")(reduction(_sum, ARITHMETIC))
+onnx("ReduceMax")(reduction(_max, ARITHMETIC))
+onnx("ReduceMin")(reduction(native("ReduceMin"), ARITHMETIC))
+onnx("ReduceMean")(reduction(native("ReduceMean"), FLOAT))
+onnx("ReduceL1")(reduction(_l1, ARITHMETIC))
+onnx("ReduceL2")(reduction(_l2, _FLOATING))
+onnx("ReduceSumSquare")(reduction(_sum_square, ARITHMETIC))
+onnx("ReduceLogSum")(reduction(_log_sum, FLOAT))
+onnx("ReduceLogSumExp")(reduction(_log_sum_exp, FLOAT))
+
+
+def arg_extremum(operator: str) -> Rule:
+    """A rule for ArgMax and ArgMin."""
+
+    def rule(net: Net, x: Blob, *, axis: int, keepdims: int, select_last_index: int) -> Blob:
+        over = net.axis(x, axis)
+        wide = widen(net, x)
+        if not select_last_index:
+            return net.op(operator, [wide], axis=over, keepdims=keepdims)
+        size = net.shape(x)[over]
+        if not isinstance(size, int):
+            raise Unsupported("select_last_index=1 along an axis whose size is not fixed")
+        backwards = net.Gather(wide, net.const(np.arange(size, dtype=np.int64)[::-1].copy()), axis=over)
+        found = net.op(operator, [backwards], axis=over, keepdims=keepdims)
+        return net.Sub(net.const(np.array(size - 1, np.int64)), found)
+
+    return rule
+
+
+onnx("ArgMax")(arg_extremum("ArgMax"))
+onnx("ArgMin")(arg_extremum("ArgMin"))

@@ -1,0 +1,204 @@
+"""Rules that change shapes and keep elements, with dims that may be dynamic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+
+from ..dtypes import ARITHMETIC, NUMBERS, cast, widen
+from ..net import Blob, Net
+from ..rules import onnx
+from ..shapes import Axis, dims, expand, full_like, reshape, reshape_to, transpose
+
+
+@onnx("Identity")
+def identity(net: Net, x: Blob) -> Blob:
+    return x
+
+
+@onnx("Dropout")
+def dropout(net: Net, x: Blob, ratio: Blob | None, training_mode: Blob | None, *, seed: int | None) -> list[Blob]:
+    """The identity of inference; the mask keeps everything. `ratio` and `seed` concern training only."""
+    if training_mode is not None and net.need(training_mode, "training_mode"):
+        raise Unsupported("training_mode=1")
+    return [x, full_like(net, x, 1, ir.DataType.BOOL)]
+
+
+@onnx("Reshape")
+def reshape_rule(net: Net, x: Blob, shape: Blob, *, allowzero: int) -> Blob:
+    """A constant shape means the same in Caffe2; others are taken from known dims, or computed at run time."""
+    target = net.static(shape)
+    if target is not None:
+        made = [int(d) for d in target]
+        if not allowzero or 0 not in made:
+            return net.Reshape(x, shape=made, outputs=2)[0]
+        if net.shape(x)[: len(made)] != tuple(made)[: net.rank(x)]:
+            raise Unsupported("allowzero=1 and a new dim of size 0: Caffe2 copies a dim for 0")
+        return net.Reshape(x, shape=made, outputs=2)[0]
+    expected = net.results[0].shape
+    known = None if expected is None else [d if isinstance(d, int) else d.value for d in expected]
+    y = None if allowzero else reshape_to(net, x, known)
+    return net.Reshape(x, widen(net, shape, (ir.DataType.INT64,)), outputs=2)[0] if y is None else y
+
+
+@onnx("Flatten")
+def flatten(net: Net, x: Blob, *, axis: int) -> Blob:
+    return net.Flatten(x, axis=net.axis(x, axis))
+
+
+@onnx("Squeeze")
+def squeeze(net: Net, x: Blob, axes: Blob | None) -> Blob:
+    if axes is not None:
+        gone = [net.axis(x, int(a)) for a in net.need(axes, "the axes of Squeeze").ravel()]
+    elif None in net.shape(x) or any(isinstance(d, str) for d in net.shape(x)):
+        raise Unsupported("Squeeze without axes, of dims that are not fixed")
+    else:
+        gone = [i for i, d in enumerate(net.shape(x)) if d == 1]
+    return net.Squeeze(x, dims=sorted(gone)) if gone else x
+
+
+@onnx("Unsqueeze")
+def unsqueeze(net: Net, x: Blob, axes: Blob) -> Blob:
+    new = [int(a) for a in net.need(axes, "the axes of Unsqueeze").ravel()]
+    if any(a < 0 for a in new):
+        new = [a % (net.rank(x) + len(new)) for a in new]
+    return net.ExpandDims(x, dims=sorted(new)) if new else x
+
+
+@onnx("Transpose")
+def transpose_rule(net: Net, x: Blob, *, perm: Sequence[int] | None) -> Blob:
+    return transpose(net, x, list(perm) if perm is not None else list(range(net.rank(x)))[::-1])
+
+
+@onnx("Concat")
+def concat(net: Net, *xs: Blob, axis: int) -> Blob:
+    if len(xs) == 1:
+        return xs[0]
+    return net.op("Concat", xs, axis=net.axis(xs[0], axis), outputs=2)[0]
+
+
+@onnx("Split")
+def split(net: Net, x: Blob, sizes: Blob | None, *, axis: int, num_outputs: int | None) -> list[Blob]:
+    along = net.axis(x, axis)
+    count = len(net.results)
+    if count == 1:
+        return [x]
+    size = net.shape(x)[along]
+    given: dict[str, Any] = {}
+    if sizes is not None:
+        given["split"] = [int(s) for s in net.need(sizes, "the sizes of Split")]
+    elif isinstance(size, int):
+        chunk = -(-size // count)
+        given["split"] = [min(chunk, size - i * chunk) for i in range(count)]
+    # Without sizes Caffe2 divides evenly, and refuses to where ONNX would make the last part smaller.
+    return net.Split(x, axis=along, **given, outputs=count)
+
+
+@onnx("Shape")
+def shape_of(net: Net, x: Blob, *, start: int, end: int | None) -> Blob:
+    if x.shape is None:
+        if start == 0 and end is None:
+            return net.Shape(x)
+        raise Unsupported("a part of the shape of a tensor whose rank is unknown")
+    part = list(range(net.rank(x)))[start:end]
+    if all(isinstance(x.shape[i], int) for i in part):
+        return net.const(np.array([x.shape[i] for i in part], dtype=np.int64))
+    return net.Shape(x) if len(part) == net.rank(x) else net.Shape(x, axes=part)
+
+
+@onnx("Size")
+def size_of(net: Net, x: Blob) -> Blob:
+    if x.shape is not None and all(isinstance(d, int) for d in x.shape):
+        return net.const(np.array(np.prod([int(str(d)) for d in x.shape]), dtype=np.int64))
+    return net.Size(x)
+
+
+@onnx("Expand")
+def expand_rule(net: Net, x: Blob, shape: Blob) -> Blob:
+    expected = net.results[0].shape
+    known = None if expected is None else tuple(d if isinstance(d, int) else d.value for d in expected)
+    if known is not None and None not in known and known == x.shape:
+        return x
+    if known is not None and all(isinstance(d, int) for d in known):
+        shape = net.const(np.array(known, dtype=np.int64))
+    return expand(net, x, shape, known)
+
+
+@onnx("Tile")
+def tile(net: Net, x: Blob, repeats: Blob) -> Blob:
+    wide = widen(net, x, ARITHMETIC)
+    return cast(net, net.NumpyTile(wide, repeats), x.dtype)
+
+
+@onnx("ConstantOfShape")
+def constant_of_shape(net: Net, shape: Blob, *, value: ir.TensorProtocol | None) -> Blob:
+    """A number that an argument does not hold exactly is stretched from a constant."""
+    number = np.zeros(1, np.float32) if value is None else value.numpy()
+    dtype = ir.DataType.FLOAT if value is None else ir.DataType(value.dtype)
+    target = net.static(shape)
+    content = number.ravel()[0]
+    if target is not None and target.size == 0:
+        return net.const(number.reshape(()))
+    rounded = dtype == ir.DataType.DOUBLE and float(np.float32(content)) != float(content)
+    if rounded or dtype == ir.DataType.FLOAT16:
+        return expand(net, net.const(number.reshape(())), shape, None)
+    filled = float(content) if dtype.is_floating_point() else int(content)
+    if target is not None:
+        sizes = [int(d) for d in target]
+        return net.facts(net.ConstantFill(shape=sizes, value=filled, dtype=NUMBERS[dtype]), dtype, sizes)
+    return net.facts(net.ConstantFill(shape, value=filled, dtype=NUMBERS[dtype], input_as_shape=1), dtype)
+
+
+@onnx("Range")
+def arange(net: Net, start: Blob, limit: Blob, delta: Blob) -> Blob:
+    """Caffe2's Range of integers with a negative step loses its last element."""
+    if not start.dtype.is_floating_point():
+        step = net.static(delta)
+        if step is None or int(step) < 0:
+            raise Unsupported("a Range of integers whose step is negative or computed at run time")
+    return cast(net, net.Range(*(widen(net, v) for v in (start, limit, delta))), start.dtype)
+
+
+@onnx("DepthToSpace")
+def depth_to_space(net: Net, x: Blob, *, blocksize: int, mode: str) -> Blob:
+    """[N, C·b², H, W] to [N, C, H·b, W·b]: split the channels, interleave, join; N, H and W may be dynamic."""
+    b = blocksize
+    depth = Axis(1, divided=b * b)
+    if mode == "DCR":
+        parts, order = [Axis(0), b, b, depth, Axis(2), Axis(3)], [0, 3, 4, 1, 5, 2]
+    else:
+        parts, order = [Axis(0), depth, b, b, Axis(2), Axis(3)], [0, 1, 4, 2, 5, 3]
+    mixed = transpose(net, reshape(net, x, parts), order)
+    return _join(net, mixed, x, [Axis(0), depth, Axis(2, times=b), Axis(3, times=b)])
+
+
+@onnx("SpaceToDepth")
+def space_to_depth(net: Net, x: Blob, *, blocksize: int) -> Blob:
+    """[N, C, H, W] to [N, b²·C, H/b, W/b]."""
+    b = blocksize
+    height, width = Axis(2, divided=b), Axis(3, divided=b)
+    mixed = transpose(net, reshape(net, x, [Axis(0), Axis(1), height, b, width, b]), [0, 3, 5, 1, 2, 4])
+    return _join(net, mixed, x, [Axis(0), Axis(1, times=b * b), height, width])
+
+
+def _join(net: Net, mixed: Blob, x: Blob, target: Sequence[Axis]) -> Blob:
+    """`mixed` with dims computed from those of `x`."""
+    made: list[int] = []
+    for i, t in enumerate(target):
+        size = net.shape(x)[t.index]
+        if isinstance(size, int):
+            made.append(size * t.times // t.divided)
+        else:
+            made.append(0 if i == t.index == 0 and t.times == t.divided else -1)
+    if made.count(-1) <= 1:
+        return net.Reshape(mixed, shape=made, outputs=2)[0]
+    factors = net.const(np.array([t.times for t in target], dtype=np.int64))
+    shape = net.Mul(dims(net, x), factors)
+    if any(t.divided != 1 for t in target):
+        shape = net.Div(shape, net.const(np.array([t.divided for t in target], dtype=np.int64)))
+    return net.Reshape(mixed, shape, outputs=2)[0]

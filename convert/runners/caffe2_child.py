@@ -1,0 +1,78 @@
+"""Run Caffe2 nets for the runner, under Python 3.8 with a real Caffe2 and nothing of this project.
+
+    python caffe2_child.py JOBS.json FIRST
+
+JOBS.json lists jobs, each with `net` (a folder with init_net.pb and predict_net.pb), `inputs` and `output` (.npz).
+Arrays are keyed by position, "0", "1" …: `names` gives the inputs' names; outputs are in the order of external_output.
+Jobs are done from number FIRST on. For each, "done N [output names]" or "failed N message" (in JSON) goes to stdout:
+what is missing tells at which job the process died.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def run(job: dict[str, Any]) -> list[str]:
+    """Run one job in a fresh workspace, write its outputs and return their names; raises what Caffe2 raises."""
+    from caffe2.proto import caffe2_pb2
+    from caffe2.python import workspace
+
+    workspace.ResetWorkspace()
+    init, predict = (read_net(caffe2_pb2.NetDef(), os.path.join(job["net"], name)) for name in FILES)
+    with np.load(job["inputs"], allow_pickle=False) as arrays:
+        feeds = {name: arrays[str(i)] for i, name in enumerate(job["names"])}
+    if not workspace.RunNetOnce(init):
+        raise RuntimeError("init_net failed")
+    made = {blob for op in init.op for blob in op.output}
+    wanted = [name for name in predict.external_input if name not in made]
+    if sorted(wanted) != sorted(feeds):
+        raise RuntimeError(f"the net takes {sorted(wanted)}, not {sorted(feeds)}")
+    for name, array in feeds.items():
+        workspace.FeedBlob(name, array)
+    if not workspace.RunNetOnce(predict):
+        raise RuntimeError("predict_net failed")
+    outputs = {}
+    for i, name in enumerate(predict.external_output):
+        outputs[str(i)] = workspace.FetchBlob(name)
+        if not isinstance(outputs[str(i)], np.ndarray):
+            raise RuntimeError(f"output {name!r} is no tensor")
+    np.savez(job["output"], **outputs)
+    return list(predict.external_output)
+
+
+def read_net(net: Any, path: str) -> Any:
+    """Parse the NetDef in a file."""
+    with open(path, "rb") as file:
+        net.ParseFromString(file.read())
+    return net
+
+
+def main(path: str, first: int) -> None:
+    """Do the jobs, from number `first` on."""
+    with open(path) as file:
+        jobs = json.load(file)
+    for number in range(first, len(jobs)):
+        try:
+            names = run(jobs[number])
+        except Exception as error:
+            say(f"failed {number} " + json.dumps(f"{type(error).__name__}: {error}"))
+        else:
+            say(f"done {number} {json.dumps(names)}")
+
+
+def say(line: str) -> None:
+    """Tell the parent, at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+FILES = ("init_net.pb", "predict_net.pb")
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
