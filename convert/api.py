@@ -66,9 +66,9 @@ def convert(
     with report.stage("read"):
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
-    with report.stage("check"):
-        backend.check(model, form.name, chosen)
     if dry_run:
+        with report.stage("check"):
+            backend.check(model, form.name, chosen)
         report.unverified = "nothing was written: a dry run"
         return report
     from convert.parity.check import unavailable

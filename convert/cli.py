@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -300,6 +301,8 @@ def ops(to: str | None, origin: str | None, as_json: bool) -> None:
 
 def main() -> NoReturn:
     """Entry point of the console scripts."""
+    # TensorFlow writes its start-up messages to stderr past Python; the user's own setting comes first.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

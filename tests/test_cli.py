@@ -47,7 +47,7 @@ def test_inspect_tells_the_contract() -> None:
     assert told["kind"] == "onnx"
     assert told["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 28, 28]}]
     assert told["operators"]["Conv"] == 2
-    assert told["parameters"] == 38_314
+    assert told["parameters"] == 38_298
     text = invoke("inspect", FIXTURES / "mnist_cnn.onnx").stdout
     assert "image: float32[batch,1,28,28]" in text
 

@@ -179,7 +179,9 @@ def _judge(reference: np.ndarray, source: np.ndarray, target: np.ndarray, result
     result.error, result.floor = max(result.error, error / unit), max(result.floor, noise / unit)
     result.worst = max(result.worst, worst / unit)
     if error > FACTOR * noise:
-        ratio = f"{error / noise:.1f} times the noise floor {noise / unit:.2e}" if noise else "where the source has none"
+        ratio = (
+            f"{error / noise:.1f} times the noise floor {noise / unit:.2e}" if noise else "where the source has none"
+        )
         return f"error {error / unit:.2e} is {ratio} (relative to rms)"
     if worst > OUTLIER * largest:
         return f"an element is off by {worst / unit:.2e}, against {largest / unit:.2e} in the source"
