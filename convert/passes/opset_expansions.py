@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.passes.opset_attention import attention
 
 Expansion = Callable[[Graph, ir.Node, int], Sequence[ir.Value | None] | None]
 
@@ -117,6 +118,7 @@ def _back(g: Graph, y: ir.Value, x: ir.Value | None) -> ir.Value:
 
 
 EXPANSIONS: dict[str, tuple[int, Expansion]] = {
+    "Attention": (23, attention),
     "Gelu": (20, _gelu),
     "Mish": (18, _mish),
     "HardSwish": (14, _hard_swish),

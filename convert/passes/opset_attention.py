@@ -1,0 +1,97 @@
+"""Attention written out for opsets that lack it: as few nodes as its facts allow, where ONNX's own body has sixty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+_ATTRIBUTES = frozenset({"q_num_heads", "kv_num_heads", "scale", "is_causal"})
+
+
+def attention(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """softmax(Q·Kᵀ·scale + mask)·V, as ONNX's Attention of opset 23 defines it.
+
+    None (the body of the schema does it) for a cache, an output of the scores, any attribute but those below, numbers
+    of heads or head sizes that are not known, and a mask of each head under grouped queries.
+    """
+    q, k, v, mask, *cache = [*node.inputs, *[None] * 6][:7]
+    attributes = node.attributes
+    if any(cache) or sum(bool(o.name) for o in node.outputs) > 1 or not attributes.keys() <= _ATTRIBUTES:
+        return None
+    if q is None or k is None or v is None or (mask is not None and mask.shape is None):
+        return None
+    flat = g.rank(q) == 3
+    if flat:
+        heads = attributes.get_int("q_num_heads", 0), attributes.get_int("kv_num_heads", 0)
+        q, k, v = (_split(g, x, n) for x, n in ((q, heads[0]), (k, heads[1]), (v, heads[1])))
+    sizes = (_size(q, 1), _size(k, 1), _size(q, 3), _size(v, 3))
+    if any(s is None for s in sizes):
+        return None
+    q_heads, kv_heads, depth, v_depth = (int(s) for s in sizes if s is not None)
+    grouped = q_heads != kv_heads
+    if grouped and mask is not None and not _same_for_all_heads(g, mask):
+        return None
+    scale = attributes.get_float("scale", 1 / math.sqrt(depth))
+    if grouped:
+        q = g.Reshape(q, np.array([0, kv_heads, q_heads // kv_heads, -1, depth], np.int64))
+        k, v = (g.Unsqueeze(x, [2]) for x in (k, v))
+        if mask is not None and g.rank(mask) == 4:
+            mask = g.Unsqueeze(mask, [2])
+    last = [*range(g.rank(k) - 2), g.rank(k) - 1, g.rank(k) - 2]
+    scores = g.MatMul(g.Mul(q, scale), g.Transpose(k, perm=last))
+    lowest = g.const(np.full((), -np.inf, g.dtype(scores).numpy()), g.dtype(scores))
+    if attributes.get_int("is_causal", 0):
+        scores = g.Where(_future(g, q, k), lowest, scores)
+    if mask is not None:
+        boolean = g.dtype(mask) == ir.DataType.BOOL
+        scores = g.Where(mask, scores, lowest) if boolean else g.Add(scores, mask)
+    weights = g.Softmax(scores, axis=-1)
+    if mask is not None and not _every_row_sees_something(mask):
+        # A row without any key gives zeros, not NaN.
+        blind = g.Equal(g.ReduceMax(scores, np.array([-1]), keepdims=1), lowest)
+        weights = g.Where(blind, g.const(np.zeros((), g.dtype(scores).numpy()), g.dtype(scores)), weights)
+    y = g.MatMul(weights, v)
+    if grouped:
+        y = g.Reshape(y, np.array([0, q_heads, -1, v_depth], np.int64))
+    return [_join(g, y) if flat else y]
+
+
+def _split(g: Graph, x: ir.Value, heads: int) -> ir.Value:
+    """[batch, length, heads·depth] → [batch, heads, length, depth]."""
+    return g.Transpose(g.Reshape(x, np.array([0, 0, heads, -1], np.int64)), perm=[0, 2, 1, 3])
+
+
+def _join(g: Graph, y: ir.Value) -> ir.Value:
+    return g.Reshape(g.Transpose(y, perm=[0, 2, 1, 3]), np.array([0, 0, -1], np.int64))
+
+
+def _size(x: ir.Value, axis: int) -> int | None:
+    size = x.shape[axis] if x.shape is not None else None
+    return size if isinstance(size, int) else None
+
+
+def _same_for_all_heads(g: Graph, mask: ir.Value) -> bool:
+    return g.rank(mask) == 2 or (g.rank(mask) == 4 and _size(mask, 1) == 1)
+
+
+def _future(g: Graph, q: ir.Value, k: ir.Value) -> ir.Value:
+    """Which keys come after each query, bool [queries, keys]."""
+
+    def numbers(x: ir.Value) -> ir.Value:
+        length = g.Gather(g.dims(x), np.int64(g.rank(x) - 2), axis=0)
+        return g.Range(np.int64(0), length, np.int64(1))
+
+    return g.Less(g.Unsqueeze(numbers(q), [1]), g.Unsqueeze(numbers(k), [0]))
+
+
+def _every_row_sees_something(mask: ir.Value) -> bool:
+    """Whether a mask is known and hides no query from all keys."""
+    if mask.const_value is None:
+        return False
+    content = mask.const_value.numpy()
+    return bool((content if content.dtype == bool else content > -np.inf).any(axis=-1).all())
