@@ -137,6 +137,12 @@ def _verdict(done: Report, verbose: int) -> None:
             f"  {row.name}: error {row.error:.2e}, noise floor {row.floor:.2e}{ratio}{twin}"
             + (f" — {row.reason}" if row.status != "PASS" and row.reason not in verdict.reason else "")
         )
+    if isinstance(verdict.divergence, str):
+        click.echo(f"  place: {verdict.divergence}")
+    elif verdict.divergence is not None:
+        click.echo(f"  first node that departs: {verdict.divergence}")
+        for label, told in [*(("in ", i) for i in verdict.divergence.inputs), ("out", verdict.divergence.output)]:
+            click.echo(f"    {label} {told}")
     if verbose:
         click.echo(f"  reference: {verdict.reference}")
         for feed in verdict.feeds:

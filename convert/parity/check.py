@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +14,7 @@ from convert.errors import ConvertError, Unsupported
 from convert.options import Options
 from convert.parity import inputs
 from convert.parity.inputs import Feed
+from convert.parity.locate import locate
 from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, TWIN, Verdict, compare, twin_error, vacuous
 from convert.runners.process import Limits, Outputs, Running, execute
 from convert.source import Source
@@ -21,9 +23,12 @@ from convert.tensors import dtype_name
 
 @dataclass(frozen=True)
 class Method:
-    """How to verify: `arrays` are the user's inputs (else `seeds` feeds are made); `rtol`/`atol` replace the bound."""
+    """How to verify.
 
-    arrays: Mapping[str, np.ndarray] | None = None
+    `arrays` are the user's inputs by name or place (else `seeds` feeds are made); `rtol`/`atol` replace the bound.
+    """
+
+    arrays: Mapping[Any, np.ndarray] | None = None
     seeds: int = 3
     rtol: float | None = None
     atol: float | None = None
@@ -63,7 +68,10 @@ def verify(source: Source, target: Source, graph: ir.Model, options: Options, me
         )
     if isinstance(expected, ConvertError):
         raise expected
-    return judge(graph, feeds, expected, _outputs(got["float32"]), twin, method)
+    verdict = judge(graph, feeds, expected, _outputs(got["float32"]), twin, method)
+    if verdict.status == FAIL and verdict.guilty == "backend" and verdict.outputs:
+        verdict.divergence = locate(graph, target, min(feeds, key=lambda f: sum(a.size for a in f.arrays.values())))
+    return verdict
 
 
 def judge(

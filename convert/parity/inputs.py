@@ -6,19 +6,23 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from convert.errors import BadInput, UsageError
+from convert.parity.guards import evaluate, fitted
 from convert.tensors import dtype_name, numpy_dtype
 
-DIMS_KEY, EXAMPLE_KEY = "convert.dims", "convert.example_dims"
-"""Metadata of the graph: bounds of dynamic dims, {"batch": [1, null]}, and a plausible size of each, {"h": 224}."""
+DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY = "convert.dims", "convert.example_dims", "convert.guards"
+"""Metadata of the graph: bounds of dynamic dims, {"batch": [1, null]}, a plausible size of each, {"h": 224}, and
+conditions that the sizes have to meet, ["h % 8 == 0"]."""
 
 # Integer inputs without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10
 _BATCH, _SPATIAL = 2, 16
+_MOST = 64  # the largest upper bound that is tried out
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,13 @@ def load(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def given(model: ir.Model, arrays: Mapping[str, np.ndarray]) -> Feed:
-    """The user's arrays as a feed. Raises `UsageError` for names, dtypes or ranks that the model does not have."""
-    names = [v.name for v in model.graph.inputs]
+def given(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
+    """The user's arrays, by name or place, as a feed.
+
+    Raises `UsageError` for names, dtypes or ranks that the model does not have.
+    """
+    names = [str(v.name) for v in model.graph.inputs]
+    arrays = {names[k] if isinstance(k, int) and k < len(names) else str(k): a for k, a in arrays.items()}
     if set(arrays) != set(names):
         raise UsageError(
             f"the inputs given are {sorted(arrays)}, the model's are {names}", hint="name them as the model does"
@@ -55,7 +63,7 @@ def given(model: ir.Model, arrays: Mapping[str, np.ndarray]) -> Feed:
             raise UsageError(f"input {value.name!r} is {array.dtype}, the model takes {dtype_name(value.dtype)}")
         if value.shape is not None and not _fits(array.shape, value.shape):
             raise UsageError(f"input {value.name!r} has shape {list(array.shape)}, the model takes {value.shape}")
-    return Feed("given inputs", {str(n): arrays[str(n)] for n in names})
+    return Feed("given inputs", {n: arrays[n] for n in names})
 
 
 def generate(model: ir.Model, seeds: int = 3) -> list[Feed]:
@@ -77,25 +85,41 @@ def generate(model: ir.Model, seeds: int = 3) -> list[Feed]:
 
 
 def _sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
-    """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges."""
+    """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards."""
     bounds: dict[str, list[int | None]] = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
     examples: dict[str, int] = json.loads(model.metadata_props.get(EXAMPLE_KEY, "{}"))
+    guards: list[str] = json.loads(model.metadata_props.get(GUARDS_KEY, "[]"))
     names: dict[str, bool] = {}
     for value in model.graph.inputs:
         for axis, dim in enumerate(value.shape or ()):
             if isinstance(dim, ir.SymbolicDim):
                 key = dim.value if dim.value is not None else f"{value.name}.{axis}"
                 names[key] = names.get(key, False) or axis == 0
+    free = {name: leading for name, leading in names.items() if not _is_derived(name, names)}
     for index in range(count):
         sizes = {}
-        for name, leading in names.items():
+        for name, leading in free.items():
             low, high = (bounds.get(name) or [1, None])[:2]
             low = 1 if low is None else low
             usual = examples.get(name, _BATCH if leading else _SPATIAL)
-            options = [usual, low if leading else usual, usual + 1]
-            size = options[index % 3]
+            least = low if leading or low > 1 else usual
+            most = high if high is not None and high <= _MOST else usual + 1
+            size = [usual, least, most][index % 3]
             sizes[name] = max(low, size if high is None else min(high, size))
-        yield sizes
+        sizes = fitted(sizes, guards, bounds)
+        # A dim that another one determines, such as "2*height".
+        yield sizes | {name: evaluate(name, sizes) for name in names if name not in free}
+
+
+def _is_derived(name: str, names: Iterable[str]) -> bool:
+    """True for a dim that others determine: its name is an expression of theirs."""
+    if name.isidentifier():
+        return False
+    try:
+        evaluate(name, dict.fromkeys(filter(str.isidentifier, names), 1))
+    except ValueError:
+        return False
+    return True
 
 
 def _random(

@@ -49,8 +49,29 @@ class OutputVerdict:
 
 
 @dataclass
+class Divergence:
+    """The first node that nothing in the target agrees with; `inputs` and `output` are statistics of its values."""
+
+    operator: str
+    node: str
+    module: str = ""
+    source: str = ""
+    inputs: list[str] = field(default_factory=list)
+    output: str = ""
+
+    def __str__(self) -> str:
+        where = [f"{self.operator}, node {self.node!r}"]
+        where += [f"in {self.module}"] if self.module else []
+        where += [f"at {self.source}"] if self.source else []
+        return ", ".join(where)
+
+
+@dataclass
 class Verdict:
-    """The outcome for a pair. `guilty` is `frontend` or `backend` where the shared graph told them apart."""
+    """The outcome for a pair. `guilty` is `frontend` or `backend` where the shared graph told them apart.
+
+    `divergence` is the first node where a guilty backend's artefact departs from the graph, or why it was not found.
+    """
 
     status: str
     reason: str = ""
@@ -58,6 +79,7 @@ class Verdict:
     reference: str = ""
     feeds: list[str] = field(default_factory=list)
     outputs: list[OutputVerdict] = field(default_factory=list)
+    divergence: Divergence | str | None = None
 
     @property
     def exit_code(self) -> int:

@@ -1,0 +1,107 @@
+"""Conditions on the sizes of dynamic dims, such as "height % 8 == 0": whether sizes meet them, and sizes that do."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_OPERATORS: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.USub: operator.neg, ast.Not: operator.not_,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, "abs": abs, "Min": min, "Max": max}
+_REACH, _MOST_TRIES, _MOST_ROUNDS = 33, 4000, 8
+
+
+def evaluate(text: str, sizes: Mapping[str, int]) -> int:
+    """The value of an expression of sizes and integers by Python's arithmetic; nothing else is executed.
+
+    Raises ValueError for anything but + - * // %, comparisons, and, or, not, min, max and abs of known names.
+    """
+    try:
+        return int(_value(ast.parse(text, mode="eval").body, sizes))
+    except (SyntaxError, TypeError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"{text!r} cannot be evaluated: {error}") from None
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> Any:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name) if name in sizes:
+            return sizes[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_value(left, sizes), _value(right, sizes))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_value(operand, sizes))
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_value(left, sizes), _value(right, sizes))
+        case ast.BoolOp(op=op, values=values):
+            return (all if isinstance(op, ast.And) else any)(_value(v, sizes) for v in values)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_value(a, sizes) for a in arguments))
+    raise ValueError(f"{ast.unparse(node)!r} is no arithmetic on sizes")
+
+
+def broken(guards: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
+    """Those of `guards` that `sizes` do not meet; a guard on a size that divides by zero is not met."""
+    return [guard for guard in guards if not _holds(guard, sizes)]
+
+
+def _holds(guard: str, sizes: Mapping[str, int]) -> bool:
+    try:
+        return bool(evaluate(guard, sizes))
+    except ValueError:
+        return False
+
+
+def fitted(
+    sizes: Mapping[str, int], guards: Sequence[str], bounds: Mapping[str, Sequence[int | None]]
+) -> dict[str, int]:
+    """`sizes`, changed as little as possible so that they meet the guards; as they are where none are found.
+
+    A greedy search: of the sizes in the first guard that is broken, the nearest that break fewest guards, and again.
+    """
+    found = dict(sizes)
+    for _ in range(_MOST_ROUNDS):
+        wrong = broken(guards, found)
+        if not wrong:
+            return found
+        names = sorted(
+            {n.id for n in ast.walk(ast.parse(wrong[0], mode="eval")) if isinstance(n, ast.Name)} & set(found)
+        )
+        choices = [_near(found[name], bounds.get(name, (1, None))) for name in names]
+        tries = itertools.islice(
+            sorted(itertools.product(*choices), key=lambda t: _distance(t, found, names)), _MOST_TRIES
+        )
+        best = min(
+            ({**found, **dict(zip(names, numbers, strict=True))} for numbers in tries),
+            key=lambda new: len(broken(guards, new)),
+            default=found,
+        )
+        if len(broken(guards, best)) >= len(wrong):
+            break
+        found = best
+    return found if not broken(guards, found) else dict(sizes)
+
+
+def _names(guard: str, sizes: Mapping[str, int]) -> list[str]:
+    """The sizes that a guard is about, at most two: more would be too many to try out."""
+    found = {n.id for n in ast.walk(ast.parse(guard, mode="eval")) if isinstance(n, ast.Name)}
+    return sorted(found & set(sizes))[:2]
+
+
+def _near(size: int, bounds: Sequence[int | None]) -> list[int]:
+    low, high = bounds[0] or 1, bounds[1]
+    return [n for n in range(max(low, size - _REACH), size + _REACH + 1) if high is None or n <= high]
+
+
+def _distance(numbers: Sequence[int], sizes: Mapping[str, int], names: Sequence[str]) -> tuple[int, bool]:
+    # Of two that are as near, the larger: too small an input is what models refuse.
+    away = [number - sizes[name] for number, name in zip(numbers, names, strict=True)]
+    return sum(map(abs, away)), sum(away) < 0

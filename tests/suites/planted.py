@@ -1,0 +1,211 @@
+"""The verifier's own score: defects planted in networks, and clean pairs, judged by our method and by fixed bounds.
+
+    python tests/suites/planted.py [--only NETWORK] [--targets onnx,tf,caffe2] [--json]
+
+Each network is converted from PyTorch to ONNX, each defect planted in the file, and the pair judged on three sets of
+inputs. A defect that changes nothing (by 1e-12 of the output in float64) is an equivalent, not a miss. Clean pairs are
+the conversions to every target that runs here. For each method: false alarms among clean pairs, misses among defects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from planted_defects import DEFECTS
+from planted_networks import NETWORKS, build
+
+Outputs = list[dict[str, np.ndarray]]
+
+METHODS = ("ours", "atol 1e-5", "rtol 1e-3 atol 1e-5", "cosine 0.999", "psnr 40 dB")
+
+
+@dataclass
+class Pair:
+    """A network with its inputs, the outputs of the source in both precisions and of the graph in float64."""
+
+    name: str
+    graph: Any
+    feeds: Sequence[Any]
+    source: dict[str, Outputs]
+    twin: Outputs
+    file: Path
+
+
+def prepare(name: str, folder: Path) -> Pair:
+    """Convert the network to an ONNX file and run everything but the target."""
+    import convert
+    from convert import api, plugin
+    from convert.options import Options, parse_input
+    from convert.parity import inputs
+    from convert.report import Report
+    from convert.source import Source
+
+    module, spec = build(name), NETWORKS[name][1]
+    options = Options(inputs=(parse_input(spec),))
+    source = api.open_source(module)
+    graph = plugin.frontend_for(source).read(source, options, Report("planted"))
+    feeds = inputs.generate(graph, 3)
+    arrays = [f.arrays for f in feeds]
+    runner = plugin.runner_for(source.kind)
+    assert runner is not None
+    found = {p: runner.run(source, arrays, precision=p, options=options) for p in ("float32", "float64")}
+    twin = plugin.runners()["onnx"].run(
+        Source("onnx-object", thing=graph), arrays, precision="float64", options=Options()
+    )
+    file = folder / f"{name.replace(' ', '_')}.onnx"
+    convert.convert(module, "onnx", file, inputs=spec, verify=False)
+    return Pair(name, graph, feeds, found, twin, file)
+
+
+def judged(pair: Pair, target: Outputs | None) -> dict[str, bool]:
+    """By method, whether the target is accepted; None is a target that did not run, which nobody accepts."""
+    from convert.parity.check import Method, judge
+
+    if target is None:
+        return dict.fromkeys(METHODS, False)
+    verdict = judge(pair.graph, pair.feeds, pair.source, target, pair.twin, Method())
+    accepted = {"ours": verdict.status == "PASS"}
+    pairs = [
+        (np.asarray(a), np.asarray(b))
+        for want, got in zip(pair.source["float32"], target, strict=True)
+        for a, b in zip(want.values(), got.values(), strict=False)
+    ]
+    whole = all(len(a) == len(b) for a, b in zip(pair.source["float32"], target, strict=True))
+    for method in METHODS[1:]:
+        accepted[method] = whole and all(a.shape == b.shape and _close(method, a, b) for a, b in pairs)
+    return accepted
+
+
+def _close(method: str, a: np.ndarray, b: np.ndarray) -> bool:
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    if method == "atol 1e-5":
+        return bool(np.allclose(a, b, rtol=0, atol=1e-5))
+    if method == "rtol 1e-3 atol 1e-5":
+        return bool(np.allclose(a, b, rtol=1e-3, atol=1e-5))
+    if method == "cosine 0.999":
+        return bool((a * b).sum() >= 0.999 * np.sqrt((a * a).sum() * (b * b).sum()))
+    error = np.mean((a - b) ** 2)
+    return bool(error == 0 or 10 * np.log10(np.ptp(a) ** 2 / error) >= 40)
+
+
+def plant(pair: Pair, name: str, folder: Path) -> Path | None:
+    """A copy of the file with the defect, or None where the network has no place for it."""
+    import onnx
+
+    model = copy.deepcopy(onnx.load(pair.file))
+    if not DEFECTS[name](model):
+        return None
+    path = folder / "planted.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def run_target(kind: str, path: Path, pair: Pair) -> Outputs | None:
+    """The outputs of an artefact in its own runtime, or None where it does not run."""
+    from convert.errors import ConvertError
+    from convert.options import Options
+    from convert.runners.process import execute
+    from convert.source import Source
+
+    try:
+        found = execute(Source(kind, path), [f.arrays for f in pair.feeds], ("float32",), Options()).results()
+    except ConvertError:
+        return None
+    outputs = found["float32"]
+    assert isinstance(outputs, list)
+    return outputs
+
+
+def equivalent(pair: Pair, path: Path) -> bool:
+    """Whether the planted file computes the same as the clean one in float64."""
+    from convert.errors import ConvertError
+    from convert.options import Options
+    from convert.parity.verdict import twin_error
+    from convert.runners import onnx as runner
+    from convert.source import Source
+
+    arrays = [f.arrays for f in pair.feeds]
+    try:
+        clean, planted = (
+            runner.run(Source("onnx", p), arrays, precision="float64", options=Options()) for p in (pair.file, path)
+        )
+    except ConvertError:
+        return False
+    return all(
+        set(a) == set(b) and all(twin_error(a[k], b[k]) < 1e-12 for k in a) for a, b in zip(clean, planted, strict=True)
+    )
+
+
+def main() -> None:
+    """Print the table; with --json one line for each pair before it. Exit code 1 for a false alarm or miss of ours."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=NETWORKS, action="append")
+    parser.add_argument("--targets", default="onnx,tf,caffe2")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    rows = score(args.only or list(NETWORKS), args.targets.split(","), args.json)
+    clean, planted = ([r for r in rows if r["planted"] is p] for p in (False, True))
+    print(f"{len(clean)} clean pairs, {len(planted)} planted defects of {len({r['what'] for r in planted})} kinds")
+    print(f"{'method':<22} {'false alarms':>12} {'misses':>8}")
+    for method in METHODS:
+        alarms = sum(not r["accepted"][method] for r in clean)
+        misses = sum(r["accepted"][method] for r in planted)
+        print(f"{method:<22} {alarms:>12} {misses:>8}")
+    wrong = [f"{r['network']}: {r['what']}" for r in rows if r["accepted"]["ours"] is r["planted"]]
+    print("ours is wrong on: " + ("; ".join(wrong) or "none"))
+    sys.exit(bool(wrong))
+
+
+def score(networks: Sequence[str], targets: Sequence[str], talk: bool = False) -> list[dict[str, Any]]:
+    """Rows {network, what, planted, accepted by method} of all clean pairs and planted defects."""
+    import convert
+    from convert import plugin
+    from convert.parity.check import unavailable
+
+    rows: list[dict[str, Any]] = []
+
+    def add(**row: Any) -> None:
+        rows.append(row)
+        if talk:
+            print(json.dumps(row), flush=True)
+
+    for name in networks:
+        with tempfile.TemporaryDirectory(prefix="convert-") as place:
+            folder = Path(place)
+            pair = prepare(name, folder)
+            for target in targets:
+                form = plugin.formats()[target]
+                if unavailable(form.kind):
+                    print(f"{target} does not run here: {unavailable(form.kind)}", file=sys.stderr)
+                    continue
+                path = folder / f"clean{form.suffix}"
+                try:
+                    convert.convert(build(name), target, path, inputs=NETWORKS[name][1], verify=False)
+                except convert.Unsupported as error:
+                    print(f"{name} → {target}: {error.message}", file=sys.stderr)
+                    continue
+                add(network=name, what=f"clean {target}", planted=False,
+                    accepted=judged(pair, run_target(form.kind, path, pair)))  # fmt: skip
+            for defect in DEFECTS:
+                spoiled = plant(pair, defect, folder)
+                if spoiled is None or equivalent(pair, spoiled):
+                    continue
+                add(network=name, what=defect, planted=True,
+                    accepted=judged(pair, run_target("onnx", spoiled, pair)))  # fmt: skip
+    return rows
+
+
+if __name__ == "__main__":
+    main()

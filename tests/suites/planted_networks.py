@@ -1,0 +1,145 @@
+"""Eight small networks of different kinds with random weights, for the verifier's own score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+
+
+class Vit(nn.Module):
+    """Patches, a class token, two encoder layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 32, 8, 8)
+        self.token = nn.Parameter(torch.randn(1, 1, 32))
+        layer = nn.TransformerEncoderLayer(32, 4, 64, activation="gelu", batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(32, 10)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = self.patches(image).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1)
+        return self.head(self.encoder(x)[:, 0])
+
+
+class Recurrent(nn.Module):
+    """A two-way LSTM, a GRU, a linear layer at each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(6, 12, bidirectional=True, batch_first=True)
+        self.gru = nn.GRU(24, 10, batch_first=True)
+        self.out = nn.Linear(10, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.log_softmax(self.out(self.gru(self.lstm(x)[0])[0]), -1)
+
+
+class Words(nn.Module):
+    """Embeddings of tokens and places, a transformer layer, the mean over time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 16), nn.Embedding(12, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, activation="gelu", batch_first=True)
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.words(tokens) + self.places(torch.arange(12))
+        return self.out(self.layer(x).mean(1))
+
+
+class Detector(nn.Module):
+    """A pyramid of two scales with boxes and scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.SiLU())
+        self.pool = nn.MaxPool2d(3, 2, ceil_mode=True)
+        self.deep = nn.Sequential(nn.Conv2d(16, 24, 3, 1, 1), nn.LeakyReLU(0.1))
+        self.merge = nn.Conv2d(40, 16, 1)
+        self.boxes, self.scores = nn.Conv2d(16, 4, 3, padding=1), nn.Conv2d(16, 3, 3, padding=1)
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        low = self.stem(image)
+        high = self.deep(self.pool(low))
+        up = nn.functional.interpolate(high, size=(16, 16), mode="bilinear", align_corners=False)
+        x = self.merge(torch.cat([low, up], 1))
+        boxes = self.boxes(x).flatten(2).transpose(1, 2)
+        boxes = torch.cat([boxes[..., :2].sigmoid(), boxes[..., 2:].exp()], -1)
+        return boxes, self.scores(x).flatten(2).transpose(1, 2).sigmoid()
+
+
+class Quantised(nn.Module):
+    """A CNN whose activations are quantised to eight bits and back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 8, 3), nn.Conv2d(8, 8, 3)
+        self.out = nn.Linear(8, 6)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = torch.fake_quantize_per_tensor_affine(image, 0.05, 128, 0, 255)
+        x = torch.fake_quantize_per_tensor_affine(self.first(x).relu(), 0.02, 0, 0, 255)
+        return self.out(self.second(x).relu().mean((2, 3)))
+
+
+class Unet(nn.Module):
+    """Down and up again, with group norm, reflected borders and a transposed convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, 8, 3, padding=1, padding_mode="reflect")
+        self.norm = nn.GroupNorm(2, 8)
+        self.down = nn.AvgPool2d(2)
+        self.middle = nn.Conv2d(8, 16, 3, padding=1)
+        self.up = nn.ConvTranspose2d(16, 8, 2, 2)
+        self.last = nn.Conv2d(16, 2, 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.gelu(self.norm(self.first(image)))
+        y = self.up(nn.functional.elu(self.middle(self.down(x))))
+        return self.last(torch.cat([x, y], 1))
+
+
+def _fixture(name: str) -> Callable[[], nn.Module]:
+    return lambda: torch.load(FIXTURES / name, weights_only=False).eval()
+
+
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "cnn": (_fixture("mnist_cnn.pt"), "input:float32[batch,1,28,28]"),
+    "super resolution": (_fixture("super_resolution.pt"), "input:float32[batch,1,h,w]"),
+    "vit": (Vit, "image:float32[batch,3,32,32]"),
+    "recurrent": (Recurrent, "x:float32[batch,9,6]"),
+    "words": (Words, "tokens:int64[batch,12]"),
+    "detector": (Detector, "image:float32[batch,3,32,32]"),
+    "quantised": (Quantised, "image:float32[batch,1,16,16]"),
+    "unet": (Unet, "image:float32[batch,2,16,16]"),
+}
+"""Name → a function that makes the module, and the input that it takes."""
+
+
+def build(name: str) -> nn.Module:
+    """The network in eval mode, the same weights every time; norms get statistics and scales that are not trivial."""
+    torch.manual_seed(1)
+    module = NETWORKS[name][0]().eval()
+    if name in ("cnn", "super resolution"):
+        return module
+    with torch.no_grad():
+        for part in module.modules():
+            if isinstance(part, nn.BatchNorm2d):
+                part.running_mean.normal_()
+                part.running_var.uniform_(0.5, 2.0)
+            if isinstance(part, (nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm)):
+                part.weight.uniform_(0.5, 1.5)
+                part.bias.normal_()
+            for name_, bias in part.named_parameters(recurse=False):
+                if "bias" in name_ and not bias.any():
+                    bias.normal_()
+    return module

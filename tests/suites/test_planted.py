@@ -1,0 +1,18 @@
+"""The verifier's own score as a test: no false alarm, no miss. One network by default, all of them with `-m long`."""
+
+from __future__ import annotations
+
+import planted
+import planted_networks
+import pytest
+
+
+@pytest.mark.parametrize(
+    "network", ["words", *(pytest.param(n, marks=pytest.mark.long) for n in planted_networks.NETWORKS if n != "words")]
+)
+def test_planted_defects_are_found_and_clean_pairs_pass(network: str) -> None:
+    rows = planted.score([network], ["onnx"])
+    assert sum(r["planted"] for r in rows) >= 8
+    assert sum(not r["planted"] for r in rows) == 1
+    wrong = [r["what"] for r in rows if r["accepted"]["ours"] is r["planted"]]
+    assert wrong == []
