@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import torch
+from onnx import helper, numpy_helper
 from torch import nn
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -76,18 +80,31 @@ class Detector(nn.Module):
         return boxes, self.scores(x).flatten(2).transpose(1, 2).sigmoid()
 
 
-class Quantised(nn.Module):
-    """A CNN whose activations are quantised to eight bits and back."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Conv2d(1, 8, 3), nn.Conv2d(8, 8, 3)
-        self.out = nn.Linear(8, 6)
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        x = torch.fake_quantize_per_tensor_affine(image, 0.05, 128, 0, 255)
-        x = torch.fake_quantize_per_tensor_affine(self.first(x).relu(), 0.02, 0, 0, 255)
-        return self.out(self.second(x).relu().mean((2, 3)))
+def quantised() -> onnx.ModelProto:
+    """A CNN in ONNX whose activations are quantised to eight bits and back."""
+    rng = np.random.default_rng(1)
+    shapes = {"w1": (8, 1, 3, 3), "b1": (8,), "w2": (8, 8, 3, 3), "b2": (8,), "w3": (8, 6), "b3": (6,)}
+    content = {name: rng.normal(size=shape).astype(np.float32) / 3 for name, shape in shapes.items()}
+    content |= {"s1": np.float32(0.05), "z1": np.uint8(128), "s2": np.float32(0.02), "z2": np.uint8(3)}
+    make = helper.make_node
+    nodes = [
+        make("QuantizeLinear", ["image", "s1", "z1"], ["q1"]),
+        make("DequantizeLinear", ["q1", "s1", "z1"], ["d1"]),
+        make("Conv", ["d1", "w1", "b1"], ["c1"]),
+        make("Relu", ["c1"], ["r1"]),
+        make("QuantizeLinear", ["r1", "s2", "z2"], ["q2"]),
+        make("DequantizeLinear", ["q2", "s2", "z2"], ["d2"]),
+        make("Conv", ["d2", "w2", "b2"], ["c2"]),
+        make("Relu", ["c2"], ["r2"]),
+        make("GlobalAveragePool", ["r2"], ["p"]),
+        make("Flatten", ["p"], ["f"]),
+        make("Gemm", ["f", "w3", "b3"], ["scores"]),
+    ]
+    image = helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ["batch", 1, 16, 16])
+    scores = helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["batch", 6])
+    weights = [numpy_helper.from_array(np.asarray(array), name) for name, array in content.items()]
+    graph = helper.make_graph(nodes, "quantised", [image], [scores], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
 class Unet(nn.Module):
@@ -112,22 +129,27 @@ def _fixture(name: str) -> Callable[[], nn.Module]:
     return lambda: torch.load(FIXTURES / name, weights_only=False).eval()
 
 
-NETWORKS: dict[str, tuple[Callable[[], nn.Module], str]] = {
+NETWORKS: dict[str, tuple[Callable[[], Any], str]] = {
     "cnn": (_fixture("mnist_cnn.pt"), "input:float32[batch,1,28,28]"),
     "super resolution": (_fixture("super_resolution.pt"), "input:float32[batch,1,h,w]"),
     "vit": (Vit, "image:float32[batch,3,32,32]"),
     "recurrent": (Recurrent, "x:float32[batch,9,6]"),
     "words": (Words, "tokens:int64[batch,12]"),
     "detector": (Detector, "image:float32[batch,3,32,32]"),
-    "quantised": (Quantised, "image:float32[batch,1,16,16]"),
+    "quantised": (quantised, "image:float32[batch,1,16,16]"),
     "unet": (Unet, "image:float32[batch,2,16,16]"),
 }
-"""Name → a function that makes the module, and the input that it takes."""
+"""Name → a function that makes the model, and the input that it takes."""
 
 
-def build(name: str) -> nn.Module:
-    """The network in eval mode, the same weights every time; norms get statistics and scales that are not trivial."""
+def build(name: str) -> Any:
+    """The network, a module in eval mode or a ModelProto, the same weights every time.
+
+    Norms get statistics and scales that are not trivial.
+    """
     torch.manual_seed(1)
+    if name == "quantised":
+        return quantised()
     module = NETWORKS[name][0]().eval()
     if name in ("cnn", "super resolution"):
         return module
