@@ -257,10 +257,19 @@ def _named(inputs: Any) -> Iterable[tuple[Any, Any]]:
     if inputs is None:
         return []
     if isinstance(inputs, Mapping):
-        return inputs.items()
+        return [row for name, given in inputs.items() for row in _leaves(name, given)]
     if isinstance(inputs, (list, tuple)):
         return enumerate(inputs)
     return [(0, inputs)]
+
+
+def _leaves(name: Any, given: Any) -> list[tuple[Any, Any]]:
+    """What a tuple, list or dict that is one input holds, by names joined with "_"."""
+    if isinstance(given, (list, tuple)):
+        given = dict(enumerate(given))
+    if not isinstance(given, Mapping):
+        return [(name, given)]
+    return [row for key, value in given.items() for row in _leaves(f"{name}_{key}", value)]
 
 
 def _array(given: Any) -> Any:

@@ -289,6 +289,12 @@ def test_recurrent(operator: str, direction: str) -> None:
 # -- widening ---------------------------------------------------------------------------------------------------------
 
 
+def test_gather_elements_along_an_axis_of_many() -> None:
+    indices = array("i", RNG.integers(-70, 70, (2, 9)), np.int64)
+    node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=1)
+    ort_case([node], {"x": RNG.normal(size=(2, 70)).astype(np.float32)}, [indices])
+
+
 def test_widening_reaches_everything() -> None:
     body = helper.make_graph(
         [

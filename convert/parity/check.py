@@ -53,6 +53,8 @@ def verify(source: Source, target: Source, graph: ir.Model, options: Options, me
     """
     method = method or Method()
     feeds = [inputs.given(graph, method.arrays)] if method.arrays is not None else inputs.generate(graph, method.seeds)
+    if method.arrays is None and len(options.examples) == len(graph.graph.inputs) > 0:
+        feeds.insert(0, inputs.given(graph, options.examples))
     arrays = [f.arrays for f in feeds]
     theirs = execute(source, arrays, ("float32", "float64"), options, method.limits)
     ours = execute(target, arrays, ("float32",), Options(), method.limits)

@@ -12,7 +12,7 @@ from convert.options import Options
 from convert.source import Source
 
 KINDS: Sequence[str] = (
-    "torch-module", "torch-state-dict", "safetensors", "torchscript", "torch-export",
+    "torch-module", "torch-state-dict", "safetensors", "hf-folder", "torchscript", "torch-export",
     "torch-module-object", "torchscript-object", "torch-export-object",
 )  # fmt: skip
 

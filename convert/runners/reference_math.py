@@ -99,6 +99,13 @@ def number_range(count: int, start: Array, limit: Array, delta: Array) -> Array:
     return (start + np.arange(steps, dtype=start.dtype) * delta).astype(start.dtype)
 
 
+@kernel("GatherElements")
+def gather_elements(count: int, x: Array, indices: Array, *, axis: int) -> Array:
+    """ONNX's own fails, or takes the first column for all of them, where the axis has more than 32 elements."""
+    kept = tuple(slice(None) if d == axis % x.ndim else slice(n) for d, n in enumerate(indices.shape))
+    return np.take_along_axis(x[kept], indices, axis)
+
+
 @kernel("Expand")
 def expand(count: int, x: Array, shape: Array) -> Array:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in shape)))

@@ -18,6 +18,7 @@ KINDS = {
     "torch-module": "a module saved whole with torch.save",
     "torch-state-dict": "weights saved with torch.save, with --model for the code",
     "safetensors": "weights without pickle, with --model for the code",
+    "hf-folder": "a folder of a Hugging Face model: config.json and weights, through transformers",
     "torchscript": "a TorchScript archive, traced or scripted",
     "torch-export": "a program saved with torch.export.save (.pt2)",
     "torch-module-object": "a torch.nn.Module in memory",

@@ -26,15 +26,19 @@ _MOST_JSON = 1 << 30
 _TARGET = re.compile(
     r"torch\.ops\.[a-z_]\w*\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|torch\.sym_\w+|torch\._sym_\w+", re.ASCII
 )
+_CODE = re.compile(r"torch|math|_operator")
+"""How a target begins that PyTorch resolves to a Python function; others name weights."""
+
 _FUNCTIONS = frozenset(
     (  # noqa: SIM905
-        "Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod Abs Eq Ne Le Lt Ge Gt And Or Not Equality Unequality "
-        "LessThan StrictLessThan GreaterThan StrictGreaterThan FloorDiv ModularIndexing Where CleanDiv CeilToInt FloorToInt "
-        "CeilDiv LShift RShift PowByNatural FloatPow FloatTrueDiv IntTrueDiv TruncToFloat TruncToInt RoundToInt RoundDecimal "
-        "ToFloat Identity IsNonOverlappingAndDenseIndicator floor ceiling sqrt log exp Piecewise ExprCondPair oo int_oo "
-        "true false True False zoo nan pi E I"
+        "Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod Abs Eq Ne Le Lt Ge Gt And Or Not Equality "
+        "Unequality LessThan StrictLessThan GreaterThan StrictGreaterThan FloorDiv ModularIndexing Where CleanDiv "
+        "CeilToInt FloorToInt CeilDiv LShift RShift PowByNatural FloatPow FloatTrueDiv IntTrueDiv TruncToFloat "
+        "TruncToInt RoundToInt RoundDecimal ToFloat Identity IsNonOverlappingAndDenseIndicator floor ceiling sqrt log "
+        "exp Piecewise ExprCondPair oo int_oo true false True False zoo nan pi E I"
     ).split()
 )
+"""What PyTorch writes sizes with."""
 _SYMBOL = re.compile(r"[a-z]{1,3}f?\d+|[A-Za-z]\w{0,40}", re.ASCII)
 _NODES = (
     ast.Expression,
@@ -98,18 +102,12 @@ def _check(path: Path) -> None:
 
 
 def _check_json(path: Path, name: str, content: Any) -> None:
-    """Refuse expressions that are more than arithmetic on sizes, targets that are no operators, and objects in pickle."""
+    """Refuse sizes that are more than arithmetic, targets that are no operators, and pickled objects."""
     for key, value in _entries(content):
         if key == "expr_str" and not _is_arithmetic(value):
             raise _unsafe(path, f"{name} holds {value!r} where a size should be")
-        if (
-            key == "target"
-            and isinstance(value, str)
-            and "." in value
-            and value.split(".")[0] in ("torch", "math", "_operator")
-        ):
-            if not _TARGET.fullmatch(value):
-                raise _unsafe(path, f"{name} calls {value!r}, which is not an operator")
+        if key == "target" and isinstance(value, str) and _CODE.match(value) and not _TARGET.fullmatch(value):
+            raise _unsafe(path, f"{name} calls {value!r}, which is not an operator")
         if key == "path_name" and isinstance(value, str) and re.match(r"(custom_obj|opaque_obj)", Path(value).name):
             raise _unsafe(path, f"{name} names the pickled object {value!r}")
 

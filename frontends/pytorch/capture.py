@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +19,13 @@ from convert.errors import Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
 
-from .dims import is_fixed
+from .arguments import arranged, arranged_shapes
+from .dims import finite, is_fixed
 from .examples import Call, Wish, calls
-from .infer import parameters_of
+from .guards import Place, fixing_lines, recording
 from .locate import shown_path
+from .prepare import uses_vmap
+from .state import refuse_assignments, watching
 
 CHOICES = (
     "rewrite it with torch.cond, torch.while_loop or torch.scan; or torch.jit.script the module, whose branches and "
@@ -37,15 +39,17 @@ def capture(module: nn.Module, options: Options, report: Report) -> tuple[Export
     Raises `UsageError` where inputs are neither given nor to be inferred, `Unsupported` where capture fails.
     """
     first: Exception | None = None
-    with inference(module), report.stage("capture"):
+    with inference(module), report.stage("capture"), recording() as messages:
         for call, said in calls(module, options):
             try:
-                program, call = _captured(module, call, report)
+                messages.clear()
+                program, call = _captured(module, call, report, messages)
             except (UsageError, Unsupported):
                 raise
             except Exception as error:
-                if said is None or _is_about_data(error):
-                    raise _explained(error, call) from error
+                if said is None or _is_about_data(error) or "Constraints violated" in str(error):
+                    _check_runs(module, call)
+                    raise _explained(error, call, fixing_lines(messages)) from error
                 first = first or error
                 continue
             if said:
@@ -61,7 +65,7 @@ def capture(module: nn.Module, options: Options, report: Report) -> tuple[Export
 @contextmanager
 def inference(module: nn.Module | None) -> Iterator[None]:
     """Eval mode without gradients and without fused attention kernels; everything is as before afterwards."""
-    training = [m for m in module.modules() if m.training] if module is not None else []
+    training = [m for m in module.modules() if getattr(m, "training", False)] if module is not None else []
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     for m in training:
@@ -78,69 +82,51 @@ def inference(module: nn.Module | None) -> Iterator[None]:
 # -- one capture ------------------------------------------------------------------------------------------------------
 
 
-def _captured(module: nn.Module, call: Call, report: Report) -> tuple[ExportedProgram, Call]:
+def _captured(module: nn.Module, call: Call, report: Report, messages: Sequence[str]) -> tuple[ExportedProgram, Call]:
     """Capture with the dims of `call` dynamic where the model allows it; a dim that it ties to its size is reported."""
-    program = _export(module, call)
+    program = _export(module, call, report)
+    mapped = uses_vmap(program)
     fixed = [
-        (name, place) for name, example in call.items() for place in example.wishes if _is_fixed(program, name, place)
+        (name, place)
+        for name, example in call.items()
+        for place in example.wishes
+        if _is_fixed(program, name, place) or (mapped and _is_bounded(program, name, place))
     ]
+    if any(call[name].wishes[place].asked for name, place in fixed):
+        raise Unsupported(
+            "forward uses associative_scan along a dim that was to be dynamic: it is written out for one length",
+            hint="give a number for that dim in --input, or use torch.scan",
+        )
     if not fixed:
         return program, call
     kept = {}
+    lines = fixing_lines(messages)
     for name, example in call.items():
         wishes = {p: w for p, w in example.wishes.items() if (name, p) not in fixed}
         tensor = example.tensor
         for p, wish in example.wishes.items():
             if (name, p) in fixed:
-                tensor = tensor.narrow(p, 0, 1) if p == 0 else tensor
+                tensor = tensor if wish.fixed is None else tensor.narrow(p, 0, wish.fixed)
                 size = tensor.shape[p]
+                where = f", at {lines[name, p]}" if lines.get((name, p)) else ""
                 report.note(
-                    f"the dim {wish.name or p} of {name} is fixed at {size}: forward is written for one size of it"
+                    f"the dim {wish.name or p} of {name} is fixed at {size}: forward is written for one size{where}"
                 )
         kept[name] = replace(example, tensor=tensor, wishes=wishes)
-    return _export(module, kept), kept
+    return _export(module, kept, report), kept
 
 
-def _export(module: nn.Module, call: Call) -> ExportedProgram:
+def _export(module: nn.Module, call: Call, report: Report) -> ExportedProgram:
     args, kwargs = arranged(module, {name: example.tensor for name, example in call.items()})
     shapes: dict[str, Any] = {}
     for name, example in call.items():
         shapes[name] = {place: _dim(wish) for place, wish in example.wishes.items()} or None
     dynamic = arranged_shapes(module, shapes)
-    with warnings.catch_warnings(), _quiet():
+    with warnings.catch_warnings(), watching(module) as assigned:
         warnings.simplefilter("ignore")
-        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
-
-
-def arranged(module: nn.Module, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments of forward from values by name (`args_0`, `args_1` … fill `*args`)."""
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    leading = True
-    for parameter in parameters_of(module):
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            args += [v for n, v in values.items() if n.startswith(f"{parameter.name}_")]
-            leading = False
-        elif parameter.name not in values:
-            leading = False
-        elif leading and parameter.kind is not parameter.KEYWORD_ONLY:
-            args.append(values[parameter.name])
-        else:
-            kwargs[parameter.name] = values[parameter.name]
-    return tuple(args), kwargs
-
-
-def arranged_shapes(module: nn.Module, shapes: dict[str, Any]) -> dict[str, Any]:
-    """`shapes` by the names that torch.export asks for: those of the parameters, `*args` as one tuple."""
-    found = {}
-    for parameter in parameters_of(module):
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            extra = tuple(v for n, v in shapes.items() if n.startswith(f"{parameter.name}_"))
-            if extra:
-                found[parameter.name] = extra
-        elif parameter.name in shapes:
-            found[parameter.name] = shapes[parameter.name]
-    return found
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+    refuse_assignments(program, assigned, report)
+    return program
 
 
 def _dim(wish: Wish) -> Any:
@@ -154,21 +140,16 @@ def _dim(wish: Wish) -> Any:
     return hint if low is None and wish.high is None else hint(min=low, max=wish.high)
 
 
+def _is_bounded(program: ExportedProgram, name: str, place: int) -> bool:
+    """True for a dim that holds for some lengths only: those for which associative_scan halves as often."""
+    node = next(n for n in program.graph.nodes if n.op == "placeholder" and n.name == name)
+    known = program.range_constraints.get(node.meta["val"].shape[place].node.expr)
+    return known is not None and finite(known.upper) is not None
+
+
 def _is_fixed(program: ExportedProgram, name: str, place: int) -> bool:
     node = next((n for n in program.graph.nodes if n.op == "placeholder" and n.name == name), None)
     return node is not None and is_fixed(node.meta["val"].shape[place])
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """torch.export logs what it also raises."""
-    logger = logging.getLogger("torch")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 # -- failures ---------------------------------------------------------------------------------------------------------
@@ -182,18 +163,43 @@ _DATA_DEPENDENT = (
 )
 
 
+def _check_runs(module: nn.Module, call: Call) -> None:
+    """Raise `UsageError` if it is the inputs that forward does not take, rather than capture that fails."""
+    args, kwargs = arranged(module, {name: example.tensor for name, example in call.items()})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module(*args, **kwargs)
+    except Exception as error:
+        if type(error).__module__.startswith("torch._dynamo"):
+            return
+        shown = ", ".join(f"{n} {list(e.tensor.shape)}" for n, e in call.items())
+        at = _user_line(error)
+        raise UsageError(
+            f"forward does not run on inputs as described ({shown}){f' at {at}' if at else ''}: {_short(error)}",
+            hint="describe the inputs that this model takes with --input NAME:DTYPE[DIMS]",
+        ) from error
+
+
 def _is_about_data(error: Exception) -> bool:
     names = {type(e).__name__ for e in _chain(error)}
     return bool(names & set(_DATA_DEPENDENT)) or "data-dependent" in str(error) or "_is_tracing" in str(error)
 
 
-def _explained(error: Exception, call: Call) -> Exception:
+def _explained(error: Exception, call: Call, lines: Mapping[Place, str]) -> Exception:
     """What capture could not do, where, and what there is to do about it."""
     where = _user_line(error)
     at = f" at {where}" if where else ""
     if _is_about_data(error):
         return Unsupported(
             f"forward decides in Python on the value of a tensor{at}, and a graph holds only one way", hint=CHOICES
+        )
+    asked = [(n, p) for n, e in call.items() for p, w in e.wishes.items() if w.asked and (n, p) in lines]
+    if "specialized" in str(error) and asked:
+        listed = "; ".join(f"{_dim_name(call, n, p)} of {n}, at {lines[n, p]}" for n, p in asked)
+        return Unsupported(
+            f"forward takes only one size of a dim that was to be dynamic: {listed}",
+            hint="give a number for that dim in --input, or rewrite that line so that it does not need the number",
         )
     text = _SIZE.sub(lambda m: _dim_name(call, m["input"], int(m["place"])), _short(error))
     if "Constraints violated" in str(error) or "specialized" in str(error):

@@ -88,11 +88,12 @@ def _range(expression: sympy.Expr, ranges: Mapping[sympy.Symbol, Any]) -> tuple[
     known = ranges.get(expression)
     if known is None:
         return 1, None
-    low = _finite(known.lower)
-    return (1 if low is None or low <= 2 else low), _finite(known.upper)
+    low = finite(known.lower)
+    return (1 if low is None or low <= 2 else low), finite(known.upper)
 
 
-def _finite(number: Any) -> int | None:
+def finite(number: Any) -> int | None:
+    """A bound that PyTorch gives as an int, or None where it means infinity."""
     try:
         value = int(number)
     except (TypeError, ValueError, OverflowError, AttributeError):

@@ -17,12 +17,16 @@ from .infer import BATCH, Guess, guesses, parameters_of, required
 
 @dataclass(frozen=True)
 class Wish:
-    """A dim that should be dynamic: its name, its bounds, and whether the user asked for it."""
+    """A dim that should be dynamic: its name, its bounds, and whether the user asked for it.
+
+    `fixed` is the length to take where forward turns out to be written for one; None keeps that of the example.
+    """
 
     name: str | None
     low: int | None = None
     high: int | None = None
     asked: bool = False
+    fixed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,18 @@ def calls(module: nn.Module, options: Options) -> Iterator[tuple[Call, str | Non
 def given_names(module: nn.Module, options: Options) -> list[str]:
     """The inputs that are used, in the order of forward: those it requires and those the user named.
 
-    The elements of `*args` are called `args_0`, `args_1` ….
+    The elements of `*args` are called `args_0`, `args_1` …, and those of an input that is a tuple, list or dict by its
+    name and theirs: `pair_0`, `batch_mask`.
     """
     parameters = parameters_of(module)
     known = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     variadic = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
     named = [s.name for s in options.inputs if s.name] + [k for k in options.examples if isinstance(k, str)]
-    unknown = [n for n in named if n not in known and not (variadic and n.startswith(f"{variadic}_"))]
+    nested = {n: [m for m in named if m not in known and m.startswith(f"{n}_")] for n in known}
+    inside = {m for leaves in nested.values() for m in leaves}
+    unknown = [
+        n for n in named if n not in known and n not in inside and not (variadic and n.startswith(f"{variadic}_"))
+    ]
     if unknown:
         raise UsageError(f"forward has no input {unknown[0]!r}", hint=f"its inputs are {', '.join(known)}")
     places = [i for i, s in enumerate(options.inputs) if s.name is None] + [
@@ -97,7 +106,7 @@ def given_names(module: nn.Module, options: Options) -> list[str]:
     ]
     count = max(places, default=-1) + 1
     wanted = set(required(module)) | set(named) | set(known[:count])
-    names = [n for n in known if n in wanted]
+    names = [m for n in known for m in nested[n] or ([n] if n in wanted else [])]
     if variadic:
         more = max(count - len(known), len([n for n in named if n not in known]), 0 if names else 1)
         names += [f"{variadic}_{i}" for i in range(more)]
@@ -111,7 +120,7 @@ def given_names(module: nn.Module, options: Options) -> list[str]:
 def _guessed(module: nn.Module, name: str, spec: InputSpec | None) -> Iterator[tuple[Call, str | None]]:
     for guess in guesses(module):
         dtype = getattr(torch, spec.dtype) if spec is not None and spec.dtype else guess.dtype
-        wishes = {place: Wish(label) for place, label in guess.dynamic.items()}
+        wishes = {place: Wish(label, fixed=None if place else 1) for place, label in guess.dynamic.items()}
         yield (
             {name: Example(filled(_distinct(guess), dtype), wishes)},
             f"the input {name} was taken to be {guess}: {guess.why}",
@@ -141,7 +150,7 @@ def _batched(tensors: Mapping[str, torch.Tensor]) -> Call:
         shared = tensor.dim() > 0 and tensor.shape[0] == length and (tensor.dim() > 1 or length > 1)
         if shared and length == 1:
             tensor = tensor.repeat(BATCH, *[1] * (tensor.dim() - 1))
-        call[name] = Example(tensor, {0: Wish("batch")} if shared else {})
+        call[name] = Example(tensor, {0: Wish("batch", fixed=length)} if shared else {})
     return call
 
 

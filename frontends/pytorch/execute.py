@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from convert.errors import BadInput
-from convert.options import Options
+from convert.options import InputSpec, Options
 from convert.source import Source
 
-from .capture import arranged, inference
+from .arguments import argument_of, arranged, as_declared
+from .capture import inference
+from .dtypes import TORCH_DTYPES, onnx_dtype
+from .hugging_face import is_hugging_face
+from .infer import parameters_of
 from .loader import load
 from .names import named_outputs
-from .weights import array_of
+from .state import holding, state_inputs, state_output
+from .weights import array_of, tensor_from
 
 Feed = Mapping[str, np.ndarray]
 
 
 def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options) -> list[dict[str, np.ndarray]]:
     """Outputs by name for each feed (arrays by input name). An object in memory is left as it was."""
+    if is_hugging_face(source):  # its forward has the inputs that are asked for
+        options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
     thing = load(source, options)
     double = precision == "float64"
     call, module = _callable(thing, double, owned=source.path is not None)
@@ -34,34 +44,80 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
     with torch.no_grad(), inference(module), _in_double() if double else nullcontext():
         for feed in feeds:
             tensors = {name: _tensor(array, double) for name, array in feed.items()}
-            results.append({name: _array(value) for name, value in named_outputs(call(tensors)).items()})
+            results.append({name: _array(value) for name, value in call(tensors).items()})
     return results
 
 
 def _callable(
     thing: Any, double: bool, owned: bool
 ) -> tuple[Callable[[dict[str, torch.Tensor]], Any], torch.nn.Module | None]:
-    """A function of tensors by name, and the module behind it if there is one; a copy in float64 if asked."""
+    """A function of inputs by name that gives outputs by name, and the module behind it if there is one.
+
+    The module is a copy in float64 if that is asked.
+    """
     if isinstance(thing, ExportedProgram):
         module = thing.module(check_guards=False)
         module = _widened_module(module, owned) if double else module
         # Such a module refuses eval(): its mode was settled when it was captured.
-        return lambda tensors: _call_program(thing, module, tensors), None
+        names = thing.graph_signature.user_inputs
+        return _stateful(lambda tensors: _call_program(thing, module, tensors), module, names), None
     if isinstance(thing, torch.jit.ScriptFunction):
-        return lambda tensors: thing(*tensors.values()), None
-    module = _widened_module(thing, owned) if double else thing
+        return lambda tensors: _call_script(thing, thing.schema.arguments, tensors), None
     if isinstance(thing, torch.jit.ScriptModule):
-        return lambda tensors: module(*tensors.values()), module
+        script = _widened_script(thing, owned) if double else thing
+        arguments = script._c._get_method("forward").schema.arguments[1:]
+        return lambda tensors: _call_script(script, arguments, tensors), script
+    module = _widened_module(thing, owned) if double else thing
 
     def call(tensors: dict[str, torch.Tensor]) -> Any:
         args, kwargs = arranged(module, tensors)
         return module(*args, **kwargs)
 
-    return call, module
+    return _stateful(call, module, [p.name for p in parameters_of(module)]), module
+
+
+def _stateful(
+    call: Callable[[dict[str, torch.Tensor]], Any], module: torch.nn.Module, names: Iterable[Any]
+) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
+    """`call` with the inputs that are buffers put into the module, and their new values among the outputs."""
+    buffers = {
+        name: path for path, name in state_inputs((path for path, _ in module.named_buffers()), [*names]).items()
+    }
+
+    def run_with_state(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+        states = {buffers[name]: tensor for name, tensor in tensors.items() if name in buffers}
+        with holding(module, states):
+            outputs = named_outputs(call({n: t for n, t in tensors.items() if n not in buffers}))
+            new = {state_output(n): module.get_buffer(buffers[n]).clone() for n in tensors if n in buffers}
+        return {**outputs, **new}
+
+    return run_with_state
 
 
 def _widened_module(module: torch.nn.Module, owned: bool) -> torch.nn.Module:
     return (module if owned else copy.deepcopy(module)).double()
+
+
+def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.ScriptModule:
+    """The module with its constants widened too, which are its weights if it is frozen."""
+    if not owned:
+        # A copy would share its code, and so its constants, with the original.
+        file = io.BytesIO()
+        torch.jit.save(module, file)
+        file.seek(0)
+        module = torch.jit.load(file)
+    for node in module._c._get_method("forward").graph.findAllNodes("prim::Constant"):
+        content = node.output().toIValue() if node.output().type().kind() == "TensorType" else None
+        if isinstance(content, torch.Tensor):
+            node.t_("value", _wide(content))
+    return module.double()
+
+
+def _call_script(script: Any, arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Call with the structure that the declared types of the arguments have."""
+    names = {a.name for a in arguments}
+    found = [(a, argument_of(a.name, names, tensors)) for a in arguments]
+    return named_outputs(script(**{a.name: as_declared(value, a.type) for a, value in found if value is not None}))
 
 
 def _call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
@@ -81,8 +137,9 @@ def _call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Ma
 
 
 def _tensor(array: np.ndarray, double: bool) -> torch.Tensor:
-    tensor = torch.from_numpy(np.array(array))
-    return _wide(tensor) if double else tensor
+    wider = _WIDER.get(TORCH_DTYPES[ir.DataType.from_numpy(array.dtype)]) if double else None
+    # Widened in numpy: inside `_in_double` PyTorch would widen the dtype that the bytes of a bfloat16 are read as.
+    return tensor_from(array if wider is None else array.astype(onnx_dtype(wider).numpy()))
 
 
 def _array(value: Any) -> np.ndarray:

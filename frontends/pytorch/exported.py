@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
@@ -18,10 +20,13 @@ from convert.report import Report
 
 from . import dims as naming
 from . import ops  # noqa: F401  (fills the table)
+from .complexes import Pair, constant_pair, input_pair, joined, part_dtype, takes_complex
+from .guards import guards_of
 from .locate import Locator
 from .names import output_names
 from .prepare import INLINED, SKIPPED, check, operator_key, prepared
 from .rules import aten, call, is_inplace
+from .state import changed_buffers, state_inputs, state_output
 from .values import as_value, cast, mark, onnx_dtype
 from .weights import identity_of, tensor_of
 
@@ -47,24 +52,31 @@ def lower(program: ExportedProgram, report: Report, wanted: Mapping[tuple[str, i
     """
     with report.stage("prepare"):
         program = prepared(program, report)
-    outputs = _outputs(program)
+    changed = changed_buffers(program)
     inputs = _inputs(program)
+    states = state_inputs(changed, [n.name for n in inputs])
+    outputs = _outputs(program) + [(state_output(states[path]), _node_named(program, n)) for path, n in changed.items()]
     walk = Walk(
         naming.Dims(naming.choose(((n.name, n.meta.get("val")) for n in inputs), wanted or {})),
-        Locator(program.graph, {name for name, _ in outputs} | {n.name for n in inputs}),
+        Locator(program.graph, {name for name, _ in outputs} | {n.name for n in inputs} | set(states.values())),
         {},
     )
     check(program, walk.locate)
     with report.stage("lower"):
         g = Graph()
         env: Values = {node: _input(walk, g, node) for node in inputs}
-        _state(walk, g, program, env)
+        _state(walk, g, program, env, states)
         _run(walk, g, program.graph_module, env)
         for name, node in outputs:
             g.output(_as_output(g, env[node] if isinstance(node, torch.fx.Node) else node), name)
         model = g.model()
     shapes = [n.meta["val"].shape for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
+    if states:
+        report.note(_about(states))
     model.metadata_props["convert.dims"] = naming.bounds(walk.dims, program.range_constraints, shapes)
+    guards = guards_of(program, inputs, walk.dims)
+    if guards:
+        model.metadata_props["convert.guards"] = json.dumps(guards)
     _drop_unused(model)
     return model
 
@@ -91,23 +103,43 @@ def _outputs(program: ExportedProgram) -> list[tuple[str, Any]]:
     return [(name, node) for name, node in zip(names, users, strict=True) if node is not None]
 
 
-def _input(walk: Walk, g: Graph, node: torch.fx.Node) -> ir.Value:
+def _node_named(program: ExportedProgram, name: str) -> torch.fx.Node:
+    return next(n for n in program.graph.nodes if n.name == name)
+
+
+def _about(states: Mapping[str, str]) -> str:
+    """What the user has to know about buffers that became inputs and outputs."""
+    listed = ", ".join(f"{path} (input {name}, output {state_output(name)})" for path, name in states.items())
+    return f"forward changes {listed}: feed the value that it has in the module first, then the output of the last call"
+
+
+def _input(walk: Walk, g: Graph, node: torch.fx.Node, name: str = "") -> ir.Value:
     fake = node.meta["val"]
     if isinstance(fake, torch.Tensor):
-        return g.input(node.name, onnx_dtype(fake.dtype), [walk.dims.of(d) for d in fake.shape])
+        if fake.is_complex():
+            return input_pair(g, name or node.name, fake, [walk.dims.of(d) for d in fake.shape])
+        return g.input(name or node.name, onnx_dtype(fake.dtype), [walk.dims.of(d) for d in fake.shape])
     kinds = {torch.SymInt: ir.DataType.INT64, torch.SymFloat: ir.DataType.DOUBLE, torch.SymBool: ir.DataType.BOOL}
     if type(fake) not in kinds:
         raise Unsupported(f"the input {node.name} is a {type(fake).__name__}, not a tensor")
     return mark(g.input(node.name, kinds[type(fake)], []))
 
 
-def _state(walk: Walk, g: Graph, program: ExportedProgram, env: Values) -> None:
-    """Parameters, buffers and constants become initializers named as in the module; shared memory is stored once."""
+def _state(walk: Walk, g: Graph, program: ExportedProgram, env: Values, states: Mapping[str, str]) -> None:
+    """Parameters, buffers and constants become initializers named as in the module; shared memory is stored once.
+
+    Buffers that forward changes are inputs, with the names in `states` by their paths.
+    """
     specs = {s.arg.name: s for s in program.graph_signature.input_specs if hasattr(s.arg, "name")}
     for node in program.graph.nodes:
-        if node.op != "placeholder" or node in env or not node.users:
+        if node.op != "placeholder" or node in env:
             continue
         spec = specs[node.name]
+        if spec.target in states:
+            env[node] = _input(walk, g, node, states[str(spec.target)])
+            continue
+        if not node.users:
+            continue
         if spec.kind == InputKind.USER_INPUT:
             env[node] = getattr(spec.arg, "value", None)
             continue
@@ -123,6 +155,8 @@ def _state(walk: Walk, g: Graph, program: ExportedProgram, env: Values) -> None:
 
 
 def _weight(walk: Walk, g: Graph, name: str, tensor: torch.Tensor) -> ir.Value:
+    if tensor.is_complex():
+        return constant_pair(g, tensor)
     key = identity_of(tensor)
     if key not in walk.shared:
         walk.shared[key] = g.initializer(name, tensor_of(tensor, name))
@@ -130,6 +164,8 @@ def _weight(walk: Walk, g: Graph, name: str, tensor: torch.Tensor) -> ir.Value:
 
 
 def _as_output(g: Graph, value: Any) -> ir.Value:
+    if isinstance(value, Pair):
+        return joined(g, value)
     return value if isinstance(value, ir.Value) else as_value(g, value, torch.tensor(value).dtype)
 
 
@@ -184,7 +220,7 @@ def _node(walk: Walk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
     args, kwargs = (torch.fx.node.map_arg(a, lambda n: env[n]) for a in (node.args, node.kwargs))
     if target is operator.getitem:
         return args[0][args[1]]
-    key = operator_key(target)
+    key = operator_key(target, takes_complex(node))
     if key is None:
         return _inlined(g, target, args)
     at = walk.locate(node, key)
@@ -223,10 +259,16 @@ def _stated(walk: Walk, g: Graph, result: Any, fake: Any, at: Location) -> Any:
         if not isinstance(fake, (list, tuple)):
             return list(result)
         return [_stated(walk, g, r, f, at) for r, f in zip(result, fake, strict=False)]
+    if isinstance(result, Pair):
+        part = torch.empty_like(fake, dtype=part_dtype(fake.dtype))
+        return Pair(_stated(walk, g, result.real, part, at), _stated(walk, g, result.imag, part, at))
     if not isinstance(result, ir.Value):
         return result
     if isinstance(fake, torch.Tensor):
         shape = [walk.dims.of(d) for d in fake.shape]
+        if 0 in shape and all(isinstance(d, int) for d in shape):
+            # Nothing to compute, and runtimes differ on how to.
+            return g.const(np.zeros(shape, onnx_dtype(fake.dtype).numpy()))
         if result.shape is not None:
             _agree(g, result, shape, at)
         with g.at(at):

@@ -86,8 +86,11 @@ def guesses(module: nn.Module) -> Iterator[Guess]:
     for path, layer in _telling_layers(module):
         found = True
         for guess in _KNOWN[_kind(layer)](layer):
+            # Weights in half or double precision take inputs of theirs.
+            weights = next((w.dtype for w in layer.parameters() if w.is_floating_point()), guess.dtype)
+            dtype = weights if guess.dtype.is_floating_point else guess.dtype
             yield Guess(
-                guess.shape, guess.dtype, _dynamic(module, layer, guess), f"{path or 'the module'} is {_shown(layer)}"
+                guess.shape, dtype, _dynamic(module, layer, guess), f"{path or 'the module'} is {_shown(layer)}"
             )
     if not found:
         raise UsageError(

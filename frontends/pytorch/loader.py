@@ -21,6 +21,9 @@ from convert.report import Report
 from convert.source import Source
 
 from .archive import read_exported
+from .hugging_face import is_hugging_face, load_folder, with_plain_forward
+from .legacy import is_legacy, load_legacy
+from .torchscript_safety import refuse_unsafe
 
 NESTED = (
     "state_dict",
@@ -50,14 +53,16 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         "torch-module": lambda: _module(source.file, options, report),
         "torch-state-dict": lambda: _with_factory(source, _state(source.file, options), options, report),
         "safetensors": lambda: _with_factory(source, _safetensors(source.file), options, report),
-        "torchscript": lambda: _torchscript(source.file),
+        "torchscript": lambda: _torchscript(source.file, options.trust),
+        "hf-folder": lambda: load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
     }
     thing = loaders[source.kind]() if source.path is not None else source.thing
-    if isinstance(thing, torch.nn.Module) and any(m.training for m in thing.modules()):
-        # An object in memory keeps the mode its owner left it in: whoever runs it restores that.
-        if source.path is not None:
-            thing.eval()
+    if is_hugging_face(source):
+        return with_plain_forward(thing, options)
+    # An object in memory keeps the mode its owner left it in: whoever runs it restores that.
+    if source.path is not None and isinstance(thing, torch.nn.Module):
+        thing.eval()
     return thing
 
 
@@ -74,7 +79,8 @@ def _module(path: Path, options: Options, report: Report) -> torch.nn.Module:
         raise UnsafeInput(
             f"{path} is a pickle that needs {', '.join(refused[:12])}{' …' if len(refused) > 12 else ''}; "
             "loading it would execute code of the file's choice",
-            hint="if you trust it, add --trust; else save the weights alone (module.state_dict()) and give --model pkg.mod:factory",
+            hint="if you trust it, add --trust; else save the weights alone (module.state_dict()) and give "
+            "--model pkg.mod:factory",
         )
     extra = [(kind, name) for name, kind in classes if kind is not None] + _functions(found)
     thing = _load(path, None if refused else extra)
@@ -117,21 +123,19 @@ def _load(path: Path, allowed: list[tuple[Any, str]] | None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
+            legacy = is_legacy(path)
             if allowed is None:
-                return torch.load(path, map_location="cpu", weights_only=False, mmap=_mappable(path))
+                return torch.load(path, map_location="cpu", weights_only=False, mmap=not legacy)
             with torch.serialization.safe_globals(allowed):
-                return torch.load(path, map_location="cpu", weights_only=True, mmap=_mappable(path))
+                if legacy:
+                    return load_legacy(path)
+                return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except Exception as error:
             text = " ".join(str(error).split())[:400]
             raise BadInput(
                 f"{path} could not be loaded: {type(error).__name__}: {text}",
                 hint="the file may be damaged, or need a module that is not installed",
             ) from error
-
-
-def _mappable(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == b"PK"
 
 
 def _state(path: Path, options: Options) -> Mapping[str, torch.Tensor]:
@@ -186,7 +190,7 @@ def _with_factory(source: Source, state: Mapping[str, Any], options: Options, re
     if not options.model:
         raise UsageError(
             f"{source.label} holds weights only, not the code that uses them",
-            hint="name the function or class that builds the module: --model pkg.mod:factory or --model file.py:factory",
+            hint="name the function or class that builds the module: --model pkg.mod:factory or file.py:factory",
         )
     module = factory(options.model)()
     if not isinstance(module, torch.nn.Module):
@@ -243,7 +247,9 @@ def factory(text: str) -> Callable[[], Any]:
 # -- programs ---------------------------------------------------------------------------------------------------------
 
 
-def _torchscript(path: Path) -> Any:
+def _torchscript(path: Path, trust: bool) -> Any:
+    if not trust:
+        refuse_unsafe(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

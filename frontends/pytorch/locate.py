@@ -49,7 +49,7 @@ def shown_path(file: str) -> str:
 
 
 class Locator:
-    """Gives each node of a program its `Location`; nodes are named by their module, with the operator where it has several."""
+    """Gives each node of a program its `Location`: named by its module, and the operator where that has several."""
 
     def __init__(self, graph: torch.fx.Graph, reserved: set[str]) -> None:
         calls = [n for n in graph.nodes if n.op == "call_function"]

@@ -1,16 +1,10 @@
-"""The names of a model's inputs and outputs, the same for the reader and the runner."""
+"""The names of a model's outputs, the same for the reader and the runner."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from torch.utils import _pytree as pytree
-
-
-def joined(path: Sequence[Any], separator: str = "_") -> str:
-    """The keys on the way to a leaf of nested containers, as one name."""
-    return separator.join(str(_key(p)) for p in path)
 
 
 def output_names(spec: pytree.TreeSpec) -> list[str]:
@@ -38,28 +32,6 @@ def named_outputs(result: Any) -> dict[str, Any]:
     leaves, spec = pytree.tree_flatten(result)
     names = output_names(spec)
     return {name: leaf for name, leaf in zip(names, leaves, strict=True) if leaf is not None}
-
-
-def input_paths(args: Sequence[Any], kwargs: dict[str, Any], parameters: Sequence[str]) -> list[str]:
-    """Names of the leaves of a call: the parameter's, with the keys of nested containers joined by "_".
-
-    `parameters` are the names of forward's positional parameters; the last of them may be `*args`, whose elements
-    are numbered.
-    """
-    names = []
-    for path, _ in pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))[0]:
-        keys = [_key(p) for p in path]
-        if keys[0] == 0:
-            index = keys[1]
-            first = (
-                parameters[index]
-                if index < len(parameters)
-                else f"{parameters[-1] if parameters else 'input'}_{index - len(parameters) + 1}"
-            )
-            names.append("_".join([first, *map(str, keys[2:])]))
-        else:
-            names.append("_".join(map(str, keys[1:])))
-    return names
 
 
 def _key(entry: Any) -> Any:

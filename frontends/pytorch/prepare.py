@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,9 +12,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from convert.errors import Problem, Unsupported
+from convert.errors import Unsupported
 from convert.report import Report
 
+from .complexes import takes_complex
 from .locate import Locator
 from .rules import aten, is_inplace, key_of
 
@@ -68,11 +70,14 @@ PYTHON: dict[Any, str] = {
 def prepared(program: ExportedProgram, report: Report) -> ExportedProgram:
     """The program with writes made explicit where somebody could see them, and unruled operators decomposed.
 
-    Raises `Unsupported` where forward changes a buffer: the graph has no state.
+    A buffer that forward changes is an output then (`state.changed_buffers`).
     """
-    if _has_visible_writes(program):
-        program = _without_silent_aliases(program).run_decompositions({})
-        _refuse_state(program, report)
+    if _has_visible_writes(program) or uses_vmap(program):
+        program = _functional(_without_silent_aliases(program))
+        if any(s.kind == OutputKind.USER_INPUT_MUTATION for s in program.graph_signature.output_specs):
+            report.note(
+                "forward writes to one of its inputs in place; the converted model leaves its inputs as they are"
+            )
     for _ in range(8):
         table = _decompositions(program)
         if not table:
@@ -81,16 +86,45 @@ def prepared(program: ExportedProgram, report: Report) -> ExportedProgram:
     return program
 
 
+def uses_vmap(program: ExportedProgram) -> bool:
+    """True for a graph with the marks of torch.vmap in it (associative_scan leaves them), which mean nothing in ONNX.
+
+    Functionalising carries them out: operators on the batched tensors remain.
+    """
+    return any(
+        getattr(node.target, "__module__", "") == "torch._functorch.predispatch"
+        for node in program.graph.nodes
+        if node.op == "call_function"
+    )
+
+
+def _functional(program: ExportedProgram) -> ExportedProgram:
+    try:
+        return program.run_decompositions({})
+    except RuntimeError as error:
+        found = re.match(r"Constant (\S+) is mutated", str(error))
+        if found is None:
+            raise
+        raise Unsupported(
+            f"forward writes to the tensor {found[1]}, which is no buffer",
+            hint="register it with register_buffer: then it becomes an input and an output of the converted model",
+        ) from error
+
+
 def check(program: ExportedProgram, locator: Locator) -> None:
     """Raise one `Unsupported` with every operator that has no rule, each with its module path and source line."""
     aten.check((key, locator(node, key)) for node, key in _operators(program.graph_module))
 
 
-def operator_key(target: Any) -> str | None:
-    """The key of a call's target in the rule table; None for what needs no rule."""
+def operator_key(target: Any, paired: bool = False) -> str | None:
+    """The key of a call's target in the rule table; None for what needs no rule. `paired`: an operand is complex."""
     if isinstance(target, torch._ops.OpOverload):
         name = target._schema.name
-        return None if name.removeprefix("aten::") in SKIPPED else key_of(name, target._schema.overload_name)
+        return (
+            None
+            if name.removeprefix("aten::") in SKIPPED
+            else key_of(name, target._schema.overload_name, paired=paired)
+        )
     if isinstance(target, torch._ops.HigherOrderOperator):
         name = target.name()
         return None if name in INLINED else f"higher_order::{name}"
@@ -102,7 +136,7 @@ def operator_key(target: Any) -> str | None:
 def _operators(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, str]]:
     for node in module.graph.nodes:
         if node.op == "call_function":
-            key = operator_key(node.target)
+            key = operator_key(node.target, takes_complex(node))
             if key is not None:
                 yield node, key
     for _, child in module.named_children():
@@ -124,18 +158,6 @@ def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
 
     more = get_decompositions([t for t in targets if t not in known])
     return {t: known[t] if t in known else more[t] for t in targets if t in known or t in more}
-
-
-def _refuse_state(program: ExportedProgram, report: Report) -> None:
-    written = program.graph_signature.buffers_to_mutate
-    if written:
-        problems = [
-            Problem(f"forward writes to the buffer {name}, and a converted graph has no state of its own")
-            for name in sorted(set(written.values()))
-        ]
-        raise Unsupported(problems=problems, hint="pass the state as an argument of forward and return its new value")
-    if any(s.kind == OutputKind.USER_INPUT_MUTATION for s in program.graph_signature.output_specs):
-        report.note("forward writes to one of its inputs in place; the converted model leaves its inputs as they are")
 
 
 # -- writes -----------------------------------------------------------------------------------------------------------
@@ -203,9 +225,8 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
                 earlier = member is not written and order[member] < order[node]
                 if earlier and any(order[user] > order[node] for user in member.users):
                     return True
-        elif node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
-            if _writes(node):
-                return True
+        elif isinstance(node.target, torch._ops.HigherOrderOperator) and _writes(node):
+            return True
     return False
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -9,13 +12,17 @@ import torch
 from torch.export import ExportedProgram
 
 from convert.errors import UsageError
-from convert.options import Options
+from convert.options import DimSpec, InputSpec, Options
 from convert.report import Report
 from convert.source import Source
 
+from .arguments import arranged
 from .capture import capture, inference
+from .dims import is_fixed
 from .examples import Call, calls
 from .exported import lower
+from .hugging_face import is_hugging_face, specs_of
+from .infer import parameters_of
 from .loader import load
 
 
@@ -23,50 +30,87 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     """Load, capture and lower `source`. Raises `BadInput`, `UnsafeInput`, `Unsupported`, `UsageError`."""
     with report.stage("load"):
         thing = load(source, options, report)
+    if is_hugging_face(source):
+        options = replace(options, inputs=specs_of(thing))
     if isinstance(thing, ExportedProgram):
         return lower(thing, report, _dims_of_specs(thing, options))
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        return _scripted(thing, options, report)
+        return _scripted(thing, options, report, source.path)
     if options.trace:
         return _traced(thing, options, report)
     program, call = capture(thing, options, report)
-    model = lower(program, report, {(n, p): w.name for n, e in call.items() for p, w in e.wishes.items() if w.name})
-    return model
+    return lower(program, report, {(n, p): w.name for n, e in call.items() for p, w in e.wishes.items() if w.name})
 
 
-def _scripted(thing: Any, options: Options, report: Report) -> ir.Model:
+def _scripted(thing: Any, options: Options, report: Report, path: Path | None = None) -> ir.Model:
     from .torchscript import lower as lower_script
+    from .torchscript_inputs import recorded_inputs
 
-    return lower_script(thing, list(options.inputs), dict(options.examples), options, report)
+    recorded = recorded_inputs(path) if path is not None else ()
+    return lower_script(thing, options, report, recorded)
 
 
 def _traced(module: torch.nn.Module, options: Options, report: Report) -> ir.Model:
     """One run of the module, recorded: right for inputs that take the same path, and labelled so."""
-    from .capture import arranged
-
     with inference(module):
         call: Call = next(call for call, _ in calls(module, options))
         args, kwargs = arranged(module, {name: example.tensor for name, example in call.items()})
-        if kwargs:
-            raise UsageError(
-                "--trace takes positional inputs only", hint=f"describe also the inputs before {next(iter(kwargs))}"
-            )
-        traced = torch.jit.trace(module, args, check_trace=False, strict=False)
+        if kwargs:  # PyTorch records either all of them by place or all by name
+            _refuse_keyword_only(module, kwargs)
+            kwargs = dict(zip((p.name for p in parameters_of(module)), args, strict=False)) | kwargs
+            traced = torch.jit.trace(module, example_kwarg_inputs=kwargs, check_trace=False, strict=False)
+        else:
+            traced = torch.jit.trace(module, args, check_trace=False, strict=False)
     report.note("--trace: only the path that the example took was converted; other inputs may need another")
     return _scripted(traced, options, report)
 
 
+def _refuse_keyword_only(module: torch.nn.Module, given: Mapping[str, Any]) -> None:
+    names = [p.name for p in parameters_of(module) if p.kind is p.KEYWORD_ONLY and p.name in given]
+    if names:
+        raise UsageError(
+            f"--trace cannot record the inputs that forward takes by keyword only: {', '.join(names)}",
+            hint="make them ordinary parameters of forward, or leave out --trace",
+        )
+
+
 def _dims_of_specs(program: ExportedProgram, options: Options) -> dict[tuple[str, int], str]:
-    """The user's names for dims of a program that was captured elsewhere: which are dynamic is settled already."""
-    names = [
-        n.name for n in program.graph.nodes if n.op == "placeholder" and n.name in program.graph_signature.user_inputs
-    ]
+    """The user's names for dims of a program that was captured elsewhere: which are dynamic is settled already.
+
+    Raises `UsageError` for a description that the program does not fit.
+    """
+    users = set(program.graph_signature.user_inputs)
+    places = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder" and n.name in users}
+    names = list(places)
     wanted = {}
     for i, spec in enumerate(options.inputs):
         name = spec.name or (names[i] if i < len(names) else None)
-        if name not in names:
+        if name not in places:
             raise UsageError(f"the program has no input {name!r}", hint=f"its inputs are {', '.join(names)}")
+        fake = places[name]
+        if isinstance(fake, torch.Tensor):
+            _check_spec(spec, name, fake)
         for place, dim in enumerate(spec.shape or ()):
             if dim.name:
                 wanted[name, place] = dim.name
     return wanted
+
+
+def _check_spec(spec: InputSpec, name: str, fake: torch.Tensor) -> None:
+    dtype = str(fake.dtype).removeprefix("torch.")
+    asked = spec.shape if spec.shape is not None else [DimSpec()] * fake.dim()
+    fits = len(asked) == fake.dim() and all(
+        dim.dynamic or not is_fixed(size) or dim.size == size for dim, size in zip(asked, fake.shape, strict=True)
+    )
+    if spec.dtype not in (None, dtype) or not fits:
+        shown = ",".join(str(size) if is_fixed(size) else "?" for size in fake.shape)
+        raise UsageError(
+            f"the program was captured with {name}:{dtype}[{shown}], which --input {spec} does not fit",
+            hint="leave that --input out, or capture the module again with other inputs",
+        )
+    for dim, size in zip(asked, fake.shape, strict=True):
+        if dim.name and is_fixed(size):
+            raise UsageError(
+                f"the program was captured for one size ({size}) of the dim {dim.name} of {name}",
+                hint="capture the module again with torch.export.export(…, dynamic_shapes=…)",
+            )

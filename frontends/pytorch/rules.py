@@ -30,13 +30,14 @@ _IMPLIED_TYPES = ("Device", "Layout", "MemoryFormat", "Generator")
 _IMPLIED_NAMES = ("pin_memory", "non_blocking", "implicit")
 
 
-def key_of(name: str, overload: str = "") -> str:
+def key_of(name: str, overload: str = "", *, paired: bool = False) -> str:
     """The key of an operator in the table: ("aten::max", "dim") gives "max.dim" if that has a rule, else "max".
 
     An in-place operator ("aten::relu_") has the key of its functional twin unless it has a rule of its own; whoever
-    calls the rule puts the result in the place of the first argument.
+    calls the rule puts the result in the place of the first argument. Where an operand is complex (`paired`), the
+    rules are those under "complex::".
     """
-    name = name.removeprefix("aten::")
+    name = ("complex::" if paired else "") + name.removeprefix("aten::")
     overload = overload or "default"
     for plain in (name, functional_name(name)):
         for key in (f"{plain}.{overload}", plain):
@@ -63,6 +64,9 @@ def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Ma
 
     Raises `Unsupported` with the location where there is no rule, or the rule does not take an argument.
     """
+    from .complexes import has_pair
+
+    paired = has_pair((*args, *kwargs.values()))
     given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs)
     named = {a.name: _normalised(a, given[a.name]) for a in schema.arguments if a.name in given and not _implied(a)}
     bound = bindable(schema)
@@ -72,7 +76,7 @@ def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Ma
             break
         values.append(named.pop(argument.name))
     with g.at(at):
-        return aten.apply(g, key_of(schema.name, schema.overload_name), values, named, at, schema=bound)
+        return aten.apply(g, key_of(schema.name, schema.overload_name, paired=paired), values, named, at, schema=bound)
 
 
 def bindable(schema: torch.FunctionSchema) -> Schema:

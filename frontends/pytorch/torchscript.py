@@ -17,7 +17,7 @@ from convert.report import Report
 
 from . import ops  # noqa: F401  (fills the table)
 from .names import output_names
-from .torchscript_inputs import Input, described, guessed, recorded_inputs
+from .torchscript_inputs import Input, check_runs, described, guessed
 from .torchscript_numbers import as_number
 from .torchscript_run import run_graph, run_method
 from .torchscript_values import NUMBERS, Dict, List, Number, Object, Tensor, read
@@ -26,28 +26,24 @@ from .torchscript_walk import Raised, Walk
 from .values import mark, onnx_dtype
 from .weights import identity_of
 
-__all__ = ["lower", "recorded_inputs"]
-
 
 def lower(
     module: torch.jit.ScriptModule | torch.jit.ScriptFunction,
-    specs: Sequence[InputSpec],
-    examples: Mapping[Any, Any],
     options: Options,
     report: Report,
     recorded: Sequence[InputSpec] = (),
 ) -> ir.Model:
     """The shared graph of a TorchScript module's `forward`, or of a function, in eval mode.
 
-    Inputs are those of `specs` and `examples` (arrays by name or place), else those that a trace recorded
-    (`recorded_inputs` of its archive, or the shapes in a trace made in memory), else guessed from the layers. They
+    Inputs are those that the options describe, else those that a trace recorded (`recorded_inputs` of its archive,
+    or the shapes in a trace made in memory), else guessed from the layers. They
     keep the names of forward's arguments. Raises `Unsupported` with every operator that has no rule, `UsageError`
     where inputs are not described and cannot be inferred.
     """
     arguments = _arguments(module)
     recorded = recorded or _recorded_in_graph(module)
     with report.stage("inputs"):
-        inputs = _inputs(module, arguments, specs, examples, recorded, report)
+        inputs = _inputs(module, arguments, options.inputs, options.examples, recorded, report)
     walk = Walk(Graph(), report)
     with report.stage("lower"):
         values = [_argument(walk, a.name, a.type, inputs, a) for a in arguments]
@@ -56,6 +52,8 @@ def lower(
         _refuse_state(walk)
         _outputs(walk, result)
         model = walk.g.model()
+    if [a.name for a in arguments] == list(inputs):
+        check_runs(module, list(inputs.values()))
     bounds = {name: list(pair) for i in inputs.values() for name, pair in i.bounds.items()}
     model.metadata_props["convert.dims"] = json.dumps(bounds)
     unused = [n for n, v in model.graph.initializers.items() if not v.uses() and not v.is_graph_output()]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -14,12 +14,14 @@ from convert.graph import Dim, Graph
 
 from .torchscript_numbers import as_number
 from .torchscript_sequences import sequence_typed
+from .torchscript_slots import MAYBE, Path, Shot, Slot, Tree, as_maybe, is_maybe, may_be_none
 from .torchscript_values import (
     NUMBERS,
     UNINITIALIZED,
     UNKNOWN,
     Dict,
     List,
+    Maybe,
     Mutable,
     Number,
     Object,
@@ -33,35 +35,6 @@ from .torchscript_walk import Walk
 from .values import cast, mark, onnx_dtype
 
 
-@dataclass(frozen=True)
-class Slot:
-    """A leaf: a tensor's content, or a number, string or None as it is, or a list that became a sequence.
-
-    `kind` is Tensor, int, float, bool, Sequence, or None for what cannot vary; `item` is the kind of a list's items.
-    """
-
-    content: Any
-    thing: Any = None
-    kind: Any = None
-    dtype: ir.DataType | None = None
-    shape: tuple[Dim, ...] | None = None
-    example: Any = None
-    item: Any = None
-
-
-@dataclass(frozen=True)
-class Shot:
-    """What a list, dict, tuple or module held at one moment; `thing` is the object, `keys` those of a dict."""
-
-    thing: Any
-    items: tuple[Any, ...]
-    keys: tuple[Any, ...] = ()
-
-
-Tree: TypeAlias = "Slot | Shot"
-Path = tuple[int, ...]
-
-
 def snapshot(walk: Walk, value: Any) -> Tree:
     """A value as it is now, safe from later writes."""
     if isinstance(value, List) and isinstance(value.state, tuple):
@@ -71,6 +44,8 @@ def snapshot(walk: Walk, value: Any) -> Tree:
     if isinstance(value, Object) and value.written:
         names = tuple(n for n in value.state if n in value.written)
         return Shot(value, tuple(snapshot(walk, value.state[n]) for n in names), names)
+    if isinstance(value, Maybe):
+        return Shot(None, (snapshot(walk, value.present), snapshot(walk, value.value)), MAYBE)
     if isinstance(value, tuple):
         return Shot(None, tuple(snapshot(walk, v) for v in value))
     if isinstance(value, Tensor):
@@ -154,7 +129,9 @@ def leaf_at(tree: Tree, path: Path) -> Slot:
 
 
 def shaped(tree: Tree, other: Tree) -> Tree:
-    """`tree` with what is never read in it in the structure of what is at its place in `other`."""
+    """`tree` in the structure of what is at its place in `other`, where that holds more: None, what is never read."""
+    if may_be_none(tree, other):
+        tree, other = as_maybe(tree), as_maybe(other)
     if isinstance(tree, Slot):
         if tree.content is not UNINITIALIZED or isinstance(other, Slot):
             return tree
@@ -166,6 +143,8 @@ def shaped(tree: Tree, other: Tree) -> Tree:
 
 
 def _container(walk: Walk, like: Shot, items: list[Any]) -> Any:
+    if is_maybe(like):
+        return Maybe(*items)
     if like.thing is None:
         return tuple(items)
     if isinstance(like.thing, List):

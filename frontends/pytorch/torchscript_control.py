@@ -11,19 +11,8 @@ import onnx_ir as ir
 from convert.errors import Location
 from convert.graph import Graph
 
-from .torchscript_carry import (
-    Path,
-    Slot,
-    Tree,
-    as_output,
-    as_value,
-    common,
-    forget,
-    is_unknown,
-    merged,
-    restore,
-    snapshot,
-)
+from .torchscript_carry import as_output, as_value, common, forget, is_unknown, merged, restore, snapshot
+from .torchscript_slots import Path, Slot, Tree
 from .torchscript_values import UNKNOWN, Mutable, Number, Tensor, has_unknown, spoil
 from .torchscript_walk import Env, Raised, Walk
 

@@ -13,7 +13,7 @@ from convert.errors import Location, Unsupported
 
 from . import torchscript_views as views
 from .rules import aten, call, is_inplace, key_of
-from .torchscript_values import UNKNOWN, Dict, List, Number, Sequence, Tensor, Unknown, read
+from .torchscript_values import UNKNOWN, Dict, List, Maybe, Number, Sequence, Tensor, Unknown, read
 from .torchscript_walk import Walk
 
 # Constants up to this many bytes are computed while reading where that is exact.
@@ -30,6 +30,8 @@ def raw(walk: Walk, value: Any) -> Any:
         if isinstance(value.state, Sequence):
             raise Unsupported("this operator takes a list whose length is not known")
         return [raw(walk, v) for v in value.state]
+    if isinstance(value, Maybe):
+        raise Unsupported("this operator takes an optional that data decide about")
     if isinstance(value, Dict):
         return {k: raw(walk, v) for k, v in value.state.items()}
     return tuple(raw(walk, v) for v in value) if isinstance(value, tuple) else value

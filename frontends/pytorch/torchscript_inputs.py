@@ -180,6 +180,24 @@ def _takes_batch(module: Any, inputs: list[Input], length: int) -> bool:
     return bool(grown) and all(b % length == 0 and a == b // length * other for b, a in grown)
 
 
+def check_runs(module: Any, inputs: list[Input]) -> None:
+    """Raise `UsageError` where the module does not run on tensors of the sizes that were described.
+
+    Where sizes other than the batch were left open, that those chosen here do not fit says nothing.
+    """
+    if any(isinstance(dim, str) for i in inputs for dim in i.dims[1:]):
+        return
+    try:
+        _run(module, inputs)
+    except Exception as error:
+        shown = ", ".join(f"{i.name} {list(i.sizes)}" for i in inputs)
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise UsageError(
+            f"forward does not run on inputs as described ({shown}): {lines[-1].strip() if lines else error}",
+            hint="describe the inputs that this module takes with --input NAME:DTYPE[DIMS]",
+        ) from error
+
+
 def _run(module: Any, inputs: list[Input]) -> Any:
     with torch.no_grad(), inference(module if isinstance(module, torch.nn.Module) else None):
         return module(*(filled(i.sizes, i.dtype) for i in inputs))

@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 
 from .rules import _scalar_types as scalar_types
 from .sizes import size, vector
-from .torchscript_values import NUMBERS, List, Number, Sequence, Tensor, is_known, read
+from .torchscript_values import NUMBERS, List, Maybe, Number, Sequence, Tensor, is_known, read
 from .torchscript_walk import Walk
 from .values import cast, mark, onnx_dtype, torch_dtype
 
@@ -122,6 +122,25 @@ def _requires_grad(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 def _passed(walk: Walk, node: Any, args: list[Any]) -> Any:
     return args[0]
+
+
+def _unwrapped(walk: Walk, node: Any, args: list[Any]) -> Any:
+    return args[0].value if isinstance(args[0], Maybe) else args[0]
+
+
+def _differs(args: list[Any]) -> Any:
+    """Whether two things are two; for an optional and None whether it is there."""
+    for one, other in (args, args[::-1]):
+        if isinstance(one, Maybe) and other is None:
+            return one.present
+    return args[0] is not args[1]
+
+
+def _negated(walk: Walk, node: Any, truth: Any) -> Any:
+    if not isinstance(truth, Number):
+        return not truth
+    with walk.g.at(walk.location(node)):
+        return Number(mark(walk.g.Not(truth.value)), bool)
 
 
 def _number(kind: type | None) -> Inspection:
@@ -241,14 +260,14 @@ INSPECTIONS: dict[str, Inspection] = {
     "aten::tensor": _tensor_of_list,
     "aten::as_tensor": _tensor_of_list,
     "prim::data": _passed,
-    "prim::unchecked_cast": _passed,
-    "prim::unchecked_unwrap_optional": _passed,
-    "aten::_unwrap_optional": _passed,
+    "prim::unchecked_cast": _unwrapped,
+    "prim::unchecked_unwrap_optional": _unwrapped,
+    "aten::_unwrap_optional": _unwrapped,
     "aten::wait": _passed,
     "prim::profile": _passed,
     "prim::annotate": _passed,
     "aten::requires_grad_": _passed,
-    "aten::__is__": lambda walk, node, args: args[0] is args[1],
-    "aten::__isnot__": lambda walk, node, args: args[0] is not args[1],
+    "aten::__is__": lambda walk, node, args: _negated(walk, node, _differs(args)),
+    "aten::__isnot__": lambda walk, node, args: _differs(args),
 }
 """What is answered while reading; NotImplemented hands the operator on."""

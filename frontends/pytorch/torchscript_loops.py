@@ -11,9 +11,6 @@ from convert.errors import Location, Unsupported
 from convert.graph import Graph
 
 from .torchscript_carry import (
-    Path,
-    Slot,
-    Tree,
     as_input,
     as_output,
     as_value,
@@ -28,6 +25,7 @@ from .torchscript_carry import (
 )
 from .torchscript_control import Run, discard, explored, several, written_since
 from .torchscript_numbers import as_number
+from .torchscript_slots import Path, Slot, Tree
 from .torchscript_values import UNINITIALIZED, UNKNOWN, Mutable, Number, Tensor, has_unknown, spoil
 from .torchscript_walk import Env, Raised, Walk
 

@@ -129,6 +129,14 @@ class Object:
 
 
 @dataclass(frozen=True)
+class Maybe:
+    """An optional whose presence depends on data; `value` is read only where `present` (a bool or Number) holds."""
+
+    present: Any
+    value: Any
+
+
+@dataclass(frozen=True)
 class Function:
     """A TorchScript function as a value: `node` is the constant that names it."""
 
@@ -190,7 +198,7 @@ def is_known(value: Any) -> bool:
         return all(map(is_known, value.state.values()))
     if isinstance(value, tuple):
         return all(map(is_known, value))
-    return not isinstance(value, (Number, Unknown, ir.Value)) and value is not UNINITIALIZED
+    return not isinstance(value, (Number, Maybe, Unknown, ir.Value)) and value is not UNINITIALIZED
 
 
 def has_unknown(value: Any) -> bool:
@@ -201,6 +209,8 @@ def has_unknown(value: Any) -> bool:
         return has_unknown(value.state)
     if isinstance(value, Dict):
         return any(map(has_unknown, value.state.values()))
+    if isinstance(value, Maybe):
+        return has_unknown((value.present, value.value))
     if isinstance(value, (tuple, list)):
         return any(map(has_unknown, value))
     return isinstance(value, Unknown)

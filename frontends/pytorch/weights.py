@@ -9,7 +9,7 @@ import torch
 from convert.errors import BadInput
 from convert.tensors import lazy
 
-from .values import onnx_dtype
+from .dtypes import TORCH_DTYPES, onnx_dtype
 
 # Dtypes that numpy lacks, and the integers of the same width that show their bytes.
 _BYTES = {
@@ -49,6 +49,15 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
         target = onnx_dtype(tensor.dtype).numpy()
         return tensor.view(_BYTES[tensor.dtype]).numpy().view(target)
     return tensor.numpy()
+
+
+def tensor_from(array: np.ndarray) -> torch.Tensor:
+    """A tensor with a copy of `array`; the inverse of `array_of`."""
+    array = np.array(array)
+    dtype = TORCH_DTYPES[ir.DataType.from_numpy(array.dtype)]
+    if dtype in _BYTES:
+        return torch.from_numpy(array.view(np.dtype(f"int{8 * array.itemsize}"))).view(dtype)
+    return torch.from_numpy(array)
 
 
 def identity_of(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -6,7 +6,6 @@ import planted
 import planted_networks
 import pytest
 
-
 # A quantiser turns a rounding error into a whole step, and the source's own noise floor hides small defects before it.
 _QUANTISED = pytest.mark.xfail(
     reason="three small defects before a quantiser are inside the source's noise", strict=True

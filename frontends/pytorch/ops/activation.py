@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from convert.errors import Unsupported
@@ -9,6 +11,7 @@ from convert.errors import Unsupported
 from ..rules import aten
 from ..sizes import axis_of
 from ..values import cast, floating, is_float, like
+from .random import uniform_numbers
 from .unary import log1p
 
 
@@ -40,7 +43,8 @@ def rrelu_with_noise(g, x, noise, lower=0.125, upper=1 / 3, training=False):
 @aten("rrelu")
 def rrelu(g, x, lower=0.125, upper=1 / 3, training=False):
     if training:
-        raise Unsupported("rrelu in training mode draws random slopes; put the module in eval mode")
+        slopes = cast(g, uniform_numbers(g, g.dims(x), lower, upper), g.dtype(x))
+        return g.Where(g.LessOrEqual(x, like(g, 0, x)), g.Mul(x, slopes), x)
     return g.LeakyRelu(x, alpha=(lower + upper) / 2)
 
 
@@ -139,10 +143,20 @@ def glu(g, x, dim=-1):
     return g.Mul(a, g.Sigmoid(b))
 
 
-@aten("softmax", "special_softmax", "_safe_softmax")
+@aten("softmax", "special_softmax")
 def softmax(g, x, dim, dtype=None):
     x = floating(g, x) if dtype is None else cast(g, x, dtype)
     return g.Softmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else like(g, 1.0, x)
+
+
+@aten("_safe_softmax")
+def safe_softmax(g, x, dim, dtype=None):
+    """Zeros where everything is minus infinity."""
+    x = floating(g, x) if dtype is None else cast(g, x, dtype)
+    if g.rank(x) == 0:
+        return softmax(g, x, dim)
+    nothing = g.Equal(g.ReduceMax(x, [axis_of(g, x, dim)]), like(g, -math.inf, x))
+    return g.Where(nothing, like(g, 0.0, x), softmax(g, x, dim))
 
 
 @aten("log_softmax", "special_log_softmax")

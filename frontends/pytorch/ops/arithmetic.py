@@ -11,8 +11,20 @@ import torch
 from convert.graph import Graph
 
 from ..rules import aten
-from ..values import Operand, as_value, cast, floating, is_bool, is_float, like, marked, promoted, result_dtype
-from .unary import log1p, signbit, trunc
+from ..values import (
+    Operand,
+    as_value,
+    cast,
+    floating,
+    is_bool,
+    is_float,
+    like,
+    marked,
+    promoted,
+    result_dtype,
+    torch_dtype,
+)
+from .unary import frexp, log1p, signbit, trunc
 
 
 @aten("add")
@@ -229,3 +241,24 @@ def lerp(g, x, end, weight):
     gap, one = g.Sub(end, x), like(g, 1.0, x)
     near = g.Less(g.Abs(weight), like(g, 0.5, weight))
     return g.Where(near, g.Add(x, g.Mul(weight, gap)), g.Sub(end, g.Mul(gap, g.Sub(one, weight))))
+
+
+_DIGITS = {torch.float32: (24, -149), torch.float64: (53, -1074), torch.float16: (11, -24), torch.bfloat16: (8, -133)}
+
+
+@aten("nextafter")
+def nextafter(g, x, y):
+    """The neighbour of x towards y: x plus or minus the distance of floats there, half of it below a power of two."""
+    a, b = promoted(g, x, y)
+    digits, lowest = _DIGITS[torch_dtype(g, a)]
+    mantissa, exponent = frexp(g, a)
+    up = g.Greater(b, a)
+    inwards = g.Equal(up, g.Less(a, like(g, 0, a)))
+    edge = g.And(inwards, g.Equal(g.Abs(mantissa), like(g, 0.5, a)))
+    wide = g.Cast(exponent, to=g.dtype(a))
+    power = g.Sub(wide, g.Where(edge, like(g, digits + 1, a), like(g, digits, a)))
+    gap = g.Pow(like(g, 2.0, a), g.Max(power, like(g, lowest, a)))
+    gap = g.Where(g.Equal(a, like(g, 0, a)), like(g, 2.0**lowest, a), gap)
+    moved = g.Where(up, g.Add(a, gap), g.Sub(a, gap))
+    moved = g.Where(g.IsInf(a), g.Mul(g.Sign(a), like(g, torch.finfo(torch_dtype(g, a)).max, a)), moved)
+    return g.Where(g.Or(g.IsNaN(a), g.IsNaN(b)), like(g, math.nan, a), g.Where(g.Equal(a, b), b, moved))

@@ -10,6 +10,7 @@ import torch
 
 from convert.graph import Graph
 
+from ..complexes import pair_of, part_dtype
 from ..rules import aten
 from ..values import as_value, cast, mark, result_dtype, torch_dtype
 from .compare import where
@@ -36,7 +37,7 @@ def to_layout(g, x, *, dtype=None, copy=False):
 
 def convert_to(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
     """Cast as PyTorch does: to booleans by comparison with zero, to integers by truncation."""
-    return cast(g, x, dtype)
+    return pair_of(g, x, part_dtype(dtype)) if dtype.is_complex else cast(g, x, dtype)
 
 
 def _cast_to(dtype: torch.dtype) -> Any:

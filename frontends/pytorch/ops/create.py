@@ -38,8 +38,9 @@ def full(g, size, fill_value, *, dtype=None):
     return filled(g, size, fill_value, dtype or result_dtype(g, fill_value))
 
 
-@aten("zeros", "empty")
-def zeros(g, size, *, dtype=None):
+@aten("zeros", "empty", "empty_strided", "empty_permuted")
+def zeros(g, size, layout=None, *, dtype=None):
+    """`layout` (strides or order of dims in memory) does not show in the graph."""
     return filled(g, size, 0, dtype or torch.float32)
 
 
@@ -71,8 +72,8 @@ def ones_like(g, x, *, dtype=None):
     return full_of_shape(g, x, 1, dtype)
 
 
-@aten("new_zeros", "new_empty")
-def new_zeros(g, x, size, *, dtype=None):
+@aten("new_zeros", "new_empty", "new_empty_strided")
+def new_zeros(g, x, size, stride=None, *, dtype=None):
     return filled(g, size, 0, dtype or torch_dtype(g, x))
 
 
@@ -127,10 +128,38 @@ def _counted(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | Non
 
 @aten("linspace")
 def linspace(g, start, end, steps, *, dtype=None):
-    if any(isinstance(n, ir.Value) for n in (start, end, steps)):
-        raise Unsupported("linspace with ends that are computed at run time")
+    """Counted from both ends, each half from its own, as PyTorch does it."""
     dtype = dtype or torch.float32
-    return g.const(torch.linspace(start, end, steps, dtype=dtype).numpy())
+    if not isinstance(steps, int):
+        raise Unsupported("linspace with a number of steps that is computed at run time")
+    if not any(isinstance(n, ir.Value) for n in (start, end)):
+        return g.const(_content(torch.linspace(start, end, steps, dtype=dtype)))
+    wide = dtype if dtype.is_floating_point else torch.float32
+    first, last = as_value(g, start, wide), as_value(g, end, wide)
+    if steps < 2:
+        return cast(g, g.Expand(first, [steps]), dtype)
+    if not dtype.is_floating_point:
+        first, last = (g.Cast(g.Cast(v, to=onnx_dtype(dtype)), to=onnx_dtype(wide)) for v in (first, last))
+    counts = np.arange(steps).astype(onnx_dtype(wide).numpy())
+    step = g.Div(g.Sub(last, first), as_value(g, steps - 1, wide))
+    rising, falling = g.Add(first, g.Mul(step, counts)), g.Sub(last, g.Mul(step, counts[::-1].copy()))
+    return cast(g, g.Where(np.arange(steps) < steps // 2, rising, falling), dtype)
+
+
+@aten("logspace")
+def logspace(g, start, end, steps, base=10.0, *, dtype=None):
+    dtype = dtype or torch.float32
+    if isinstance(steps, int) and not any(isinstance(n, ir.Value) for n in (start, end)):
+        return g.const(_content(torch.logspace(start, end, steps, base, dtype=dtype)))
+    powers = linspace(g, start, end, steps, dtype=dtype)
+    wide = dtype if dtype.is_floating_point else torch.float32
+    return cast(g, g.Pow(as_value(g, base, wide), cast(g, powers, wide)), dtype)
+
+
+def _content(tensor: torch.Tensor) -> np.ndarray:
+    """The array of a tensor of any dtype that ONNX has."""
+    wide = tensor.double() if tensor.is_floating_point() else tensor
+    return wide.numpy().astype(onnx_dtype(tensor.dtype).numpy())
 
 
 @aten("eye", "eye.m")

@@ -11,7 +11,7 @@ import torch
 from convert.graph import Graph
 
 from ..rules import aten
-from ..sizes import axis_of
+from ..sizes import axis_of, vector
 from ..values import cast, is_bool
 from .create import full_of_shape
 from .shape import flatten, movedim
@@ -189,3 +189,18 @@ def masked_scatter(g, x, mask, source):
     places = g.Transpose(g.NonZero(mask), perm=[1, 0])
     count = g.Shape(places, start=0, end=1)
     return g.ScatterND(x, places, g.Slice(flatten(g, source), [0], count, [0]))
+
+
+@aten("nonzero_static")
+def nonzero_static(g, x, *, size, fill_value=-1):
+    """The first `size` rows of nonzero, filled up with rows of `fill_value`."""
+    rest = g.Expand(g.const(fill_value), vector(g, [size, g.rank(x)]))
+    return g.Slice(g.Concat(nonzero(g, x), rest, axis=0), [0], vector(g, size), [0])
+
+
+@aten("put")
+def put(g, x, index, source, accumulate=False):
+    """Writing to the flattened tensor."""
+    flat, places, values = (g.Reshape(v, [-1]) for v in (x, index, source))
+    out = g.ScatterElements(flat, _indices(g, places), values, axis=0, reduction="add" if accumulate else None)
+    return g.Reshape(out, g.dims(x), allowzero=1)

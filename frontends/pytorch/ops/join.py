@@ -124,9 +124,9 @@ def slice_(g, x, dim=0, start=None, end=None, step=1):
     start = 0 if start is None else start
     end = END if end is None else end
     length = g.shape(x)[axis]
-    if isinstance(start, int) and start == 0 and step == 1 and isinstance(end, int):
-        if end >= END or (isinstance(length, int) and end >= length):
-            return x
+    from_start = isinstance(start, int) and start == 0 and step == 1
+    if from_start and isinstance(end, int) and (end >= END or (isinstance(length, int) and end >= length)):
+        return x
     return g.Slice(x, vector(g, start), vector(g, end), [axis], vector(g, step))
 
 
@@ -190,3 +190,32 @@ def unfold(g, x, dimension, size, step):
     windows = np.arange((length - size) // step + 1, dtype=np.int64)[:, None] * step + np.arange(size)
     out = g.Gather(x, windows, axis=axis)
     return movedim(g, out, axis + 1, -1)
+
+
+@aten("hsplit")
+def hsplit(g, x, sections):
+    return _split_at(g, x, sections, 0 if g.rank(x) == 1 else 1)
+
+
+@aten("vsplit")
+def vsplit(g, x, sections):
+    return _split_at(g, x, sections, 0)
+
+
+@aten("dsplit")
+def dsplit(g, x, sections):
+    return _split_at(g, x, sections, 2)
+
+
+def _split_at(g: Graph, x: ir.Value, sections: int | list[int], dim: int) -> list[ir.Value]:
+    return (tensor_split if isinstance(sections, int) else tensor_split_indices)(g, x, sections, dim)
+
+
+@aten("atleast_2d")
+def atleast_2d(g, x):
+    return [_at_least(g, v, 2) for v in x] if isinstance(x, list) else _at_least(g, x, 2)
+
+
+@aten("atleast_3d")
+def atleast_3d(g, x):
+    return [_at_least(g, v, 3) for v in x] if isinstance(x, list) else _at_least(g, x, 3)

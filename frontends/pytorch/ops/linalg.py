@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
@@ -159,3 +160,15 @@ def cdist(g, x1, x2, p=2, compute_mode=None):
 
     gap = g.Sub(g.Unsqueeze(x1, [g.rank(x1) - 1]), g.Unsqueeze(x2, [g.rank(x2) - 2]))
     return vector_norm(g, gap, p, [g.rank(gap) - 1])
+
+
+@aten("pdist", "_pdist_forward")
+def pdist(g, x, p=2.0):
+    """Distances of all pairs of rows, the second behind the first."""
+    from .reduce import vector_norm
+
+    rows = g.shape(x)[0]
+    if not isinstance(rows, int):
+        raise Unsupported("pdist of an unknown number of rows")
+    first, second = np.triu_indices(rows, 1)
+    return vector_norm(g, g.Sub(g.Gather(x, first, axis=0), g.Gather(x, second, axis=0)), p, [1])

@@ -14,7 +14,7 @@ from convert.graph import Graph
 from convert.tensors import transposed
 
 from ..rules import aten
-from ..sizes import axis_of, size
+from ..sizes import axis_of, reshape, size
 from ..values import like, torch_dtype
 
 # -- convolutions -----------------------------------------------------------------------------------------------------
@@ -221,7 +221,12 @@ def layer_norm(g, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_e
 
 @aten("native_layer_norm")
 def native_layer_norm(g, x, normalized_shape, weight, bias, eps):
-    return [layer_norm(g, x, normalized_shape, weight, bias, eps), None, None]
+    """Also the mean and the inverse of the deviation."""
+    axes = list(range(g.rank(x) - len(normalized_shape), g.rank(x)))
+    centre = g.ReduceMean(x, axes)
+    gap = g.Sub(x, centre)
+    scale = g.Reciprocal(g.Sqrt(g.Add(g.ReduceMean(g.Mul(gap, gap), axes), like(g, eps, x))))
+    return [layer_norm(g, x, normalized_shape, weight, bias, eps), centre, scale]
 
 
 @aten("group_norm")
@@ -247,3 +252,14 @@ def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
     axis, least = axis_of(g, x1, dim), like(g, eps, x1)
     lengths = [g.Max(g.ReduceL2(x, [axis], keepdims=0), least) for x in (x1, x2)]
     return g.Div(g.ReduceSum(g.Mul(x1, x2), [axis], keepdims=0), g.Mul(*lengths))
+
+
+@aten("native_group_norm")
+def native_group_norm(g, x, weight, bias, N, C, HxW, group, eps):
+    """Also the mean and the inverse of the deviation of each group, [N, groups]."""
+    each = C // group * HxW if isinstance(C, int) and isinstance(HxW, int) else -1
+    flat = reshape(g, x, [N, group, each])
+    centre = g.ReduceMean(flat, [2])
+    gap = g.Sub(flat, centre)
+    scale = g.Reciprocal(g.Sqrt(g.Add(g.ReduceMean(g.Mul(gap, gap), [2]), like(g, eps, x))))
+    return [group_norm(g, x, group, weight, bias, eps), g.Squeeze(centre, [2]), g.Squeeze(scale, [2])]

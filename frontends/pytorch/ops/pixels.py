@@ -28,7 +28,8 @@ def pixel_unshuffle(g, x, downscale_factor):
         blocks = g.SpaceToDepth(p, blocksize=downscale_factor)
         if channels == 1:
             return blocks
-        order = np.arange(downscale_factor**2 * channels, dtype=np.int64).reshape(-1, channels).T.ravel()
+        places = downscale_factor**2
+        order = np.arange(places * channels, dtype=np.int64).reshape(places, channels).T.ravel()
         return g.Gather(blocks, order, axis=1)
 
     return _on_pictures(g, x, lower)
@@ -37,7 +38,7 @@ def pixel_unshuffle(g, x, downscale_factor):
 @aten("channel_shuffle")
 def channel_shuffle(g, x, groups):
     channels = _length(g, x, 1, "channel_shuffle")
-    order = np.arange(channels, dtype=np.int64).reshape(groups, -1).T.ravel()
+    order = np.arange(channels, dtype=np.int64).reshape(groups, channels // groups).T.ravel()
     return g.Gather(x, order, axis=1)
 
 

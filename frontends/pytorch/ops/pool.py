@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import aten
-from ..sizes import size, vector
+from ..sizes import reshape, size, vector
 from ..values import like
 from .nn import batched, spread
 
@@ -155,6 +155,8 @@ def _adaptive(dims: int, operator: str) -> Any:
             out = g.node(f"Global{operator}", [x])
         elif target == list(g.shape(x)[2:]):
             out = x
+        elif 0 in g.shape(x):
+            out = g.Expand(like(g, 0, x), vector(g, [size(g, x, 0), size(g, x, 1), *target]))
         else:
             out = _adaptive_to(g, x, target, operator)
         return g.Squeeze(out, [0]) if lone else out
@@ -212,10 +214,29 @@ def _adaptive_max(dims: int) -> Any:
                 kernel = [n // t for n, t in zip(lengths, target, strict=True)]
                 pair = _max_pool(dims, True)(g, x, kernel)
                 return [g.Squeeze(v, [0]) if lone else v for v in pair]
-        out = _adaptive(dims, "MaxPool")(g, x, output_size)
-        return [g.Squeeze(out, [0]) if lone else out, None]
+        return [g.Squeeze(v, [0]) if lone else v for v in _max_with_places(g, x, target)]
 
     return rule
 
 
 aten.same(_adaptive_max, adaptive_max_pool1d=1, adaptive_max_pool2d=2, adaptive_max_pool3d=3)
+
+
+def _max_with_places(g: Graph, x: ir.Value, target: list[int]) -> list[ir.Value]:
+    """Maxima over windows of any size, and their places in the flattened plane; short windows repeat their end."""
+    lengths = _lengths(g, x, "adaptive max pool")
+    places = np.zeros((1,) * 2 * len(lengths), dtype=np.int64)
+    for i, (length, out) in enumerate(zip(lengths, target, strict=True)):
+        windows = _windows(length, out)
+        width = max(b - a for a, b in windows)
+        rows = np.array([[min(a + j, b - 1) for j in range(width)] for a, b in windows], dtype=np.int64)
+        shape = [1] * 2 * len(lengths)
+        shape[i], shape[len(lengths) + i] = out, width
+        places = places + rows.reshape(shape) * math.prod(lengths[i + 1 :])
+    table = places.reshape(*target, -1)
+    outer = [size(g, x, 0), size(g, x, 1)]
+    windows_ = g.Gather(reshape(g, x, [*outer, math.prod(lengths)]), table, axis=2)
+    last = len(target) + 2
+    best = g.Unsqueeze(g.ArgMax(windows_, axis=last, keepdims=0), [last])
+    index = g.GatherElements(g.Expand(table[None, None], g.dims(windows_)), best, axis=last)
+    return [g.ReduceMax(windows_, [last], keepdims=0), g.Squeeze(index, [last])]

@@ -1,4 +1,4 @@
-"""Reductions over dims, cumulative ones, and what picks elements by order: arg-extremes, sort and top-k."""
+"""Reductions over dims: sums, extremes and where they are, spreads, norms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from ..rules import aten
 from ..sizes import axes_of, axis_of, size, vector
-from ..values import cast, floating, is_bool, is_float, is_int, like, torch_dtype
+from ..values import cast, floating, is_bool, is_float, is_int, like
 from .compare import truth
 from .shape import flatten
 
@@ -25,7 +25,7 @@ def reduced(g: Graph, operator: str, x: ir.Value, dim: Any = None, keepdim: bool
     return g.node(operator, [x, None if len(axes) == g.rank(x) else axes], {"keepdims": int(keepdim)})
 
 
-def _summable(g: Graph, x: ir.Value, dtype: torch.dtype | None) -> ir.Value:
+def summable(g: Graph, x: ir.Value, dtype: torch.dtype | None) -> ir.Value:
     if dtype is not None:
         return cast(g, x, dtype)
     return cast(g, x, torch.int64) if is_int(g, x) or is_bool(g, x) else x
@@ -33,7 +33,7 @@ def _summable(g: Graph, x: ir.Value, dtype: torch.dtype | None) -> ir.Value:
 
 @aten("sum")
 def sum_(g, x, dim=None, keepdim=False, *, dtype=None):
-    return reduced(g, "ReduceSum", _summable(g, x, dtype), dim, keepdim)
+    return reduced(g, "ReduceSum", summable(g, x, dtype), dim, keepdim)
 
 
 @aten("nansum")
@@ -44,12 +44,12 @@ def nansum(g, x, dim=None, keepdim=False, *, dtype=None):
 
 @aten("prod")
 def prod(g, x, *, dtype=None):
-    return reduced(g, "ReduceProd", _summable(g, x, dtype))
+    return reduced(g, "ReduceProd", summable(g, x, dtype))
 
 
 @aten("prod.dim_int")
 def prod_dim(g, x, dim, keepdim=False, *, dtype=None):
-    return reduced(g, "ReduceProd", _summable(g, x, dtype), dim, keepdim)
+    return reduced(g, "ReduceProd", summable(g, x, dtype), dim, keepdim)
 
 
 @aten("mean")
@@ -223,42 +223,3 @@ def norm(g, x, p=2, dim=None, keepdim=False, *, dtype=None):
 @aten("frobenius_norm")
 def frobenius_norm(g, x, dim=None, keepdim=False):
     return vector_norm(g, x, 2, dim, keepdim)
-
-
-# -- cumulative -------------------------------------------------------------------------------------------------------
-
-
-@aten("cumsum")
-def cumsum(g, x, dim, *, dtype=None):
-    x = _summable(g, x, dtype)
-    return g.CumSum(x, axis_of(g, x, dim)) if g.rank(x) else x
-
-
-# -- order ------------------------------------------------------------------------------------------------------------
-
-
-@aten("topk")
-def topk(g, x, k, dim=-1, largest=True, sorted=True):
-    if g.rank(x) == 0:
-        return [x, g.const(0)]
-    return g.TopK(x, vector(g, k), axis=axis_of(g, x, dim), largest=int(largest), sorted=1, outputs=2)
-
-
-@aten("sort", "sort.stable")
-def sort(g, x, dim=-1, descending=False, *, stable=False):
-    """TopK of everything: of equals the lower index comes first, so it is stable."""
-    if g.rank(x) == 0:
-        return [x, g.const(0)]
-    operand = cast(g, x, torch.int32) if is_bool(g, x) else x
-    values, indices = topk(g, operand, size(g, x, dim), dim, descending)
-    return [cast(g, values, torch_dtype(g, x)), indices]
-
-
-@aten("argsort", "argsort.stable")
-def argsort(g, x, dim=-1, descending=False, *, stable=False):
-    return sort(g, x, dim, descending)[1]
-
-
-@aten("msort")
-def msort(g, x):
-    return sort(g, x, 0)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..rules import aten
 from ..sizes import axis_of, broadcast_rank, reshape, size, vector
+from ..values import promoted
 from .shape import atleast_1d, flatten
 
 
@@ -68,3 +69,11 @@ def meshgrid(g, tensors, *, indexing="ij"):
         return placed
     shape = g.Concat(*(g.dims(atleast_1d(g, tensors[order.index(i)])) for i in range(rank)), axis=0)
     return [g.Expand(x, shape) for x in placed]
+
+
+@aten("cartesian_prod")
+def cartesian_prod(g, tensors):
+    """Every choice of one element of each, the last one running fastest."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return g.Concat(*(g.Reshape(x, [-1, 1]) for x in meshgrid(g, promoted(g, *tensors))), axis=1)

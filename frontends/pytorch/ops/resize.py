@@ -1,4 +1,4 @@
-"""Interpolation and padding."""
+"""Interpolation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from convert.graph import Graph
 
 from ..rules import aten
 from ..sizes import size, vector
-from ..values import as_value
 
 # -- interpolation ----------------------------------------------------------------------------------------------------
 
@@ -169,68 +168,3 @@ for _name, _dims, _mode in (
     _register(f"upsample_{_name}", _linear(_mode), _dims, True)
 for _name, _mode in (("bilinear2d", "linear"), ("bicubic2d", "cubic")):
     _register(f"_upsample_{_name}_aa", _antialiased(_mode), 2, True)
-
-
-# -- padding ----------------------------------------------------------------------------------------------------------
-
-
-def padded(g: Graph, x: ir.Value, pad: Sequence[int | ir.Value], mode: str, value: Any = None) -> ir.Value:
-    """Pad with PyTorch's order of amounts: (last dim's begin, end, the dim before's begin, end …)."""
-    rank = g.rank(x)
-    begins: list[Any] = [0] * rank
-    ends: list[Any] = [0] * rank
-    for i in range(len(pad) // 2):
-        begins[rank - 1 - i], ends[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
-    if all(isinstance(n, int) and n == 0 for n in pad):
-        return x
-    filler = None if mode != "constant" else as_value(g, 0 if value is None else value, g.dtype(x))
-    return g.Pad(x, vector(g, [*begins, *ends]), filler, mode=mode)
-
-
-@aten("constant_pad_nd")
-def constant_pad_nd(g, x, pad, value=0):
-    return padded(g, x, pad, "constant", value)
-
-
-_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-
-
-@aten("pad")
-def pad(g, x, pad, mode="constant", value=None):
-    return padded(g, x, pad, _MODES[mode], value)
-
-
-def _mode_of(mode: str) -> Any:
-    def rule(g: Graph, x: ir.Value, padding: Any) -> ir.Value:
-        return padded(g, x, padding, mode)
-
-    return rule
-
-
-for _dims in (1, 2, 3):
-    aten(f"reflection_pad{_dims}d")(_mode_of("reflect"))
-    aten(f"replication_pad{_dims}d")(_mode_of("edge"))
-
-
-# -- patches ----------------------------------------------------------------------------------------------------------
-
-
-@aten("im2col")
-def im2col(g, x, kernel_size, dilation, padding, stride):
-    """Patches as columns: rows, then columns are gathered at constant places, and the dims put in order."""
-    lone = g.rank(x) == 3
-    x = g.Unsqueeze(x, [0]) if lone else x
-    x = padded(g, x, [padding[1], padding[1], padding[0], padding[0]], "constant")
-    places = []
-    for i in (0, 1):
-        length = g.shape(x)[i + 2]
-        if not isinstance(length, int):
-            raise Unsupported("unfold of pictures of unknown size")
-        starts = np.arange(0, length - dilation[i] * (kernel_size[i] - 1), stride[i], dtype=np.int64)
-        places.append(starts + np.arange(kernel_size[i], dtype=np.int64)[:, None] * dilation[i])
-    rows = g.Gather(x, places[0], axis=2)
-    both = g.Gather(rows, places[1], axis=4)
-    ordered = g.Transpose(both, perm=[0, 1, 2, 4, 3, 5])
-    channels = g.shape(x)[1]
-    patches = g.Reshape(ordered, [0, channels * kernel_size[0] * kernel_size[1], -1])
-    return g.Squeeze(patches, [0]) if lone else patches

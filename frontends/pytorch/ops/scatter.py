@@ -12,10 +12,11 @@ from convert.graph import Graph
 
 from ..rules import aten
 from ..sizes import axis_of, size, vector
-from ..values import as_value, cast, highest, like, lowest
+from ..values import as_value, cast, highest, is_float, like, lowest
+from .arithmetic import div
 from .create import full_of_shape
 from .index import _indices
-from .shape import END
+from .shape import END, flatten, view_as
 
 
 def _scattered(
@@ -142,3 +143,39 @@ def _replaced(g: Graph, x: ir.Value, source: ir.Value, axis: int, start: Any, en
     if not (isinstance(end, int) and (end >= END or (isinstance(length, int) and end >= length))):
         parts.append(g.Slice(x, vector(g, end), [END], [axis]))
     return g.Concat(*parts, axis=axis) if len(parts) > 1 else g.Expand(source, g.dims(x))
+
+
+@aten("index_reduce")
+def index_reduce(g, x, dim, index, source, reduce, *, include_self=True):
+    """Slices of `source` folded into those of `x` along one dim."""
+    dtype = g.dtype(x)
+    name = {"prod": "prod", "mean": "sum", "amax": "amax", "amin": "amin"}[reduce]
+    base = x
+    if not include_self:
+        neutral = {"sum": 0, "prod": 1, "amax": lowest(dtype), "amin": highest(dtype)}[name]
+        base = _along(g, x, dim, index, g.Expand(as_value(g, neutral, dtype), g.dims(source)))
+    out = _along(g, base, dim, index, source, _REDUCTIONS[name])
+    if reduce != "mean":
+        return out
+    counts = full_of_shape(g, x, 1, None)
+    ones = g.Expand(like(g, 1, x), g.dims(source))
+    if not include_self:
+        counts = _along(g, counts, dim, index, g.Expand(like(g, 0, x), g.dims(source)))
+    counts = _along(g, counts, dim, index, ones, "add")
+    return div(g, out, g.Max(counts, like(g, 1, x)), rounding_mode=None if is_float(g, x) else "floor")
+
+
+@aten("diagonal_scatter")
+def diagonal_scatter(g, x, src, offset=0, dim1=0, dim2=1):
+    """A diagonal replaced, at its places in the last two dims made one."""
+    a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
+    rows, columns = g.shape(x)[a], g.shape(x)[b]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise Unsupported("diagonal_scatter over dims of unknown length")
+    perm = [i for i in range(g.rank(x)) if i not in (a, b)] + [a, b]
+    moved = g.Transpose(x, perm=perm)
+    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+    first = offset if offset >= 0 else -offset * columns
+    places = g.const(first + np.arange(length, dtype=np.int64) * (columns + 1))
+    flat = _along(g, flatten(g, moved, -2, -1), -1, places, cast(g, src, g.dtype(x)))
+    return g.Transpose(view_as(g, flat, moved), perm=[perm.index(i) for i in range(len(perm))])

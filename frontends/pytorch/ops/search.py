@@ -5,10 +5,13 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import aten
-from ..values import as_value, cast, promoted
+from ..sizes import size
+from ..values import as_value, cast, like, promoted, torch_dtype
+from .create import linspace
 from .shape import flatten
 
 
@@ -45,3 +48,55 @@ def isin(g, elements, test_elements, *, assume_unique=False, invert=False):
     same = g.Equal(g.Unsqueeze(values, [g.rank(values)]), flatten(g, tests))
     found = g.Cast(g.ReduceMax(g.Cast(same, to=ir.DataType.INT32), [-1], keepdims=0), to=ir.DataType.BOOL)
     return g.Not(found) if invert else found
+
+
+@aten("histc")
+def histc(g, x, bins=100, min=0, max=0):
+    """How many elements fall into each of equal parts of [min, max]; of the elements' own range if both are equal."""
+    flat = flatten(g, x)
+    if min == max:
+        low, high = g.ReduceMin(flat, keepdims=0), g.ReduceMax(flat, keepdims=0)
+        same = g.Equal(low, high)
+        low, high = (g.Where(same, g.Add(v, like(g, by, x)), v) for v, by in ((low, -1), (high, 1)))
+    else:
+        low, high = like(g, min, x), like(g, max, x)
+    place = g.Mul(g.Div(g.Sub(flat, low), g.Sub(high, low)), like(g, bins, x))
+    place = g.Min(g.Cast(g.Floor(place), to=ir.DataType.INT64), bins - 1)
+    inside = g.And(g.GreaterOrEqual(flat, low), g.LessOrEqual(flat, high))
+    place = g.Where(inside, place, bins)
+    counts = g.ScatterElements(
+        g.Expand(like(g, 0, x), [bins + 1]), place, g.Expand(like(g, 1, x), g.dims(flat)), axis=0, reduction="add"
+    )
+    return g.Slice(counts, [0], [bins], [0])
+
+
+@aten("histogram")
+def histogram(g, x, bins, *, range=None, weight=None, density=False):
+    """Counts, or sums of weights, of the elements between neighbouring edges, the last one included."""
+    flat = flatten(g, x)
+    if 0 in g.shape(x):
+        raise Unsupported("a histogram of no elements")
+    if isinstance(bins, ir.Value):
+        edges = bins
+    else:
+        low, high = range or (g.ReduceMin(flat, keepdims=0), g.ReduceMax(flat, keepdims=0))
+        if range is None or low == high:
+            same = g.Equal(as_value(g, low, g.dtype(x)), as_value(g, high, g.dtype(x)))
+            low, high = (
+                g.Where(same, g.Add(v, like(g, by, x)), v)
+                for v, by in ((as_value(g, low, g.dtype(x)), -0.5), (as_value(g, high, g.dtype(x)), 0.5))
+            )
+        edges = linspace(g, low, high, bins + 1, dtype=torch_dtype(g, x))
+    count = size(g, edges, 0)
+    if not isinstance(count, int):
+        raise Unsupported("a histogram with an unknown number of edges")
+    place = _rank_of(g, g.Unsqueeze(flat, [1]), edges, True, False)
+    last = g.Gather(edges, count - 1, axis=0)
+    place = g.Where(g.Equal(flat, last), g.const(count - 1), place)
+    share = g.Expand(like(g, 1, x), g.dims(flat)) if weight is None else flatten(g, weight)
+    sums = g.ScatterElements(g.Expand(like(g, 0, x), [count + 1]), place, share, axis=0, reduction="add")
+    sums = g.Slice(sums, [1], [count], [0])
+    if density:
+        widths = g.Sub(g.Slice(edges, [1], [count], [0]), g.Slice(edges, [0], [count - 1], [0]))
+        sums = g.Div(g.Div(sums, g.ReduceSum(sums, keepdims=0)), widths)
+    return [sums, edges]

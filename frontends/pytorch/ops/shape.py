@@ -89,12 +89,32 @@ def unsqueeze(g, x, dim):
 
 @aten("atleast_1d")
 def atleast_1d(g, x):
+    if isinstance(x, list):
+        return [atleast_1d(g, v) for v in x]
     return g.Reshape(x, [1]) if g.rank(x) == 0 else x
 
 
 @aten("ravel")
 def ravel(g, x):
     return flatten(g, x)
+
+
+@aten("resize")
+def resize(g, x, size):
+    """The first elements in their order; more than there are would be undefined."""
+    have, want = g.shape(x), list(size)
+    if not all(isinstance(d, int) for d in (*have, *want)):
+        raise Unsupported("resize from or to a size that is not known")
+    if math.prod(want) > math.prod(have):
+        raise Unsupported("resize to more elements than there are leaves the others undefined")
+    return g.Reshape(
+        g.Slice(flatten(g, x), [0], [math.prod(want)], [0]), g.const(np.array(want, np.int64)), allowzero=1
+    )
+
+
+@aten("resize_as")
+def resize_as(g, x, the_template):
+    return resize(g, x, list(g.shape(the_template)))
 
 
 # -- permutations -----------------------------------------------------------------------------------------------------
@@ -120,9 +140,9 @@ def t(g, x):
     return g.Transpose(x, perm=list(range(g.rank(x)))[::-1]) if g.rank(x) > 1 else x
 
 
-@aten("mT", "adjoint", "mH")
+@aten("mT", "adjoint", "mH", "matrix_H")
 def matrix_transpose(g, x):
-    return transpose(g, x, -2, -1)
+    return transpose(g, x, -2, -1) if g.rank(x) > 1 else x
 
 
 @aten("movedim", "moveaxis")

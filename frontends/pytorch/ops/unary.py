@@ -246,3 +246,37 @@ def nan_to_num(g, x, nan=None, posinf=None, neginf=None):
     out = g.Where(g.IsNaN(x), like(g, 0.0 if nan is None else nan, x), x)
     out = g.Where(g.IsInf(x, detect_negative=0), like(g, info.max if posinf is None else posinf, x), out)
     return g.Where(g.IsInf(x, detect_positive=0), like(g, info.min if neginf is None else neginf, x), out)
+
+
+@aten("real", "_conj_physical", "conj", "conj_physical")
+def real(g, x):
+    """Of real numbers, themselves."""
+    return x
+
+
+@aten("angle")
+def angle(g, x):
+    """Of real numbers: 0 or pi; NaN stays."""
+    x = floating(g, x)
+    out = g.Where(g.Less(x, like(g, 0, x)), like(g, math.pi, x), like(g, 0, x))
+    return g.Where(g.IsNaN(x), x, out)
+
+
+@aten("frexp")
+def frexp(g, x):
+    """Mantissa in [0.5, 1) and exponent; the logarithm's rounding is mended afterwards."""
+    mantissa, exponent = _normalised(g, x)
+    plain = g.Or(g.Equal(x, like(g, 0, x)), g.Not(isfinite(g, x)))
+    zero = like(g, 0, x)
+    return [g.Where(plain, x, mantissa), g.Cast(g.Where(plain, zero, exponent), to=ir.DataType.INT32)]
+
+
+def _normalised(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    one, two, half = (like(g, n, x) for n in (1.0, 2.0, 0.5))
+    exponent = g.Add(g.Floor(log2(g, g.Abs(x))), one)
+    # In two steps, for 2 to the whole exponent may be out of range.
+    first = g.Floor(g.Mul(exponent, half))
+    mantissa = g.Div(g.Div(x, g.Pow(two, first)), g.Pow(two, g.Sub(exponent, first)))
+    large, small = g.GreaterOrEqual(g.Abs(mantissa), one), g.Less(g.Abs(mantissa), half)
+    exponent = g.Where(large, g.Add(exponent, one), g.Where(small, g.Sub(exponent, one), exponent))
+    return g.Where(large, g.Mul(mantissa, half), g.Where(small, g.Mul(mantissa, two), mantissa)), exponent

@@ -1,0 +1,106 @@
+"""What capture found out about sizes: the conditions under which its graph holds, and which line fixed a dim."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from convert.graph import Dim
+
+from .dims import Dims
+
+Place = tuple[str, int]
+"""A dim of an input: its name and the number of the dim."""
+
+_SIZE = re.compile(r"L\['(?P<input>\w+)'\](?P<inside>(?:\[\w+\]|\['\w+'\])*)\.size\(\)\[(?P<dim>\d+)\]")
+_SYMBOL = re.compile(r"create_symbol (?P<symbol>\w+) = .*? for (?P<size>L\[.*?\.size\(\)\[\d+\])")
+_GUARD = re.compile(r"eval .* \[guard added\] \((?P<line>[^()]+) in \w+\)", re.S)
+_FIXED = re.compile(r"set_replacement (?P<symbol>\w+) = \d+ ")
+# PyTorch always treats lengths of 0 and 1 apart; that is no property of the model.
+_ALWAYS = re.compile(r".* (!= [01]|>= 2)")
+_LOGGER = "torch.fx.experimental.symbolic_shapes"
+
+
+class _Recorder(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@contextmanager
+def recording() -> Iterator[list[str]]:
+    """Records what torch.export logs about sizes, and keeps it from logging what it also raises."""
+    outer, logger, recorder = logging.getLogger("torch"), logging.getLogger(_LOGGER), _Recorder()
+    before = outer.level, logger.level, logger.propagate, logger.handlers
+    outer.setLevel(logging.CRITICAL)
+    logger.setLevel(logging.INFO)
+    logger.propagate, logger.handlers = False, [recorder]
+    try:
+        yield recorder.messages
+    finally:
+        outer.setLevel(before[0])
+        logger.setLevel(before[1])
+        logger.propagate, logger.handlers = before[2:]
+
+
+def fixing_lines(messages: Sequence[str]) -> dict[Place, str]:
+    """The source line that gave a dim one size, for each dim that got one."""
+    places: dict[str, Place] = {}
+    lines: dict[Place, str] = {}
+    line = ""
+    for message in messages:
+        if (found := _SYMBOL.match(message)) and (size := _SIZE.fullmatch(found["size"])):
+            places[found["symbol"]] = _place(size)
+        elif found := _GUARD.match(message):
+            line = found["line"].rpartition("/")[2]  # PyTorch cuts the path at any letter
+        elif (found := _FIXED.match(message)) and found["symbol"] in places:
+            lines.setdefault(places[found["symbol"]], line)
+    return lines
+
+
+def _place(size: re.Match[str]) -> Place:
+    return "_".join([size["input"], *re.findall(r"\w+", size["inside"])]), int(size["dim"])
+
+
+def guards_of(program: ExportedProgram, inputs: Sequence[torch.fx.Node], dims: Dims) -> list[str]:
+    """The conditions on sizes under which the program holds, in the names of the dims: "height % 8 == 0".
+
+    Those that the bounds of one dim say already are left out, and those that only part the lengths 0 and 1 from others.
+    """
+    sizes: dict[Place, Dim] = {}
+    for node in inputs:
+        fake = node.meta.get("val")
+        if isinstance(fake, torch.Tensor):
+            sizes |= {(node.name, i): dims.of(d) for i, d in enumerate(fake.shape)}
+    found = []
+    for code in getattr(program, "_guards_code", None) or []:
+        text = _named(code, sizes)
+        if text is not None and not _ALWAYS.fullmatch(text) and text not in found and _says_something(text):
+            found.append(text)
+    return found
+
+
+def _named(code: str, sizes: Mapping[Place, Dim]) -> str | None:
+    """A guard in the names of the dims; None for one that is about something else."""
+    unknown = [m for m in _SIZE.finditer(code) if _place(m) not in sizes]
+    text = _SIZE.sub(lambda m: _bracketed(sizes.get(_place(m), "")), code)
+    return None if unknown or "L[" in text else text
+
+
+def _bracketed(dim: Any) -> str:
+    return str(dim) if str(dim).isidentifier() or str(dim).isdecimal() else f"({dim})"
+
+
+def _says_something(text: str) -> bool:
+    """False where both sides are the same (`n == n`), or it is a bound of one dim."""
+    left, _, right = text.partition(" == ")
+    return left != right and not re.fullmatch(r"\w+ (<|<=|>|>=) \d+", text)

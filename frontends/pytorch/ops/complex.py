@@ -1,0 +1,240 @@
+"""Operators on complex tensors, which are pairs of real ones here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..complexes import PREFIX, Pair, common, joined, split
+from ..rules import aten
+from ..values import as_value, like
+from .arithmetic import atan2, hypot
+
+# -- in and out -------------------------------------------------------------------------------------------------------
+
+
+@aten("complex")
+def complex_(g, real, imag):
+    shape = g.Shape(g.Add(real, imag))
+    return Pair(g.Expand(real, shape), g.Expand(imag, shape))
+
+
+@aten("polar")
+def polar(g, abs, angle):
+    return Pair(g.Mul(abs, g.Cos(angle)), g.Mul(abs, g.Sin(angle)))
+
+
+@aten("view_as_complex", "view_as_complex_copy")
+def view_as_complex(g, x):
+    return split(g, x)
+
+
+@aten("complex::view_as_real", "complex::view_as_real_copy")
+def view_as_real(g, x):
+    return joined(g, x)
+
+
+@aten("complex::real")
+def real(g, x):
+    return x.real
+
+
+@aten("complex::imag")
+def imag(g, x):
+    return x.imag
+
+
+@aten("complex::abs")
+def abs_(g, x):
+    return hypot(g, x.real, x.imag)
+
+
+@aten("complex::angle")
+def angle(g, x):
+    return atan2(g, x.imag, x.real)
+
+
+@aten("complex::isnan")
+def isnan(g, x):
+    return g.Or(g.IsNaN(x.real), g.IsNaN(x.imag))
+
+
+@aten("complex::_to_copy", "complex::to.dtype")
+def to(g, x, dtype=None, *, copy=False):
+    if dtype is None or dtype.is_complex:
+        return x if dtype is None else common(g, x, _zero(g, dtype))[0]
+    return as_value(g, x.real, dtype)
+
+
+def _zero(g: Graph, dtype: torch.dtype) -> ir.Value:
+    return as_value(g, 0.0, torch.float64 if dtype == torch.complex128 else torch.float32)
+
+
+# -- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+@aten("complex::_conj", "complex::_conj_physical", "complex::conj_physical")
+def conj(g, x):
+    return Pair(x.real, g.Neg(x.imag))
+
+
+@aten("complex::add")
+def add(g, x, y, *, alpha=1):
+    a, b = common(g, x, y)
+    if alpha != 1:
+        b = _times(g, b, *common(g, alpha))
+    return Pair(g.Add(a.real, b.real), g.Add(a.imag, b.imag))
+
+
+@aten("complex::sub")
+def sub(g, x, y, *, alpha=1):
+    a, b = common(g, x, y)
+    if alpha != 1:
+        b = _times(g, b, *common(g, alpha))
+    return Pair(g.Sub(a.real, b.real), g.Sub(a.imag, b.imag))
+
+
+@aten("complex::rsub")
+def rsub(g, x, y, alpha=1):
+    return sub(g, y, x, alpha=alpha)
+
+
+def _times(g: Graph, a: Pair, b: Pair, operator: str = "Mul") -> Pair:
+    """(a + bi)(c + di), by a product of parts that is elementwise or of matrices."""
+    product = lambda x, y: g.node(operator, [x, y])  # noqa: E731
+    return Pair(
+        g.Sub(product(a.real, b.real), product(a.imag, b.imag)),
+        g.Add(product(a.real, b.imag), product(a.imag, b.real)),
+    )
+
+
+@aten("complex::mul")
+def mul(g, x, y):
+    if isinstance(x, Pair) and not isinstance(y, (Pair, complex)):
+        y = as_value(g, y, g.dtype(x.real))
+        return Pair(g.Mul(x.real, y), g.Mul(x.imag, y))
+    return _times(g, *common(g, x, y))
+
+
+@aten("complex::div")
+def div(g, x, y, *, rounding_mode=None):
+    """x conj(y) / |y|²; by a real number, each part."""
+    if isinstance(x, Pair) and not isinstance(y, (Pair, complex)):
+        y = as_value(g, y, g.dtype(x.real))
+        return Pair(g.Div(x.real, y), g.Div(x.imag, y))
+    a, b = common(g, x, y)
+    above = _times(g, a, Pair(b.real, g.Neg(b.imag)))
+    size = g.Add(g.Mul(b.real, b.real), g.Mul(b.imag, b.imag))
+    return Pair(g.Div(above.real, size), g.Div(above.imag, size))
+
+
+@aten("complex::reciprocal")
+def reciprocal(g, x):
+    return div(g, like(g, 1.0, x.real), x)
+
+
+@aten("complex::exp")
+def exp(g, x):
+    return polar(g, g.Exp(x.real), x.imag)
+
+
+@aten("complex::matmul", "complex::mm", "complex::bmm", "complex::mv", "complex::dot")
+def matmul(g, x, y):
+    return _times(g, *common(g, x, y), "MatMul")
+
+
+@aten("complex::eq")
+def eq(g, x, y):
+    a, b = common(g, x, y)
+    return g.And(g.Equal(a.real, b.real), g.Equal(a.imag, b.imag))
+
+
+@aten("complex::where")
+def where(g, condition, x, y):
+    a, b = common(g, x, y)
+    return Pair(g.Where(condition, a.real, b.real), g.Where(condition, a.imag, b.imag))
+
+
+# -- part by part -----------------------------------------------------------------------------------------------------
+
+
+def _part_by_part(operator: str) -> Any:
+    """The real rule applied to both parts, for operators that are linear over the reals or only move elements."""
+
+    def rule(g: Graph, *args: Any, **kwargs: Any) -> Any:
+        found = [aten.entries[operator].rule(g, *_parts(args, name), **kwargs) for name in ("real", "imag")]
+        if isinstance(found[0], list):
+            return [Pair(a, b) for a, b in zip(*found, strict=True)]
+        return Pair(*found)
+
+    return rule
+
+
+def _parts(value: Any, name: str) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_parts(v, name) for v in value]
+    if isinstance(value, Pair):
+        return getattr(value, name)
+    if isinstance(value, complex):
+        raise Unsupported("a complex number beside complex tensors in an operator that works part by part")
+    return value
+
+
+for _name in (
+    "view",
+    "reshape",
+    "_unsafe_view",
+    "flatten",
+    "unflatten",
+    "permute",
+    "transpose",
+    "t",
+    "movedim",
+    "mT",
+    "numpy_T",
+    "unsqueeze",
+    "squeeze",
+    "squeeze.dim",
+    "squeeze.dims",
+    "select",
+    "narrow",
+    "cat",
+    "stack",
+    "expand",
+    "expand_as",
+    "flip",
+    "roll",
+    "clone",
+    "alias",
+    "detach",
+    "lift_fresh_copy",
+    "resolve_conj",
+    "positive",
+    "neg",
+    "index_select",
+    "split",
+    "chunk",
+    "unbind",
+    "repeat",
+    "diagonal",
+    "slice",
+    "constant_pad_nd",
+):
+    aten(PREFIX + _name)(_part_by_part(_name))
+
+
+def _reduced_parts(operator: str) -> Any:
+    def rule(g: Graph, x: Pair, dim: Any = None, keepdim: bool = False) -> Pair:
+        plain = aten.entries[operator].rule
+        return Pair(plain(g, x.real, dim, keepdim), plain(g, x.imag, dim, keepdim))
+
+    return rule
+
+
+for _name in ("sum", "mean"):
+    aten(PREFIX + _name)(_reduced_parts(_name))

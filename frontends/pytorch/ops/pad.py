@@ -1,0 +1,112 @@
+"""Padding, and patches of pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import reshape, size, vector
+from ..values import as_value
+from .shape import END
+
+# -- padding ----------------------------------------------------------------------------------------------------------
+
+
+def padded(g: Graph, x: ir.Value, pad: Sequence[int | ir.Value], mode: str, value: Any = None) -> ir.Value:
+    """Pad with PyTorch's order of amounts: (last dim's begin, end, the dim before's begin, end …)."""
+    rank = g.rank(x)
+    begins: list[Any] = [0] * rank
+    ends: list[Any] = [0] * rank
+    for i in range(len(pad) // 2):
+        begins[rank - 1 - i], ends[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
+    if all(isinstance(n, int) and n == 0 for n in pad):
+        return x
+    if mode == "constant":
+        filler = as_value(g, 0 if value is None else value, g.dtype(x))
+        return g.Pad(x, vector(g, [*begins, *ends]), filler, mode=mode)
+    return _padded_by_content(g, x, begins, ends, mode)
+
+
+def _padded_by_content(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any], mode: str) -> ir.Value:
+    """Negative amounts cut, after the others have been put on; onnxruntime has no "wrap"."""
+    more = [[max(n, 0) if isinstance(n, int) else n for n in amounts] for amounts in (begins, ends)]
+    if mode == "wrap":
+        x = _wrapped(g, x, *more)
+    elif any(not isinstance(n, int) or n for n in (*more[0], *more[1])):
+        x = g.Pad(x, vector(g, [*more[0], *more[1]]), mode=mode)
+    for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        first, last = (n if isinstance(n, int) and n < 0 else 0 for n in (begin, end))
+        if first or last:
+            x = g.Slice(x, [-first], [last or END], [axis])
+    return x
+
+
+def _wrapped(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Value:
+    for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        if not isinstance(begin, int) or not isinstance(end, int):
+            raise Unsupported("circular padding by amounts that are computed at run time")
+        parts = [x]
+        if begin:
+            parts.insert(0, g.Slice(x, [-begin], [END], [axis]))
+        if end:
+            parts.append(g.Slice(x, [0], [end], [axis]))
+        x = g.Concat(*parts, axis=axis) if len(parts) > 1 else x
+    return x
+
+
+@aten("constant_pad_nd")
+def constant_pad_nd(g, x, pad, value=0):
+    return padded(g, x, pad, "constant", value)
+
+
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@aten("pad")
+def pad(g, x, pad, mode="constant", value=None):
+    return padded(g, x, pad, _MODES[mode], value)
+
+
+def _mode_of(mode: str) -> Any:
+    def rule(g: Graph, x: ir.Value, padding: Any) -> ir.Value:
+        return padded(g, x, padding, mode)
+
+    return rule
+
+
+for _dims in (1, 2, 3):
+    aten(f"reflection_pad{_dims}d")(_mode_of("reflect"))
+    aten(f"replication_pad{_dims}d")(_mode_of("edge"))
+
+
+# -- patches ----------------------------------------------------------------------------------------------------------
+
+
+@aten("im2col")
+def im2col(g, x, kernel_size, dilation, padding, stride):
+    """Patches as columns: rows, then columns are gathered at constant places, and the dims put in order."""
+    lone = g.rank(x) == 3
+    x = g.Unsqueeze(x, [0]) if lone else x
+    x = padded(g, x, [padding[1], padding[1], padding[0], padding[0]], "constant")
+    places = []
+    for i in (0, 1):
+        length = g.shape(x)[i + 2]
+        if not isinstance(length, int):
+            raise Unsupported("unfold of pictures of unknown size")
+        starts = np.arange(0, length - dilation[i] * (kernel_size[i] - 1), stride[i], dtype=np.int64)
+        places.append(starts + np.arange(kernel_size[i], dtype=np.int64)[:, None] * dilation[i])
+    rows = g.Gather(x, places[0], axis=2)
+    both = g.Gather(rows, places[1], axis=4)
+    ordered = g.Transpose(both, perm=[0, 1, 2, 4, 3, 5])
+    channels = g.shape(x)[1]
+    count = math.prod(p.shape[1] for p in places)
+    patches = reshape(g, ordered, [size(g, x, 0), channels * math.prod(kernel_size), count])
+    return g.Squeeze(patches, [0]) if lone else patches

@@ -1,0 +1,107 @@
+"""Orthogonal polynomials of a degree that is a tensor too, by their three-term recurrences, computed in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..rules import aten
+from ..values import Operand, as_value, cast, floating, like, promoted
+
+Step = Callable[[Graph, ir.Value, ir.Value, ir.Value, ir.Value], ir.Value]
+
+
+def _polynomial(first: Callable[[Graph, ir.Value], ir.Value], step: Step, limit: bool = False) -> Any:
+    """P0 = 1, P1 = first(x), and P(k + 1) = step(x, k, Pk, P(k - 1)); 0 below degree 0.
+
+    limit: beyond a degree that depends on the dtype PyTorch gives NaN.
+    """
+
+    def rule(g: Graph, x: Operand, n: Operand) -> ir.Value:
+        a, b = (floating(g, v) for v in promoted(g, x, n))
+        dtype = g.dtype(a)
+        degree = g.Cast(b, to=ir.DataType.INT64)
+        wide = cast(g, g.Add(a, g.Mul(b, like(g, 0.0, b))), ir.DataType.DOUBLE)
+        degree = g.Add(degree, g.Cast(g.Mul(wide, like(g, 0.0, wide)), to=ir.DataType.INT64)) if g.rank(b) else degree
+        zero, one = like(g, 0.0, wide), g.Add(g.Mul(wide, like(g, 0.0, wide)), like(g, 1.0, wide))
+        last = _recurred(g, wide, degree, one, first(g, wide), step)
+        out = g.Where(g.Equal(degree, 0), like(g, 1.0, wide), g.Where(g.Less(degree, 0), zero, last))
+        if limit:
+            most = {ir.DataType.FLOAT: 128, ir.DataType.DOUBLE: 512}.get(dtype, 1024)
+            out = g.Where(g.Greater(degree, most), like(g, math.nan, wide), out)
+        return cast(g, out, dtype)
+
+    return rule
+
+
+def _recurred(g: Graph, x: ir.Value, degree: ir.Value, before: ir.Value, last: ir.Value, step: Step) -> ir.Value:
+    """The polynomial of each element's own degree, from 1 on: a loop up to the highest of them."""
+    trips = g.Max(g.Sub(g.ReduceMax(degree, keepdims=0), 1), 0)
+    body = g.body("loop")
+    number = body.input("iteration", ir.DataType.INT64, [])
+    again = body.input("condition", ir.DataType.BOOL, [])
+    p, q = (body.input("state", g.dtype(x), g.shape(v)) for v in (before, last))
+    k = body.Cast(body.Add(number, 1), to=ir.DataType.DOUBLE)
+    going = body.Less(body.Add(number, 1), degree)
+    body.output(body.Identity(again), body.unique("again"))
+    body.output(body.Where(going, q, p), body.unique("result"))
+    body.output(body.Where(going, step(body, x, k, q, p), q), body.unique("result"))
+    found = g.Loop(trips, g.const(True), before, last, body=body, outputs=2)
+    return g.facts(found[1], g.dtype(x), g.shape(x))
+
+
+def _twice(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Add(x, x)
+
+
+def _chebyshev(g: Graph, x: ir.Value, k: ir.Value, q: ir.Value, p: ir.Value) -> ir.Value:
+    return g.Sub(g.Mul(_twice(g, x), q), p)
+
+
+def _hermite(g: Graph, x: ir.Value, k: ir.Value, q: ir.Value, p: ir.Value) -> ir.Value:
+    return g.Sub(g.Mul(_twice(g, x), q), g.Mul(_twice(g, k), p))
+
+
+def _hermite_e(g: Graph, x: ir.Value, k: ir.Value, q: ir.Value, p: ir.Value) -> ir.Value:
+    return g.Sub(g.Mul(x, q), g.Mul(k, p))
+
+
+def _laguerre(g: Graph, x: ir.Value, k: ir.Value, q: ir.Value, p: ir.Value) -> ir.Value:
+    factor = g.Add(_twice(g, k), g.Sub(like(g, 1.0, x), x))
+    return g.Div(g.Sub(g.Mul(factor, q), g.Mul(k, p)), g.Add(k, like(g, 1.0, k)))
+
+
+def _legendre(g: Graph, x: ir.Value, k: ir.Value, q: ir.Value, p: ir.Value) -> ir.Value:
+    factor = g.Mul(g.Add(_twice(g, k), like(g, 1.0, k)), x)
+    return g.Div(g.Sub(g.Mul(factor, q), g.Mul(k, p)), g.Add(k, like(g, 1.0, k)))
+
+
+def _line(slope: float, offset: float) -> Callable[[Graph, ir.Value], ir.Value]:
+    return lambda g, x: g.Add(g.Mul(x, like(g, slope, x)), like(g, offset, x))
+
+
+def _shifted(first: Callable[[Graph, ir.Value], ir.Value]) -> Any:
+    """The same polynomial of 2x - 1."""
+    plain = _polynomial(first, _chebyshev)
+
+    def rule(g: Graph, x: Operand, n: Operand) -> ir.Value:
+        a, b = (floating(g, v) for v in promoted(g, x, n))
+        wide = cast(g, a, ir.DataType.DOUBLE)
+        moved = g.Sub(g.Add(wide, wide), like(g, 1.0, wide))
+        return cast(g, plain(g, moved, as_value(g, b, ir.DataType.DOUBLE)), g.dtype(a))
+
+    return rule
+
+
+for _name, _first in (("t", _line(1, 0)), ("u", _line(2, 0)), ("v", _line(2, -1)), ("w", _line(2, 1))):
+    aten(f"special_chebyshev_polynomial_{_name}")(_polynomial(_first, _chebyshev))
+    aten(f"special_shifted_chebyshev_polynomial_{_name}")(_shifted(_first))
+aten("special_hermite_polynomial_h")(_polynomial(_line(2, 0), _hermite, limit=True))
+aten("special_hermite_polynomial_he")(_polynomial(_line(1, 0), _hermite_e, limit=True))
+aten("special_laguerre_polynomial_l")(_polynomial(_line(-1, 1), _laguerre))
+aten("special_legendre_polynomial_p")(_polynomial(_line(1, 0), _legendre))

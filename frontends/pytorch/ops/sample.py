@@ -1,0 +1,111 @@
+"""Sampling at places computed at run time: grids, overlapping patches put together, bags of embeddings."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import arange, size, vector
+from ..values import cast, highest, like, lowest
+from .shape import END
+
+_MODES = ("linear", "nearest", "cubic")
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+@aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(g, x, grid, interpolation_mode, padding_mode, align_corners):
+    return g.GridSample(
+        x,
+        grid,
+        mode=_MODES[interpolation_mode],
+        padding_mode=_PADDINGS[padding_mode],
+        align_corners=int(align_corners),
+    )
+
+
+@aten("col2im")
+def col2im(g, x, output_size, kernel_size, dilation, padding, stride):
+    lone = g.rank(x) == 2
+    x = g.Unsqueeze(x, [0]) if lone else x
+    pads = list(padding) * 2
+    out = g.Col2Im(x, vector(g, output_size), kernel_size, dilations=dilation, pads=pads, strides=stride)
+    return g.Squeeze(out, [0]) if lone else out
+
+
+@aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(
+    g,
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=-1,
+):
+    """Sum (mode 0), mean (1) or maximum (2) of the rows of each bag; rows at `padding_idx` do not count."""
+    starts = cast(g, offsets, ir.DataType.INT64)
+    if include_last_offset:
+        starts = g.Slice(starts, [0], [-1], [0])
+    places = arange(g, size(g, indices, 0))
+    begun = g.Cast(g.GreaterOrEqual(g.Unsqueeze(places, [1]), g.Unsqueeze(starts, [0])), to=ir.DataType.INT64)
+    bags = g.Sub(g.ReduceSum(begun, [1]), 1)
+    rows = g.Gather(weight, indices, axis=0)
+    if per_sample_weights is not None:
+        rows = g.Mul(rows, g.Unsqueeze(per_sample_weights, [1]))
+    shape = g.Concat(g.Shape(starts), vector(g, size(g, weight, 1)), axis=0)
+    counted = None
+    if padding_idx is not None and padding_idx >= 0:
+        counted = g.Not(g.Equal(g.Unsqueeze(cast(g, indices, ir.DataType.INT64), [1]), padding_idx))
+    return [_bagged(g, rows, bags, shape, counted, mode), None, None, None]
+
+
+def _bagged(g: Graph, rows: ir.Value, bags: ir.Value, shape: ir.Value, counted: ir.Value | None, mode: int) -> ir.Value:
+    dtype = g.dtype(rows)
+    ones = g.Expand(like(g, 1, rows), g.dims(bags))
+    ones = ones if counted is None else g.Mul(ones, g.Cast(counted, to=dtype))
+    heads = g.Concat(g.Slice(shape, [0], [1], [0]), [1], axis=0)
+    counts = g.ScatterND(g.Expand(like(g, 0, rows), heads), bags, ones, reduction="add")
+    empty = g.Equal(counts, like(g, 0, rows))
+    if mode == 2:
+        least = like(g, lowest(dtype), rows)
+        kept = rows if counted is None else g.Where(counted, rows, least)
+        out = g.ScatterND(g.Expand(least, shape), bags, kept, reduction="max")
+        return g.Where(empty, like(g, 0, rows), out)
+    kept = rows if counted is None else g.Where(counted, rows, like(g, 0, rows))
+    out = g.ScatterND(g.Expand(like(g, 0, rows), shape), bags, kept, reduction="add")
+    return out if mode == 0 else g.Div(out, g.Where(empty, like(g, 1, rows), counts))
+
+
+@aten("segment_reduce")
+def segment_reduce(g, data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+    """Rows folded by segments, which lengths or offsets give; a mean of nothing is NaN."""
+    given = offsets if lengths is None else lengths
+    if given is None or g.rank(given) != 1 or axis != 0 or indices is not None:
+        raise Unsupported("segment_reduce along another dim than the first")
+    given = cast(g, given, ir.DataType.INT64)
+    ends = g.CumSum(given, 0) if offsets is None else g.Slice(given, [1], [END], [0])
+    before = g.Cast(g.GreaterOrEqual(g.Unsqueeze(arange(g, size(g, data, 0)), [1]), ends), to=ir.DataType.INT64)
+    segments = g.ReduceSum(before, [1])
+    # Rows behind the last segment go to one more, which is dropped.
+    shape = g.Concat(g.Add(g.Shape(ends), 1), g.Slice(g.dims(data), [1], [END], [0]), axis=0)
+    dtype = g.dtype(data)
+    start = {"max": lowest(dtype), "min": highest(dtype), "prod": 1}.get(reduce, 0) if initial is None else initial
+    how = {"max": "max", "min": "min", "prod": "mul"}.get(reduce, "add")
+    out = g.ScatterND(g.Expand(like(g, start, data), shape), segments, data, reduction=how)
+    out = g.Slice(out, [0], [-1], [0])
+    if reduce != "mean":
+        return out
+    ones = g.Expand(like(g, 1, data), g.dims(data))
+    counts = g.ScatterND(g.Expand(like(g, 0, data), shape), segments, ones, reduction="add")
+    counts = g.Slice(counts, [0], [-1], [0])
+    none = like(g, math.nan, data) if initial is None else out
+    return g.Where(g.Equal(counts, like(g, 0, data)), none, g.Div(out, counts))

@@ -1,0 +1,76 @@
+"""What tests of the PyTorch frontend share: reading a model, running the graph, comparing with PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import torch
+from convert.frontends import pytorch as frontend
+from torch import nn
+
+from convert.options import Options, parse_input
+from convert.report import Report
+from convert.sniff import sniff
+from convert.source import Source
+
+FACTORY = "fixtures.mnist_model:build"
+FILES = ("mnist_cnn.pt", "mnist_cnn_state.pt", "mnist_cnn_checkpoint.pt", "mnist_cnn.safetensors", "mnist_cnn.pt2")
+
+
+def read(thing: Any, *specs: str, report: Report | None = None, **options: Any) -> ir.Model:
+    """The shared graph of an object in memory or of a file."""
+    source = (
+        Source(sniff(thing), thing) if isinstance(thing, Path) else Source(str(frontend.claims(thing)), thing=thing)
+    )
+    chosen = Options(inputs=tuple(map(parse_input, specs)), **options)
+    return frontend.read(source, chosen, report or Report("convert"))
+
+
+def run(model: ir.Model, *arrays: Any) -> list[np.ndarray]:
+    """What onnxruntime makes of the graph, given arrays in the order of its inputs."""
+    session = onnxruntime.InferenceSession(ir.to_proto(model).SerializeToString())
+    names = [i.name for i in session.get_inputs()]
+    assert len(names) == len(arrays)
+    return session.run(None, dict(zip(names, map(np.asarray, arrays), strict=True)))
+
+
+def agrees(module: Callable[..., Any], model: ir.Model, *arrays: Any) -> None:
+    """The graph gives what the module gives."""
+    with torch.no_grad():
+        want = module(*(torch.from_numpy(np.array(a)) for a in arrays))
+    want = list(want.values()) if isinstance(want, dict) else list(want) if isinstance(want, (list, tuple)) else [want]
+    got = run(model, *arrays)
+    for g, w in zip(got, want, strict=True):
+        assert g.dtype == w.numpy().dtype
+        np.testing.assert_allclose(g, w.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def noise(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def shape_of(value: ir.Value) -> list[Any]:
+    assert value.shape is not None
+    return [d if isinstance(d, int) else d.value for d in value.shape]
+
+
+class Own(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x)
+
+
+class Call:
+    def __init__(self, function: Any, *args: Any) -> None:
+        self.call = (function, args)
+
+    def __reduce__(self) -> Any:
+        return self.call

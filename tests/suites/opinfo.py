@@ -1,0 +1,151 @@
+"""Converts PyTorch's own operator table, sample by sample, and counts what comes out right.
+
+`python tests/suites/opinfo.py --samples all --dtype float32 --json outcomes.jsonl` goes over
+`torch.testing._internal.common_methods_invocations.op_db`. Each sample runs in a child process that is replaced when it
+crashes or hangs. The exit code is 1 if a sample gives a wrong answer without an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from opinfo_judge import ENTRIES, PASSED, Outcome, alarm, judged, samples
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "bool")
+SECONDS = 60
+_CONTEXT = multiprocessing.get_context("fork")
+
+
+def entries(dtype: str) -> list[str]:
+    """The names of the entries that take `dtype`."""
+    return [name for name, op in ENTRIES.items() if getattr(torch, dtype) in op.dtypes]
+
+
+def group(entry: str) -> str:
+    """The topic that an entry belongs to."""
+    for prefix in ("nn.functional", "linalg", "fft", "special", "masked", "signal"):
+        if entry.startswith((f"{prefix}.", f"torch.ops.{prefix}.")):
+            return prefix
+    return "tensor"
+
+
+def outcomes(names: Iterable[str], dtype: str, step: int = 0, jobs: int = 1) -> Iterator[Outcome]:
+    """The outcome of each sample of `names`, in no order."""
+    waiting = list(names)[::-1]
+    running: dict[Connection, tuple[multiprocessing.Process, list[str], list[int]]] = {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            batch = [waiting.pop() for _ in range(min(25, len(waiting)))]
+            _start(running, batch, 0, dtype, step)
+        ready = wait(list(running), timeout=2 * SECONDS)
+        for connection in ready or list(running):
+            process, batch, place = running[connection]
+            try:
+                message = connection.recv() if ready else None
+            except EOFError:
+                message = None
+            if isinstance(message, Outcome):
+                yield message
+            elif isinstance(message, tuple):
+                place[:] = message
+            else:
+                del running[connection]
+                process.kill()
+                process.join()
+                if place[0] < len(batch):
+                    yield Outcome(batch[place[0]], place[1], "error", detail="the process crashed or hung")
+                    _start(running, batch[place[0] :], place[1] + 1, dtype, step)
+
+
+def _start(running: dict, batch: list[str], skipped: int, dtype: str, step: int) -> None:
+    ours, theirs = _CONTEXT.Pipe(duplex=False)
+    process = _CONTEXT.Process(target=_work, args=(theirs, batch, skipped, dtype, step), daemon=True)
+    process.start()
+    theirs.close()
+    running[ours] = (process, batch, [0, skipped])
+
+
+def _work(connection: Connection, batch: list[str], skipped: int, dtype: str, step: int) -> None:
+    """Judge the samples of `batch`, saying before each which one it is; the first entry starts at `skipped`."""
+    torch.set_num_threads(1)
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (open as long as the process is)
+    for place, entry in enumerate(batch):
+        for number, sample in samples(entry, getattr(torch, dtype), step):
+            if place == 0 and number < skipped:
+                continue
+            connection.send((place, number))
+            try:
+                with alarm(SECONDS):
+                    outcome = judged(entry, number, sample, getattr(torch, dtype))
+            except TimeoutError as error:
+                outcome = Outcome(entry, number, "error", detail=str(error))
+            if outcome is not None:
+                connection.send(outcome)
+    connection.send((len(batch), 0))
+
+
+# -- the summary ------------------------------------------------------------------------------------------------------
+
+
+def summary(found: list[Outcome]) -> str:
+    """Counts overall and by group, and the reasons of what did not pass."""
+    lines = [f"{'':16}{'samples':>9}{'passed':>9}{'%':>7}   rest"]
+    groups: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in found:
+        groups[group(outcome.entry)].append(outcome)
+    for name, members in [*sorted(groups.items()), ("all", found)]:
+        counts = Counter(o.verdict for o in members)
+        passed = sum(counts.pop(v, 0) for v in PASSED)
+        rest = ", ".join(f"{n} {verdict}" for verdict, n in counts.most_common())
+        lines.append(f"{name:16}{len(members):9}{passed:9}{100 * passed / max(len(members), 1):7.1f}   {rest}")
+    by_reference = sum(o.judge == "reference" for o in found)
+    drawn = sum(o.verdict == "random" for o in found)
+    lines.append(f"onnxruntime lacks a kernel for {by_reference} of these, which the reference executor ran instead;")
+    lines.append(f"{drawn} draw random numbers, of which only dtype and shape are compared.")
+    for verdict, title in (("gap", "declared gaps"), ("refused", "refused"), ("error", "errors"), ("wrong", "WRONG")):
+        reasons: dict[str, set[str]] = defaultdict(set)
+        for outcome in found:
+            if outcome.verdict == verdict:
+                reasons[outcome.detail].add(outcome.entry)
+        if reasons:
+            lines.append(f"{title}:")
+            ordered = sorted(reasons.items(), key=lambda item: -len(item[1]))
+            lines += [f"  {reason}\n      {', '.join(sorted(names))}" for reason, names in ordered]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dtype", choices=DTYPES, default="float32")
+    parser.add_argument("--samples", choices=("first", "all"), default="first")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="of all samples, each N-th one")
+    parser.add_argument("--only", nargs="*", help="entries by name, for instance nn.functional.grid_sample")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="write one line of JSON a sample to this file")
+    options = parser.parse_args()
+    names = [n for n in entries(options.dtype) if not options.only or n in options.only]
+    found = []
+    stream = options.json.open("w") if options.json else None
+    for outcome in outcomes(names, options.dtype, options.every if options.samples == "all" else 0, options.jobs):
+        found.append(outcome)
+        if stream:
+            print(json.dumps(outcome.to_dict()), file=stream, flush=True)
+        if sys.stderr.isatty():
+            print(f"\r{len(found)} {outcome.entry[:60]:60}", end="", file=sys.stderr)
+    print(summary(found))
+    return int(any(o.verdict == "wrong" for o in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Conditions on sizes: what they are worth for given sizes, and sizes that meet them."""
+
+from __future__ import annotations
+
+import json
+
+import onnx_ir as ir
+import pytest
+
+from convert.parity.guards import broken, evaluate, fitted
+from convert.parity.inputs import generate
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2*h + 1", 33),
+        ("(h - 20)//3", -2),
+        ("h % 8 == 0", True),
+        ("h % 8 == 0 and w > 7", False),
+        ("max(1, h, w) - abs(-w)", 9),
+        ("not h == w", True),
+    ],
+)
+def test_arithmetic(text: str, value: int) -> None:
+    assert evaluate(text, {"h": 16, "w": 7}) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__import__('os')", "h.real", "[h]", "h if h else 1", "lambda: 1", "z + 1", "h / 2", "h // 0", "2 ** h", "h +",
+     "open('x')", "max(*h)", "'a'", "1.5"],
+)  # fmt: skip
+def test_nothing_else_is_evaluated(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        evaluate(text, {"h": 16})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "guards", "found"),
+    [
+        ({"h": 16}, ["h % 8 == 0"], {"h": 16}),
+        ({"h": 17}, ["h % 8 == 0"], {"h": 16}),
+        ({"h": 1, "w": 1}, ["h % 4 == 0", "w == 2*h"], {"h": 4, "w": 8}),
+        ({"h": 16, "w": 17}, ["h*w > 300", "w != 17"], {"h": 16, "w": 19}),
+        ({"h": 16}, ["h == 1000"], {"h": 16}),
+        ({"n": 2}, ["n // 0 == 1"], {"n": 2}),
+    ],
+)
+def test_the_nearest_sizes_that_meet_the_guards(
+    sizes: dict[str, int], guards: list[str], found: dict[str, int]
+) -> None:
+    assert fitted(sizes, guards, {}) == found
+
+
+def test_bounds_hold() -> None:
+    found = fitted({"h": 3}, ["h % 8 == 0"], {"h": [5, 100]})
+    assert found == {"h": 8}
+    assert fitted({"h": 30}, ["h % 8 == 0"], {"h": [1, 31]}) == {"h": 24}
+
+
+def model(shapes: list[list[int | str]], **metadata: object) -> ir.Model:
+    inputs = [
+        ir.Value(name=f"x{i}", shape=ir.Shape(shape), type=ir.TensorType(ir.DataType.FLOAT))
+        for i, shape in enumerate(shapes)
+    ]
+    graph = ir.Graph(inputs, [], nodes=[])
+    found = ir.Model(graph, ir_version=10)
+    found.metadata_props.update({f"convert.{key}": json.dumps(value) for key, value in metadata.items()})
+    return found
+
+
+def sizes_tried(found: ir.Model) -> list[list[tuple[int, ...]]]:
+    return [[array.shape for array in feed.arrays.values()] for feed in generate(found)]
+
+
+def test_feeds_meet_guards_and_reach_the_bounds() -> None:
+    guards = ["h % 8 == 0", "h != 16"]
+    tried = sizes_tried(model([["batch", 3, "h"]], dims={"batch": [1, 8], "h": [1, None]}, guards=guards))
+    assert {shapes[0][0] for shapes in tried} == {2, 1, 8}
+    assert all(not broken(guards, {"h": shapes[0][2]}) for shapes in tried)
+
+
+def test_dims_that_others_determine_follow_them() -> None:
+    tried = sizes_tried(model([["n", 4], ["2*n + 1"]]))
+    assert all(b[0] == 2 * a[0] + 1 for a, b in tried)
+    assert len({a[0] for a, _ in tried}) == 3

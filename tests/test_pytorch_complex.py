@@ -1,0 +1,112 @@
+"""Complex tensors in PyTorch modules, which are pairs of real ones in the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from convert.backends.onnx import to_proto
+from convert.frontends.pytorch.complexes import PREFIX
+from convert.frontends.pytorch.exported import lower
+from convert.frontends.pytorch.prepare import prepared
+from convert.frontends.pytorch.rules import aten, key_of
+
+from convert.errors import Unsupported
+from convert.options import Options
+from convert.report import Report
+
+A, B = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)
+X = torch.randn(2, 6, 8)
+
+# What a module does with its inputs; complex inputs and outputs are real in the graph, with a last dim of 2.
+FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
+    ("add", lambda a, b: (a + b, torch.add(a, b, alpha=2), a + 1, 1.5 + b.real + a), (A, B)),
+    ("sub", lambda a, b: (a - b, 1 - a, torch.rsub(a, b, alpha=2)), (A, B)),
+    ("mul", lambda a, b: (a * b, a * 2.0, a * b.real, 1j * a), (A, B)),
+    ("div", lambda a, b: (a / b, a / 2.0, a / b.real, torch.reciprocal(a)), (A, B)),
+    ("matmul", lambda a, b: (a @ b.mT, torch.mv(a, b[0]), torch.mm(a, b.t()), torch.dot(a[0], b[0])), (A, B)),
+    ("bmm", lambda a, b: torch.bmm(a[None], b.T[None]), (A, B)),
+    ("parts", lambda a: (a.real, a.imag, a.abs(), a.angle(), torch.view_as_real(a)), (A,)),
+    ("copies", lambda a: (torch.view_as_real_copy(a), torch.isnan(a)), (A,)),
+    ("conj", lambda a: (a.conj() * 2, torch.conj_physical(a), a.conj().resolve_conj()), (A,)),
+    ("exp", lambda a: torch.exp(a), (A,)),
+    (
+        "make",
+        lambda x: (torch.complex(x, -x), torch.polar(x.abs(), x), torch.view_as_complex(x.view(2, 6, 4, 2))),
+        (X,),
+    ),
+    ("compare", lambda a, b: (a == b, torch.where(a.real > 0, a, b)), (A, B)),
+    ("cast", lambda a: (a.to(torch.complex128), a.to(torch.float32)), (A,)),
+    ("from real", lambda x: x.to(torch.complex64), (X,)),
+    ("reduce", lambda a: (a.sum(), a.sum(1), a.mean(0, True)), (A,)),
+    ("shape", lambda a: (a.view(4, 3), a.reshape(2, 6), a.flatten(), a.unflatten(1, (2, 2)), a.permute(1, 0)), (A,)),
+    ("order", lambda a: (a.transpose(0, 1), a.t(), a.movedim(0, 1), a.flip(0), a.roll(1, 0)), (A,)),
+    ("rank", lambda a: (a[None], a[None].squeeze(), a[None].squeeze(0), a[None].squeeze((0,)), a[0]), (A,)),
+    ("join", lambda a, b: (torch.cat([a, b]), torch.stack([a, b])), (A, B)),
+    ("cut", lambda a: (*a.split(2, 1), *a.chunk(3), *a.unbind(0), a.narrow(1, 1, 2), a[:, 1:3]), (A,)),
+    ("spread", lambda a: (a[:1].expand(3, 4), a[:1].expand_as(a), a.repeat(2, 1), torch.diagonal(a)), (A,)),
+    ("same", lambda a: (a.clone(), a.contiguous(), a.detach(), -a, +a), (A,)),
+    ("pick", lambda a: (a.index_select(0, torch.tensor([2, 0])), torch.nn.functional.pad(a, (1, 2))), (A,)),
+    (
+        "after functionalisation",
+        lambda a: (
+            torch.ops.aten.alias(a),
+            torch.ops.aten._to_copy(a, dtype=torch.complex128),
+            torch.ops.aten._unsafe_view(a, [4, 3]),
+            torch.ops.aten._conj_physical(a),
+        ),
+        (A,),
+    ),
+    ("fft", lambda x: (torch.fft.fft(x), torch.fft.rfft2(x), torch.fft.ifft(x, norm="ortho")), (X,)),
+    ("long fft", lambda x: torch.fft.rfft(x), (torch.randn(2, 1100),)),
+    ("long inverse", lambda x: torch.fft.ifft(torch.fft.fft(x)).real, (torch.randn(2, 1100),)),
+    ("irfft", lambda a: (torch.fft.irfft(a), torch.fft.irfft(a, 7), torch.fft.irfft2(a), torch.fft.hfft(a)), (A,)),
+    ("stft", lambda x: torch.stft(x, 16, 4, window=torch.hann_window(16), return_complex=True), (torch.randn(2, 64),)),
+]
+USED: set[str] = set()
+
+
+class Module(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.function(*args)
+
+
+def flat(value: Any) -> np.ndarray:
+    return (torch.view_as_real(value.resolve_conj()) if value.is_complex() else value).numpy()
+
+
+@pytest.mark.parametrize(("function", "inputs"), [f[1:] for f in FUNCTIONS], ids=[f[0] for f in FUNCTIONS])
+def test_function_of_complex_tensors(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> None:
+    module = Module(function).eval()
+    program = torch.export.export(module, inputs, strict=False)
+    model = lower(program, Report("test"))
+    session = onnxruntime.InferenceSession(to_proto(model, Options()).SerializeToString())
+    feeds = {i.name: flat(x) for i, x in zip(session.get_inputs(), inputs, strict=True)}
+    want = module(*inputs)
+    for a, b in zip(session.run(None, feeds), want if isinstance(want, tuple) else (want,), strict=True):
+        assert (a.dtype, a.shape) == (flat(b).dtype, flat(b).shape)
+        np.testing.assert_allclose(a, flat(b), rtol=2e-5, atol=2e-5)
+
+
+def test_every_rule_on_pairs_has_a_case() -> None:
+    used: set[str] = set()
+    for _, function, inputs in FUNCTIONS:
+        program = torch.export.export(Module(function).eval(), inputs, strict=False)
+        for node in (*program.graph.nodes, *prepared(program, Report("test")).graph.nodes):
+            if isinstance(node.target, torch._ops.OpOverload):
+                schema = node.target._schema
+                used.add(key_of(schema.name, schema.overload_name, paired=True))
+    assert sorted(k for k in aten.entries if k.startswith(PREFIX) and k not in used) == []
+
+
+def test_an_operator_without_complex_rule_is_refused() -> None:
+    with pytest.raises(Unsupported, match=r"complex::.*tanh"):
+        lower(torch.export.export(Module(torch.tanh).eval(), (A,), strict=False), Report("test"))
