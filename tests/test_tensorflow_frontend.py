@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
+import convert
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.options import parse_input
 from convert.source import Source
@@ -207,3 +209,17 @@ def test_truncated_files(tmp_path: Path) -> None:
         (tmp_path / "cut.pb").write_bytes(whole[:keep])
         with pytest.raises(BadInput):
             read(Source("frozen-graph", tmp_path / "cut.pb"))
+
+
+def test_random_numbers_are_of_the_shape_dtype_and_range_that_was_asked_for() -> None:
+    @tf.function(input_signature=[tf.TensorSpec([None, 40], name="x")])
+    def function(x: Any) -> Any:
+        return tf.random.uniform(tf.shape(x), 2.0, 3.0), tf.random.normal(tf.shape(x), 5.0, 0.1, tf.float64)
+
+    proto = convert.to_onnx(function, verify=False)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    uniform, normal = session.run(None, {"x": images(50, 40)})
+    assert (uniform.dtype, uniform.shape, normal.dtype, normal.shape) == (np.float32, (50, 40), np.float64, (50, 40))
+    assert 2.0 <= uniform.min() < 2.1 < 2.9 < uniform.max() <= 3.0
+    assert abs(normal.mean() - 5.0) < 0.02
+    assert abs(normal.std() - 0.1) < 0.02

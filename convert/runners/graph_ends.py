@@ -19,6 +19,9 @@ NOT_RESULTS = frozenset(
         "VariableV2",
         "Variable",
         "ControlTrigger",
+        "Switch",
+        "RefSwitch",
+        "NextIteration",
         "SaveV2",
         "RestoreV2",
         "MergeV2Checkpoints",
@@ -34,9 +37,16 @@ PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
 
 def unread(nodes: Sequence[Any]) -> list[Any]:
-    """The NodeDefs whose tensors nothing reads and that are there for their value."""
+    """The NodeDefs whose tensors nothing reads and that are there for their value.
+
+    A loop of TensorFlow 1 leaves Exits for variables that nobody wants; they count only where nothing else does. The
+    Identity of a Switch is there for what waits for it.
+    """
     read = {_node(i) for n in nodes for i in n.input if not i.startswith("^")}
-    return [n for n in nodes if n.name not in read and n.op not in NOT_RESULTS and "/Assert/" not in n.name]
+    switches = {n.name for n in nodes if n.op in ("Switch", "RefSwitch")}
+    found = [n for n in nodes if n.name not in read and n.op not in NOT_RESULTS and "/Assert/" not in n.name]
+    found = [n for n in found if not (n.op == "Identity" and n.input and _node(n.input[0]) in switches)]
+    return [n for n in found if n.op not in ("Exit", "RefExit")] or found
 
 
 def ends(graph: Any, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -17,6 +17,8 @@ _REFUSED = {"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
 _MODULES = ("keras.layers", "keras.activations", "keras.initializers", "keras.regularizers", "keras.constraints",
             "keras.dtype_policies", "keras.models", "keras.ops", "keras.src.layers", "keras.src.activations",
             "keras.src.initializers", "keras.src.models", "keras.src.ops", "keras.src.dtype_policies")  # fmt: skip
+# Layers that live beside the networks of keras.applications which use them.
+_CLASSES = {"keras.src.applications.convnext.LayerScale", "keras.src.applications.convnext.StochasticDepth"}
 _TOP = {"Sequential", "Functional", "Model", "DTypePolicy", "Variable", "KerasTensor"}
 _PLAIN = {"__tensor__", "__numpy__", "__keras_tensor__", "__ellipsis__", "__slice__", "__typespec__", "__tuple__",
           "__none__", "__bytes__", "__dict__"}  # fmt: skip
@@ -163,6 +165,8 @@ def _is_keras(module: str | None, name: str, config: Any) -> bool:
         )
     if module == "keras":
         return name in _TOP
+    if f"{module}.{name}" in _CLASSES:
+        return True
     return module.startswith(tuple(f"{m}." for m in _MODULES)) or module in _MODULES
 
 

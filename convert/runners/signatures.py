@@ -7,13 +7,13 @@ from typing import Any
 
 
 def keras_names(model: Any) -> tuple[list[str], list[str]]:
-    """Input and output names of a built Keras model: its input layers', and the keys or layers of its outputs."""
+    """Input and output names of a built Keras model: its input layers, and the keys or layers of its outputs."""
     outputs = getattr(model, "_outputs_struct", None)
     if isinstance(outputs, Mapping):
         keys = [".".join(map(str, path)) for path, _ in _leaves(outputs)]
     else:
         keys = [_maker(tensor) for tensor in model.outputs]
-    return _unique(_input_name(t) for t in model.inputs), _unique(keys)
+    return _unique(_maker(t) for t in model.inputs), _unique(keys)
 
 
 def function_names(concrete: Any) -> tuple[list[str], list[str]]:
@@ -33,10 +33,6 @@ def _argument(tensor: Any) -> str:
         return tensor.op.get_attr("_user_specified_name").decode()
     except ValueError:
         return tensor.op.name
-
-
-def _input_name(tensor: Any) -> str:
-    return tensor.name.partition(":")[0]
 
 
 def _maker(tensor: Any) -> str:

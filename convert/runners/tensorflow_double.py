@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from convert.errors import Location, Problem, Unsupported
+from convert.runners.constants import as_written
 
 _FLOAT, _DOUBLE, _HALF, _BFLOAT16 = 1, 2, 19, 14
 _NARROW = (_FLOAT, _HALF, _BFLOAT16)
@@ -75,6 +76,8 @@ def _widened(tensor: Any) -> Any:
     import tensorflow as tf
 
     array = tf.make_ndarray(tensor)
+    if array.dtype == np.float32 and array.size == 1:
+        return tf.make_tensor_proto(as_written(array.item()), tf.float64, array.shape)
     return tf.make_tensor_proto(
         array.astype(np.complex128 if array.dtype.kind == "c" else np.float64), shape=array.shape
     )
@@ -165,7 +168,7 @@ def _batch_norm(attributes: Any, x: Any, scale: Any, offset: Any, mean: Any, var
     channels_first = attributes["data_format"].s.startswith(b"NC") if "data_format" in attributes else False
     if "is_training" not in attributes or attributes["is_training"].b:
         raise Unsupported("a batch normalisation in training mode has no double kernel")
-    epsilon = attributes["epsilon"].f if "epsilon" in attributes else 1e-4
+    epsilon = _float(attributes, "epsilon", 1e-4)
 
     def broadcast(v: Any) -> Any:
         trailing = tf.ones([tf.rank(x) - 2], tf.int32)
@@ -205,12 +208,21 @@ def _lrn(attributes: Any, x: Any) -> list[Any]:
     import tensorflow as tf
 
     radius = attributes["depth_radius"].i if "depth_radius" in attributes else 5
-    alpha, beta, bias = (
-        attributes[n].f if n in attributes else d for n, d in (("alpha", 1.0), ("beta", 0.5), ("bias", 1.0))
-    )
+    alpha, beta, bias = (_float(attributes, n, d) for n, d in (("alpha", 1.0), ("beta", 0.5), ("bias", 1.0)))
     squares = tf.pad(x * x, [[0, 0], [0, 0], [0, 0], [radius, radius]])
     total = tf.add_n([squares[..., i : tf.shape(squares)[-1] - 2 * radius + i] for i in range(2 * radius + 1)])
     return [x / tf.pow(bias + alpha * total, tf.constant(beta, tf.float64))]
+
+
+def _leaky_relu(attributes: Any, x: Any) -> list[Any]:
+    import tensorflow as tf
+
+    return [tf.where(x > 0, x, x * tf.constant(_float(attributes, "alpha", 0.2), tf.float64))]
+
+
+def _float(attributes: Any, name: str, default: float) -> float:
+    """A number of a node, as it was written: attributes hold it in float32."""
+    return as_written(attributes[name].f) if name in attributes else default
 
 
 def _selu(attributes: Any, x: Any) -> list[Any]:
@@ -221,11 +233,55 @@ def _selu(attributes: Any, x: Any) -> list[Any]:
     return [tf.where(x < 0, alpha * tf.math.expm1(x), scale * x)]
 
 
+def _pool(reduce: Callable[..., Any], fill: float) -> Callable[..., list[Any]]:
+    """A pool over three dims as a reduction over shifted views; SAME averages count what is inside only."""
+
+    def pool(attributes: Any, x: Any) -> list[Any]:
+        import tensorflow as tf
+
+        if "data_format" in attributes and attributes["data_format"].s != b"NDHWC":
+            raise Unsupported("a pool in NCDHW has no double kernel")
+        kernel, strides = list(attributes["ksize"].list.i)[1:4], list(attributes["strides"].list.i)[1:4]
+        size = tf.shape(x)[1:4]
+        counts = (size - kernel) // strides + 1
+        before = tf.zeros(3, tf.int32)
+        total = tf.zeros(3, tf.int32)
+        if attributes["padding"].s == b"SAME":
+            counts = -(-size // strides)
+            total = tf.maximum((counts - 1) * strides + kernel - size, 0)
+            before = total // 2
+        edges = tf.stack([tf.pad(before, [[1, 1]]), tf.pad(total - before, [[1, 1]])], 1)
+        views = [tf.pad(x, edges, constant_values=tf.constant(fill, tf.float64)), tf.pad(tf.ones_like(x), edges)]
+        shifted: list[list[Any]] = [[], []]
+        for at in np.ndindex(*kernel):
+            for i, view in enumerate(views):
+                a, b, c = (slice(at[d], at[d] + (counts[d] - 1) * strides[d] + 1, strides[d]) for d in range(3))
+                shifted[i].append(view[:, a, b, c])
+        return [reduce(tf.stack(shifted[0]), tf.stack(shifted[1]))]
+
+    return pool
+
+
+def _largest(values: Any, inside: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_max(values, 0)
+
+
+def _average(values: Any, inside: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_sum(values, 0) / tf.reduce_sum(inside, 0)
+
+
 _SPELLED_OUT: dict[str, Callable[..., list[Any]]] = {
     "FusedBatchNorm": _batch_norm_five,
     "FusedBatchNormV2": _batch_norm_five,
     "FusedBatchNormV3": _batch_norm,
     "ResizeBilinear": _resize_bilinear,
     "LRN": _lrn,
+    "LeakyRelu": _leaky_relu,
     "Selu": _selu,
+    "MaxPool3D": _pool(_largest, -np.inf),
+    "AvgPool3D": _pool(_average, 0.0),
 }

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Dim, Graph
+from convert.runners.constants import as_written
 
 from .shaping import reshape, transpose
 
@@ -206,9 +207,12 @@ def _only(values: list[ir.Value]) -> ir.Value | None:
 
 
 def _number(value: ir.Value) -> float | None:
-    """The content of a constant with one element."""
+    """The content of a constant with one element, as the program wrote it."""
     tensor = value.const_value
-    return float(tensor.numpy().ravel()[0]) if tensor is not None and tensor.size == 1 else None
+    if tensor is None or tensor.size != 1:
+        return None
+    number = float(tensor.numpy().item())
+    return as_written(number) if tensor.dtype == ir.DataType.FLOAT else number
 
 
 def _close(number: float | None, wanted: float) -> bool:

@@ -14,6 +14,7 @@ from convert.runners.graph_ends import PLACEHOLDERS, unread
 from . import opdefs
 from .attributes import shape_of
 from .body import Body, Node, Ref, from_graph
+from .framed import structured
 from .program import Input, Program
 from .protos import open_buffer, parse
 
@@ -38,12 +39,14 @@ def _program(buffer: memoryview, name: str, label: str, options: Options, report
     if not outputs:
         raise BadInput(f"{label} has no node that could be an output", hint="name them with --outputs")
     named = [_reference(whole, s.name) for s in options.inputs if s.name]
-    starts = _starts(whole, named, outputs)
-    body = Body(name, whole.nodes, [n.name for n in starts], outputs)
+    bodies: dict[str, Body] = {}
+    whole = structured(Body(name, whole.nodes, [r.node for r in named], outputs), bodies)
+    starts = _starts(whole, named, whole.results)
+    body = Body(name, whole.nodes, [n.name for n in starts], whole.results)
     inputs = [_input(whole.nodes[n.name]) for n in starts]
     if not options.outputs:
         report.note(f"outputs found by the graph's shape: {', '.join(map(_name, outputs))}")
-    return Program(name, body, inputs, [_name(o) for o in outputs], functions, buffer=buffer)
+    return Program(name, body, inputs, [_name(o) for o in outputs], functions, buffer=buffer, bodies=bodies)
 
 
 def _reference(body: Body, text: str) -> Ref:

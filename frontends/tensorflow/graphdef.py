@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from convert.errors import BadInput, Location, Problem, Unsupported
+from convert.errors import BadInput, Location, Unsupported
 from convert.graph import Graph
 from convert.rules import Rules
 
-from . import attributes, known, opdefs
+from . import attributes, complexes, known, opdefs
 from .body import Body, Node, Ref, from_function
-from .refused import STATE, refuse
+from .refused import refuse, refuse_changes
 from .variables import Variable
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
-PLUMBING = (*_CALLS, *_HANDLES, "Placeholder")
-"""Operators that the walker follows itself."""
+_EFFECTS = ("NoOp", "Assert", "PrintV2", "DisableCopyOnRead", "ControlTrigger")
+PLUMBING = (*_CALLS, *_HANDLES, *_EFFECTS, "Placeholder")
+"""Operators that the walker follows itself, or leaves behind because nothing comes out of them."""
 
 _LARGEST = 2_000_000
 _DEEPEST = 100
@@ -34,7 +36,7 @@ class Walker:
     functions: Mapping[str, Any]
     variable: Callable[[str, str], Variable | None]
     buffer: memoryview = field(default_factory=lambda: memoryview(b""))
-    _bodies: dict[str, Body] = field(default_factory=dict)
+    bodies: dict[str, Body] = field(default_factory=dict)
 
     # -- before: what is there ------------------------------------------------------------------------------------
 
@@ -51,12 +53,7 @@ class Walker:
         beside = [n for b in lowered for n in b.bystanders]
         beside += [n for b in self._reachable(called, lambda b: list(b.nodes.values())) for n in b.nodes.values()]
         refuse(seen + [(n.op, n.location) for n in beside])
-        state = {n.op: n for n in beside if n.op in STATE}
-        if state:
-            why = "changes the model's state, which a conversion would drop"
-            raise Unsupported(
-                problems=[Problem(why, n.location) for n in state.values()], hint="export the model for inference"
-            )
+        refuse_changes(beside)
         self.rules.check(seen)
 
     def _is_plumbing(self, node: Node) -> bool:
@@ -102,11 +99,11 @@ class Walker:
 
     def body(self, name: str) -> Body:
         """The function `name`. Raises `BadInput` if the library does not hold it."""
-        if name not in self._bodies:
+        if name not in self.bodies:
             if name not in self.functions:
                 raise BadInput(f"the model calls a function {name!r} that it does not hold")
-            self._bodies[name] = from_function(self.functions[name])
-        return self._bodies[name]
+            self.bodies[name] = from_function(self.functions[name])
+        return self.bodies[name]
 
     def lower(self, g: Graph, body: Body, arguments: Sequence[Any]) -> list[Any]:
         """Write `body` to `g` and return its results; `arguments` are values, or variables for resource handles."""
@@ -133,19 +130,28 @@ class Walker:
             decoded = op.defaults | decoded
             inputs = _grouped(op, inputs, decoded)
         with g.at(at):
+            if complexes.is_complex(inputs):
+                try:
+                    return complexes.apply(g, operator, inputs, partial(self._ruled, g, operator, decoded, at))
+                except Unsupported as error:
+                    raise error.located(at) from error
             found = known.evaluate(g, operator, inputs, decoded)
             if found is not None and all(isinstance(i, int) for f in found for i in f.ravel()):
                 dtype = attribute_dtype(operator, inputs, decoded)
                 return [g.const(f.astype(np.int64), dtype) for f in found]
-            result = self.rules.apply(g, operator, inputs, decoded, at)
-            outputs = list(result) if isinstance(result, (list, tuple)) else [result]
+            outputs = self._ruled(g, operator, decoded, at, inputs)
             for output, content in zip(outputs, found or (), strict=False):
                 known.remember(output, content)
         return outputs
 
-    def _function(self, proto: Any) -> Callable[..., list[Any]]:
-        """A function attribute as a callable that writes the function's body: `branch(g, *arguments)`."""
-        return lambda g, *arguments: self.lower(g, self.body(proto.name), arguments)
+    def _ruled(
+        self, g: Graph, operator: str, decoded: Mapping[str, Any], at: Location, inputs: Sequence[Any]
+    ) -> list[Any]:
+        result = self.rules.apply(g, operator, inputs, decoded, at)
+        return list(result) if isinstance(result, (list, tuple)) else [result]
+
+    def _function(self, proto: Any) -> Region:
+        return Region(self, proto.name)
 
     def _variable(self, g: Graph, node: Node) -> Any:
         shared = node.attr["shared_name"].s.decode() if "shared_name" in node.attr else ""
@@ -181,6 +187,26 @@ class Walker:
         raise BadInput(f"{node.op} has no output {output!r}")
 
 
+@dataclass(frozen=True)
+class Region:
+    """A function that an attribute names, for rules to write its body where they want it: `branch(g, *arguments)`."""
+
+    walker: Walker
+    name: str
+
+    def __call__(self, g: Graph, *arguments: Any) -> list[Any]:
+        return self.walker.lower(g, self.body, arguments)
+
+    @property
+    def body(self) -> Body:
+        """The function's nodes, for what can be told from them."""
+        return self.walker.body(self.name)
+
+    def other(self, name: str) -> Body:
+        """Another function of the model."""
+        return self.walker.body(name)
+
+
 def attribute_dtype(operator: str, inputs: Sequence[Any], decoded: Mapping[str, Any]) -> Any:
     """The dtype of an operator whose integer result is known."""
     for name in ("out_type", "DstT", "output_type"):
@@ -193,10 +219,16 @@ def attribute_dtype(operator: str, inputs: Sequence[Any], decoded: Mapping[str, 
 
 
 def _grouped(op: opdefs.OpDef, inputs: list[Any], decoded: Mapping[str, Any]) -> list[Any]:
-    """Inputs as the operator's arguments: those that are lists as lists."""
+    """Inputs as the operator's arguments: those that are lists as lists.
+
+    TensorFlow.js leaves out the dtypes of a list; then it holds what the other arguments leave.
+    """
     grouped, at = [], 0
-    for arg in op.inputs:
-        count = arg.count(dict(decoded))
+    for i, arg in enumerate(op.inputs):
+        if arg.many and arg.many not in decoded:
+            count = len(inputs) - at - sum(a.count(dict(decoded)) for a in op.inputs[i + 1 :])
+        else:
+            count = arg.count(dict(decoded))
         grouped.append(inputs[at : at + count] if arg.many else inputs[at] if at < len(inputs) else None)
         at += count
     if at != len(inputs):

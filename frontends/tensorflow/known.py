@@ -221,6 +221,22 @@ def _fill(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
     return np.full(tuple(size), item.item(), dtype=object)
 
 
+def _broadcast_args(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    both = [content(a) for a in args]
+    if both[0] is None or both[1] is None:
+        return None
+    rank = max(len(b) for b in both if b is not None)
+    padded = [[1] * (rank - len(b)) + b.tolist() for b in both if b is not None]
+    return [np.array([_wider(a, b) for a, b in zip(*padded, strict=True)], dtype=object)]
+
+
+def _wider(a: Any, b: Any) -> Any:
+    """The dim that two dims broadcast to; None where only the run tells."""
+    if a == b or b == 1:
+        return a
+    return b if a == 1 else a if isinstance(a, int) and b is not None else b if isinstance(b, int) else None
+
+
 def _squeeze(known: Content, attributes: Mapping[str, Any]) -> Any:
     return np.squeeze(known, tuple(attributes.get("squeeze_dims") or ()) or None)
 
@@ -239,6 +255,7 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "Slice": _with(2, _slice),
     "Gather": _with(1, _gather),
     "GatherV2": _with(2, _gather),
+    "BroadcastArgs": _broadcast_args,
     "Reshape": _with(1, lambda known, shape, attributes: known.reshape(shape.tolist())),
     "ExpandDims": _with(1, lambda known, axis, attributes: np.expand_dims(known, int(axis))),
     "Squeeze": _unary(_squeeze),

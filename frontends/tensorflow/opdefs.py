@@ -20,7 +20,7 @@ from convert.rules import REQUIRED, Argument, Schema
 
 from .attributes import DTYPES
 
-# Attributes that change how TensorFlow computes something, never what.
+# Attributes that change how TensorFlow computes something, never what, or that follow from the inputs.
 _IMMATERIAL = {
     "use_cudnn_on_gpu",
     "validate_shape",
@@ -35,6 +35,7 @@ _IMMATERIAL = {
     "message",
     "summarize",
     "validate_indices",
+    "num_args",
     "grad_a",
     "grad_b",
     "grad_x",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported, UsageError
@@ -14,11 +15,13 @@ from convert.graph import Dim, Graph
 from convert.options import DimSpec, InputSpec, Options
 from convert.passes.clean import drop_unused
 from convert.report import Report
-from convert.tensors import SHORT_NAMES, dtype_name
+from convert.runners.constants import as_written
+from convert.tensors import EXACT_KEY, SHORT_NAMES, dtype_name
 
 from . import ops  # noqa: F401  (fills the table of rules)
 from .attributes import dtype_of
 from .body import Body
+from .framed import structured
 from .graphdef import Walker
 from .rules import node as rules
 from .variables import Variable
@@ -35,7 +38,10 @@ class Input:
 
 @dataclass
 class Program:
-    """`captured` are the arguments of `body` after the inputs; `buffer` is the file in which tensors were left."""
+    """`captured` are the arguments of `body` after the inputs; `buffer` is the file in which tensors were left.
+
+    `bodies` are functions beside those of the library.
+    """
 
     name: str
     body: Body
@@ -45,27 +51,38 @@ class Program:
     variable: Callable[[str, str], Variable | None] = lambda name, shared: None
     captured: Sequence[Variable | ir.TensorProtocol] = ()
     buffer: memoryview = field(default_factory=lambda: memoryview(b""))
+    bodies: dict[str, Body] = field(default_factory=dict)
 
 
 def lower(program: Program, options: Options, report: Report) -> ir.Model:
     """Write `program` as an ONNX graph. Raises as the frontend's `read` does."""
-    walker = Walker(rules, program.functions, program.variable, program.buffer)
-    walker.check(program.body)
+    walker = Walker(rules, program.functions, program.variable, program.buffer, program.bodies)
+    body = structured(program.body, walker.bodies)
+    walker.check(body)
     g = Graph(program.name)
     bounds: dict[str, list[int | None]] = {}
     specs = matched([i.name for i in program.inputs], options.inputs)
     arguments: list[Any] = [_input(g, i, specs.get(i.name), bounds) for i in program.inputs]
     arguments += [c if isinstance(c, Variable) else g.const(c, name="captured") for c in program.captured]
-    results = walker.lower(g, program.body, arguments)
+    results = walker.lower(g, body, arguments)
     for value, name in zip(results, program.outputs, strict=True):
         if not isinstance(value, ir.Value):
             raise Unsupported(f"the output {name!r} is a resource, not a tensor")
         g.output(value, name)
     model = g.model()
     drop_unused(model)
+    _state_written(model)
     if bounds:
         model.metadata_props["convert.dims"] = json.dumps(bounds)
     return model
+
+
+def _state_written(model: ir.Model) -> None:
+    """Say of every float32 scalar what it was written as, for the float64 twin."""
+    for value in model.graph.initializers.values():
+        tensor = value.const_value
+        if tensor is not None and tensor.dtype == ir.DataType.FLOAT and tensor.size == 1:
+            tensor.meta.setdefault(EXACT_KEY, np.array(as_written(tensor.numpy().item())))
 
 
 def matched(names: Sequence[str], specs: Sequence[InputSpec]) -> dict[str, InputSpec]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from convert.errors import Location, Problem, UnsafeInput
+from convert.errors import Location, Problem, UnsafeInput, Unsupported
 
 UNSAFE = frozenset(
     """
@@ -33,6 +34,16 @@ STATE = frozenset(
     """.split()  # noqa: SIM905 (a table)
 )
 """Operators that change a variable, a table or a queue."""
+
+
+def refuse_changes(nodes: Iterable[Any]) -> None:
+    """Raise one `Unsupported` that lists every operator in `STATE` among nodes that run for what they do."""
+    state = {n.op: n for n in nodes if n.op in STATE}
+    if state:
+        why = "changes the model's state, which a conversion would drop"
+        raise Unsupported(
+            problems=[Problem(why, n.location) for n in state.values()], hint="export the model for inference"
+        )
 
 
 def refuse(operators: Iterable[tuple[str, Location]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -91,3 +92,23 @@ def resolved(source: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
 def broadcast_dims(g: Graph, x: ir.Value, rank: int) -> ir.Value:
     """`x`, of rank 1, as a tensor of `rank` dims that varies along its second: what channels are in NCHW."""
     return unsqueezed(g, x, [0, *range(2, rank)])
+
+
+def parts_of(g: Graph, x: ir.Value, sizes: Sequence[int], axis: int) -> list[ir.Value]:
+    """A weight cut along `axis` (0 or more), each part a lazy view of it."""
+    ends = np.cumsum(sizes).tolist()
+    return [subscripted(g, x, (*[slice(None)] * axis, slice(e - n, e))) for e, n in zip(ends, sizes, strict=True)]
+
+
+def without(g: Graph, x: ir.Value, axis: int) -> ir.Value:
+    """A weight without a dim of 1."""
+    assert x.const_value is not None
+    return reshape(g, x, [int(d) for i, d in enumerate(x.const_value.shape) if i != axis])
+
+
+def subscripted(g: Graph, x: ir.Value, items: tuple[Any, ...]) -> ir.Value:
+    """A weight's numpy subscript as a lazy view of it."""
+    tensor = x.const_value
+    assert tensor is not None
+    shape = np.broadcast_to(np.empty(()), [int(d) for d in tensor.shape])[items].shape
+    return g.initializer(x.name or "const", lazy(tensor.dtype, shape, lambda: tensor.numpy()[items]))

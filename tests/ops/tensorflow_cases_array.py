@@ -24,6 +24,8 @@ ARRAY = [
     case("Squeeze", f32(1, 2, 1, 3), squeeze_dims=[-2]).named("one"),
     case("Transpose", f32(2, 3, 4), [2, 0, 1]),
     case("BroadcastTo", f32(3, 1), [2, 3, 4]),
+    case("BroadcastArgs", np.array([2, 1, 3], np.int32), np.array([4, 1], np.int32)),
+    case("BroadcastArgs", [2, 1, 3], [4, 1]).named("known"),
     case("Fill", [2, 3], np.float32(1.5)),
     case("Tile", f32(2, 3), [2, 1]),
     case("Range", np.int32(2), np.int32(11), np.int32(3)),

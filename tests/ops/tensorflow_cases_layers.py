@@ -88,6 +88,8 @@ LAYERS = [
         case(name, f32(2, 1, 3, 2), f32(4, 5, 3), adj_x=True, adj_y=True, **more)
         for name, more in (("BatchMatMulV2", {}), ("BatchMatMulV3", {"Tout": "float32"}))
     ),
+    case("MatrixDeterminant", f32(2, 3, 3)),
+    case("Cross", f32(2, 3), f32(2, 3, low=0)),
     case("Einsum", [f32(2, 3, 4), f32(4, 5)], equation="abc,cd->abd"),
     case("Einsum", [f32(2, 3, 4), f32(2, 3, 4)], equation="...ij,...kj->...ik").named("ellipsis"),
     *(

@@ -164,6 +164,8 @@ REDUCE = [
         for kind in ("int32", "int64")
     ),
     case("TopKV2", f32(3, 5), 2),
+    *(case("Cumprod", f32(3, 5), 1, exclusive=e, reverse=r) for e in (False, True) for r in (False, True)),
+    case("InTopKV2", f32(3, 5), np.array([0, 3, 9], np.int32), 2),
     *(case("Cumsum", f32(3, 5), 1, exclusive=e, reverse=r) for e in (False, True) for r in (False, True)),
 ]
 MATH = [*UNARY, *BINARY, *REDUCE]

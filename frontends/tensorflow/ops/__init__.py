@@ -1,7 +1,35 @@
 """The rules, one module a topic; importing this fills the table `rules.node`."""
 
-from . import array, conv, gaps, gather, image, linalg, math, nn, pool, reduce, shape, splice, state
+from . import (
+    array,
+    control,
+    conv,
+    crop,
+    diagonal,
+    fourier,
+    fused,
+    gaps,
+    gather,
+    grad,
+    image,
+    linalg,
+    lists,
+    math,
+    nn,
+    pool,
+    quantise,
+    random,
+    reduce,
+    segment,
+    shape,
+    splice,
+    state,
+    text,
+    vision,
+)
 
 __all__ = [
-    "array", "conv", "gaps", "gather", "image", "linalg", "math", "nn", "pool", "reduce", "shape", "splice", "state",
+    "array", "control", "conv", "crop", "diagonal", "fourier", "fused", "gaps", "gather", "grad", "image", "linalg",
+    "lists", "math", "nn", "pool", "quantise", "random", "reduce", "segment", "shape", "splice", "state", "text",
+    "vision",
 ]  # fmt: skip

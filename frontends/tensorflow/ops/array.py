@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from .. import known
 from ..rules import node
-from ..shaping import int64, unsqueezed
+from ..shaping import int64, parts_of, unsqueezed, without
 
 
 @node("ConcatV2")
@@ -36,6 +36,9 @@ def pack(g: Graph, values: Sequence[ir.Value], *, axis: int) -> ir.Value:
 def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> list[ir.Value]:
     if num == 0:
         return []
+    if value.const_value is not None:
+        rank = len(value.const_value.shape)
+        return [without(g, part, axis % rank) for part in parts_of(g, value, [1] * num, axis % rank)]
     parts = g.Split(value, axis=axis, num_outputs=num, outputs=num) if num > 1 else [value]
     return [g.Squeeze(part, [axis]) for part in (parts if isinstance(parts, list) else [parts])]
 
@@ -44,7 +47,11 @@ def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> list[ir.Value]:
 def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> list[ir.Value]:
     if num_split == 1:
         return [value]
-    return g.Split(value, axis=known.integer(split_dim, "split_dim"), num_outputs=num_split, outputs=num_split)
+    axis = known.integer(split_dim, "split_dim")
+    if value.const_value is not None:
+        axis %= len(value.const_value.shape)
+        return parts_of(g, value, [int(value.const_value.shape[axis]) // num_split] * num_split, axis)
+    return g.Split(value, axis=axis, num_outputs=num_split, outputs=num_split)
 
 
 @node("SplitV")
@@ -68,14 +75,17 @@ def split_v(g: Graph, value: ir.Value, size_splits: ir.Value, split_dim: ir.Valu
 @node("ReverseV2")
 def reverse_v2(g: Graph, tensor: ir.Value, axis: ir.Value) -> ir.Value:
     axes = known.ints(axis, "axis")
-    return reversed_along(g, tensor, axes) if axes else tensor
+    return reversed_along(g, tensor, axes)
 
 
 def reversed_along(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
     """`x` with the order of its elements along `axes` turned round."""
     count = len(axes)
+    if not count:
+        return x
     last, first = np.full(count, -1, np.int64), np.full(count, np.iinfo(np.int64).min, np.int64)
-    return g.Slice(x, last, first, np.array(axes, np.int64), np.full(count, -1, np.int64))
+    y = g.Slice(x, last, first, np.array(axes, np.int64), np.full(count, -1, np.int64))
+    return y if x.shape is None else g.facts(y, shape=g.shape(x))
 
 
 @node("ReverseSequence")

@@ -225,4 +225,5 @@ def _cropped(
     lacking = g.Max(g.Sub(g.Add(first, wanted), have), np.zeros(count, np.int64))
     none = np.zeros(2, np.int64)
     padded = g.Pad(y, g.Concat(none, np.zeros(count, np.int64), none, lacking, axis=0))
-    return g.Slice(padded, first, g.Add(first, wanted), axes)
+    part = g.Slice(padded, first, g.Add(first, wanted), axes)
+    return g.facts(part, shape=[*g.shape(y)[:2], *_spatial_dims(sizes, data_format)])

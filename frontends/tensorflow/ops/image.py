@@ -8,7 +8,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
+from .. import dilated, known
 from ..rules import node
 from ..shaping import cast, int64
 from ..spatial import channels_back, channels_first
@@ -83,13 +83,17 @@ def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: i
     x = _reshape(g, x, [g.shape(x)[0], *split, *tail])
     order = [*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, rank + m)]
     moved = g.Transpose(x, perm=order)
-    return _reshape(g, moved, [None, *split[0::2], *tail])
+    y = _reshape(g, moved, [None, *split[0::2], *tail])
+    dilated.remember(y, input, blocks, pads)
+    return y
 
 
 @node("BatchToSpaceND")
 def batch_to_space(g: Graph, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
     """The way back: blocks from the batch to between the spatial dims, then cut off `crops`."""
     blocks, cut = known.ints(block_shape, "block_shape"), np.reshape(known.ints(crops, "crops"), (-1, 2))
+    if (whole_convolution := dilated.convolution(g, input, blocks, cut)) is not None:
+        return whole_convolution
     m, rank = len(blocks), g.rank(input)
     inner, tail = g.shape(input)[1 : m + 1], g.shape(input)[m + 1 :]
     batch = g.shape(input)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
@@ -31,6 +32,19 @@ def _maybe_transposed(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:
     if wanted and x.dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
         raise Unsupported("complex matrices")
     return transpose(g, x, [*range(rank - 2), rank - 1, rank - 2]) if wanted else x
+
+
+@node("MatrixDeterminant")
+def matrix_determinant(g: Graph, input: ir.Value) -> ir.Value:
+    return g.Det(input)
+
+
+@node("Cross")
+def cross(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+    """a₁b₂ - a₂b₁ and so on round: both turned by one place and by two."""
+    once, twice = np.array([1, 2, 0], np.int64), np.array([2, 0, 1], np.int64)
+    turned = [[g.Gather(x, order, axis=-1) for order in (once, twice)] for x in (a, b)]
+    return g.Sub(g.Mul(turned[0][0], turned[1][1]), g.Mul(turned[0][1], turned[1][0]))
 
 
 @node("Einsum")

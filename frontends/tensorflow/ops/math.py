@@ -28,8 +28,8 @@ def _binary(operator: str) -> Callable[..., ir.Value]:
 node.same(
     _unary, Abs="Abs", Acos="Acos", Acosh="Acosh", Asin="Asin", Asinh="Asinh", Atan="Atan", Atanh="Atanh", Ceil="Ceil",
     Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor", Inv="Reciprocal", Reciprocal="Reciprocal",
-    IsNan="IsNaN", IsInf="IsInf", Log="Log", LogicalNot="Not", Neg="Neg", Rint="Round", Round="Round", Sigmoid="Sigmoid",
-    Sign="Sign", Sin="Sin", Sinh="Sinh", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh", Invert="BitwiseNot",
+    IsNan="IsNaN", IsInf="IsInf", Log="Log", LogicalNot="Not", Neg="Neg", Rint="Round", Round="Round",
+    Sigmoid="Sigmoid", Sign="Sign", Sin="Sin", Sinh="Sinh", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh", Invert="BitwiseNot",
 )  # fmt: skip
 node.same(
     _binary, Sub="Sub",  Div="Div", RealDiv="Div", Pow="Pow", Less="Less",

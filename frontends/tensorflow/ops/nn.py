@@ -81,6 +81,11 @@ def _into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None
         return None
     if maker.op_type == "MatMul" and value.shape is not None and len(value.shape) == 2:
         return g.Gemm(*maker.inputs, bias)
+    if maker.op_type == "Squeeze" and len(maker.inputs) == 2 and maker.inputs[0] is not None:
+        longer = maker.inputs[0]  # a convolution over one dim, which TensorFlow has over two
+        last = value.shape is not None and longer.shape is not None and value.shape[-1] == longer.shape[-1] != 1
+        biased = _into_producer(g, longer, bias) if last else None
+        return None if biased is None else g.Squeeze(biased, maker.inputs[1])
     if maker.op_type != "Transpose" or maker.inputs[0] is None:
         return None
     inner, perm = maker.inputs[0].producer(), maker.attributes["perm"].as_ints()

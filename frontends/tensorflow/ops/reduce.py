@@ -71,6 +71,37 @@ def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type
     return [values, cast(g, indices, index_type)]
 
 
+@node("Cumprod")
+def cumprod(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
+    """A Scan along the axis; exclusive gives the product before the element is taken in."""
+    along = known.integer(axis, "axis") % g.rank(x)
+    dims = [d for i, d in enumerate(g.shape(x)) if i != along]
+    start = g.Squeeze(g.Slice(x, [0], [1], [along]), [along])
+    ones = g.Expand(g.const(1, x.dtype), g.dims(start))
+    body = g.body("products")
+    product, element = body.input("product", g.dtype(x), dims), body.input("element", g.dtype(x), dims)
+    after = body.Mul(product, element)
+    for value in (after, product if exclusive else after):
+        body.output(value, body.unique("product"))
+    directions = {"scan_input_axes": [along], "scan_output_axes": [along]}
+    directions |= {f"scan_{end}_directions": [int(reverse)] for end in ("input", "output")}
+    _, y = g.Scan(ones, x, body=body, num_scan_inputs=1, outputs=2, **directions)
+    return g.facts(y, g.dtype(x), g.shape(x))
+
+
+@node("InTopKV2")
+def in_top_k(g: Graph, predictions: ir.Value, targets: ir.Value, k: ir.Value) -> ir.Value:
+    """Whether fewer than k classes are above the target's, which has to be a class and finite."""
+    places = g.Range(0, g.Squeeze(g.Shape(predictions, start=1, end=2), [0]), 1)
+    chosen = g.Equal(g.Unsqueeze(int64(g, targets), [1]), places)
+    own = g.ReduceSum(g.Where(chosen, predictions, 0.0), [1])
+    above = g.ReduceSum(g.Cast(g.Greater(predictions, own), to=ir.DataType.INT64), [1], keepdims=0)
+    is_class = g.Greater(g.ReduceMax(g.Cast(chosen, to=ir.DataType.INT32), [1], keepdims=0), 0)
+    value = g.Squeeze(own, [1])
+    finite = g.Not(g.Or(g.IsInf(value), g.IsNaN(value)))
+    return g.And(g.And(is_class, finite), g.Less(above, int64(g, k)))
+
+
 @node("Cumsum")
 def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     return g.CumSum(x, axis, exclusive=exclusive, reverse=reverse)

@@ -12,7 +12,7 @@ from convert.graph import Dim, Graph
 from .. import known
 from ..composites import dense
 from ..rules import node
-from ..shaping import int64, resolved, transpose
+from ..shaping import cast, int64, resolved, transpose
 from ..shaping import reshape as static_reshape
 
 
@@ -75,6 +75,13 @@ def transpose_(g: Graph, x: ir.Value, perm: ir.Value) -> ir.Value:
 @node("BroadcastTo")
 def broadcast_to(g: Graph, input: ir.Value, shape: ir.Value) -> ir.Value:
     return _sized(g, g.Expand(input, int64(g, shape)), shape)
+
+
+@node("BroadcastArgs")
+def broadcast_args(g: Graph, s0: ir.Value, s1: ir.Value) -> ir.Value:
+    """The shape of what tensors of these shapes give together."""
+    both = [g.Expand(g.const(False, ir.DataType.BOOL), int64(g, s)) for s in (s0, s1)]
+    return cast(g, g.Shape(g.And(*both)), g.dtype(s0))
 
 
 @node("Fill")

@@ -13,7 +13,7 @@ from convert.graph import Graph
 
 from .. import known
 from ..rules import node
-from ..shaping import int64
+from ..shaping import int64, subscripted
 from ..strided import subscript
 from .array import reversed_along
 
@@ -61,6 +61,8 @@ def _elements(g: Graph, value: ir.Value, count: int) -> list[Any]:
 
 def _subscripted(g: Graph, x: ir.Value, items: Sequence[Any]) -> ir.Value:
     """x[items]: slices first, then single indices from the last to the first, then new axes."""
+    if x.const_value is not None and x.dtype != ir.DataType.STRING and not any(map(_is_dynamic, items)):
+        return subscripted(g, x, tuple(items))
     used = sum(item is not None and item is not Ellipsis for item in items)
     if Ellipsis in [i for i in items if i is Ellipsis]:
         at = next(i for i, item in enumerate(items) if item is Ellipsis)
@@ -85,6 +87,11 @@ def _subscripted(g: Graph, x: ir.Value, items: Sequence[Any]) -> ir.Value:
         index = g.Squeeze(index, [0]) if isinstance(index, ir.Value) else g.const(np.array(index, np.int64))
         x = g.Gather(x, index, axis=along)
     return g.Unsqueeze(x, np.array(new, np.int64)) if new else x
+
+
+def _is_dynamic(item: Any) -> bool:
+    ends = (item.start, item.stop) if isinstance(item, slice) else (item,)
+    return any(isinstance(end, ir.Value) for end in ends)
 
 
 def _sliced(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:

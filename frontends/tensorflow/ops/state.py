@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
@@ -47,6 +48,12 @@ def resource_gather(g: Graph, resource: Variable, indices: ir.Value, *, batch_di
     if batch_dims:
         raise Unsupported(f"batch_dims={batch_dims} is not handled")
     return g.Gather(resource.read(g), indices, axis=0)
+
+
+@node("VarIsInitializedOp")
+def var_is_initialized(g: Graph, resource: Variable) -> ir.Value:
+    """It was read from the checkpoint, so it is."""
+    return g.const(np.array(True))
 
 
 @node("Shape")

@@ -1,0 +1,109 @@
+"""Branches and loops as functions: If, Case and While, with what is known of a loop kept out of what goes round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Dim, Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import cast
+from ..tensorlist import TensorList, from_stacked, stacked
+from ..whileloop import while_loop
+
+Region = Callable[..., list[Any]]
+
+
+@node("If", "StatelessIf")
+def if_(
+    g: Graph, cond: ir.Value, input: Sequence[Any], *, then_branch: Region, else_branch: Region, output_shapes: Any
+) -> list[Any]:
+    """ONNX's branches take what they need from around them. (`output_shapes` says what follows anyhow.)"""
+    return _branches(g, _condition(g, cond), [then_branch, else_branch], input)
+
+
+@node("Case", "StatelessCase")
+def case(
+    g: Graph, branch_index: ir.Value, input: Sequence[Any], *, branches: Sequence[Region], output_shapes: Any
+) -> list[Any]:
+    """One If for each branch but the last, which takes every other index too."""
+
+    def chosen(number: int) -> Region:
+        if number == len(branches) - 1:
+            return branches[number]
+
+        def build(body: Graph, *arguments: Any) -> list[Any]:
+            here = body.Equal(branch_index, body.const(number, branch_index.dtype))
+            return _branches(body, here, [branches[number], chosen(number + 1)], arguments)
+
+        return build
+
+    return chosen(0)(g, *input)
+
+
+@node("While", "StatelessWhile")
+def while_(g: Graph, input: Sequence[Any], *, cond: Any, body: Any, output_shapes: Any) -> list[Any]:
+    """(`output_shapes` are the invariants that the loop was checked against; they hold without being stated.)"""
+    return while_loop(g, list(input), cond, body)
+
+
+def _condition(g: Graph, value: ir.Value) -> ir.Value:
+    if value.shape is None or len(value.shape):
+        raise Unsupported("a condition that is not a scalar")
+    if value.dtype == ir.DataType.STRING:
+        raise Unsupported("a condition that is a string")
+    return cast(g, value, ir.DataType.BOOL)
+
+
+def _branches(g: Graph, condition: ir.Value, regions: Sequence[Region], arguments: Sequence[Any]) -> list[Any]:
+    fixed = g.static(condition)
+    if fixed is not None:
+        return regions[0 if fixed.item() else 1](g, *arguments)
+    bodies = [g.body("then"), g.body("else")]
+    results = [region(body, *arguments) for region, body in zip(regions, bodies, strict=True)]
+    same = [a is b for a, b in zip(*results, strict=True)]
+    lists = [isinstance(a, TensorList) for a in results[0]]
+    for body, found in zip(bodies, results, strict=True):
+        for value, shared in zip(found, same, strict=True):
+            if not shared:
+                body.output(_tensor(body, value), body.unique("result"))
+    count = same.count(False)
+    outputs = g.If(condition, then_branch=bodies[0], else_branch=bodies[1], outputs=count) if count else []
+    left = iter(outputs if isinstance(outputs, list) else [outputs])
+    pairs = iter(zip(bodies[0].graph.outputs, bodies[1].graph.outputs, strict=True))
+    merged = []
+    for value, shared, is_list in zip(results[0], same, lists, strict=True):
+        if shared:
+            merged.append(value)
+            continue
+        result = _either(g, next(left), *next(pairs))
+        merged.append(from_stacked(g, result) if is_list else result)
+    return merged
+
+
+def _tensor(body: Graph, value: Any) -> ir.Value:
+    if isinstance(value, TensorList):
+        return stacked(body, value)
+    if not isinstance(value, ir.Value):
+        raise Unsupported("branches that choose between resources")
+    return value
+
+
+def _either(g: Graph, value: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+    """State of an If's output what both branches state."""
+    if a.dtype != b.dtype:
+        raise Unsupported("branches that give different dtypes")
+    g.facts(value, a.dtype)
+    if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
+        shape: list[Dim] = [x if x == y else None for x, y in zip(g.shape(a), g.shape(b), strict=True)]
+        g.facts(value, shape=shape)
+        first, second = known.content(a), known.content(b)
+        if first is not None and second is not None and np.array_equal(first, second):
+            known.remember(value, first)
+    return value

@@ -1,0 +1,91 @@
+"""Boxes cut out of pictures and resized."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import cast, int64
+
+
+@node("CropAndResize")
+def crop_and_resize(
+    g: Graph,
+    image: ir.Value,
+    boxes: ir.Value,
+    box_ind: ir.Value,
+    crop_size: ir.Value,
+    *,
+    method: str,
+    extrapolation_value: float,
+) -> ir.Value:
+    """Samples at y1·(h - 1) + i·(y2 - y1)·(h - 1) / (rows - 1), and so for x (crop_and_resize_op.cc)."""
+    if method not in ("bilinear", "nearest"):
+        raise Unsupported(f"method={method!r} is not handled")
+    rows, columns = known.ints(crop_size, "crop_size")
+    x = cast(g, image, ir.DataType.FLOAT)
+    y1, x1, y2, x2 = g.Split(boxes, axis=1, num_outputs=4, outputs=4)
+    limits = [_limit(g, x, axis) for axis in (1, 2)]
+    vertical = _places(g, y1, y2, limits[0], rows)
+    horizontal = _places(g, x1, x2, limits[1], columns)
+    inside = g.And(
+        g.Unsqueeze(_within(g, vertical, limits[0]), [2]), g.Unsqueeze(_within(g, horizontal, limits[1]), [1])
+    )
+    if method == "nearest":
+        # Halves go away from zero in TensorFlow's rounding.
+        corners = [g.Floor(g.Add(place, g.const(0.5, ir.DataType.FLOAT))) for place in (vertical, horizontal)]
+        found = _sampled(g, x, box_ind, *corners, limits)
+    else:
+        top, left = g.Floor(vertical), g.Floor(horizontal)
+        bottom, right = g.Ceil(vertical), g.Ceil(horizontal)
+        down = g.Unsqueeze(g.Sub(vertical, top), [2, 3])
+        across = g.Unsqueeze(g.Sub(horizontal, left), [1, 3])
+        upper = _blend(g, *(_sampled(g, x, box_ind, top, side, limits) for side in (left, right)), across)
+        lower = _blend(g, *(_sampled(g, x, box_ind, bottom, side, limits) for side in (left, right)), across)
+        found = _blend(g, upper, lower, down)
+    return g.Where(g.Unsqueeze(inside, [3]), found, g.const(extrapolation_value, ir.DataType.FLOAT))
+
+
+def _limit(g: Graph, x: ir.Value, axis: int) -> ir.Value:
+    size = g.shape(x)[axis]
+    if isinstance(size, int):
+        return g.const(float(size - 1), ir.DataType.FLOAT)
+    whole = g.Cast(g.Shape(x, start=axis, end=axis + 1), to=ir.DataType.FLOAT)
+    return g.Sub(whole, g.const(1.0, ir.DataType.FLOAT))
+
+
+def _places(g: Graph, first: ir.Value, last: ir.Value, limit: ir.Value, count: int) -> ir.Value:
+    """[boxes, count] of positions along one axis, from [boxes, 1] of edges."""
+    if count == 1:
+        return g.Mul(g.Mul(g.Add(first, last), g.const(0.5, ir.DataType.FLOAT)), limit)
+    step = g.Div(g.Mul(g.Sub(last, first), limit), g.const(float(count - 1), ir.DataType.FLOAT))
+    return g.Add(g.Mul(first, limit), g.Mul(step, np.arange(count, dtype=np.float32)))
+
+
+def _within(g: Graph, places: ir.Value, limit: ir.Value) -> ir.Value:
+    return g.And(g.GreaterOrEqual(places, g.const(0.0, ir.DataType.FLOAT)), g.LessOrEqual(places, limit))
+
+
+def _sampled(
+    g: Graph, x: ir.Value, box_ind: ir.Value, vertical: ir.Value, horizontal: ir.Value, limits: list[ir.Value]
+) -> ir.Value:
+    """x[box_ind, vertical, horizontal] as [boxes, rows, columns, channels]; places outside are moved to the edge."""
+    zero = g.const(0.0, ir.DataType.FLOAT)
+    v, h = (
+        g.Cast(g.Max(g.Min(p, limit), zero), to=ir.DataType.INT64)
+        for p, limit in zip((vertical, horizontal), limits, strict=True)
+    )
+    rows, columns = g.shape(v)[1], g.shape(h)[1]
+    size = g.Concat(g.Shape(v, start=0, end=1), np.array([rows, columns, 1], np.int64), axis=0)
+    parts = [g.Unsqueeze(int64(g, box_ind), [1, 2, 3]), g.Unsqueeze(v, [2, 3]), g.Unsqueeze(h, [1, 3])]
+    found = g.GatherND(x, g.Concat(*(g.Expand(p, size) for p in parts), axis=3))
+    return g.facts(found, shape=[g.shape(v)[0], rows, columns, g.shape(x)[3]])
+
+
+def _blend(g: Graph, a: ir.Value, b: ir.Value, weight: ir.Value) -> ir.Value:
+    return g.Add(a, g.Mul(g.Sub(b, a), weight))

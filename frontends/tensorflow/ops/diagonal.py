@@ -1,0 +1,146 @@
+"""Diagonals of matrices, read, written and made: gathers by tables of indices that are worked out here."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+
+
+def band(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
+    """[high - low + 1, longest] of flat indices into a matrix, -1 where a diagonal is shorter than the longest.
+
+    Diagonals from `high` down to `low`; `align` says at which end super- and subdiagonals are filled up
+    (matrix_diag_op.h).
+    """
+    length = min(rows + min(high, 0), columns - max(low, 0))
+    table = np.full((high - low + 1, length), -1, np.int64)
+    for place, k in enumerate(range(high, low - 1, -1)):
+        first, second = max(-k, 0), max(k, 0)
+        count = max(min(rows - first, columns - second), 0)
+        right = align.startswith("RIGHT") if k >= 0 else align.endswith("RIGHT")
+        start = length - count if right else 0
+        steps = np.arange(count)
+        table[place, start : start + count] = (first + steps) * columns + second + steps
+    return table
+
+
+def _offsets(k: ir.Value) -> tuple[int, int]:
+    values = known.ints(k, "k")
+    return values[0], values[-1]
+
+
+def _size(g: Graph, x: ir.Value, count: int) -> list[int]:
+    """The last dims of `x`."""
+    dims = g.shape(x)[-count:]
+    if not all(isinstance(d, int) for d in dims):
+        raise Unsupported("matrices of a size that is not static")
+    return [int(d or 0) for d in dims]
+
+
+@node("MatrixDiagPart")
+def matrix_diag_part(g: Graph, input: ir.Value) -> ir.Value:
+    return _part(g, input, 0, 0, g.const(0, input.dtype), "RIGHT_LEFT")
+
+
+@node("MatrixDiagPartV2")
+def matrix_diag_part_v2(g: Graph, input: ir.Value, k: ir.Value, padding_value: ir.Value) -> ir.Value:
+    return _part(g, input, *_offsets(k), padding_value, "LEFT_LEFT")
+
+
+@node("MatrixDiagPartV3")
+def matrix_diag_part_v3(g: Graph, input: ir.Value, k: ir.Value, padding_value: ir.Value, *, align: str) -> ir.Value:
+    return _part(g, input, *_offsets(k), padding_value, align)
+
+
+def _part(g: Graph, x: ir.Value, low: int, high: int, padding: ir.Value, align: str) -> ir.Value:
+    table = band(*_size(g, x, 2), low, high, align)
+    return _looked_up(g, x, 2, table[0] if low == high else table, padding)
+
+
+def _looked_up(g: Graph, x: ir.Value, inner: int, table: np.ndarray, padding: ir.Value) -> ir.Value:
+    """x's last `inner` dims by a table of flat indices into them, `padding` where it holds -1."""
+    sizes = _size(g, x, inner)
+    outer = g.shape(x)[:-inner]
+    flat = x
+    if inner == 2:
+        flat = g.Reshape(x, np.array([*[0] * len(outer), int(np.prod(sizes))], np.int64))
+    y = g.Gather(flat, np.maximum(table, 0), axis=-1)
+    return y if (table >= 0).all() else g.Where(table >= 0, y, padding)
+
+
+@node("MatrixDiag")
+def matrix_diag(g: Graph, diagonal: ir.Value) -> ir.Value:
+    (size,) = _size(g, diagonal, 1)
+    return _diagonal(g, diagonal, 0, 0, size, size, g.const(0, diagonal.dtype), "RIGHT_LEFT")
+
+
+@node("MatrixDiagV2")
+def matrix_diag_v2(
+    g: Graph, diagonal: ir.Value, k: ir.Value, num_rows: ir.Value, num_cols: ir.Value, padding_value: ir.Value
+) -> ir.Value:
+    return matrix_diag_v3(g, diagonal, k, num_rows, num_cols, padding_value, align="LEFT_LEFT")
+
+
+@node("MatrixDiagV3")
+def matrix_diag_v3(
+    g: Graph,
+    diagonal: ir.Value,
+    k: ir.Value,
+    num_rows: ir.Value,
+    num_cols: ir.Value,
+    padding_value: ir.Value,
+    *,
+    align: str,
+) -> ir.Value:
+    """-1 for the number of rows or columns stands for the least that holds the diagonals."""
+    low, high = _offsets(k)
+    (length,) = _size(g, diagonal, 1)
+    rows, columns = known.integer(num_rows, "num_rows"), known.integer(num_cols, "num_cols")
+    least_rows, least_columns = length - min(high, 0), length + max(low, 0)
+    if rows == -1 and columns == -1:
+        rows = columns = max(least_rows, least_columns)
+    rows = least_rows if rows == -1 else rows
+    columns = least_columns if columns == -1 else columns
+    return _diagonal(g, diagonal, low, high, rows, columns, padding_value, align)
+
+
+def _diagonal(
+    g: Graph, x: ir.Value, low: int, high: int, rows: int, columns: int, padding: ir.Value, align: str
+) -> ir.Value:
+    table = _inverse(rows, columns, low, high, align)
+    return _looked_up(g, x, 1 if low == high else 2, table, padding)
+
+
+def _inverse(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
+    """[rows, columns] of flat indices into the diagonals, -1 outside of them."""
+    table = band(rows, columns, low, high, align)
+    inverse = np.full(rows * columns, -1, np.int64)
+    inverse[table[table >= 0]] = np.flatnonzero(table >= 0)
+    return inverse.reshape(rows, columns)
+
+
+@node("MatrixSetDiag")
+def matrix_set_diag(g: Graph, input: ir.Value, diagonal: ir.Value) -> ir.Value:
+    return _set(g, input, diagonal, 0, 0, "RIGHT_LEFT")
+
+
+@node("MatrixSetDiagV2")
+def matrix_set_diag_v2(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Value) -> ir.Value:
+    return _set(g, input, diagonal, *_offsets(k), "LEFT_LEFT")
+
+
+@node("MatrixSetDiagV3")
+def matrix_set_diag_v3(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Value, *, align: str) -> ir.Value:
+    return _set(g, input, diagonal, *_offsets(k), align)
+
+
+def _set(g: Graph, x: ir.Value, diagonal: ir.Value, low: int, high: int, align: str) -> ir.Value:
+    table = _inverse(*_size(g, x, 2), low, high, align)
+    new = _looked_up(g, diagonal, 1 if low == high else 2, np.maximum(table, 0), g.const(0, x.dtype))
+    return g.Where(table >= 0, new, x)

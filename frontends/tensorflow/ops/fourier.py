@@ -1,0 +1,121 @@
+"""Complex numbers as pairs, and Fourier transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..complexes import Complex
+from ..rules import node
+from .math import atan2
+
+
+@node("Complex")
+def complex_(g: Graph, real: ir.Value, imag: ir.Value) -> Complex:
+    return Complex(real, imag)
+
+
+@node("Real")
+def real(g: Graph, input: Complex) -> ir.Value:
+    return input.real
+
+
+@node("Imag")
+def imag(g: Graph, input: Complex) -> ir.Value:
+    return input.imag
+
+
+@node("Conj")
+def conj(g: Graph, input: Any) -> Any:
+    return Complex(input.real, g.Neg(input.imag)) if isinstance(input, Complex) else input
+
+
+@node("Angle")
+def angle(g: Graph, input: Complex) -> ir.Value:
+    return atan2(g, input.imag, input.real)
+
+
+@node("ComplexAbs")
+def complex_abs(g: Graph, x: Complex) -> ir.Value:
+    """√(a² + b²) by way of the larger of the two, so that large ones do not overflow."""
+    a, b = g.Abs(x.real), g.Abs(x.imag)
+    large, small = g.Max(a, b), g.Min(a, b)
+    zero, one = g.const(0.0, x.real.dtype), g.const(1.0, x.real.dtype)
+    ratio = g.Div(small, g.Where(g.Equal(large, zero), one, large))
+    return g.Mul(large, g.Sqrt(g.Add(one, g.Mul(ratio, ratio))))
+
+
+@node("RFFT")
+def rfft(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
+    (length,) = known.ints(fft_length, "fft_length")
+    return _split(g, _dft(g, g.Unsqueeze(input, [-1]), length, -2, onesided=1))
+
+
+@node("RFFT2D")
+def rfft2d(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
+    rows, columns = known.ints(fft_length, "fft_length")
+    half = _dft(g, g.Unsqueeze(input, [-1]), columns, -2, onesided=1)
+    return _split(g, _dft(g, half, rows, -3))
+
+
+@node("FFT")
+def fft(g: Graph, input: Complex) -> Complex:
+    return _split(g, _dft(g, _joined(g, input), None, -2))
+
+
+@node("IFFT")
+def ifft(g: Graph, input: Complex) -> Complex:
+    return _split(g, _dft(g, _joined(g, input), None, -2, inverse=1))
+
+
+@node("FFT2D")
+def fft2d(g: Graph, input: Complex) -> Complex:
+    return _split(g, _dft(g, _dft(g, _joined(g, input), None, -2), None, -3))
+
+
+@node("IFFT2D")
+def ifft2d(g: Graph, input: Complex) -> Complex:
+    return _split(g, _dft(g, _dft(g, _joined(g, input), None, -2, inverse=1), None, -3, inverse=1))
+
+
+@node("IRFFT")
+def irfft(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
+    """Products with the matrices of the real inverse: every frequency but the first (and the middle) counts twice."""
+    (length,) = known.ints(fft_length, "fft_length")
+    have, want = g.shape(input.real)[-1], length // 2 + 1
+    if not isinstance(have, int) or have < want:
+        raise Unsupported("a spectrum that is shorter than half of fft_length, or of unknown length")
+    parts = [input.real, input.imag]
+    if have > want:
+        parts = [g.Slice(p, [0], [want], [-1]) for p in parts]
+    angles = 2 * np.pi * np.outer(np.arange(want), np.arange(length)) / length
+    weight = np.full((want, 1), 2.0 / length)
+    weight[0] = 1.0 / length
+    if length % 2 == 0:
+        weight[-1] = 1.0 / length
+    cosines = g.const(weight * np.cos(angles), input.real.dtype)
+    sines = g.const(-weight * np.sin(angles), input.real.dtype)
+    return g.Add(g.MatMul(parts[0], cosines), g.MatMul(parts[1], sines))
+
+
+def _dft(g: Graph, x: ir.Value, length: int | None, axis: int, *, onesided: int = 0, inverse: int = 0) -> ir.Value:
+    """ONNX's transform of [..., parts] along `axis`; it wants a batch in front."""
+    alone = g.rank(x) + axis == 0
+    x = g.Unsqueeze(x, [0]) if alone else x
+    count = None if length is None else g.const(np.array(length, np.int64))
+    y = g.DFT(x, count, g.const(np.array(axis + g.rank(x), np.int64)), onesided=onesided, inverse=inverse)
+    return g.Squeeze(y, [0]) if alone else y
+
+
+def _joined(g: Graph, x: Complex) -> ir.Value:
+    return g.Concat(g.Unsqueeze(x.real, [-1]), g.Unsqueeze(x.imag, [-1]), axis=-1)
+
+
+def _split(g: Graph, x: ir.Value) -> Complex:
+    return Complex(*(g.Gather(x, g.const(np.array(i, np.int64)), axis=-1) for i in (0, 1)))

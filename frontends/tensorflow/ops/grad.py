@@ -1,0 +1,54 @@
+"""Gradients and losses that graphs for inference still hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..rules import node
+from ..shaping import int64
+
+
+@node("ReluGrad")
+def relu_grad(g: Graph, gradients: ir.Value, features: ir.Value) -> ir.Value:
+    zero = g.const(0.0, features.dtype)
+    return g.Where(g.Greater(features, zero), gradients, zero)
+
+
+@node("TanhGrad")
+def tanh_grad(g: Graph, y: ir.Value, dy: ir.Value) -> ir.Value:
+    return g.Mul(dy, g.Sub(g.const(1.0, y.dtype), g.Mul(y, y)))
+
+
+@node("SigmoidGrad")
+def sigmoid_grad(g: Graph, y: ir.Value, dy: ir.Value) -> ir.Value:
+    return g.Mul(g.Mul(dy, y), g.Sub(g.const(1.0, y.dtype), y))
+
+
+@node("SoftplusGrad")
+def softplus_grad(g: Graph, gradients: ir.Value, features: ir.Value) -> ir.Value:
+    return g.Mul(gradients, g.Sigmoid(features))
+
+
+@node("BiasAddGrad")
+def bias_add_grad(g: Graph, out_backprop: ir.Value, *, data_format: str) -> ir.Value:
+    channel = g.rank(out_backprop) - 1 if data_format == "NHWC" else 1
+    axes = [i for i in range(g.rank(out_backprop)) if i != channel]
+    return g.ReduceSum(out_backprop, np.array(axes, np.int64), keepdims=0)
+
+
+@node("SoftmaxCrossEntropyWithLogits")
+def softmax_cross_entropy(g: Graph, features: ir.Value, labels: ir.Value) -> list[ir.Value]:
+    loss = g.Neg(g.ReduceSum(g.Mul(labels, g.LogSoftmax(features, axis=-1)), [-1], keepdims=0))
+    return [loss, g.Sub(g.Softmax(features, axis=-1), labels)]
+
+
+@node("SparseSoftmaxCrossEntropyWithLogits")
+def sparse_softmax_cross_entropy(g: Graph, features: ir.Value, labels: ir.Value) -> list[ir.Value]:
+    index = g.Unsqueeze(int64(g, labels), [-1])
+    picked = g.GatherElements(g.LogSoftmax(features, axis=-1), index, axis=-1)
+    places = g.Range(0, g.Squeeze(g.Shape(features, start=1, end=2), [0]), 1)
+    chosen = g.Cast(g.Equal(index, places), to=features.dtype)
+    return [g.Neg(g.Squeeze(picked, [-1])), g.Sub(g.Softmax(features, axis=-1), chosen)]

@@ -1,0 +1,46 @@
+"""Random numbers: of the same distribution, not the same numbers, which no other runtime's generator gives."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import int64
+
+node.gap(
+    "its numbers follow from a seed by TensorFlow's own generator",
+    "StatelessRandomUniform", "StatelessRandomUniformV2", "StatelessRandomUniformIntV2", "StatelessRandomNormal",
+    "StatelessRandomNormalV2", "StatelessTruncatedNormalV2", "StatelessRandomGetKeyCounter", "StatelessMultinomial",
+)  # fmt: skip
+node.gap(
+    "ONNX has no such distribution", "TruncatedNormal", "Multinomial", "RandomGamma", "RandomPoisson", "RandomShuffle"
+)
+
+
+@node("RandomUniform")
+def random_uniform(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
+    return g.RandomUniformLike(_blank(g, shape, dtype), low=0.0, high=1.0, dtype=dtype)
+
+
+@node("RandomStandardNormal")
+def random_standard_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
+    return g.RandomNormalLike(_blank(g, shape, dtype), mean=0.0, scale=1.0, dtype=dtype)
+
+
+@node("RandomUniformInt")
+def random_uniform_int(
+    g: Graph, shape: ir.Value, minval: ir.Value, maxval: ir.Value, *, seed: int, seed2: int
+) -> ir.Value:
+    dtype = g.dtype(minval)
+    unit = g.RandomUniformLike(_blank(g, shape, ir.DataType.DOUBLE), low=0.0, high=1.0, dtype=ir.DataType.DOUBLE)
+    span = g.Cast(g.Sub(maxval, minval), to=ir.DataType.DOUBLE)
+    return g.Add(g.Cast(g.Floor(g.Mul(unit, span)), to=dtype), minval)
+
+
+def _blank(g: Graph, shape: ir.Value, dtype: ir.DataType) -> ir.Value:
+    zeros = g.Expand(g.const(0.0, dtype), int64(g, shape))
+    content = known.content(shape)
+    return zeros if content is None else g.facts(zeros, shape=content.tolist())

@@ -1,0 +1,206 @@
+"""Sums by segment, counts, unique values, and tensors divided and put together by index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import cast, int64
+
+_REDUCTIONS = {"Sum": ("add", 0), "Prod": ("mul", 1), "Max": ("max", None), "Min": ("min", None)}
+
+
+def _unsorted(kind: str) -> Callable[..., ir.Value]:
+    def rule(g: Graph, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
+        return _reduced(g, kind, data, segment_ids, g.Reshape(int64(g, num_segments), [1]), _neutral(kind, data))
+
+    return rule
+
+
+def _sorted(kind: str) -> Callable[..., ir.Value]:
+    def rule(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
+        """Segments without rows are 0, or 1 for products."""
+        ids = int64(g, segment_ids)
+        count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
+        found = _reduced(g, kind, data, ids, count, _neutral(kind, data))
+        if kind not in ("Max", "Min"):
+            return found
+        rows = _counts(g, ids, count)
+        empty = g.Equal(_behind(g, rows, g.rank(data) - 1), g.const(0, ir.DataType.INT64))
+        return g.Where(empty, g.const(0, data.dtype), found)
+
+    return rule
+
+
+node.same(_unsorted, UnsortedSegmentSum="Sum", UnsortedSegmentProd="Prod", UnsortedSegmentMax="Max",
+          UnsortedSegmentMin="Min")  # fmt: skip
+node.same(_sorted, SegmentSum="Sum", SegmentProd="Prod", SegmentMax="Max", SegmentMin="Min")
+
+
+@node("SegmentMean")
+def segment_mean(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
+    ids = int64(g, segment_ids)
+    count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
+    rows = g.Max(_counts(g, ids, count), np.ones(1, np.int64))
+    total = _reduced(g, "Sum", data, ids, count, 0)
+    return g.Div(total, g.Cast(_behind(g, rows, g.rank(data) - 1), to=data.dtype))
+
+
+def _neutral(kind: str, data: ir.Value) -> float:
+    neutral = _REDUCTIONS[kind][1]
+    if neutral is not None:
+        return neutral
+    dtype = data.dtype.numpy() if data.dtype is not None else np.dtype(np.float32)
+    limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    return limits.min if kind == "Max" else limits.max
+
+
+def _reduced(g: Graph, kind: str, data: ir.Value, ids: ir.Value, count: ir.Value, start: float) -> ir.Value:
+    """Rows of `data` reduced by `ids` into `count` of them; rows with a negative id go to one that is cut off."""
+    inner = g.Slice(g.Shape(data), [g.rank(ids)], [np.iinfo(np.int64).max], [0])
+    size = g.Concat(g.Add(count, np.ones(1, np.int64)), inner, axis=0)
+    base = g.Expand(g.const(np.array(start, data.dtype.numpy())), size)
+    wide = int64(g, ids)
+    wide = g.Where(g.Less(wide, g.const(0, ir.DataType.INT64)), count, wide)
+    whole = g.ScatterND(base, g.Unsqueeze(wide, [-1]), data, reduction=_REDUCTIONS[kind][0])
+    return g.Slice(whole, [0], count, [0])
+
+
+def _counts(g: Graph, ids: ir.Value, count: ir.Value) -> ir.Value:
+    zeros = g.Expand(g.const(0, ir.DataType.INT64), count)
+    return g.ScatterND(zeros, g.Unsqueeze(ids, [-1]), g.Expand(g.const(1, ir.DataType.INT64), g.Shape(ids)),
+                       reduction="add")  # fmt: skip
+
+
+def _behind(g: Graph, x: ir.Value, count: int) -> ir.Value:
+    return g.Unsqueeze(x, np.arange(1, count + 1)) if count else x
+
+
+@node("Bincount")
+def bincount(g: Graph, arr: ir.Value, size: ir.Value, weights: ir.Value) -> ir.Value:
+    return _bins(g, g.Reshape(arr, [-1]), size, g.Reshape(weights, [-1]), weights, binary=False)
+
+
+@node("DenseBincount")
+def dense_bincount(g: Graph, input: ir.Value, size: ir.Value, weights: ir.Value, *, binary_output: bool) -> ir.Value:
+    return _bins(g, input, size, weights, weights, binary=binary_output)
+
+
+def _bins(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Value, *, binary: bool) -> ir.Value:
+    """How often each of 0 … size - 1 is there along the last dim, weighted where there are weights."""
+    if weights.shape is None or None in g.shape(weights):
+        raise Unsupported("weights of which nobody knows whether there are any")
+    dtype = weights.dtype
+    places = g.Range(0, g.Reshape(int64(g, size), np.zeros(0, np.int64)), 1)
+    hits = g.Equal(g.Unsqueeze(int64(g, x), [-1]), places)
+    found = g.Cast(hits, to=dtype)
+    if 0 not in g.shape(weights):
+        found = g.Mul(found, g.Unsqueeze(rows, [-1]))
+    return (g.ReduceMax if binary else g.ReduceSum)(found, [-2], keepdims=0)
+
+
+@node("Unique")
+def unique(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
+    values, where, _ = _unique(g, x, None)
+    return [values, cast(g, where, out_idx)]
+
+
+@node("UniqueWithCounts")
+def unique_with_counts(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
+    values, where, counts = _unique(g, x, None)
+    return [values, cast(g, where, out_idx), cast(g, counts, out_idx)]
+
+
+@node("UniqueV2")
+def unique_v2(g: Graph, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
+    axes = known.ints(axis, "axis")
+    values, where, _ = _unique(g, x, axes[0] if axes else None)
+    return [values, cast(g, where, out_idx)]
+
+
+def _unique(g: Graph, x: ir.Value, axis: int | None) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """In the order in which they come; runtimes have int64 but no int32."""
+    wide = cast(g, x, ir.DataType.INT64) if x.dtype == ir.DataType.INT32 else x
+    values, _, where, counts = g.Unique(wide, sorted=0, outputs=4, axis=axis)
+    return cast(g, values, g.dtype(x)), where, counts
+
+
+@node("ListDiff")
+def list_diff(g: Graph, x: ir.Value, y: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
+    same = g.Cast(g.Equal(g.Unsqueeze(x, [1]), g.Unsqueeze(y, [0])), to=ir.DataType.INT32)
+    # A zero beside the comparisons: the largest of none at all is not defined.
+    beside = g.Expand(g.const(0, ir.DataType.INT32), g.Concat(g.Shape(x), np.ones(1, np.int64), axis=0))
+    there = g.ReduceMax(g.Concat(same, beside, axis=1), [1], keepdims=0)
+    left = g.Equal(there, g.const(0, ir.DataType.INT32))
+    places = g.Range(0, g.Squeeze(g.Shape(x), [0]), 1)
+    return [g.Compress(x, left, axis=0), cast(g, g.Compress(places, left, axis=0), out_idx)]
+
+
+@node("DynamicPartition")
+def dynamic_partition(g: Graph, data: ir.Value, partitions: ir.Value, *, num_partitions: int) -> list[ir.Value]:
+    rank = g.rank(partitions)
+    if rank != 1:
+        inner = g.Slice(g.Shape(data), [rank], [np.iinfo(np.int64).max], [0])
+        data = g.Reshape(data, g.Concat(np.array([-1], np.int64), inner, axis=0))
+        partitions = g.Reshape(partitions, [-1])
+    return [g.Compress(data, g.Equal(partitions, g.const(i, partitions.dtype)), axis=0) for i in range(num_partitions)]
+
+
+@node("DynamicStitch", "ParallelDynamicStitch")
+def dynamic_stitch(g: Graph, indices: Sequence[ir.Value], data: Sequence[ir.Value]) -> ir.Value:
+    """Where each row goes, the last one that asks for a place having it; then one Gather."""
+    flat, rows = [], []
+    for index, values in zip(indices, data, strict=True):
+        rank = g.rank(index)
+        inner = g.Slice(g.Shape(values), [rank], [np.iinfo(np.int64).max], [0])
+        rows.append(values if rank == 1 else g.Reshape(values, g.Concat(np.array([-1], np.int64), inner, axis=0)))
+        flat.append(int64(g, index) if rank == 1 else g.Reshape(int64(g, index), [-1]))
+    every = g.Concat(*flat, axis=0)
+    count = g.Add(g.ReduceMax(every, [0]), np.ones(1, np.int64))
+    places = g.Range(0, g.Squeeze(g.Shape(every), [0]), 1)
+    nowhere = g.Expand(g.const(0, ir.DataType.INT64), count)
+    return g.Gather(g.Concat(*rows, axis=0), g.ScatterElements(nowhere, every, places, axis=0, reduction="max"), axis=0)
+
+
+@node("Bucketize")
+def bucketize(g: Graph, input: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
+    limits = g.const(np.array(boundaries, np.float32))
+    x = cast(g, input, ir.DataType.FLOAT)
+    return _below(g, g.GreaterOrEqual(g.Unsqueeze(x, [-1]), limits), ir.DataType.INT32)
+
+
+@node("LowerBound")
+def lower_bound(g: Graph, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType) -> ir.Value:
+    return _below(g, g.Less(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2])), out_type)
+
+
+@node("UpperBound")
+def upper_bound(g: Graph, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType) -> ir.Value:
+    return _below(g, g.LessOrEqual(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2])), out_type)
+
+
+def _below(g: Graph, hits: ir.Value, dtype: ir.DataType) -> ir.Value:
+    return g.ReduceSum(g.Cast(hits, to=dtype), [-1], keepdims=0)
+
+
+@node("SparseToDense")
+def sparse_to_dense(
+    g: Graph, sparse_indices: ir.Value, output_shape: ir.Value, sparse_values: ir.Value, default_value: ir.Value
+) -> ir.Value:
+    base = g.Expand(default_value, int64(g, output_shape))
+    at = int64(g, sparse_indices)
+    if g.rank(at) == 0:
+        at = g.Reshape(at, [1, 1])
+    elif g.rank(at) == 1:
+        at = g.Unsqueeze(at, [1])
+    values = sparse_values
+    if g.rank(values) == 0:
+        values = g.Expand(values, g.Shape(at, start=0, end=1))
+    return g.ScatterND(base, at, values)

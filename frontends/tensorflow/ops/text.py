@@ -1,0 +1,62 @@
+"""Strings, as far as ONNX has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import node
+
+_INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
+
+
+@node("StringLower")
+def string_lower(g: Graph, input: ir.Value, *, encoding: str) -> ir.Value:
+    return _cased(g, input, "LOWER", encoding)
+
+
+@node("StringUpper")
+def string_upper(g: Graph, input: ir.Value, *, encoding: str) -> ir.Value:
+    return _cased(g, input, "UPPER", encoding)
+
+
+def _cased(g: Graph, x: ir.Value, case: str, encoding: str) -> ir.Value:
+    """ONNX changes a row of strings at a time. Letters beyond ASCII would take a locale that a machine may lack."""
+    if encoding:
+        raise Unsupported(f"encoding={encoding!r}: letters beyond ASCII take a locale of the machine that runs it")
+    flat = g.StringNormalizer(g.Reshape(x, [-1]), case_change_action=case, is_case_sensitive=1, locale="C")
+    return g.facts(g.Reshape(flat, g.dims(x)), shape=None if x.shape is None else g.shape(x))
+
+
+@node("StringJoin")
+def string_join(g: Graph, inputs: Sequence[ir.Value], *, separator: str) -> ir.Value:
+    whole = inputs[0]
+    for part in inputs[1:]:
+        if separator:
+            whole = g.StringConcat(whole, g.const(np.array(separator)))
+        whole = g.StringConcat(whole, part)
+    return whole
+
+
+@node("StaticRegexFullMatch")
+def static_regex_full_match(g: Graph, input: ir.Value, *, pattern: str) -> ir.Value:
+    return g.RegexFullMatch(input, pattern=pattern)
+
+
+@node("AsString")
+def as_string(
+    g: Graph, input: ir.Value, *, precision: int, scientific: bool, shortest: bool, width: int, fill: str
+) -> ir.Value:
+    if input.dtype not in _INTEGERS or width != -1 or fill or precision != -1 or scientific or shortest:
+        raise Unsupported("formatted in a way that ONNX does not have: integers as they are is all")
+    return g.Cast(input, to=ir.DataType.STRING)
+
+
+@node("StringToNumber")
+def string_to_number(g: Graph, string_tensor: ir.Value, *, out_type: ir.DataType) -> ir.Value:
+    return g.Cast(string_tensor, to=out_type)

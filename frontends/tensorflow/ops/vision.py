@@ -1,0 +1,191 @@
+"""Pictures: patches, boxes, colours and contrast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import node
+from ..shaping import cast, int64
+from ..spatial import channels_back, channels_first, padding_of, spatial
+
+
+@node("ExtractImagePatches")
+def extract_image_patches(
+    g: Graph, images: ir.Value, *, ksizes: Sequence[int], strides: Sequence[int], rates: Sequence[int], padding: str
+) -> ir.Value:
+    """Rows of windows, then columns, by two Gathers: [n, h', kh, w', kw, c], moved together."""
+    kernel, steps = spatial(ksizes, "NHWC", "ksizes"), spatial(strides, "NHWC", "strides")
+    spread = spatial(rates, "NHWC", "rates")
+    _, height, width, depth = g.shape(images)
+    if not all(isinstance(d, int) for d in (height, width, depth)):
+        raise Unsupported("patches of a picture whose size is not static")
+    pads = list(padding_of([height, width], kernel, steps, spread, padding)["pads"])  # type: ignore[call-overload]
+    x = g.Pad(images, np.array([0, *pads[:2], 0, 0, *pads[2:], 0], np.int64)) if any(pads) else images
+    counts = []
+    for axis, (size, k, s, r) in enumerate(zip((height, width), kernel, steps, spread, strict=True)):
+        padded = int(size) + pads[axis] + pads[axis + 2]  # type: ignore[call-overload]
+        count = (padded - (k - 1) * r - 1) // s + 1
+        counts.append(count)
+        x = g.Gather(x, np.arange(count)[:, None] * s + np.arange(k) * r, axis=1 + 2 * axis)
+    y = g.Transpose(x, perm=[0, 1, 3, 2, 4, 5])
+    return g.Reshape(y, np.array([-1, *counts, kernel[0] * kernel[1] * int(depth or 0)], np.int64))
+
+
+@node("MaxPoolWithArgmax")
+def max_pool_with_argmax(
+    g: Graph,
+    input: ir.Value,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    Targmax: ir.DataType,
+    padding: str,
+    include_batch_in_index: bool,
+) -> list[ir.Value]:
+    """ONNX counts indices in NCHW and over the whole batch; TensorFlow in HWC, over one picture unless it is told."""
+    _, height, width, depth = g.shape(input)
+    if not all(isinstance(d, int) for d in (height, width, depth)):
+        raise Unsupported("indices into a picture whose size is not static")
+    x = channels_first(g, input, "NHWC")
+    kernel, steps = spatial(ksize, "NHWC", "ksize"), spatial(strides, "NHWC", "strides")
+    pads = padding_of(g.shape(x)[2:], kernel, steps, [1, 1], padding)
+    values, where = g.MaxPool(x, kernel_shape=kernel, strides=steps, outputs=2, **pads)
+    area, channels = int(height) * int(width), int(depth)  # type: ignore[arg-type]
+    place = g.Mod(channels_back(g, where, "NHWC"), g.const(area, ir.DataType.INT64))
+    place = g.Add(g.Mul(place, g.const(channels, ir.DataType.INT64)), np.arange(channels))
+    if include_batch_in_index:
+        batch = g.Range(0, g.Squeeze(g.Shape(input, start=0, end=1), [0]), 1)
+        start = g.Mul(batch, g.const(area * channels, ir.DataType.INT64))
+        place = g.Add(place, g.Unsqueeze(start, [1, 2, 3]))
+    return [channels_back(g, values, "NHWC"), cast(g, place, Targmax)]
+
+
+@node("NonMaxSuppressionV2")
+def non_max_suppression_v2(
+    g: Graph, boxes: ir.Value, scores: ir.Value, max_output_size: ir.Value, iou_threshold: ir.Value
+) -> ir.Value:
+    return _suppressed(g, boxes, scores, max_output_size, iou_threshold, None)
+
+
+@node("NonMaxSuppressionV3")
+def non_max_suppression_v3(
+    g: Graph,
+    boxes: ir.Value,
+    scores: ir.Value,
+    max_output_size: ir.Value,
+    iou_threshold: ir.Value,
+    score_threshold: ir.Value,
+) -> ir.Value:
+    return _suppressed(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
+
+
+@node("NonMaxSuppressionV4")
+def non_max_suppression_v4(
+    g: Graph,
+    boxes: ir.Value,
+    scores: ir.Value,
+    max_output_size: ir.Value,
+    iou_threshold: ir.Value,
+    score_threshold: ir.Value,
+    *,
+    pad_to_max_output_size: bool,
+) -> list[ir.Value]:
+    found = _suppressed(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    count = g.Squeeze(g.Shape(found), [0])
+    if pad_to_max_output_size:
+        lacking = g.Sub(g.Reshape(int64(g, max_output_size), [1]), g.Shape(found))
+        found = g.Pad(found, g.Concat(np.zeros(1, np.int64), lacking, axis=0))
+    return [found, g.Cast(count, to=ir.DataType.INT32)]
+
+
+@node("NonMaxSuppressionV5")
+def non_max_suppression_v5(
+    g: Graph,
+    boxes: ir.Value,
+    scores: ir.Value,
+    max_output_size: ir.Value,
+    iou_threshold: ir.Value,
+    score_threshold: ir.Value,
+    soft_nms_sigma: ir.Value,
+    *,
+    pad_to_max_output_size: bool,
+) -> list[ir.Value]:
+    sigma = g.static(soft_nms_sigma)
+    if sigma is None or sigma.item() != 0:
+        raise Unsupported("soft suppression, which lowers scores")
+    if pad_to_max_output_size:
+        raise Unsupported("pad_to_max_output_size=True is not handled")
+    found = _suppressed(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    count = g.Cast(g.Squeeze(g.Shape(found), [0]), to=ir.DataType.INT32)
+    return [found, g.Gather(scores, found, axis=0), count]
+
+
+def _suppressed(
+    g: Graph, boxes: ir.Value, scores: ir.Value, most: ir.Value, overlap: ir.Value, least: ir.Value | None
+) -> ir.Value:
+    """Indices of the boxes kept: ONNX's operator on one picture and one class."""
+    found = g.NonMaxSuppression(
+        g.Unsqueeze(boxes, [0]),
+        g.Unsqueeze(scores, [0, 1]),
+        g.Reshape(int64(g, most), [1]),
+        g.Reshape(overlap, [1]),
+        None if least is None else g.Reshape(least, [1]),
+    )
+    index = g.Squeeze(g.Slice(found, [2], [3], [1]), [1])
+    return g.facts(g.Cast(index, to=ir.DataType.INT32), shape=[None])
+
+
+@node("AdjustContrastv2")
+def adjust_contrast(g: Graph, images: ir.Value, contrast_factor: ir.Value) -> ir.Value:
+    mean = g.ReduceMean(images, [-3, -2])
+    return g.Add(g.Mul(g.Sub(images, mean), cast(g, contrast_factor, g.dtype(images))), mean)
+
+
+@node("RGBToHSV")
+def rgb_to_hsv(g: Graph, images: ir.Value) -> ir.Value:
+    """Hue is the place on the circle of the largest channel's neighbours (colorspace_op.h)."""
+    red, green, blue = g.Split(images, axis=-1, num_outputs=3, outputs=3)
+    value = g.Max(red, green, blue)
+    span = g.Sub(value, g.Min(red, green, blue))
+    zero, one = g.const(0.0, images.dtype), g.const(1.0, images.dtype)
+    saturation = g.Where(g.Greater(value, zero), g.Div(span, g.Where(g.Greater(value, zero), value, one)), zero)
+    sixth = g.Div(g.const(1.0 / 6.0, images.dtype), g.Where(g.Greater(span, zero), span, one))
+    of_red = g.Mul(sixth, g.Sub(green, blue))
+    of_green = g.Add(g.Mul(sixth, g.Sub(blue, red)), g.const(2.0 / 6.0, images.dtype))
+    of_blue = g.Add(g.Mul(sixth, g.Sub(red, green)), g.const(4.0 / 6.0, images.dtype))
+    hue = g.Where(g.Equal(red, value), of_red, g.Where(g.Equal(green, value), of_green, of_blue))
+    hue = g.Where(g.Greater(span, zero), hue, zero)
+    hue = g.Where(g.Less(hue, zero), g.Add(hue, one), hue)
+    return g.Concat(hue, saturation, value, axis=-1)
+
+
+@node("HSVToRGB")
+def hsv_to_rgb(g: Graph, images: ir.Value) -> ir.Value:
+    hue, saturation, value = g.Split(images, axis=-1, num_outputs=3, outputs=3)
+    zero, one, two = (g.const(n, images.dtype) for n in (0.0, 1.0, 2.0))
+    sixths = g.Mul(hue, g.const(6.0, images.dtype))
+    red = g.Sub(g.Abs(g.Sub(sixths, g.const(3.0, images.dtype))), one)
+    green = g.Sub(two, g.Abs(g.Sub(sixths, two)))
+    blue = g.Sub(two, g.Abs(g.Sub(sixths, g.const(4.0, images.dtype))))
+    pure = g.Clip(g.Concat(red, green, blue, axis=-1), zero, one)
+    return g.Mul(g.Add(g.Sub(one, saturation), g.Mul(saturation, pure)), value)
+
+
+@node("AdjustSaturation")
+def adjust_saturation(g: Graph, images: ir.Value, scale: ir.Value) -> ir.Value:
+    hue, saturation, value = g.Split(rgb_to_hsv(g, images), axis=-1, num_outputs=3, outputs=3)
+    scaled = g.Clip(g.Mul(saturation, cast(g, scale, g.dtype(images))), 0.0, 1.0)
+    return hsv_to_rgb(g, g.Concat(hue, scaled, value, axis=-1))
+
+
+@node("AdjustHue")
+def adjust_hue(g: Graph, images: ir.Value, delta: ir.Value) -> ir.Value:
+    hue, saturation, value = g.Split(rgb_to_hsv(g, images), axis=-1, num_outputs=3, outputs=3)
+    turned = g.Add(hue, cast(g, delta, g.dtype(images)))
+    return hsv_to_rgb(g, g.Concat(g.Sub(turned, g.Floor(turned)), saturation, value, axis=-1))

@@ -1,0 +1,58 @@
+"""Reads TensorFlow models and holds the graph's numbers against TensorFlow's own error, for tests."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from convert.frontends import tensorflow as frontend
+
+from convert.options import Options
+from convert.report import Report
+from convert.runners import tensorflow as runner
+from convert.source import Source
+from tests.ops.tensorflow_support import run
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+ROUNDING = 2.0**-24
+
+
+def read(source: Source, **options: Any) -> ir.Model:
+    return frontend.read(source, Options(**options), Report("convert"))
+
+
+def rms(array: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.asarray(array, np.float64) ** 2)))
+
+
+def agrees(source: Source, feeds: list[dict[str, np.ndarray]], **options: Any) -> ir.Model:
+    """The graph's error is within a few times TensorFlow's own float32 error, whose float64 run is the reference."""
+    model = read(source, **options)
+    single = runner.run(source, feeds, precision="float32", options=Options(**options))
+    double = runner.run(source, feeds, precision="float64", options=Options(**options))
+    for feed, as_deployed, reference in zip(feeds, single, double, strict=True):
+        got = run(model, feed)
+        assert list(got) == [v.name for v in model.graph.outputs]
+        assert set(got) == set(as_deployed) == set(reference)
+        for name, value in got.items():
+            assert (value.dtype, value.shape) == (as_deployed[name].dtype, as_deployed[name].shape)
+            if value.dtype.kind == "f":
+                assert reference[name].dtype == np.float64
+                floor = max(rms(as_deployed[name] - reference[name]), ROUNDING * rms(reference[name]))
+                assert rms(value - reference[name]) <= 4 * floor
+            else:
+                np.testing.assert_array_equal(value, as_deployed[name])
+    return model
+
+
+def images(*shape: int, seed: int = 1) -> np.ndarray:
+    """Normal noise."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def shapes(model: ir.Model) -> dict[str, list[Any]]:
+    values = (*model.graph.inputs, *model.graph.outputs)
+    return {str(v.name): [d if isinstance(d, int) else d.value for d in v.shape] for v in values}  # type: ignore[union-attr]

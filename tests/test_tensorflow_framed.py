@@ -1,0 +1,109 @@
+"""TensorFlow 1's control flow: loops and branches in each other, and what freezing makes of TensorFlow 2's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from convert.errors import Unsupported
+from convert.source import Source
+from tests.keras_helper import keras, layers
+from tests.tensorflow_helper import agrees, images, read
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
+v1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def _old_control_flow() -> Iterator[None]:
+    v1.disable_control_flow_v2()
+    yield
+    v1.enable_control_flow_v2()
+
+
+def branch(x: Any) -> Any:
+    return v1.cond(tf.reduce_sum(x) > 0, lambda: x * 2.0, lambda: x - 1.0)
+
+
+def branch_of_constants(x: Any) -> Any:
+    return v1.cond(tf.reduce_sum(x) > 0, lambda: tf.constant(1.0), lambda: tf.constant(2.0))
+
+
+def branch_in_branch(x: Any) -> Any:
+    return v1.cond(
+        tf.reduce_sum(x) > 0, lambda: v1.cond(x[0, 0] > 0, lambda: x * 2.0, lambda: x * 5.0), lambda: x - 1.0
+    )
+
+
+def loop(x: Any) -> Any:
+    return v1.while_loop(lambda i, a: i < 5, lambda i, a: (i + 1, a * 0.5 + tf.reduce_sum(x)), [0, x])[1]
+
+
+def loop_in_loop(x: Any) -> Any:
+    def body(i: Any, a: Any) -> Any:
+        inner = v1.while_loop(lambda j, b: j < i, lambda j, b: (j + 1, b + x), [0, a])[1]
+        return i + 1, v1.cond(i > 2, lambda: inner * 0.5, lambda: inner)
+
+    return v1.while_loop(lambda i, a: tf.logical_and(i < 5, tf.reduce_sum(a) < 1e3), body, [0, x])[1]
+
+
+def loop_in_branch(x: Any) -> Any:
+    return v1.cond(
+        tf.reduce_sum(x) > 0,
+        lambda: v1.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2.0), [0, x])[1],
+        lambda: x,
+    )
+
+
+GRAPHS: dict[Callable[[Any], Any], dict[str, int]] = {
+    branch: {"If": 1},
+    branch_of_constants: {"If": 1},
+    branch_in_branch: {"If": 2},
+    loop: {"Loop": 1},
+    loop_in_loop: {"Loop": 2, "If": 1},
+    loop_in_branch: {"Loop": 1, "If": 1},
+}
+
+
+def graph_of(build: Callable[[Any], Any]) -> Any:
+    with tf.Graph().as_default() as graph:
+        tf.identity(build(v1.placeholder(tf.float32, [None, 3], name="x")), name="y")
+    return graph.as_graph_def()
+
+
+@pytest.mark.parametrize("build", GRAPHS, ids=lambda f: f.__name__)
+def test_graph(build: Callable[[Any], Any]) -> None:
+    made = graph_of(build)
+    assert {"Merge", "Switch"} <= {n.op for n in made.node}
+    graph = agrees(Source("graphdef-object", thing=made), [{"x": images(2, 3)}, {"x": -images(2, 3)}])
+    counts = Counter(n.op_type for n in graph.graph.all_nodes())
+    assert {k: counts[k] for k in ("If", "Loop")} == {"If": 0, "Loop": 0} | GRAPHS[build]
+
+
+def test_recurrent_layer_frozen_as_tensorflow_freezes_by_default() -> None:
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    v1.enable_control_flow_v2()
+    inputs = keras.Input((None, 5), name="x")
+    model = keras.Model(inputs, layers.LSTM(4, return_sequences=True)(inputs))
+    function = tf.function(lambda x: model(x, training=False))
+    concrete = function.get_concrete_function(tf.TensorSpec([None, None, 5], name="x"))
+    made = convert_variables_to_constants_v2(concrete).graph.as_graph_def()
+    assert "Merge" in {n.op for n in made.node}
+    graph = agrees(Source("graphdef-object", thing=made), [{"x": images(n, 6, 5)} for n in (2, 1)])
+    counts = Counter(n.op_type for n in graph.graph.all_nodes())
+    assert (counts["LSTM"], counts["Loop"]) == (1, 0)
+
+
+def test_what_is_neither_loop_nor_branch_is_refused() -> None:
+    def crossed(x: Any) -> Any:
+        """One Merge of two Switches that ask different questions."""
+        high, _ = v1.raw_ops.Switch(data=x, pred=x[0, 0] > 0)
+        _, low = v1.raw_ops.Switch(data=x, pred=x[0, 1] > 0)
+        return v1.raw_ops.Merge(inputs=[high, low]).output
+
+    with pytest.raises(Unsupported, match="neither a loop nor a branch"):
+        read(Source("graphdef-object", thing=graph_of(crossed)))

@@ -1,0 +1,241 @@
+"""Control flow, lists of tensors and recurrent layers of TensorFlow and Keras, against TensorFlow's own numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convert.source import Source
+from tests.keras_helper import keras, layers
+from tests.tensorflow_helper import agrees, images, shapes
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
+
+
+def counts(graph: Any) -> Counter[str]:
+    return Counter(n.op_type for n in graph.graph.all_nodes())
+
+
+# -- recurrent layers -------------------------------------------------------------------------------------------------
+
+
+def sequential(*stack: Any, shape: tuple[int | None, ...] = (None, 5), dtype: str = "float32") -> Any:
+    inputs = y = keras.Input(shape, name="x", dtype=dtype)
+    for layer in stack:
+        y = layer(y)
+    model = keras.Model(inputs, y)
+    chance = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(chance.normal(size=weight.shape) * 0.5)
+    return model
+
+
+RECURRENT: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
+    "lstm": (lambda: sequential(layers.LSTM(4, return_sequences=True)), {"LSTM": 1}),
+    "lstm, last": (lambda: sequential(layers.LSTM(4)), {"LSTM": 1}),
+    "lstm, static": (lambda: sequential(layers.LSTM(4), shape=(7, 5)), {"LSTM": 1}),
+    "lstm, relu": (lambda: sequential(layers.LSTM(4, activation="relu", use_bias=False)), {"LSTM": 1}),
+    "gru": (lambda: sequential(layers.GRU(4, return_sequences=True)), {"GRU": 1}),
+    "gru, reset before": (lambda: sequential(layers.GRU(4, reset_after=False)), {"GRU": 1}),
+    "simple, backwards": (lambda: sequential(layers.SimpleRNN(4, go_backwards=True)), {"RNN": 1}),
+    "bidirectional": (
+        lambda: sequential(
+            layers.Bidirectional(layers.LSTM(4, return_sequences=True)), layers.Bidirectional(layers.GRU(3))
+        ),
+        {"LSTM": 2, "GRU": 2},
+    ),
+    "stacked cells": (
+        lambda: sequential(layers.RNN([layers.LSTMCell(4), layers.GRUCell(3)], return_sequences=True)),
+        {"Loop": 1},
+    ),
+    "unrolled": (lambda: sequential(layers.LSTM(4, unroll=True), shape=(6, 5)), {"Loop": 0}),
+    "per step": (lambda: sequential(layers.TimeDistributed(layers.Dense(4)), layers.LSTM(3)), {"LSTM": 1}),
+    "convolutional": (lambda: sequential(layers.ConvLSTM2D(3, 3), shape=(4, 6, 6, 2)), {"Loop": 1}),
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layer(name: str) -> None:
+    build, expected = RECURRENT[name]
+    model = build()
+    inner = [n or 6 for n in model.inputs[0].shape[1:]]
+    graph = agrees(Source("keras-object", thing=model), [{"x": images(n, *inner, seed=n)} for n in (2, 1)])
+    found = counts(graph)
+    assert {k: found[k] for k in expected} == expected
+    assert not expected.get("LSTM") or name == "per step" or not found["Loop"]
+    (result,) = graph.graph.outputs
+    assert shapes(graph)[str(result.name)][0] == "batch"
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_masked_by_embedding(wrap: bool) -> None:
+    """Zeros anywhere, in the middle too: no length would tell them."""
+    layer = layers.LSTM(4)
+    model = sequential(
+        layers.Embedding(10, 5, mask_zero=True),
+        layers.Bidirectional(layer) if wrap else layer,
+        shape=(None,),
+        dtype="int32",
+    )
+    tokens = np.array([[1, 2, 0, 0, 3, 0], [0, 4, 5, 6, 7, 8], [1, 1, 1, 1, 1, 1]], np.int32)
+    agrees(Source("keras-object", thing=model), [{"x": tokens}, {"x": tokens[:1]}])
+
+
+def test_masked_by_value() -> None:
+    model = sequential(layers.Masking(), layers.GRU(4, return_sequences=True))
+    x = images(2, 6, 5)
+    x[0, 2:4] = x[1, 5] = 0
+    agrees(Source("keras-object", thing=model), [{"x": x}])
+
+
+def test_states_in_and_out() -> None:
+    x, h, c = keras.Input((None, 5), name="x"), keras.Input((4,), name="h"), keras.Input((4,), name="c")
+    y, h_new, c_new = layers.LSTM(4, return_sequences=True, return_state=True)(x, initial_state=[h, c])
+    model = keras.Model([x, h, c], {"y": y, "h_new": h_new, "c_new": c_new})
+    graph = agrees(
+        Source("keras-object", thing=model),
+        [{"x": images(n, 6, 5), "h": images(n, 4, seed=3), "c": images(n, 4, seed=4)} for n in (2, 1)],
+    )
+    assert counts(graph)["LSTM"] == 1
+
+
+# -- branches, loops and lists ----------------------------------------------------------------------------------------
+
+X = tf.TensorSpec([None, 3], name="x")
+N = tf.TensorSpec([], tf.int32, name="n")
+
+
+def function(*specs: Any) -> Callable[[Callable[..., Any]], Any]:
+    return lambda f: tf.function(f, input_signature=specs, autograph=True)
+
+
+@function(X)
+def branch(x: Any) -> Any:
+    return tf.cond(tf.reduce_sum(x) > 0, lambda: (x * 2.0, tf.shape(x)[0]), lambda: (x - 1.0, tf.constant(7)))
+
+
+@function(X, N)
+def switch(x: Any, n: Any) -> Any:
+    return tf.switch_case(n, [lambda: x + 1.0, lambda: x * x, lambda: tf.exp(x)])
+
+
+@function(X, N)
+def counted(x: Any, n: Any) -> Any:
+    for i in tf.range(n):
+        x = x * 0.5 + tf.cast(i, tf.float32)
+    return x
+
+
+@function(X, N)
+def stepped(x: Any, n: Any) -> Any:
+    i = tf.constant(3)
+    while i < n:
+        x += tf.cast(i, tf.float32)
+        i += 2
+    return x, i
+
+
+@function(X)
+def conditional(x: Any) -> Any:
+    while tf.reduce_sum(tf.abs(x)) > 1.0:
+        x = x * 0.5
+    return x
+
+
+@function(X)
+def left_early(x: Any) -> Any:
+    total = tf.zeros([3])
+    for i in tf.range(5):
+        if tf.reduce_sum(total) > 2.0:
+            break
+        total += tf.reduce_sum(x, 0) * tf.cast(i, tf.float32)
+    return total
+
+
+@function(X)
+def growing(x: Any) -> Any:
+    y = x
+    for _ in tf.range(3):
+        tf.autograph.experimental.set_loop_options(shape_invariants=[(y, tf.TensorShape([None, 3]))])
+        y = tf.concat([y, x], 0)
+    return y
+
+
+@function(X)
+def nested(x: Any) -> Any:
+    for i in tf.range(2):
+        for j in tf.range(3):
+            x += tf.cast(i * j, tf.float32)
+            if i > j:
+                x = tf.nn.relu(x)
+    return x
+
+
+@function(X)
+def written_in_order(x: Any) -> Any:
+    items = tf.TensorArray(tf.float32, 4)
+    for i in tf.range(4):
+        items = items.write(i, x * tf.cast(i, tf.float32))
+    return items.stack()
+
+
+@function(X)
+def written_backwards_and_read(x: Any) -> Any:
+    items = tf.TensorArray(tf.float32, 4, element_shape=[3], clear_after_read=False)
+    first = tf.reduce_sum(x, 0)
+    items = items.write(3, first)
+    for i in tf.range(3):
+        items = items.write(2 - i, items.read(3 - i) * 2.0)
+    return items.stack(), items.gather([2, 0]), items.read(1)
+
+
+@function(X)
+def never_written_are_zeros(x: Any) -> Any:
+    items = tf.TensorArray(tf.float32, 3, element_shape=[3])
+    return items.write(1, x[0]).stack()
+
+
+@function(X)
+def pushed(x: Any) -> Any:
+    handle = tf.raw_ops.EmptyTensorList(element_shape=[3], max_num_elements=-1, element_dtype=tf.float32)
+    for i in range(3):
+        handle = tf.raw_ops.TensorListPushBack(input_handle=handle, tensor=x[0] * float(i + 1))
+    handle, last = tf.raw_ops.TensorListPopBack(input_handle=handle, element_shape=[3], element_dtype=tf.float32)
+    length = tf.raw_ops.TensorListLength(input_handle=handle)
+    return tf.raw_ops.TensorListStack(input_handle=handle, element_shape=[3], element_dtype=tf.float32), last, length
+
+
+@function(X)
+def list_operators(x: Any) -> Any:
+    pairs = tf.stack([x[0], x[0] * 2.0])
+    items = tf.raw_ops.TensorListScatterV2(tensor=pairs, indices=[2, 0], element_shape=[3], num_elements=4)
+    items = tf.raw_ops.TensorListScatterIntoExistingList(input_handle=items, tensor=pairs, indices=[1, 3])
+    picked = tf.raw_ops.TensorListGather(
+        input_handle=items, indices=[3, 2, 2], element_shape=[3], element_dtype=tf.float32
+    )
+    joined, lengths = tf.raw_ops.TensorListConcatV2(
+        input_handle=items, element_shape=[3], leading_dims=tf.zeros([0], tf.int64), element_dtype=tf.float32
+    )
+    longer = tf.raw_ops.TensorListResize(input_handle=items, size=6)
+    whole = tf.raw_ops.TensorListStack(input_handle=longer, element_shape=[3], element_dtype=tf.float32)
+    return picked, joined, lengths, whole
+
+
+FUNCTIONS = {
+    f.python_function.__name__: f
+    for f in (branch, switch, counted, stepped, conditional, left_early, growing, nested, written_in_order,
+              written_backwards_and_read, never_written_are_zeros, pushed, list_operators)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(name: str) -> None:
+    graph_function = FUNCTIONS[name]
+    feeds: list[dict[str, Any]] = [{"x": images(n, 3, seed=n) * (1 if n == 2 else -1)} for n in (2, 1, 4)]
+    if len(graph_function.input_signature) == 2:
+        feeds = [feed | {"n": np.array(n, np.int32)} for feed, n in zip(feeds, (0, 1, 5), strict=True)]
+    agrees(Source("tf-function-object", thing=graph_function), feeds)
