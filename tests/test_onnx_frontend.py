@@ -207,10 +207,29 @@ def test_newer_opsets_come_down(name: str) -> None:
     assert_same(next(iter(got.values())), outputs[0], 1e-4)
 
 
-def test_an_operator_that_is_too_new_is_named() -> None:
+def test_an_operator_that_is_too_new_stays_and_is_named_where_it_cannot() -> None:
     case = node_tests()["test_cumprod_1d"]
+    shared = read(case.model)
+    assert shared.graph.opset_imports[""] == case.model.opset_import[0].version > OPSET
+    assert [n.op_type for n in shared.graph] == ["CumProd"]
     with pytest.raises(Unsupported, match=f"CumProd.*not in opset {OPSET}"):
-        read(case.model)
+        convert_opset(shared, OPSET)
+
+
+@pytest.mark.parametrize(
+    ("name", "nested"),
+    [
+        ("test_sequence_insert_at_back", "sequence"),
+        ("test_optional_get_element_optional_sequence", "optional_input"),
+    ],
+)
+def test_named_elements_of_sequences_and_optionals_become_inputs(name: str, nested: str) -> None:
+    case = node_tests()[name]
+    elements = [f"{nested}_{i}" for i in range(3)]
+    shared = read(case.model, specs(*(f"{element}:[n]" for element in elements)))
+    assert [v.name for v in shared.graph.inputs] == elements + [v.name for v in case.model.graph.input[1:]]
+    made = next(n for n in shared.graph if n.op_type == "SequenceConstruct")
+    assert list(made.inputs) == list(shared.graph.inputs[:3])
 
 
 # -- input specs ------------------------------------------------------------------------------------------------------

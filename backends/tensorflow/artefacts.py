@@ -13,7 +13,7 @@ from convert.options import Options
 from convert.report import Report
 
 from .constants import Store, scope_name
-from .emit import check, emitted, fact
+from .emit import check, emitted, fact, tensor_inputs
 from .legalise import legalise
 from .ops import onnx  # noqa: F401  (fills the table)
 from .signature import rename_signature
@@ -33,13 +33,13 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
     if constants:
         _fits(model)
     store = Store(variables=not constants)
-    function = trace(model, store)
+    function, outputs = trace(model, store)
     root = tf.__internal__.tracking.AutoTrackable()
     root.variables = store.variables
     root.trainable_variables = store.variables
     setattr(root, "__call__", function)  # noqa: B010  (an attribute of the object, not of its class)
     tf.saved_model.save(root, str(path), signatures=function)
-    rename_signature(path, plain_names("input", model.graph.inputs), plain_names("output", model.graph.outputs))
+    rename_signature(path, plain_names("input", input_names(model)), plain_names("output", outputs))
 
 
 def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) -> None:
@@ -53,13 +53,13 @@ def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) 
     # Not a tf.Graph: the content of a weight may be a variable of TensorFlow's, and is read in an init_scope.
     with FuncGraph("frozen").as_default() as graph:
         inputs = []
-        for value in model.graph.inputs:
+        for value in tensor_inputs(model):
             dtype, shape = fact(value)
-            inputs.append(tf.compat.v1.placeholder(dtype, shape, _legal(value, report)))
-        names = [_legal(value, report) for value in model.graph.outputs]
-        with tf.name_scope(_apart(names)):
+            inputs.append(tf.compat.v1.placeholder(dtype, shape, _legal(value.name or "input", report)))
+        with tf.name_scope(_apart([scope_name(value.name or "output") for value in model.graph.outputs])):
             outputs = emitted(model, Store(variables=False))(inputs)
-        for value, name in zip(outputs, names, strict=True):
+        names = [_legal(name, report) for name, _ in outputs]
+        for name, (_, value) in zip(names, outputs, strict=True):
             tf.identity(value, name=name)
     # What no output needs would look like another output to whoever reads the graph.
     kept = [*names, *(x.op.name for x in inputs)]
@@ -67,39 +67,48 @@ def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) 
     Path(path).write_bytes(definition.SerializeToString())
 
 
-def trace(model: ir.Model, store: Store) -> tf.types.experimental.ConcreteFunction:
-    """Trace the model once, as a function of `input_0000`, `input_0001` … that returns a dict of `output_0000` …."""
-    names = [safe for safe, _ in plain_names("input", model.graph.inputs)]
-    specs = [tf.TensorSpec(fact(v)[1], fact(v)[0], n) for n, v in zip(names, model.graph.inputs, strict=True)]
+def trace(model: ir.Model, store: Store) -> tuple[tf.types.experimental.ConcreteFunction, list[str]]:
+    """Trace the model once, as a function of `input_0000`, `input_0001` … that returns a dict of `output_0000` ….
+
+    Also returns what the model calls the outputs, of which a sequence has as many as elements.
+    """
+    names = [safe for safe, _ in plain_names("input", input_names(model))]
+    specs = [tf.TensorSpec(fact(v)[1], fact(v)[0], n) for n, v in zip(names, tensor_inputs(model), strict=True)]
     run = emitted(model, store)
+    found: list[str] = []
 
     def function(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         outputs = run(inputs)
-        return {safe: y for (safe, _), y in zip(plain_names("output", model.graph.outputs), outputs, strict=True)}
+        found[:] = [name for name, _ in outputs]
+        return {safe: y for (safe, _), (_, y) in zip(plain_names("output", found), outputs, strict=True)}
 
     # tf.function would trace twice, and lift the initial values of variables into the graph.
     concrete = tf.compat.v1.wrap_function(function, specs)
     concrete._arg_keywords = names
     concrete._num_positional_args = len(names)
-    return concrete
+    return concrete, found
 
 
-def plain_names(kind: str, values: list[ir.Value]) -> list[tuple[str, str]]:
+def input_names(model: ir.Model) -> list[str]:
+    """What the model calls the inputs of the artefact."""
+    return [value.name or f"input_{i}" for i, value in enumerate(tensor_inputs(model))]
+
+
+def plain_names(kind: str, real: list[str]) -> list[tuple[str, str]]:
     """Names that TensorFlow takes as they are, beside those of the model.
 
     They sort as the model's names do: TensorFlow passes the arguments of a signature in the order of their names, and
     must find the same order once the names are changed.
     """
-    real = [value.name or f"{kind}_{i}" for i, value in enumerate(values)]
     rank = {name: i for i, name in enumerate(sorted(real))}
     return [(f"{kind}_{rank[name]:04d}", name) for name in real]
 
 
-def _legal(value: ir.Value, report: Report) -> str:
-    name = scope_name(value.name or "value")
-    if name != value.name:
-        report.note(f"{value.name!r} is no legal name in a frozen graph: it is called {name!r} there")
-    return name
+def _legal(name: str, report: Report) -> str:
+    legal = scope_name(name)
+    if legal != name:
+        report.note(f"{name!r} is no legal name in a frozen graph: it is called {legal!r} there")
+    return legal
 
 
 def _apart(names: list[str]) -> str:

@@ -13,10 +13,11 @@ from convert.errors import Location, Unsupported
 from convert.graph import location_of
 
 from .constants import Constant, Store, permute, scope_name, tf_dtype
+from .nested import Maybe, named_tensors
 from .rules import onnx, operator_of
 
 Value: TypeAlias = Any
-"""A tf.Tensor, a Constant, a Python list (a sequence), or None (absent)."""
+"""A tf.Tensor, a Constant, a sequence or optional of `nested`, or None (absent)."""
 
 Dim: TypeAlias = "int | tf.Tensor"
 
@@ -230,6 +231,11 @@ def check(model: ir.Model) -> None:
     """Raise one `Unsupported` that lists every operator without a rule and every dtype that TensorFlow lacks."""
     onnx.check((operator_of(node), location_of(node)) for node in nodes_of(model.graph))
     for value in (*model.graph.inputs, *model.graph.outputs):
+        if isinstance(value.type, ir.SequenceType) and value.is_graph_input():
+            raise Unsupported(
+                f"the input {value.name!r} is a sequence, and TensorFlow wants to know how long",
+                hint=f"name its elements: --input {value.name}_0 --input {value.name}_1 …",
+            )
         if isinstance(value.type, ir.TensorType):
             try:
                 tf_dtype(value.dtype)
@@ -237,13 +243,23 @@ def check(model: ir.Model) -> None:
                 raise error.located(Location("input or output", value.name or "")) from error
 
 
-def emitted(model: ir.Model, store: Store) -> Callable[[Iterable[tf.Tensor]], list[tf.Tensor]]:
-    """A function of the model's inputs, in order, that emits the model into the graph that is current then."""
+def tensor_inputs(model: ir.Model) -> list[ir.Value]:
+    """The inputs of the artefact: all but the optional ones of which nothing is known, which are taken as absent."""
+    return [v for v in model.graph.inputs if not isinstance(v.type, ir.OptionalType)]
 
-    def function(inputs: Iterable[tf.Tensor]) -> list[tf.Tensor]:
+
+def emitted(model: ir.Model, store: Store) -> Callable[[Iterable[tf.Tensor]], list[tuple[str, tf.Tensor]]]:
+    """A function of `tensor_inputs`, in order, that emits the model into the graph that is current then.
+
+    It returns outputs with their names; those of sequences one by one.
+    """
+
+    def function(inputs: Iterable[tf.Tensor]) -> list[tuple[str, tf.Tensor]]:
         store.enter()
         emitter = Emitter(store)
-        outputs = emitter.run(model.graph, dict(zip(model.graph.inputs, inputs, strict=True)))
-        return [tf.convert_to_tensor(y) for y in outputs]
+        known: dict[ir.Value, Value] = {v: Maybe(None) for v in model.graph.inputs}
+        known.update(zip(tensor_inputs(model), inputs, strict=True))
+        outputs = zip(model.graph.outputs, emitter.run(model.graph, known), strict=True)
+        return [pair for i, (v, y) in enumerate(outputs) for pair in named_tensors(v.name or f"output_{i}", y)]
 
     return function

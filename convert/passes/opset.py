@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 import onnx
 import onnx_ir as ir
@@ -23,10 +24,11 @@ from convert.passes.opset_schema import fits, same_signature
 _MAX_ROUNDS = 32
 
 
-def convert_opset(model: ir.Model, target: int) -> None:
+def convert_opset(model: ir.Model, target: int, *, keep_newer: bool = False) -> None:
     """Rewrite `model` in place for opset `target` of the default domain; needs the model's facts.
 
-    Raises `Unsupported` that lists every operator which the target opset cannot express, with the reason.
+    Raises `Unsupported` that lists every operator which the target opset cannot express, with the reason. With
+    `keep_newer` a model of a newer opset keeps such nodes instead, and its own opset with them.
     """
     source = model.graph.opset_imports.get("", target)
     work = [(node, source) for node in model.graph.all_nodes() if node.domain == ""]
@@ -35,8 +37,10 @@ def convert_opset(model: ir.Model, target: int) -> None:
         if not work:
             break
         work = conversion.round(work)
-    conversion.finish([node for node, _ in work])
-    model.graph.opset_imports[""] = target
+    conversion.note_unfinished(node for node, _ in work)
+    if conversion.problems and not (keep_newer and source > target):
+        conversion.fail()
+    model.graph.opset_imports[""] = source if conversion.problems else target
     if conversion.changed:
         infer_facts(model)
 
@@ -75,15 +79,17 @@ class _Conversion:
                     self._splice_graph(node, result, self.target)
         return left
 
-    def finish(self, unfinished: Iterable[ir.Node]) -> None:
-        """Raise what was found wrong, if anything."""
-        for node in unfinished:
+    def note_unfinished(self, nodes: Iterable[ir.Node]) -> None:
+        """Count nodes that are left after the last round among what could not be done."""
+        for node in nodes:
             self._problem(node, f"its expansion for opset {self.target} does not end")
-        if self.problems:
-            raise Unsupported(
-                problems=[Problem(why, places[0], len(places)) for (_, why), places in self.problems.items()],
-                hint=f"another --opset may have what opset {self.target} lacks",
-            )
+
+    def fail(self) -> NoReturn:
+        """Raise what could not be done."""
+        raise Unsupported(
+            problems=[Problem(why, places[0], len(places)) for (_, why), places in self.problems.items()],
+            hint=f"another --opset may have what opset {self.target} lacks",
+        )
 
     def _stays(self, node: ir.Node, version: int) -> bool:
         if not (_exists(node.op_type, self.target) and _exists(node.op_type, version)):

@@ -53,10 +53,33 @@ def _lift_scatter(g: Graph, node: ir.Node, target: int) -> Results:
     return [g.node("ScatterElements", node.inputs, dict(node.attributes))]
 
 
+def _lift_prelu(g: Graph, node: ir.Node, target: int) -> Results:
+    """PRelu before opset 7 has one slope for all, or one a channel; later slopes are aligned with the last axis."""
+    x, slope = node.inputs
+    if node.graph is None or node.graph.opset_imports.get("", target) >= 7 or x is None or slope is None:
+        return [g.PRelu(x, slope)]
+    if g.rank(slope) == 1 and g.shape(slope) != (1,) and g.rank(x) > 2:
+        slope = g.Unsqueeze(slope, np.arange(1, g.rank(x) - 1, dtype=np.int64))
+    return [g.PRelu(x, slope)]
+
+
+def _lift_upsample(g: Graph, node: ir.Node, target: int) -> Results:
+    """Upsample became Resize in opset 10; before opset 9 its scales are an attribute."""
+    x, scales = [*node.inputs, None][:2]
+    given = node.attributes.get_floats("scales")
+    if scales is None and given is not None:
+        scales = g.const(np.array(given, dtype=np.float32))
+    mode = node.attributes.get_string("mode", "nearest")
+    attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "mode": mode}
+    return [g.node("Resize", [x, None, scales], attributes)]
+
+
 _BROADCASTING = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less")
 
 LIFTS: dict[str, Adapter] = {
     "Scatter": _lift_scatter,
+    "PRelu": _lift_prelu,
+    "Upsample": _lift_upsample,
     **dict.fromkeys(_BROADCASTING, _lift_broadcast),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _lift_softmax),
 }

@@ -21,6 +21,7 @@ _REDEFINED = {
     "QuantizeLinear": 13,
     "DequantizeLinear": 13,
     "Dropout": 12,
+    "PRelu": 7,
 }
 
 # Attribute values that came later than the attribute.

@@ -19,12 +19,15 @@ DIMS_KEY = "convert.dims"
 
 
 def lift(model: ir.Model) -> None:
-    """Bring `model` to the canonical opset, in place. Raises `Unsupported` listing what cannot be expressed in it."""
+    """Bring `model` to the canonical opset, in place; one of a newer opset keeps what the canonical one lacks.
+
+    Raises `Unsupported` listing the operators that ONNX does not have, or that cannot be lifted.
+    """
     unknown = [n for n in model.graph.all_nodes() if n.domain == "" and not onnx.defs.has(n.op_type)]
     if unknown:
         raise Unsupported(problems=[Problem("ONNX has no such operator", location_of(n)) for n in unknown])
     infer_facts(model)
-    convert_opset(model, OPSET)
+    convert_opset(model, OPSET, keep_newer=True)
     infer_facts(model)
 
 

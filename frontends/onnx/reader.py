@@ -21,6 +21,7 @@ from convert.source import Source
 
 from .functions import check_functions, inline_functions
 from .lift import fix_inputs, lift
+from .nested import flatten_inputs
 from .weights import check_tensor, densified, external, mapped
 from .wire import Span, parse
 
@@ -57,6 +58,7 @@ def _finish(proto: onnx.ModelProto, weights: Weights, options: Options, report: 
         report.note(f"inputs with default values became constants: {', '.join(overridable)}")
     if len(proto.training_info):
         report.note("training information in the file was left out")
+    flatten_inputs(model, options)
     lift(model)
     fix_inputs(model, options, report)
     return model

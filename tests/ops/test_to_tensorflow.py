@@ -12,6 +12,7 @@ import select
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +21,33 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.ops.cases import Case, params
+from tests.ops.cases import Case, case, f32, params
 from tests.ops.tensorflow_backend_cases import CASES, Const
+from tests.suites.onnx_node_cases import cases
+from tests.suites.test_onnx_nodes import SAMPLE
 
 OPSET = 23
 # Kernels sum in different orders.
 RTOL, ATOL = 2e-5, 2e-6
 
+
+RANDOM = [
+    case("RandomNormal", shape=[40, 50], mean=2.0, scale=0.5),
+    case("RandomNormalLike", f32(40, 50), mean=-1.0, scale=2.0, dtype=onnx.TensorProto.DOUBLE),
+    case("RandomUniform", shape=[40, 50], low=1.0, high=3.0, seed=7.0),
+    case("RandomUniformLike", f32(40, 50), low=-1.0, high=1.0),
+    case("Bernoulli", np.full((40, 50), 0.25, np.float32)),
+    case("Multinomial", np.log(np.full((40, 2), [0.25, 0.75], np.float32)), sample_size=50),
+]
+# dtype, lowest, highest, mean, standard deviation
+DISTRIBUTIONS = {
+    "RandomNormal": (np.float32, -np.inf, np.inf, 2, 0.5),
+    "RandomNormalLike": (np.float64, -np.inf, np.inf, -1, 2),
+    "RandomUniform": (np.float32, 1, 3, 2, 2 / 12**0.5),
+    "RandomUniformLike": (np.float32, -1, 1, 0, 2 / 12**0.5),
+    "Bernoulli": (np.float32, 0, 1, 0.25, 0.1875**0.5),
+    "Multinomial": (np.int32, 0, 1, 0.75, 0.1875**0.5),
+}
 
 STATIC, DYNAMIC, CONSTANT = range(3)
 """How the inputs of a case come: at run time with known dims, with unknown ones, or as initializers."""
@@ -105,10 +126,10 @@ def computed(row: Case, variant: int) -> list[np.ndarray]:
     if variant != CONSTANT:
         legalise(model, Options())
     check(model)
-    function = trace(model, Store(variables=True))
+    function, names = trace(model, Store(variables=True))
     feeds = feeds_of(row)
     outputs = function(*(tf.constant(feeds[v.name]) for v in model.graph.inputs))
-    return [outputs[plain].numpy() for plain, _ in plain_names("output", model.graph.outputs)]
+    return [outputs[plain].numpy() for plain, _ in plain_names("output", names)]
 
 
 @dataclass
@@ -156,7 +177,7 @@ def serve() -> None:
     while len(request := sys.stdin.buffer.read(8)) == 8:
         index, variant = struct.unpack("<ii", request)
         try:
-            answer: tuple[bool, Any] = (True, computed(CASES[index], variant))
+            answer: tuple[bool, Any] = (True, computed([*CASES, *RANDOM][index], variant))
         except Exception as error:
             answer = (False, f"variant {variant}: " + "".join(traceback.format_exception_only(error)))
         data = pickle.dumps(answer)
@@ -209,7 +230,34 @@ def test_every_rule_has_a_case() -> None:
     from convert.backends.tensorflow.ops import onnx as table
 
     rules = {operator for operator in table.entries if not operator.startswith("convert.")}
-    assert rules - {row.operator for row in CASES} == set()
+    rows = {row.operator for row in (*CASES, *RANDOM)}
+    official = {operator_of(node) for case in cases() if case.name in SAMPLE for node in nodes_of(case.model.graph)}
+    assert rules - rows - official == set()
+
+
+def operator_of(node: onnx.NodeProto) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def nodes_of(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from nodes_of(attribute.g)
+
+
+@pytest.mark.parametrize("row", params(RANDOM))
+def test_random_numbers_are_of_their_distribution(row: Case, workers) -> None:
+    pytest.importorskip("tensorflow")
+    (got,) = workers["1"].run(len(CASES) + next(i for i, other in enumerate(RANDOM) if other is row), STATIC)
+    dtype, low, high, mean, deviation = DISTRIBUTIONS[row.operator]
+    assert got.dtype == dtype
+    assert got.shape == (40, 50)
+    assert low <= got.min() <= got.max() <= high
+    # Five standard errors of 2,000 numbers.
+    assert abs(got.mean() - mean) < 5 * deviation / 2000**0.5
+    assert abs(got.std() - deviation) < 0.15 * deviation
 
 
 if __name__ == "__main__":

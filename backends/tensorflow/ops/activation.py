@@ -110,7 +110,12 @@ def clip(t, x, low, high):
 
 @onnx("Softmax")
 def softmax(t, x, *, axis):
-    return tf.nn.softmax(x, axis)
+    if x.dtype != tf.float16:
+        return tf.nn.softmax(x, axis)
+    # TensorFlow's kernel sums in half precision.
+    powers = tf.exp(x - tf.reduce_max(x, axis, keepdims=True))
+    total = tf.reduce_sum(tf.cast(powers, tf.float32), axis, keepdims=True)
+    return powers / tf.cast(total, x.dtype)
 
 
 @onnx("LogSoftmax")

@@ -9,6 +9,8 @@ from convert.errors import Unsupported
 
 from ..constants import tf_dtype
 from ..rules import onnx
+from .activation import softmax
+from .linalg import product
 from .shape import packed
 
 MINUS_INFINITY = float("-inf")
@@ -61,7 +63,7 @@ def attention(
         nothing = tf.equal(tf.reduce_max(bias, -1, keepdims=True), tf.constant(MINUS_INFINITY, bias.dtype))
         weights = tf.where(nothing, tf.zeros([], weights.dtype), weights)
     shown = weights if qk_matmul_output_mode == 3 else shown
-    y = tf.matmul(weights, shared_heads(t, v, q))
+    y = product(weights, shared_heads(t, v, q))
     if flat:
         n, h, s, d = t.shape(y)
         y = tf.reshape(tf.transpose(y, [0, 2, 1, 3]), packed([n, s, h * d]))
@@ -73,7 +75,7 @@ def products(q, k, scale):
     if q.dtype.size >= 4:
         return tf.matmul(tf.multiply(q, tf.cast(scale, q.dtype)), k, transpose_b=True)
     half = tf.cast(tf.sqrt(scale), q.dtype)
-    return tf.matmul(tf.multiply(q, half), tf.multiply(k, half), transpose_b=True)
+    return product(tf.multiply(q, half), tf.linalg.matrix_transpose(tf.multiply(k, half)))
 
 
 def heads(t, x, count):
@@ -137,4 +139,16 @@ def as_bias(t, q, mask, columns):
 def probabilities(scores, precision):
     """Softmax over the keys, in the dtype that was asked for."""
     kind = scores.dtype if precision is None else tf_dtype(ir.DataType(precision))
-    return tf.cast(tf.nn.softmax(tf.cast(scores, kind)), scores.dtype)
+    return tf.cast(softmax(None, tf.cast(scores, kind), axis=-1), scores.dtype)
+
+
+@onnx("ai.onnx.preview::FlexAttention")
+def flex_attention(t, q, k, v, *, prob_mod, scale, score_mod, softmax_precision):
+    wide = tf.float64 if q.dtype == tf.float64 else tf.float32
+    wide = wide if softmax_precision is None else tf_dtype(ir.DataType(softmax_precision))
+    scores = products(tf.convert_to_tensor(q), shared_heads(t, k, q), scale_of(t, q, scale))
+    scores = tf.cast(scores, wide)
+    scores = scores if score_mod is None else score_mod(scores)[0]
+    weights = softmax(None, scores, axis=-1)
+    weights = weights if prob_mod is None else prob_mod(weights)[0]
+    return product(tf.cast(weights, q.dtype), shared_heads(t, v, q))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
@@ -10,19 +9,7 @@ from convert.errors import Unsupported
 
 from ..constants import tf_dtype
 from ..rules import onnx
-
-# TensorFlow stores these, but has no kernels that make them by ONNX's rules for saturation.
-NARROW = (
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float4_e2m1fn",
-    "int4",
-    "uint4",
-    "int2",
-    "uint2",
-)
+from .narrow import NARROW, narrowed, widened
 
 
 def converted(x, dtype, saturate=1, round_mode="up"):
@@ -34,23 +21,13 @@ def converted(x, dtype, saturate=1, round_mode="up"):
     if x.dtype == tf.string:
         parsed = dtype if dtype in (tf.float32, tf.float64, tf.int32, tf.int64) else tf.float32
         return tf.cast(tf.strings.to_number(x, parsed), dtype)
-    if dtype.name in NARROW:
-        raise Unsupported(f"Cast to {dtype.name}")
     if x.dtype.name in NARROW:
         x = widened(x)
+    if dtype.name in NARROW:
+        return narrowed(x, dtype, bool(saturate))
     if dtype == tf.bool:
         return tf.not_equal(x, tf.zeros([], x.dtype))
     return tf.cast(x, dtype)
-
-
-def widened(x):
-    """A narrow number in a dtype that TensorFlow computes with, exactly."""
-    if x.dtype.name in ("int4", "uint4"):
-        return tf.cast(x, tf.int8 if x.dtype.name == "int4" else tf.uint8)
-    if x.dtype.size == 1 and x.dtype.name.startswith("float8"):
-        values = np.arange(256, dtype=np.uint8).view(x.dtype.as_numpy_dtype).astype(np.float32)
-        return tf.gather(tf.constant(values), tf.cast(tf.bitcast(x, tf.uint8), tf.int32))
-    raise Unsupported(f"Cast from {x.dtype.name}, for which TensorFlow has no kernel")
 
 
 @onnx("Cast")
@@ -80,3 +57,13 @@ def constant(t, *, sparse_value, value, value_float, value_floats, value_int, va
         if content is not None:
             return t.store.known(ir.tensor(content, dtype=dtype))
     raise Unsupported("a constant without a value")
+
+
+@onnx("BitCast")
+def bit_cast(t, x, *, to):
+    kind = tf_dtype(ir.DataType(to))
+    if x.dtype == tf.bool:
+        x = tf.cast(x, tf.uint8)
+    if kind == tf.bool:
+        return tf.not_equal(tf.bitcast(x, tf.uint8), 0)
+    return tf.bitcast(x, kind)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
 import tensorflow as tf
+from tensorflow.python.framework.func_graph import FuncGraph
 
 from convert.errors import Unsupported
 
 from ..constants import permute
 from ..emit import fact
+from ..nested import Maybe, is_nested, joined, listed, rebuilt, tensors
 from ..rules import onnx
 
 
@@ -16,6 +22,8 @@ def if_(t, condition, *, then_branch, else_branch):
     known = t.static(condition)
     if known is not None:
         return tuple((then_branch if known.all() else else_branch)())
+    if any(not isinstance(v.type, ir.TensorType) for v in then_branch.graph.outputs):
+        return _nested_if(condition, then_branch, else_branch)
     shapes = [_joined(a, b) for a, b in zip(then_branch.graph.outputs, else_branch.graph.outputs, strict=True)]
 
     def run(branch):
@@ -29,6 +37,21 @@ def if_(t, condition, *, then_branch, else_branch):
     return tuple(results)
 
 
+def _nested_if(condition, then_branch, else_branch):
+    """If with sequences or optionals: the branches are traced once more before, to see what their results hold."""
+    with FuncGraph("trial").as_default():
+        forms = [joined(a, b) for a, b in zip(then_branch(), else_branch(), strict=True)]
+
+    def run(branch):
+        return lambda: [x for y, form in zip(branch(), forms, strict=True) for x in tensors(y, form)]
+
+    flat, results = tf.cond(tf.reshape(condition, []), run(then_branch), run(else_branch)), []
+    for form in forms:
+        value, flat = rebuilt(form, flat)
+        results.append(value)
+    return tuple(results)
+
+
 def _joined(a, b):
     """What two shapes have in common."""
     return fact(a)[1].most_specific_compatible_shape(fact(b)[1])
@@ -37,6 +60,8 @@ def _joined(a, b):
 @onnx("Loop")
 def loop(t, trips, condition, *carried, body):
     count = len(carried)
+    if any(is_nested(x) for x in carried):
+        return _nested_loop(t, trips, condition, carried, body)
     limit = None if trips is None else tf.reshape(tf.cast(trips, tf.int64), [])
     start = tf.constant(True) if condition is None else tf.reshape(condition, [])
     outputs = body.graph.outputs[1 + count :]
@@ -60,6 +85,63 @@ def loop(t, trips, condition, *carried, body):
         shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), invariants, [tf.TensorShape(None)] * len(arrays)),
     )
     return (*values, *(a.stack() for a in arrays))
+
+
+def _nested_loop(t, trips, condition, carried, body):
+    """A Loop that carries sequences: unrolled where the number of trips is known, else with tensor lists."""
+    known = t.ints(trips)
+    going = condition is None or t.static(condition) is not None
+    if known is None or not going:
+        return _listed_loop(trips, condition, carried, body)
+    count, values, rows = len(carried), list(carried), []
+    alive = condition is None or bool(t.static(condition).all())
+    for i in range(known[0] if alive else 0):
+        first, *results = body(t.store.known(np.array(i, np.int64)), t.store.known(np.array(True)), *values)
+        alive = t.static(first)
+        if alive is None:
+            return _listed_loop(trips, condition, carried, body)
+        values = results[:count]
+        rows.append(results[count:])
+        if not alive.all():
+            break
+    if not rows and len(body.graph.outputs) > 1 + count:
+        raise Unsupported("a Loop of no trips that collects outputs")
+    return (*values, *(tf.stack([tf.convert_to_tensor(x) for x in column]) for column in zip(*rows, strict=True)))
+
+
+def _listed_loop(trips, condition, carried, body):
+    count = len(carried)
+    if len(body.graph.outputs) > 1 + count or any(isinstance(x, Maybe) for x in carried):
+        raise Unsupported("a Loop of unknown length that carries an optional, or a sequence beside collected outputs")
+    limit = None if trips is None else tf.reshape(tf.cast(trips, tf.int64), [])
+    start = tf.constant(True) if condition is None else tf.reshape(condition, [])
+    forms = [replace(listed(x), shape=tf.TensorShape(None), length=None) if is_nested(x) else x for x in carried]
+
+    def step(i, going, *flat):
+        values = []
+        for form in forms:
+            value, flat = rebuilt(form, flat)
+            values.append(value)
+        going, *results = body(i, going, *values)
+        return (
+            i + 1,
+            tf.reshape(going, []),
+            *(x for y, form in zip(results, forms, strict=True) for x in tensors(y, form)),
+        )
+
+    flat = [x for y, form in zip(carried, forms, strict=True) for x in tensors(y, form)]
+    free = [x.shape if x.dtype == tf.variant else tf.TensorShape(None) for x in flat]
+    _, _, *flat = tf.while_loop(
+        lambda i, going, *rest: going if limit is None else going & (i < limit),
+        step,
+        (tf.constant(0, tf.int64), start, *flat),
+        shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), *free),
+    )
+    results = []
+    for form in forms:
+        value, flat = rebuilt(form, flat)
+        results.append(value)
+    return tuple(results)
 
 
 @onnx("Scan")

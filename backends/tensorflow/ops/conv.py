@@ -75,6 +75,13 @@ def _depthwise(t, x, w, window: Windows, channels: int):
     multiplier = w.shape.as_list()[0] // channels
     moved = t.permuted(w, (2, 3, 1, 0)) if w.shape.rank == 4 else tf.expand_dims(t.permuted(w, (2, 1, 0)), 0)
     kernel = tf.reshape(moved, [*window.kernel, channels, multiplier])
+    if x.dtype == tf.float16:
+        # The kernel for halves sums in half precision.
+        return tf.cast(_depthwise_windows(tf.cast(x, tf.float32), tf.cast(kernel, tf.float32), window), x.dtype)
+    return _depthwise_windows(x, kernel, window)
+
+
+def _depthwise_windows(x, kernel, window: Windows):
     strides, dilations = window.strides, window.dilations
     same = [((r - 1) // 2, r - 1 - (r - 1) // 2) for r in window.reach]
     if set(strides) == {1} and all(p == (b, a) for p, b, a in zip(same, window.before, window.after, strict=True)):

@@ -35,10 +35,12 @@ def pooled(x, kind: str, window: Windows, counts):
     if rank <= 3 and set(window.dilations) == {1} and x.dtype in (tf.float32, tf.float64, tf.float16):
         function = {"MAX": tf.nn.max_pool, "AVG": tf.nn.avg_pool}[kind]
         return function(x, window.kernel, window.strides, "VALID")
-    values = [value for _, value in taps(x, window, counts)]
-    if kind == "MAX":
-        return reduce(tf.maximum, values)
-    return tf.add_n(values) / tf.constant(len(values), x.dtype)
+    # Both a maximum and a sum over a window are taken one axis after the other.
+    for axis, (k, d, s, n) in enumerate(zip(window.kernel, window.dilations, window.strides, counts, strict=True)):
+        ahead = (slice(None),) * (axis + 1)
+        parts = [x[(*ahead, slice(i * d, i * d + (n - 1) * s + 1, s))] for i in range(k)]
+        x = reduce(tf.maximum, parts) if kind == "MAX" else tf.add_n(parts)
+    return x if kind == "MAX" else x / tf.constant(int(np.prod(window.kernel)), x.dtype)
 
 
 @onnx("convert.channels_last::MaxPool")

@@ -10,8 +10,9 @@ from convert.errors import Unsupported
 from ..constants import tf_dtype
 from ..rules import onnx
 from .cast import converted
+from .narrow import NARROW_FLOATS, NARROW_INTS
 
-_BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}
+_BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), **NARROW_INTS}
 
 
 def along(t, x, parameter, axis: int, block_size: int):
@@ -36,15 +37,20 @@ def quantized(steps, zero):
 @onnx("QuantizeLinear")
 def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
     kind = zero.dtype if zero is not None else tf_dtype(ir.DataType(output_dtype)) if output_dtype else tf.uint8
+    wide = tf_dtype(ir.DataType(precision)) if precision else scale.dtype
+    scale = along(t, x, tf.cast(scale, wide), axis, block_size)
+    steps = tf.divide(tf.cast(x, wide), scale)
+    if kind.name in NARROW_FLOATS:
+        if zero is not None:
+            steps = steps + tf.cast(along(t, x, converted(zero, tf.float32), axis, block_size), steps.dtype)
+        return converted(steps, kind, saturate)
     if kind.name not in _BOUNDS:
         raise Unsupported(f"QuantizeLinear to {kind.name}")
     low, high = _BOUNDS[kind.name]
-    wide = tf_dtype(ir.DataType(precision)) if precision else scale.dtype
-    scale = along(t, x, tf.cast(scale, wide), axis, block_size)
-    steps = tf.round(tf.divide(tf.cast(x, wide), scale))
+    steps = tf.round(steps)
     if zero is not None:
-        steps = steps + tf.cast(along(t, x, tf.cast(zero, tf.int32), axis, block_size), steps.dtype)
-    return tf.cast(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
+        steps = steps + tf.cast(along(t, x, converted(zero, tf.int32), axis, block_size), steps.dtype)
+    return converted(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
 
 
 @onnx("DequantizeLinear")

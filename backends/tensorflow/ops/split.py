@@ -25,16 +25,3 @@ def split(t, x, sizes, *, axis, num_outputs):
     part = (dim + count - 1) // count
     rest = dim - part * (count - 1)
     return tuple(tf.split(x, [part] * (count - 1) + [rest], axis, num=count))
-
-
-@onnx("Dropout")
-def dropout(t, x, ratio, training_mode, *, seed):
-    from convert.errors import Unsupported
-
-    training = t.static(training_mode)
-    if training_mode is not None and (training is None or training.any()):
-        ratio_known = t.static(ratio)
-        if ratio is None or ratio_known is None or ratio_known.any():
-            raise Unsupported("Dropout in training mode")
-    kept = tf.ones_like(x, tf.bool) if t.outputs > 1 else None
-    return tf.identity(x), kept

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ..constants import Constant
+from ..nested import is_nested
 from ..rules import onnx
 
 UNSIGNED = (tf.uint8, tf.uint16, tf.uint32, tf.uint64)
@@ -39,7 +41,6 @@ onnx.same(
     Det="linalg.det",
     Exp="math.exp",
     Floor="math.floor",
-    Identity="identity",
     IsNaN="math.is_nan",
     Log="math.log",
     Neg="math.negative",
@@ -54,6 +55,11 @@ onnx.same(
     Tan="math.tan",
     Tanh="math.tanh",
 )
+
+
+@onnx("Identity")
+def identity(t, x):
+    return x if is_nested(x) or isinstance(x, Constant) else tf.identity(x)
 
 
 @onnx("Abs")

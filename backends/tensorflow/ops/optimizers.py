@@ -1,0 +1,66 @@
+"""Steps of the optimisers in ONNX's training domain."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..rules import onnx
+
+_TRAINING = "ai.onnx.preview.training"
+
+onnx.gap("TensorFlow differentiates while a graph is built, not between named tensors of one", f"{_TRAINING}::Gradient")
+
+
+def columns(tensors, kinds: int):
+    """X1 X2 … G1 G2 … as (X1, G1, …), (X2, G2, …) …."""
+    count = len(tensors) // kinds
+    return [[tensors[k * count + i] for k in range(kinds)] for i in range(count)]
+
+
+def in_rows(results):
+    """The results for each tensor as X1 X2 … V1 V2 …."""
+    return tuple(value for row in zip(*results, strict=True) for value in row)
+
+
+@onnx(f"{_TRAINING}::Adagrad")
+def adagrad(t, rate, count, *tensors, decay_factor, epsilon, norm_coefficient):
+    rate = rate / (1 + tf.cast(count, rate.dtype) * decay_factor)
+    results = []
+    for x, g, h in columns(tensors, 3):
+        g = norm_coefficient * tf.convert_to_tensor(x) + g
+        h = h + tf.square(g)
+        results.append((x - rate * g / (tf.sqrt(h) + epsilon), h))
+    return in_rows(results)
+
+
+@onnx(f"{_TRAINING}::Adam")
+def adam(t, rate, count, *tensors, alpha, beta, epsilon, norm_coefficient, norm_coefficient_post):
+    time = tf.cast(count, rate.dtype)
+    corrected = rate * tf.sqrt(1 - tf.pow(tf.cast(beta, rate.dtype), time))
+    corrected = corrected / (1 - tf.pow(tf.cast(alpha, rate.dtype), time))
+    rate = tf.where(time > 0, corrected, rate)
+    results = []
+    for x, g, v, h in columns(tensors, 4):
+        x = tf.convert_to_tensor(x)
+        g = norm_coefficient * x + g
+        v = alpha * tf.convert_to_tensor(v) + (1 - alpha) * g
+        h = beta * tf.convert_to_tensor(h) + (1 - beta) * tf.square(g)
+        results.append(((1 - norm_coefficient_post) * (x - rate * v / (tf.sqrt(h) + epsilon)), v, h))
+    return in_rows(results)
+
+
+@onnx(f"{_TRAINING}::Momentum")
+def momentum(t, rate, count, *tensors, alpha, beta, mode, norm_coefficient):
+    if mode not in ("standard", "nesterov"):
+        raise Unsupported(f"Momentum with mode {mode!r}")
+    # The first step takes the gradient whole.
+    factor = tf.where(tf.cast(count, tf.int64) > 0, tf.cast(beta, rate.dtype), tf.ones([], rate.dtype))
+    results = []
+    for x, g, v in columns(tensors, 3):
+        x = tf.convert_to_tensor(x)
+        g = norm_coefficient * x + g
+        v = alpha * tf.convert_to_tensor(v) + factor * g
+        results.append((x - rate * (v if mode == "standard" else g + alpha * v), v))
+    return in_rows(results)

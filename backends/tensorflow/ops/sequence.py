@@ -1,0 +1,176 @@
+"""Sequences and optionals: static lists wherever places and lengths are known, tensor lists elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..constants import tf_dtype
+from ..nested import Known, Listed, Maybe, built, element, length_of, listed
+from ..rules import onnx
+
+UNKNOWN = tf.TensorShape(None)
+
+
+@onnx("SequenceConstruct")
+def sequence_construct(t, *inputs):
+    return Known(inputs, inputs[0].dtype)
+
+
+@onnx("SequenceEmpty")
+def sequence_empty(t, *, dtype):
+    return Known((), tf.float32 if dtype is None else tf_dtype(ir.DataType(dtype)))
+
+
+@onnx("SequenceLength")
+def sequence_length(t, sequence):
+    length = length_of(sequence)
+    return np.array(length, np.int64) if isinstance(length, int) else tf.cast(length, tf.int64)
+
+
+def place_of(t, position, count):
+    """A position counted from the start: a number where both are known, else an int32 scalar."""
+    known = t.ints(position)
+    if known is not None and isinstance(count, int):
+        return known[0] + count if known[0] < 0 else known[0]
+    position = tf.reshape(tf.cast(position, tf.int32), [])
+    return tf.where(position < 0, position + count, position)
+
+
+@onnx("SequenceAt")
+def sequence_at(t, sequence, position):
+    place = place_of(t, position, length_of(sequence))
+    if isinstance(sequence, Known) and isinstance(place, int):
+        return sequence.items[place]
+    return element(listed(sequence), place)
+
+
+@onnx("SequenceInsert")
+def sequence_insert(t, sequence, tensor, position):
+    count = length_of(sequence)
+    place = count if position is None else place_of(t, position, count)
+    if isinstance(sequence, Known) and isinstance(place, int):
+        return Known((*sequence.items[:place], tensor, *sequence.items[place:]), sequence.dtype)
+    given = listed(sequence)
+    shape = tensor.shape if given.length == 0 else given.shape.most_specific_compatible_shape(tensor.shape)
+    if position is None:
+        handle = tf.raw_ops.TensorListPushBack(input_handle=given.handle, tensor=tensor)
+        return Listed(handle, given.dtype, shape, None if given.length is None else given.length + 1)
+    tensor = tf.convert_to_tensor(tensor)
+
+    def make(i):
+        return tf.cond(tf.equal(i, place), lambda: tensor, lambda: element(given, i - tf.cast(i > place, tf.int32)))
+
+    return built(count + 1, make, given.dtype, shape)
+
+
+@onnx("SequenceErase")
+def sequence_erase(t, sequence, position):
+    count = length_of(sequence)
+    place = count - 1 if position is None else place_of(t, position, count)
+    if isinstance(sequence, Known) and isinstance(place, int):
+        return Known((*sequence.items[:place], *sequence.items[place + 1 :]), sequence.dtype)
+    given = listed(sequence)
+    return built(count - 1, lambda i: element(given, i + tf.cast(i >= place, tf.int32)), given.dtype, given.shape)
+
+
+@onnx("ConcatFromSequence")
+def concat_from_sequence(t, sequence, *, axis, new_axis):
+    if isinstance(sequence, Known):
+        items = [tf.convert_to_tensor(x) for x in sequence.items]
+        return tf.stack(items, axis) if new_axis else tf.concat(items, axis)
+    if sequence.shape.rank is None:
+        raise Unsupported("ConcatFromSequence of tensors of unknown rank")
+
+    def part(i):
+        x = element(sequence, i)
+        return tf.expand_dims(x, axis) if new_axis else x
+
+    def step(i, y):
+        return i + 1, tf.concat([y, part(i)], axis)
+
+    rank = sequence.shape.rank + int(bool(new_axis))
+    free = tf.TensorShape([None] * rank)
+    count = length_of(sequence)
+    return tf.while_loop(lambda i, y: i < count, step, (1, part(0)), shape_invariants=(tf.TensorShape([]), free))[1]
+
+
+@onnx("SplitToSequence")
+def split_to_sequence(t, x, sizes, *, axis, keepdims):
+    dim = t.dim(x, axis)
+    if sizes is None:
+        if isinstance(dim, int):
+            parts = tf.split(x, dim, axis)
+            return Known(tuple(parts if keepdims else (tf.squeeze(p, [axis]) for p in parts)), x.dtype)
+        return _parts(t, x, axis, dim, lambda i: (i, 1), squeeze=not keepdims)
+    known = t.ints(sizes)
+    if t.rank(sizes) == 1:
+        count = sizes.shape[0]
+        if known is None and count is None:
+            ends = tf.cumsum(tf.cast(sizes, tf.int32))
+            return _parts(t, x, axis, tf.size(ends), lambda i: (ends[i] - tf.cast(sizes[i], tf.int32), sizes[i]))
+        return Known(tuple(tf.split(x, sizes if known is None else known, axis, num=count)), x.dtype)
+    size = known[0] if known is not None else tf.reshape(tf.cast(sizes, tf.int32), [])
+    count = -(-dim // size)
+    if isinstance(count, int):
+        rest = dim - size * (count - 1)
+        return Known(tuple(tf.split(x, [size] * (count - 1) + [rest], axis)), x.dtype)
+    return _parts(t, x, axis, count, lambda i: (i * size, tf.minimum(size, dim - i * size)))
+
+
+def _parts(t, x, axis, count, bounds, squeeze=False):
+    """Slices along an axis whose number is known only at run time; `bounds(i)` are a slice's start and size."""
+    rank = t.rank(x)
+    axis %= rank
+    shape = [None if i == axis else d for i, d in enumerate(x.shape.as_list())]
+
+    def make(i):
+        start, size = bounds(i)
+        begin = [start if k == axis else 0 for k in range(rank)]
+        part = tf.slice(x, begin, tf.stack([tf.cast(size, tf.int32) if k == axis else -1 for k in range(rank)]))
+        return tf.squeeze(part, [axis]) if squeeze else part
+
+    del shape[axis : axis + int(squeeze)]
+    return built(count, make, x.dtype, tf.TensorShape(shape))
+
+
+@onnx("SequenceMap")
+def sequence_map(t, sequence, *others, body):
+    count = length_of(sequence)
+    nested = [sequence, *others]
+    sequences = [x for x in nested if isinstance(x, (Known, Listed))]
+    kinds = [tf_dtype(v.dtype) for v in body.graph.outputs]
+    if all(isinstance(x, Known) for x in sequences):
+        rows = [body(*(x.items[i] if isinstance(x, Known) else x for x in nested)) for i in range(count)]
+        return tuple(Known(tuple(row[k] for row in rows), kind) for k, kind in enumerate(kinds))
+    given = [listed(x) if isinstance(x, (Known, Listed)) else x for x in nested]
+
+    def made(k):
+        def make(i):
+            return body(*(element(x, i) if isinstance(x, Listed) else x for x in given))[k]
+
+        return make
+
+    return tuple(built(count, made(k), kind, UNKNOWN) for k, kind in enumerate(kinds))
+
+
+@onnx("Optional")
+def optional(t, value, *, type):
+    return Maybe(value)
+
+
+@onnx("OptionalHasElement")
+def optional_has_element(t, value):
+    present = value is not None and not (isinstance(value, Maybe) and value.value is None)
+    return np.array(present)
+
+
+@onnx("OptionalGetElement")
+def optional_get_element(t, value):
+    inner = value.value if isinstance(value, Maybe) else value
+    if inner is None:
+        raise Unsupported("the element of an optional that is absent")
+    return inner

@@ -1,0 +1,103 @@
+"""Fourier transforms and what goes with them."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from ..constants import tf_dtype
+from ..rules import onnx
+
+
+def complex_of(x):
+    """A tensor whose last dim holds real and imaginary parts, or real parts only, as complex numbers.
+
+    Those of a real signal are taken in double precision: its spectrum has exact zeros, which float32 misses.
+    """
+    if x.shape[-1] == 1:
+        return tf.cast(x[..., 0], tf.complex128)
+    wide = tf.cast(x, tf.float64 if x.dtype == tf.float64 or x.shape[-1] is None else tf.float32)
+    if x.shape[-1] is None:
+        wide = tf.pad(wide, [[0, 0]] * (x.shape.rank - 1) + [[0, 1]])
+    return tf.complex(wide[..., 0], wide[..., 1])
+
+
+def parts_of(y, dtype):
+    """Real and imaginary parts in a last dim of two."""
+    return tf.cast(tf.stack([tf.math.real(y), tf.math.imag(y)], -1), dtype)
+
+
+def resized(y, length):
+    """The last axis cut, or padded with zeros, to `length`."""
+    y = y[..., :length]
+    missing = tf.maximum(length - tf.shape(y)[-1], 0)
+    return tf.pad(y, [[0, 0]] * (y.shape.rank - 1) + [[0, missing]])
+
+
+@onnx("DFT")
+def dft(t, x, length, axis, *, inverse, onesided):
+    rank = t.rank(x)
+    known = t.ints(axis) if axis is not None else [-2]
+    y = complex_of(x)
+    if known is not None:
+        place = known[0] % rank
+        order = [*(i for i in range(rank - 1) if i != place), place]
+        back = [order.index(i) for i in range(rank - 1)]
+    else:
+        place = tf.math.floormod(tf.reshape(tf.cast(axis, tf.int32), []), rank)
+        every = tf.range(rank - 1)
+        order = tf.concat([tf.boolean_mask(every, every != place), tf.reshape(place, [1])], 0)
+        back = tf.math.invert_permutation(order)
+    y = tf.transpose(y, order)
+    y.set_shape([None] * (rank - 1))
+    count = tf.shape(y)[-1]
+    default = 2 * (count - 1) if inverse and onesided else count
+    points = default if length is None else tf.reshape(tf.cast(length, tf.int32), [])
+    if inverse and onesided:
+        half = resized(y, points // 2 + 1)
+        return tf.cast(tf.transpose(tf.signal.irfft(half, tf.reshape(points, [1])), back)[..., None], x.dtype)
+    y = resized(y, points)
+    y = tf.signal.ifft(y) if inverse else tf.signal.fft(y)
+    y = y[..., : points // 2 + 1] if onesided else y
+    return parts_of(tf.transpose(y, back), x.dtype)
+
+
+@onnx("STFT")
+def stft(t, signal, frame_step, window, frame_length, *, onesided):
+    y = complex_of(signal)
+    if frame_length is not None:
+        length = tf.reshape(tf.cast(frame_length, tf.int32), [])
+    else:
+        length = tf.shape(y)[-1] if window is None else tf.shape(window)[0]
+    step = tf.reshape(tf.cast(frame_step, tf.int32), [])
+    starts = tf.range(0, tf.shape(y)[-1] - length + 1, step)
+    frames = tf.gather(y, starts[:, None] + tf.range(length)[None, :], axis=-1)
+    if window is not None:
+        frames = frames * tf.cast(window, frames.dtype)
+    spectrum = tf.signal.fft(frames)
+    spectrum = spectrum[..., : length // 2 + 1] if onesided else spectrum
+    return parts_of(spectrum, signal.dtype)
+
+
+@onnx("MelWeightMatrix")
+def mel_weight_matrix(t, num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz, *, output_datatype):
+    bins, points, rate = (tf.reshape(tf.cast(x, tf.int32), []) for x in (num_mel_bins, dft_length, sample_rate))
+    low, high = (mel(tf.reshape(tf.cast(x, tf.float64), [])) for x in (lower_edge_hertz, upper_edge_hertz))
+    step = (high - low) / tf.cast(bins + 2, tf.float64)
+    mels = tf.cast(tf.range(bins + 2), tf.float64) * step + low
+    hertz = 700.0 * tf.math.expm1(mels / 2595.0 * math.log(10))
+    edges = tf.floor(tf.cast(points + 1, tf.float64) * hertz / tf.cast(rate, tf.float64))
+    place = tf.cast(tf.range(points // 2 + 1), tf.float64)[:, None]
+    left, centre, right = edges[None, :-2], edges[None, 1:-1], edges[None, 2:]
+    rising = tf.where((place >= left) & (place <= centre), (place - left) / tf.maximum(centre - left, 1.0), 0.0)
+    rising = tf.where(tf.equal(centre, left), tf.cast(tf.equal(place, centre), tf.float64), rising)
+    falls = (place >= centre) & (place < right)
+    y = tf.where(falls, (right - place) / tf.maximum(right - centre, 1.0), rising)
+    return tf.cast(y, tf_dtype(ir.DataType(output_datatype)))
+
+
+def mel(hertz):
+    """A frequency on the mel scale."""
+    return 2595.0 * tf.math.log1p(hertz / 700.0) / math.log(10)

@@ -1,0 +1,114 @@
+"""Strings: joining, splitting, matching, normalising, and counting n-grams."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..rules import onnx
+
+
+@onnx("StringConcat")
+def string_concat(t, a, b):
+    return tf.add(a, b)
+
+
+@onnx("RegexFullMatch")
+def regex_full_match(t, x, *, pattern):
+    # Both follow RE2.
+    return tf.strings.regex_full_match(x, pattern)
+
+
+@onnx("StringSplit")
+def string_split(t, x, *, delimiter, maxsplit):
+    if maxsplit == 0:
+        raise Unsupported("StringSplit with maxsplit=0")
+    parts = tf.strings.split(tf.reshape(x, [-1]), delimiter or None, -1 if maxsplit is None else maxsplit)
+    if not delimiter and maxsplit is not None:
+        # Between white space, TensorFlow gives what is left over even where nothing is.
+        parts = tf.ragged.boolean_mask(parts, tf.not_equal(parts, ""))
+    counts = tf.cast(parts.row_lengths(), tf.int64)
+    table = parts.to_tensor("")
+    dims = tf.shape(x)
+    return tf.reshape(table, tf.concat([dims, tf.shape(table)[1:]], 0)), tf.reshape(counts, dims)
+
+
+@onnx("StringNormalizer")
+def string_normalizer(t, x, *, case_change_action, is_case_sensitive, locale, stopwords):
+    change = {"NONE": tf.convert_to_tensor, "LOWER": lower, "UPPER": upper}[case_change_action]
+    flat = tf.reshape(x, [-1])
+    compared, words = flat, list(stopwords or [])
+    if not is_case_sensitive:
+        compared, words = lower(flat), [w.lower() for w in words]
+    if words:
+        stopped = tf.reduce_any(tf.equal(compared[:, None], tf.constant(words)[None, :]), 1)
+        flat = tf.boolean_mask(flat, ~stopped)
+    # Where nothing is left, one empty string stands for it.
+    flat = tf.cond(tf.equal(tf.size(flat), 0), lambda: tf.constant([""]), lambda: flat)
+    flat = change(flat)
+    return flat if t.rank(x) == 1 else tf.expand_dims(flat, 0)
+
+
+def lower(x):
+    return tf.strings.lower(x, encoding="utf-8")
+
+
+def upper(x):
+    return tf.strings.upper(x, encoding="utf-8")
+
+
+@onnx("TfIdfVectorizer")
+def tf_idf_vectorizer(
+    t,
+    x,
+    *,
+    max_gram_length,
+    max_skip_count,
+    min_gram_length,
+    mode,
+    ngram_counts,
+    ngram_indexes,
+    pool_int64s,
+    pool_strings,
+    weights,
+):
+    pool = np.array(pool_strings, object) if pool_strings else np.array(pool_int64s, np.int64)
+    x = tf.convert_to_tensor(x)
+    rows = tf.expand_dims(x, 0) if t.rank(x) == 1 else x
+    rows = rows if pool_strings else tf.cast(rows, tf.int64)
+    width = max(ngram_indexes) + 1
+    counts = tf.zeros([tf.shape(rows)[0], width])
+    first = 0
+    ends = [*ngram_counts[1:], len(pool)]
+    for n, (begin, end) in enumerate(zip(ngram_counts, ends, strict=True), 1):
+        grams = pool[begin:end].reshape(-1, n)
+        if len(grams) and min_gram_length <= n <= max_gram_length:
+            places = np.array(ngram_indexes[first : first + len(grams)])
+            target = tf.one_hot(places, width)
+            for skip in range(max_skip_count + 1 if n > 1 else 1):
+                counts = counts + tf.matmul(occurrences(rows, grams, skip + 1), target)
+        first += len(grams)
+    y = weighted(counts, mode, weights)
+    return y[0] if t.rank(x) == 1 else y
+
+
+def occurrences(rows, grams, stride: int):
+    """How often each n-gram occurs in each row, with its elements `stride` apart: [rows, n-grams]."""
+    n = grams.shape[1]
+    count = tf.maximum(tf.shape(rows)[1] - (n - 1) * stride, 0)
+    found = None
+    for k in range(n):
+        part = rows[:, k * stride : k * stride + count]
+        same = tf.equal(part[:, :, None], tf.constant(grams[:, k].tolist(), rows.dtype)[None, None, :])
+        found = same if found is None else found & same
+    return tf.reduce_sum(tf.cast(found, tf.float32), 1)
+
+
+def weighted(counts, mode: str, weights):
+    """Term frequencies, weights of the terms that occur, or their products."""
+    if mode == "TF":
+        return counts
+    base = counts if mode == "TFIDF" else tf.cast(counts > 0, tf.float32)
+    return base if not weights else base * tf.constant(weights, tf.float32)

@@ -1,0 +1,181 @@
+"""Operators of ai.onnx.ml that are arithmetic: label lookup, feature picking, thresholds and tree ensembles."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..rules import onnx
+
+_LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
+_AVERAGE, _SUM, _MIN, _MAX = range(4)
+
+
+@onnx("ai.onnx.ml::Binarizer")
+def binarizer(t, x, *, threshold):
+    return tf.cast(tf.greater(x, tf.cast(threshold, x.dtype)), x.dtype)
+
+
+@onnx("ai.onnx.ml::ArrayFeatureExtractor")
+def array_feature_extractor(t, x, indices):
+    y = tf.gather(x, tf.reshape(indices, [-1]), axis=-1)
+    return tf.expand_dims(y, 0) if t.rank(x) == 1 else y
+
+
+@onnx("ai.onnx.ml::LabelEncoder")
+def label_encoder(
+    t,
+    x,
+    *,
+    default_float,
+    default_int64,
+    default_string,
+    default_tensor,
+    keys_floats,
+    keys_int64s,
+    keys_strings,
+    keys_tensor,
+    values_floats,
+    values_int64s,
+    values_strings,
+    values_tensor,
+):
+    keys = _given((keys_floats, np.float32), (keys_int64s, np.int64), (keys_strings, object), tensor=keys_tensor)
+    values = _given(
+        (values_floats, np.float32), (values_int64s, np.int64), (values_strings, object), tensor=values_tensor
+    )
+    if default_tensor is not None:
+        default = _content(default_tensor)
+    else:
+        default = default_string if values.dtype == object else default_float if values_floats else default_int64
+    table = np.append(values, np.array([default], values.dtype).reshape(-1)[:1])
+    keys = tf.constant(keys.tolist(), x.dtype)
+    found = tf.equal(tf.expand_dims(x, -1), keys)
+    if x.dtype.is_floating:
+        found = found | (tf.math.is_nan(tf.expand_dims(x, -1)) & tf.math.is_nan(keys))
+    # The first key that fits, else the default after the last.
+    place = tf.where(tf.reduce_any(found, -1), tf.argmax(tf.cast(found, tf.int8), -1), len(values))
+    kind = tf.string if table.dtype == object else tf.as_dtype(table.dtype)
+    return tf.gather(tf.constant(table.tolist(), kind), place)
+
+
+def _given(*choices, tensor):
+    for content, dtype in choices:
+        if content:
+            return np.array(content, dtype)
+    if tensor is None:
+        raise Unsupported("LabelEncoder without keys or values")
+    return _content(tensor)
+
+
+def _content(tensor):
+    content = np.ravel(tensor.numpy())
+    if content.dtype.kind in "OSU":
+        return np.array([x.decode() if isinstance(x, bytes) else str(x) for x in content], object)
+    return content
+
+
+@onnx("ai.onnx.ml::TreeEnsemble")
+def tree_ensemble(
+    t,
+    x,
+    *,
+    aggregate_function,
+    leaf_targetids,
+    leaf_weights,
+    membership_values,
+    n_targets,
+    nodes_falseleafs,
+    nodes_falsenodeids,
+    nodes_featureids,
+    nodes_hitrates,
+    nodes_missing_value_tracks_true,
+    nodes_modes,
+    nodes_splits,
+    nodes_trueleafs,
+    nodes_truenodeids,
+    post_transform,
+    tree_roots,
+):
+    if post_transform:
+        raise Unsupported(f"TreeEnsemble with post_transform={post_transform}")
+    outcomes = decisions(
+        x,
+        nodes_featureids,
+        nodes_modes.numpy(),
+        nodes_splits.numpy(),
+        nodes_missing_value_tracks_true or [0] * len(nodes_featureids),
+        None if membership_values is None else membership_values.numpy(),
+    )
+    weights = np.append(leaf_weights.numpy(), 0)
+    branches = (
+        (nodes_truenodeids, nodes_trueleafs),
+        (nodes_falsenodeids, nodes_falseleafs),
+    )
+    # Leaves come after the nodes in one numbering, and lead to themselves.
+    count, leaves = len(nodes_featureids), len(leaf_targetids)
+    after = [
+        np.concatenate([np.where(leaf, np.array(ids) + count, ids), np.arange(count, count + leaves)])
+        for ids, leaf in branches
+    ]
+    leaf_of = list(tree_roots)
+    place = tf.tile(tf.constant([leaf_of], tf.int32), [tf.shape(x)[0], 1])
+    for _ in range(_depth(after, count, tree_roots)):
+        goes = tf.gather(outcomes, tf.minimum(place, count - 1), axis=1, batch_dims=1)
+        place = tf.where(
+            goes, tf.gather(tf.constant(after[0], tf.int32), place), tf.gather(tf.constant(after[1], tf.int32), place)
+        )
+    leaf = place - count
+    values = tf.gather(tf.constant(weights, x.dtype), leaf)
+    target = tf.one_hot(tf.gather(tf.constant(leaf_targetids, tf.int32), leaf), n_targets, True, False)
+    return aggregated(values[..., None], target, aggregate_function, len(tree_roots))
+
+
+def decisions(x, features, modes, splits, missing, members):
+    """Whether each node's test holds for each row: [rows, nodes]."""
+    sets = _sets(modes, members)
+    columns = []
+    for node, (feature, mode) in enumerate(zip(features, modes.tolist(), strict=True)):
+        value, split = x[:, feature], tf.constant(splits[node], x.dtype)
+        if mode == _MEMBER:
+            held = tf.reduce_any(tf.equal(value[:, None], tf.constant([sets.pop(0)], x.dtype)), 1)
+        else:
+            test = (tf.less_equal, tf.less, tf.greater_equal, tf.greater, tf.equal, tf.not_equal)[mode]
+            held = test(value, split)
+        columns.append(held | tf.math.is_nan(value) if missing[node] else held)
+    return tf.stack(columns, 1)
+
+
+def _sets(modes, members):
+    """The values of each set-membership node; in the attribute each set ends with NaN."""
+    sets: list[list[float]] = [[]]
+    for value in [] if members is None else members.tolist():
+        if np.isnan(value):
+            sets.append([])
+        else:
+            sets[-1].append(value)
+    if len(sets) - 1 != sum(mode == _MEMBER for mode in modes):
+        raise Unsupported("TreeEnsemble with other than one set of values for each membership node")
+    return sets
+
+
+def _depth(after, count: int, roots) -> int:
+    """The longest way from a root to a leaf."""
+    depth, reached = 0, {r for r in roots if r < count}
+    while reached:
+        if depth > count:
+            raise Unsupported("TreeEnsemble whose nodes go in a circle")
+        reached = {int(a[i]) for i in reached for a in after if a[i] < count}
+        depth += 1
+    return depth
+
+
+def aggregated(values, target, function: int, trees: int):
+    """One number for each target from the leaves that all trees came to: values [rows, trees, 1]."""
+    if function in (_SUM, _AVERAGE):
+        total = tf.reduce_sum(tf.where(target, values, tf.zeros([], values.dtype)), 1)
+        return total / trees if function == _AVERAGE else total
+    extreme, reduce = (values.dtype.max, tf.reduce_min) if function == _MIN else (values.dtype.min, tf.reduce_max)
+    return reduce(tf.where(target, values, tf.constant(extreme, values.dtype)), 1)

@@ -1,0 +1,82 @@
+"""Divides inputs that are sequences or optionals into tensors of their own, where the user has named those."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.options import Options
+
+
+def flatten_inputs(model: ir.Model, options: Options) -> None:
+    """Replace nested inputs by the tensors that `options.inputs` names, in place.
+
+    The elements of a sequence `x` are `x_0`, `x_1` …: as many as are named. An optional input of which nothing is
+    named is absent. Without any specs everything stays as it is.
+    """
+    named = {spec.name for spec in options.inputs if spec.name}
+    if not named:
+        return
+    graph = model.graph
+    inputs: list[ir.Value] = []
+    nodes: list[ir.Node] = []
+    for value in list(graph.inputs):
+        if value.type is None or isinstance(value.type, (ir.TensorType, ir.SparseTensorType)):
+            inputs.append(value)
+            continue
+        made = _made(str(value.name), value.type, value.shape, named, inputs, nodes)
+        value.replace_all_uses_with(made, replace_graph_outputs=True)
+        taken = any(x.name == value.name for x in inputs)
+        made.name, value.name = f"{value.name}_optional" if taken else value.name, None
+        if not made.uses() and not made.is_graph_output():
+            nodes.remove(made.producer())
+    graph.inputs.clear()
+    graph.inputs.extend(inputs)
+    first = next(iter(graph), None)
+    if first is None:
+        graph.extend(nodes)
+    else:
+        graph.insert_before(first, nodes)
+
+
+def _made(
+    name: str,
+    kind: ir.TypeProtocol,
+    shape: ir.Shape | None,
+    named: set[str],
+    inputs: list[ir.Value],
+    nodes: list[ir.Node],
+) -> ir.Value:
+    """The value `name` of a nested type, made by new nodes from new inputs."""
+    if isinstance(kind, ir.TensorType):
+        inputs.append(ir.Value(name=name, type=kind, shape=shape))
+        return inputs[-1]
+    if isinstance(kind, ir.SequenceType):
+        parts = []
+        while _names_of(f"{name}_{len(parts)}", kind.elem_type, named):
+            parts.append(_made(f"{name}_{len(parts)}", kind.elem_type, shape, named, inputs, nodes))
+        attributes = [] if parts else [ir.AttrInt64("dtype", int(kind.dtype))]
+        return _node("SequenceConstruct" if parts else "SequenceEmpty", parts, attributes, kind, nodes)
+    assert isinstance(kind, ir.OptionalType)
+    if not _names_of(name, kind.elem_type, named):
+        empty = ir.AttrTypeProto("type", ir.TypeAndShape(kind.elem_type, shape))
+        return _node("Optional", [], [empty], kind, nodes)
+    inner = _made(name, kind.elem_type, shape, named, inputs, nodes)
+    if inner.producer() is not None:
+        inner.name = f"{name}_element"
+    return _node("Optional", [inner], [], kind, nodes)
+
+
+def _names_of(name: str, kind: ir.TypeProtocol, named: set[str]) -> bool:
+    """Whether anything of a value of that name and type is named."""
+    if isinstance(kind, ir.TensorType):
+        return name in named
+    return _names_of(f"{name}_0" if isinstance(kind, ir.SequenceType) else name, kind.elem_type, named)  # type: ignore[attr-defined]
+
+
+def _node(
+    operator: str, inputs: list[ir.Value], attributes: list[ir.Attr], kind: ir.TypeProtocol, nodes: list[ir.Node]
+) -> ir.Value:
+    node = ir.Node("", operator, inputs, attributes, num_outputs=1)
+    nodes.append(node)
+    node.outputs[0].type = kind
+    return node.outputs[0]

@@ -1,0 +1,136 @@
+"""The official ONNX backend test cases: the generated node cases and the model sets that the onnx package ships."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+SETS = ("node", "light", "simple", "pytorch-converted", "pytorch-operator")
+
+Data = Sequence[tuple[dict[str, Any], list[Any]]]
+"""Pairs of inputs by name and expected outputs in order: arrays, lists for sequences, None for absent optionals."""
+
+
+@dataclass(frozen=True)
+class NodeCase:
+    """A model, what it is fed, what it must give, and the tolerances that the suite itself asks for."""
+
+    name: str
+    kind: str
+    model: onnx.ModelProto
+    data: Data
+    rtol: float
+    atol: float
+
+    @property
+    def operator(self) -> str:
+        """The operator under test: that of the last node of a node case, which a function expansion hides."""
+        if self.kind != "node":
+            return self.kind
+        node = self.model.graph.node[-1]
+        expanded = re.fullmatch(r"test_(\w+?)_expanded(_ver\d+)?", self.name)
+        name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        return f"{expanded_operator(expanded[1])} (expanded)" if expanded else name
+
+
+def cases(sets: Iterable[str] = SETS, only: str = "") -> list[NodeCase]:
+    """The cases of `sets` whose name holds `only`, sorted by name within each set."""
+    found: list[NodeCase] = []
+    for kind in sets:
+        found.extend(sorted(_LOADERS[kind](kind, only), key=lambda c: c.name))
+    return found
+
+
+def expanded_operator(name: str) -> str:
+    """The operator that a function-expanded case is of, by the case's name; a family name where that is not plain."""
+    squeezed = name.replace("_", "")
+    matches = [s.name for s in onnx.defs.get_all_schemas() if squeezed.startswith(s.name.lower())]
+    return max(matches, key=len, default="function")
+
+
+def _node_cases(kind: str, only: str) -> Iterator[NodeCase]:
+    from onnx.backend.test.loader import load_node_model_tests
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        tests = load_node_model_tests()
+    for test in tests:
+        if only in test.name:
+            data = [
+                (dict(zip(_names(test.model), map(_array, given), strict=True)), [_array(y) for y in wanted])
+                for given, wanted in test.data_sets
+            ]
+            yield NodeCase(test.name, kind, test.model, data, test.rtol, test.atol)
+
+
+def _stored_cases(kind: str, only: str) -> Iterator[NodeCase]:
+    from onnx.backend.test.loader import load_model_tests
+
+    for test in load_model_tests(kind=kind):
+        if only not in test.name or test.model_dir is None:
+            continue
+        folder = Path(test.model_dir)
+        model = onnx.load(folder / "model.onnx")
+        inputs = [v for v in model.graph.input if v.name in _names(model)]
+        data = []
+        for stored in sorted(folder.glob("test_data_set_*")):
+            given = [_parsed(stored / f"input_{i}.pb", v.type) for i, v in enumerate(inputs)]
+            wanted = [_parsed(stored / f"output_{i}.pb", v.type) for i, v in enumerate(model.graph.output)]
+            data.append((dict(zip(_names(model), given, strict=True)), wanted))
+        yield NodeCase(test.name, kind, model, data, test.rtol, test.atol)
+
+
+def _light_cases(kind: str, only: str) -> Iterator[NodeCase]:
+    """Well-known networks whose weights are generated; the input is a ramp, as in onnx's own runner."""
+    from onnx.backend.test.loader import load_model_tests
+
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    for test in load_model_tests(kind="real"):
+        if only not in test.name or test.url is None:
+            continue
+        path = folder / "light" / Path(test.url).name
+        model = onnx.load(path)
+        (name,) = _names(model)
+        value = next(v for v in model.graph.input if v.name == name)
+        shape = [d.dim_value or 1 for d in value.type.tensor_type.shape.dim]
+        ramp = (np.arange(np.prod(shape)).reshape(shape) / np.prod(shape)).astype(np.float32)
+        wanted = [
+            _parsed(path.with_name(f"{path.stem}_output_{i}.pb"), v.type) for i, v in enumerate(model.graph.output)
+        ]
+        yield NodeCase(test.name, kind, model, [({name: ramp}, wanted)], test.rtol, test.atol)
+
+
+_LOADERS = {
+    "node": _node_cases,
+    "light": _light_cases,
+    "simple": _stored_cases,
+    "pytorch-converted": _stored_cases,
+    "pytorch-operator": _stored_cases,
+}
+
+
+def _names(model: onnx.ModelProto) -> list[str]:
+    """The inputs that are to be fed."""
+    weights = {t.name for t in model.graph.initializer}
+    return [v.name for v in model.graph.input if v.name not in weights]
+
+
+def _array(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _parsed(path: Path, kind: onnx.TypeProto) -> Any:
+    content = path.read_bytes()
+    if kind.HasField("sequence_type"):
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(content))
+    if kind.HasField("optional_type"):
+        return numpy_helper.to_optional(onnx.OptionalProto.FromString(content))
+    return numpy_helper.to_array(onnx.TensorProto.FromString(content))

@@ -1,0 +1,31 @@
+"""The official ONNX cases that a backend is known not to pass, as patterns of case names with their reasons."""
+
+from __future__ import annotations
+
+_LENGTH = "an output is a sequence whose length is known only when the model runs; named outputs are a fixed number"
+
+TENSORFLOW = {
+    "test_cast_e8m0_*": "TensorFlow has no dtype FLOAT8E8M0",
+    "test_gradient_of_*": "TensorFlow differentiates while a graph is built, not between named tensors of one",
+    "test_if_opt": "whether the output is there is known only when the model runs; a signature's outputs always are",
+    "test_image_decoder_decode_jpeg2k_rgb": "TensorFlow decodes no JPEG 2000; the artefact raises an error",
+    "test_image_decoder_decode_pnm_rgb": "TensorFlow decodes no PNM; the artefact raises an error",
+    "test_image_decoder_decode_tiff_rgb": "TensorFlow decodes no TIFF; the artefact raises an error",
+    "test_loop13_seq": _LENGTH,
+    "test_loop16_seq_none": _LENGTH,
+    "test_scan_sum": "Scan of opset 8 has a batch axis and sequence lengths that Scan of opset 9 dropped",
+    "test_split_to_sequence_1": _LENGTH,
+}
+
+GAPS: dict[str, dict[str, str]] = {"tf": TENSORFLOW, "tf-frozen": TENSORFLOW, "caffe2": {}, "onnx": {}}
+"""By backend; a case counts as a gap only where the backend refuses it, never where its answer is wrong."""
+
+RANDOM = (
+    "test_bernoulli*",
+    "test_training_dropout",
+    "test_training_dropout_default",
+    "test_training_dropout_default_mask",
+    "test_training_dropout_mask",
+)
+"""Cases that draw random numbers, of which the expected ones are those of one NumPy generator: only names, dtypes,
+shapes and the set of possible values can be compared."""

@@ -1,0 +1,164 @@
+"""Child processes that convert a case and run the artefact: they survive no crash, their pool does."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import select
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A case takes well under a second on a free machine; large networks on a busy one take minutes.
+TIMEOUT = 300.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a case: outputs by name for each data set, or why there are none.
+
+    `status` is "ran", "refused" (`Unsupported`), "error" (another exception), "crash" or "timeout".
+    """
+
+    status: str
+    text: str = ""
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Worker:
+    """A child process that takes one case at a time; a new one is started after a crash or a time-out."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.environment = environment
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def run(self, request: Any) -> Answer:
+        """Send a case's request and wait for its answer."""
+        if self.process is None or self.process.poll() is not None:
+            self.process = self._start()
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        data = pickle.dumps(request)
+        try:
+            self.process.stdin.write(struct.pack("<q", len(data)) + data)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return self._ended("crash")
+        if not select.select([self.process.stdout], [], [], TIMEOUT)[0]:
+            return self._ended("timeout")
+        head = self.process.stdout.read(8)
+        if len(head) < 8:
+            return self._ended("crash")
+        answer = pickle.loads(self.process.stdout.read(struct.unpack("<q", head)[0]))
+        assert isinstance(answer, Answer)
+        return answer
+
+    def stop(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def _ended(self, status: str) -> Answer:
+        assert self.process is not None
+        code = self.process.poll() if status == "timeout" else self.process.wait()
+        self.stop()
+        return Answer(status, "no answer in time" if status == "timeout" else f"exit code {code}")
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.suites.onnx_node_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **self.environment, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+
+
+def run_all(
+    requests: Iterable[tuple[str, Any]], jobs: int, environment: dict[str, str], done: Callable[[str, Answer], None]
+) -> None:
+    """Run named requests in `jobs` processes; `done(name, answer)` is called for each, one at a time."""
+    waiting: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+    for item in requests:
+        waiting.put(item)
+    lock = threading.Lock()
+
+    def drain() -> None:
+        worker = Worker(environment)
+        try:
+            while True:
+                name, request = waiting.get_nowait()
+                answer = worker.run(request)
+                with lock:
+                    done(name, answer)
+        except queue.Empty:
+            pass
+        finally:
+            worker.stop()
+
+    threads = [threading.Thread(target=drain) for _ in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def serve() -> None:
+    """The child process: requests come in, answers go out."""
+    # Native libraries write to descriptor 1 as well.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while len(head := sys.stdin.buffer.read(8)) == 8:
+        request = pickle.loads(sys.stdin.buffer.read(struct.unpack("<q", head)[0]))
+        data = pickle.dumps(answer_to(*request))
+        answers.write(struct.pack("<q", len(data)) + data)
+        answers.flush()
+
+
+def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: str) -> Answer:
+    """Convert the serialised model to the format, with nothing frozen, and run the artefact on each of the feeds."""
+    import tempfile
+
+    import onnx
+
+    from convert import plugin
+    from convert.errors import Unsupported
+    from convert.options import Options
+    from convert.report import Report
+    from convert.source import Source
+
+    options = Options(inputs=tuple(specs), opset=onnx.defs.onnx_opset_version())
+    try:
+        with tempfile.TemporaryDirectory(prefix="convert-nodes-") as folder:
+            path = Path(folder) / "artefact"
+            source = plugin.claim(onnx.ModelProto.FromString(data))
+            report = Report("convert")
+            model = plugin.frontend_for(source).read(source, options, report)
+            plugin.backend_for(form).write(model, path, form, options, report)
+            kind = plugin.formats()[form].kind
+            runner = plugin.runner_for(kind)
+            assert runner is not None, f"nothing runs {kind}"
+            found = runner.run(Source(kind, path), feeds, precision="float32", options=Options())
+            return Answer("ran", outputs=[dict(f) for f in found])
+    except Unsupported as error:
+        return Answer("refused", str(error))
+    except Exception as error:
+        return Answer("error", f"{type(error).__name__}: {error}"[:2000])
+
+
+if __name__ == "__main__":
+    # The parent unpickles `Answer` by the module's own name.
+    from tests.suites.onnx_node_worker import serve as serve_as_module
+
+    serve_as_module()

@@ -1,0 +1,192 @@
+"""Runs the official ONNX test cases through a backend: `python tests/suites/onnx_nodes.py --backend tf --jobs 2`.
+
+Each case is converted with nothing frozen (all inputs stay inputs), the artefact is run in a child process, and the
+outputs are compared at the suite's own tolerances, with dtypes and shapes exact.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from convert.options import DimSpec, InputSpec
+from tests.suites.onnx_node_cases import SETS, NodeCase, cases
+from tests.suites.onnx_node_gaps import GAPS, RANDOM
+from tests.suites.onnx_node_worker import Answer, run_all
+
+STATUSES = ("pass", "gap", "refused", "error", "wrong", "crash", "timeout")
+"""gap: refused, and declared with its reason; error: an exception, on conversion or when the artefact runs."""
+
+FORMATS = {"tf": "tf", "tf-frozen": "tf-frozen", "caffe2": "caffe2", "onnx": "onnx"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one case."""
+
+    case: str
+    operator: str
+    status: str
+    text: str = ""
+
+
+def run_cases(chosen: Sequence[NodeCase], backend: str, *, onednn: bool = True, jobs: int = 1) -> list[Result]:
+    """The results of the cases, in their order."""
+    by_name = {case.name: case for case in chosen}
+    results: dict[str, Result] = {}
+    environment = {"TF_ENABLE_ONEDNN_OPTS": str(int(onednn)), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+
+    def done(name: str, answer: Answer) -> None:
+        results[name] = judged(by_name[name], answer, backend)
+        if len(results) % 100 == 0:
+            print(f"{len(results)} of {len(chosen)} cases", file=sys.stderr)
+
+    run_all([(c.name, request(c, FORMATS[backend])) for c in chosen], jobs, environment, done)
+    return [results[case.name] for case in chosen]
+
+
+def request(case: NodeCase, form: str) -> tuple[Any, ...]:
+    """What the worker is sent: sequences and optionals are fed element by element, under names made of theirs."""
+    feeds = [{name: x for key, given in inputs.items() for name, x in flat(key, given)} for inputs, _ in case.data]
+    nested = any(not v.type.HasField("tensor_type") for v in case.model.graph.input)
+    specs = [spec(name, x) for name, x in feeds[0].items()] if nested else []
+    return case.model.SerializeToString(), feeds, specs, form
+
+
+def flat(name: str, value: Any) -> list[tuple[str, Any]]:
+    """A value under its name; the elements of a sequence under `name_0`, `name_1` …; nothing for an absent optional."""
+    if value is None:
+        return []
+    if isinstance(value, (list, tuple)):
+        return [pair for i, inner in enumerate(value) for pair in flat(f"{name}_{i}", inner)]
+    return [(name, np.asarray(value))]
+
+
+def spec(name: str, value: np.ndarray) -> InputSpec:
+    """Dtype and rank of a fed array; every dim stays dynamic."""
+    kind = "string" if value.dtype.kind in "OUS" else value.dtype.name
+    return InputSpec(name, kind, tuple(DimSpec() for _ in value.shape))
+
+
+def judged(case: NodeCase, answer: Answer, backend: str) -> Result:
+    """The status of a case by its answer."""
+    if answer.status != "ran":
+        reason = declared(case.name, backend) if answer.status in ("refused", "error") else ""
+        return Result(case.name, case.operator, "gap" if reason else answer.status, reason or answer.text)
+    for (_, wanted), got in zip(case.data, answer.outputs, strict=True):
+        text = difference(case, wanted, got)
+        if text:
+            return Result(case.name, case.operator, "wrong", text)
+    return Result(case.name, case.operator, "pass")
+
+
+def declared(name: str, backend: str) -> str:
+    """The reason of the row that declares the case a gap of the backend's, or an empty string."""
+    return next((reason for pattern, reason in GAPS.get(backend, {}).items() if fnmatchcase(name, pattern)), "")
+
+
+def difference(case: NodeCase, wanted: Sequence[Any], got: dict[str, Any]) -> str:
+    """Where the outputs differ, or an empty string."""
+    names = [v.name for v in case.model.graph.output]
+    expected = dict(pair for name, value in zip(names, wanted, strict=True) for pair in flat(name, value))
+    found = dict(pair for name, value in got.items() for pair in flat(name, value))
+    if set(found) != set(expected):
+        return f"outputs are called {sorted(found)}, not {sorted(expected)}"
+    random = any(fnmatchcase(case.name, pattern) for pattern in RANDOM)
+    for name, value in expected.items():
+        text = drawn_unlike(found[name], value, case) if random else unlike(found[name], value, case)
+        if text:
+            return f"{name}: {text}"
+    return ""
+
+
+def unlike(got: np.ndarray, want: np.ndarray, case: NodeCase) -> str:
+    """How one array differs from what it should be, or an empty string."""
+    if got.shape != want.shape:
+        return f"shape {got.shape} instead of {want.shape}"
+    if want.dtype.kind in "OUS":
+        texts = [x.decode() if isinstance(x, bytes) else str(x) for x in got.ravel()]
+        return "" if texts == [str(x) for x in want.ravel()] else f"{texts[:5]} instead of {want.ravel()[:5]}"
+    if got.dtype != want.dtype:
+        return f"dtype {got.dtype} instead of {want.dtype}"
+    rtol = max(case.rtol, 2**-6) if got.dtype.name == "bfloat16" else case.rtol
+    if got.dtype.kind not in "fciub":  # dtypes of ml_dtypes do not promote with Python's numbers
+        got, want = got.astype(np.float32), want.astype(np.float32)
+    try:
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=case.atol)
+    except AssertionError as error:
+        return " ".join(str(error).split())[:300]
+    return ""
+
+
+def drawn_unlike(got: np.ndarray, want: np.ndarray, case: NodeCase) -> str:
+    """What random numbers can be compared by: dtype, shape, and values that the input and the operator allow."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
+    if "bernoulli" in case.name or got.dtype == bool:
+        return "" if np.isin(got, (0, 1)).all() else "numbers other than 0 and 1"
+    # Dropout: what is kept is scaled by one factor, the rest is zero.
+    x = next(iter(case.data[0][0].values()))
+    kept = got != 0
+    factors = got[kept] / x[kept]
+    return "" if kept.any() and not kept.all() and np.ptp(factors) < 1e-3 else "not a scaled choice of the input"
+
+
+def counted(results: Iterable[Result]) -> dict[str, int]:
+    """How many results have each status."""
+    found = Counter(r.status for r in results)
+    return {status: found[status] for status in STATUSES}
+
+
+def table(results: Sequence[Result]) -> str:
+    """Counts per operator for those that do not pass everywhere, then the totals."""
+    operators = sorted({r.operator for r in results})
+    lines = [f"{'operator':34}" + "".join(f"{s:>9}" for s in STATUSES)]
+    for operator in operators:
+        counts = counted(r for r in results if r.operator == operator)
+        if sum(counts.values()) > counts["pass"]:
+            lines.append(f"{operator:34}" + "".join(f"{counts[s] or '':>9}" for s in STATUSES))
+    full = sum(all(r.status == "pass" for r in results if r.operator == o) for o in operators)
+    lines.append(f"{full} of {len(operators)} operators and sets pass everywhere")
+    totals = counted(results)
+    lines.append(f"{'total':34}" + "".join(f"{totals[s]:>9}" for s in STATUSES))
+    lines.append(f"{totals['pass']} of {len(results)} cases pass: {totals['pass'] / max(len(results), 1):.1%}")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the suite; 0 if every case passes or is a declared gap."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", choices=FORMATS, default="tf")
+    parser.add_argument("--no-onednn", action="store_true", help="switch TensorFlow's oneDNN kernels off")
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    parser.add_argument("--jobs", type=int, default=1)
+    chosen = parser.parse_args(arguments)
+    found = cases(chosen.sets, chosen.only)
+    results = run_cases(found, chosen.backend, onednn=not chosen.no_onednn, jobs=chosen.jobs)
+    if chosen.json:
+        print(json.dumps({"totals": counted(results), "cases": [vars(r) for r in results]}, ensure_ascii=False))
+    else:
+        for result in results:
+            if result.status not in ("pass", "gap"):
+                print(f"{result.status:8} {result.case}: {result.text.splitlines()[0] if result.text else ''}")
+        print(table(results))
+    return int(any(r.status not in ("pass", "gap") for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""A sample of the official ONNX cases through the TensorFlow backend; the whole suite behind the marker `long`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites.onnx_node_cases import cases
+from tests.suites.onnx_node_gaps import GAPS
+from tests.suites.onnx_nodes import Result, declared, run_cases
+
+# What needs sequences, optionals, other domains or newer opsets than the rows of tests/ops/ can say.
+SAMPLE = [
+    "test_adagrad",
+    "test_adam_multiple",
+    "test_nesterov_momentum",
+    "test_ai_onnx_ml_array_feature_extractor",
+    "test_ai_onnx_ml_binarizer",
+    "test_ai_onnx_ml_label_encoder_string_int_no_default",
+    "test_ai_onnx_ml_label_encoder_tensor_mapping",
+    "test_ai_onnx_ml_tree_ensemble_set_membership",
+    "test_ai_onnx_ml_tree_ensemble_single_tree",
+    "test_bernoulli_expanded",
+    "test_bernoulli_seed",
+    "test_cast_FLOAT16_to_FLOAT4E2M1",
+    "test_cast_FLOAT8E5M2FNUZ_to_FLOAT",
+    "test_cast_INT2_to_INT8",
+    "test_castlike_no_saturate_FLOAT_to_FLOAT8E4M3FNUZ",
+    "test_causal_conv_with_state_silu_fp16",
+    "test_dft_inverse",
+    "test_flexattention_soft_cap",
+    "test_identity_opt",
+    "test_if_opt",
+    "test_if_seq",
+    "test_image_decoder_decode_jpeg_bgr",
+    "test_linear_attention_delta",
+    "test_loop13_seq",
+    "test_loop11",
+    "test_optional_get_element_optional_sequence",
+    "test_optional_has_element_empty_optional_input",
+    "test_optional_has_element_optional_input",
+    "test_quantizelinear_e4m3fn",
+    "test_scan9_sum",
+    "test_sequence_insert_at_front",
+    "test_sequence_map_add_2_sequences",
+    "test_sequence_map_extract_shapes_expanded",
+    "test_sequence_model1",
+    "test_sequence_model2",
+    "test_sequence_model4",
+    "test_sequence_model6",
+    "test_split_to_sequence_nokeepdims",
+    "test_strnorm_model_nostopwords_nochangecase",
+    "test_training_dropout_default_mask",
+    "test_upsample_nearest",
+    "test_PReLU_2d_multiparam",
+]
+
+
+def unexplained(results: list[Result]) -> list[str]:
+    return [f"{r.case}: {r.status}: {r.text}" for r in results if r.status not in ("pass", "gap")]
+
+
+def test_a_sample_passes() -> None:
+    pytest.importorskip("tensorflow")
+    chosen = [case for case in cases() if case.name in SAMPLE]
+    results = run_cases(chosen, "tf-frozen")
+    assert unexplained(results) == []
+    gaps = {r.case for r in results if r.status == "gap"}
+    assert gaps == {case.name for case in chosen if declared(case.name, "tf-frozen")}
+
+
+def test_every_gap_is_of_a_case_that_exists() -> None:
+    names = [case.name for case in cases()]
+    for backend, rows in GAPS.items():
+        for pattern in rows:
+            assert any(declared(name, backend) for name in names), pattern
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("onednn", [True, False], ids=["onednn", "no_onednn"])
+def test_all_pass_or_are_declared_gaps(onednn: bool) -> None:
+    pytest.importorskip("tensorflow")
+    results = run_cases(cases(), "tf", onednn=onednn, jobs=2)
+    assert unexplained(results) == []
+    assert sum(r.status == "pass" for r in results) >= 0.96 * len(results)
