@@ -23,8 +23,9 @@ from convert.passes.layout_form import (
     inverse,
     rank,
 )
-from convert.passes.layout_rules import AGNOSTIC, form_of
+from convert.passes.layout_rules import form_of
 from convert.passes.layout_sensitive import CHANNELS_LAST, SENSITIVE, is_sensitive
+from convert.passes.layout_table import AGNOSTIC
 from convert.passes.layout_write import Names, Writer, moved_tensor, price, put_in_order, rewrite, take_over
 
 __all__ = ["CHANNELS_LAST", "assign_layout"]

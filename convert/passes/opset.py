@@ -15,7 +15,8 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import Location, Problem, Unsupported
-from convert.graph import Graph, infer, location_of
+from convert.graph import Graph, location_of
+from convert.inference import infer
 from convert.passes.facts import infer_facts, subgraphs
 from convert.passes.opset_adapters import EXPANSIONS, LIFTS, LOWERINGS, Adapter
 from convert.passes.opset_protos import expand_function, version_convert

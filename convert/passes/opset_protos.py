@@ -11,7 +11,7 @@ import onnx.inliner
 import onnx.version_converter
 import onnx_ir as ir
 
-from convert.graph import type_proto
+from convert.inference import type_proto
 from convert.passes.facts import SMALL
 from convert.passes.opset_schema import wrong_types
 

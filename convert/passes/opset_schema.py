@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from convert.graph import type_proto
+from convert.inference import type_proto
 from convert.tensors import dtype_name
 
 # Operators whose meaning changed at an opset although a node may look the same on both sides of it.

@@ -1,16 +1,18 @@
-"""CPU seconds and peak memory of PyTorch → ONNX, ours against torch.onnx.export(dynamo=True), as ratios in one run.
+"""What PyTorch → ONNX costs and what its graph is worth, ours against torch.onnx.export(dynamo=True), in one run.
 
-    python tests/benchmarks/capture.py [--rounds 3]
+    python tests/benchmarks/capture.py [--rounds 3] [--models resnet50 bert transformer]
 
-Each measurement is a new process that imports torch, builds the model with random weights, and only then starts the
-clocks: CPU seconds of the process (all threads) and the peak of the resident set beyond what it was at that moment.
-The medians over the rounds are printed, theirs and ours in turn, so that both see the same state of the machine.
+Each measurement is a new process that imports torch, builds the models with random weights, and only then starts the
+clocks: CPU seconds of the process (all threads) and the peak of the resident set beyond what it was at that moment,
+for the first model that the process converts and, after another model, for this one as the second. ONNX Runtime then
+runs the two files on one thread in turn. Medians over the rounds, and over 20 runs for the latency.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -19,48 +21,91 @@ import time
 from pathlib import Path
 from typing import Any
 
-MODELS = ("resnet50", "transformer")
+MODELS = ("resnet50", "bert", "transformer")
+BEFORE = {"resnet50": "bert", "bert": "resnet50", "transformer": "resnet50"}
+"""The model that a process converts first where the other one is measured as its second."""
 
 
 def build(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """The module in eval mode and its example inputs."""
+    """The module in eval mode and its example inputs: ResNet-50, BERT-base or a 12-layer encoder of the same size."""
     import torch
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from timm_helper import create, declare_torchvision_operators
 
     torch.manual_seed(0)
     if name == "resnet50":
-        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-        from timm_helper import create
-
         return create("resnet50"), (torch.randn(2, 3, 224, 224),)
+    if name == "bert":
+        declare_torchvision_operators()
+        from transformers import BertConfig, BertModel
+
+        words = torch.randint(0, 30522, (2, 128))
+        return BertModel(BertConfig()).eval(), (words, torch.ones_like(words))
     layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True)
     return torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).eval(), (torch.randn(2, 128, 768),)
 
 
-def measure(who: str, model: str) -> dict[str, float]:
-    """Convert once in this process; CPU seconds, MiB of peak memory beyond the start, and nodes of the graph."""
+def measure(who: str, model: str, folder: str) -> dict[str, float]:
+    """Convert once in this process, after another model unless `folder` is given, where the file then stays.
+
+    CPU seconds, MiB of peak memory beyond the start, MiB of weights and nodes of the graph.
+    """
     import onnx
     import torch
 
-    module, inputs = build(model)
+    names = (model,) if folder else (BEFORE[model], model)
+    built = [build(name) for name in names]
     with torch.no_grad():
-        module(*inputs)
-    weights = sum(p.numel() * p.element_size() for p in module.parameters()) / 2**20
-    batch = torch.export.Dim("batch", min=1)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "m.onnx"
-        before, start = _restart_peak(), time.process_time()
-        if who == "ours":
-            import convert
-
-            convert.convert(module, "onnx", path, inputs=list(inputs), verify=False)
-        else:
-            shapes = tuple({0: batch} for _ in inputs)
-            torch.onnx.export(
-                module, inputs, str(path), dynamo=True, dynamic_shapes=shapes, external_data=False, verbose=False
-            )
-        seconds, after = time.process_time() - start, _peak()
-        nodes = len(onnx.load(path, load_external_data=False).graph.node)
+        for module, inputs in built:
+            module(*inputs)
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, (module, inputs) in zip(names, built, strict=True):
+            path = Path(folder or temporary) / f"{who}-{name}.onnx"
+            weights = sum(p.numel() * p.element_size() for p in module.parameters()) / 2**20
+            before, start = _restart_peak(), time.process_time()
+            convert_one(who, module, inputs, path)
+            seconds, after = time.process_time() - start, _peak()
+            nodes = len(onnx.load(path, load_external_data=False).graph.node)
     return {"seconds": seconds, "memory": after - before, "weights": weights, "nodes": nodes}
+
+
+def convert_one(who: str, module: Any, inputs: tuple[Any, ...], path: Path) -> None:
+    """Write the module as ONNX with a dynamic batch."""
+    import torch
+
+    if who == "ours":
+        import convert
+
+        convert.convert(module, "onnx", path, inputs=list(inputs), verify=False)
+    else:
+        batch = torch.export.Dim("batch", min=1)
+        shapes = tuple({0: batch} for _ in inputs)
+        torch.onnx.export(
+            module, inputs, str(path), dynamo=True, dynamic_shapes=shapes, external_data=False, verbose=False
+        )
+
+
+def latency(files: dict[str, str]) -> dict[str, float]:
+    """Median milliseconds of one run of batch 1 by ONNX Runtime on one thread, the files in turn."""
+    import numpy as np
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    sessions = {who: onnxruntime.InferenceSession(file, options) for who, file in files.items()}
+    times: dict[str, list[float]] = {who: [] for who in files}
+    for turn in range(23):
+        for who, session in sessions.items():
+            feeds = {}
+            for x in session.get_inputs():
+                shape = [d if isinstance(d, int) else 1 for d in x.shape]
+                feeds[x.name] = np.ones(shape, np.float32 if x.type == "tensor(float)" else np.int64)
+            start = time.process_time()
+            session.run(None, feeds)
+            if turn > 2:
+                times[who].append(1000 * (time.process_time() - start))
+    return {who: statistics.median(found) for who, found in times.items()}
 
 
 def _restart_peak() -> float:
@@ -78,35 +123,56 @@ def _status(field: str) -> float:
     return int(line.split()[1]) / 1024
 
 
+def child(*arguments: str) -> dict[str, float]:
+    """What this script prints when it is called with `arguments`."""
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def table(model: str, rounds: int) -> None:
+    """Measure one model and print its rows."""
+    rows: dict[str, list[dict[str, float]]] = {"theirs": [], "ours": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds):
+            for who, found in rows.items():
+                row = child("--one", who, model, folder)
+                row["second"] = child("--one", who, model, "")["seconds"]
+                found.append(row)
+        times = child("--latency", *(f"{who}={folder}/{who}-{model}.onnx" for who in rows))
+    median = {w: {k: statistics.median(r[k] for r in found) for k in found[0]} for w, found in rows.items()}
+    for who, row in median.items():
+        row["latency"] = times[who]
+    ours, theirs = median["ours"], median["theirs"]
+    ratio = {key: ours[key] / theirs[key] for key in ours}
+    for who, row in (*median.items(), ("ratio", ratio)):
+        digits = 2 if who == "ratio" else 0
+        print(
+            f"{model:<12} {who:<7} {row['seconds']:8.2f} {row['second']:8.2f} {row['memory']:9.{digits or 1}f} "
+            f"{row['nodes']:6.{digits}f} {row['latency']:8.2f}",
+            flush=True,
+        )
+    print(f"{model:<12} weights {ours['weights']:8.1f} MiB")
+
+
 def main() -> None:
     """Run every pair `rounds` times and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--one", nargs=2, metavar=("WHO", "MODEL"), help=argparse.SUPPRESS)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--one", nargs=3, metavar=("WHO", "MODEL", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument("--latency", nargs="+", metavar="WHO=FILE", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         print(json.dumps(measure(*args.one)))
-        return
-    print(f"{'model':<12} {'who':<7} {'CPU s':>8} {'peak MiB':>9} {'nodes':>6}   (medians of {args.rounds} rounds)")
-    for model in MODELS:
-        rows: dict[str, list[dict[str, float]]] = {"theirs": [], "ours": []}
-        for _ in range(args.rounds):
-            for who, found in rows.items():
-                done = subprocess.run(
-                    [sys.executable, __file__, "--one", who, model], capture_output=True, text=True, check=False
-                )
-                if done.returncode:
-                    sys.exit(f"{who} failed on {model}:\n{done.stderr[-2000:]}")
-                found.append(json.loads(done.stdout.splitlines()[-1]))
-        median = {w: {k: statistics.median(r[k] for r in found) for k in found[0]} for w, found in rows.items()}
-        for who, row in median.items():
-            print(f"{model:<12} {who:<7} {row['seconds']:8.2f} {row['memory']:9.1f} {row['nodes']:6.0f}")
-        ours, theirs = median["ours"], median["theirs"]
-        print(
-            f"{model:<12} {'ratio':<7} {ours['seconds'] / theirs['seconds']:8.2f} "
-            f"{ours['memory'] / theirs['memory']:9.2f} {ours['nodes'] / theirs['nodes']:6.2f}"
-            f"   (weights {ours['weights']:.1f} MiB)"
-        )
+    elif args.latency:
+        os.environ["OMP_NUM_THREADS"] = "1"
+        print(json.dumps(latency(dict(pair.split("=", 1) for pair in args.latency))))
+    else:
+        print(f"{'model':<12} {'who':<7} {'CPU s':>8} {'second':>8} {'peak MiB':>9} {'nodes':>6} {'run ms':>8}")
+        for model in args.models:
+            table(model, args.rounds)
 
 
 if __name__ == "__main__":
