@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 import torch
 from convert.frontends import pytorch as frontend
@@ -136,6 +137,16 @@ def test_inputs_may_be_named(folders: Path) -> None:
         Report("convert"),
     )
     assert [(v.name, list(v.shape or ())) for v in model.graph.inputs] == [("input_ids", [2, 5])]
+
+
+def test_arrays_without_names_are_the_first_arguments_and_all() -> None:
+    words = torch.arange(10).reshape(2, 5)
+    model = make("bert")
+    want = model(words, torch.ones_like(words)).last_hidden_state
+    converted = ir.from_proto(convert.to_onnx(model, [words, torch.ones_like(words)], verify=False))
+    assert [x.name for x in converted.graph.inputs] == ["input_ids", "attention_mask"]
+    got = run(converted, words, torch.ones_like(words))
+    np.testing.assert_allclose(got[0], want.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 @long

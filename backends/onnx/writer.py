@@ -6,10 +6,12 @@ and the initializers are put into its graph field by hand (https://protobuf.dev/
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -119,7 +121,10 @@ def _header(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
 
 def _write_data(tensor: ir.TensorProtocol, stream: BinaryIO) -> None:
     start = stream.tell()
-    stream.write(tensor.tobytes())
+    if sys.byteorder == "little" and tensor.dtype.bitwidth >= 8:  # else, elements are to be swapped or packed
+        stream.write(np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8))
+    else:
+        stream.write(tensor.tobytes())
     if stream.tell() - start != tensor.nbytes:
         raise ConvertError(
             f"the weights {tensor.name!r} have {stream.tell() - start} bytes, and their dims need {tensor.nbytes}",

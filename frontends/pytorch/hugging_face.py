@@ -163,7 +163,10 @@ def described(model: Any, options: Options) -> list[InputSpec]:
     named = [s.name for s in wanted] + [n for n in options.examples if isinstance(n, str)]
     if not named:
         given = [s for s in options.inputs if s.name is None]
-        names = list(usual)
+        positional = [i for i in options.examples if isinstance(i, int)]
+        # Arrays without names are forward's first arguments, and all of them.
+        names = list(inspect.signature(model.forward).parameters)[: max(positional) + 1] if positional else list(usual)
+        usual = {n: usual.get(n, InputSpec(n)) for n in names}
         return [_filled(given[i], usual[n]) if i < len(given) else usual[n] for i, n in enumerate(names)]
     order = [n for n in inspect.signature(model.forward).parameters if n in named]
     order += [n for n in named if n not in order] + [n for n in usual if n.startswith(f"{PAST}_") and n not in named]

@@ -86,10 +86,11 @@ def convert_one(who: str, module: Any, inputs: tuple[Any, ...], path: Path) -> N
         )
 
 
-def latency(files: dict[str, str]) -> dict[str, float]:
+def latency(model: str, files: dict[str, str]) -> dict[str, float]:
     """Median milliseconds of one run of batch 1 by ONNX Runtime on one thread, the files in turn."""
-    import numpy as np
     import onnxruntime
+
+    inputs = [x[:1].numpy() for x in build(model)[1]]
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -97,10 +98,7 @@ def latency(files: dict[str, str]) -> dict[str, float]:
     times: dict[str, list[float]] = {who: [] for who in files}
     for turn in range(23):
         for who, session in sessions.items():
-            feeds = {}
-            for x in session.get_inputs():
-                shape = [d if isinstance(d, int) else 1 for d in x.shape]
-                feeds[x.name] = np.ones(shape, np.float32 if x.type == "tensor(float)" else np.int64)
+            feeds = {x.name: array for x, array in zip(session.get_inputs(), inputs, strict=True)}
             start = time.process_time()
             session.run(None, feeds)
             if turn > 2:
@@ -140,7 +138,7 @@ def table(model: str, rounds: int) -> None:
                 row = child("--one", who, model, folder)
                 row["second"] = child("--one", who, model, "")["seconds"]
                 found.append(row)
-        times = child("--latency", *(f"{who}={folder}/{who}-{model}.onnx" for who in rows))
+        times = child("--latency", model, *(f"{who}={folder}/{who}-{model}.onnx" for who in rows))
     median = {w: {k: statistics.median(r[k] for r in found) for k in found[0]} for w, found in rows.items()}
     for who, row in median.items():
         row["latency"] = times[who]
@@ -162,13 +160,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--one", nargs=3, metavar=("WHO", "MODEL", "FOLDER"), help=argparse.SUPPRESS)
-    parser.add_argument("--latency", nargs="+", metavar="WHO=FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--latency", nargs="+", metavar="MODEL_OR_FILE", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         print(json.dumps(measure(*args.one)))
     elif args.latency:
         os.environ["OMP_NUM_THREADS"] = "1"
-        print(json.dumps(latency(dict(pair.split("=", 1) for pair in args.latency))))
+        model, *files = args.latency
+        print(json.dumps(latency(model, dict(pair.split("=", 1) for pair in files))))
     else:
         print(f"{'model':<12} {'who':<7} {'CPU s':>8} {'second':>8} {'peak MiB':>9} {'nodes':>6} {'run ms':>8}")
         for model in args.models:
