@@ -3,9 +3,10 @@
     python tests/benchmarks/latency.py [--batches 1 8] [--runs 30] [--networks resnet50 …]
 
 PyTorch networks of timm are converted to ONNX, to SavedModels (with variables and with constants) and to frozen graphs;
-their twins of keras.applications run as Keras calls them (in a tf.function), as Keras exports them, and frozen. All of
-a network's graphs run in turn in one new process on one thread, so that each sees the same state of the machine: medians
-of CPU milliseconds per call. Also printed: the Transposes that each of our graphs runs, and how many move a weight.
+their twins of keras.applications run as Keras calls them (in a tf.function), as Keras exports them, and frozen.
+
+All of a network's graphs run in turn in one new process on one thread, so that each sees the same state of the machine:
+medians of CPU milliseconds per call. Also printed: the Transposes of our frozen graph, and how many move a weight.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def artefacts(network: str, folder: Path) -> dict[str, Path]:
 def calls(network: str, paths: dict[str, Path]) -> dict[str, Callable[[Any], Any]]:
     """Functions that run each graph on an NCHW batch, or its twin on an NHWC one."""
     import keras
+    import numpy as np
     import onnxruntime
     import tensorflow as tf
 
@@ -67,6 +69,9 @@ def calls(network: str, paths: dict[str, Path]) -> dict[str, Callable[[Any], Any
     definition = tf.compat.v1.GraphDef.FromString(paths["tf-frozen"].read_bytes())
     found["tf-frozen"] = _first(_frozen(definition))
     twin = getattr(keras.applications, TWINS[network])(weights=None)
+    drawn = np.random.default_rng(0)
+    # A bias of zeros and a mean of zeros would be folded away in the frozen twin.
+    twin.set_weights([w + drawn.uniform(0.01, 0.02, w.shape).astype(w.dtype) for w in twin.get_weights()])
     function = tf.function(lambda x: twin(x, training=False)).get_concrete_function(
         tf.TensorSpec((None, 224, 224, 3), tf.float32)
     )
@@ -103,8 +108,9 @@ def _frozen(definition: Any) -> Any:
 
 def _first(function: Any) -> Callable[[Any], Any]:
     """A call on the NCHW batch."""
-    if function.structured_input_signature[1]:
-        (name,) = function.structured_input_signature[1]
+    signature = function.structured_input_signature
+    if signature and signature[1]:
+        (name,) = signature[1]
         return lambda x: function(**{name: x[1]})
     return lambda x: function(x[1])
 

@@ -79,6 +79,8 @@ UNARY = [
     case("Clip", f32(9), number(-0.5)),
     case("Clip", f32(9), None, number(0.5)),
     case("Clip", f32(9), number(1.0), number(-1.0)),
+    case("Clip", 9 * f32(9), const(np.float32(0)), const(np.float32(6))),
+    case("Clip", SPECIAL, const(np.float32(0)), const(np.float32(6))),
     case("Clip", i64(9), number(-2, np.int64), number(2, np.int64)),
     *(case(name, f32(2, 3, 4), axis=axis) for name in ("Softmax", "LogSoftmax", "Hardmax") for axis in (-1, 0, 1)),
     case("Cast", f32(5), to=TensorProto.INT64),
