@@ -14,12 +14,13 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from clocks import child, measured
 
 MODELS = ("resnet50", "bert", "transformer")
 BEFORE = {"resnet50": "bert", "bert": "resnet50", "transformer": "resnet50"}
@@ -63,11 +64,10 @@ def measure(who: str, model: str, folder: str) -> dict[str, float]:
         for name, (module, inputs) in zip(names, built, strict=True):
             path = Path(folder or temporary) / f"{who}-{name}.onnx"
             weights = sum(p.numel() * p.element_size() for p in module.parameters()) / 2**20
-            before, start = _restart_peak(), time.process_time()
-            convert_one(who, module, inputs, path)
-            seconds, after = time.process_time() - start, _peak()
+            with measured() as found:
+                convert_one(who, module, inputs, path)
             nodes = len(onnx.load(path, load_external_data=False).graph.node)
-    return {"seconds": seconds, "memory": after - before, "weights": weights, "nodes": nodes}
+    return {**found, "weights": weights, "nodes": nodes}
 
 
 def convert_one(who: str, module: Any, inputs: tuple[Any, ...], path: Path) -> None:
@@ -106,39 +106,16 @@ def latency(model: str, files: dict[str, str]) -> dict[str, float]:
     return {who: statistics.median(found) for who, found in times.items()}
 
 
-def _restart_peak() -> float:
-    """MiB that are resident now; the peak is counted anew from here (Linux)."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
-
-
-def _peak() -> float:
-    return _status("VmHWM")
-
-
-def _status(field: str) -> float:
-    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(field))
-    return int(line.split()[1]) / 1024
-
-
-def child(*arguments: str) -> dict[str, float]:
-    """What this script prints when it is called with `arguments`."""
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def table(model: str, rounds: int) -> None:
     """Measure one model and print its rows."""
     rows: dict[str, list[dict[str, float]]] = {"theirs": [], "ours": []}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(rounds):
             for who, found in rows.items():
-                row = child("--one", who, model, folder)
-                row["second"] = child("--one", who, model, "")["seconds"]
+                row = child(__file__, "--one", who, model, folder)
+                row["second"] = child(__file__, "--one", who, model, "")["seconds"]
                 found.append(row)
-        times = child("--latency", model, *(f"{who}={folder}/{who}-{model}.onnx" for who in rows))
+        times = child(__file__, "--latency", model, *(f"{who}={folder}/{who}-{model}.onnx" for who in rows))
     median = {w: {k: statistics.median(r[k] for r in found) for k in found[0]} for w, found in rows.items()}
     for who, row in median.items():
         row["latency"] = times[who]

@@ -1,0 +1,35 @@
+"""What the benchmarks share: CPU seconds and peak memory of a piece of work, and children that print a measurement."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def measured() -> Iterator[dict[str, float]]:
+    """Fills in `seconds` (CPU, all threads) and `memory` (MiB of the peak beyond what was resident before; Linux)."""
+    found: dict[str, float] = {}
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew from here
+    before, start = _status("VmRSS"), time.process_time()
+    yield found
+    found["seconds"] = time.process_time() - start
+    found["memory"] = _status("VmHWM") - before
+
+
+def child(*command: str, python: str = sys.executable) -> dict[str, float]:
+    """What a script prints as JSON in the last line of its output; ends the benchmark if it fails."""
+    done = subprocess.run([python, *command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _status(field: str) -> float:
+    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(field))
+    return int(line.split()[1]) / 1024

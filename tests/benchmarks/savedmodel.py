@@ -1,0 +1,94 @@
+"""What PyTorch → SavedModel costs, ours against torch.onnx.export and onnx2tf, in one run.
+
+    python tests/benchmarks/savedmodel.py --onnx2tf PYTHON [--rounds 3] [--networks resnet50 …]
+
+PYTHON is the interpreter of a virtual environment with onnx2tf in it (1.29 pins other versions of TensorFlow and ONNX
+than ours). Each step is a new process that imports what it needs, builds the model, and only then starts the clocks:
+CPU seconds (all threads) and the peak of memory beyond what was resident. What is imported on the way is part of both;
+`warm` is our conversion after that of one small layer, which leaves the imports out. Medians over the rounds; the ratio
+is that of our seconds to the sum of their two steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from clocks import child, measured
+
+NETWORKS = ("resnet50", "mobilenetv2_100", "efficientnet_b0")
+
+
+def step(name: str, network: str, folder: Path) -> dict[str, float]:
+    """Measure one step in this process: our conversion, or one of theirs."""
+    onnx_file = folder / f"{network}.onnx"
+    if name == "onnx2tf":
+        import onnx2tf
+        import tensorflow
+
+        with measured() as found:
+            onnx2tf.convert(str(onnx_file), output_folder_path=str(folder / "theirs"), non_verbose=True)
+        return found
+    import torch
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from timm_helper import create
+
+    module, x = create(network, 224), torch.randn(2, 3, 224, 224)
+    weights = sum(p.numel() * p.element_size() for p in module.parameters()) / 2**20
+    if name == "export":
+        with measured() as found:
+            shapes = ({0: torch.export.Dim("batch", min=1)},)
+            torch.onnx.export(module, (x,), str(onnx_file), dynamo=True, dynamic_shapes=shapes, verbose=False)
+        return {**found, "weights": weights}
+    import tensorflow  # noqa: F401
+
+    import convert
+
+    if name == "warm":
+        layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+        convert.convert(layers, "tf", folder / "small", inputs=[x], verify=False)
+    with measured() as found:
+        convert.convert(module, "tf", folder / name, inputs=[x], verify=False)
+    return {**found, "weights": weights}
+
+
+def main() -> None:
+    """Run every network `rounds` times and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--onnx2tf", metavar="PYTHON")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS)
+    parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.step:
+        name, network, folder = args.step
+        print(json.dumps(step(name, network, Path(folder))))
+        return
+    if not args.onnx2tf:
+        parser.error("--onnx2tf is missing")
+    print(f"{'network':<16} {'':<8} {'CPU s':>8} {'peak MiB':>9} {'peak / weights':>14}")
+    for network in args.networks:
+        rounds = []
+        for _ in range(args.rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                run = [__file__, "--step"]
+                pythons = {"export": sys.executable, "onnx2tf": args.onnx2tf}
+                steps = ("export", "onnx2tf", "ours", "warm")
+                found = {s: child(*run, s, network, folder, python=pythons.get(s, sys.executable)) for s in steps}
+                rounds.append(found)
+        median = {s: {k: statistics.median(r[s][k] for r in rounds) for k in rounds[0][s]} for s in rounds[0]}
+        weights = median["ours"]["weights"]
+        for who, row in median.items():
+            ratio = row["memory"] / weights
+            print(f"{network:<16} {who:<8} {row['seconds']:8.2f} {row['memory']:9.1f} {ratio:14.2f}", flush=True)
+        seconds = median["ours"]["seconds"] / (median["export"]["seconds"] + median["onnx2tf"]["seconds"])
+        print(f"{network:<16} {'ratio':<8} {seconds:8.2f}   (weights {weights:.1f} MiB)")
+
+
+if __name__ == "__main__":
+    main()
