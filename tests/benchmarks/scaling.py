@@ -1,0 +1,195 @@
+"""How the cost of a conversion grows with the model, for every pair of frontend and backend.
+
+    python tests/benchmarks/scaling.py [--nodes 1000 10000] [--gigabytes 0.1 1 3] [--from onnx …] [--to onnx …]
+
+Chains of small nodes, and stacks of square matrices, are written as a source of each frontend: an ONNX file, a
+TorchScript archive, a SavedModel. Each conversion is a new process that first converts a tiny model of the same pair, so
+that imports are left out, and then starts the clocks: CPU seconds (all threads) and the peak of memory beyond what was
+resident. The first table is per node, the second per byte of weights; `growth` compares with the smallest size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from clocks import measured
+
+SOURCES = ("onnx", "pytorch", "tensorflow")
+TARGETS = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2")
+SUFFIX = {"onnx": ".onnx", "pytorch": ".pt", "tensorflow": ".savedmodel"}
+WIDTH = 2048
+"""Rows and columns of a matrix: 16 MiB of float32."""
+
+
+def make(source: str, nodes: int, matrices: int, path: Path) -> None:
+    """Write a chain of `nodes` operators, or of `matrices` products, over x [batch, 8] or [batch, WIDTH]."""
+    width = WIDTH if matrices else 8
+    if source == "onnx":
+        _make_onnx(nodes, matrices, width, path)
+    elif source == "pytorch":
+        _make_pytorch(nodes, matrices, width, path)
+    else:
+        _make_tensorflow(nodes, matrices, width, path)
+
+
+def _matrix(i: int):
+    import numpy as np
+
+    return np.random.default_rng(i).random((WIDTH, WIDTH), np.float32)
+
+
+def _make_onnx(nodes: int, matrices: int, width: int, path: Path) -> None:
+    import numpy as np
+    import onnx
+    from onnx import helper
+
+    count = nodes or matrices
+    operators = [("Relu", "Neg")[i % 2] for i in range(nodes)] or ["MatMul"] * matrices
+    made = [
+        helper.make_node(operator, [f"x{i}", *([f"w{i}"] if matrices else [])], [f"x{i + 1}"], name=f"node_{i}")
+        for i, operator in enumerate(operators)
+    ]
+    weights = []
+    with open(path.with_suffix(".data"), "wb") as stream:
+        for i in range(matrices):
+            tensor = onnx.TensorProto(name=f"w{i}", data_type=1, dims=[WIDTH, WIDTH], data_location=1)
+            array = np.ascontiguousarray(_matrix(i))
+            for key, value in (("location", path.stem + ".data"), ("offset", stream.tell()), ("length", array.nbytes)):
+                tensor.external_data.add(key=key, value=str(value))
+            stream.write(array)
+            weights.append(tensor)
+    ends = [helper.make_tensor_value_info(name, 1, ["batch", width]) for name in ("x0", f"x{count}")]
+    graph = helper.make_graph(made, "chain", ends[:1], ends[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+
+
+def _make_pytorch(nodes: int, matrices: int, width: int, path: Path) -> None:
+    import torch
+
+    class Chain(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.ParameterList(torch.from_numpy(_matrix(i)) for i in range(matrices))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for i in range(nodes):
+                x = torch.neg(x) if i % 2 else torch.relu(x)
+            for w in self.layers:
+                x = x @ w
+            return x
+
+    with torch.no_grad():
+        torch.jit.save(torch.jit.trace(Chain().eval(), torch.ones(2, width), check_trace=False), path)
+
+
+def _make_tensorflow(nodes: int, matrices: int, width: int, path: Path) -> None:
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.weights = [tf.Variable(_matrix(i)) for i in range(matrices)]
+
+    @tf.function(input_signature=[tf.TensorSpec((None, width), tf.float32, "x")])
+    def chain(x):
+        for i in range(nodes):
+            x = tf.negative(x) if i % 2 else tf.nn.relu(x)
+        for w in module.weights:
+            x = x @ w
+        return x
+
+    module.chain = chain
+    tf.saved_model.save(module, str(path), signatures=chain)
+
+
+def convert_one(source: Path, small: Path, target: str, folder: Path, width: int) -> dict[str, float]:
+    """Convert in this process, after the small model."""
+    import convert
+
+    def inputs(columns: int) -> str | None:
+        return f"float32[batch,{columns}]" if source.suffix == ".pt" else None
+
+    convert.convert(small, target, folder / "small", inputs=inputs(8), verify=False)
+    with measured() as found:
+        convert.convert(source, target, folder / "large", inputs=inputs(width), verify=False)
+    return found
+
+
+def table(title: str, sizes: list[float], sources: list[str], targets: list[str], *, weights: bool) -> None:
+    """Print a row for each pair and size: the cost, and that of a node or a byte against the smallest size's."""
+    print(f"\n{title}")
+    unit = "CPU ns/byte" if weights else "CPU µs/node"
+    memory = "peak / weights" if weights else "peak KiB/node"
+    print(
+        f"{'source':<11} {'target':<10} {'size':>7} {'CPU s':>8} {'peak MiB':>9} {unit:>12} {memory:>14} {'growth':>7}"
+    )
+    for source in sources:
+        with tempfile.TemporaryDirectory() as folder:
+            small = Path(folder, "small" + SUFFIX[source])
+            _write(source, 4, 0, small)
+            for size in sizes:
+                matrices = round(size * 1e9 / (4 * WIDTH * WIDTH)) if weights else 0
+                path = Path(folder, "large" + SUFFIX[source])
+                _write(source, 0 if weights else int(size), matrices, path)
+                for target in targets:
+                    _row(source, target, size, path, small, matrices)
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+_FIRST: dict[tuple[str, str, bool], float] = {}
+
+
+def _write(source: str, nodes: int, matrices: int, path: Path) -> None:
+    command = [sys.executable, __file__, "--make", source, str(nodes), str(matrices), str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def _row(source: str, target: str, size: float, path: Path, small: Path, matrices: int) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent) as out:
+        width = str(WIDTH if matrices else 8)
+        command = [sys.executable, __file__, "--one", str(path), str(small), target, out, width]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"{source:<11} {target:<10} {size:>7g} {done.stderr.strip().splitlines()[-1][:120]}", flush=True)
+        return
+    found = json.loads(done.stdout.splitlines()[-1])
+    count = matrices * 4 * WIDTH * WIDTH if matrices else size
+    each = found["seconds"] / count * (1e9 if matrices else 1e6)
+    memory = found["memory"] * 2**20 / count if matrices else found["memory"] * 1024 / count
+    growth = each / _FIRST.setdefault((source, target, bool(matrices)), each)
+    print(
+        f"{source:<11} {target:<10} {size:>7g} {found['seconds']:8.2f} {found['memory']:9.1f} {each:12.2f} "
+        f"{memory:14.2f} {growth:7.2f}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, nargs="*", default=[1000, 10000])
+    parser.add_argument("--gigabytes", type=float, nargs="*", default=[0.1, 1, 3])
+    parser.add_argument("--from", dest="sources", nargs="+", choices=SOURCES, default=list(SOURCES))
+    parser.add_argument("--to", dest="targets", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--make", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.make:
+        source, nodes, matrices, path = args.make
+        make(source, int(nodes), int(matrices), Path(path))
+    elif args.one:
+        source, small, target, folder, width = args.one
+        print(json.dumps(convert_one(Path(source), Path(small), target, Path(folder), int(width))))
+    else:
+        if args.nodes:
+            table("Chains of nodes", args.nodes, args.sources, args.targets, weights=False)
+        if args.gigabytes:
+            table("Weights, in GB", args.gigabytes, args.sources, args.targets, weights=True)
+
+
+if __name__ == "__main__":
+    main()
