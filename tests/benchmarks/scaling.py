@@ -3,9 +3,9 @@
     python tests/benchmarks/scaling.py [--nodes 1000 10000] [--gigabytes 0.1 1 3] [--from onnx …] [--to onnx …]
 
 Chains of small nodes, and stacks of square matrices, are written as a source of each frontend: an ONNX file, a
-TorchScript archive, a SavedModel. Each conversion is a new process that first converts a tiny model of the same pair, so
-that imports are left out, and then starts the clocks: CPU seconds (all threads) and the peak of memory beyond what was
-resident. The first table is per node, the second per byte of weights; `growth` compares with the smallest size.
+TorchScript archive, a SavedModel. Each conversion is a new process that first converts a tiny model of the same pair,
+so that imports are left out, and then starts the clocks: CPU seconds (all threads) and the peak of memory beyond what
+was resident. The first table is per node, the second per byte of weights; `growth` compares with the smallest size.
 """
 
 from __future__ import annotations
