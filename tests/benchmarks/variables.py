@@ -19,6 +19,18 @@ SHAPES = ((7, 512, 3), (7, 2048, 1), (28, 128, 3), (56, 64, 3))
 """Side of the picture, channels, side of the kernel: from ResNet-50's last stage to its first."""
 
 
+def layers(signature, w, b):
+    """Four convolutions with the same weight, as a graph."""
+    import tensorflow as tf
+
+    def function(x):
+        for _ in range(4):
+            x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), b))
+        return x
+
+    return tf.function(function, input_signature=signature).get_concrete_function()
+
+
 def measure(setting: str) -> None:
     """Print the rows of one setting."""
     import numpy as np
@@ -29,16 +41,7 @@ def measure(setting: str) -> None:
         weight = (drawn.random((kernel, kernel, channels, channels), np.float32) - 0.5) / channels
         bias = drawn.random(channels, np.float32)
         signature = [tf.TensorSpec((None, side, side, channels), tf.float32)]
-
-        def layers(w, b, signature=signature):
-            def function(x):
-                for _ in range(4):
-                    x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), b))
-                return x
-
-            return tf.function(function, input_signature=signature).get_concrete_function()
-
-        functions = (layers(weight, bias), layers(tf.Variable(weight), tf.Variable(bias)))
+        functions = (layers(signature, weight, bias), layers(signature, tf.Variable(weight), tf.Variable(bias)))
         x = tf.constant(drawn.random((1, side, side, channels), np.float32))
         times: tuple[list[float], list[float]] = ([], [])
         for _ in range(25):
