@@ -8,10 +8,11 @@ from convert.options import Options
 from convert.passes import Pass, run
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
+from convert.passes.expand import expand_functions
 from convert.passes.layout import assign_layout
 
-from .expand import expand_functions
 from .padding import fold_pads
+from .rules import onnx
 
 
 def channels_last(model: ir.Model) -> bool:
@@ -24,7 +25,12 @@ def channels_last_throughout(model: ir.Model) -> bool:
     return assign_layout(model, sensitive="channels_last", boundary="moved")
 
 
-BEFORE_LAYOUT: tuple[Pass, ...] = (expand_functions, clean, fold_batch_norms, fold_pads)
+def expanded(model: ir.Model) -> bool:
+    """Operators without a rule are replaced by the functions that define them."""
+    return expand_functions(model, onnx)
+
+
+BEFORE_LAYOUT: tuple[Pass, ...] = (expanded, clean, fold_batch_norms, fold_pads)
 KEEP_BOUNDARY = (*BEFORE_LAYOUT, channels_last, clean)
 MOVE_BOUNDARY = (*BEFORE_LAYOUT, channels_last_throughout, clean)
 

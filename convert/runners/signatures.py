@@ -7,13 +7,15 @@ from typing import Any
 
 
 def keras_names(model: Any) -> tuple[list[str], list[str]]:
-    """Input and output names of a built Keras model: its input layers, and the keys or layers of its outputs."""
-    outputs = getattr(model, "_outputs_struct", None)
-    if isinstance(outputs, Mapping):
-        keys = [".".join(map(str, path)) for path, _ in _leaves(outputs)]
-    else:
-        keys = [_maker(tensor) for tensor in model.outputs]
-    return _unique(_maker(t) for t in model.inputs), _unique(keys)
+    """Input and output names of a built Keras model: keys where these are dicts, else their layers."""
+    inputs = _ends(getattr(model, "_inputs_struct", None), model.inputs)
+    return _unique(inputs), _unique(_ends(getattr(model, "_outputs_struct", None), model.outputs))
+
+
+def _ends(structure: Any, tensors: Sequence[Any]) -> list[str]:
+    if isinstance(structure, Mapping):
+        return [".".join(map(str, path)) for path, _ in _leaves(structure)]
+    return [_maker(tensor) for tensor in tensors]
 
 
 def function_names(concrete: Any) -> tuple[list[str], list[str]]:

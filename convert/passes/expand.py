@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
+from typing import Any
+
 import onnx as onnx_package
 import onnx_ir as ir
 from onnx_ir.passes import common
 
 from convert.graph import MODULE_KEY, OPERATOR_KEY, OPSET, SOURCE_KEY
 from convert.passes.facts import infer_facts
-
-from .emit import nodes_of, wanted
-from .rules import onnx, onnx_schema, operator_of
+from convert.schemas import onnx_schema, operator_of
 
 _DOMAIN = "convert.expanded"
 # ONNX's functions call each other at most three deep; more would be a defect.
 _DEPTH = 8
 
 
-def expand_functions(model: ir.Model) -> bool:
-    """Inline the ONNX function body of every operator without a rule that has one; whether anything changed."""
+def expand_functions(model: ir.Model, known: Container[str]) -> bool:
+    """Inline the ONNX function body of every operator that is not `known` and has one; whether anything changed."""
     modified = False
     for _ in range(_DEPTH):
         found = False
-        for number, node in enumerate(list(nodes_of(model.graph))):
-            if operator_of(node) not in onnx:
+        for number, node in enumerate(list(_nodes_of(model.graph))):
+            if operator_of(node) not in known:
                 found |= _call(model, node, f"{node.op_type}_{number}")
         if not found:
             break
@@ -45,7 +46,7 @@ def _call(model: ir.Model, node: ir.Node, name: str) -> bool:
     for attribute in schema.attributes.values():
         if attribute.name not in node.attributes and attribute.default_value.name:
             node.attributes.add(ir.serde.deserialize_attribute(attribute.default_value))
-    for inner in nodes_of(function.graph):
+    for inner in _nodes_of(function.graph):
         inner.metadata_props.setdefault(OPERATOR_KEY, operator_of(node))
         for key in (MODULE_KEY, SOURCE_KEY):
             if key in node.metadata_props:
@@ -62,7 +63,7 @@ def _call(model: ir.Model, node: ir.Node, name: str) -> bool:
 
 def body_of(node: ir.Node, opset: int) -> ir.Function | None:
     """The function body of the node's operator at this opset, None where the standard gives none for these types."""
-    schema = onnx_schema(operator_of(node))
+    schema: Any = onnx_schema(operator_of(node))  # onnx's stubs lack half of what it has
     if schema is None:
         return None
     proto = None
@@ -85,7 +86,7 @@ def _function(proto: onnx_package.FunctionProto, node: ir.Node) -> ir.Function |
         proto.output.pop()
     graphs = any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values())
     # onnx_ir does not inline functions that take graphs (SequenceMap, FlexAttention).
-    if graphs or any(name not in made for name in proto.output) or len(proto.output) < wanted(node):
+    if graphs or any(name not in made for name in proto.output) or len(proto.output) < _wanted(node):
         return None
     return ir.serde.deserialize_function(proto)
 
@@ -109,3 +110,17 @@ def _type(value: ir.Value | None) -> bytes | None:
     if value.shape is not None:
         ir.serde.serialize_shape_into(proto, value.shape)
     return proto.SerializeToString()
+
+
+def _wanted(node: ir.Node) -> int:
+    """The number of outputs up to the last that has a name."""
+    return max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=0)
+
+
+def _nodes_of(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
+    """All nodes, those of subgraphs too."""
+    for node in graph:
+        yield node
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from _nodes_of(attribute.as_graph())

@@ -1,0 +1,64 @@
+"""The Keras backend: `.keras` files of Keras's own layers and operations, trainable, without custom objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convert.plugin import Format, Operator
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from convert.options import Options
+    from convert.report import Report
+
+FORMATS = {
+    "keras": Format("keras", ".keras", False, "Keras 3 model of Keras's own layers, trainable", kind="keras"),
+}
+
+
+def check(model: ir.Model, format: str, options: Options) -> None:
+    """Raise one `Unsupported` that lists every node without a form in Keras; changes nothing."""
+    from convert.runners.quiet import import_tensorflow
+
+    import_tensorflow()
+    from .emit import emit
+    from .legalise import legalise
+
+    copy = model.clone()
+    legalise(copy, options)
+    emit(copy)
+
+
+def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
+    """Write `model` at `path`; the model is changed. Raises `Unsupported` with every node without a form in Keras."""
+    from convert.runners.quiet import import_tensorflow
+
+    import_tensorflow()
+    from .artefact import write_keras
+    from .legalise import legalise
+
+    legalise(model, options)
+    write_keras(model, path, report)
+
+
+def operators() -> Iterable[Operator]:
+    """The ONNX operators that this backend writes, and those that it declares it cannot."""
+    from convert.runners.quiet import import_tensorflow
+
+    import_tensorflow()
+    from .ops import onnx
+
+    for name in sorted(onnx.entries.keys() | onnx.gaps.keys()):
+        if not name.startswith("convert."):
+            yield Operator(name, onnx.gaps.get(name, ""))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "onnx":  # the decorator for rules of one's own; it costs an import of onnx
+        from .rules import onnx
+
+        return onnx
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,75 @@
+"""Constants of the model while it is emitted: read when a layer takes them, and rearranged only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.tensors import dims_of, lazy, transposed
+
+_DTYPES = {
+    ir.DataType.FLOAT: "float32",
+    ir.DataType.DOUBLE: "float64",
+    ir.DataType.FLOAT16: "float16",
+    ir.DataType.BFLOAT16: "bfloat16",
+    ir.DataType.BOOL: "bool",
+    ir.DataType.INT8: "int8",
+    ir.DataType.INT16: "int16",
+    ir.DataType.INT32: "int32",
+    ir.DataType.INT64: "int64",
+    ir.DataType.UINT8: "uint8",
+    ir.DataType.UINT16: "uint16",
+    ir.DataType.UINT32: "uint32",
+    ir.DataType.UINT64: "uint64",
+}
+
+
+def keras_dtype(dtype: ir.DataType | None) -> str:
+    """Keras's name of a dtype. Raises `Unsupported` for one that its operations do not take."""
+    if dtype is None:
+        raise Unsupported("the dtype of a tensor is unknown")
+    if dtype not in _DTYPES:
+        raise Unsupported(f"Keras has no operations on {dtype.name}")
+    return _DTYPES[dtype]
+
+
+class Constant:
+    """A tensor whose content is known: an initializer, or what a rule made of one."""
+
+    def __init__(self, tensor: ir.TensorProtocol, name: str, origin: tuple[str, int] | None = None) -> None:
+        self.tensor = tensor
+        self.name = name
+        self.origin = origin or (tensor.name or name, int(tensor.size))
+        """The name and the number of elements of the weight that this is made of."""
+        self.dtype = keras_dtype(tensor.dtype)
+        self.shape = dims_of(tensor)
+
+    @property
+    def array(self) -> np.ndarray:
+        """The content, computed anew each time."""
+        return self.tensor.numpy()
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def permuted(self, *perm: int) -> Constant:
+        """With its axes permuted."""
+        return self if list(perm) == sorted(perm) else Constant(transposed(self.tensor, perm), self.name, self.origin)
+
+    def map(self, shape: Sequence[int], make: Callable[[np.ndarray], np.ndarray]) -> Constant:
+        """What `make` computes from the content, of this shape and the same dtype."""
+        source = self.tensor
+        return Constant(lazy(source.dtype, shape, lambda: make(source.numpy())), self.name, self.origin)
+
+    def reshaped(self, *shape: int) -> Constant:
+        """With the same elements in another shape."""
+        return self.map(shape, lambda array: array.reshape(shape))
+
+
+def known(array: np.ndarray, name: str = "const") -> Constant:
+    """A constant from an array."""
+    return Constant(ir.tensor(np.asarray(array)), name)

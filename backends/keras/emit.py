@@ -1,0 +1,94 @@
+"""Emission: runs the rules over the graph in order, each of which adds layers and operations to a functional model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import keras
+import onnx_ir as ir
+from keras import KerasTensor, layers
+
+from convert.errors import Location, Problem, Unsupported
+from convert.graph import location_of
+
+from .constants import Constant, keras_dtype
+from .emitter import Emitter, Value
+from .names import Names
+from .ops import onnx
+from .rules import CHANNELS_LAST, OWN, key_of
+from .tensors import dims_of_value
+
+
+@dataclass
+class Emitted:
+    """A functional model in symbolic form: nothing has been computed, and no weight been read."""
+
+    inputs: list[tuple[str, KerasTensor]] = field(default_factory=list)
+    outputs: list[tuple[str, KerasTensor]] = field(default_factory=list)
+    weights: list[tuple[layers.Layer, str, Constant]] = field(default_factory=list)
+    """Which variable, by the name of the layer's attribute, gets which content."""
+
+
+def emit(model: ir.Model) -> Emitted:
+    """The model in Keras's terms. Raises one `Unsupported` that lists every node that has none."""
+    names = Names([v.name or "" for v in (*model.graph.inputs, *model.graph.outputs)])
+    k, values = Emitter(names), dict[ir.Value, Value]()
+    problems: list[Problem] = []
+    for value in model.graph.inputs:
+        try:
+            values[value] = k.enter(value)
+        except Unsupported as error:
+            problems += error.located(Location("input", value.name or "")).problems
+    for value in model.graph.initializers.values():
+        try:
+            values.setdefault(value, _constant(value))
+        except Unsupported as error:
+            problems += error.located(Location("weight", value.name or "")).problems
+    for node in model.graph:
+        problems += _emit_node(k, node, values)
+    if problems:
+        raise Unsupported(problems=list(_merged(problems)), hint="--to tf writes what Keras has no layer for")
+    found = Emitted(weights=k.weights)
+    found.inputs = [(v.name or "input", values[v]) for v in model.graph.inputs]
+    for i, value in enumerate(model.graph.outputs):
+        found.outputs.append((value.name or f"output_{i}", names.as_output(value.name or "", values[value], k.live)))
+    return found
+
+
+def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value]) -> Sequence[Problem]:
+    """Emit one node. Where that cannot be, say why and leave stand-ins, so that later nodes can say theirs."""
+    at = location_of(node)
+    at = replace(at, operator=at.operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{OWN}::"))
+    try:
+        onnx.check([(key_of(node), at)])
+        if any(v is not None and v not in values for v in node.inputs):
+            return []
+        made, problems = k.apply(node, values, at), []
+    except Unsupported as error:
+        made, problems = [_stand_in(v) for v in node.outputs], error.located(at).problems
+    values.update((v, m) for v, m in zip(node.outputs, made, strict=False) if m is not None)
+    return problems
+
+
+def _constant(value: ir.Value) -> Constant:
+    assert value.const_value is not None
+    return Constant(value.const_value, value.name or "weight")
+
+
+def _stand_in(value: ir.Value) -> KerasTensor | None:
+    """A tensor of the dtype and shape that the graph says, None where it says nothing."""
+    try:
+        shape = [d if isinstance(d, int) else None for d in dims_of_value(value)]
+        return keras.Input(batch_shape=shape, dtype=keras_dtype(value.dtype))
+    except Unsupported:
+        return None
+
+
+def _merged(problems: Sequence[Problem]) -> Iterator[Problem]:
+    """One problem for each operator and reason, with the number of nodes."""
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault((problem.at.operator, problem.why), []).append(problem)
+    for (_, why), group in groups.items():
+        yield Problem(why, group[0].at, len(group))

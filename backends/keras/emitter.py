@@ -1,0 +1,251 @@
+"""What rules write to: it applies layers, makes parameters, names what is made, and knows what a graph says of dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import onnx_ir as ir
+from keras import KerasTensor, layers, ops
+
+from convert.errors import Location, Unsupported
+from convert.graph import MODULE_KEY
+from convert.schemas import plain
+
+from .constants import Constant, keras_dtype, known
+from .names import Names
+from .ops import onnx
+from .rules import key_of
+from .tensors import dims_of_value, permuted
+
+Value: TypeAlias = "KerasTensor | Constant | None"
+
+# Floating constants of more elements are weights of a layer, and train; smaller ones stand in the configuration.
+_SMALL = 8
+
+
+class Emitter:
+    """What rules write to, as `k`: they call Keras's own operations, and ask `k` for layers and for what is known."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.node: ir.Node | None = None
+        self.weights: list[tuple[layers.Layer, str, Constant]] = []
+        self._first: KerasTensor | None = None
+        self._index: KerasTensor | None = None
+        self._dims: dict[str, tuple[KerasTensor, int]] = {}
+        self._parameters: dict[int, tuple[Constant, KerasTensor]] = {}
+        self._made: dict[Any, layers.Layer] = {}
+        self._signature: Any = None
+        self._count = 0
+
+    # -- what is known ------------------------------------------------------------------------------------------------
+
+    def static(self, x: Value) -> np.ndarray | None:
+        """The content of a constant, else None."""
+        return x.array if isinstance(x, Constant) else None
+
+    def ints(self, x: Value, what: str = "") -> list[int] | None:
+        """The content of a constant integer tensor as a flat list; None, or `Unsupported` about `what`, for others."""
+        if isinstance(x, Constant):
+            return [int(i) for i in np.ravel(x.array)]
+        if what:
+            raise Unsupported(f"{what} computed at run time")
+        return None
+
+    def dims(self, index: int = 0) -> list[int | str | None]:
+        """The dims of an output of the current node as the graph has them. Raises `Unsupported` for unknown rank."""
+        assert self.node is not None
+        return dims_of_value(self.node.outputs[index])
+
+    def input_dims(self, index: int) -> list[int | str | None]:
+        """The dims of an input of the current node as the graph has them."""
+        assert self.node is not None
+        value = self.node.inputs[index]
+        assert value is not None
+        return dims_of_value(value)
+
+    def known(self, array: np.ndarray) -> Constant:
+        """A constant from an array."""
+        return known(array)
+
+    def dtype_of(self, code: int) -> str:
+        """Keras's name of the dtype that an attribute gives as a number."""
+        return keras_dtype(ir.DataType(code))
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs of the current node somebody may use (trailing absent ones are not counted)."""
+        assert self.node is not None
+        used = [i + 1 for i, v in enumerate(self.node.outputs) if v.uses() or v.is_graph_output()]
+        return max(used, default=1)
+
+    # -- tensors ------------------------------------------------------------------------------------------------------
+
+    def tensor(self, x: Value) -> Any:
+        """What Keras's operations take: a small constant as an array, a large floating one as a trained parameter."""
+        if not isinstance(x, Constant):
+            return x
+        if x.size > _SMALL and x.dtype in ("float16", "bfloat16", "float32", "float64"):
+            return self.parameter(x)
+        return np.asarray(x.array)
+
+    def tensors(self, *values: Value) -> list[Any]:
+        """`tensor` of each."""
+        return [self.tensor(x) for x in values]
+
+    def parameter(self, x: Constant) -> KerasTensor:
+        """A trainable tensor. Layers own all weights of a Keras model: this one is the only row of an Embedding."""
+        key = id(x)
+        if key not in self._parameters:
+            name = self.names.unique(x.name)
+            table = layers.Embedding(1, x.size, dtype=x.dtype, name=name)
+            row = table(self.index())
+            made = ops.reshape(row, x.shape)
+            self.names.give([made], f"{name}.value")
+            self.weights.append((table, "embeddings", x.reshaped(1, x.size)))
+            self._parameters[key] = (x, made)
+        return self._parameters[key][1]
+
+    def live(self, x: Constant) -> KerasTensor:
+        """A constant as a tensor of the model, for where Keras wants one that comes from an input."""
+        if x.size > _SMALL and x.dtype.startswith(("float", "bfloat")):
+            return self.parameter(x)
+        zero = ops.cast(ops.squeeze(self.index(), 0), x.dtype)
+        return ops.logical_or(zero, x.array) if x.dtype == "bool" else ops.add(zero, x.array)
+
+    def index(self) -> KerasTensor:
+        """An int32 vector that holds one zero, made from the first input."""
+        if self._first is None:
+            raise Unsupported("a model without inputs")
+        if self._index is None:
+            x = ops.cast(self._first, "int32") if self._first.dtype == "bool" else self._first
+            self._index = ops.reshape(ops.cast(ops.zeros_like(ops.sum(x)), "int32"), (1,))
+            self.names.give([self._index], "zero")
+        return self._index
+
+    def ones(self, dim: str, dtype: str) -> KerasTensor:
+        """A vector of ones as long as a dim whose size only the run tells. Raises `Unsupported` for a strange one."""
+        if dim not in self._dims:
+            raise Unsupported(f"no tensor at hand has the dim {dim!r}")
+        x, axis = self._dims[dim]
+        place = tuple(slice(None) if i == axis else 0 for i in range(len(x.shape)))
+        return ops.cast(ops.ones_like(x[place]), dtype)
+
+    def size(self, dim: int | str | None) -> Any:
+        """A dim as an int64 scalar: a number where it is known, else a tensor."""
+        if dim is None:
+            raise Unsupported("a dim of which nothing is known")
+        return np.array(dim, np.int64) if isinstance(dim, int) else ops.sum(self.ones(dim, "int64"))
+
+    def vector(self, dims: Sequence[int | str | None]) -> Any:
+        """Dims as an int64 vector: an array where all are known, else a tensor."""
+        sizes = [self.size(d) for d in dims]
+        if all(isinstance(n, np.ndarray) for n in sizes):
+            return np.array(sizes, np.int64)
+        return ops.concatenate([n.reshape(1) if isinstance(n, np.ndarray) else ops.reshape(n, (1,)) for n in sizes])
+
+    def places(self, dim: int | str | None, dtype: str) -> Any:
+        """0, 1, 2 … for the elements of a dim."""
+        if dim is None:
+            raise Unsupported("a dim of which nothing is known")
+        return np.arange(dim, dtype=dtype) if isinstance(dim, int) else ops.cumsum(self.ones(dim, dtype)) - 1
+
+    def broadcast(self, x: Any, dims: Sequence[int | str | None]) -> Any:
+        """`x` broadcast to dims of the graph, of which some only the run tells."""
+        if None in dims:
+            raise Unsupported("a dim of which nothing is known")
+        dtype = keras.backend.standardize_dtype(x.dtype)
+        rank = len(dims)
+        shape = [1] * (rank - len(x.shape)) + list(x.shape)
+        x = x if len(shape) == len(x.shape) else ops.reshape(x, [-1 if d is None else d for d in shape])
+        for axis, (own, d) in enumerate(zip(shape, dims, strict=True)):
+            if isinstance(d, str) and own == 1:
+                ones = ops.reshape(self.ones(d, dtype), [-1 if i == axis else 1 for i in range(rank)])
+                x = ops.logical_and(x, ones) if dtype == "bool" else ops.multiply(x, ones)
+        fixed = [d if isinstance(d, int) and own == 1 else 1 for own, d in zip(shape, dims, strict=True)]
+        return ops.tile(x, fixed) if any(n != 1 for n in fixed) else x
+
+    def channels_last(self, x: Value) -> Value:
+        """N C spatial… to N spatial… C."""
+        rank = len(x.shape)
+        return permuted(x, (0, *range(2, rank), 1))
+
+    def channels_first(self, x: Value) -> Value:
+        """N spatial… C to N C spatial…."""
+        rank = len(x.shape)
+        return permuted(x, (0, rank - 1, *range(1, rank - 1)))
+
+    # -- layers -------------------------------------------------------------------------------------------------------
+
+    def layer(self, kind: type[layers.Layer], x: Any, weights: dict[str, Constant | None] | None = None,
+              call: dict[str, Any] | None = None, **config: Any) -> Any:  # fmt: skip
+        """Apply a layer of this kind. `weights` says what its variables hold, by the names of its attributes.
+
+        Nodes that share their weights share the layer. `call` holds further arguments of the call.
+        """
+        first = x[0] if isinstance(x, (list, tuple)) else x
+        held = {name: content for name, content in (weights or {}).items() if content is not None}
+        dtype = next(iter(held.values())).dtype if held else keras.backend.standardize_dtype(first.dtype)
+        if dtype.startswith(("float", "bfloat")):
+            config.setdefault("dtype", dtype)
+        self._count += 1
+        key = (self._signature, self._count, kind, repr(config)) if held and self._signature is not None else None
+        if key is not None and key in self._made:
+            return self._made[key](x, **(call or {}))
+        layer = kind(**config)
+        y = layer(x, **(call or {}))
+        self.weights += [(layer, name, content) for name, content in held.items()]
+        if key is not None:
+            self._made[key] = layer
+        return y
+
+    # -- graphs -------------------------------------------------------------------------------------------------------
+
+    def born(self, value: ir.Value, made: Any) -> Value:
+        """What a node gave, in the dtype that the graph says: Keras promotes by rules of its own."""
+        if made is None or isinstance(made, Constant):
+            return made
+        dtype = keras_dtype(value.dtype) if value.dtype is not None else None
+        if not isinstance(made, KerasTensor):
+            array = np.asarray(made)
+            return known(array if dtype is None else array.astype(value.dtype.numpy()), value.name or "const")
+        if dtype is not None and keras.backend.standardize_dtype(made.dtype) != dtype:
+            made = ops.cast(made, dtype)
+        if value.shape is not None and len(value.shape) == len(made.shape):
+            for axis, d in enumerate(dims_of_value(value)):
+                if isinstance(d, str):
+                    self._dims.setdefault(d, (made, axis))
+        return made
+
+    def enter(self, value: ir.Value) -> KerasTensor:
+        """A graph input."""
+        shape = [d if isinstance(d, int) else None for d in dims_of_value(value)]
+        name = value.name or "input"
+        x = keras.Input(batch_shape=shape, dtype=keras_dtype(value.dtype), name=self.names.of(name))
+        self.names.know(x)
+        self._first = x if self._first is None else self._first
+        self.born(value, x)
+        return x
+
+    def apply(self, node: ir.Node, values: dict[ir.Value, Value], at: Location) -> list[Value]:
+        """Run the rule of a node; its layers and operations get names from the source."""
+        inputs = [None if v is None else values[v] for v in node.inputs]
+        attributes = {a.name: _attribute(a) for a in node.attributes.values()}
+        self.node, self._count = node, 0
+        self._signature = (key_of(node), repr(attributes), tuple(id(x) for x in inputs if isinstance(x, Constant)))
+        before = len(self.weights)
+        result = onnx.apply(self, key_of(node), inputs, attributes, at)
+        results = result if isinstance(result, tuple) else (result,)
+        made = [self.born(v, r) for v, r in zip(node.outputs, results, strict=False)]
+        module = node.metadata_props.get(MODULE_KEY, "") if len(self.weights) > before else ""
+        self.names.give(made, module or node.name or node.op_type)
+        return made
+
+
+def _attribute(attribute: ir.Attr) -> Any:
+    if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+        raise Unsupported("Keras's functional models have no subgraphs")
+    return attribute.as_tensor() if attribute.type == ir.AttributeType.TENSOR else plain(attribute.value)

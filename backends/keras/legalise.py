@@ -1,0 +1,44 @@
+"""The passes that turn the shared graph into one that Keras's layers take as it is, in their order."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.options import Options
+from convert.passes import Pass, run
+from convert.passes.clean import clean
+from convert.passes.expand import expand_functions
+from convert.passes.layout import assign_layout
+
+from .dense import fuse_dense
+from .ops import onnx
+from .shapes import settle_shapes
+
+
+def expanded(model: ir.Model) -> bool:
+    """Operators without a rule are replaced by the functions that define them."""
+    return expand_functions(model, {*onnx.entries, *_WHOLE})
+
+
+def channels_last(model: ir.Model) -> bool:
+    """Sensitive operators channels-last, transposes where the fewest bytes move; inputs and outputs as they are."""
+    return assign_layout(model, sensitive="channels_last")
+
+
+def channels_last_throughout(model: ir.Model) -> bool:
+    """The same, with channels-last inputs and outputs."""
+    return assign_layout(model, sensitive="channels_last", boundary="moved")
+
+
+# Their functions need what Keras has not: refused by name rather than in pieces.
+_WHOLE = ("SequenceMap", "StringNormalizer")
+
+# Batch norms stay layers of their own: they go on learning their statistics.
+BEFORE_LAYOUT: tuple[Pass, ...] = (expanded, clean, settle_shapes, clean)
+KEEP_BOUNDARY = (*BEFORE_LAYOUT, channels_last, clean, fuse_dense)
+MOVE_BOUNDARY = (*BEFORE_LAYOUT, channels_last_throughout, clean, fuse_dense)
+
+
+def legalise(model: ir.Model, options: Options) -> bool:
+    """Run the passes that `options.layout` asks for; whether the model was modified."""
+    return run(MOVE_BOUNDARY if options.layout == "nhwc" else KEEP_BOUNDARY, model)

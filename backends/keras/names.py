@@ -1,0 +1,82 @@
+"""Names of layers and operations: the source's, as far as Keras takes them, and each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from keras import KerasTensor, layers
+
+
+def legal(name: str) -> str:
+    """`name` as Keras takes it, which allows everything but a slash."""
+    return (name.replace("/", ".").strip(".") if "/" in name else name) or "node"
+
+
+class Names:
+    """The names given so far. `reserved` are those of the model's inputs and outputs, which nothing else may get."""
+
+    def __init__(self, reserved: Iterable[str]) -> None:
+        self._taken: set[str] = set()
+        self._boundary = {name: self.unique(name) for name in dict.fromkeys(reserved)}
+        self._named: set[Any] = set()
+        self._outputs: set[Any] = set()
+
+    def unique(self, name: str) -> str:
+        """A legal name that nothing else has."""
+        base = found = legal(name)
+        number = 0
+        while found in self._taken:
+            number += 1
+            found = f"{base}_{number}"
+        self._taken.add(found)
+        return found
+
+    def of(self, name: str) -> str:
+        """The legal name of an input or output of the model."""
+        return self._boundary[name]
+
+    def know(self, x: KerasTensor) -> None:
+        """The operation that made `x` keeps its name."""
+        self._named.add(x._keras_history.operation)
+
+    def give(self, values: Iterable[Any], name: str) -> None:
+        """Name the operations behind `values` that have none yet: the last as `name`, others after what they are."""
+        for operation in _operations(values, self._named):
+            kind = operation.__class__.__name__.lower()
+            operation.name = self.unique(name if operation is _maker(values) else f"{name}.{kind}")
+            self._named.add(operation)
+
+    def as_output(self, name: str, x: Any, live: Callable[[Any], KerasTensor]) -> KerasTensor:
+        """`x`, made by something called `name`: its own operation, or an Identity where that has a name to lose."""
+        x = x if isinstance(x, KerasTensor) else live(x)
+        operation = x._keras_history.operation
+        if isinstance(operation, layers.InputLayer) and operation.name == self.of(name):
+            return x
+        plain = not isinstance(operation, layers.InputLayer) and not getattr(operation, "variables", ())
+        single = len(operation._inbound_nodes) == 1 and len(operation._inbound_nodes[0].output_tensors) == 1
+        if not (plain and single) or operation in self._outputs:
+            x = layers.Identity(dtype=x.dtype if x.dtype.startswith(("float", "bfloat")) else None)(x)
+            operation = x._keras_history.operation
+        operation.name = self.of(name)
+        self._outputs.add(operation)
+        return x
+
+
+def _maker(values: Iterable[Any]) -> Any:
+    for value in values:
+        if isinstance(value, KerasTensor):
+            return value._keras_history.operation
+    return None
+
+
+def _operations(values: Iterable[Any], known: set[Any]) -> list[Any]:
+    """The operations that made `values`, and theirs, up to those that are known; the last made first."""
+    found: dict[Any, None] = {}
+    stack = [v for v in values if isinstance(v, KerasTensor)]
+    while stack:
+        history = stack.pop()._keras_history
+        if history.operation not in known and history.operation not in found:
+            found[history.operation] = None
+            stack += history.operation._inbound_nodes[history.node_index].input_tensors
+    return list(found)

@@ -1,0 +1,133 @@
+"""Activations, element by element, and the softmax family."""
+
+from __future__ import annotations
+
+import numpy as np
+from keras import activations, layers, ops
+
+from convert.errors import Unsupported
+
+from ..constants import Constant
+from ..rules import onnx
+
+
+def floating(x) -> bool:
+    """Whether layers compute in the dtype of `x`; they take integers for their own dtype."""
+    return x.dtype.startswith(("float", "bfloat"))
+
+
+def activation(name: str):
+    """The rule for an activation that Keras knows by this name."""
+
+    def rule(k, x):
+        x = k.tensor(x)
+        return k.layer(layers.Activation, x, activation=name) if floating(x) else getattr(activations, name)(x)
+
+    return rule
+
+
+onnx.same(activation, Sigmoid="sigmoid", Softplus="softplus", Softsign="softsign", Tanh="tanh")
+onnx.same(activation, Mish="mish", HardSwish="hard_silu")
+
+
+@onnx("Relu")
+def relu(k, x):
+    return k.layer(layers.ReLU, x) if floating(x) else ops.maximum(x, 0)
+
+
+@onnx("LeakyRelu")
+def leaky_relu(k, x, *, alpha):
+    return k.layer(layers.LeakyReLU, x, negative_slope=alpha)
+
+
+@onnx("PRelu")
+def prelu(k, x, slope):
+    rank = len(x.shape)
+    if isinstance(slope, Constant) and rank > 1 and len(slope.shape) <= rank:
+        shape = (1,) * (rank - len(slope.shape)) + slope.shape
+        shared = [i for i in range(1, rank) if shape[i] == 1]
+        if shape[0] == 1 and all(shape[i] in (1, x.shape[i]) for i in range(1, rank)):
+            weights = {"alpha": slope.reshaped(*shape[1:])}
+            return k.layer(layers.PReLU, x, weights, shared_axes=shared or None)
+    return ops.where(ops.less(x, 0), ops.multiply(x, k.tensor(slope)), x)
+
+
+@onnx("ThresholdedRelu")
+def thresholded_relu(k, x, *, alpha):
+    return ops.where(ops.greater(x, alpha), x, 0.0)
+
+
+@onnx("Shrink")
+def shrink(k, x, *, bias, lambd):
+    if not floating(x):
+        raise Unsupported("Shrink of integers")
+    return ops.where(ops.less(x, -lambd), x + bias, ops.where(ops.greater(x, lambd), x - bias, 0.0))
+
+
+@onnx("Elu")
+def elu(k, x, *, alpha):
+    return k.layer(layers.ELU, x, alpha=alpha)
+
+
+@onnx("Selu")
+def selu(k, x, *, alpha, gamma):
+    return ops.multiply(gamma, ops.elu(x, alpha=alpha))
+
+
+@onnx("Celu")
+def celu(k, x, *, alpha):
+    return ops.celu(x, alpha=alpha)
+
+
+@onnx("Gelu")
+def gelu(k, x, *, approximate):
+    if approximate not in ("none", "tanh"):
+        raise Unsupported(f"Gelu has no approximation {approximate!r}")
+    return ops.gelu(x, approximate=approximate == "tanh")
+
+
+@onnx("Swish")
+def swish(k, x, *, alpha):
+    return k.layer(layers.Activation, x, activation="silu") if alpha == 1 else x * ops.sigmoid(alpha * x)
+
+
+@onnx("HardSigmoid")
+def hard_sigmoid(k, x, *, alpha, beta):
+    if np.isclose(alpha, 1 / 6, rtol=1e-7) and beta == 0.5:
+        return k.layer(layers.Activation, x, activation="hard_sigmoid")
+    return ops.clip(alpha * x + beta, 0.0, 1.0)
+
+
+@onnx("Clip")
+def clip(k, x, low, high):
+    if floating(x) and isinstance(high, Constant) and low is not None and k.static(low) == 0 and high.array > 0:
+        return k.layer(layers.ReLU, x, max_value=float(high.array))
+    if low is not None:
+        x = ops.maximum(x, k.tensor(low))
+    return x if high is None else ops.minimum(x, k.tensor(high))
+
+
+@onnx("Softmax")
+def softmax(k, x, *, axis):
+    return k.layer(layers.Softmax, x, axis=axis)
+
+
+@onnx("LogSoftmax")
+def log_softmax(k, x, *, axis):
+    return ops.log_softmax(x, axis=axis)
+
+
+@onnx("Hardmax")
+def hardmax(k, x, *, axis):
+    axis %= len(x.shape)
+    places = ops.reshape(
+        k.places(k.input_dims(0)[axis], "int32"), [-1 if i == axis else 1 for i in range(len(x.shape))]
+    )
+    return ops.cast(ops.equal(ops.argmax(x, axis=axis, keepdims=True), places), x.dtype)
+
+
+@onnx("Dropout")
+def dropout(k, x, ratio, training_mode, *, seed):
+    if training_mode is not None and (k.static(training_mode) is None or k.static(training_mode)):
+        raise Unsupported("Dropout in training mode")
+    return x, ops.ones_like(x, dtype="bool") if k.outputs > 1 else None

@@ -1,0 +1,203 @@
+"""Arithmetic, comparison and logic, element by element with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import keras
+import numpy as np
+from keras import KerasTensor, layers, ops
+
+from convert.errors import Unsupported
+
+from ..constants import Constant
+from ..rules import onnx
+from ..tensors import plus
+from .activation import floating
+
+
+def unary(function: Callable[[Any], Any]):
+    """The rule for an operator that is one function of Keras."""
+    return lambda k, x: function(k.tensor(x))
+
+
+onnx.same(
+    unary,
+    Abs=ops.abs,
+    Acos=ops.arccos,
+    Acosh=ops.arccosh,
+    Asin=ops.arcsin,
+    Asinh=ops.arcsinh,
+    Atan=ops.arctan,
+    Atanh=ops.arctanh,
+    BitwiseNot=ops.bitwise_not,
+    Ceil=ops.ceil,
+    Cos=ops.cos,
+    Cosh=ops.cosh,
+    Det=ops.det,
+    Erf=ops.erf,
+    Exp=ops.exp,
+    Floor=ops.floor,
+    IsNaN=ops.isnan,
+    Log=ops.log,
+    Neg=ops.negative,
+    Not=ops.logical_not,
+    Reciprocal=ops.reciprocal,
+    Round=ops.round,
+    Sign=ops.sign,
+    Sin=ops.sin,
+    Sinh=ops.sinh,
+    Sqrt=ops.sqrt,
+    Tan=ops.tan,
+)
+
+
+@onnx("Identity")
+def identity(k, x):
+    return x
+
+
+@onnx("IsInf")
+def is_inf(k, x, *, detect_negative, detect_positive):
+    if detect_negative and detect_positive:
+        return ops.isinf(x)
+    if detect_negative or detect_positive:
+        return ops.equal(x, np.array(np.inf if detect_positive else -np.inf, x.dtype))
+    return ops.zeros_like(x, dtype="bool")
+
+
+def binary(function: Callable[[Any, Any], Any]):
+    """The rule for an operator that is one function of Keras, of two tensors."""
+    return lambda k, a, b: function(*k.tensors(a, b))
+
+
+onnx.same(
+    binary,
+    And=ops.logical_and,
+    BitwiseAnd=ops.bitwise_and,
+    BitwiseOr=ops.bitwise_or,
+    BitwiseXor=ops.bitwise_xor,
+    Equal=ops.equal,
+    Greater=ops.greater,
+    GreaterOrEqual=ops.greater_equal,
+    Less=ops.less,
+    LessOrEqual=ops.less_equal,
+    Or=ops.logical_or,
+    Xor=ops.logical_xor,
+)
+
+
+def _alike(k: Any, *values: Any) -> bool:
+    """Whether these are floating tensors of one shape, which Keras's merging layers take."""
+    if not all(isinstance(x, KerasTensor) and floating(x) and len(x.shape) > 1 for x in values):
+        return False
+    dims = [k.input_dims(i) for i in range(len(values))]
+    same = all(d == dims[0] and None not in d for d in dims) and len({tuple(x.shape) for x in values}) == 1
+    return same and len({id(x) for x in values}) > 1
+
+
+def merging(pair):
+    """The rule for Add and its like: a merging layer where it can be, else the operation."""
+    kind, function = pair
+
+    def rule(k, a, b):
+        return k.layer(kind, [a, b]) if _alike(k, a, b) else function(*k.tensors(a, b))
+
+    return rule
+
+
+onnx.same(merging, Add=(layers.Add, plus), Mul=(layers.Multiply, ops.multiply), Sub=(layers.Subtract, ops.subtract))
+
+
+def variadic(pair):
+    """The rule for an operator of any number of tensors."""
+    kind, function = pair
+
+    def rule(k, *values):
+        if len(values) > 1 and _alike(k, *values):
+            return k.layer(kind, list(values))
+        return reduce(function, k.tensors(*values))
+
+    return rule
+
+
+onnx.same(variadic, Max=(layers.Maximum, ops.maximum), Min=(layers.Minimum, ops.minimum), Sum=(layers.Add, plus))
+
+
+@onnx("Mean")
+def mean(k, *values):
+    return ops.divide(reduce(plus, k.tensors(*values)), len(values))
+
+
+@onnx("Div")
+def div(k, a, b):
+    a, b = k.tensors(a, b)
+    if "float" in str(a.dtype):
+        return ops.divide(a, b)
+    if str(a.dtype).startswith("uint"):
+        return ops.floor_divide(a, b)
+    # Towards zero, where Keras rounds down.
+    return ops.sign(a) * ops.sign(b) * ops.floor_divide(ops.abs(a), ops.abs(b))
+
+
+@onnx("Mod")
+def mod(k, a, b, *, fmod):
+    return (ops.fmod if fmod else ops.mod)(*k.tensors(a, b))
+
+
+@onnx("Pow")
+def power(k, x, exponent):
+    number = k.static(exponent)
+    if number is not None and number.size == 1 and number.reshape(-1)[0] == 2 and len(exponent.shape) <= len(x.shape):
+        return ops.square(k.tensor(x))
+    x, exponent = k.tensors(x, exponent)
+    dtypes = [keras.backend.standardize_dtype(v.dtype) for v in (x, exponent)]
+    if "float" in dtypes[1] and "float" not in dtypes[0]:
+        return ops.power(ops.cast(x, "float64"), ops.cast(exponent, "float64"))
+    return ops.power(x, exponent if dtypes[0] == dtypes[1] else ops.cast(exponent, dtypes[0]))
+
+
+@onnx("BitShift")
+def bit_shift(k, x, y, *, direction):
+    # A shift by the width or more, or by a negative number, leaves nothing; machines shift by the remainder.
+    x, y = k.tensors(x, y)
+    width = np.iinfo(str(x.dtype)).bits
+    out = ops.logical_or(ops.less(y, 0), ops.greater_equal(y, width))
+    near = ops.where(out, 0, y)
+    if direction == "LEFT":
+        return ops.where(out, 0, ops.left_shift(x, ops.cast(near, str(x.dtype))))
+    return (
+        ops.right_shift(x, ops.cast(ops.where(out, width - 1, y), str(x.dtype)))
+        if str(x.dtype)[0] == "i"
+        else (ops.where(out, 0, ops.right_shift(x, ops.cast(near, str(x.dtype)))))
+    )
+
+
+@onnx("Where")
+def where(k, condition, x, y):
+    return ops.where(*k.tensors(condition, x, y))
+
+
+@onnx("Cast")
+def cast(k, x, *, saturate, to, round_mode="up"):
+    return _cast(k, x, k.dtype_of(to))
+
+
+@onnx("CastLike")
+def cast_like(k, x, like, *, saturate, round_mode="up"):
+    return _cast(k, x, str(like.dtype))
+
+
+@onnx("BitCast")
+def bit_cast(k, x, *, to):
+    if "bool" in (str(x.dtype), k.dtype_of(to)):
+        raise Unsupported("the bits of booleans")
+    return ops.view(k.tensor(x), k.dtype_of(to))
+
+
+def _cast(k, x, dtype):
+    if isinstance(x, Constant):
+        return x.array.astype(dtype)
+    return ops.not_equal(x, 0) if dtype == "bool" and x.dtype != "bool" else ops.cast(x, dtype)

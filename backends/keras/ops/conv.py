@@ -1,0 +1,157 @@
+"""Convolutions. Data is channels-last; kernels come as ONNX has them and are permuted when they are assigned."""
+
+from __future__ import annotations
+
+import numpy as np
+from keras import layers, ops
+
+from convert.errors import Unsupported
+
+from ..constants import Constant
+from ..rules import channels_last
+from ..windows import Windows, by_rank, spatial, strided, windows, zero_padded
+
+
+@channels_last("Conv")
+def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strides):
+    kernel = kernel_shape or list(w.shape[2:])
+    window = windows(spatial(x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    if not window.centred:
+        x = zero_padded(x, window.before, window.after)
+    # Layers have either strides or dilations, and depthwise ones equal strides.
+    depthwise = group > 1 and w.shape[1] == 1 and len(kernel) < 3
+    whole = max(window.dilations) == 1 and not (depthwise and len(set(window.strides)) > 1)
+    if not whole and window.same and max(window.strides) > 1:
+        raise Unsupported("auto_pad with strides and dilations, or with unequal strides of a depthwise convolution")
+    arguments = {
+        "strides": window.strides if whole else [1] * len(kernel),
+        "padding": "same" if window.centred else "valid",
+        "dilation_rate": window.dilations,
+        "data_format": "channels_last",
+    }
+    if not isinstance(w, Constant) or not (bias is None or isinstance(bias, Constant)):
+        y = _at_run_time(k, x, w, bias, group, arguments)
+    elif depthwise:
+        y = _depthwise(k, x, w, bias, group, arguments)
+    else:
+        order = (*range(2, len(w.shape)), 1, 0)
+        weights = {"kernel": w.permuted(*order), "bias": bias}
+        y = k.layer(
+            by_rank("Conv", len(kernel)),
+            x,
+            weights,
+            filters=w.shape[0],
+            kernel_size=tuple(kernel),
+            groups=group,
+            use_bias=bias is not None,
+            **arguments,
+        )
+    return y if whole else strided(y, window.strides)
+
+
+def _depthwise(k, x, w, bias, channels, arguments):
+    """One group a channel: the kernel is [kernel…, C, O / C]."""
+    multiplier, kernel = w.shape[0] // channels, w.shape[2:]
+    order = (*range(2, 2 + len(kernel)), 0, 1)
+    content = w.map(
+        (*kernel, channels, multiplier), lambda a: a.reshape(channels, multiplier, *kernel).transpose(order)
+    )
+    return k.layer(
+        by_rank("DepthwiseConv", len(kernel)),
+        x,
+        {"kernel": content, "bias": bias},
+        kernel_size=kernel,
+        depth_multiplier=multiplier,
+        use_bias=bias is not None,
+        **arguments,
+    )
+
+
+def _at_run_time(k, x, w, bias, group, arguments):
+    """With a kernel that the model computes."""
+    kernel = ops.transpose(k.tensor(w), (*range(2, len(w.shape)), 1, 0))
+    if len(w.shape) > 5:
+        raise Unsupported(f"{len(w.shape) - 2} spatial dims")
+    if group > 1:
+        parts = zip(ops.split(x, group, -1), ops.split(kernel, group, -1), strict=True)
+        y = ops.concatenate([ops.conv(part, own, **arguments) for part, own in parts], -1)
+    else:
+        y = ops.conv(x, kernel, **arguments)
+    return y if bias is None else ops.add(y, k.tensor(bias))
+
+
+@channels_last("ConvTranspose")
+def conv_transpose(
+    k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, output_padding, output_shape, pads, strides
+):
+    kernel = list(kernel_shape or w.shape[2:])
+    rank = len(kernel)
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    extra = output_padding or [0] * rank
+    window = Windows(tuple(kernel), tuple(strides), tuple(dilations))
+    before, after = _cropped(window, spatial(x), extra, pads, auto_pad, output_shape)
+    if not isinstance(w, Constant) or not (bias is None or isinstance(bias, Constant)):
+        raise Unsupported("weights computed at run time")
+    if max(strides) > 1 and max(dilations) > 1:
+        w, kernel, dilations = _dilated(w, dilations), list(window.reach), [1] * rank
+    # Where the result is padded, the bias comes after.
+    inside = min(*before, *after, 0) == 0
+    arguments = {"kernel_size": tuple(kernel), "strides": tuple(strides), "dilation_rate": tuple(dilations)}
+    y = _groups(k, x, w, bias if inside else None, group, arguments)
+    y = zero_padded(y, [-b for b in before], [-a for a in after])
+    return y if bias is None or inside else ops.add(y, k.tensor(bias))
+
+
+def _groups(k, x, w, bias, group, arguments):
+    """Each group by a layer of its own: Keras's transposed convolutions know no groups."""
+    kind, order = by_rank("Conv", len(w.shape) - 2).__name__ + "Transpose", (*range(2, len(w.shape)), 1, 0)
+    inputs, outputs = w.shape[0] // group, w.shape[1]
+    parts = ops.split(x, group, -1) if group > 1 else [x]
+    made = []
+    for i, part in enumerate(parts):
+        own = w if group == 1 else _part(w, i, inputs)
+        mine = bias if bias is None or group == 1 else _part(bias, i, outputs)
+        config = {**arguments, "filters": outputs, "use_bias": bias is not None, "data_format": "channels_last"}
+        weights = {"kernel": own.permuted(*order), "bias": mine}
+        made.append(k.layer(getattr(layers, kind), part, weights, padding="valid", **config))
+    return made[0] if group == 1 else ops.concatenate(made, -1)
+
+
+def _part(x, index, size):
+    """The `index`-th `size` rows of a constant."""
+    return x.map((size, *x.shape[1:]), lambda a: a[index * size : (index + 1) * size])
+
+
+def _cropped(window, sizes, extra, pads, auto_pad, output_shape):
+    """What to take off before and after the full result, of (n − 1)·stride + max(stride, reach) along each dim."""
+    rank = len(sizes)
+    reach, strides = window.reach, window.strides
+    if output_shape is None and not auto_pad.startswith("SAME"):
+        own = list(pads) if pads is not None and auto_pad == "NOTSET" else [0] * 2 * rank
+        before, after = own[:rank], own[rank:]
+    else:
+        if output_shape is None:  # n times the stride: n itself cancels out
+            totals = [r - s + e for r, s, e in zip(reach, strides, extra, strict=True)]
+        elif None in sizes:
+            raise Unsupported("output_shape over a dim whose size only the run tells")
+        else:
+            full = [(n - 1) * s + r for n, s, r in zip(sizes, strides, reach, strict=True)]
+            totals = [f + e - o for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
+        small = [total // 2 for total in totals]
+        large = [total - s for total, s in zip(totals, small, strict=True)]
+        before, after = (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+    # A stride beyond the kernel leaves zeros behind the last window.
+    tail = [max(s - r, 0) for s, r in zip(strides, reach, strict=True)]
+    return before, [a - e + t for a, e, t in zip(after, extra, tail, strict=True)]
+
+
+def _dilated(w, dilations):
+    """[I, O, kernel…] with zeros between the elements of the kernel."""
+    reach = [(n - 1) * d + 1 for n, d in zip(w.shape[2:], dilations, strict=True)]
+
+    def spread(a):
+        out = np.zeros((*a.shape[:2], *reach), a.dtype)
+        out[(slice(None), slice(None), *(slice(None, None, d) for d in dilations))] = a
+        return out
+
+    return w.map((*w.shape[:2], *reach), spread)

@@ -1,0 +1,225 @@
+"""Picking elements by index, putting elements in their places, slicing and padding."""
+
+from __future__ import annotations
+
+import numpy as np
+from keras import KerasTensor, layers, ops
+
+from convert.errors import Unsupported
+
+from ..constants import Constant
+from ..rules import onnx
+from ..tensors import plus
+from ..windows import zero_padded
+from .activation import floating
+
+
+@onnx("Gather")
+def gather(k, x, indices, *, axis):
+    table = isinstance(x, Constant) and floating(x) and len(x.shape) == 2 and axis in (0, -2)
+    if table and isinstance(indices, KerasTensor):
+        return k.layer(layers.Embedding, indices, {"embeddings": x}, input_dim=x.shape[0], output_dim=x.shape[1])
+    return ops.take(k.tensor(x), k.tensor(indices), axis=axis)
+
+
+@onnx("GatherElements")
+def gather_elements(k, x, indices, *, axis):
+    axis %= len(x.shape)
+    x, indices = k.live(x) if isinstance(x, Constant) else x, k.tensor(indices)
+    # Along the other axes the indices may be shorter than the data.
+    cut = [None if i == axis or n == d else n for i, (d, n) in enumerate(zip(x.shape, indices.shape, strict=True))]
+    if any(
+        i != axis and n is None and d is not None for i, (d, n) in enumerate(zip(x.shape, indices.shape, strict=True))
+    ):
+        raise Unsupported("indices whose number only the run tells")
+    if any(n is not None for n in cut):
+        x = x[tuple(slice(None, n) for n in cut)]
+    return ops.take_along_axis(x, indices, axis=axis)
+
+
+def _from_start(k, indices, dims):
+    """Indices (tuples of them, for several dims) with the negative ones, which count from the end, made positive."""
+    if isinstance(indices, np.ndarray) and (indices >= 0).all():
+        return indices
+    sizes = k.vector(dims) if len(dims) > 1 else k.size(dims[0])
+    return ops.where(ops.less(indices, 0), plus(indices, ops.cast(sizes, str(indices.dtype))), indices)
+
+
+@onnx("GatherND")
+def gather_nd(k, x, indices, *, batch_dims):
+    if batch_dims:
+        raise Unsupported("GatherND with batch_dims")
+    x, indices = k.live(x) if isinstance(x, Constant) else x, k.tensor(indices)
+    depth = indices.shape[-1]
+    sizes = list(x.shape[:depth])
+    if None in sizes[1:]:
+        raise Unsupported("GatherND over a dim whose size only the run tells")
+    indices = _from_start(k, indices, k.input_dims(0)[:depth])
+    strides = np.array([np.prod(sizes[i + 1 :]) for i in range(depth)], np.int64)
+    flat = ops.sum(ops.cast(indices, "int64") * strides, axis=-1)
+    rest = [d if d is not None else -1 for d in x.shape[depth:]]
+    return ops.take(ops.reshape(x, (-1 if None in sizes else int(np.prod(sizes)), *rest)), flat, axis=0)
+
+
+@onnx("ScatterND")
+def scatter_nd(k, x, indices, updates, *, reduction):
+    x = k.live(x) if isinstance(x, Constant) else x
+    indices, updates = k.tensors(indices, updates)
+    depth = indices.shape[-1]
+    return _scattered(x, _from_start(k, indices, k.input_dims(0)[:depth]), updates, reduction)
+
+
+def _scattered(x, indices, updates, reduction):
+    """The operation takes a list of index tuples."""
+    lead = len(indices.shape) - 1
+    reduction = None if reduction == "none" else reduction
+    if lead == 1:
+        return ops.scatter_update(x, indices, updates, reduction=reduction)
+    if None in indices.shape or None in updates.shape[:lead]:
+        raise Unsupported("indices whose number only the run tells")
+    count = int(np.prod(indices.shape[:-1]))
+    indices = ops.reshape(indices, (count, indices.shape[-1]))
+    rest = updates.shape[lead:]
+    updates = ops.reshape(updates, (count, *(d if d is not None else -1 for d in rest)))
+    return ops.scatter_update(x, indices, updates, reduction=reduction)
+
+
+@onnx("ScatterElements")
+def scatter_elements(k, x, indices, updates, *, axis, reduction):
+    x = k.live(x) if isinstance(x, Constant) else x
+    indices, updates = k.tensors(indices, updates)
+    axis %= len(x.shape)
+    if None in indices.shape:
+        raise Unsupported("indices whose number only the run tells")
+    indices = _from_start(k, indices, [k.input_dims(0)[axis]])
+    places = []
+    for i, n in enumerate(indices.shape):
+        along = np.arange(n).reshape([-1 if j == i else 1 for j in range(len(indices.shape))])
+        places.append(ops.cast(indices, "int64") if i == axis else np.broadcast_to(along, indices.shape))
+    return _scattered(x, ops.stack(places, axis=-1), updates, reduction)
+
+
+@onnx("OneHot")
+def one_hot(k, indices, depth, values, *, axis):
+    (size,) = k.ints(depth, "a depth")
+    rank = len(indices.shape)
+    indices = ops.cast(k.tensor(indices), "int64")
+    indices = ops.where(ops.less(indices, 0), indices + size, indices)
+    hot = ops.one_hot(indices, size, axis=axis if axis < 0 else axis if axis < rank else -1, dtype="bool")
+    off, on = (k.static(values)[i] for i in (0, 1)) if isinstance(values, Constant) else (values[0], values[1])
+    return ops.where(hot, on, off)
+
+
+@onnx("NonZero")
+def non_zero(k, x):
+    return ops.stack(list(ops.nonzero(x)))
+
+
+@onnx("Compress")
+def compress(k, x, condition, *, axis):
+    chosen = k.static(condition)
+    if chosen is None:
+        raise Unsupported("a condition computed at run time")
+    places = np.flatnonzero(chosen).astype(np.int32)
+    if axis is None:
+        return ops.take(ops.reshape(x, (-1,)), places, axis=0)
+    return ops.take(x, places, axis=axis)
+
+
+_LARGEST = 2**31 - 1
+
+
+@onnx("Slice")
+def slices(k, x, starts, ends, axes, steps):
+    x = k.live(x) if isinstance(x, Constant) else x
+    starts, ends = k.ints(starts, "starts"), k.ints(ends, "ends")
+    axes = list(range(len(starts))) if axes is None else k.ints(axes, "axes")
+    steps = [1] * len(starts) if steps is None else k.ints(steps, "steps")
+    place = [slice(None)] * len(x.shape)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        place[axis] = _slice(x.shape[axis], start, end, step)
+    return x[tuple(place)]
+
+
+def _slice(n, start, end, step):
+    """A slice as Python takes it; numbers beyond what an index can be stand for the ends."""
+    if n is not None:
+        # Python clamps as ONNX does, and says where it ends.
+        whole = range(n)[slice(start, end, step)]
+        stop = whole.stop if whole.stop >= 0 else None
+        return slice(whole.start, stop, step) if len(whole) else slice(0, 0, 1)
+    if step < 0:
+        first = None if start >= _LARGEST or start == -1 else start
+        return slice(first, None if end < -_LARGEST else end, step)
+    first = None if start == 0 or start < -_LARGEST else start
+    return slice(first, None if end >= _LARGEST else end, None if step == 1 else step)
+
+
+@onnx("Pad")
+def pad(k, x, pads, value, axes, *, mode):
+    amounts, rank = k.ints(pads, "pads"), len(x.shape)
+    chosen = list(range(rank)) if axes is None else [a % rank for a in k.ints(axes, "axes")]
+    widths = [[0, 0] for _ in range(rank)]
+    for axis, b, e in zip(chosen, amounts[: len(chosen)], amounts[len(chosen) :], strict=True):
+        widths[axis] = [b, e]
+    if any(min(w) < 0 for w in widths):
+        x = x[tuple(slice(max(-b, 0) or None, min(e, 0) or None) for b, e in widths)]
+        widths = [[max(b, 0), max(e, 0)] for b, e in widths]
+    if not any(map(any, widths)):
+        return x
+    if mode == "constant":
+        return _constant(k, x, widths, value)
+    if mode == "reflect" and all(n is None or max(w) < n for n, w in zip(x.shape, widths, strict=True)):
+        return ops.pad(x, widths, mode="reflect")
+    for axis, (b, e) in enumerate(widths):
+        if b or e:
+            x = ops.take(x, _places(x.shape[axis], b, e, mode), axis=axis)
+    return x
+
+
+def _constant(k, x, widths, value):
+    fill = np.zeros([], x.dtype) if value is None else k.static(value)
+    if fill is None:
+        raise Unsupported("a fill computed at run time")
+    spatial = 2 < len(x.shape) < 6 and not any(map(any, (widths[0], widths[-1])))
+    if spatial and floating(x) and not fill.any():
+        return zero_padded(x, [b for b, _ in widths[1:-1]], [e for _, e in widths[1:-1]])
+    if x.dtype == "bool":
+        return ops.cast(ops.pad(ops.cast(x, "int8"), widths, constant_values=int(fill.reshape(()))), "bool")
+    return ops.pad(x, widths, constant_values=fill.reshape(()).item())
+
+
+def _places(n, before, after, mode):
+    """Which element of a dim of `n` stands at each place of the padded one."""
+    if n is None:
+        raise Unsupported(f"Pad mode {mode!r} along a dim whose size only the run tells")
+    place = np.arange(-before, n + after)
+    if mode == "edge":
+        place = place.clip(0, n - 1)
+    elif mode == "wrap":
+        place %= n
+    elif mode == "reflect":
+        period = max(2 * (n - 1), 1)
+        place %= period
+        place = np.minimum(place, period - place)
+    else:
+        raise Unsupported(f"Pad mode {mode!r}")
+    return place.astype(np.int32)
+
+
+@onnx("ReverseSequence")
+def reverse_sequence(k, x, lengths, *, batch_axis, time_axis):
+    n = x.shape[time_axis]
+    if n is None:
+        raise Unsupported("sequences whose number of steps only the run tells")
+    lengths = ops.expand_dims(ops.cast(k.tensor(lengths), "int64"), -1)
+    steps = np.arange(n)
+    places = ops.where(ops.less(steps, lengths), lengths - 1 - steps, steps)
+    rank = len(x.shape)
+    if time_axis < batch_axis:
+        places = ops.transpose(places, (1, 0))
+    shape = [x.shape[i] if i in (batch_axis, time_axis) else 1 for i in range(rank)]
+    places = ops.reshape(places, [-1 if d is None else d for d in shape])
+    # Places for every element.
+    places = plus(places, ops.cast(ops.zeros_like(x), "int64"))
+    return ops.take_along_axis(x, places, axis=time_axis)

@@ -1,0 +1,102 @@
+"""Normalization."""
+
+from __future__ import annotations
+
+import numpy as np
+from keras import layers, ops
+
+from convert.errors import Unsupported
+
+from ..constants import Constant
+from ..rules import channels_last, onnx
+from ..tensors import plus
+
+
+@channels_last("BatchNormalization")
+def batch_normalization(k, x, scale, bias, mean, var, *, epsilon, momentum, training_mode):
+    if training_mode or k.outputs > 1:
+        raise Unsupported("BatchNormalization in training mode")
+    values = (scale, bias, mean, var)
+    if all(isinstance(v, Constant) for v in values):
+        weights = dict(zip(("gamma", "beta", "moving_mean", "moving_variance"), values, strict=True))
+        return k.layer(layers.BatchNormalization, x, weights, momentum=momentum, epsilon=epsilon)
+    scale, bias, mean, var = k.tensors(*values)
+    factor = ops.divide(scale, ops.sqrt(ops.add(var, epsilon)))
+    return plus(x * factor, ops.subtract(bias, ops.multiply(mean, factor)))
+
+
+@channels_last("InstanceNormalization")
+def instance_normalization(k, x, scale, bias, *, epsilon):
+    return _by_groups(k, x, scale, bias, epsilon, -1)
+
+
+@channels_last("GroupNormalization")
+def group_normalization(k, x, scale, bias, *, epsilon, num_groups, stash_type):
+    return _by_groups(k, x, scale, bias, epsilon, num_groups)
+
+
+def _by_groups(k, x, scale, bias, epsilon, groups):
+    if x.shape[-1] is None:
+        raise Unsupported("channels whose number only the run tells")
+    if isinstance(scale, Constant) and isinstance(bias, Constant):
+        weights = {"gamma": scale, "beta": bias}
+        return k.layer(layers.GroupNormalization, x, weights, groups=groups, axis=-1, epsilon=epsilon)
+    plain = layers.GroupNormalization(groups, axis=-1, epsilon=epsilon, center=False, scale=False, dtype=x.dtype)
+    scale, bias = k.tensors(scale, bias)
+    return plus(plain(x) * scale, bias)
+
+
+@onnx("LayerNormalization")
+def layer_normalization(k, x, scale, bias, *, axis, epsilon, stash_type):
+    if k.outputs > 1:
+        raise Unsupported("the statistics of a LayerNormalization")
+    rank = len(x.shape)
+    axes = list(range(axis % rank, rank))
+    own = tuple(x.shape[a] for a in axes)
+    constant = isinstance(scale, Constant) and isinstance(bias, Constant | None)
+    if constant and all(w is None or w.shape == own for w in (scale, bias)):
+        weights = {"gamma": scale, "beta": bias}
+        return k.layer(layers.LayerNormalization, x, weights, axis=axes, epsilon=epsilon, center=bias is not None)
+    mean = ops.mean(x, axis=axes, keepdims=True)
+    var = ops.mean(ops.square(x - mean), axis=axes, keepdims=True)
+    y = (x - mean) * ops.rsqrt(var + epsilon) * k.tensor(scale)
+    return y if bias is None else plus(y, k.tensor(bias))
+
+
+@onnx("RMSNormalization")
+def rms_normalization(k, x, scale, *, axis, epsilon, stash_type):
+    rank = len(x.shape)
+    axes = list(range(axis % rank, rank))
+    if isinstance(scale, Constant) and scale.shape == tuple(x.shape[a] for a in axes):
+        return k.layer(layers.RMSNormalization, x, {"scale": scale}, axis=axes, epsilon=epsilon)
+    square = ops.mean(ops.square(x), axis=axes, keepdims=True)
+    return x * ops.rsqrt(square + epsilon) * k.tensor(scale)
+
+
+@onnx("MeanVarianceNormalization")
+def mean_variance_normalization(k, x, *, axes):
+    axes = axes if axes is not None else [0, 2, 3]
+    mean = ops.mean(x, axis=axes, keepdims=True)
+    var = ops.mean(ops.square(x - mean), axis=axes, keepdims=True)
+    return (x - mean) / (ops.sqrt(var) + 1e-9)
+
+
+@onnx("LpNormalization")
+def lp_normalization(k, x, *, axis, p):
+    if p not in (1, 2):
+        raise Unsupported(f"LpNormalization with p={p}")
+    size = ops.abs(x) if p == 1 else ops.square(x)
+    norm = ops.sum(size, axis=axis, keepdims=True)
+    # The standard leaves a zero vector zero.
+    return ops.divide_no_nan(x, norm if p == 1 else ops.sqrt(norm))
+
+
+@channels_last("LRN")
+def local_response_normalization(k, x, *, alpha, beta, bias, size):
+    before, after = (size - 1) // 2, size // 2
+    square = ops.pad(ops.square(x), [[0, 0]] * (len(x.shape) - 1) + [[before, after]])
+    channels = x.shape[-1]
+    if channels is None:
+        raise Unsupported("channels whose number only the run tells")
+    total = sum((square[..., i : i + channels] for i in range(1, size)), square[..., :channels])
+    return x / ops.power(bias + np.float32(alpha / size).item() * total, beta)

@@ -1,0 +1,66 @@
+"""Quantisation: rounded to integers and back, in floating arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+from keras import ops
+
+from convert.errors import Unsupported
+
+from ..constants import Constant, known
+from ..rules import onnx
+from ..tensors import plus
+
+
+def _along(k, values, x, axis, block_size):
+    """A scale or zero point, shaped to broadcast against `x`."""
+    rank = len(x.shape)
+    if block_size:
+        raise Unsupported("blocked quantisation")
+    values = k.tensor(values)
+    if len(values.shape) != 1 or rank < 2:
+        return ops.reshape(values, ()) if len(values.shape) == 1 and values.shape[0] == 1 else values
+    return ops.reshape(values, [-1 if i == axis % rank else 1 for i in range(rank)])
+
+
+@onnx("QuantizeLinear")
+def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
+    dtype = zero.dtype if zero is not None else k.dtype_of(output_dtype) if output_dtype else "uint8"
+    if precision or not str(dtype).startswith(("int", "uint")):
+        raise Unsupported(f"quantisation to {dtype}")
+    limits = np.iinfo(str(dtype))
+    y = ops.round(ops.divide(x, _along(k, scale, x, axis, block_size)))
+    if zero is not None:
+        y = plus(y, ops.cast(_along(k, zero, x, axis, block_size), y.dtype))
+    return ops.cast(ops.clip(y, int(limits.min), int(limits.max)), str(dtype))
+
+
+@onnx("DequantizeLinear")
+def dequantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype):
+    if all(isinstance(v, Constant | None) for v in (x, scale, zero)) and not block_size:
+        return _weight(x, scale, zero, axis)
+    x = k.tensor(x)
+    y = ops.cast(x, str(scale.dtype))
+    if zero is not None:
+        y = ops.subtract(y, ops.cast(_along(k, zero, x, axis, block_size), y.dtype))
+    return ops.multiply(y, _along(k, scale, x, axis, block_size))
+
+
+def _weight(x, scale, zero, axis):
+    """A quantised weight as the floating one that it stands for, which can be trained."""
+    shape = [
+        -1 if len(scale.shape) == 1 and scale.size > 1 and i == axis % len(x.shape) else 1 for i in range(len(x.shape))
+    ]
+    numbers = x.array.astype(scale.dtype)
+    if zero is not None:
+        numbers = numbers - zero.array.astype(scale.dtype).reshape(shape)
+    return known(numbers * scale.array.reshape(shape), x.name)
+
+
+@onnx("DynamicQuantizeLinear")
+def dynamic_quantize_linear(k, x):
+    low, high = ops.minimum(ops.min(x), 0.0), ops.maximum(ops.max(x), 0.0)
+    scale = (high - low) / 255.0
+    zero = ops.clip(ops.round(-low / scale), 0.0, 255.0)
+    y = ops.clip(ops.round(x / scale) + zero, 0.0, 255.0)
+    return ops.cast(y, "uint8"), scale, ops.cast(zero, "uint8")

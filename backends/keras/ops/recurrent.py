@@ -1,0 +1,178 @@
+"""RNN, GRU and LSTM: a layer of Keras's for each direction, over [batch, time, features]."""
+
+from __future__ import annotations
+
+import numpy as np
+from keras import layers, ops
+
+from convert.errors import Unsupported
+
+from ..constants import Constant
+from ..rules import onnx
+
+_FUNCTIONS = {
+    "relu": "relu",
+    "tanh": "tanh",
+    "sigmoid": "sigmoid",
+    "softsign": "softsign",
+    "softplus": "softplus",
+}
+
+
+def _functions(activations, alphas, default, directions):
+    """Keras's names of the activation functions, for each direction."""
+    if alphas:
+        raise Unsupported("activation functions with numbers of their own")
+    names = [n.lower() for n in activations or default * directions]
+    for name in names:
+        if name not in _FUNCTIONS:
+            raise Unsupported(f"the activation {name!r}")
+    per = len(default)
+    return [[_FUNCTIONS[n] for n in names[i * per : (i + 1) * per]] for i in range(directions)]
+
+
+def _zeros(k, index):
+    """Whether an initial state is zeros, however it was made."""
+    if index >= len(k.node.inputs) or k.node.inputs[index] is None:
+        return True
+    value = k.node.inputs[index]
+    maker = value.producer()
+    if value.const_value is None and maker is not None and maker.op_type == "Expand":
+        value = maker.inputs[0]
+    elif maker is not None and maker.op_type == "ConstantOfShape":
+        fill = maker.attributes.get("value")
+        return fill is None or not fill.as_tensor().numpy().any()
+    return value.const_value is not None and not value.const_value.numpy().any()
+
+
+def _recurrent(k, kind, arguments, x, lengths, states, weights_of, direction, layout):
+    """All hidden states [time, directions, batch, hidden] and the last of each state [directions, batch, hidden]."""
+    if not layout:
+        x = ops.transpose(x, (1, 0, 2))
+    mask = None if lengths is None else _mask(k, layout, lengths)
+    every, last = [], []
+    for d, config in enumerate(arguments):
+        backwards = direction == "reverse" or d == 1
+        call = {} if mask is None else {"mask": mask}
+        if states:
+            call["initial_state"] = [s[:, d] if layout else s[d] for s in states]
+        made = k.layer(
+            kind, x, weights_of(d), call, return_sequences=True, return_state=True, go_backwards=backwards, **config
+        )
+        y, *final = made
+        y = ops.flip(y, axis=1) if backwards else y
+        if mask is not None:  # beyond the end of a sequence the output is zero
+            y = y * ops.cast(ops.expand_dims(mask, -1), y.dtype)
+        every.append(y)
+        last.append(final)
+    axis = 1 if layout else 0
+    finals = [ops.stack(list(parts), axis=axis) for parts in zip(*last, strict=True)]
+    if layout:
+        return ops.stack(every, axis=2), *finals
+    return ops.transpose(ops.stack(every, axis=2), (1, 2, 0, 3)), *finals
+
+
+def _mask(k, layout, lengths):
+    """[batch, time]: whether a step is inside its sequence."""
+    steps = k.places(k.input_dims(0)[1 if layout else 0], "int64")
+    return ops.less(steps, ops.expand_dims(ops.cast(k.tensor(lengths), "int64"), -1))
+
+
+def _weights(w, r, b, order, split_bias=False):
+    """The variables of a direction's cell, from ONNX's [directions, gates · hidden, …] with the gates in this order."""
+    if not isinstance(w, Constant) or not isinstance(r, Constant) or not isinstance(b, Constant | None):
+        raise Unsupported("weights computed at run time")
+    hidden = r.shape[-1]
+    gates = len(order)
+
+    def columns(x, d):
+        """[gates · hidden, n] as [n, gates · hidden] in Keras's order."""
+        parts = np.split(x[d], gates)
+        return np.concatenate([parts[i] for i in order]).T
+
+    def bias(x, d):
+        both = np.stack([columns(part[None], 0) for part in np.split(x[d], 2)])
+        return both if split_bias else both.sum(0)
+
+    def of(d):
+        found = {
+            "cell.kernel": w.map((w.shape[2], gates * hidden), lambda x: columns(x, d)),
+            "cell.recurrent_kernel": r.map((hidden, gates * hidden), lambda x: columns(x, d)),
+        }
+        if b is not None:
+            shape = (2, gates * hidden) if split_bias else (gates * hidden,)
+            found["cell.bias"] = b.map(shape, lambda x: bias(x, d))
+        return found
+
+    return of
+
+
+def _check(clip, **other):
+    if clip is not None:
+        raise Unsupported("a clip of the cell")
+    for name, value in other.items():
+        if value:
+            raise Unsupported(name.replace("_", " "))
+
+
+@onnx("RNN")
+def rnn(
+    k, x, w, r, b, lengths, initial_h,
+    *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, layout,
+):  # fmt: skip
+    _check(clip)
+    weights = _weights(w, r, b, [0])
+    functions = _functions(activations, activation_alpha or activation_beta, ["Tanh"], w.shape[0])
+    arguments = [{"units": r.shape[-1], "activation": f, "use_bias": b is not None} for (f,) in functions]
+    states = [] if _zeros(k, 5) else [k.tensor(initial_h)]
+    return _recurrent(k, layers.SimpleRNN, arguments, x, lengths, states, weights, direction, layout)
+
+
+@onnx("GRU")
+def gru(
+    k, x, w, r, b, lengths, initial_h,
+    *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, layout, linear_before_reset,
+):  # fmt: skip
+    _check(clip)
+    weights = _weights(w, r, b, [0, 1, 2], split_bias=bool(linear_before_reset))
+    functions = _functions(activations, activation_alpha or activation_beta, ["Sigmoid", "Tanh"], w.shape[0])
+    arguments = [
+        {
+            "units": r.shape[-1],
+            "activation": g,
+            "recurrent_activation": f,
+            "reset_after": bool(linear_before_reset),
+            "use_bias": b is not None,
+        }
+        for f, g in functions
+    ]
+    states = [] if _zeros(k, 5) else [k.tensor(initial_h)]
+    return _recurrent(k, layers.GRU, arguments, x, lengths, states, weights, direction, layout)
+
+
+@onnx("LSTM")
+def lstm(
+    k, x, w, r, b, lengths, initial_h, initial_c, peepholes,
+    *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, input_forget, layout,
+):  # fmt: skip
+    _check(clip, peepholes=peepholes is not None, coupled_input_and_forget_gates=input_forget)
+    # ONNX has input, output, forget, cell; Keras input, forget, cell, output.
+    weights = _weights(w, r, b, [0, 2, 3, 1])
+    default = ["Sigmoid", "Tanh", "Tanh"]
+    functions = _functions(activations, activation_alpha or activation_beta, default, w.shape[0])
+    if any(g != h for _, g, h in functions):
+        raise Unsupported("different activations of the cell and of its output")
+    arguments = [
+        {"units": r.shape[-1], "activation": g, "recurrent_activation": f, "use_bias": b is not None}
+        for f, g, _ in functions
+    ]
+    states = []
+    if not (_zeros(k, 5) and _zeros(k, 6)):
+        given = [h if h is not None else c for h, c in ((initial_h, initial_c), (initial_c, initial_h))]
+        states = [k.tensor(s) for s in given]
+        if initial_h is None or initial_c is None:
+            states = [
+                s if own is not None else ops.zeros_like(s)
+                for s, own in zip(states, (initial_h, initial_c), strict=True)
+            ]
+    return _recurrent(k, layers.LSTM, arguments, x, lengths, states, weights, direction, layout)

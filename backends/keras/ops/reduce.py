@@ -1,0 +1,113 @@
+"""Reductions, extremes and cumulative sums along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from convert.errors import Unsupported
+
+from ..rules import onnx
+from .activation import floating
+
+
+def reduction(function: Callable[..., Any]):
+    """The rule for an ONNX reduction with `axes` as an input."""
+
+    def rule(k, x, axes, *, keepdims, noop_with_empty_axes):
+        chosen = None if axes is None else k.ints(axes, "axes")
+        if not chosen:
+            if noop_with_empty_axes:
+                return function(x, (), True)
+            chosen = None
+        rank = len(x.shape)
+        along = None if chosen is None else tuple(sorted(a % rank for a in chosen))
+        return function(x, along, bool(keepdims))
+
+    return rule
+
+
+def _logical(function, of_bools):
+    return lambda x, axes, keep: (of_bools if x.dtype == "bool" else function)(x, axis=axes, keepdims=keep)
+
+
+def _sum(x, axes, keep):
+    return ops.sum(x, axis=axes, keepdims=keep)
+
+
+def _wide(x):
+    """Integers in float64: Keras would take their mean in float32."""
+    return x if floating(x) else ops.cast(x, "float64")
+
+
+onnx.same(
+    reduction,
+    ReduceL1=lambda x, axes, keep: _sum(ops.abs(x), axes, keep),
+    ReduceL2=lambda x, axes, keep: ops.sqrt(_sum(ops.square(_wide(x)), axes, keep)),
+    ReduceLogSum=lambda x, axes, keep: ops.log(_sum(_wide(x), axes, keep)),
+    ReduceLogSumExp=lambda x, axes, keep: ops.logsumexp(_wide(x), axis=axes, keepdims=keep),
+    ReduceMax=_logical(ops.max, ops.any),
+    ReduceMean=lambda x, axes, keep: ops.mean(_wide(x), axis=axes, keepdims=keep),
+    ReduceMin=_logical(ops.min, ops.all),
+    ReduceProd=lambda x, axes, keep: ops.prod(x, axis=axes, keepdims=keep),
+    ReduceSum=_sum,
+    ReduceSumSquare=lambda x, axes, keep: _sum(ops.square(x), axes, keep),
+)
+
+
+def extreme(function: Callable[..., Any]):
+    """The rule for ArgMax or ArgMin."""
+
+    def rule(k, x, *, axis, keepdims, select_last_index):
+        if not select_last_index:
+            return function(x, axis=axis, keepdims=bool(keepdims))
+        if x.shape[axis] is None:
+            raise Unsupported("the last index along a dim whose size only the run tells")
+        return x.shape[axis] - 1 - function(ops.flip(x, axis=axis), axis=axis, keepdims=bool(keepdims))
+
+    return rule
+
+
+onnx.same(extreme, ArgMax=ops.argmax, ArgMin=ops.argmin)
+
+
+def cumulative(pair):
+    """The rule for CumSum or CumProd; the neutral element comes first where the sum is exclusive."""
+    function, neutral = pair
+
+    def rule(k, x, axis, *, exclusive, reverse):
+        (axis,) = k.ints(axis, "an axis")
+        axis %= len(x.shape)
+        x = ops.flip(x, axis=axis) if reverse else x
+        if exclusive:
+            widths = [[1, 0] if i == axis else [0, 0] for i in range(len(x.shape))]
+            ahead = (slice(None),) * axis
+            x = ops.pad(x, widths, constant_values=neutral)[(*ahead, slice(None, -1))]
+        y = function(x, axis=axis)
+        return ops.flip(y, axis=axis) if reverse else y
+
+    return rule
+
+
+onnx.same(cumulative, CumSum=(ops.cumsum, 0), CumProd=(ops.cumprod, 1))
+
+
+@onnx("TopK")
+def top_k(k, x, count, *, axis, largest, sorted):
+    (number,) = k.ints(count, "the number of elements")
+    rank = len(x.shape)
+    axis %= rank
+    order = [*(i for i in range(rank) if i != axis), axis]
+    back = [order.index(i) for i in range(rank)]
+    last = x if axis == rank - 1 else ops.transpose(x, order)
+    if not largest:
+        # Complemented rather than negated: integers have a lowest number that stays itself.
+        last = -last if x.dtype.startswith(("float", "bfloat")) else -1 - last
+    values, indices = ops.top_k(last, number, sorted=True)
+    if not largest:
+        values = -values if x.dtype.startswith(("float", "bfloat")) else -1 - values
+    if axis == rank - 1:
+        return values, indices
+    return ops.transpose(values, back), ops.transpose(indices, back)

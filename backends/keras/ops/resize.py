@@ -1,0 +1,138 @@
+"""Resize: UpSampling layers where they compute the same, weighted sums of picked rows elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+from keras import layers, ops
+
+from convert.errors import Unsupported
+
+from ..interpolation import Method, matrix
+from ..rules import CHANNELS_LAST, onnx
+from ..windows import by_rank
+from .activation import floating
+
+# Up to so many inputs in one output are picked one by one; more are a matrix product.
+_TAPS = 4
+
+
+def _rule(to_axis):
+    """The rule for Resize of a tensor in which axis `a` of ONNX's is `to_axis(a, rank)`."""
+
+    def rule(
+        k, x, roi, scales, sizes,
+        *, antialias, axes, coordinate_transformation_mode, cubic_coeff_a, exclude_outside, extrapolation_value,
+        keep_aspect_ratio_policy, mode, nearest_mode,
+    ):  # fmt: skip
+        method = Method(
+            mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
+        )
+        rank = len(x.shape)
+        chosen = [a % rank for a in axes] if axes is not None else list(range(rank))
+        wanted = _wanted(k, x, scales, sizes, chosen, keep_aspect_ratio_policy, to_axis)
+        wanted = {axis: pair for axis, pair in wanted.items() if pair[1] != 1 or pair[0] != x.shape[axis]}
+        upsampled = _upsampled(k, x, wanted, method)
+        if upsampled is not None:
+            return upsampled
+        if mode != "nearest" and not floating(x):
+            raise Unsupported("interpolation of integers")
+        for axis, (size, scale) in wanted.items():
+            if x.shape[axis] is None or size is None:
+                raise Unsupported("Resize of a dim whose size only the run tells, by more than repetition")
+            x = _along(x, axis, matrix(x.shape[axis], size, scale, method))
+        keeps = keep_aspect_ratio_policy != "stretch"
+        if keeps and any(isinstance(d, int) and d != n for d, n in zip(k.dims(), x.shape, strict=True)):
+            raise Unsupported(f"the size {tuple(x.shape)}, where the graph says {k.dims()}")
+        return x
+
+    return rule
+
+
+def _wanted(k, x, scales, sizes, chosen, policy, to_axis):
+    """By axis of `x`, its new size (None: only the run tells) and the scale."""
+    rank = len(x.shape)
+    own = {a: x.shape[to_axis(a, rank)] for a in chosen}
+    if scales is not None and 0 not in scales.shape:
+        numbers = k.static(scales)
+        if numbers is None:
+            raise Unsupported("scales computed at run time")
+        pairs = {
+            a: (None if own[a] is None else int(np.floor(own[a] * s)), float(s))
+            for a, s in zip(chosen, numbers, strict=True)
+        }
+    else:
+        given = k.ints(sizes)
+        given = given if given is not None else [_fact(k, to_axis(a, rank)) for a in chosen]
+        if policy != "stretch":
+            if None in own.values() or None in given:
+                raise Unsupported("Resize that keeps the aspect ratio of dims whose size only the run tells")
+            ratio = (min if policy == "not_larger" else max)(n / own[a] for a, n in zip(chosen, given, strict=True))
+            given = [int(np.floor(ratio * own[a] + 0.5)) for a in chosen]
+            pairs = {a: (n, ratio) for a, n in zip(chosen, given, strict=True)}
+        else:
+            pairs = {}
+            for a, n in zip(chosen, given, strict=True):
+                if n is None and own[a] is None:
+                    pairs[a] = (None, 1.0)  # batch and channels stay
+                elif n is None or own[a] is None:
+                    raise Unsupported("Resize to a size that only the run tells")
+                else:
+                    pairs[a] = (n, n / own[a])
+    return {to_axis(a, rank): pair for a, pair in pairs.items()}
+
+
+def _fact(k, axis):
+    d = k.dims()[axis]
+    if d is not None and d == k.input_dims(0)[axis]:
+        return d if isinstance(d, int) else None
+    if isinstance(d, int):
+        return d
+    raise Unsupported("Resize to a size that only the run tells")
+
+
+def _upsampled(k, x, wanted, method):
+    """By a layer: whole factors, repeated or, in two dims, interpolated between the centres of pixels."""
+    rank = len(x.shape) - 2
+    factors = [wanted.get(axis, (None, 1.0))[1] for axis in range(1, rank + 1)]
+    inside = 0 < rank < 4 and all(0 < axis <= rank for axis in wanted)
+    if not inside or not wanted or any(f < 1 or f != int(f) for f in factors) or not floating(x):
+        return None
+    size = tuple(int(f) for f in factors)
+    if method.mode == "nearest" and all(_repeats(f, method) for f in size):
+        kind = by_rank("UpSampling", rank)
+        return k.layer(
+            kind, x, size=size if rank > 1 else size[0], **({} if rank == 1 else {"data_format": "channels_last"})
+        )
+    if rank == 2 and method.mode == "linear" and method.coordinates in ("half_pixel", "pytorch_half_pixel"):
+        return k.layer(layers.UpSampling2D, x, size=size, interpolation="bilinear", data_format="channels_last")
+    return None
+
+
+def _repeats(factor, method):
+    """Whether each element is repeated, which does not depend on how many there are."""
+    n = 5
+    return np.array_equal(matrix(n, n * factor, factor, method), np.repeat(np.eye(n), factor, axis=0))
+
+
+def _along(x, axis, weights):
+    """Each output a sum of inputs along `axis`, by the rows of `weights`."""
+    taps = int((weights != 0).sum(1).max())
+    dtype = x.dtype
+    if taps > _TAPS:
+        y = ops.tensordot(x, weights.T.astype(dtype), axes=[[axis], [0]])
+        rank = len(x.shape)
+        order = [i for i in range(rank) if i != axis]
+        return ops.transpose(y, [rank - 1 if i == axis else order.index(i) for i in range(rank)])
+    order = np.argsort(weights == 0, axis=1, kind="stable")[:, :taps]
+    factors = np.take_along_axis(weights, order, 1)
+    parts = []
+    for tap in range(taps):
+        part = ops.take(x, order[:, tap].astype(np.int32), axis=axis)
+        if not (factors[:, tap] == 1).all():
+            part = part * factors[:, tap].astype(dtype).reshape([-1 if i == axis else 1 for i in range(len(x.shape))])
+        parts.append(part)
+    return sum(parts[1:], parts[0])
+
+
+onnx("Resize")(_rule(lambda axis, rank: axis))
+onnx(f"{CHANNELS_LAST}::Resize")(_rule(lambda axis, rank: axis if axis == 0 else rank - 1 if axis == 1 else axis - 1))

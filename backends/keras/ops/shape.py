@@ -1,0 +1,213 @@
+"""Operators that read, set or change shapes, and tensors made from shapes."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+from keras import layers, ops
+
+from convert.errors import Unsupported
+
+from ..constants import Constant
+from ..rules import OWN, channels_last, onnx
+from ..tensors import permuted
+from .activation import floating
+
+
+@onnx("Shape")
+def shape(k, x, *, start, end):
+    return k.vector(k.input_dims(0)[start:end])
+
+
+@onnx("Size")
+def size(k, x):
+    sizes = [k.size(d) for d in k.input_dims(0)]
+    return reduce(ops.multiply, sizes, np.array(1, np.int64))
+
+
+@onnx("Reshape")
+def reshape(k, x, shape, *, allowzero):
+    target = k.ints(shape, "a shape")
+    if isinstance(x, Constant):
+        own = [x.shape[i] if d == 0 and not allowzero else d for i, d in enumerate(target)]
+        return x.reshaped(*np.empty(x.shape, np.bool_).reshape(own).shape)
+    if not allowzero:
+        target = [x.shape[i] if d == 0 else d for i, d in enumerate(target)]
+    return reshaped(k, x, target, kept=not allowzero and bool(target) and k.ints(shape)[0] == 0)
+
+
+def reshaped(k, x, target, kept=False):
+    """`x` in another shape; None and -1 are unknown dims, of which the first may be that of `x` (`kept`)."""
+    facts = k.dims()
+    if len(facts) == len(target):
+        target = [f if isinstance(f, int) else d for f, d in zip(facts, target, strict=True)]
+    unknown = [i for i, d in enumerate(target) if d is None or d == -1]
+    target = [-1 if i in unknown else d for i, d in enumerate(target)]
+    if len(unknown) < 2:
+        if kept and unknown == [0] and len(target) > 1:
+            return k.layer(layers.Reshape, x, target_shape=tuple(target[1:]))
+        return ops.reshape(x, target)
+    if kept and unknown[0] == 0 and len(unknown) == 2:
+        return k.layer(layers.Reshape, x, target_shape=tuple(target[1:]))
+    raise Unsupported(f"a shape of {len(unknown)} dims whose size only the run tells")
+
+
+@onnx("Flatten")
+def flatten(k, x, *, axis):
+    rank = len(x.shape)
+    axis = axis + rank if axis < 0 else axis
+    if axis == 1 and rank > 1 and floating(x):
+        return k.layer(layers.Flatten, x, data_format="channels_last")
+    before, after = x.shape[:axis], x.shape[axis:]
+    if None not in after and 0 not in after:
+        return ops.reshape(x, (-1, int(np.prod(after))))
+    if None not in before:
+        return ops.reshape(x, (int(np.prod(before)), -1))
+    raise Unsupported("unknown dims on both sides of the axis")
+
+
+@onnx("Squeeze")
+def squeeze(k, x, axes):
+    if axes is None:
+        return ops.squeeze(x)
+    chosen = k.ints(axes, "axes")
+    if isinstance(x, Constant):
+        return x.reshaped(*np.squeeze(np.empty(x.shape, np.bool_), tuple(chosen)).shape)
+    rank = len(x.shape)
+    gone = [a % rank for a in chosen]
+    if any(x.shape[a] is None for a in gone):
+        return x[tuple(0 if i in gone else slice(None) for i in range(rank))]
+    return ops.squeeze(x, axis=gone) if gone else x
+
+
+@onnx("Unsqueeze")
+def unsqueeze(k, x, axes):
+    chosen = k.ints(axes, "axes")
+    rank = len(x.shape) + len(chosen)
+    if isinstance(x, Constant):
+        return x.reshaped(*np.expand_dims(np.empty(x.shape, np.bool_), tuple(chosen)).shape)
+    return ops.expand_dims(x, axis=sorted(a % rank for a in chosen))
+
+
+@onnx("Transpose")
+def transpose(k, x, *, perm):
+    return permuted(x, perm if perm is not None else list(reversed(range(len(x.shape)))))
+
+
+@onnx("Expand")
+def expand(k, x, shape):
+    x = k.live(x) if isinstance(x, Constant) else x
+    target = k.ints(shape, "a shape")
+    own = [1] * (len(target) - len(x.shape)) + list(x.shape)
+    target = [1] * (len(own) - len(target)) + target
+    if any(d is None and n != 1 for d, n in zip(own, target, strict=True)):
+        raise Unsupported("a dim that only the run tells whether to repeat")
+    x = x if len(own) == len(x.shape) else ops.reshape(x, [-1 if d is None else d for d in own])
+    repeats = [n if d == 1 else 1 for d, n in zip(own, target, strict=True)]
+    return ops.tile(x, repeats) if any(n != 1 for n in repeats) else x
+
+
+def _dims(names):
+    return [int(name) if name.isdigit() else name for name in names]
+
+
+@onnx(f"{OWN}::Expand")
+def expand_to_dims(k, x, *, dims):
+    dims = _dims(dims)
+    for own, d in zip(reversed(k.input_dims(0)), reversed(dims), strict=False):
+        if own not in (1, d):
+            raise Unsupported("a dim that only the run tells whether to repeat")
+    return k.broadcast(k.live(x) if isinstance(x, Constant) else x, dims)
+
+
+@onnx(f"{OWN}::ConstantOfShape")
+def constant_of_dims(k, *, dims, value=None):
+    fill = np.zeros([1], np.float32) if value is None else value.numpy()
+    return k.broadcast(k.live(k.known(fill.reshape((1,) * len(dims)))), _dims(dims))
+
+
+@onnx("Tile")
+def tile(k, x, repeats):
+    return ops.tile(k.tensor(x), k.ints(repeats, "repeats"))
+
+
+@onnx("ConstantOfShape")
+def constant_of_shape(k, shape, *, value):
+    fill = np.zeros([1], np.float32) if value is None else value.numpy()
+    if isinstance(shape, Constant):
+        return np.full(k.ints(shape), fill.reshape(()), fill.dtype)
+    raise Unsupported("a shape computed at run time")
+
+
+@onnx("Range")
+def range_(k, start, limit, delta):
+    (dim,) = k.dims()
+    dtype = str(start.dtype)
+    if all(isinstance(x, Constant) for x in (start, limit, delta)):
+        first, end, step = (x.array.reshape(()) for x in (start, limit, delta))
+        dim = max(int(np.ceil((end - first) / step)), 0)
+    elif dim is None:
+        raise Unsupported("a number of elements computed at run time")
+    return ops.add(k.tensor(start), ops.multiply(k.places(dim, dtype), k.tensor(delta)))
+
+
+def eye_like(out, x, *, dtype, k):
+    """ONNX calls the diagonal `k`, too."""
+    rows, columns = (out.places(d, "int64") for d in out.input_dims(0))
+    hit = ops.equal(ops.expand_dims(columns, 0), ops.add(ops.expand_dims(rows, 1), k))
+    return ops.cast(hit, str(x.dtype) if dtype is None else out.dtype_of(dtype))
+
+
+onnx("EyeLike")(eye_like)
+
+
+@onnx("Trilu")
+def trilu(k, x, diagonal, *, upper):
+    (offset,) = (0,) if diagonal is None else k.ints(diagonal, "a diagonal")
+    return (ops.triu if upper else ops.tril)(k.tensor(x), k=offset)
+
+
+@onnx("Concat")
+def concat(k, *values, axis):
+    tensors = k.tensors(*values)
+    axis %= len(tensors[0].shape)
+    symbolic = all(not isinstance(x, np.ndarray) and floating(x) for x in tensors)
+    if symbolic and axis > 0 and len(tensors) > 1:
+        return k.layer(layers.Concatenate, tensors, axis=axis)
+    return ops.concatenate(tensors, axis=axis)
+
+
+@onnx("Split")
+def split(k, x, sizes, *, axis, num_outputs):
+    x = k.tensor(x)
+    if sizes is not None:
+        parts = k.ints(sizes, "sizes")
+    elif x.shape[axis] is None:
+        raise Unsupported("a split of a dim whose size only the run tells")
+    else:
+        count = num_outputs or len(k.node.outputs)
+        part = -(-x.shape[axis] // count)
+        parts = [min(part, x.shape[axis] - i * part) for i in range(count)]
+    if len(parts) == 1:
+        return (x,)
+    return tuple(ops.split(x, [int(i) for i in np.cumsum(parts[:-1])], axis=axis))
+
+
+@channels_last("DepthToSpace")
+def depth_to_space(k, x, *, blocksize, mode):
+    channels = x.shape[-1] // blocksize**2
+    if mode == "CRD" and channels > 1:
+        # Channels are blocks of channels: their order is turned around first.
+        order = np.arange(x.shape[-1]).reshape(channels, -1).T.ravel()
+        x = ops.take(x, order.astype(np.int32), axis=-1)
+    return ops.depth_to_space(x, blocksize, data_format="channels_last")
+
+
+@channels_last("SpaceToDepth")
+def space_to_depth(k, x, *, blocksize, mode="DCR"):
+    y = ops.space_to_depth(x, blocksize, data_format="channels_last")
+    if mode == "CRD" and x.shape[-1] > 1:
+        order = np.arange(y.shape[-1]).reshape(-1, x.shape[-1]).T.ravel()
+        y = ops.take(y, order.astype(np.int32), axis=-1)
+    return y

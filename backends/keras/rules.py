@@ -1,0 +1,56 @@
+"""The table of the Keras backend: which ONNX operator becomes which layers and operations of Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import onnx_ir as ir
+
+from convert import schemas
+from convert.rules import Argument, Rule, Rules, Schema
+
+CHANNELS_LAST = "convert.channels_last"
+"""The domain of nodes whose data inputs and outputs the layout pass has made channels-last."""
+
+OWN = "convert.keras"
+"""The domain of what `legalise` makes of ONNX's operators: Dense (x [..., I], weight [I, O], bias [O]) of MatMul and
+Add, and Expand and ConstantOfShape with their shape as the attribute `dims` (numbers, and names of dims)."""
+
+DENSE = f"{OWN}::Dense"
+
+
+def schema(operator: str) -> Schema | None:
+    """How a key of the table is called; see `convert.schemas.schema`."""
+    if operator == DENSE:
+        return Schema((Argument("x"), Argument("w"), Argument("b")))
+    return schemas.schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
+
+
+onnx = Rules("Keras", schema=schema)
+
+
+def key_of(node: ir.Node) -> str:
+    """The key of a node: ONNX's own for one that the layout pass has moved, where no rule takes it moved."""
+    key = schemas.operator_of(node)
+    return key if key in onnx else key.removeprefix(f"{CHANNELS_LAST}::")
+
+
+def channels_last(*operators: str, data: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
+    """Register a rule that takes its `data` inputs, and gives its first output, channels-last.
+
+    The rule serves the nodes that the layout pass has moved and, between transposes, those that it left alone.
+    """
+
+    def register(rule: Rule) -> Rule:
+        @wraps(rule)
+        def channels_first(k: Any, *inputs: Any, **attributes: Any) -> Any:
+            moved = [k.channels_last(x) if i in data and x is not None else x for i, x in enumerate(inputs)]
+            return k.channels_first(rule(k, *moved, **attributes))
+
+        onnx(*(f"{CHANNELS_LAST}::{operator}" for operator in operators))(rule)
+        onnx(*operators)(channels_first)
+        return rule
+
+    return register

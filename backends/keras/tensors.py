@@ -1,0 +1,47 @@
+"""Permutations and dims of values, for the emitter and for rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import onnx_ir as ir
+from keras import layers, ops
+
+from convert.errors import Unsupported
+
+from .constants import Constant
+
+
+def permuted(x: Any, perm: Sequence[int]) -> Any:
+    """Axes permuted: of a constant once, of anything else by a layer or an operation."""
+    perm = tuple(int(p) for p in perm)
+    if perm == tuple(sorted(perm)):
+        return x
+    if isinstance(x, Constant):
+        return x.permuted(*perm)
+    if perm[0] == 0 and x.dtype.startswith(("float", "bfloat")):
+        return layers.Permute(perm[1:], dtype=x.dtype)(x)
+    return ops.transpose(x, perm)
+
+
+def dims_of_value(value: ir.Value) -> list[int | str | None]:
+    """Ints, names, or None. Raises `Unsupported` if the rank is unknown."""
+    if value.shape is None:
+        raise Unsupported("the rank of a tensor is not known")
+    return [d if isinstance(d, int) else d.value for d in value.shape]
+
+
+def plus(a: Any, b: Any) -> Any:
+    """The sum, with broadcasting.
+
+    Keras's own addition takes a second operand with one long dim for a bias of the last (or second) dim of the first,
+    wherever that dim is: [4, 4] + [4, 1] is wrong in 3.15. A difference is not touched.
+    """
+    if isinstance(b, (int, float)) or all(d == 1 for d in b.shape):
+        return ops.add(a, b)
+    if len(b.shape) == 1 and len(a.shape) > 1 and a.shape[-1] == b.shape[0] is not None:
+        return ops.add(a, b)
+    return ops.subtract(a, ops.subtract(np.zeros([], keras.backend.standardize_dtype(b.dtype)), b))
