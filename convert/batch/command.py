@@ -1,0 +1,89 @@
+"""The verb `convert batch`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command()
+@click.argument("what", nargs=-1, metavar="MANIFEST|DIR|GLOB…")
+@click.option("--to", multiple=True, metavar="FORMAT", help="Output format; repeatable.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("converted"),
+              show_default=True, metavar="DIR", help="Where outputs and the journal go.")  # fmt: skip
+@click.option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Conversions at a time.")
+@click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each task.")
+@click.option("--memory", metavar="SIZE", help="For each task and all its processes, e.g. 8GB.")
+@click.option(
+    "--retries", type=click.IntRange(0), default=1, show_default=True, help="After a crash or lack of memory."
+)
+@click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
+@click.option("--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIMS]", help="Describe an input of every model.")
+@click.option("--trust", is_flag=True, help="Allow executing what the model files contain.")
+@click.option("--force", is_flag=True, help="Do again what is done, and replace what others wrote.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and what operators are lacking; write nothing.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a page of all results.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each task, and one for the summary.")
+@click.option("-q", "--quiet", is_flag=True, help="Lines for failures only.")
+def batch(
+    what: Sequence[str],
+    to: Sequence[str],
+    output: Path,
+    jobs: int,
+    timeout: float,
+    memory: str | None,
+    retries: int,
+    verify: bool | None,
+    inputs: Sequence[str],
+    trust: bool,
+    force: bool,
+    dry_run: bool,
+    report: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Convert many models, each in a process of its own, and go on where an earlier run was ended.
+
+    Models are named by manifests (.toml), folders, globs and files, or by lines of standard input where nothing is
+    named.
+    """
+    from convert import cli
+
+    def work() -> None:
+        from convert.batch import page, run, show
+        from convert.batch.plan import plan, size
+        from convert.errors import UsageError
+
+        names = list(what)
+        if not names and not sys.stdin.isatty():
+            names = [line.strip() for line in sys.stdin if line.strip()]
+        if not names:
+            raise UsageError("no models are named", hint="name a manifest, a folder, a glob, or send lines of paths")
+        options: dict[str, Any] = {} if verify is None else {"verify": verify}
+        if inputs:
+            options["input"] = list(inputs)
+        if trust:
+            options["trust"] = True
+        tasks = plan(names, to, output, options, timeout, None if memory is None else size(memory))
+        with show.showing(len(tasks), as_json, quiet) as view:
+            if dry_run:
+                records = run.dry_run(tasks, view, jobs=jobs)
+            else:
+                records = run.run(tasks, output, view, jobs=jobs, force=force, retries=retries)
+        told = show.summary(records)
+        if report is not None:
+            page.write(report, records, told)
+        if as_json:
+            click.echo(json.dumps({"summary": told}, ensure_ascii=False))
+        else:
+            show.show_summary(told)
+        sys.exit(0 if told["ok"] else 1)
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    cli.guard(work, 0)

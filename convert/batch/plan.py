@@ -1,0 +1,194 @@
+"""What a batch is to do: tasks from a manifest, a folder, a glob or lines of paths."""
+
+from __future__ import annotations
+
+import glob
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from convert import plugin
+from convert.errors import BadInput, UsageError
+
+SUFFIXES = frozenset(
+    {".onnx", ".pt", ".pth", ".pt2", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5", ".pb", ".tflite", ".meta"}
+)
+"""Files of a folder that are taken for models; what they really are is told from their content when they are read."""
+
+_MARKS = ("saved_model.pb", "saved_model.pbtxt", "init_net.pb")
+_OPTIONS: dict[str, type | tuple[type, ...]] = {
+    "input": list, "model": str, "outputs": (str, list), "signature": str, "opset": int, "layout": str,
+    "weights": str, "dtype": str, "quantize": str, "calibrate": str, "inputs": str, "seeds": int, "rtol": float,
+    "atol": float, "trust": bool, "trace": bool, "verify": bool, "rules": list,
+}  # fmt: skip
+_PATHS = ("calibrate", "inputs", "rules")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One conversion: `source` to `format` at `output`, with options as the command line names them.
+
+    `seconds` of wall time and bytes of `memory` are its limits (None: no limit).
+    """
+
+    name: str
+    source: Path
+    format: str
+    output: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 3600.0
+    memory: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What people see: `resnet50 → onnx`."""
+        return f"{self.name} → {self.format}"
+
+
+def plan(
+    what: Iterable[str], to: Iterable[str], output: Path, options: Mapping[str, Any], seconds: float, memory: int | None
+) -> list[Task]:
+    """The tasks that `what` stands for: manifests (`.toml`), folders, globs and files, for each format in `to`.
+
+    Models are called as their files are, without the suffix where no other has the name. What a manifest says itself
+    comes before what is given here. Raises `UsageError` for a format or option that there is not and for two tasks with
+    one output, `BadInput` for a manifest that is broken or what names no model.
+    """
+    base = Task("", Path(), "", output, dict(options), seconds, memory)
+    tasks: list[Task] = []
+    found: list[tuple[str, Path]] = []
+    for item in what:
+        path = Path(item)
+        if path.suffix == ".toml":
+            tasks += _manifest(path, base, list(to))
+        else:
+            found += _found(item, path)
+    count = Counter(name for name, _ in found)
+    for name, source in found:
+        tasks += _formats(base, name if count[name] == 1 else name + source.suffix, source, list(to))
+    double = [str(path) for path, count in Counter(t.output for t in tasks).items() if count > 1]
+    if double:
+        raise UsageError(
+            f"several models would be written to {', '.join(double[:5])}", hint="give them names in a manifest"
+        )
+    return tasks
+
+
+def _found(item: str, path: Path) -> list[tuple[str, Path]]:
+    """Models and what they are called: in a folder, by their place in it."""
+    if path.is_dir() and not _is_model(path):
+        found = [(str(p.relative_to(path).with_suffix("")), p) for p in _models(path)]
+    elif path.exists():
+        found = [(path.stem, path)]
+    else:
+        found = [(p.stem, p) for p in map(Path, sorted(glob.glob(item, recursive=True))) if _is_model(p)]
+    if not found:
+        raise BadInput(f"{item} names no model", hint=f"models are folders, or end in {', '.join(sorted(SUFFIXES))}")
+    return found
+
+
+def _models(folder: Path) -> Iterable[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if _is_model(path):
+            yield path
+        elif path.is_dir():
+            yield from _models(path)
+
+
+def _is_model(path: Path) -> bool:
+    if path.is_dir():
+        marked = any((path / mark).exists() for mark in _MARKS)
+        return marked or ((path / "config.json").exists() and any(path.glob("*.safetensors")))
+    return path.suffix.lower() in SUFFIXES
+
+
+def _formats(base: Task, name: str, source: Path, to: list[str]) -> list[Task]:
+    known = plugin.formats()
+    if not to:
+        raise UsageError(f"no format is given for {name}", hint="add --to FORMAT, or `to` in the manifest")
+    for wanted in to:
+        if wanted not in known:
+            raise UsageError(f"there is no format {wanted!r}", hint=f"formats: {', '.join(known)}")
+    return [
+        replace(base, name=name, source=source, format=f, output=base.output / (name + known[f].suffix)) for f in to
+    ]
+
+
+# -- manifests --------------------------------------------------------------------------------------------------------
+
+
+def _manifest(path: Path, base: Task, to: list[str]) -> list[Task]:
+    try:
+        told = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"{path} is no manifest: {error}", hint="see `convert batch` in README.md") from error
+    unknown = set(told) - {"defaults", "models"}
+    models = told.get("models")
+    if unknown or not isinstance(models, list) or not models:
+        raise BadInput(f"{path} is no manifest: it needs [[models]], and may have [defaults]", hint="see README.md")
+    base = _with(base, told.get("defaults", {}), path, f"{path}, [defaults]")
+    tasks = []
+    for i, row in enumerate(models):
+        where = f"{path}, model {row.get('name', row.get('source', i + 1))}"
+        if "source" not in row:
+            raise BadInput(f"{where} has no source", hint='add source = "model.pt"')
+        own = _with(base, {k: v for k, v in row.items() if k not in ("source", "name")}, path, where)
+        source = path.parent / row["source"]
+        given = row.get("to", told.get("defaults", {}).get("to", to))
+        tasks += _formats(own, row.get("name", source.stem), source, [given] if isinstance(given, str) else list(given))
+    return tasks
+
+
+def _with(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:
+    """`base` with what a row of a manifest says, whose paths are relative to the manifest."""
+    options = dict(base.options)
+    for key, value in row.items():
+        if key in _OPTIONS:
+            if not isinstance(value, _OPTIONS[key]) or (isinstance(value, bool) and _OPTIONS[key] is not bool):
+                raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
+            options[key] = _relative(value, path.parent) if key in _PATHS else value
+        elif key not in ("to", "output", "timeout", "memory"):
+            known = sorted({*_OPTIONS, "to", "output", "timeout", "memory", "source", "name"})
+            raise BadInput(f"{where}: there is no {key!r}", hint=f"known are {', '.join(known)}")
+    return replace(
+        base,
+        options=options,
+        output=path.parent / row["output"] if "output" in row else base.output,
+        seconds=float(row.get("timeout", base.seconds)),
+        memory=size(str(row["memory"])) if "memory" in row else base.memory,
+    )
+
+
+def _relative(value: Any, folder: Path) -> Any:
+    return [str(folder / v) for v in value] if isinstance(value, list) else str(folder / value)
+
+
+def size(text: str) -> int:
+    """Bytes of `8GB`, `512MiB` or `1000000`. Raises `UsageError`."""
+    units = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "g": 2**30}
+    number = text.strip().rstrip("BbGgIiKkMm ")
+    unit = text.strip()[len(number) :].strip().lower()
+    try:
+        return int(float(number) * units[unit])
+    except (KeyError, ValueError):
+        raise UsageError(f"{text!r} is no amount of memory", hint="for instance 8GB or 512MiB") from None
+
+
+def arguments(task: Task) -> list[str]:
+    """The command line that converts the task's model, without the `convert` in front."""
+    found = [str(task.source), "--to", task.format, "-o", str(task.output), "--json", "--force"]
+    for key, value in sorted(task.options.items()):
+        if isinstance(value, bool):
+            found += [f"--{key}"] if value else [f"--no-{key}"] if key == "verify" else []
+        elif key == "outputs" and isinstance(value, list):
+            found += ["--outputs", ",".join(value)]
+        elif isinstance(value, list):
+            found += [x for v in value for x in (f"--{key}", str(v))]
+        else:
+            found += [f"--{key}", str(value)]
+    return found

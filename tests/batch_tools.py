@@ -1,0 +1,37 @@
+"""Tiny models and rules that misbehave, for the tests of `convert batch`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+# Rules files are executed before anything else: each of these ends, or does not end, in its own way.
+MISBEHAVIOUR = {
+    "crash": "import os\nos.abort()\n",
+    "hang": "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'while True: pass'])\n",
+    "hog": "held = []\nwhile True: held.append(b'x' * (1 << 24))\n",
+    "error": "raise ValueError('on purpose')\n",
+}
+
+
+def tiny(path: Path, seed: int = 0, operator: str = "Relu", domain: str = "") -> Path:
+    """A model of one product and one operator, each with other weights."""
+    w = numpy_helper.from_array(np.random.default_rng(seed).random((3, 3)).astype(np.float32), "w")
+    ends = [helper.make_tensor_value_info(n, 1, ["batch", 3]) for n in "xy"]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node(operator, ["h"], ["y"], domain=domain)]
+    graph = helper.make_graph(nodes, "tiny", ends[:1], ends[1:], [w])
+    opsets = [helper.make_opsetid("", 20)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    return path
+
+
+def rules(folder: Path) -> dict[str, str]:
+    """The files of `MISBEHAVIOUR`, by name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in MISBEHAVIOUR.items():
+        (folder / f"{name}.py").write_text(text)
+    return {name: str(folder / f"{name}.py") for name in MISBEHAVIOUR}

@@ -1,0 +1,105 @@
+"""Runs hundreds of tiny conversions of which a tenth crash, hang or take all memory, and checks the journal.
+
+    python tests/suites/batch_storm.py [--tasks 500] [--jobs 2]
+
+The run is killed with SIGKILL every so often and started again. The exit code is 1 unless the journal ends with exactly
+one end for every task, each the one it had to have, every good output is a valid model, and no process is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import onnx
+from batch_tools import rules, tiny
+
+WANTED = {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory"}
+
+
+def kind(i: int) -> str:
+    """Every tenth task misbehaves, each way in turn."""
+    return ("crash", "hang", "hog")[i // 10 % 3] if i % 10 == 9 else "good"
+
+
+def write(folder: Path, count: int) -> Path:
+    """The models and their manifest."""
+    bad = rules(folder / "rules")
+    rows = ['[defaults]\nto = "onnx"\nverify = false\ntimeout = 600\n']
+    for i in range(count):
+        tiny(folder / f"{i}.onnx", seed=i)
+        row = [f'[[models]]\nsource = "{i}.onnx"']
+        if kind(i) != "good":
+            row.append(f'rules = ["{bad[kind(i)]}"]')
+        row += {"hang": ["timeout = 5"], "hog": ['memory = "400MiB"']}.get(kind(i), [])
+        rows.append("\n".join(row) + "\n")
+    manifest = folder / "zoo.toml"
+    manifest.write_text("\n".join(rows))
+    return manifest
+
+
+def main() -> None:
+    """Run until all is done, with a kill after each `--kill` seconds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=500)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--kill", type=float, default=60.0, metavar="SECONDS")
+    args = parser.parse_args()
+    start, kills = time.monotonic(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        manifest, out = write(Path(folder), args.tasks), Path(folder) / "out"
+        # Nobody has twice the memory of a hog's limit here: retries of hogs would only take time.
+        command = [sys.executable, "-m", "convert", "batch", str(manifest), "-o", str(out), "-j", str(args.jobs),
+                   "--retries", "0", "--json"]  # fmt: skip
+        while True:
+            run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                text, err = run.communicate(timeout=args.kill)
+                break
+            except subprocess.TimeoutExpired:
+                run.kill()
+                run.communicate()
+                kills += 1
+        if run.returncode != 1:
+            sys.exit(f"the run ended with {run.returncode}: {err}")
+        summary = json.loads(text.splitlines()[-1])["summary"]
+        wrong = check(out, args.tasks)
+    print(f"{args.tasks} tasks, {kills} kills, {time.monotonic() - start:.0f} s: {summary['outcomes']}")
+    print("\n".join(wrong) or "the journal is as it had to be")
+    sys.exit(bool(wrong))
+
+
+def check(out: Path, count: int) -> list[str]:
+    """What is not as it should be."""
+    records = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines() if line.strip()]
+    ended = [r for r in records if r["event"] == "ended"]
+    times = Counter(r["name"] for r in ended)
+    wrong = [f"task {i} ended {times[str(i)]} times" for i in range(count) if times[str(i)] != 1]
+    for record in ended:
+        wanted = WANTED[kind(int(record["name"]))]
+        if record["outcome"] != wanted:
+            wrong.append(f"task {record['name']} ended as {record['outcome']}, not {wanted}: {record['reason']}")
+        elif wanted == "converted":
+            onnx.checker.check_model(record["output"])
+    left = [p for p in os.listdir("/proc") if p.isdigit() and _marked(p)]
+    return wrong + [f"process {p} is left" for p in left]
+
+
+def _marked(pid: str) -> bool:
+    try:
+        return b"CONVERT_BATCH_TASK=" in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    main()
