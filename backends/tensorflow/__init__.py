@@ -1,4 +1,4 @@
-"""The TensorFlow backend: SavedModels with trainable variables, and frozen graphs."""
+"""The TensorFlow backend: SavedModels with trainable variables, frozen graphs and TensorFlow Lite models."""
 
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from convert.report import Report
 
 FORMATS = {
-    "tf": Format("tf", ".savedmodel", True, "TensorFlow SavedModel with trainable variables", kind="savedmodel"),
+    "tf": Format(
+        "tf",
+        ".savedmodel",
+        True,
+        "TensorFlow SavedModel with trainable variables, or constants (--weights)",
+        kind="savedmodel",
+    ),
     "tf-frozen": Format("tf-frozen", ".pb", False, "TensorFlow frozen GraphDef", kind="frozen-graph"),
+    "tflite": Format(
+        "tflite", ".tflite", False, "TensorFlow Lite model of built-in operators", "tflite", ("float16", "int8")
+    ),
 }
 
 
@@ -30,20 +39,30 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     from .ops import onnx  # noqa: F401  (fills the table)
 
     copy = model.clone()
+    if format == "tflite":
+        from .lite import check_tflite
+
+        check_tflite(copy, options)
+        return
     legalise(copy, options)
     check_coverage(copy)
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
-    """Write `model` at `path` as a SavedModel or a frozen graph; the model is changed.
+    """Write `model` at `path` as a SavedModel, a frozen graph or a TensorFlow Lite model; the model is changed.
 
-    Raises `Unsupported` with every operator that has no rule, `ResourceLimit` for a frozen graph over 2 GB.
+    Raises `Unsupported` with every operator that has no rule, `ResourceLimit` for what is one message, over 2 GB.
     """
     from convert.runners.quiet import import_tensorflow
 
     import_tensorflow()
     from .artefacts import write_frozen, write_saved_model
 
+    if format == "tflite":
+        from .lite import write_tflite
+
+        write_tflite(model, path, options, report)
+        return
     writers = {"tf": write_saved_model, "tf-frozen": write_frozen}
     writers[format](model, path, options, report)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework.func_graph import FuncGraph
 
 from convert.errors import ResourceLimit
@@ -16,7 +17,7 @@ from .constants import Store, scope_name
 from .emit import check, emitted, fact, tensor_inputs
 from .legalise import legalise
 from .ops import onnx  # noqa: F401  (fills the table)
-from .signature import rename_signature
+from .signature import Names, rename_signature
 
 # Protocol buffers hold no message of 2 GiB or more.
 _MESSAGE_LIMIT = 2**31 - 1
@@ -49,22 +50,47 @@ def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) 
     """
     legalise(model, options)
     check(model)
+    definition, inputs, outputs = frozen_graph(model)
+    for wanted, name in [*inputs, *outputs]:
+        if name != wanted:
+            report.note(f"{wanted!r} is no legal name in a frozen graph, or is taken: it is called {name!r} there")
+    Path(path).write_bytes(definition.SerializeToString())
+
+
+def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names]:
+    """The GraphDef of a legalised model, and what its inputs and outputs are called in the model and in the graph.
+
+    Raises `ResourceLimit` for weights of 2 GiB or more.
+    """
     _fits(model)
     # Not a tf.Graph: the content of a weight may be a variable of TensorFlow's, and is read in an init_scope.
     with FuncGraph("frozen").as_default() as graph:
         inputs = []
         for value in tensor_inputs(model):
             dtype, shape = fact(value)
-            inputs.append(tf.compat.v1.placeholder(dtype, shape, _legal(value.name or "input", report)))
+            inputs.append(tf.compat.v1.placeholder(dtype, shape, scope_name(value.name or "input")))
         with tf.name_scope(_apart([scope_name(value.name or "output") for value in model.graph.outputs])):
-            outputs = emitted(model, Store(variables=False))(inputs)
-        names = [_legal(name, report) for name, _ in outputs]
-        for name, (_, value) in zip(names, outputs, strict=True):
-            tf.identity(value, name=name)
+            found = emitted(model, Store(variables=False))(inputs)
+        outputs = [(name, tf.identity(value, name=scope_name(name))) for name, value in found]
     # What no output needs would look like another output to whoever reads the graph.
-    kept = [*names, *(x.op.name for x in inputs)]
-    definition = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), kept)
-    Path(path).write_bytes(definition.SerializeToString())
+    kept = [x.op.name for x in (*inputs, *(value for _, value in outputs))]
+    definition = _needed(graph.as_graph_def(), kept)
+    given = list(zip(input_names(model), (x.op.name for x in inputs), strict=True))
+    return definition, given, [(name, value.op.name) for name, value in outputs]
+
+
+def _needed(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2.GraphDef:
+    """The nodes called `names` and all that they depend on, in the order of `definition`."""
+    nodes = {node.name: node for node in definition.node}
+    needed: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting += [x.removeprefix("^").partition(":")[0] for x in nodes[name].input]
+    kept = [node for node in definition.node if node.name in needed]
+    return graph_pb2.GraphDef(node=kept, versions=definition.versions, library=definition.library)
 
 
 def trace(model: ir.Model, store: Store) -> tuple[tf.types.experimental.ConcreteFunction, list[str]]:
@@ -102,13 +128,6 @@ def plain_names(kind: str, real: list[str]) -> list[tuple[str, str]]:
     """
     rank = {name: i for i, name in enumerate(sorted(real))}
     return [(f"{kind}_{rank[name]:04d}", name) for name in real]
-
-
-def _legal(name: str, report: Report) -> str:
-    legal = scope_name(name)
-    if legal != name:
-        report.note(f"{name!r} is no legal name in a frozen graph: it is called {legal!r} there")
-    return legal
 
 
 def _apart(names: list[str]) -> str:

@@ -79,6 +79,11 @@ class Emitter:
             raise Unsupported("the rank of an input is not known")
         return int(x.shape.rank)
 
+    def of_rank(self, x: Value, rank: int) -> tf.Tensor:
+        """x with the rank that the operator defines for it: behind a branch TensorFlow may not know it."""
+        x = tf.convert_to_tensor(x)
+        return tf.ensure_shape(x, [None] * rank) if x.shape.rank is None else x
+
     def shape(self, x: Value) -> Dims:
         """Dims as numbers where they are known, as int32 scalars where they are not."""
         self.rank(x)

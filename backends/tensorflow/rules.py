@@ -12,20 +12,39 @@ from convert import schemas
 from convert.rules import Rule, Rules, Schema
 from convert.schemas import operator_of, plain
 
-__all__ = ["CHANNELS_LAST", "channels_last", "onnx", "onnx_schema", "operator_of", "plain", "schema"]
+__all__ = [
+    "CHANNELS_LAST",
+    "LITE",
+    "channels_last",
+    "onnx",
+    "onnx_schema",
+    "operator_of",
+    "plain",
+    "schema",
+    "standard",
+]
 
 CHANNELS_LAST = "convert.channels_last"
 """The domain of nodes whose data inputs and outputs the layout pass has made channels-last."""
 
 
+LITE = "convert.lite"
+"""The domain of nodes that TensorFlow Lite has no built-in operator for, and other rules."""
+
+
+def standard(operator: str) -> str:
+    """A key of the table without the domains of this room."""
+    return operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{LITE}::")
+
+
 def onnx_schema(operator: str) -> OpSchema | None:
     """ONNX's own schema of a key of the table, which may be that of a channels-last node; None for others."""
-    return schemas.onnx_schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
+    return schemas.onnx_schema(standard(operator))
 
 
 def schema(operator: str) -> Schema | None:
     """How a key of the table is called; see `convert.schemas.schema`."""
-    return schemas.schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
+    return schemas.schema(standard(operator))
 
 
 onnx = Rules("TensorFlow", schema=schema)
@@ -46,9 +65,15 @@ def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence
     return register
 
 
+_WEIGHTED = ("Conv", "ConvTranspose")
+"""Operators whose data has the rank of their weights, by definition."""
+
+
 def _between_transposes(rule: Rule, data: tuple[int, ...], outputs: tuple[int, ...]) -> Rule:
     @wraps(rule)
     def channels_first(t: Any, *inputs: Any, **attributes: Any) -> Any:
+        if t.node.op_type in _WEIGHTED:
+            inputs = (t.of_rank(inputs[0], inputs[1].shape.rank), *inputs[1:])
         moved = [t.channels_last(x) if i in data and x is not None else x for i, x in enumerate(inputs)]
         result = rule(t, *moved, **attributes)
         if not isinstance(result, tuple):

@@ -20,6 +20,13 @@ TENSORFLOW = {
 GAPS: dict[str, dict[str, str]] = {"tf": TENSORFLOW, "tf-frozen": TENSORFLOW, "caffe2": {}, "onnx": {}}
 """By backend; a case counts as a gap only where the backend refuses it, never where its answer is wrong."""
 
+UNSTABLE = {
+    "test_squeezenet": "a softmax of 1,000 equal numbers of 9.5e9, where one rounding of float32 is 1,024: without "
+    "oneDNN sums of channels differ by one, and the largest takes all",
+}
+"""Cases whose expected answer one rounding of float32 turns into another, with the reason; a wrong answer of theirs
+counts as a gap, and is the only one that does."""
+
 RANDOM = (
     "test_bernoulli*",
     "test_training_dropout",

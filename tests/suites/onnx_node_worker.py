@@ -17,8 +17,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A case takes well under a second on a free machine; large networks on a busy one take minutes.
-TIMEOUT = 300.0
+# A case takes well under a second on a free machine; large networks on a busy one take minutes. What is not done by
+# then may have waited for others: it is run once more, alone and for longer.
+TIMEOUT, ALONE = 300.0, 1200.0
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Worker:
         self.environment = environment
         self.process: subprocess.Popen[bytes] | None = None
 
-    def run(self, request: Any) -> Answer:
-        """Send a case's request and wait for its answer."""
+    def run(self, request: Any, seconds: float = TIMEOUT) -> Answer:
+        """Send a case's request and wait for its answer, so many seconds of wall time at most."""
         if self.process is None or self.process.poll() is not None:
             self.process = self._start()
         assert self.process.stdin is not None
@@ -52,7 +53,7 @@ class Worker:
             self.process.stdin.flush()
         except BrokenPipeError:
             return self._ended("crash")
-        if not select.select([self.process.stdout], [], [], TIMEOUT)[0]:
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
             return self._ended("timeout")
         head = self.process.stdout.read(8)
         if len(head) < 8:
@@ -88,10 +89,14 @@ class Worker:
 def run_all(
     requests: Iterable[tuple[str, Any]], jobs: int, environment: dict[str, str], done: Callable[[str, Answer], None]
 ) -> None:
-    """Run named requests in `jobs` processes; `done(name, answer)` is called for each, one at a time."""
+    """Run named requests in `jobs` processes; `done(name, answer)` is called for each, one at a time.
+
+    Those that time out are run again when all others are done, one at a time, and only that answer counts.
+    """
     waiting: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     for item in requests:
         waiting.put(item)
+    late: list[tuple[str, Any]] = []
     lock = threading.Lock()
 
     def drain() -> None:
@@ -101,7 +106,10 @@ def run_all(
                 name, request = waiting.get_nowait()
                 answer = worker.run(request)
                 with lock:
-                    done(name, answer)
+                    if answer.status == "timeout":
+                        late.append((name, request))
+                    else:
+                        done(name, answer)
         except queue.Empty:
             pass
         finally:
@@ -112,6 +120,10 @@ def run_all(
         thread.start()
     for thread in threads:
         thread.join()
+    worker = Worker(environment)
+    for name, request in late:
+        done(name, worker.run(request, ALONE))
+    worker.stop()
 
 
 def serve() -> None:

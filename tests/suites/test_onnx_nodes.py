@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.suites import onnx_node_worker
 from tests.suites.onnx_node_cases import cases
 from tests.suites.onnx_node_gaps import GAPS
+from tests.suites.onnx_node_worker import Answer
 from tests.suites.onnx_nodes import Result, declared, run_cases
 
 # What needs sequences, optionals, other domains or newer opsets than the rows of tests/ops/ can say.
@@ -73,6 +75,31 @@ def test_every_gap_is_of_a_case_that_exists() -> None:
     for backend, rows in GAPS.items():
         for pattern in rows:
             assert any(declared(name, backend) for name in names), pattern
+
+
+def test_a_case_that_times_out_is_run_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: dict[str, list[float]] = {}
+
+    class Busy:
+        """Answers each case in time only when it is given longer."""
+
+        def __init__(self, environment: dict[str, str]) -> None:
+            pass
+
+        def run(self, request: str, seconds: float = onnx_node_worker.TIMEOUT) -> Answer:
+            limits.setdefault(request, []).append(seconds)
+            late = request == "slow" and seconds <= onnx_node_worker.TIMEOUT
+            return Answer("timeout" if late else "ran")
+
+        def stop(self) -> None:
+            pass
+
+    monkeypatch.setattr(onnx_node_worker, "Worker", Busy)
+    answers: list[tuple[str, str]] = []
+    requests = [("a", "slow"), ("b", "quick")]
+    onnx_node_worker.run_all(requests, 1, {}, lambda name, answer: answers.append((name, answer.status)))
+    assert answers == [("b", "ran"), ("a", "ran")]
+    assert limits == {"slow": [onnx_node_worker.TIMEOUT, onnx_node_worker.ALONE], "quick": [onnx_node_worker.TIMEOUT]}
 
 
 @pytest.mark.long

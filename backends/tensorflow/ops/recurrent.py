@@ -110,7 +110,7 @@ def weights_of(t, w, r, b, d: int, gates: int):
 def start(t, x, given, directions: int, hidden: int, layout: int):
     """The initial state that was given, or zeros."""
     if given is not None:
-        return tf.convert_to_tensor(given)
+        return t.of_rank(given, 3)
     batch = t.shape(x)[0 if layout else 1]
     return tf.zeros([batch, directions, hidden] if layout else [directions, batch, hidden], x.dtype)
 
@@ -146,6 +146,8 @@ def rnn(
     count, hidden = count_of(direction), r.shape.as_list()[-1]
     functions = functions_of(activations, activation_alpha, activation_beta, ["Tanh"], count)
 
+    x = t.of_rank(x, 3)
+
     def cell(d):
         wx, rh, bx, bh = weights_of(t, w, r, b, d, 1)
         return lambda xt, h: [functions[d][0](clipped(xt @ wx + h @ rh + bx + bh, clip))]
@@ -174,6 +176,8 @@ def gru(
 ):
     count, hidden = count_of(direction), r.shape.as_list()[-1]
     functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], count)
+
+    x = t.of_rank(x, 3)
 
     def cell(d):
         wx, rh, bx, bh = weights_of(t, w, r, b, d, 3)
@@ -217,6 +221,8 @@ def lstm(
 ):
     count, hidden = count_of(direction), r.shape.as_list()[-1]
     functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], count)
+
+    x = t.of_rank(x, 3)
 
     def cell(d):
         wx, rh, bx, bh = weights_of(t, w, r, b, d, 4)

@@ -1,0 +1,80 @@
+"""Puts the inputs and outputs of a TensorFlow Lite model in the model's order, in the file's bytes as they are.
+
+TensorFlow's converter goes through protocol buffer maps, which have no order. The vectors in question hold numbers and
+relative offsets, so that a permutation moves nothing else.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# Fields of the tables in TensorFlow Lite's schema (schema.fbs), by their place.
+_MODEL_SUBGRAPHS, _MODEL_SIGNATURES = 2, 7
+_ENDS = ((1, 0), (2, 1))  # inputs and outputs, in a SubGraph and in a SignatureDef
+_MAP_NAME, _MAP_TENSOR, _SIGNATURE_SUBGRAPH = 0, 1, 4
+
+
+def set_order(data: bytearray, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Order the ends of the one signature in `data`, and of the subgraph that it calls, as the names are."""
+    root = _Table(data, struct.unpack_from("<I", data, 0)[0])
+    (signature,) = root.tables(_MODEL_SIGNATURES)
+    subgraph = root.tables(_MODEL_SUBGRAPHS)[signature.number(_SIGNATURE_SUBGRAPH, "<I")]
+    for names, (of_subgraph, of_signature) in zip((inputs, outputs), _ENDS, strict=True):
+        maps = {entry.text(_MAP_NAME): entry for entry in signature.tables(of_signature)}
+        ordered = [maps[name] for name in names]
+        signature.place(of_signature, lambda i, at, ordered=ordered: ordered[i].start - at)
+        tensors = [entry.number(_MAP_TENSOR, "<I") for entry in ordered]
+        found = subgraph.numbers(of_subgraph)
+        # One tensor may be several outputs of the signature, and may be listed once in the subgraph.
+        wanted = tensors if sorted(tensors) == sorted(found) else sorted(found, key=tensors.index)
+        subgraph.place(of_subgraph, lambda i, at, wanted=wanted: wanted[i])
+
+
+class _Table:
+    """A table of a flatbuffer that starts at a byte of `data`."""
+
+    def __init__(self, data: bytearray, start: int) -> None:
+        self.data, self.start = data, start
+
+    def number(self, field: int, form: str) -> int:
+        """A scalar field; 0, the default of all that are read here, where it is left out."""
+        at = self._field(field)
+        return struct.unpack_from(form, self.data, at)[0] if at else 0
+
+    def text(self, field: int) -> str:
+        at, count = self._vector(field)
+        return self.data[at : at + count].decode()
+
+    def numbers(self, field: int) -> list[int]:
+        at, count = self._vector(field)
+        return list(struct.unpack_from(f"<{count}i", self.data, at))
+
+    def tables(self, field: int) -> list[_Table]:
+        at, count = self._vector(field)
+        return [_Table(self.data, self._follow(at + 4 * i)) for i in range(count)]
+
+    def place(self, field: int, entry: Callable[[int, int], Any]) -> None:
+        """Overwrite a vector of 4-byte entries with `entry(index, position)`."""
+        at, count = self._vector(field)
+        for i in range(count):
+            struct.pack_into("<i", self.data, at + 4 * i, entry(i, at + 4 * i))
+
+    def _field(self, field: int) -> int:
+        table = self.start - struct.unpack_from("<i", self.data, self.start)[0]
+        size = struct.unpack_from("<H", self.data, table)[0]
+        place = 4 + 2 * field
+        offset = struct.unpack_from("<H", self.data, table + place)[0] if place < size else 0
+        return self.start + offset if offset else 0
+
+    def _vector(self, field: int) -> tuple[int, int]:
+        """Where the entries of a vector (or the bytes of a string) start, and how many there are."""
+        at = self._field(field)
+        if not at:
+            return 0, 0
+        start = self._follow(at)
+        return start + 4, struct.unpack_from("<I", self.data, start)[0]
+
+    def _follow(self, at: int) -> int:
+        return at + struct.unpack_from("<I", self.data, at)[0]

@@ -1,0 +1,71 @@
+"""The child process that turns a SavedModel into a TensorFlow Lite flatbuffer: `python -m …lite_child FOLDER`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def main(folder: Path) -> None:
+    """Read `job.json` and `model/`, write `model.tflite` and `status.json`; no status means that this process died."""
+    import tensorflow as tf
+
+    job = json.loads((folder / "job.json").read_text())
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder / "model"))
+    # By default infinite constants become the largest number: another function, and nothing says so. In 8 bits they
+    # are out of range in any case.
+    converter.canonicalizing_inf_as_min_max_float = bool(job["samples"])
+    if job["dtype"] == "float16":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.target_spec.supported_types = [tf.float16]
+    if job["quantize"] == "int8":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if job["samples"]:
+            converter.representative_dataset = lambda: _samples(folder, job["samples"])
+    told: dict[str, Any] = {"problems": [], "error": ""}
+    try:
+        (folder / "model.tflite").write_bytes(converter.convert())
+    except Exception as error:  # of classes that are not public
+        told["problems"] = _problems(error)
+        told["error"] = " ".join(str(error).split())[:600]
+    (folder / "status.part").write_text(json.dumps(told))
+    (folder / "status.part").rename(folder / "status.json")
+
+
+def _samples(folder: Path, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    from convert.runners.process import load_arrays
+
+    for i in range(count):
+        yield "serving_default", load_arrays(folder / f"sample{i}")
+
+
+def _problems(error: Exception) -> list[dict[str, str]]:
+    """Operators that could not be expressed, and the operations that were such.
+
+    What the error collects is one operation for each operator; all of them are in its text.
+    """
+    found = {}
+    for line in str(error).splitlines():
+        match = _LINE.search(line)
+        names = _NAME.findall(line) if match else []
+        if match and names:
+            found[match["operator"], names[0].partition("@")[0]] = None
+    for e in getattr(error, "errors", ()):
+        if e.operator.name and e.location.call:
+            found[e.operator.name, e.location.call[0].name.partition("@")[0]] = None
+        elif e.operator.name and not any(operator == e.operator.name for operator, _ in found):
+            found[e.operator.name, ""] = None
+    return [{"operator": operator, "name": name} for operator, name in found]
+
+
+_LINE = re.compile(r"loc\((?P<place>.*)\): '(?P<operator>[\w.]+)' op is neither a custom op nor a flex op")
+# What was fused is written as a list of its type and its name.
+_NAME = re.compile(r'(?:fused\["[^"]*", |callsite\(|loc\()"([^"]+)"')
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

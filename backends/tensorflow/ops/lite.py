@@ -1,0 +1,142 @@
+"""What TensorFlow Lite has no built-in operator for, made of those that it has, to the accuracy of float32."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import tensorflow as tf
+
+from ..rules import LITE, onnx
+from .pool import pooled
+from .windows import padded, spatial_shape, windows
+
+
+@onnx(f"{LITE}::MaxPool")
+def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
+    """Channels-last, for activations in 8 bits: a pad of −∞ would stretch their range over everything.
+
+    Every window holds an element of x, so that what is no larger than any of them does as well.
+    """
+    sizes = spatial_shape(t, x)
+    window = windows(
+        sizes, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
+    )
+    producer = t.node.inputs[0].producer()
+    lowest = 0.0 if producer is not None and producer.op_type == "Relu" else tf.reduce_min(x)
+    return pooled(padded(x, window.before, window.after, lowest), "MAX", window, window.outputs(sizes))
+
+
+@onnx(f"{LITE}::Tan")
+def tan(t, x):
+    return tf.sin(x) / tf.cos(x)
+
+
+@onnx(f"{LITE}::Atan")
+def atan(t, x):
+    return tf.atan2(x, tf.ones_like(x))
+
+
+@onnx(f"{LITE}::Asin")
+def asin(t, x):
+    return tf.atan2(x, _opposite(x))
+
+
+@onnx(f"{LITE}::Acos")
+def acos(t, x):
+    return tf.atan2(_opposite(x), x)
+
+
+def _opposite(x):
+    """√(1 − x²), without the loss near ±1."""
+    return tf.sqrt((1.0 - x) * (1.0 + x))
+
+
+@onnx(f"{LITE}::Cosh")
+def cosh(t, x):
+    half = tf.exp(0.5 * tf.abs(x))  # the whole would overflow before the result does
+    return 0.5 * half * half + 0.5 / half / half
+
+
+@onnx(f"{LITE}::Sinh")
+def sinh(t, x):
+    half = tf.exp(0.5 * tf.abs(x))
+    far = tf.sign(x) * (0.5 * half * half - 0.5 / half / half)
+    near = tf.clip_by_value(x, -1.0, 1.0)
+    series = [1 / math.factorial(2 * n + 1) for n in range(6)]
+    return tf.where(tf.abs(x) < 1.0, near * _polynomial(near * near, series), far)
+
+
+@onnx(f"{LITE}::Asinh")
+def asinh(t, x):
+    size = tf.abs(x)
+    small = tf.minimum(size, _LARGE)
+    rest = small + small * small / (1.0 + tf.sqrt(1.0 + small * small))
+    return tf.sign(x) * tf.where(size < _LARGE, _log1p(rest), tf.math.log(size) + math.log(2))
+
+
+@onnx(f"{LITE}::Acosh")
+def acosh(t, x):
+    rest = tf.minimum(x, _LARGE) - 1.0
+    # Not the root of a product: below −1 that would be a number.
+    near = _log1p(rest + tf.sqrt(rest) * tf.sqrt(rest + 2.0))
+    return tf.where(x > _LARGE, tf.math.log(x) + math.log(2), near)
+
+
+@onnx(f"{LITE}::Atanh")
+def atanh(t, x):
+    size = tf.abs(x)
+    near = tf.minimum(size, 0.5)
+    return tf.sign(x) * tf.where(size < 0.5, _atanh(near, 14), 0.5 * tf.math.log((1.0 + size) / (1.0 - size)))
+
+
+_LARGE = 1e9
+"""Beyond this √(x² ± 1) is |x| in float32."""
+
+
+def _log1p(x):
+    """log(1 + x) for x ≥ 0, which is 2 atanh(x / (2 + x)). (1 + x) − 1 would not do: the converter takes it for x."""
+    near = tf.minimum(x, 1.0)
+    return tf.where(x < 1.0, 2.0 * _atanh(near / (2.0 + near), 9), tf.math.log(1.0 + x))
+
+
+def _atanh(x, terms: int):
+    """Σ x²ⁿ⁺¹ / (2n + 1)."""
+    return x * _polynomial(x * x, [1 / (2 * n + 1) for n in range(terms)])
+
+
+@onnx(f"{LITE}::Erf")
+def erf(t, x):
+    size = tf.abs(x)
+    near, far = tf.minimum(size, 1.0), tf.clip_by_value(size, 1.0, _END)
+    inner = near * _polynomial(near * near, _SERIES)
+    place = (far - (1 + _END) / 2) * (2 / (_END - 1))
+    outer = 1.0 - tf.exp(-far * far) * _polynomial(place, _tail())
+    # Minima and maxima ignore a NaN here.
+    return tf.where(tf.math.is_nan(x), x, tf.sign(x) * tf.where(size < 1.0, inner, outer))
+
+
+# erf(x) = 2/√π Σ (−1)ⁿ x²ⁿ⁺¹ / (n! (2n + 1)), of which ten terms are exact to 1e-8 for |x| ≤ 1; beyond 4 it is 1.
+_SERIES = [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(11)]
+_END = 4.0
+
+
+@cache
+def _tail() -> list[float]:
+    """exp(x²) erfc(x) for x from 1 to 4 as a polynomial of x moved to −1 … 1: Chebyshev interpolation of degree 12."""
+    from numpy.polynomial import chebyshev
+
+    def scaled(place: np.ndarray) -> np.ndarray:
+        x = (1 + _END) / 2 + place * (_END - 1) / 2
+        return np.array([math.exp(v * v) * math.erfc(v) for v in x])
+
+    return chebyshev.cheb2poly(chebyshev.chebinterpolate(scaled, 12)).tolist()
+
+
+def _polynomial(x, coefficients: list[float]):
+    """By Horner's scheme, from the constant term up."""
+    y = tf.fill(tf.shape(x), tf.constant(coefficients[-1], x.dtype))
+    for coefficient in reversed(coefficients[:-1]):
+        y = y * x + coefficient
+    return y

@@ -1,0 +1,135 @@
+"""Runs TensorFlow Lite models with ai-edge-litert, as deployed."""
+
+from __future__ import annotations
+
+import importlib.util
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from convert.errors import BadInput, ConvertError, Unsupported, UsageError
+from convert.options import Options
+from convert.plugin import FULL, HALF, WEIGHTS
+from convert.source import Source
+
+KINDS = ("tflite",)
+
+Feeds = Sequence[Mapping[str, np.ndarray]]
+
+
+def available() -> str:
+    """Empty if the interpreter is installed, else what is missing."""
+    found = importlib.util.find_spec("ai_edge_litert")
+    return "" if found else "ai-edge-litert is not installed (pip install ai-edge-litert)"
+
+
+def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each dict of inputs, by the signature's names, or the tensors' where there is none.
+
+    Raises `Unsupported` for float64 and for operators that the interpreter lacks, `BadInput` for a broken file.
+    """
+    if precision == "float64":
+        raise Unsupported("TensorFlow Lite computes in the precision that the file says")
+    from ai_edge_litert.interpreter import Interpreter
+
+    try:
+        interpreter = Interpreter(model_path=str(source.file), num_threads=1)
+    except (ValueError, RuntimeError) as error:
+        raise _refused(source, error) from error
+    inputs, outputs = ends(interpreter, options.signature)
+    return [_call(interpreter, source, feed, inputs, outputs) for feed in feeds]
+
+
+def stored(source: Source) -> str:
+    """How the file stores numbers: "", "float16", "int8 weights" or "int8" (activations too); see `runners.narrow`."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    try:
+        return _stored(schema, schema.Model.GetRootAs(source.file.read_bytes(), 0))
+    except (struct.error, IndexError, ValueError, TypeError, OverflowError) as error:
+        raise BadInput(f"{source.label} is no TensorFlow Lite model: {error}") from error
+
+
+def _stored(schema: Any, model: Any) -> str:
+    found = set()
+    for subgraph in map(model.Subgraphs, range(model.SubgraphsLength())):
+        for tensor in map(subgraph.Tensors, range(subgraph.TensorsLength())):
+            buffer = model.Buffers(tensor.Buffer())
+            constant = buffer.DataLength() > 0 or buffer.Size() > 0
+            scales = tensor.Quantization()
+            if tensor.Type() == schema.TensorType.INT8 and scales is not None and scales.ScaleLength() > 0:
+                found.add(WEIGHTS if constant else FULL)
+            elif tensor.Type() == schema.TensorType.FLOAT16 and constant:
+                found.add(HALF)
+    return next((kind for kind in (FULL, WEIGHTS, HALF) if kind in found), "")
+
+
+def ends(interpreter: Any, signature: str = "") -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Details of the input and output tensors by name, in the file's order."""
+    sides = interpreter.get_input_details(), interpreter.get_output_details()
+    known = interpreter.get_signature_list()
+    if not known:
+        inputs, outputs = ({d["name"].partition(":")[0]: d for d in side} for side in sides)
+        return inputs, outputs
+    key = signature or ("serving_default" if "serving_default" in known else next(iter(known)))
+    if key not in known:
+        raise UsageError(f"no signature {signature!r}", hint=f"signatures: {', '.join(known)}")
+    runner = interpreter.get_signature_runner(key)
+    found = []
+    for side, details in zip(sides, (runner.get_input_details(), runner.get_output_details()), strict=True):
+        place = {d["index"]: i for i, d in enumerate(side)}
+        found.append(dict(sorted(details.items(), key=lambda item: place.get(item[1]["index"], len(place)))))
+    return found[0], found[1]
+
+
+def _call(
+    interpreter: Any,
+    source: Source,
+    feed: Mapping[str, np.ndarray],
+    inputs: Mapping[str, dict[str, Any]],
+    outputs: Mapping[str, dict[str, Any]],
+) -> dict[str, np.ndarray]:
+    unknown = [n for n in feed if n not in inputs] or [n for n in inputs if n not in feed]
+    if unknown:
+        raise UsageError(f"the model has no input {unknown[0]!r}, or it is not given", hint=", ".join(inputs))
+    given = {name: _given(feed[name], tensor) for name, tensor in inputs.items()}
+    try:
+        for name, tensor in inputs.items():
+            interpreter.resize_tensor_input(tensor["index"], given[name].shape)
+        interpreter.allocate_tensors()
+        for name, tensor in inputs.items():
+            interpreter.set_tensor(tensor["index"], given[name])
+        interpreter.invoke()
+    except (ValueError, RuntimeError) as error:
+        raise _refused(source, error) from error
+    shapes = {d["index"]: d["shape"] for d in interpreter.get_output_details()}
+    return {name: _taken(interpreter, tensor, shapes) for name, tensor in outputs.items()}
+
+
+def _taken(interpreter: Any, tensor: Mapping[str, Any], shapes: Mapping[int, Sequence[int]]) -> np.ndarray:
+    """An output; the interpreter refuses to hand out one without elements."""
+    shape = shapes[tensor["index"]]
+    if np.prod(shape) == 0:
+        return np.zeros(shape, np.object_ if tensor["dtype"] is np.bytes_ else tensor["dtype"])
+    return interpreter.get_tensor(tensor["index"])
+
+
+def _given(array: np.ndarray, tensor: Mapping[str, Any]) -> np.ndarray:
+    """The array as the tensor takes it: strings as bytes, floating numbers in its dtype."""
+    array = np.asarray(array)
+    wanted = tensor["dtype"]
+    if array.dtype.kind in "OUS":
+        texts = [s if isinstance(s, bytes) else str(s).encode() for s in array.ravel().tolist()]
+        return np.array(texts, dtype=bytes).reshape(array.shape)
+    return array.astype(wanted) if array.dtype.kind == "f" and np.dtype(wanted).kind == "f" else array
+
+
+def _refused(source: Source, error: Exception) -> ConvertError:
+    text = " ".join(str(error).split())[:400]
+    if "Flex" in text or "custom op" in text or "Didn't find op" in text:
+        return Unsupported(f"{source.label} has operators that ai-edge-litert does not run: {text}")
+    if "could not open" in text.lower() or "flatbuffer" in text.lower() or "identifier" in text.lower():
+        return BadInput(f"{source.label} is no TensorFlow Lite model: {text}")
+    return ConvertError(f"ai-edge-litert failed to run {source.label}: {text}")
