@@ -2,7 +2,8 @@
 
 `python tests/suites/opinfo.py --samples all --dtype float32 --json outcomes.jsonl` goes over
 `torch.testing._internal.common_methods_invocations.op_db`. Each sample runs in a child process that is replaced when it
-crashes or hangs. The exit code is 1 if a sample gives a wrong answer without an error.
+crashes or hangs. What the file of outcomes holds already is not run again, so that a run goes on where it was stopped;
+`--again refused error` runs those anew. The exit code is 1 if a sample gives a wrong answer without an error.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import multiprocessing
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -40,14 +41,16 @@ def group(entry: str) -> str:
     return "tensor"
 
 
-def outcomes(names: Iterable[str], dtype: str, step: int = 0, jobs: int = 1) -> Iterator[Outcome]:
-    """The outcome of each sample of `names`, in no order."""
+def outcomes(
+    names: Iterable[str], dtype: str, step: int = 0, jobs: int = 1, done: Set[tuple[str, int]] = frozenset()
+) -> Iterator[Outcome]:
+    """The outcome of each sample of `names` that is not in `done` (by entry and number), in no order."""
     waiting = list(names)[::-1]
     running: dict[Connection, tuple[multiprocessing.Process, list[str], list[int]]] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
             batch = [waiting.pop() for _ in range(min(25, len(waiting)))]
-            _start(running, batch, 0, dtype, step)
+            _start(running, batch, 0, dtype, step, done)
         ready = wait(list(running), timeout=2 * SECONDS)
         for connection in ready or list(running):
             process, batch, place = running[connection]
@@ -65,24 +68,28 @@ def outcomes(names: Iterable[str], dtype: str, step: int = 0, jobs: int = 1) -> 
                 process.join()
                 if place[0] < len(batch):
                     yield Outcome(batch[place[0]], place[1], "error", detail="the process crashed or hung")
-                    _start(running, batch[place[0] :], place[1] + 1, dtype, step)
+                    _start(running, batch[place[0] :], place[1] + 1, dtype, step, done)
 
 
-def _start(running: dict, batch: list[str], skipped: int, dtype: str, step: int) -> None:
+def _start(
+    running: dict, batch: list[str], skipped: int, dtype: str, step: int, done: Set[tuple[str, int]] = frozenset()
+) -> None:
     ours, theirs = _CONTEXT.Pipe(duplex=False)
-    process = _CONTEXT.Process(target=_work, args=(theirs, batch, skipped, dtype, step), daemon=True)
+    process = _CONTEXT.Process(target=_work, args=(theirs, batch, skipped, dtype, step, done), daemon=True)
     process.start()
     theirs.close()
     running[ours] = (process, batch, [0, skipped])
 
 
-def _work(connection: Connection, batch: list[str], skipped: int, dtype: str, step: int) -> None:
+def _work(
+    connection: Connection, batch: list[str], skipped: int, dtype: str, step: int, done: Set[tuple[str, int]]
+) -> None:
     """Judge the samples of `batch`, saying before each which one it is; the first entry starts at `skipped`."""
     torch.set_num_threads(1)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (open as long as the process is)
     for place, entry in enumerate(batch):
         for number, sample in samples(entry, getattr(torch, dtype), step):
-            if place == 0 and number < skipped:
+            if (entry, number) in done or (place == 0 and number < skipped):
                 continue
             connection.send((place, number))
             try:
@@ -125,6 +132,17 @@ def summary(found: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def _kept(file: Path, only: Sequence[str], again: Sequence[str]) -> list[Outcome]:
+    """The outcomes in `file`, without those to be run again, which are taken out of it."""
+    if not file.exists():
+        return []
+    found = [Outcome(**json.loads(line)) for line in file.read_text().splitlines()]
+    kept = [o for o in found if o.verdict not in again or (only and o.entry not in only)]
+    if len(kept) < len(found):
+        file.write_text("".join(json.dumps(o.to_dict()) + "\n" for o in kept))
+    return kept
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
@@ -132,12 +150,15 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, metavar="N", help="of all samples, each N-th one")
     parser.add_argument("--only", nargs="*", help="entries by name, for instance nn.functional.grid_sample")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write one line of JSON a sample to this file")
+    parser.add_argument("--json", type=Path, help="one line of JSON a sample: what it holds is kept, the rest added")
+    parser.add_argument("--again", nargs="*", default=[], metavar="VERDICT", help="of what it holds, run these anew")
     options = parser.parse_args()
     names = [n for n in entries(options.dtype) if not options.only or n in options.only]
-    found = []
-    stream = options.json.open("w") if options.json else None
-    for outcome in outcomes(names, options.dtype, options.every if options.samples == "all" else 0, options.jobs):
+    found = _kept(options.json, names if options.only else [], options.again) if options.json else []
+    done = {(o.entry, o.sample) for o in found}
+    step = options.every if options.samples == "all" else 0
+    stream = options.json.open("a") if options.json else None
+    for outcome in outcomes(names, options.dtype, step, options.jobs, done):
         found.append(outcome)
         if stream:
             print(json.dumps(outcome.to_dict()), file=stream, flush=True)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from opinfo import entries, outcomes, summary
 from opinfo_judge import PASSED, judged, samples
+from opinfo_ties import settled
+from torch.testing._internal.opinfo.core import SampleInput
 
 # One entry of each topic, and those that other converters miss.
 CHOSEN = (
     "add",
+    "as_strided",
+    "corrcoef",
     "cummax",
     "cumprod",
     "fft.rfft2",
+    "igamma",
     "index_put",
     "kthvalue",
     "lgamma",
@@ -25,6 +31,7 @@ CHOSEN = (
     "median",
     "mode",
     "nn.functional.avg_pool2d",
+    "nn.functional.ctc_loss",
     "nn.functional.embedding_bag",
     "nn.functional.grid_sample",
     "nn.functional.interpolate.bicubic",
@@ -37,8 +44,8 @@ CHOSEN = (
     "unfold",
 )
 
-# Passed shares of all entries that take the dtype, first sample.
-LEAST = {"float32": 0.90}
+# Passed shares of all entries that take the dtype, first sample; everything else is a declared gap.
+LEAST = {"float32": 0.98, "float64": 0.98, "float16": 0.98, "bfloat16": 0.98, "int64": 0.99, "bool": 0.99}
 
 
 @pytest.mark.parametrize("entry", CHOSEN)
@@ -53,10 +60,29 @@ def test_first_samples_of_an_entry(entry: str) -> None:
     assert [o for o in found if o.verdict not in PASSED] == []
 
 
+EQUAL = torch.tensor([[3.0, 1.0, 3.0, 3.0]])
+TIES = [([0, 2], True), ([3, 0], True), ([0, 0], False), ([0, 1], False), ([0, 4], False), ([0, -1], False)]
+
+
+@pytest.mark.parametrize(("indices", "fine"), TIES)
+def test_any_of_equal_elements_may_be_pointed_at_but_no_other(indices: list[int], fine: bool) -> None:
+    sample = SampleInput(EQUAL, args=(2,))
+    values, known = (x.numpy() for x in EQUAL.topk(2))
+    found = settled("topk", sample, [values, np.array([indices])], [values, known])[1]
+    assert np.array_equal(found, known) == fine
+
+
+def test_the_indices_of_a_stable_sort_are_those_of_pytorch() -> None:
+    sample = SampleInput(EQUAL, kwargs={"stable": True})
+    values, known = (x.numpy() for x in EQUAL.sort(stable=True))
+    other = known[:, [0, 2, 1, 3]]
+    assert settled("sort", sample, [values, other], [values, known])[1] is other
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", LEAST)
 def test_the_whole_table(dtype: str) -> None:
     found = list(outcomes(entries(dtype), dtype))
     print(summary(found))
-    assert [o for o in found if o.verdict == "wrong"] == []
+    assert [o for o in found if o.verdict not in (*PASSED, "gap")] == []
     assert sum(o.verdict in PASSED for o in found) >= LEAST[dtype] * len(found)
