@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,15 @@ import pytest
 import torch
 from convert.backends.onnx import to_proto
 from convert.frontends.pytorch.complexes import PREFIX
+from convert.frontends.pytorch.execute import run
 from convert.frontends.pytorch.exported import lower
 from convert.frontends.pytorch.prepare import prepared
 from convert.frontends.pytorch.rules import aten, key_of
 
 from convert.errors import Unsupported
-from convert.options import Options
+from convert.options import Options, parse_input
 from convert.report import Report
+from convert.source import Source
 
 A, B = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)
 X = torch.randn(2, 6, 8)
@@ -110,3 +113,31 @@ def test_every_rule_on_pairs_has_a_case() -> None:
 def test_an_operator_without_complex_rule_is_refused() -> None:
     with pytest.raises(Unsupported, match=r"complex::.*tanh"):
         lower(torch.export.export(Module(torch.tanh).eval(), (A,), strict=False), Report("test"))
+
+
+class Transformed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4, 4, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x @ self.weight, x.abs()
+
+
+def test_the_source_takes_and_gives_pairs_as_the_graph_does(tmp_path: Path) -> None:
+    """As a module in memory, whose complex input the user described, and as a file, which says it itself."""
+    module = Transformed().eval()
+    file = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(module, (A,), strict=False), file)
+    described = Options(inputs=(parse_input("x:complex64[batch,4]"),))
+    want = [flat(v.detach()) for v in module(A)]
+    for source, options in (
+        (Source("torch-module-object", None, module), described),
+        (Source("torch-export", file), Options()),
+    ):
+        (got,) = run(source, [{"x": flat(A)}], "float32", options)
+        (wide,) = run(source, [{"x": flat(A)}], "float64", options)
+        for name, value in zip(("output_0", "output_1"), want, strict=True):
+            np.testing.assert_allclose(got[name], value, rtol=1e-6, atol=1e-6)
+            assert wide[name].dtype == np.float64
+            np.testing.assert_allclose(wide[name], value, rtol=1e-5, atol=1e-5)

@@ -199,3 +199,12 @@ def test_what_forward_only_leaves_behind_is_no_state() -> None:
     assert any("the number calls" in note for note in report.notes)
     assert module.calls == 0
     assert module.t is before
+
+
+def test_places_in_a_cache_are_verified_in_their_range(tmp_path: Path) -> None:
+    """PyTorch refuses to write behind the end of a buffer."""
+    torch.manual_seed(0)
+    report = convert.api.convert(Cache().eval(), "onnx", tmp_path / "m.onnx", inputs=SPECS[Cache])
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert {row.name for row in report.verdict.outputs} == {"output", "keys_next", "values_next"}

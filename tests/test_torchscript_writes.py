@@ -91,26 +91,6 @@ def test_write_that_no_other_name_reads() -> None:
     agree(program, converted(program, "x:float32[n,4]"), (torch.rand(3, 4),))
 
 
-class Counts(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("seen", torch.zeros(3))
-        self.calls = 0
-
-    def forward(self, x):
-        self.seen += x[0]
-        self.calls += 1
-        return x + self.seen
-
-
-def test_state_is_refused() -> None:
-    with pytest.raises(Unsupported) as caught:
-        converted(scripted(Counts()), "x:float32[n,3]")
-    assert "seen" in str(caught.value)
-    assert "calls" in str(caught.value)
-    assert "hint:" in str(caught.value)
-
-
 # -- what cannot be converted ------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from convert.options import Options
+    from convert.parity.trace import Trace
     from convert.plugin import Operator
     from convert.report import Report
     from convert.source import Source
@@ -83,6 +84,13 @@ def run(
     from .execute import run as run_source
 
     return run_source(source, feeds, precision, options)
+
+
+def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
+    """One run in float64, operator by operator. Raises `Unsupported` where the model runs as a whole only."""
+    from .tracing import trace as trace_source
+
+    return trace_source(source, feed, options)
 
 
 def __getattr__(name: str) -> Any:

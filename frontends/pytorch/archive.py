@@ -22,10 +22,13 @@ from torch.export import ExportedProgram
 from convert.archives import open_archive, read_member
 from convert.errors import BadInput, UnsafeInput
 
+from .declared import declare
+
 _MOST_JSON = 1 << 30
 _TARGET = re.compile(
     r"torch\.ops\.[a-z_]\w*\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|torch\.sym_\w+|torch\._sym_\w+", re.ASCII
 )
+_CUSTOM = re.compile(r"torch\.ops\.(?!aten\.|prim\.|higher_order\.)([a-z_]\w*)\.(\w+)(?:\.\w+)?", re.ASCII)
 _CODE = re.compile(r"torch|math|_operator")
 """How a target begins that PyTorch resolves to a Python function; others name weights."""
 
@@ -61,8 +64,13 @@ _NODES = (
 
 def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
     """The program in a `.pt2` file. Raises `BadInput` if it is broken, `UnsafeInput` if reading it could run code."""
-    if not trust:
-        _check(path)
+    named = _operators(path, trust)
+    unknown = declare(named)
+    if unknown:
+        raise BadInput(
+            f"{path} calls operators that no library here has registered: {', '.join(unknown)}",
+            hint="import the library that defines them in a file of rules, and give that with --rules FILE",
+        )
     try:
         with _weights_only(not trust):
             return torch.export.load(path)
@@ -90,7 +98,9 @@ def _weights_only(on: bool) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _check(path: Path) -> None:
+def _operators(path: Path, trust: bool) -> set[str]:
+    """The custom operators that the program calls. Raises `UnsafeInput` where reading the file could run code."""
+    found: set[str] = set()
     with open_archive(path) as archive:
         for name in archive.namelist():
             if name.endswith(".json"):
@@ -98,7 +108,15 @@ def _check(path: Path) -> None:
                     content = json.loads(read_member(archive, name, _MOST_JSON))
                 except (ValueError, RecursionError) as error:
                     raise BadInput(f"{path}: {name} is not JSON: {error}", hint="get the file again") from None
-                _check_json(path, name, content)
+                if not trust:
+                    _check_json(path, name, content)
+                found |= {f"{m[1]}::{m[2]}" for key, v in _entries(content) if key == "target" and (m := _call(v))}
+    return found
+
+
+def _call(target: Any) -> re.Match[str] | None:
+    """The namespace and name of a custom operator."""
+    return _CUSTOM.fullmatch(target) if isinstance(target, str) else None
 
 
 def _check_json(path: Path, name: str, content: Any) -> None:

@@ -24,7 +24,10 @@ from .dims import finite, is_fixed
 from .examples import Call, Wish, calls
 from .guards import Place, fixing_lines, recording
 from .locate import shown_path
+from .masks import masks_as_given
 from .prepare import uses_vmap
+from .recurrent import whole_layers
+from .replaced import capturable
 from .state import refuse_assignments, watching
 
 CHOICES = (
@@ -124,9 +127,17 @@ def _export(module: nn.Module, call: Call, report: Report) -> ExportedProgram:
     dynamic = arranged_shapes(module, shapes)
     with warnings.catch_warnings(), watching(module) as assigned:
         warnings.simplefilter("ignore")
-        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        program = exported(module, args, kwargs, dynamic)
     refuse_assignments(program, assigned, report)
     return program
+
+
+def exported(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
+) -> ExportedProgram:
+    """torch.export, with functions that it cannot capture replaced by their equals."""
+    with capturable(), whole_layers(), masks_as_given():
+        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
 
 def _dim(wish: Wish) -> Any:

@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import torch
+from torch.export import ExportedProgram
 
-from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.options import Options
 
+from .examples import given_names
 from .values import as_value, cast, is_float, onnx_dtype
 
 PREFIX = "complex::"
 """Rules whose operands are complex are kept under this name; those that only give complex numbers are plain ones."""
 
-_PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+_PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,7 @@ class Pair:
 
 
 def part_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of the parts. Raises `Unsupported` for complex32."""
-    if dtype not in _PARTS:
-        raise Unsupported(f"tensors of {dtype} have no equivalent in ONNX")
+    """The dtype of the parts."""
     return _PARTS[dtype]
 
 
@@ -43,8 +43,7 @@ def has_pair(values: Iterable[Any]) -> bool:
 
 def takes_complex(node: torch.fx.Node) -> bool:
     """True if an operand of a captured call is a complex tensor."""
-    fakes = [n.meta.get("val") for n in node.all_input_nodes]
-    return any(isinstance(f, torch.Tensor) and f.is_complex() for f in fakes)
+    return any(_is_complex(n.meta.get("val")) for n in node.all_input_nodes)
 
 
 def pair_of(g: Graph, x: Any, dtype: torch.dtype | None = None) -> Pair:
@@ -77,7 +76,6 @@ def input_pair(g: Graph, name: str, fake: torch.Tensor, dims: list[Any]) -> Pair
 
 def constant_pair(g: Graph, tensor: torch.Tensor) -> Pair:
     """A complex weight."""
-    part_dtype(tensor.dtype)
     parts = torch.view_as_real(tensor.detach().resolve_conj()).numpy()
     return Pair(*(g.const(np.ascontiguousarray(parts[..., i])) for i in (0, 1)))
 
@@ -89,3 +87,19 @@ def common(g: Graph, *operands: Any) -> list[Pair]:
     values = values or [p for p in parts if isinstance(p, ir.Value) and is_float(g, p)]
     double = any(p.dtype == ir.DataType.DOUBLE for p in values)
     return [pair_of(g, x, torch.float64 if double else torch.float32) for x in operands]
+
+
+def complex_inputs(thing: Any, options: Options) -> set[str]:
+    """The names of the inputs that are complex, which arrive as pairs: as captured, or as the user described them."""
+    if isinstance(thing, ExportedProgram):
+        return {n.name for n in thing.graph.nodes if n.op == "placeholder" and _is_complex(n.meta.get("val"))}
+    described = [s.dtype or "" for s in options.inputs]
+    if not any(d.startswith("complex") for d in described):
+        return set()
+    names = given_names(thing, options) if isinstance(thing, torch.nn.Module) else []
+    found = (s.name or (names[i] if i < len(names) else "") for i, s in enumerate(options.inputs))
+    return {name for name, dtype in zip(found, described, strict=True) if dtype.startswith("complex")}
+
+
+def _is_complex(fake: Any) -> bool:
+    return isinstance(fake, torch.Tensor) and fake.is_complex()

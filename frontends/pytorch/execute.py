@@ -13,21 +13,27 @@ import numpy as np
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from convert.errors import BadInput
+from convert.errors import BadInput, Unsupported
 from convert.options import InputSpec, Options
 from convert.source import Source
 
+from . import double_layers  # noqa: F401  (fills the table)
 from .arguments import argument_of, arranged, as_declared
 from .capture import inference
+from .complexes import complex_inputs
+from .double import DOUBLE, in_double
 from .dtypes import TORCH_DTYPES, onnx_dtype
 from .hugging_face import is_hugging_face
 from .infer import parameters_of
 from .loader import load
 from .names import named_outputs
 from .state import holding, state_inputs, state_output
+from .torchscript_state import attributes
+from .torchscript_state import holding as holding_script
 from .weights import array_of, tensor_from
 
 Feed = Mapping[str, np.ndarray]
@@ -38,13 +44,20 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
     if is_hugging_face(source):  # its forward has the inputs that are asked for
         options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
     thing = load(source, options)
+    paired = complex_inputs(thing, options)
     double = precision == "float64"
     call, module = _callable(thing, double, owned=source.path is not None)
     results = []
-    with torch.no_grad(), inference(module), _in_double() if double else nullcontext():
+    with torch.no_grad(), inference(module), all_in_double() if double else nullcontext():
         for feed in feeds:
-            tensors = {name: _tensor(array, double) for name, array in feed.items()}
-            results.append({name: _array(value) for name, value in call(tensors).items()})
+            tensors = {name: tensor_of_feed(array, double) for name, array in feed.items()}
+            tensors |= {name: torch.view_as_complex(tensors[name]) for name in paired & tensors.keys()}
+            try:
+                results.append({name: _array(value) for name, value in call(tensors).items()})
+            except AssertionError as error:
+                if double and "float64" in str(error):  # torchao's tensors compute above what `Widened` sees
+                    raise Unsupported(f"the source does not run in float64: {error}") from error
+                raise
     return results
 
 
@@ -57,17 +70,17 @@ def _callable(
     """
     if isinstance(thing, ExportedProgram):
         module = thing.module(check_guards=False)
-        module = _widened_module(module, owned) if double else module
+        module = widened_module(module, owned) if double else module
         # Such a module refuses eval(): its mode was settled when it was captured.
         names = thing.graph_signature.user_inputs
-        return _stateful(lambda tensors: _call_program(thing, module, tensors), module, names), None
+        return _stateful(lambda tensors: call_program(thing, module, tensors), module, names), None
     if isinstance(thing, torch.jit.ScriptFunction):
         return lambda tensors: _call_script(thing, thing.schema.arguments, tensors), None
     if isinstance(thing, torch.jit.ScriptModule):
         script = _widened_script(thing, owned) if double else thing
         arguments = script._c._get_method("forward").schema.arguments[1:]
-        return lambda tensors: _call_script(script, arguments, tensors), script
-    module = _widened_module(thing, owned) if double else thing
+        return _stateful_script(script, arguments), script
+    module = widened_module(thing, owned) if double else thing
 
     def call(tensors: dict[str, torch.Tensor]) -> Any:
         args, kwargs = arranged(module, tensors)
@@ -94,7 +107,8 @@ def _stateful(
     return run_with_state
 
 
-def _widened_module(module: torch.nn.Module, owned: bool) -> torch.nn.Module:
+def widened_module(module: torch.nn.Module, owned: bool) -> torch.nn.Module:
+    """The module in float64: itself if it is `owned`, else a copy."""
     return (module if owned else copy.deepcopy(module)).double()
 
 
@@ -113,6 +127,28 @@ def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.Sc
     return module.double()
 
 
+def _stateful_script(script: Any, arguments: Sequence[Any]) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
+    """A call with the inputs that are attributes put into the module, and their new values among the outputs."""
+
+    def run_with_state(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+        paths = {name: path for path, name in state_inputs(attributes(script), _names_in(arguments, tensors)).items()}
+        own = {n: t for n, t in tensors.items() if n not in paths}
+        with holding_script(script, {paths[n]: t for n, t in tensors.items() if n in paths}):
+            outputs = _call_script(script, arguments, own)
+            now = attributes(script)
+            new = {state_output(n): now[paths[n]] for n in tensors if n in paths}
+            new = {n: v.clone() if isinstance(v, torch.Tensor) else v for n, v in new.items()}
+        return {**outputs, **new}
+
+    return run_with_state
+
+
+def _names_in(arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """The inputs that are arguments of forward, or parts of one."""
+    names = [a.name for a in arguments]
+    return [t for t in tensors if t in names or any(t.startswith(f"{n}_") for n in names)]
+
+
 def _call_script(script: Any, arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     """Call with the structure that the declared types of the arguments have."""
     names = {a.name for a in arguments}
@@ -120,7 +156,7 @@ def _call_script(script: Any, arguments: Sequence[Any], tensors: Mapping[str, to
     return named_outputs(script(**{a.name: as_declared(value, a.type) for a, value in found if value is not None}))
 
 
-def _call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
+def call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
     """Call with the structure that the program was captured with; its constant inputs are filled in."""
     leaves = []
     for spec in program.graph_signature.input_specs:
@@ -136,15 +172,16 @@ def _call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Ma
     return module(*args, **kwargs)
 
 
-def _tensor(array: np.ndarray, double: bool) -> torch.Tensor:
+def tensor_of_feed(array: np.ndarray, double: bool) -> torch.Tensor:
+    """An input as PyTorch takes it, in float64 if `double` and it is floating."""
     wider = _WIDER.get(TORCH_DTYPES[ir.DataType.from_numpy(array.dtype)]) if double else None
-    # Widened in numpy: inside `_in_double` PyTorch would widen the dtype that the bytes of a bfloat16 are read as.
+    # Widened in numpy: inside `all_in_double` PyTorch would widen the dtype that the bytes of a bfloat16 are read as.
     return tensor_from(array if wider is None else array.astype(onnx_dtype(wider).numpy()))
 
 
 def _array(value: Any) -> np.ndarray:
     if isinstance(value, torch.Tensor):
-        return np.array(array_of(value))
+        return np.array(array_of(torch.view_as_real(value.resolve_conj()) if value.is_complex() else value))
     return np.asarray(value)
 
 
@@ -172,16 +209,37 @@ class Widened(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = pytree.tree_map(_wide, (args, kwargs or {}))
-        return pytree.tree_map(_wide, func(*args, **kwargs))
+        return pytree.tree_map(_wide, (in_double(func) or func)(*args, **kwargs))
+
+
+class _Literals(TorchFunctionMode):
+    """Keeps tensors that are made of Python's numbers at the float32 values that the deployed program has."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        made = func in (torch.tensor, torch.as_tensor) and not isinstance(args[0] if args else None, torch.Tensor)
+        if made and result.dtype == torch.float64 and (kwargs or {}).get("dtype") is None:
+            return torch.from_numpy(result.numpy().astype(np.float32).astype(np.float64))  # below the modes
+        return result
+
+
+class Composite(TorchFunctionMode):
+    """torchao's operators are written in Python above the dispatcher and refuse float64: they are met one level up."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._qualified_op_name if isinstance(func, torch._ops.OpOverloadPacket) else str(func)
+        name = func._schema.name if isinstance(func, torch._ops.OpOverload) else name
+        rule = DOUBLE.get(name) if name.startswith("torchao::") else None
+        return (rule or func)(*args, **(kwargs or {}))
 
 
 @contextmanager
-def _in_double() -> Iterator[None]:
+def all_in_double() -> Iterator[None]:
     """Everything floating is float64 inside the block: operands, results, and what integers divided give."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with Widened():
+        with Composite(), Widened(), _Literals():
             yield
     finally:
         torch.set_default_dtype(before)

@@ -24,9 +24,10 @@ from .complexes import Pair, constant_pair, input_pair, joined, part_dtype, take
 from .guards import guards_of
 from .locate import Locator
 from .names import output_names
-from .prepare import INLINED, SKIPPED, check, operator_key, prepared
+from .prepare import INLINED, SKIPPED, check, only_checked, operator_key, prepared
 from .rules import aten, call, is_inplace
 from .state import changed_buffers, state_inputs, state_output
+from .strides import is_dense, strided
 from .values import as_value, cast, mark, onnx_dtype
 from .weights import identity_of, tensor_of
 
@@ -188,7 +189,7 @@ def _run(walk: Walk, g: Graph, module: torch.fx.GraphModule, env: Values) -> Any
         if node.op == "get_attr":
             env[node] = _attribute(walk, g, module, str(node.target))
         elif node.op == "call_function":
-            env[node] = _node(walk, g, node, env)
+            env[node] = None if only_checked(node) else _node(walk, g, node, env)
         elif node.op == "output":
             results = torch.fx.node.map_arg(node.args[0], lambda n: env.get(n))
     return results
@@ -224,7 +225,10 @@ def _node(walk: Walk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
     if key is None:
         return _inlined(g, target, args)
     at = walk.locate(node, key)
-    if isinstance(target, torch._ops.OpOverload):
+    if is_dense(node):
+        with g.at(at):
+            result = strided(g, node, args, kwargs)
+    elif isinstance(target, torch._ops.OpOverload):
         result = call(g, target._schema, args, kwargs, at)
     elif isinstance(target, torch._ops.HigherOrderOperator):
         with g.at(at):

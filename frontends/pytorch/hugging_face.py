@@ -6,15 +6,18 @@ import copy
 import inspect
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
+import onnx_ir as ir
 import torch
 
 from convert.errors import BadInput, ConvertError, UnsafeInput, Unsupported
 from convert.options import DimSpec, InputSpec, Options
+from convert.parity.inputs import RANGE_KEY
 from convert.report import Report
 from convert.source import Source
 
@@ -98,30 +101,36 @@ def with_plain_forward(model: Any, options: Options) -> Any:
     model = copy.copy(model)
     specs = described(model, options)
     names = [str(s.name) for s in specs]
-    forward: Callable[..., Any] = model.forward
     cached = any(n.startswith(f"{PAST}_") for n in names)
-    known = inspect.signature(forward).parameters
+    known = inspect.signature(model.forward).parameters
 
-    def plain_forward(*tensors: torch.Tensor, **named: torch.Tensor) -> dict[str, torch.Tensor]:
+    def plain_forward(self: Any, *tensors: torch.Tensor, **named: torch.Tensor) -> dict[str, torch.Tensor]:
         values = {**dict(zip(names, tensors, strict=False)), **named}
         past = [values.pop(n) for n in names if n.startswith(f"{PAST}_")]
         if cached:
             values[PAST] = _cache(past)
         if "use_cache" in known:
             values["use_cache"] = cached
-        return dict(_flat(forward(**values, return_dict=True)))
+        return dict(_flat(type(self).forward(self, **values, return_dict=True)))
 
     # What torch.export and inspect ask for the names of the inputs.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    plain_forward.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore
+    plain_forward.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ("self", *names)])  # type: ignore
     plain_forward.specs = specs  # type: ignore
-    model.forward = plain_forward
+    model.forward = MethodType(plain_forward, model)  # a method, so that a copy's forward is that of the copy
     return model
 
 
 def specs_of(model: Any) -> tuple[InputSpec, ...]:
     """The inputs of a model that `with_plain_forward` gave."""
     return tuple(model.forward.specs)
+
+
+def note_ranges(model: ir.Model) -> None:
+    """Say in the graph what transformers' masks hold: zeros and ones."""
+    for value in model.graph.inputs:
+        if str(value.name).endswith("attention_mask") and value.dtype is not None and value.dtype.is_integer():
+            value.metadata_props[RANGE_KEY] = "[0, 1]"
 
 
 def _cache(tensors: list[torch.Tensor]) -> Any:

@@ -21,9 +21,10 @@ from convert.report import Report
 from convert.source import Source
 
 from .archive import read_exported
+from .declared import declare
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .legacy import is_legacy, load_legacy
-from .torchscript_safety import refuse_unsafe
+from .torchscript_safety import custom_operators, refuse_unsafe
 
 NESTED = (
     "state_dict",
@@ -250,6 +251,12 @@ def factory(text: str) -> Callable[[], Any]:
 def _torchscript(path: Path, trust: bool) -> Any:
     if not trust:
         refuse_unsafe(path)
+    unknown = declare(custom_operators(path))
+    if unknown:
+        raise BadInput(
+            f"{path} calls operators that no library here has registered: {', '.join(unknown)}",
+            hint="import the library that defines them in a file of rules, and give that with --rules FILE",
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

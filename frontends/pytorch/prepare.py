@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import torch
@@ -17,7 +18,9 @@ from convert.report import Report
 
 from .complexes import takes_complex
 from .locate import Locator
+from .recurrent import whole_layers
 from .rules import aten, is_inplace, key_of
+from .strides import is_dense
 
 INLINED = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 """Higher-order operators that only mark a region: their graph is lowered where they stand."""
@@ -72,7 +75,7 @@ def prepared(program: ExportedProgram, report: Report) -> ExportedProgram:
 
     A buffer that forward changes is an output then (`state.changed_buffers`).
     """
-    if _has_visible_writes(program) or uses_vmap(program):
+    if _has_visible_writes(program) or uses_vmap(program) or _has_subclasses(program):
         program = _functional(_without_silent_aliases(program))
         if any(s.kind == OutputKind.USER_INPUT_MUTATION for s in program.graph_signature.output_specs):
             report.note(
@@ -82,8 +85,17 @@ def prepared(program: ExportedProgram, report: Report) -> ExportedProgram:
         table = _decompositions(program)
         if not table:
             break
-        program = program.run_decompositions(table)
+        with whole_layers():
+            program = program.run_decompositions(table)
     return program
+
+
+def _has_subclasses(program: ExportedProgram) -> bool:
+    """True for a graph that takes tensors out of weights of a class of their own (torchao's quantised ones).
+
+    Functionalising makes inputs of the tensors inside.
+    """
+    return any("access_subclass_inner_tensor" in str(node.target) for node in program.graph.nodes)
 
 
 def uses_vmap(program: ExportedProgram) -> bool:
@@ -100,7 +112,8 @@ def uses_vmap(program: ExportedProgram) -> bool:
 
 def _functional(program: ExportedProgram) -> ExportedProgram:
     try:
-        return program.run_decompositions({})
+        with whole_layers():
+            return program.run_decompositions({})
     except RuntimeError as error:
         found = re.match(r"Constant (\S+) is mutated", str(error))
         if found is None:
@@ -133,11 +146,23 @@ def operator_key(target: Any, paired: bool = False) -> str | None:
     return PYTHON.get(target) or f"python::{getattr(target, '__name__', target)}"
 
 
+def only_checked(node: torch.fx.Node) -> bool:
+    """True for a run-time number that nothing but checks at run time look at."""
+    if isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)) or not node.users:
+        return False
+    return all(_name(user) in SKIPPED or only_checked(user) for user in node.users)
+
+
+def _name(node: torch.fx.Node) -> str:
+    target = node.target
+    return target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else ""
+
+
 def _operators(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, str]]:
     for node in module.graph.nodes:
-        if node.op == "call_function":
+        if node.op == "call_function" and not only_checked(node):
             key = operator_key(node.target, takes_complex(node))
-            if key is not None:
+            if key is not None and not is_dense(node):
                 yield node, key
     for _, child in module.named_children():
         if isinstance(child, torch.fx.GraphModule):
@@ -153,11 +178,18 @@ def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
     targets = {t for t in targets if isinstance(t, torch._ops.OpOverload)}
     if not targets:
         return {}
-    known = torch.export.default_decompositions()
+    builtin = all(t.namespace in ("aten", "prims") for t in targets)
+    known = _known_decompositions() if builtin else torch.export.default_decompositions()
     from torch._decomp import get_decompositions
 
     more = get_decompositions([t for t in targets if t not in known])
     return {t: known[t] if t in known else more[t] for t in targets if t in known or t in more}
+
+
+@cache
+def _known_decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """PyTorch's own, which take a walk over all operators to collect; operators of others may come later."""
+    return torch.export.default_decompositions()
 
 
 # -- writes -----------------------------------------------------------------------------------------------------------
@@ -211,6 +243,8 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
                 for member in merged:
                     group[member] = merged
     for node in graph.nodes:
+        if _updates_statistics(node):
+            return True
         if (
             node.op == "call_function"
             and isinstance(node.target, torch._ops.OpOverload)
@@ -228,6 +262,14 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
         elif isinstance(node.target, torch._ops.HigherOrderOperator) and _writes(node):
             return True
     return False
+
+
+def _updates_statistics(node: torch.fx.Node) -> bool:
+    """True for a normalisation in training mode, which writes to its running statistics without saying so."""
+    if _name(node) not in ("batch_norm", "instance_norm"):
+        return False
+    running, training = node.args[3], node.args[5]
+    return running is not None and training is True
 
 
 def _writes(node: torch.fx.Node) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +11,10 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
+import torch.fx
 from torch.export import ExportedProgram
 
-from convert.errors import UsageError
+from convert.errors import Unsupported, UsageError
 from convert.options import DimSpec, InputSpec, Options
 from convert.report import Report
 from convert.source import Source
@@ -21,7 +24,7 @@ from .capture import capture, inference
 from .dims import is_fixed
 from .examples import Call, calls
 from .exported import lower
-from .hugging_face import is_hugging_face, specs_of
+from .hugging_face import is_hugging_face, note_ranges, specs_of
 from .infer import parameters_of
 from .loader import load
 
@@ -36,10 +39,21 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         return lower(thing, report, _dims_of_specs(thing, options))
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return _scripted(thing, options, report, source.path)
+    if _has_quantized_layers(thing):
+        report.note("the module was scripted first: torch.export does not take PyTorch's quantised tensors")
+        return _scripted(_compiled(thing), options, report)
     if options.trace:
         return _traced(thing, options, report)
-    program, call = capture(thing, options, report)
-    return lower(program, report, {(n, p): w.name for n, e in call.items() for p, w in e.wishes.items() if w.name})
+    try:
+        program, call = capture(thing, options, report)
+    except (Unsupported, UsageError) as error:
+        if not any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
+            raise
+        return _packed(thing, options, report, error)
+    model = lower(program, report, {(n, p): w.name for n, e in call.items() for p, w in e.wishes.items() if w.name})
+    if is_hugging_face(source):
+        note_ranges(model)
+    return model
 
 
 def _scripted(thing: Any, options: Options, report: Report, path: Path | None = None) -> ir.Model:
@@ -48,6 +62,47 @@ def _scripted(thing: Any, options: Options, report: Report, path: Path | None = 
 
     recorded = recorded_inputs(path) if path is not None else ()
     return lower_script(thing, options, report, recorded)
+
+
+def _packed(module: torch.nn.Module, options: Options, report: Report, error: Exception) -> ir.Model:
+    """A module with packed sequences, whose number of rows torch.export cannot take for a size, as TorchScript."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.jit.script(module)
+    except Exception:
+        raise error from None
+    report.note("the module was scripted: torch.export could not capture its recurrent layers")
+    return _scripted(program, options, report)
+
+
+def _has_quantized_layers(module: torch.nn.Module) -> bool:
+    names = (type(m).__module__ for m in module.modules())
+    return any(n.startswith(("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")) for n in names)
+
+
+def _compiled(module: torch.nn.Module) -> Any:
+    """The module as TorchScript. Raises `Unsupported` where that cannot be compiled."""
+    if isinstance(module, torch.fx.GraphModule):
+        module = _without_types(module)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.jit.script(module)
+    except Exception as error:
+        text = " ".join(str(error).split())[:400]
+        raise Unsupported(
+            f"a module with PyTorch's quantised layers is read as TorchScript, and this one does not compile: {text}",
+            hint="save torch.jit.trace(module, example) and convert that, or quantise with torchao's PT2E instead",
+        ) from error
+
+
+def _without_types(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A copy without the annotations of its nodes, whose text the compiler of TorchScript does not know."""
+    graph = copy.deepcopy(module.graph)
+    for node in graph.nodes:
+        node.type = None
+    return torch.fx.GraphModule(module, graph)
 
 
 def _traced(module: torch.nn.Module, options: Options, report: Report) -> ir.Model:

@@ -65,6 +65,8 @@ def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Ma
     Raises `Unsupported` with the location where there is no rule, or the rule does not take an argument.
     """
     from .complexes import has_pair
+    from .quantization import has_quantized
+    from .quantized_tensors import call_quantized
 
     paired = has_pair((*args, *kwargs.values()))
     given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs)
@@ -75,8 +77,11 @@ def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Ma
         if argument.name not in named:
             break
         values.append(named.pop(argument.name))
+    key = key_of(schema.name, schema.overload_name, paired=paired)
     with g.at(at):
-        return aten.apply(g, key_of(schema.name, schema.overload_name, paired=paired), values, named, at, schema=bound)
+        if schema.name.startswith("aten::") and has_quantized((*values, *named.values())):
+            return call_quantized(g, key, values, named, at, bound)
+        return aten.apply(g, key, values, named, at, schema=bound)
 
 
 def bindable(schema: torch.FunctionSchema) -> Schema:

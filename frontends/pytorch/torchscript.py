@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
-from convert.errors import BadInput, ConvertError, Location, Problem, Unsupported, UsageError
+from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
 from convert.options import InputSpec, Options
 from convert.report import Report
@@ -20,11 +22,11 @@ from .names import output_names
 from .torchscript_inputs import Input, check_runs, described, guessed
 from .torchscript_numbers import as_number
 from .torchscript_run import run_graph, run_method
+from .torchscript_state import changed, give, take, tell
 from .torchscript_values import NUMBERS, Dict, List, Number, Object, Tensor, read
 from .torchscript_values import Sequence as Growing
 from .torchscript_walk import Raised, Walk
 from .values import mark, onnx_dtype
-from .weights import identity_of
 
 
 def lower(
@@ -44,13 +46,15 @@ def lower(
     recorded = recorded or _recorded_in_graph(module)
     with report.stage("inputs"):
         inputs = _inputs(module, arguments, options.inputs, options.examples, recorded, report)
-    walk = Walk(Graph(), report)
     with report.stage("lower"):
-        values = [_argument(walk, a.name, a.type, inputs, a) for a in arguments]
-        result = _run(walk, module, values)
-        walk.check()
-        _refuse_state(walk)
-        _outputs(walk, result)
+        walk, result = _read(module, arguments, inputs, report, {})
+        states = changed(walk)
+        if states:
+            # What forward changes is only known behind its end, so it is read once more.
+            walk, result = _read(module, arguments, inputs, Report("again"), states)
+            tell(report, states, inputs)
+        _outputs(walk, result, _returned(module))
+        take(walk, states, inputs)
         model = walk.g.model()
     if [a.name for a in arguments] == list(inputs):
         check_runs(module, list(inputs.values()))
@@ -62,6 +66,18 @@ def lower(
     return model
 
 
+def _read(
+    module: Any, arguments: list[Any], inputs: Mapping[str, Input], report: Report, states: Mapping[str, Any]
+) -> tuple[Walk, Any]:
+    """Run the program on graph inputs, those of attributes in `states` among them; what it returns."""
+    walk = Walk(Graph(), report)
+    values = [_argument(walk, a.name, a.type, inputs, a) for a in arguments]
+    give(walk, states, inputs)
+    result = _run(walk, module, values)
+    walk.check()
+    return walk, result
+
+
 def _run(walk: Walk, module: Any, values: list[Any]) -> Any:
     try:
         if isinstance(module, torch.jit.ScriptFunction):
@@ -70,6 +86,7 @@ def _run(walk: Walk, module: Any, values: list[Any]) -> Any:
         walk.objects.append(root)
         return run_method(walk, root, "forward", values)
     except Raised as error:
+        walk.check()  # what has no rule may be why
         raise BadInput(
             f"the program raises an exception for the inputs described: {error}",
             hint="describe other inputs with --input",
@@ -191,9 +208,15 @@ def _argument(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input], arg
 # -- outputs ----------------------------------------------------------------------------------------------------------
 
 
-def _outputs(walk: Walk, result: Any) -> None:
+def _returned(module: Any) -> Any:
+    """The type of what forward returns."""
+    schema = module.schema if isinstance(module, torch.jit.ScriptFunction) else module._c._get_method("forward").schema
+    return schema.returns[0].type if len(schema.returns) == 1 else None
+
+
+def _outputs(walk: Walk, result: Any, kind: Any) -> None:
     """Name what forward returns, as `names.output_names` does for the source."""
-    leaves, spec = pytree.tree_flatten(_python(result))
+    leaves, spec = pytree.tree_flatten(_python(result, kind))
     for name, leaf in zip(output_names(spec), leaves, strict=True):
         if leaf is None:
             continue
@@ -210,8 +233,8 @@ def _outputs(walk: Walk, result: Any) -> None:
             raise Unsupported(f"the output {name} is a {type(leaf).__name__}, which has no equivalent in a graph")
 
 
-def _python(value: Any) -> Any:
-    """Lists and dicts of the program as Python's."""
+def _python(value: Any, kind: Any = None) -> Any:
+    """Lists, dicts and named tuples of the program as Python's; `kind` is the type that was declared."""
     if isinstance(value, List):
         if isinstance(value.state, Growing):
             raise Unsupported(
@@ -220,42 +243,21 @@ def _python(value: Any) -> Any:
         return [_python(v) for v in value.state]
     if isinstance(value, Dict):
         return {k: _python(v) for k, v in value.state.items()}
-    return tuple(map(_python, value)) if isinstance(value, tuple) else value
+    if not isinstance(value, tuple):
+        return value
+    kinds = kind.containedTypes() if kind is not None and kind.kind() == "TupleType" else [None] * len(value)
+    items = tuple(map(_python, value, kinds))
+    fields = _fields(kind) if kind is not None else []
+    return namedtuple("Named", fields)(*items) if len(fields) == len(items) > 0 else items
 
 
-# -- state ------------------------------------------------------------------------------------------------------------
-
-
-def _refuse_state(walk: Walk) -> None:
-    """Raise `Unsupported` where forward leaves the module changed: the graph has no state of its own."""
-    effects = {id(thing) for thing, _, effect in walk.memory.journal if effect}
-    problems = []
-    for thing in walk.objects:
-        for name, value in thing.state.items():
-            path = f"{thing.path}.{name}" if thing.path else name
-            if name in thing.written and not _is_unchanged(thing, name, value):
-                problems.append(
-                    Problem(
-                        f"forward assigns to {path}, and a converted graph has no state of its own", thing.written[name]
-                    )
-                )
-            elif _is_written(value, effects):
-                problems.append(Problem(f"forward writes to {path}, and a converted graph has no state of its own"))
-    if problems:
-        raise Unsupported(problems=problems, hint="pass the state as an argument of forward and return its new value")
-
-
-def _is_unchanged(thing: Object, name: str, value: Any) -> bool:
-    before = thing.script.getattr(name)
-    if isinstance(value, Tensor):
-        content = value.state.content
-        known = isinstance(content, torch.Tensor) and isinstance(before, torch.Tensor)
-        return known and identity_of(content) == identity_of(before)
-    return isinstance(value, (bool, int, float, str, type(None))) and type(value) is type(before) and value == before
-
-
-def _is_written(value: Any, effects: set[int]) -> bool:
-    if id(value) in effects and isinstance(value, (Tensor, List, Dict)):
-        return True
-    items = value.state if isinstance(value, List) else value.state.values() if isinstance(value, Dict) else ()
-    return any(_is_written(v, effects) for v in items) if isinstance(items, tuple) or isinstance(value, Dict) else False
+def _fields(kind: Any) -> list[str]:
+    """The names in a type such as `NamedTuple(a : Tensor, b : (Tensor, Tensor))`; none for another type."""
+    text = kind.str()
+    if not text.startswith("NamedTuple("):
+        return []
+    depth, outer = 0, ""
+    for letter in text.removeprefix("NamedTuple("):
+        depth += (letter in "([") - (letter in ")]")
+        outer += letter if depth == 0 else ""
+    return re.findall(r"(\w+) : ", outer)

@@ -79,6 +79,8 @@ def _behind_unknown(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _on_numbers(walk: Walk, node: Any, schema: torch.FunctionSchema, args: list[Any]) -> Any:
+    if any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments):
+        raise Unsupported("no PyTorch rule for this operator, which changes a list or dict")
     if all(map(is_known, args)):
         return walk.lifted(executed(schema, [plain(a) for a in args]))
     at = walk.location(node)

@@ -7,11 +7,10 @@ from typing import Any
 
 from convert.errors import Unsupported
 
-from .torchscript_numbers import as_number
-from .torchscript_sequences import inserted, joined, on_sequence, refuse
+from .torchscript_sequences import chosen, inserted, joined, on_sequence, refuse, split
+from .torchscript_text import TEXT
 from .torchscript_values import Dict, List, Number, Sequence, Tensor, is_known
 from .torchscript_walk import Walk
-from .values import mark
 
 Container = Callable[[Walk, Any, list[Any]], Any]
 """Returns NotImplemented where the arguments are not containers after all: the operator is one on tensors then."""
@@ -91,19 +90,8 @@ def _item(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(container.state, Sequence):
         return on_sequence(walk, node, args)
     if isinstance(key, Number):
-        return _chosen(walk, node, container.state, key)
+        return chosen(walk, node, container.state, key)
     return container.state[_index(key, len(container.state))]
-
-
-def _chosen(walk: Walk, node: Any, items: tuple[Any, ...], index: Number) -> Any:
-    """One of several numbers, at a place that is known at run time only."""
-    kinds = {i.kind if isinstance(i, Number) else type(i) for i in items}
-    if len(kinds) != 1 or not kinds <= {int, float, bool}:
-        raise Unsupported("an item of a list at a place that is known at run time only")
-    g = walk.g
-    with g.at(walk.location(node)):
-        row = g.Concat(*(g.Unsqueeze(as_number(g, i), [0]) for i in items), axis=0)
-        return Number(mark(g.Gather(row, index.value, axis=0)), kinds.pop())
 
 
 def _set_item(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -217,8 +205,27 @@ def _get(walk: Walk, node: Any, args: list[Any]) -> Any:
     return args[0].state.get(*args[1:3])
 
 
-def _formatted(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return str(args[0]).format(*(a if is_known(a) else "…" for a in args[1:]))
+def _updated(walk: Walk, node: Any, args: list[Any]) -> Any:
+    walk.memory.write(args[0], {**args[0].state, **args[1].state})
+    return ()
+
+
+def _set_default(walk: Walk, node: Any, args: list[Any]) -> Any:
+    thing, key, value = args
+    if key not in thing.state:
+        walk.memory.write(thing, {**thing.state, key: value})
+    return thing.state[key]
+
+
+def _found(find: Callable[[list[Any], Any], Any]) -> Container:
+    """A rule that looks for a value in a list of known values."""
+
+    def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
+        if not isinstance(args[0], List) or not is_known(args[0]) or not is_known(args[1]):
+            return NotImplemented if isinstance(args[0], Tensor) else refuse("looking for a value in a list of tensors")
+        return find(list(args[0].state), args[1])
+
+    return apply
 
 
 def _is_instance(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -273,9 +280,15 @@ CONTAINERS: dict[str, Container] = {
     "aten::values": _from_dict(dict.values),
     "aten::items": _from_dict(dict.items),
     "aten::get": _get,
-    "aten::format": _formatted,
+    "aten::update": _updated,
+    "aten::setdefault": _set_default,
+    "aten::index": _found(list.index),
+    "aten::count": _found(list.count),
+    "aten::remove": _changed(list.remove),
+    "aten::split": split,
     "prim::isinstance": _is_instance,
     "aten::cat": joined(0),
     "aten::stack": joined(1),
+    **TEXT,
 }
 """The operators that take or make containers; what is none of theirs they hand on."""

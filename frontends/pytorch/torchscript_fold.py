@@ -13,8 +13,8 @@ from convert.errors import Location, Unsupported
 
 from . import torchscript_views as views
 from .rules import aten, call, is_inplace, key_of
-from .torchscript_values import UNKNOWN, Dict, List, Maybe, Number, Sequence, Tensor, Unknown, read
-from .torchscript_walk import Walk
+from .torchscript_values import UNKNOWN, Dict, List, Maybe, Number, Object, Sequence, Tensor, Unknown, read
+from .torchscript_walk import Walk, example_of
 
 # Constants up to this many bytes are computed while reading where that is exact.
 _SMALL = 65536
@@ -34,6 +34,8 @@ def raw(walk: Walk, value: Any) -> Any:
         raise Unsupported("this operator takes an optional that data decide about")
     if isinstance(value, Dict):
         return {k: raw(walk, v) for k, v in value.state.items()}
+    if isinstance(value, Object):
+        return value.script
     return tuple(raw(walk, v) for v in value) if isinstance(value, tuple) else value
 
 
@@ -69,7 +71,7 @@ def _may_fold(schema: torch.FunctionSchema, name: str, contents: list[Any]) -> b
         return False
     if not any("Tensor" in str(r.type) for r in schema.returns) or name in ("tensor", "as_tensor"):
         return True
-    if key_of(schema.name, schema.overload_name) not in aten:
+    if key_of(schema.name, schema.overload_name) not in aten and _any(contents, lambda c: isinstance(c, torch.Tensor)):
         return False
     if any(a.alias_info is not None for a in schema.arguments):
         return name not in views.UNCERTAIN and name != "to"
@@ -102,9 +104,7 @@ def _overload(schema: torch.FunctionSchema) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _meta(content: Any) -> Any:
-    if isinstance(content, torch.Tensor):
-        return torch.empty_strided(content.shape, content.stride(), dtype=content.dtype, device="meta")
-    return content
+    return example_of(content) if isinstance(content, torch.Tensor) else content
 
 
 # -- examples ---------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from convert.report import Report
 from .capture import inference
 from .examples import filled
 from .infer import BATCH, LENGTHS, SEQUENCE, SIZES
+from .torchscript_state import holding
 
 _MOST_PICKLE = 1 << 20
 _STORAGES = {
@@ -187,9 +189,13 @@ def check_runs(module: Any, inputs: list[Input]) -> None:
     """
     if any(isinstance(dim, str) for i in inputs for dim in i.dims[1:]):
         return
+    if any(not i.sizes and not i.dtype.is_floating_point for i in inputs):  # nor does a count that happens to be zero
+        return
     try:
         _run(module, inputs)
     except Exception as error:
+        if "Could not run '" in str(error):  # an operator that is only declared, of a library that is not installed
+            return
         shown = ", ".join(f"{i.name} {list(i.sizes)}" for i in inputs)
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise UsageError(
@@ -199,7 +205,9 @@ def check_runs(module: Any, inputs: list[Input]) -> None:
 
 
 def _run(module: Any, inputs: list[Input]) -> Any:
-    with torch.no_grad(), inference(module if isinstance(module, torch.nn.Module) else None):
+    owner = module if isinstance(module, torch.nn.Module) else None
+    kept = nullcontext() if owner is None else holding(owner, {})
+    with torch.no_grad(), inference(owner), kept:
         return module(*(filled(i.sizes, i.dtype) for i in inputs))
 
 

@@ -11,8 +11,10 @@ import torch
 
 from convert.errors import Unsupported
 
+from .quantization import quantized_dtype, scheme_of
 from .rules import _scalar_types as scalar_types
 from .sizes import size, vector
+from .torchscript_fold import plain
 from .torchscript_values import NUMBERS, List, Maybe, Number, Sequence, Tensor, is_known, read
 from .torchscript_walk import Walk
 from .values import cast, mark, onnx_dtype, torch_dtype
@@ -98,6 +100,9 @@ def _numel(walk: Walk, node: Any, args: list[Any]) -> Any:
 def dtype_of(walk: Walk, tensor: Tensor) -> torch.dtype:
     """The dtype of a tensor."""
     content = read(walk.memory, tensor)
+    scheme = scheme_of(content)
+    if scheme is not None:
+        return quantized_dtype(scheme.dtype)
     return content.dtype if isinstance(content, torch.Tensor) else torch_dtype(walk.g, content)
 
 
@@ -183,9 +188,11 @@ def _tensor_of_number(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 def _tensor_of_list(walk: Walk, node: Any, args: list[Any]) -> Any:
     """torch.tensor of numbers, some of them known at run time only."""
-    if isinstance(args[0], Tensor) or is_known(args[0]):
+    if isinstance(args[0], Tensor):
         return NotImplemented
     dtype = scalar_types()[args[1]] if len(args) > 1 and isinstance(args[1], int) else None
+    if is_known(args[0]):
+        return walk.tensor(torch.tensor(plain(args[0]), dtype=dtype))
     with walk.g.at(walk.location(node)):
         content = _stacked(walk, args[0], dtype or _dtype_of_numbers(args[0]))
     rank = 0 if isinstance(args[0], Number) else len(content.shape or ())
@@ -200,12 +207,20 @@ def _stacked(walk: Walk, value: Any, dtype: torch.dtype) -> ir.Value:
         if dtype == torch.int64 and all(isinstance(v, (int, Number)) for v in value.state):
             return vector(g, [v.value if isinstance(v, Number) else v for v in value.state])
         return g.Concat(*(g.Unsqueeze(_stacked(walk, v, dtype), [0]) for v in value.state), axis=0)
+    if isinstance(value, List) and value.state.item is not Tensor:
+        # With one more at the end, because runtimes do not join a sequence that is empty.
+        longer = g.SequenceInsert(value.state.value, g.const(0, value.state.dtype))
+        joined = g.ConcatFromSequence(longer, axis=0, new_axis=1)
+        row = g.Slice(g.facts(joined, value.state.dtype, [None]), np.array([0]), np.array([-1]), np.array([0]))
+        return cast(g, g.facts(row, value.state.dtype, [None]), dtype)
     if isinstance(value, (bool, int, float)):
         return g.const(value, onnx_dtype(dtype))
     raise Unsupported("a tensor made of a list whose length is not known")
 
 
 def _dtype_of_numbers(value: Any) -> torch.dtype:
+    if isinstance(value, List) and isinstance(value.state, Sequence):
+        return {float: torch.float32, bool: torch.bool}.get(value.state.item, torch.int64)
     if isinstance(value, List) and not isinstance(value.state, Sequence):
         dtypes = [_dtype_of_numbers(v) for v in value.state]
         return torch.float32 if torch.float32 in dtypes else dtypes[0] if dtypes else torch.float32
@@ -227,7 +242,7 @@ INSPECTIONS: dict[str, Inspection] = {
     "prim::is_cuda": _always(False),
     "prim::is_cpu": _always(True),
     "prim::is_sparse": _always(False),
-    "prim::is_quantized": _always(False),
+    "prim::is_quantized": lambda walk, node, args: str(dtype_of(walk, args[0])).startswith("torch.q"),
     "prim::is_mkldnn": _always(False),
     "prim::is_meta": _always(False),
     "prim::is_mps": _always(False),
@@ -260,6 +275,7 @@ INSPECTIONS: dict[str, Inspection] = {
     "aten::tensor": _tensor_of_list,
     "aten::as_tensor": _tensor_of_list,
     "prim::data": _passed,
+    "aten::cpu": _passed,
     "prim::unchecked_cast": _unwrapped,
     "prim::unchecked_unwrap_optional": _unwrapped,
     "aten::_unwrap_optional": _unwrapped,

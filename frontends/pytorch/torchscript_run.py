@@ -97,9 +97,13 @@ def _get_attribute(walk: Walk, env: Env, node: Any) -> Any:
     if name == "training" and name not in thing.written:
         return False
     if name not in thing.state:
+        if thing.script is None:
+            raise Unsupported(f"the attribute {name} of an object before it is set")
         path = f"{thing.path}.{name}" if thing.path else name
         # Read once and kept, so that who reads an attribute twice gets the same tensor or list.
-        thing.state = {**thing.state, name: walk.lifted(thing.script.getattr(name), path)}
+        value = walk.states[path] if path in walk.states else walk.lifted(thing.script.getattr(name), path)
+        thing.state = {**thing.state, name: value}
+        thing.read.add(name)
         _born_outside(thing.state[name])
     return thing.state[name]
 
@@ -120,10 +124,20 @@ def _set_attribute(walk: Walk, env: Env, node: Any) -> Any:
     return ()
 
 
+def _create(walk: Walk, env: Env, node: Any) -> Any:
+    """An object of a class of TorchScript that the program makes, such as torch.no_grad()."""
+    return Object(None, "", scope=walk.memory.scope)
+
+
 def _call_method(walk: Walk, env: Env, node: Any) -> Any:
     thing, *args = (env[v.unique()] for v in node.inputs())
     if has_unknown(thing):
         return UNKNOWN
+    if thing.script is None:
+        key = f"{node.inputsAt(0).type().annotation_str}.{node.s('name')}"
+        if key not in walk.graphs:
+            walk.graphs[key] = _inlined(node)
+        return _called(walk, node, lambda: run_graph(walk, walk.graphs[key], [thing, *args]))
     return _called(walk, node, lambda: run_method(walk, thing, node.s("name"), args))
 
 
@@ -135,16 +149,20 @@ def _call_function(walk: Walk, env: Env, node: Any) -> Any:
     return _called(walk, node, lambda: run_graph(walk, walk.graphs[key], args))
 
 
-def _inlined(node: Any, function: Any) -> Any:
-    """A graph of its own for the function that `node` calls; PyTorch has no other way to get at it from Python."""
+def _inlined(node: Any, function: Any = None) -> Any:
+    """A graph of its own for what `node` calls; PyTorch has no other way to get at it from Python.
+
+    `function` is the constant that names a function, None for a method of a class, whose object is an input then.
+    """
     graph = torch._C.Graph()
     places = {}
-    for value in list(node.inputs())[1:]:
+    if function is not None:
+        name = graph.insertNode(graph.createClone(function, lambda v: v))
+        places[node.inputsAt(0).unique()] = name.output()
+    for value in list(node.inputs())[0 if function is None else 1 :]:
         place = graph.addInput()
         place.setType(value.type())
         places[value.unique()] = place
-    name = graph.insertNode(graph.createClone(function, lambda v: v))
-    places[node.inputsAt(0).unique()] = name.output()
     call = graph.insertNode(graph.createClone(node, lambda v: places[v.unique()]))
     for output in call.outputs():
         graph.registerOutput(output)
@@ -174,6 +192,7 @@ def _fork(walk: Walk, env: Env, node: Any) -> Any:
 
 STRUCTURE: dict[str, Callable[[Walk, Env, Any], Any]] = {
     "prim::Constant": _constant,
+    "prim::CreateObject": _create,
     "prim::GetAttr": _get_attribute,
     "prim::SetAttr": _set_attribute,
     "prim::CallMethod": _call_method,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from convert.archives import member, open_archive, read_member
 from convert.errors import UnsafeInput
 
 _MOST_CODE = 64 << 20
+_CALL = re.compile(r"\bops\.(\w+)\.(\w+)")
 
 FILES = frozenset(("save", "from_file"))
 """TorchScript's operators that take the name of a file."""
@@ -56,6 +58,17 @@ def refuse_unsafe(path: Path) -> None:
             if name.endswith(".py"):
                 for found in _suspects(read_member(archive, name, _MOST_CODE).decode("utf-8", "replace")):
                     raise _unsafe(path, f"{name.partition('code/')[2] or name} {found}")
+
+
+def custom_operators(path: Path) -> set[str]:
+    """The operators of `torch.ops` that the code of an archive calls, as "namespace::name"."""
+    found: set[str] = set()
+    with open_archive(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".py"):
+                code = read_member(archive, name, _MOST_CODE).decode("utf-8", "replace")
+                found |= {f"{m[1]}::{m[2]}" for m in _CALL.finditer(code)}
+    return found
 
 
 def _unsafe(path: Path, why: str) -> UnsafeInput:

@@ -1,4 +1,4 @@
-"""Lists of a TorchScript program that grow in a loop of unknown length: ONNX sequences."""
+"""Lists of a TorchScript program whose length or place is not known: ONNX sequences, and rows of numbers."""
 
 from __future__ import annotations
 
@@ -68,3 +68,33 @@ def joined(new_axis: int) -> Callable[[Walk, Any, list[Any]], Any]:
         return walk.tensor(g.facts(value, dtype=sequence.dtype, shape=None if rank is None else [None] * rank))
 
     return join
+
+
+def split(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """torch.split into as many parts as the sizes decide when the model runs."""
+    if isinstance(args[0], str):
+        return List(tuple(args[0].split(*[a for a in args[1:] if a is not None])), walk.memory.scope)
+    if not isinstance(args[0], Tensor) or not isinstance(args[1], (int, Number)) or not isinstance(args[2], int):
+        return NotImplemented
+    content = read(walk.memory, args[0])
+    if not isinstance(content, ir.Value) or content.shape is None or content.dtype is None:
+        return NotImplemented
+    length = content.shape[args[2]]
+    if isinstance(args[1], int) and isinstance(length, int):
+        return NotImplemented
+    g = walk.g
+    with g.at(walk.location(node)):
+        parts = g.SplitToSequence(content, as_number(g, args[1]), axis=args[2])
+    state = Sequence(sequence_typed(parts, content.dtype), content.dtype, len(content.shape), Tensor)
+    return List(state, walk.memory.scope)
+
+
+def chosen(walk: Walk, node: Any, items: tuple[Any, ...], index: Number) -> Any:
+    """One of several numbers, at a place that is known at run time only."""
+    kinds = {i.kind if isinstance(i, Number) else type(i) for i in items}
+    if len(kinds) != 1 or not kinds <= {int, float, bool}:
+        raise Unsupported("an item of a list at a place that is known at run time only")
+    g = walk.g
+    with g.at(walk.location(node)):
+        row = g.Concat(*(g.Unsqueeze(as_number(g, i), [0]) for i in items), axis=0)
+        return Number(mark(g.Gather(row, index.value, axis=0)), kinds.pop())

@@ -119,13 +119,17 @@ class Dict:
 
 @dataclass(eq=False)
 class Object:
-    """A module (or instance of a TorchScript class) and its path; `state` holds the attributes that were read."""
+    """A module (or instance of a TorchScript class) and its path; `state` holds the attributes that were met.
+
+    `read` names those whose value before the program began was read, `written` those that were assigned to, and where.
+    """
 
     script: Any
     path: str
     state: dict[str, Any] = field(default_factory=dict)
     scope: int = 0
     written: dict[str, Location] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from convert.graph import Graph
 from convert.report import Report
 
 from .locate import shown_path
+from .quantization import constant
 from .torchscript_values import Dict, List, Memory, Object, Tensor, TensorState
 from .weights import identity_of, tensor_of
 
@@ -27,7 +28,10 @@ class Raised(Exception):
 
 @dataclass
 class Walk:
-    """The state of one reading. `calls` holds the source lines of the calls around the current node."""
+    """The state of one reading.
+
+    `calls` holds the source lines of the calls around the current node, `states` the attributes that are graph inputs.
+    """
 
     g: Graph
     report: Report
@@ -37,6 +41,7 @@ class Walk:
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
     graphs: dict[Any, Any] = field(default_factory=dict)
     objects: list[Object] = field(default_factory=list)
+    states: dict[str, Any] = field(default_factory=dict)
     path: str = ""
     node: Any = None
     calls: list[str] = field(default_factory=list)
@@ -70,13 +75,15 @@ class Walk:
         if key not in self.weights:
             name = self.names.get(key, "const")
             # The tensor is kept too, so that its address is not given to another one.
-            self.weights[key] = self.g.initializer(name, tensor_of(content, name)), content
+            made = constant(self.g, content, name) if content.is_quantized else None
+            made = self.g.initializer(name, tensor_of(content, name)) if made is None else made
+            self.weights[key] = made, content
         return self.weights[key][0]
 
     def tensor(self, content: Any, example: torch.Tensor | None = None) -> Tensor:
         """A new tensor of the program, sharing memory with no other."""
         if example is None and isinstance(content, torch.Tensor):
-            example = torch.empty_strided(content.shape, content.stride(), dtype=content.dtype, device="meta")
+            example = example_of(content)
         return Tensor(TensorState(content, example, self.memory.version()), scope=self.memory.scope)
 
     def lifted(self, value: Any, path: str = "") -> Any:
@@ -97,6 +104,12 @@ class Walk:
             self.objects.append(thing)
             return thing
         return value
+
+
+def example_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor like `tensor` on the meta device; a quantised one is the float tensor that it stands for."""
+    dtype = torch.float32 if tensor.is_quantized else tensor.dtype
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
 
 
 # -- sources ----------------------------------------------------------------------------------------------------------

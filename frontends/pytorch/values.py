@@ -55,6 +55,11 @@ def floating(g: Graph, x: ir.Value) -> ir.Value:
     return x if dtype.is_floating_point or dtype.is_complex else cast(g, x, torch.float32)
 
 
+def widened(g: Graph, x: ir.Value) -> ir.Value:
+    """bfloat16 as float32, for operators that ONNX has no bfloat16 form of; everything else as it is."""
+    return cast(g, x, torch.float32) if g.dtype(x) == ir.DataType.BFLOAT16 else x
+
+
 def mark(value: ir.Value) -> ir.Value:
     """Say that `value` (rank 0) is a Python number known at run time only: it promotes as a number does."""
     value.meta[_SCALAR] = True
@@ -104,6 +109,8 @@ def as_value(g: Graph, x: Operand, dtype: torch.dtype | ir.DataType) -> ir.Value
     target = dtype if isinstance(dtype, ir.DataType) else onnx_dtype(dtype)
     if isinstance(x, float) and TORCH_DTYPES[target] in _INTEGERS:
         x = int(x)
+    if isinstance(x, float) and TORCH_DTYPES[target].is_floating_point:
+        return g.const(x, target)  # which keeps the number itself for the float64 twin
     return g.const(np.array(x).astype(target.numpy()))
 
 

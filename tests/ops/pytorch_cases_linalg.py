@@ -27,6 +27,7 @@ LINALG = [
     *(case("linalg_lu_solve", LU, PIVOTS, RIGHT, adjoint=adjoint).named(f"{adjoint}") for adjoint in (False, True)),
     case("linalg_lu_solve", LU, PIVOTS, f32(2, 3, 4), left=False).named("right"),
     case("lu_solve", RIGHT, LU, PIVOTS),
+    case("_grouped_mm", f32(6, 4), f32(3, 4, 8), np.array([2, 2, 6], np.int32)),
     case("linalg_tensorinv", SQUARE[0].reshape(4, 2, 2), 1),
     *(case(name, POSITIVE) for name in ("linalg_cholesky", "linalg_cholesky_ex", "cholesky")),
     case("linalg_cholesky", POSITIVE, upper=True).named("upper"),

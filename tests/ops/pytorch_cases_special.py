@@ -9,6 +9,8 @@ WIDE = np.linspace(-12, 12, 49, dtype=np.float32)
 ABOVE = np.linspace(0.05, 12, 24, dtype=np.float32)
 UNIT = np.linspace(-0.999, 0.999, 21, dtype=np.float32)
 DEGREES = np.arange(12, dtype=np.float32)
+ENDS = np.array([0, 1, -1, 9, -9, 200, np.inf, -np.inf, np.nan], np.float32)
+ORDERS = np.array([0, 0.01, 1, 300, np.inf, np.nan], np.float32)
 POLYNOMIALS = (
     "special_chebyshev_polynomial_t",
     "special_chebyshev_polynomial_u",
@@ -66,6 +68,13 @@ SPECIAL = [
     ),
     case("special_zeta", 1 + ABOVE, ABOVE),
     *(case(name, UNIT) for name in ("erfinv", "special_erfinv")),
+    *(case(name, WIDE) for name in ("special_erfcx", "special_log_ndtr")),
+    *(case(name, ENDS).named("ends") for name in ("special_erfcx", "special_log_ndtr")),
+    *(
+        case(name, np.repeat(ABOVE, 24), np.tile(4 * ABOVE, 24))
+        for name in ("igamma", "igammac", "special_gammainc", "special_gammaincc")
+    ),
+    *(case(name, ORDERS[:, None], ENDS).named("ends") for name in ("igamma", "igammac")),
     case("special_ndtri", np.linspace(0, 1, 21, dtype=np.float32)),
     *(case(name, f32(12, low=-1.0, high=1.0), DEGREES) for name in POLYNOMIALS),
     *(case(name, f32(3, 1, low=-2.0, high=2.0), 4).named("number") for name in POLYNOMIALS),

@@ -41,14 +41,15 @@ def replaced(value: Any, items: Iterator[Any]) -> Any:
 
 def torch_overload(case: Case) -> torch._ops.OpOverload | None:
     """The ATen overload that a case calls; None for Python's functions on sizes."""
-    name, _, overload = case.operator.partition(".")
-    packet = getattr(torch.ops.aten, name, None)
+    library, _, plain = case.operator.rpartition("::")
+    library, (name, _, overload) = library or "aten", plain.partition(".")
+    packet = getattr(getattr(torch.ops, library), name, None)
     if packet is None or (case.operator in _FUNCTIONS and name.startswith("sym_")):
         return None
     if overload and overload in packet.overloads():
         return getattr(packet, overload)
     args, kwargs = torch_arguments(case)
-    return getattr(packet, torch._C._jit_resolve_packet(f"aten::{name}", *args, **kwargs) or "default")
+    return getattr(packet, torch._C._jit_resolve_packet(f"{library}::{name}", *args, **kwargs) or "default")
 
 
 def torch_arguments(case: Case) -> tuple[Sequence[Any], dict[str, Any]]:

@@ -10,7 +10,7 @@ from convert.errors import Unsupported
 
 from ..rules import aten
 from ..sizes import axis_of
-from ..values import cast, floating, is_float, like
+from ..values import cast, floating, is_float, like, widened
 from .random import uniform_numbers
 from .unary import log1p
 
@@ -69,7 +69,8 @@ def elu(g, x, alpha=1, scale=1, input_scale=1):
 
 @aten("selu")
 def selu(g, x):
-    return g.Selu(x)
+    # ONNX's defaults are these two rounded to float32 (Klambauer et al., 2017, give the digits).
+    return g.Selu(x, alpha=1.6732632423543772848170429916717, gamma=1.0507009873554804934193349852946)
 
 
 @aten("celu")
@@ -134,7 +135,7 @@ def hardshrink(g, x, lambd=0.5):
 
 @aten("softshrink")
 def softshrink(g, x, lambd=0.5):
-    return g.Shrink(x, lambd=float(lambd), bias=float(lambd))
+    return cast(g, g.Shrink(widened(g, x), lambd=float(lambd), bias=float(lambd)), g.dtype(x))
 
 
 @aten("glu")
@@ -175,8 +176,11 @@ def _log_softmax(g, x, dim, half_to_float):
     return log_softmax(g, x, dim, torch.float32 if half_to_float else None)
 
 
+_DROPOUT = aten.limit("dropout", "training=True draws random numbers even in eval mode; pass self.training")
+
+
 @aten("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 def dropout(g, x, p, train):
     if train and p:
-        raise Unsupported("dropout in training mode draws random numbers; put the module in eval mode")
+        raise Unsupported(_DROPOUT)
     return x

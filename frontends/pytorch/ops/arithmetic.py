@@ -163,6 +163,8 @@ def copysign(g, x, y):
 
 @aten("heaviside")
 def heaviside(g, x, values):
+    if is_bool(g, x):
+        return g.Or(x, values)
     zero = like(g, 0, x)
     step = cast(g, g.Greater(x, zero), g.dtype(x))
     return g.Where(g.Equal(x, zero), values, step)
@@ -189,6 +191,8 @@ aten.same(
 def _extreme_number(operator: str) -> Any:
     def rule(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
         a, b = promoted(g, x, y)
+        if is_bool(g, a):
+            return g.Or(a, b) if operator == "Max" else g.And(a, b)
         out = g.node(operator, [a, b])
         return g.Where(g.IsNaN(a), b, g.Where(g.IsNaN(b), a, out)) if is_float(g, a) else out
 
@@ -202,6 +206,9 @@ aten.same(_extreme_number, fmax="Max", fmin="Min")
 def clamp(g, x, min=None, max=None):
     dtype = result_dtype(g, x, min, max)
     out = cast(g, x, dtype)
+    if dtype == torch.bool:
+        out = out if min is None else g.Or(out, as_value(g, min, dtype))
+        return out if max is None else g.And(out, as_value(g, max, dtype))
     if all(b is None or not isinstance(b, ir.Value) or g.rank(b) == 0 for b in (min, max)):
         bounds = [None if b is None else as_value(g, b, dtype) for b in (min, max)]
         return g.Clip(out, *bounds)

@@ -10,6 +10,11 @@ from convert.graph import Graph
 from ..rules import aten
 from ..sizes import reshape, size
 
+_DROPOUT = aten.limit(
+    "scaled_dot_product_attention", "dropout_p draws random numbers even in eval mode; pass 0 unless self.training"
+)
+_MASK = aten.limit("scaled_dot_product_attention of rank 5", "a mask of rank 3 or more that is shared by leading dims")
+
 
 @aten("scaled_dot_product_attention")
 def scaled_dot_product_attention(
@@ -17,10 +22,10 @@ def scaled_dot_product_attention(
 ):
     """One Attention node over [batch, heads, length, features]; fewer or more leading dims are reshaped."""
     if dropout_p:
-        raise Unsupported("attention with dropout draws random numbers; put the module in eval mode")
+        raise Unsupported(_DROPOUT)
     rank = g.rank(query)
     if attn_mask is not None and rank > 4 and g.rank(attn_mask) > 2:
-        raise Unsupported(f"attention of rank {rank} with a mask of rank {g.rank(attn_mask)}")
+        raise Unsupported(_MASK)
     q, k, v = (_heads(g, x) for x in (query, key, value))
     mask = attn_mask
     if mask is not None and rank == 3 and g.rank(mask) == 3:

@@ -30,6 +30,11 @@ def to_dtype(g, x, dtype, *, copy=False):
     return convert_to(g, x, dtype)
 
 
+@aten("prims::convert_element_type")
+def convert_element_type(g, a, dtype):
+    return convert_to(g, a, dtype)
+
+
 @aten("to.dtype_layout", "to.device")
 def to_layout(g, x, *, dtype=None, copy=False):
     return x if dtype is None else convert_to(g, x, dtype)

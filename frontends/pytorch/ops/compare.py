@@ -7,7 +7,6 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import aten
@@ -120,7 +119,8 @@ def right_shift(g, x, y):
 @aten("where")
 def where(g, condition, x=None, y=None):
     if x is None or y is None:
-        raise Unsupported("where with a condition only gives as many tensors as it has dims; use nonzero")
+        places = g.NonZero(condition)
+        return [g.Gather(places, i, axis=0) for i in range(g.rank(condition))]
     a, b = promoted(g, x, y)
     return g.Where(truth(g, condition), a, b)
 

@@ -81,19 +81,10 @@ def _listed(found: Any) -> list[ir.Value]:
 
 
 aten.gap(
-    "reads memory by strides, and a graph has values, not memory; write it with reshape, unfold or indexing",
+    "reads memory by strides that another tensor shares, or whose sizes are unknown; write it with reshape or indexing",
     "as_strided",
     "as_strided_copy",
     "as_strided_scatter",
-)
-aten.gap(
-    "needs series and continued fractions of a length that depends on the data, for which there is no rule yet",
-    "special_erfcx",
-    "special_log_ndtr",
-    "igamma",
-    "igammac",
-    "special_gammainc",
-    "special_gammaincc",
 )
 aten.gap("sparse tensors have no equivalent in the graph", "_to_sparse", "to_sparse", "sparse_coo_tensor")
 aten.gap("hashes the bytes of a tensor, which ONNX cannot read", "hash_tensor")

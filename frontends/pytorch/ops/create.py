@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.tensors import rounded
 
 from ..rules import aten
 from ..sizes import vector
@@ -24,13 +26,25 @@ def filled(g: Graph, size: Any, number: Any, dtype: torch.dtype) -> ir.Value:
     """A tensor of `size` (ints, some perhaps known at run time only) full of `number`."""
     target = onnx_dtype(dtype)
     if isinstance(number, ir.Value):
-        return g.Expand(cast(g, number, target), vector(g, size))
+        return _of_size(g, g.Expand(cast(g, number, target), vector(g, size)), size)
     if isinstance(number, float) and not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool:
         number = int(number)
-    element = np.array([number]).astype(target.numpy())
     if all(isinstance(d, int) for d in size) and math.prod(size) <= _SMALL:
-        return g.const(np.full(size, element[0], dtype=target.numpy()))
-    return g.ConstantOfShape(vector(g, size), value=ir.Tensor(element, dtype=target))
+        return g.const(_tensor(np.full(size, number), target))
+    return _of_size(g, g.ConstantOfShape(vector(g, size), value=_tensor(np.array([number]), target)), size)
+
+
+def _of_size(g: Graph, x: ir.Value, size: Any) -> ir.Value:
+    """x with the dims that are known before it runs, which inference cannot tell from a vector of sizes."""
+    if isinstance(size, ir.Value):
+        return x
+    return g.facts(x, shape=[d if isinstance(d, int) else d.meta.get("convert.dim") for d in size])
+
+
+def _tensor(exact: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:
+    """Numbers in `dtype`; the float64 twin computes with what they are rounded from."""
+    floats = exact.dtype == np.float64 and dtype.is_floating_point()
+    return rounded(exact, dtype) if floats else ir.Tensor(exact.astype(dtype.numpy()), dtype=dtype)
 
 
 @aten("full")
@@ -121,7 +135,7 @@ def _counted(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | Non
     if not any(isinstance(n, ir.Value) for n in numbers):
         count = max(math.ceil((end - start) / step), 0)
         array = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
-        return g.const(array.astype(onnx_dtype(dtype).numpy()))
+        return g.const(_tensor(array, onnx_dtype(dtype)))
     wide = torch.int64 if whole else torch.float64
     return cast(g, g.Range(*(as_value(g, n, wide) for n in numbers)), dtype)
 
@@ -133,7 +147,7 @@ def linspace(g, start, end, steps, *, dtype=None):
     if not isinstance(steps, int):
         raise Unsupported("linspace with a number of steps that is computed at run time")
     if not any(isinstance(n, ir.Value) for n in (start, end)):
-        return g.const(_content(torch.linspace(start, end, steps, dtype=dtype)))
+        return g.const(_spaced(lambda wide: torch.linspace(start, end, steps, dtype=wide), dtype))
     wide = dtype if dtype.is_floating_point else torch.float32
     first, last = as_value(g, start, wide), as_value(g, end, wide)
     if steps < 2:
@@ -150,16 +164,18 @@ def linspace(g, start, end, steps, *, dtype=None):
 def logspace(g, start, end, steps, base=10.0, *, dtype=None):
     dtype = dtype or torch.float32
     if isinstance(steps, int) and not any(isinstance(n, ir.Value) for n in (start, end)):
-        return g.const(_content(torch.logspace(start, end, steps, base, dtype=dtype)))
+        return g.const(_spaced(lambda wide: torch.logspace(start, end, steps, base, dtype=wide), dtype))
     powers = linspace(g, start, end, steps, dtype=dtype)
     wide = dtype if dtype.is_floating_point else torch.float32
     return cast(g, g.Pow(as_value(g, base, wide), cast(g, powers, wide)), dtype)
 
 
-def _content(tensor: torch.Tensor) -> np.ndarray:
-    """The array of a tensor of any dtype that ONNX has."""
-    wide = tensor.double() if tensor.is_floating_point() else tensor
-    return wide.numpy().astype(onnx_dtype(tensor.dtype).numpy())
+def _spaced(make: Callable[[torch.dtype], torch.Tensor], dtype: torch.dtype) -> ir.TensorProtocol:
+    """What PyTorch makes in `dtype`; the float64 twin computes with what it makes in float64."""
+    if not dtype.is_floating_point:
+        return ir.Tensor(make(dtype).numpy())
+    content = make(dtype).double().numpy()
+    return rounded(make(torch.float64).numpy(), onnx_dtype(dtype), content)
 
 
 @aten("eye", "eye.m")
@@ -195,4 +211,6 @@ def triu_indices(g, row, col, offset=0, *, dtype=torch.int64):
 def one_hot(g, x, num_classes=-1):
     if num_classes == -1:
         num_classes = g.Add(g.ReduceMax(x, keepdims=0), 1)
-    return g.OneHot(x, vector(g, num_classes), np.array([0, 1], dtype=np.int64), axis=-1)
+    row = g.rank(x) == 0
+    out = g.OneHot(g.Reshape(x, [1]) if row else x, vector(g, num_classes), np.array([0, 1], dtype=np.int64), axis=-1)
+    return g.Squeeze(out, [0]) if row else out

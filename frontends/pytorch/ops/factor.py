@@ -272,7 +272,9 @@ def _stored(g: Graph, x: ir.Value, tau: ir.Value) -> tuple[list[ir.Value], list[
     rows, _ = sides(g, x)
     if not isinstance(count, int):
         raise Unsupported("reflections of an unknown number")
-    below = g.Slice(wide(g, x), [0], [count], [-1]) if count else x
+    if count == 0:
+        return [], []
+    below = g.Slice(wide(g, x), [0], [count], [-1])
     unit = g.Add(g.Trilu(below, -1, upper=0), np.eye(rows, count))
     factors = wide(g, tau)
     lead = [size(g, tau, d) for d in range(g.rank(tau) - 1)]

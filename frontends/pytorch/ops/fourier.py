@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.tensors import rounded
 
 from ..complexes import Pair, joined, split
 from ..rules import aten
@@ -28,7 +29,7 @@ def _length(g: Graph, x: ir.Value, axis: int) -> int:
 
 def _along(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray) -> ir.Value:
     """x times a constant matrix along one axis."""
-    constant, last = matrix.astype(g.dtype(x).numpy()), g.rank(x) - 1
+    constant, last = rounded(matrix, g.dtype(x)), g.rank(x) - 1
     if axis == last:
         return g.MatMul(x, constant)
     perm = [i for i in range(last + 1) if i != axis] + [axis]

@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from ..rules import aten
 from ..sizes import axis_of, vector
-from ..values import cast, is_bool
+from ..values import cast, is_bool, widened
 from .create import full_of_shape
 from .shape import flatten, movedim
 
@@ -179,7 +179,12 @@ def masked_select(g, x, mask):
     x, mask = _broadcast_pair(g, x, mask)
     if g.rank(x) == 0:
         x, mask = g.Reshape(x, [1]), g.Reshape(mask, [1])
-    return g.Compress(flatten(g, x), flatten(g, mask), axis=0)
+    return compress(g, flatten(g, x), flatten(g, mask), 0)
+
+
+def compress(g: Graph, x: ir.Value, mask: ir.Value, axis: int) -> ir.Value:
+    """The slices of `x` along `axis` where the mask (of rank 1) holds."""
+    return cast(g, g.Compress(widened(g, x), mask, axis=axis), g.dtype(x))
 
 
 @aten("masked_scatter")

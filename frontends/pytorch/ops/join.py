@@ -10,6 +10,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..replaced import PIECES
 from ..rules import aten
 from ..sizes import axis_of, vector
 from ..values import as_value, promoted
@@ -81,8 +82,25 @@ def split_with_sizes(g, x, split_sizes, dim=0):
 
 @aten("chunk", "unsafe_chunk")
 def chunk(g, x, chunks, dim=0):
-    length = _length(g, x, dim, "chunk")
+    axis = axis_of(g, x, dim)
+    length = g.shape(x)[axis]
+    if not isinstance(length, int):
+        # As many as asked for, of ceil(length / chunks): what torch.export guards the length to give.
+        return [x] if chunks == 1 else g.Split(x, axis=axis, num_outputs=chunks, outputs=chunks)
     return split(g, x, max(-(-length // chunks), 1), dim) if length else [x] * chunks
+
+
+@aten("tensor_split.tensor_indices_or_sections")
+def tensor_split_at(g, x, places, dim=0):
+    """Bounds that are computed at run time."""
+    count = g.shape(places)[0] if g.rank(places) == 1 else None
+    if not isinstance(count, int):
+        raise Unsupported(PIECES)
+    axis = axis_of(g, x, dim)
+    last = np.iinfo(np.int64).max
+    bounds = [g.Slice(g.Cast(places, to=ir.DataType.INT64), [i], [i + 1], [0]) for i in range(count)]
+    bounds = [g.const([0]), *bounds, g.const([last])]
+    return [g.Slice(x, a, b, [axis]) for a, b in itertools.pairwise(bounds)]
 
 
 @aten("tensor_split")

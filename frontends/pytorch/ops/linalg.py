@@ -13,8 +13,8 @@ from convert.graph import Graph
 
 from ..rules import aten
 from ..sizes import axis_of, reshape, size
-from ..values import as_value, like, promoted
-from .arithmetic import add
+from ..values import as_value, cast, like, promoted, widened
+from .arithmetic import add, mul
 
 
 @aten("matmul", "mm", "bmm", "mv", "dot", "linalg_matmul", "vdot")
@@ -32,6 +32,8 @@ def inner(g, x, y):
 @aten("addmm")
 def addmm(g, x, mat1, mat2, *, beta=1, alpha=1):
     """beta x + alpha mat1 mat2."""
+    if g.shape(mat1)[1] == 0:  # onnxruntime leaves x out of a Gemm that sums nothing
+        return _combined(g, x, g.MatMul(mat1, mat2), beta, alpha)
     return g.Gemm(mat1, mat2, x, alpha=float(alpha), beta=float(beta))
 
 
@@ -52,21 +54,23 @@ def addr(g, x, a, b, *, beta=1, alpha=1):
 
 def _combined(g: Graph, x: ir.Value, product: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     if alpha != 1:
-        product = g.Mul(product, as_value(g, alpha, g.dtype(product)))
+        product = mul(g, product, as_value(g, alpha, g.dtype(product)))
     if beta == 0:
         return product
-    return add(g, x if beta == 1 else g.Mul(x, as_value(g, beta, g.dtype(x))), product)
+    return add(g, x if beta == 1 else mul(g, x, as_value(g, beta, g.dtype(x))), product)
 
 
 @aten("outer", "ger")
 def outer(g, x, y):
     a, b = promoted(g, x, y)
-    return g.Mul(g.Unsqueeze(a, [1]), g.Unsqueeze(b, [0]))
+    return mul(g, g.Unsqueeze(a, [1]), g.Unsqueeze(b, [0]))
 
 
 @aten("einsum")
 def einsum(g, equation, tensors, *, path=None):
-    return g.Einsum(*promoted(g, *tensors), equation=equation.replace(" ", ""))
+    operands = promoted(g, *tensors)
+    out = g.Einsum(*(widened(g, x) for x in operands), equation=equation.replace(" ", ""))
+    return cast(g, out, g.dtype(operands[0]))
 
 
 @aten("tensordot")
@@ -122,7 +126,7 @@ def kron(g, x, y):
         raise Unsupported("kron of dims of unknown length")
     a = g.Unsqueeze(a, [2 * i + 1 for i in range(rank)]) if rank else a
     b = g.Unsqueeze(b, [2 * i for i in range(rank)]) if rank else b
-    return g.Reshape(g.Mul(a, b), [p * q for p, q in lengths]) if rank else g.Mul(a, b)
+    return g.Reshape(mul(g, a, b), [p * q for p, q in lengths]) if rank else mul(g, a, b)
 
 
 @aten("linalg_det", "det")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -14,103 +11,8 @@ from convert.graph import Graph
 from convert.tensors import transposed
 
 from ..rules import aten
-from ..sizes import axis_of, reshape, size
-from ..values import like, torch_dtype
-
-# -- convolutions -----------------------------------------------------------------------------------------------------
-
-
-def spread(numbers: int | Sequence[int], dims: int) -> list[int]:
-    """One number for each spatial dim; a single one stands for all."""
-    items = [numbers] if isinstance(numbers, int) else list(numbers)
-    return items * dims if len(items) == 1 else items
-
-
-def batched(g: Graph, x: ir.Value, dims: int) -> tuple[ir.Value, bool]:
-    """`x` as [N, C, …] for `dims` spatial dims, and whether a batch dim was put in front."""
-    lone = g.rank(x) == dims + 1
-    return (g.Unsqueeze(x, [0]) if lone else x), lone
-
-
-def _convolution(dims: int) -> Any:
-    def rule(
-        g: Graph,
-        x: ir.Value,
-        weight: ir.Value,
-        bias: ir.Value | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-    ) -> ir.Value:
-        x, lone = batched(g, x, dims)
-        dilations = spread(dilation, dims)
-        if padding == "same":
-            kernel = [size(g, weight, i + 2) for i in range(dims)]
-            total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
-            pads = [t // 2 for t in total] + [t - t // 2 for t in total]
-        else:
-            pads = spread(0 if padding == "valid" else padding, dims) * 2
-        out = g.Conv(x, weight, bias, strides=spread(stride, dims), pads=pads, dilations=dilations, group=groups)
-        return g.Squeeze(out, [0]) if lone else out
-
-    return rule
-
-
-def _transposed_convolution(dims: int) -> Any:
-    def rule(
-        g: Graph,
-        x: ir.Value,
-        weight: ir.Value,
-        bias: ir.Value | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        dilation: Any = 1,
-    ) -> ir.Value:
-        x, lone = batched(g, x, dims)
-        out = g.ConvTranspose(
-            x,
-            weight,
-            bias,
-            strides=spread(stride, dims),
-            pads=spread(padding, dims) * 2,
-            group=groups,
-            output_padding=spread(output_padding, dims),
-            dilations=spread(dilation, dims),
-        )
-        return g.Squeeze(out, [0]) if lone else out
-
-    return rule
-
-
-aten.same(_convolution, conv1d=1, conv2d=2, conv3d=3)
-aten.same(_transposed_convolution, conv_transpose1d=1, conv_transpose2d=2, conv_transpose3d=3)
-
-
-@aten("convolution", "_convolution")
-def convolution(
-    g,
-    x,
-    weight,
-    bias,
-    stride,
-    padding,
-    dilation,
-    transposed,
-    output_padding,
-    groups,
-    benchmark=False,
-    deterministic=False,
-    cudnn_enabled=True,
-    allow_tf32=True,
-):
-    dims = g.rank(weight) - 2
-    if transposed:
-        return _transposed_convolution(dims)(g, x, weight, bias, stride, padding, output_padding, groups, dilation)
-    return _convolution(dims)(g, x, weight, bias, stride, padding, dilation, groups)
-
+from ..sizes import axis_of, reshape, size, vector
+from ..values import cast, like, torch_dtype
 
 # -- linear -----------------------------------------------------------------------------------------------------------
 
@@ -163,6 +65,12 @@ def _channels(g: Graph, x: ir.Value) -> int:
     return channels
 
 
+_UPDATES = aten.limit(
+    "batch_norm",
+    "in training mode it updates its statistics, which TorchScript does not say; put the module in eval mode",
+)
+
+
 @aten("batch_norm")
 def batch_norm(
     g, x, weight, bias, running_mean, running_var, training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True
@@ -170,7 +78,7 @@ def batch_norm(
     """Statistics of training where there are some; momentum only matters for updating them."""
     if training or running_mean is None:
         if training and running_mean is not None:
-            raise Unsupported("batch_norm in training mode updates its statistics; put the module in eval mode")
+            raise Unsupported(_UPDATES)
         return batch_statistics_norm(g, x, weight, bias, eps)
     channels = _channels(g, x)
     scale = _filled(g, channels, 1, x) if weight is None else weight
@@ -181,6 +89,28 @@ def batch_norm(
 @aten("_native_batch_norm_legit_no_training")
 def batch_norm_no_training(g, x, weight, bias, running_mean, running_var, momentum, eps):
     return [batch_norm(g, x, weight, bias, running_mean, running_var, False, momentum, eps), None, None]
+
+
+@aten("_native_batch_norm_legit_functional")
+def batch_norm_updating(g, x, weight, bias, running_mean, running_var, training, momentum, eps):
+    """Also mean and inverse deviation of the batch, and the running statistics that follow."""
+    if not training:
+        out = batch_norm_no_training(g, x, weight, bias, running_mean, running_var, momentum, eps)
+        return [*out, running_mean, running_var]
+    axes = [i for i in range(g.rank(x)) if i != 1]
+    mean = g.ReduceMean(x, axes)
+    gap = g.Sub(x, mean)
+    squares = g.Mul(gap, gap)
+    biased = g.ReduceMean(squares, axes, keepdims=0)
+    count = g.ReduceProd(vector(g, [size(g, x, i) for i in axes]), keepdims=0)
+    others = g.Cast(g.Sub(count, 1), to=g.dtype(x))
+    mean = g.Reshape(mean, [-1])
+    moved = []
+    for old, new in ((running_mean, mean), (running_var, g.Div(g.ReduceSum(squares, axes, keepdims=0), others))):
+        new = cast(g, new, g.dtype(old))
+        moved.append(g.Add(g.Mul(old, like(g, 1 - momentum, old)), g.Mul(new, like(g, momentum, old))))
+    scale = g.Reciprocal(g.Sqrt(g.Add(biased, like(g, eps, x))))
+    return [batch_statistics_norm(g, x, weight, bias, eps), mean, scale, *moved]
 
 
 def batch_statistics_norm(
@@ -249,6 +179,9 @@ def rms_norm(g, x, normalized_shape, weight=None, eps=None):
 @aten("cosine_similarity")
 def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
     """x1·x2 over the product of their lengths, each at least eps."""
+    if g.rank(x1) == 0 and g.rank(x2) == 0:
+        x1, x2 = (g.Reshape(x, [1]) for x in (x1, x2))
+        return cosine_similarity(g, x1, x2, 0, eps)
     axis, least = axis_of(g, x1, dim), like(g, eps, x1)
     lengths = [g.Max(g.ReduceL2(x, [axis], keepdims=0), least) for x in (x1, x2)]
     return g.Div(g.ReduceSum(g.Mul(x1, x2), [axis], keepdims=0), g.Mul(*lengths))
@@ -263,3 +196,10 @@ def native_group_norm(g, x, weight, bias, N, C, HxW, group, eps):
     gap = g.Sub(flat, centre)
     scale = g.Reciprocal(g.Sqrt(g.Add(g.ReduceMean(g.Mul(gap, gap), [2]), like(g, eps, x))))
     return [group_norm(g, x, group, weight, bias, eps), g.Squeeze(centre, [2]), g.Squeeze(scale, [2])]
+
+
+@aten("_weight_norm")
+def _weight_norm(g, v, gain, dim=0):
+    """v with the length `gain` along every dim but `dim`; -1 is one length for all (Salimans and Kingma, 2016)."""
+    axes = [a for a in range(g.rank(v)) if dim == -1 or a != axis_of(g, v, dim)]
+    return g.Mul(v, g.Div(gain, g.ReduceL2(v, axes, keepdims=1)))

@@ -11,7 +11,8 @@ from convert.graph import Graph
 
 from ..rules import aten
 from ..sizes import axis_of, size, vector
-from ..values import cast, highest, is_bool, is_float, like, torch_dtype
+from ..values import cast, highest, is_bool, is_float, like, torch_dtype, widened
+from .index import compress
 from .shape import flatten
 
 
@@ -19,7 +20,10 @@ from .shape import flatten
 def topk(g, x, k, dim=-1, largest=True, sorted=True):
     if g.rank(x) == 0:
         return [x, g.const(0)]
-    return g.TopK(x, vector(g, k), axis=axis_of(g, x, dim), largest=int(largest), sorted=1, outputs=2)
+    values, indices = g.TopK(
+        widened(g, x), vector(g, k), axis=axis_of(g, x, dim), largest=int(largest), sorted=1, outputs=2
+    )
+    return [cast(g, values, g.dtype(x)), indices]
 
 
 @aten("sort", "sort.stable")
@@ -155,10 +159,11 @@ def unique_consecutive(g, x, return_inverse=False, return_counts=False, dim=None
     differs = g.Cast(g.Not(g.Equal(before, after)), to=ir.DataType.INT32)
     others = [i for i in range(g.rank(flat)) if i != axis]
     differs = g.ReduceMax(differs, others, keepdims=0) if others else differs
-    if isinstance(length, int) and length == 0:
-        raise Unsupported("unique_consecutive of no elements")
+    if length == 0:
+        none = g.const(np.zeros(0, np.int64))
+        return [flat, _shaped_like(g, none, x), none]
     starts = g.Cast(g.Concat(g.const(np.ones(1, np.int32)), differs, axis=0), to=ir.DataType.BOOL)
-    found = g.Compress(flat, starts, axis=axis)
+    found = compress(g, flat, starts, axis)
     inverse = g.Sub(g.CumSum(g.Cast(starts, to=ir.DataType.INT64), 0), 1)
     places = g.Squeeze(g.NonZero(starts), [0])
     ends = g.Concat(g.Slice(places, [1], [end], [0]), vector(g, length), axis=0)
@@ -167,7 +172,7 @@ def unique_consecutive(g, x, return_inverse=False, return_counts=False, dim=None
 
 
 def _sortable(g: Graph, x: ir.Value) -> ir.Value:
-    return cast(g, x, torch.int64) if is_bool(g, x) else x
+    return cast(g, x, torch.int64) if is_bool(g, x) else widened(g, x)
 
 
 def _shaped_like(g: Graph, flat: ir.Value, x: ir.Value) -> ir.Value:

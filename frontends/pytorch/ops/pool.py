@@ -11,11 +11,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.tensors import rounded
 
 from ..rules import aten
 from ..sizes import reshape, size, vector
-from ..values import like
-from .nn import batched, spread
+from ..values import is_float, like
+from .conv import batched, spread
+from .windows import Sliding, averaged, largest
 
 
 def _end_pads(
@@ -61,6 +63,11 @@ def _max_pool(dims: int, indices: bool = False) -> Any:
         kernel, pads, dilations = spread(kernel_size, dims), spread(padding, dims), spread(dilation, dims)
         strides = spread(stride, dims) if stride or isinstance(stride, int) else kernel
         ends, ceil = _end_pads(g, x, kernel, strides, pads, dilations, ceil_mode)
+        # Runtimes refuse padding that is as long as the kernel.
+        if not is_float(g, x) or any(end >= k for end, k in zip(ends, kernel, strict=True)):
+            pair = largest(g, x, Sliding(kernel, strides, [*pads, *ends], dilations))
+            pair = tuple(g.Squeeze(v, [0]) if lone else v for v in pair)
+            return list(pair) if indices else pair[0]
         out = g.MaxPool(
             x,
             kernel_shape=kernel,
@@ -104,6 +111,10 @@ def _avg_pool(dims: int) -> Any:
         kernel, pads = spread(kernel_size, dims), spread(padding, dims)
         strides = spread(stride, dims) if stride or isinstance(stride, int) else kernel
         ends, ceil = _end_pads(g, x, kernel, strides, pads, [1] * dims, ceil_mode)
+        if not is_float(g, x):
+            how = Sliding(kernel, strides, [*pads, *ends], [1] * dims)
+            out = averaged(g, x, how, pads if count_include_pad else [0] * dims, divisor_override)
+            return g.Squeeze(out, [0]) if lone else out
         attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides}
         if divisor_override is not None or (count_include_pad and ceil_mode and any(pads)):
             own = ends if divisor_override is not None else pads
@@ -181,13 +192,14 @@ def _average_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int
     matrix = np.zeros((windows[-1][1], len(windows)))
     for i, (a, b) in enumerate(windows):
         matrix[a:b, i] = 1 / (b - a)
-    constant, last = matrix.astype(g.dtype(x).numpy()), g.rank(x) - 1
+    last = g.rank(x) - 1
     if axis == last:
-        return g.MatMul(x, constant)
+        return g.MatMul(x, rounded(matrix, g.dtype(x)))
     if axis == last - 1:
-        return g.MatMul(np.ascontiguousarray(constant.T), x)
+        return g.MatMul(rounded(np.ascontiguousarray(matrix.T), g.dtype(x)), x)
     perm = [i for i in range(last + 1) if i != axis] + [axis]
-    return g.Transpose(g.MatMul(g.Transpose(x, perm=perm), constant), perm=[perm.index(i) for i in range(last + 1)])
+    product = g.MatMul(g.Transpose(x, perm=perm), rounded(matrix, g.dtype(x)))
+    return g.Transpose(product, perm=[perm.index(i) for i in range(last + 1)])
 
 
 def _max_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int]]) -> ir.Value:

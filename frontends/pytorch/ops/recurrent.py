@@ -13,6 +13,7 @@ from convert.graph import Graph
 from convert.tensors import lazy
 
 from ..rules import aten
+from .projected import projected_layer
 
 # PyTorch orders an LSTM's gates input, forget, cell, output, ONNX input, output, forget, cell; a GRU's reset, update,
 # new against update, reset, new.
@@ -21,7 +22,7 @@ _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 @aten("lstm", "lstm.input")
 def lstm(g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    out, states = _layers(
+    out, states = layers(
         g, "LSTM", input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )
     return [out, *states]
@@ -29,7 +30,7 @@ def lstm(g, input, hx, params, has_biases, num_layers, dropout, train, bidirecti
 
 @aten("gru", "gru.input")
 def gru(g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    out, states = _layers(
+    out, states = layers(
         g, "GRU", input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )
     return [out, *states]
@@ -48,7 +49,7 @@ def _plain(activation: str) -> Any:
         bidirectional: bool,
         batch_first: bool,
     ) -> list[ir.Value]:
-        out, states = _layers(
+        out, states = layers(
             g,
             "RNN",
             input,
@@ -69,16 +70,8 @@ def _plain(activation: str) -> Any:
 
 aten.same(_plain, rnn_tanh="Tanh", rnn_relu="Relu")
 
-aten.gap(
-    "packed sequences hold their steps in another order and need a rule of their own",
-    "lstm.data",
-    "gru.data",
-    "rnn_tanh.data",
-    "rnn_relu.data",
-)
 
-
-def _layers(
+def layers(
     g: Graph,
     kind: str,
     x: ir.Value,
@@ -91,24 +84,39 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
     activation: str | None = None,
+    lengths: ir.Value | None = None,
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """All layers; returns the last one's output and the final states [layers · directions, batch, hidden]."""
+    """All layers; returns the last one's output and the final states [layers · directions, batch, hidden].
+
+    `lengths` are those of the sequences where they differ: x is padded behind them then, and so is the output.
+    """
     if train and dropout:
         raise Unsupported("dropout between recurrent layers draws random numbers; put the module in eval mode")
     directions = 2 if bidirectional else 1
     per = 4 if has_biases else 2
+    projected = len(params) == (per + 1) * directions * num_layers
+    per += projected
     if len(params) != per * directions * num_layers:
-        raise Unsupported("an LSTM with projections (proj_size), which ONNX's LSTM does not have")
-    if batch_first:
+        raise Unsupported(f"{len(params)} weights for {num_layers} recurrent layers")
+    lone = g.rank(x) == 2
+    if lone:
+        x, hx = g.Unsqueeze(x, [1]), [g.Unsqueeze(state, [1]) for state in hx]
+    elif batch_first:
         x = g.Transpose(x, perm=[1, 0, 2])
     parts = [_divided(g, state, directions, num_layers) for state in hx]
     finals: list[list[ir.Value]] = [[] for _ in hx]
     for layer in range(num_layers):
         own = params[layer * per * directions : (layer + 1) * per * directions]
-        x, ends = _layer(g, kind, x, [p[layer] for p in parts], own, has_biases, directions, activation)
+        initial = [p[layer] for p in parts]
+        if projected:
+            x, ends = projected_layer(g, x, initial, own, directions, lengths)
+        else:
+            x, ends = _layer(g, kind, x, initial, own, has_biases, directions, activation, lengths)
         for collected, end in zip(finals, ends, strict=True):
             collected.append(end)
     states = [ends[0] if num_layers == 1 else g.Concat(*ends, axis=0) for ends in finals]
+    if lone:
+        return g.Squeeze(x, [1]), [g.Squeeze(state, [1]) for state in states]
     return (g.Transpose(x, perm=[1, 0, 2]) if batch_first else x), states
 
 
@@ -125,6 +133,7 @@ def _layer(
     has_biases: bool,
     directions: int,
     activation: str | None,
+    lengths: ir.Value | None,
 ) -> tuple[ir.Value, list[ir.Value]]:
     per = len(params) // directions
     order, hidden = _ORDER[kind], g.shape(params[1])[1]
@@ -141,7 +150,8 @@ def _layer(
     if activation:
         attributes["activations"] = [activation] * directions
     ends = 2 if kind == "LSTM" else 1
-    out = g.node(kind, [x, w, r, b, None, *initial], attributes, outputs=1 + ends)
+    ends_at = None if lengths is None else g.Cast(lengths, to=ir.DataType.INT32)
+    out = g.node(kind, [x, w, r, b, ends_at, *initial], attributes, outputs=1 + ends)
     # [steps, directions, batch, hidden] -> [steps, batch, directions · hidden]
     y = (
         g.Squeeze(out[0], [1])

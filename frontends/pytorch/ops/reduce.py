@@ -54,7 +54,14 @@ def prod_dim(g, x, dim, keepdim=False, *, dtype=None):
 
 @aten("mean")
 def mean(g, x, dim=None, keepdim=False, *, dtype=None):
-    return reduced(g, "ReduceMean", x if dtype is None else cast(g, x, dtype), dim, keepdim)
+    return averaged(g, x if dtype is None else cast(g, x, dtype), dim, keepdim)
+
+
+def averaged(g: Graph, x: ir.Value, dim: Any, keepdim: bool) -> ir.Value:
+    """The mean over `dim`; NaN over no elements, which ONNX leaves open and onnxruntime makes 0."""
+    if any(g.shape(x)[a] == 0 for a in axes_of(g, x, dim)):
+        return g.Div(reduced(g, "ReduceSum", x, dim, keepdim), like(g, 0, x))
+    return reduced(g, "ReduceMean", x, dim, keepdim)
 
 
 def _extreme(operator: str) -> Any:
@@ -143,7 +150,7 @@ def count_of(g: Graph, x: ir.Value, axes: list[int], dtype: ir.DataType) -> int 
 def variance(g: Graph, x: ir.Value, dim: Any, correction: float, keepdim: bool) -> tuple[ir.Value, ir.Value]:
     """Mean squared distance from the mean, over n - correction, and the mean."""
     axes = axes_of(g, x, dim)
-    centre = reduced(g, "ReduceMean", x, axes, True)
+    centre = averaged(g, x, axes, True)
     gap = g.Sub(x, centre)
     squares = reduced(g, "ReduceSum", g.Mul(gap, gap), axes, keepdim)
     count = count_of(g, x, axes, g.dtype(x))

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.tensors import rounded
 
 from ..rules import aten
 from ..sizes import size, vector
@@ -95,8 +96,9 @@ def _antialiased(mode: str) -> Any:
             length = g.shape(x)[i + 2]
             if not isinstance(length, int) or not isinstance(out, int):
                 raise Unsupported("antialiased interpolation of pictures of unknown size")
-            matrix = _filter_matrix(length, out, mode, align_corners, factor).astype(g.dtype(x).numpy())
-            x = g.MatMul(matrix, x) if i == 0 else g.MatMul(x, np.ascontiguousarray(matrix.T))
+            matrix = _filter_matrix(length, out, mode, align_corners, factor)
+            table = rounded(matrix if i == 0 else np.ascontiguousarray(matrix.T), g.dtype(x))
+            x = g.MatMul(table, x) if i == 0 else g.MatMul(x, table)
         return x
 
     return vec

@@ -10,9 +10,11 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import aten
-from ..sizes import arange, size, vector
+from ..sizes import arange, axis_of, size, vector
 from ..values import cast, highest, like, lowest
-from .shape import END
+from .counts import segmented
+from .reduce import vector_norm
+from .shape import END, flatten
 
 _MODES = ("linear", "nearest", "cubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -36,6 +38,44 @@ def col2im(g, x, output_size, kernel_size, dilation, padding, stride):
     pads = list(padding) * 2
     out = g.Col2Im(x, vector(g, output_size), kernel_size, dilations=dilation, pads=pads, strides=stride)
     return g.Squeeze(out, [0]) if lone else out
+
+
+@aten("embedding_bag.padding_idx")
+def embedding_bag_padded(
+    g,
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq,
+    mode,
+    sparse,
+    per_sample_weights,
+    include_last_offset,
+    padding_idx,
+):
+    """`padding_idx` may be counted from the end here."""
+    if padding_idx is not None and padding_idx < 0:
+        rows = size(g, weight, 0)
+        if not isinstance(rows, int):
+            raise Unsupported("padding_idx counted from the end of an unknown number of rows")
+        padding_idx += rows
+    padding_idx = -1 if padding_idx is None else padding_idx
+    return embedding_bag(
+        g, weight, indices, offsets, False, mode, False, per_sample_weights, include_last_offset, padding_idx
+    )
+
+
+@aten("embedding_renorm")
+def embedding_renorm(g, weight, indices, max_norm, norm_type):
+    """The rows that are looked up, made no longer than max_norm."""
+    length = vector_norm(g, weight, norm_type, [1], True)
+    limit = like(g, max_norm, weight)
+    scale = g.Div(limit, g.Add(length, like(g, 1e-7, weight)))
+    places = flatten(g, indices)
+    none = g.Expand(g.const(0), g.Shape(weight, start=0, end=1))
+    used = g.ScatterElements(none, places, g.Expand(g.const(1), g.Shape(places)), axis=0)
+    used = g.And(g.Cast(g.Unsqueeze(used, [1]), to=ir.DataType.BOOL), g.Greater(length, limit))
+    return g.Where(used, g.Mul(weight, scale), weight)
 
 
 @aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
@@ -89,8 +129,10 @@ def _bagged(g: Graph, rows: ir.Value, bags: ir.Value, shape: ir.Value, counted: 
 def segment_reduce(g, data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
     """Rows folded by segments, which lengths or offsets give; a mean of nothing is NaN."""
     given = offsets if lengths is None else lengths
-    if given is None or g.rank(given) != 1 or axis != 0 or indices is not None:
-        raise Unsupported("segment_reduce along another dim than the first")
+    if given is None or indices is not None:
+        raise Unsupported("segment_reduce by indices, which PyTorch does not have either")
+    if g.rank(given) != 1:
+        return segmented(g, data, reduce, lengths, offsets, axis_of(g, data, axis), initial)
     given = cast(g, given, ir.DataType.INT64)
     ends = g.CumSum(given, 0) if offsets is None else g.Slice(given, [1], [END], [0])
     before = g.Cast(g.GreaterOrEqual(g.Unsqueeze(arange(g, size(g, data, 0)), [1]), ends), to=ir.DataType.INT64)

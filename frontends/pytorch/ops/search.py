@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx_ir as ir
 import torch
 
@@ -74,25 +76,13 @@ def histc(g, x, bins=100, min=0, max=0):
 def histogram(g, x, bins, *, range=None, weight=None, density=False):
     """Counts, or sums of weights, of the elements between neighbouring edges, the last one included."""
     flat = flatten(g, x)
-    if 0 in g.shape(x):
-        raise Unsupported("a histogram of no elements")
-    if isinstance(bins, ir.Value):
-        edges = bins
-    else:
-        low, high = range or (g.ReduceMin(flat, keepdims=0), g.ReduceMax(flat, keepdims=0))
-        if range is None or low == high:
-            same = g.Equal(as_value(g, low, g.dtype(x)), as_value(g, high, g.dtype(x)))
-            low, high = (
-                g.Where(same, g.Add(v, like(g, by, x)), v)
-                for v, by in ((as_value(g, low, g.dtype(x)), -0.5), (as_value(g, high, g.dtype(x)), 0.5))
-            )
-        edges = linspace(g, low, high, bins + 1, dtype=torch_dtype(g, x))
+    edges = bins if isinstance(bins, ir.Value) else edges_of(g, flat, bins, range)
     count = size(g, edges, 0)
     if not isinstance(count, int):
         raise Unsupported("a histogram with an unknown number of edges")
-    place = _rank_of(g, g.Unsqueeze(flat, [1]), edges, True, False)
-    last = g.Gather(edges, count - 1, axis=0)
-    place = g.Where(g.Equal(flat, last), g.const(count - 1), place)
+    if 0 in g.shape(x):
+        return [g.Expand(like(g, float("nan") if density else 0, x), [count - 1]), edges]
+    place = g.Add(box_of(g, flat, edges), 1)
     share = g.Expand(like(g, 1, x), g.dims(flat)) if weight is None else flatten(g, weight)
     sums = g.ScatterElements(g.Expand(like(g, 0, x), [count + 1]), place, share, axis=0, reduction="add")
     sums = g.Slice(sums, [1], [count], [0])
@@ -100,3 +90,23 @@ def histogram(g, x, bins, *, range=None, weight=None, density=False):
         widths = g.Sub(g.Slice(edges, [1], [count], [0]), g.Slice(edges, [0], [count - 1], [0]))
         sums = g.Div(g.Div(sums, g.ReduceSum(sums, keepdims=0)), widths)
     return [sums, edges]
+
+
+def edges_of(g: Graph, flat: ir.Value, bins: int, limits: Any) -> ir.Value:
+    """`bins` + 1 edges at equal distances, from the least element to the largest unless `limits` are given."""
+    if limits is None and list(g.shape(flat)) == [0]:
+        limits = (0.0, 1.0)
+    low, high = limits or (g.ReduceMin(flat, keepdims=0), g.ReduceMax(flat, keepdims=0))
+    if limits is None or low == high:
+        low, high = (as_value(g, v, g.dtype(flat)) for v in (low, high))
+        same = g.Equal(low, high)
+        low, high = (g.Where(same, g.Add(v, like(g, by, flat)), v) for v, by in ((low, -0.5), (high, 0.5)))
+    return linspace(g, low, high, bins + 1, dtype=torch_dtype(g, flat))
+
+
+def box_of(g: Graph, flat: ir.Value, edges: ir.Value) -> ir.Value:
+    """Between which edges each element lies, counted from 0: -1 before the first, one too many behind the last."""
+    count = size(g, edges, 0)
+    place = _rank_of(g, g.Unsqueeze(flat, [1]), edges, True, False)
+    last = g.Gather(edges, count - 1, axis=0)
+    return g.Sub(g.Where(g.Equal(flat, last), g.const(count - 1), place), 1)

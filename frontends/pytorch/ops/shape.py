@@ -87,6 +87,11 @@ def unsqueeze(g, x, dim):
     return g.Unsqueeze(x, [dim + rank if dim < 0 else dim])
 
 
+@aten("_shape_as_tensor")
+def _shape_as_tensor(g, x):
+    return g.Shape(x)
+
+
 @aten("atleast_1d")
 def atleast_1d(g, x):
     if isinstance(x, list):

@@ -29,6 +29,8 @@ def singular(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     if rows < columns:
         v, values, u = singular(g, transpose(g, a, -2, -1))
         return u, values, v
+    if columns == 0:
+        return a, g.ReduceSum(a, [-2], keepdims=0), identity(g, a, 0)
     turned, basis = _orthogonalised(g, a, columns)
     values = g.Sqrt(g.ReduceSum(g.Mul(turned, turned), [-2], keepdims=0))
     values, order = g.TopK(values, vector(g, columns), axis=-1, outputs=2)
@@ -81,6 +83,8 @@ def _rotation(g: Graph, p: ir.Value, q: ir.Value) -> tuple[ir.Value, ir.Value]:
 def completed(g: Graph, u: ir.Value, full: bool) -> ir.Value:
     """u with columns of zeros replaced, and if `full` with further ones, so that all are orthonormal."""
     rows, columns = sides(g, u)
+    if columns == 0:
+        return identity(g, u, rows, rows if full else 0)
     r, vectors, factors = reflections(g, u)
     width = rows if full else columns
     q = orthogonal(g, identity(g, u, rows, width), vectors, factors)

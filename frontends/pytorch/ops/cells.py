@@ -1,0 +1,49 @@
+"""Recurrent cells, which take one step."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..rules import aten
+
+
+def _affine(g: Graph, x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
+    return aten.apply(g, "linear", [x, weight, bias])
+
+
+@aten("lstm_cell")
+def lstm_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    sums = g.Add(_affine(g, input, w_ih, b_ih), _affine(g, hx[0], w_hh, b_hh))
+    out, c = lstm_step(g, sums, hx[1])
+    return [out, c]
+
+
+def lstm_step(g: Graph, sums: ir.Value, c: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The new output and cell state from the sums before the gates: input, forget, cell, output."""
+    i, f, new, o = g.Split(sums, axis=-1, num_outputs=4, outputs=4)
+    c = g.Add(g.Mul(g.Sigmoid(f), c), g.Mul(g.Sigmoid(i), g.Tanh(new)))
+    return g.Mul(g.Sigmoid(o), g.Tanh(c)), c
+
+
+@aten("gru_cell")
+def gru_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """The gates reset, update and new; the reset gate is applied behind the product with the hidden state."""
+    ours, theirs = (
+        g.Split(_affine(g, x, w, b), axis=-1, num_outputs=3, outputs=3)
+        for x, w, b in ((input, w_ih, b_ih), (hx, w_hh, b_hh))
+    )
+    reset, update = (g.Sigmoid(g.Add(a, b)) for a, b in zip(ours[:2], theirs[:2], strict=True))
+    new = g.Tanh(g.Add(ours[2], g.Mul(reset, theirs[2])))
+    return g.Add(g.Mul(update, g.Sub(hx, new)), new)
+
+
+@aten("rnn_tanh_cell")
+def rnn_tanh_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    return g.Tanh(g.Add(_affine(g, input, w_ih, b_ih), _affine(g, hx, w_hh, b_hh)))
+
+
+@aten("rnn_relu_cell")
+def rnn_relu_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    return g.Relu(g.Add(_affine(g, input, w_ih, b_ih), _affine(g, hx, w_hh, b_hh)))

@@ -1,0 +1,118 @@
+"""Convolutions, and what they share with pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import size
+from ..values import is_float
+from .windows import Sliding, convolved, spread_out
+
+
+def spread(numbers: int | Sequence[int], dims: int) -> list[int]:
+    """One number for each spatial dim; a single one stands for all."""
+    items = [numbers] if isinstance(numbers, int) else list(numbers)
+    return items * dims if len(items) == 1 else items
+
+
+def batched(g: Graph, x: ir.Value, dims: int) -> tuple[ir.Value, bool]:
+    """`x` as [N, C, …] for `dims` spatial dims, and whether a batch dim was put in front."""
+    lone = g.rank(x) == dims + 1
+    return (g.Unsqueeze(x, [0]) if lone else x), lone
+
+
+def _convolution(dims: int) -> Any:
+    def rule(
+        g: Graph,
+        x: ir.Value,
+        weight: ir.Value,
+        bias: ir.Value | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> ir.Value:
+        x, lone = batched(g, x, dims)
+        dilations = spread(dilation, dims)
+        if padding == "same":
+            kernel = [size(g, weight, i + 2) for i in range(dims)]
+            total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
+            pads = [t // 2 for t in total] + [t - t // 2 for t in total]
+        else:
+            pads = spread(0 if padding == "valid" else padding, dims) * 2
+        strides = spread(stride, dims)
+        if is_float(g, x):
+            out = g.Conv(x, weight, bias, strides=strides, pads=pads, dilations=dilations, group=groups)
+        else:
+            how = Sliding([size(g, weight, i + 2) for i in range(dims)], strides, pads, dilations)
+            out = convolved(g, x, weight, bias, how, groups)
+        return g.Squeeze(out, [0]) if lone else out
+
+    return rule
+
+
+def _transposed_convolution(dims: int) -> Any:
+    def rule(
+        g: Graph,
+        x: ir.Value,
+        weight: ir.Value,
+        bias: ir.Value | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> ir.Value:
+        x, lone = batched(g, x, dims)
+        strides, dilations, pads = spread(stride, dims), spread(dilation, dims), spread(padding, dims) * 2
+        more = spread(output_padding, dims)
+        if is_float(g, x):
+            out = g.ConvTranspose(
+                x,
+                weight,
+                bias,
+                strides=strides,
+                pads=pads,
+                group=groups,
+                output_padding=more,
+                dilations=dilations,
+            )
+        else:
+            how = Sliding([size(g, weight, i + 2) for i in range(dims)], strides, pads, dilations)
+            out = spread_out(g, x, weight, bias, how, more, groups)
+        return g.Squeeze(out, [0]) if lone else out
+
+    return rule
+
+
+aten.same(_convolution, conv1d=1, conv2d=2, conv3d=3)
+aten.same(_transposed_convolution, conv_transpose1d=1, conv_transpose2d=2, conv_transpose3d=3)
+
+
+@aten("convolution", "_convolution")
+def convolution(
+    g,
+    x,
+    weight,
+    bias,
+    stride,
+    padding,
+    dilation,
+    transposed,
+    output_padding,
+    groups,
+    benchmark=False,
+    deterministic=False,
+    cudnn_enabled=True,
+    allow_tf32=True,
+):
+    dims = g.rank(weight) - 2
+    if transposed:
+        return _transposed_convolution(dims)(g, x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolution(dims)(g, x, weight, bias, stride, padding, dilation, groups)

@@ -1,0 +1,45 @@
+"""Greatest common divisors and least common multiples."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..rules import aten
+from ..values import like, promoted
+
+# Euclid's steps halve the numbers at least every second time.
+_STEPS = 128
+
+
+@aten("gcd")
+def gcd(g, x, y):
+    return _divisor(g, *promoted(g, x, y))
+
+
+@aten("lcm")
+def lcm(g, x, y):
+    a, b = promoted(g, x, y)
+    divisor = _divisor(g, a, b)
+    none = g.Equal(divisor, like(g, 0, a))
+    return g.Abs(g.Mul(g.Div(a, g.Where(none, like(g, 1, a), divisor)), b))
+
+
+def _divisor(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Euclid's algorithm on the sizes, while one of them leaves a remainder."""
+    shape = g.Shape(g.Add(a, b))
+    a, b = g.Expand(g.Abs(a), shape), g.Expand(g.Abs(b), shape)
+    body = g.body("loop")
+    body.input("iteration", ir.DataType.INT64, [])
+    body.input("condition", ir.DataType.BOOL, [])
+    large, small = (body.input("state", g.dtype(a), g.shape(a)) for _ in range(2))
+    done = body.Equal(small, like(body, 0, small))
+    rest = body.Mod(large, body.Where(done, like(body, 1, small), small))
+    left = body.Not(body.Equal(body.Where(done, small, rest), like(body, 0, small)))
+    again = body.ReduceMax(body.Cast(left, to=ir.DataType.INT32), keepdims=0)
+    body.output(body.Cast(again, to=ir.DataType.BOOL), body.unique("again"))
+    body.output(body.Where(done, large, small), body.unique("result"))
+    body.output(body.Where(done, small, rest), body.unique("result"))
+    found = g.Loop(g.const(_STEPS), g.const(True), a, b, body=body, outputs=2)
+    return g.facts(found[0], g.dtype(a), g.shape(a))

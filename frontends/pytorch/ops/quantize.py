@@ -1,0 +1,242 @@
+"""Fake quantisation, and the operators that PyTorch's and torchao's exported quantisation writes graphs with."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..quantization import Scheme, from_steps, to_steps
+from ..rules import aten
+from ..values import as_value, cast, promoted
+
+# -- fake quantisation ------------------------------------------------------------------------------------------------
+
+
+@aten("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams")
+def fake_quantize_per_tensor_affine(g, self, scale, zero_point, quant_min, quant_max):
+    return _there_and_back(g, self, scale, zero_point, None, quant_min, quant_max)
+
+
+@aten("fake_quantize_per_channel_affine")
+def fake_quantize_per_channel_affine(g, self, scale, zero_point, axis, quant_min, quant_max):
+    return _there_and_back(g, self, scale, zero_point, axis, quant_min, quant_max)
+
+
+@aten("quantized_decomposed::fake_quant_per_channel")
+def fake_quant_per_channel(g, input, scales, zero_points, axis, quant_min, quant_max):
+    return _there_and_back(g, input, scales, zero_points, axis, quant_min, quant_max)
+
+
+@aten("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask")
+def fake_quantize_cachemask(g, self, scale, zero_point, *range):
+    raise Unsupported("the mask of fake quantisation is for training only; put the module in eval mode")
+
+
+@aten("fused_moving_avg_obs_fake_quant")
+def fused_moving_avg_obs_fake_quant(
+    g, self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const,
+    quant_min, quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False,
+):  # fmt: skip
+    if g.static(observer_on) is None or g.static(observer_on).any():
+        raise Unsupported(
+            "an observer that still measures ranges",
+            hint="call model.apply(torch.ao.quantization.disable_observer) before converting",
+        )
+    enabled = g.static(fake_quant_on)
+    if enabled is None:
+        raise Unsupported("fake quantisation that is switched on or off at run time")
+    if not enabled.any():
+        return self
+    return _there_and_back(g, self, scale, zero_point, ch_axis if per_row_fake_quant else None, quant_min, quant_max)
+
+
+def _there_and_back(g: Graph, x: ir.Value, scale, zero_point, axis: int | None, low: int, high: int) -> ir.Value:
+    """Rounded to the steps between `low` and `high`, which choose the integers in between."""
+    dtype = torch.uint8 if low >= 0 and high <= 255 else torch.int8 if low >= -128 and high <= 127 else torch.int32
+    if dtype != torch.int32 and not _fits(g, zero_point, dtype):
+        dtype = torch.int32
+    scheme = Scheme(scale, zero_point, dtype, axis)
+    return cast(g, from_steps(g, to_steps(g, x, scheme, low, high), scheme), g.dtype(x))
+
+
+def _fits(g: Graph, zero, dtype: torch.dtype) -> bool:
+    """Whether a zero point is an integer of `dtype`; one that is not known lies between the bounds, as PyTorch asks."""
+    if isinstance(zero, ir.Value):
+        zero = g.static(zero)
+        if zero is None:
+            return True
+    array, info = np.asarray(zero), torch.iinfo(dtype)
+    return bool((array == np.rint(array)).all() and (array >= info.min).all() and (array <= info.max).all())
+
+
+# -- quantized_decomposed ---------------------------------------------------------------------------------------------
+
+
+@aten("quantized_decomposed::quantize_per_tensor")
+def quantize_per_tensor(g, input, scale, zero_point, quant_min, quant_max, dtype):
+    return to_steps(g, input, Scheme(scale, zero_point, dtype), _known(g, quant_min), _known(g, quant_max))
+
+
+@aten("quantized_decomposed::dequantize_per_tensor")
+def dequantize_per_tensor(g, input, scale, zero_point, quant_min, quant_max, dtype, *, out_dtype=None):
+    return _dequantized(g, input, Scheme(scale, zero_point, dtype), out_dtype)
+
+
+@aten("quantized_decomposed::quantize_per_channel")
+def quantize_per_channel(g, input, scales, zero_points, axis, quant_min, quant_max, dtype):
+    return to_steps(g, input, Scheme(scales, zero_points, dtype, axis), quant_min, quant_max)
+
+
+@aten("quantized_decomposed::dequantize_per_channel")
+def dequantize_per_channel(
+    g, input, scales, zero_points, axis, quant_min, quant_max, dtype, *, out_dtype=None
+):  # fmt: skip
+    return _dequantized(g, input, Scheme(scales, 0 if zero_points is None else zero_points, dtype, axis), out_dtype)
+
+
+def _dequantized(g: Graph, q: ir.Value, scheme: Scheme, out_dtype: torch.dtype | None) -> ir.Value:
+    if out_dtype in (None, torch.float32):
+        return from_steps(g, q, scheme)
+    if out_dtype == torch.float64:
+        raise Unsupported("dequantising to float64")
+    # In half precision PyTorch rounds the integers, their difference and the product, but not the scale.
+    rank = g.rank(q)
+    moved = g.Sub(cast(g, q, out_dtype), _spread(g, scheme.zero, scheme.axis, rank, out_dtype))
+    return cast(
+        g, g.Mul(cast(g, moved, torch.float32), _spread(g, scheme.scale, scheme.axis, rank, torch.float32)), out_dtype
+    )
+
+
+def _spread(g: Graph, parameter, axis: int | None, rank: int, dtype: torch.dtype) -> ir.Value:
+    value = g.const(parameter) if isinstance(parameter, np.ndarray) else as_value(g, parameter, dtype)
+    value = cast(g, value, dtype)
+    if axis is not None and g.rank(value) == 0:
+        return value
+    shape = [] if axis is None else [-1 if i == axis % rank else 1 for i in range(rank)]
+    return g.Reshape(value, g.const(np.array(shape, np.int64)))
+
+
+def _known(g: Graph, number) -> int:
+    """A bound that an overload takes as a tensor."""
+    if not isinstance(number, ir.Value):
+        return number
+    array = g.static(number)
+    if array is None:
+        raise Unsupported("bounds of quantisation that are known at run time only")
+    return int(array.item())
+
+
+@aten("quantized_decomposed::convert_element_type.no_fuse")
+def convert_element_type(g, input, dtype):
+    return cast(g, input, dtype)
+
+
+# -- scales from data -------------------------------------------------------------------------------------------------
+
+
+@aten("quantized_decomposed::choose_qparams.tensor")
+def choose_qparams(g, input, qmin, qmax, eps, dtype):
+    low, high = _extremes(g, cast(g, input, torch.float32))
+    scale = _divided(g, g.Sub(high, low), float(qmax - qmin))
+    scale = g.Max(scale, g.const(eps, ir.DataType.FLOAT))
+    zero = g.Sub(g.const(qmin, ir.DataType.FLOAT), g.Round(g.Div(low, scale)))
+    zero = g.Clip(zero, g.const(qmin, ir.DataType.FLOAT), g.const(qmax, ir.DataType.FLOAT))
+    return _one(g, scale, torch.float64), _one(g, zero, torch.int64)
+
+
+@aten("quantized_decomposed::choose_qparams_symmetric.tensor")
+def choose_qparams_symmetric(g, input, qmin, qmax, eps, dtype):
+    low, high = _extremes(g, cast(g, input, torch.float32))
+    scale = _divided(g, g.Max(g.Neg(low), high), (qmax - qmin) / 2)
+    zero = g.const(128 if dtype == torch.uint8 else 0, ir.DataType.INT64)
+    return _one(g, g.Max(scale, g.const(eps, ir.DataType.FLOAT)), torch.float64), _one(g, zero, torch.int64)
+
+
+def _extremes(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The least and the greatest element, with zero between them."""
+    zero = g.const(0.0, ir.DataType.FLOAT)
+    return g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)
+
+
+def _divided(g: Graph, x: ir.Value, number: float) -> ir.Value:
+    return g.Div(x, g.const(number, ir.DataType.FLOAT))
+
+
+def _one(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
+    """PyTorch's choice has one element in one dim."""
+    return cast(g, g.Reshape(x, [1]), dtype)
+
+
+@aten("quantized_decomposed::choose_qparams_per_token")
+def choose_qparams_per_token(g, input, dtype):
+    x = cast(g, input, torch.float32) if g.dtype(input) == ir.DataType.FLOAT16 else input
+    largest = g.ReduceMax(g.Abs(x), [-1], keepdims=1)
+    scales = g.Div(g.Max(largest, as_value(g, 1e-5, g.dtype(x))), as_value(g, 127.0, g.dtype(x)))
+    return scales, g.Mul(scales, as_value(g, 0.0, g.dtype(x)))
+
+
+@aten(
+    "quantized_decomposed::choose_qparams_per_token_asymmetric",
+    "quantized_decomposed::_choose_qparams_per_token_asymmetric_impl",
+)
+def choose_qparams_per_token_asymmetric(g, input, dtype):
+    def number(value: float) -> ir.Value:
+        return as_value(g, value, g.dtype(input))
+
+    low = g.Min(g.ReduceMin(input, [-1], keepdims=1), number(0.0))
+    high = g.Max(g.ReduceMax(input, [-1], keepdims=1), number(0.0))
+    scale = g.Max(g.Div(g.Sub(high, low), number(255.0)), number(float(np.finfo(np.float32).eps)))
+    below, above = g.Div(low, scale), g.Div(high, scale)
+    error = g.Add(g.Add(number(-128.0), below), g.Add(number(127.0), above))
+    zero = g.Where(g.Greater(error, number(0.0)), g.Sub(number(-128.0), below), g.Sub(number(127.0), above))
+    zero = g.Round(g.Clip(zero, number(-128.0), number(127.0)))
+    return cast(g, scale, torch.float64), cast(g, zero, torch.int64)
+
+
+@aten("quantized_decomposed::quantize_per_token")
+def quantize_per_token(g, input, scales, zero_points, quant_min, quant_max, dtype):
+    return _rounded_last(g, input, scales, zero_points, quant_min, quant_max, dtype)
+
+
+def _rounded_last(g: Graph, x: ir.Value, scales, zeros, low: int, high: int, dtype: torch.dtype) -> ir.Value:
+    """x / scale + zero point, and only then rounded, in the dtype that PyTorch promotes them to."""
+    x, scales = promoted(g, x, scales)
+    zeros = cast(g, zeros, g.dtype(x))
+    steps = g.Round(g.Add(g.Mul(x, g.Reciprocal(scales)), zeros))
+    return cast(g, g.Clip(steps, as_value(g, low, g.dtype(x)), as_value(g, high, g.dtype(x))), dtype)
+
+
+@aten("quantized_decomposed::dequantize_per_token")
+def dequantize_per_token(
+    g, input, scales, zero_points, quant_min, quant_max, dtype, output_dtype
+):  # fmt: skip
+    moved = g.Sub(*promoted(g, input, zero_points))
+    return cast(g, g.Mul(*promoted(g, moved, scales)), output_dtype)
+
+
+@aten("quantized_decomposed::quantize_per_channel_group")
+def quantize_per_channel_group(g, input, scales, zero_points, quant_min, quant_max, dtype, group_size):
+    groups, scales, zeros = _grouped(g, input, scales, zero_points, group_size)
+    return g.Reshape(_rounded_last(g, groups, scales, zeros, quant_min, quant_max, dtype), g.dims(input))
+
+
+@aten("quantized_decomposed::dequantize_per_channel_group")
+def dequantize_per_channel_group(
+    g, w_int8, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype
+):  # fmt: skip
+    groups, scales, zeros = _grouped(g, w_int8, scales, zero_points, group_size)
+    if zeros is not None:
+        groups = g.Sub(*promoted(g, groups, zeros))
+    return cast(g, g.Reshape(g.Mul(*promoted(g, groups, scales)), g.dims(w_int8)), output_dtype)
+
+
+def _grouped(g: Graph, x: ir.Value, scales, zeros, size: int):
+    """Rows of one group each, and the scales and zero points beside them."""
+    width = g.shape(x)[-1]
+    if isinstance(width, int) and size > width and g.shape(scales)[-1] == 1:
+        size = width
+    return g.Reshape(x, [-1, size]), g.Reshape(scales, [-1, 1]), None if zeros is None else g.Reshape(zeros, [-1, 1])

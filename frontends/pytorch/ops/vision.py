@@ -1,0 +1,98 @@
+"""torchvision's operators, found by their names: boxes that overlap, regions of pictures, deformable convolutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import aten
+from ..sizes import size
+from ..values import cast
+
+
+@aten("torchvision::nms")
+def nms(g, dets, scores, iou_threshold):
+    """The places of the boxes that are kept, best score first; boxes are (x1, y1, x2, y2), which need not be turned."""
+    boxes = g.Unsqueeze(cast(g, dets, torch.float32), [0])
+    rows = g.Unsqueeze(cast(g, scores, torch.float32), [0, 1])
+    most = g.Gather(g.Shape(dets), g.const(np.array([0])), axis=0)
+    picked = g.NonMaxSuppression(boxes, rows, most, g.const(np.array([iou_threshold]), ir.DataType.FLOAT))
+    return g.Gather(picked, 2, axis=1)
+
+
+@aten("torchvision::roi_align")
+def roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
+    return _aligned(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
+
+
+def _aligned(
+    g: Graph, x: ir.Value, rois: ir.Value, scale: float, height: int, width: int, ratio: int, aligned: bool
+) -> ir.Value:
+    batch, boxes = _regions(g, rois)
+    return g.RoiAlign(
+        x,
+        boxes,
+        batch,
+        spatial_scale=float(scale),
+        output_height=height,
+        output_width=width,
+        sampling_ratio=max(ratio, 0),
+        coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
+    )
+
+
+def _regions(g: Graph, rois: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The picture that each row (picture, x1, y1, x2, y2) is about, and its box."""
+    batch = g.Gather(rois, 0, axis=1)
+    return cast(g, batch, torch.int64), g.Slice(rois, np.array([1]), np.array([5]), np.array([1]))
+
+
+@aten("torchvision::ps_roi_align")
+def ps_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio):
+    """Each bin is read from a group of channels of its own: of all bins of all groups, those that belong together."""
+    bins = pooled_height * pooled_width
+    every = _aligned(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, True)
+    pairs = g.Reshape(every, g.const(np.array([0, -1, bins * bins])), allowzero=0)
+    own = g.Gather(pairs, g.const(np.arange(bins) * (bins + 1)), axis=2)
+    return [g.Reshape(own, g.const(np.array([0, -1, pooled_height, pooled_width]))), None]
+
+
+@aten("torchvision::roi_pool")
+def roi_pool(g, input, rois, spatial_scale, pooled_height, pooled_width):
+    out = g.MaxRoiPool(input, rois, pooled_shape=[pooled_height, pooled_width], spatial_scale=float(spatial_scale))
+    return [out, None]
+
+
+@aten("torchvision::deform_conv2d")
+def deform_conv2d(
+    g, input, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,
+    groups, offset_groups, use_mask,
+):  # fmt: skip
+    return g.DeformConv(
+        input,
+        weight,
+        offset,
+        bias,
+        mask if use_mask else None,
+        kernel_shape=[_known(size(g, weight, i)) for i in (2, 3)],
+        strides=[stride_h, stride_w],
+        pads=[pad_h, pad_w, pad_h, pad_w],
+        dilations=[dilation_h, dilation_w],
+        group=groups,
+        offset_group=offset_groups,
+    )
+
+
+def _known(length) -> int:
+    if not isinstance(length, int):
+        raise Unsupported("a deformable convolution whose kernel has a size that is not known")
+    return length
+
+
+aten.gap("averages over bins of whole pixels, which ONNX has no operator for", "torchvision::ps_roi_pool")
+aten.gap("boxes that are turned, which ONNX has no operator for", "torchvision::box_iou_rotated")
+aten.gap("torchvision's operators on quantised tensors", "torchvision::qnms", "torchvision::qroi_align")

@@ -1,0 +1,181 @@
+"""Affine quantisation as ONNX writes it: steps of a scale about a zero point, as integers and back.
+
+A quantised tensor of PyTorch (`torch.quint8` and its like) is the float tensor that it stands for, with its `Scheme`
+in the value's metadata: the usual form of quantised ONNX, where runtimes fuse DequantizeLinear, operator and
+QuantizeLinear. The integers can be had from the floats at any time, because those are whole numbers of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .values import Number, as_value, cast, onnx_dtype
+from .weights import tensor_of
+
+PREFIX = "quantized_tensor::"
+"""Rules of ATen operators whose operands are quantised are kept under this name."""
+
+_KEY = "convert.quantized"
+_STORED = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}
+_RANGES = {
+    torch.int8: (-128, 127),
+    torch.uint8: (0, 255),
+    torch.int16: (-(2**15), 2**15 - 1),
+    torch.uint16: (0, 2**16 - 1),
+    torch.int32: (-(2**31), 2**31 - 1),
+}
+Parameter: TypeAlias = "ir.Value | np.ndarray | Number"
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How a tensor is quantised: `dtype` is that of the integers; `axis` that of scales by channel, else None."""
+
+    scale: Parameter
+    zero: Parameter
+    dtype: torch.dtype
+    axis: int | None = None
+
+
+def stored(dtype: torch.dtype) -> torch.dtype:
+    """The integers that hold a quantised dtype. Raises `Unsupported` for those of less than a byte."""
+    if dtype not in _STORED:
+        raise Unsupported(f"tensors of {dtype} have no equivalent in ONNX")
+    return _STORED[dtype]
+
+
+def quantized_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The quantised dtype that integers of `dtype` hold; the inverse of `stored`."""
+    return next(quantised for quantised, integers in _STORED.items() if integers == dtype)
+
+
+# -- numbers to steps and back ----------------------------------------------------------------------------------------
+
+
+def to_steps(
+    g: Graph,
+    x: ir.Value,
+    scheme: Scheme,
+    low: int | None = None,
+    high: int | None = None,
+) -> ir.Value:
+    """x as integers of `scheme`: x / scale rounded half to even, moved by the zero point, saturated at low and high.
+
+    PyTorch multiplies by the reciprocal where ONNX divides: a quotient that is a tie up to its last bit may be rounded
+    to the other side.
+    """
+    least, most = _RANGES[scheme.dtype]
+    low, high = least if low is None else max(low, least), most if high is None else min(high, most)
+    x = cast(g, x, torch.float32)
+    scale, zero = _scale(g, scheme), _zero(g, scheme)
+    if scheme.dtype not in (torch.int8, torch.uint8) or g.static(scale) is None:
+        return _to_wide_steps(g, x, scheme, low, high)
+    q = g.QuantizeLinear(x, scale, zero, axis=scheme.axis)
+    if (low, high) == (least, most):
+        return q
+    target = onnx_dtype(scheme.dtype)
+    return g.Clip(q, g.const(low, target), g.const(high, target))
+
+
+def _to_wide_steps(g: Graph, x: ir.Value, scheme: Scheme, low: int, high: int) -> ir.Value:
+    """As PyTorch computes: for integers that QuantizeLinear lacks, and for scales that are computed.
+
+    Where a scale comes from the largest element, that element may lie half way between two steps (127.5).
+    """
+    rank = g.rank(x)
+    steps = g.Round(g.Mul(x, g.Reciprocal(_along(g, _scale(g, scheme), scheme.axis, rank))))
+    zero = cast(g, _along(g, _zero(g, scheme), scheme.axis, rank), torch.float32)
+    moved = cast(g, g.Add(steps, zero), torch.float64)
+    return cast(g, g.Clip(moved, as_value(g, low, torch.float64), as_value(g, high, torch.float64)), scheme.dtype)
+
+
+def from_steps(g: Graph, q: ir.Value, scheme: Scheme) -> ir.Value:
+    """The float32 numbers that the integers q stand for: (q - zero point) · scale."""
+    none = scheme.axis is not None and isinstance(scheme.zero, int) and scheme.zero == 0
+    scale, zero = _scale(g, scheme), None if none else _zero(g, scheme)
+    if zero is None or scheme.dtype in (torch.int8, torch.uint8):
+        return g.DequantizeLinear(q, scale, zero, axis=scheme.axis)
+    known = g.static(zero)
+    if scheme.dtype == torch.int32 and known is not None and not known.any():
+        return g.DequantizeLinear(q, scale, axis=scheme.axis)
+    rank = g.rank(q)
+    moved = g.Sub(cast(g, q, torch.float32), cast(g, _along(g, zero, scheme.axis, rank), torch.float32))
+    return g.Mul(moved, _along(g, scale, scheme.axis, rank))
+
+
+def rounded(g: Graph, x: ir.Value, scheme: Scheme, low: int | None = None, high: int | None = None) -> ir.Value:
+    """x as the quantised tensor of `scheme` that is nearest, which is float with its scheme beside it."""
+    return noted(from_steps(g, to_steps(g, x, scheme, low, high), scheme), scheme)
+
+
+def _scale(g: Graph, scheme: Scheme) -> ir.Value:
+    return _parameter(g, scheme.scale, ir.DataType.FLOAT, scheme.axis)
+
+
+def _zero(g: Graph, scheme: Scheme) -> ir.Value:
+    return _parameter(g, scheme.zero, onnx_dtype(scheme.dtype), scheme.axis)
+
+
+def _parameter(g: Graph, parameter: Parameter, dtype: ir.DataType, axis: int | None) -> ir.Value:
+    """One number for the whole tensor has rank 0; those by channel have rank 1."""
+    shape = [] if axis is None else [-1]
+    known = g.static(parameter) if isinstance(parameter, ir.Value) else np.asarray(parameter)
+    if known is not None:
+        array = known.reshape(shape)
+        return g.const(array if dtype == ir.DataType.FLOAT else array.astype(dtype.numpy()), dtype)
+    value = cast(g, parameter, dtype)
+    if value.shape is not None and len(value.shape) == len(shape):
+        return value
+    return g.Reshape(value, g.const(np.array(shape, np.int64)))
+
+
+def _along(g: Graph, parameter: ir.Value, axis: int | None, rank: int) -> ir.Value:
+    if axis is None:
+        return parameter
+    return g.Reshape(parameter, [-1 if i == axis % rank else 1 for i in range(rank)])
+
+
+# -- quantised tensors ------------------------------------------------------------------------------------------------
+
+
+def noted(x: ir.Value, scheme: Scheme) -> ir.Value:
+    """x, known to hold whole steps of `scheme` only."""
+    x.meta[_KEY] = scheme
+    return x
+
+
+def scheme_of(x: Any) -> Scheme | None:
+    """The scheme of a quantised tensor, None for any other value."""
+    return x.meta.get(_KEY) if isinstance(x, ir.Value) else None
+
+
+def has_quantized(values: Iterable[Any]) -> bool:
+    """True if a value, or one in a list, is a quantised tensor."""
+    return any(has_quantized(v) if isinstance(v, (list, tuple)) else scheme_of(v) is not None for v in values)
+
+
+def scheme_of_tensor(tensor: torch.Tensor) -> Scheme:
+    """The scheme of a quantised tensor of PyTorch."""
+    dtype = stored(tensor.dtype)
+    if tensor.qscheme() == torch.per_tensor_affine:
+        return Scheme(tensor.q_scale(), tensor.q_zero_point(), dtype)
+    if tensor.qscheme() != torch.per_channel_affine:
+        raise Unsupported(f"a tensor quantised by {tensor.qscheme()}, whose zero points are no integers")
+    scales, zeros = tensor.q_per_channel_scales().numpy(), tensor.q_per_channel_zero_points().numpy()
+    return Scheme(scales, zeros, dtype, tensor.q_per_channel_axis())
+
+
+def constant(g: Graph, tensor: torch.Tensor, name: str) -> ir.Value:
+    """A quantised tensor of PyTorch as a weight: its integers, and DequantizeLinear behind them."""
+    scheme = scheme_of_tensor(tensor)
+    integers = tensor.detach().int_repr()
+    return noted(from_steps(g, g.initializer(name, tensor_of(integers, name)), scheme), scheme)

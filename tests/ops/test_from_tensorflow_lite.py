@@ -1,0 +1,30 @@
+"""Every rule of the TensorFlow Lite reader against ai-edge-litert."""
+
+from __future__ import annotations
+
+import pytest
+from convert.frontends.tensorflow.lite import lite
+
+from tests.ops import tensorflow_cases_lite as numbers
+from tests.ops import tensorflow_cases_lite_array as arrays
+from tests.ops.cases import Case, params
+from tests.ops.tensorflow_lite_files import schema
+from tests.ops.tensorflow_lite_support import check
+
+CASES = [*numbers.ROWS, *arrays.ROWS]
+
+
+@pytest.mark.parametrize("row", params(CASES))
+def test_operator(row: Case) -> None:
+    check(row)
+
+
+def test_every_rule_has_a_case() -> None:
+    """QUANTIZE and DEQUANTIZE stand around quantised networks (test_tensorflow_lite_reader.py)."""
+    assert set(lite.entries) == {c.operator for c in CASES} | {"QUANTIZE", "DEQUANTIZE"}
+
+
+def test_every_operator_has_a_rule_or_a_reason() -> None:
+    names = {k for k, v in vars(schema.BuiltinOperator).items() if isinstance(v, int)}
+    assert names - lite.entries.keys() - lite.gaps.keys() == {"CUSTOM", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
+    assert lite.gaps.keys() <= names

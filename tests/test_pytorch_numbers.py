@@ -1,0 +1,68 @@
+"""Numbers and tables that forward writes: the float64 twin computes with them, not with their float32 roundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from convert.frontends import pytorch as frontend
+from torch import Tensor, nn
+
+from convert.options import Options, parse_input
+from convert.parity.inputs import generate
+from convert.parity.verdict import TWIN, twin_error
+from convert.passes.widen import widen
+from convert.report import Report
+from convert.runners import reference
+from convert.source import Source
+
+CASES: dict[str, Callable[[Tensor], Tensor]] = {
+    "a root as scale": lambda x: x * 128**-0.5,
+    "a tensor of decimals": lambda x: x + torch.tensor([0.1, 0.7, 1 / 3, 5.0, 2.0, 1.0]),
+    "linspace": lambda x: x * torch.linspace(0, 1, 6),
+    "arange divided": lambda x: x * (torch.arange(6) / 3),
+    "arange of decimals": lambda x: x + torch.arange(0, 0.6, 0.1),
+    "logspace": lambda x: x * torch.logspace(0, 1, 6),
+    "full": lambda x: x * torch.full((6,), 0.123456789),
+    "full of many": lambda x: x * torch.full((3000,), 0.123456789)[:6],
+    "a power": lambda x: x.abs() ** 0.3333,
+    "a fill": lambda x: x.masked_fill(x > 0, -0.7123),
+    "bounds": lambda x: x.clamp(-0.123, 0.777),
+    "pooling to uneven windows": lambda x: F.adaptive_avg_pool2d(x[:, None], (5, 4)),
+    "an antialiasing filter": lambda x: F.interpolate(x[:, None], (2, 4), mode="bicubic", antialias=True),
+    "a spectrum": lambda x: torch.stft(x.flatten(1), 8, 4, window=torch.ones(8), return_complex=True).abs(),
+    "selu": F.selu,
+    "a slope": lambda x: F.leaky_relu(x, 0.0123),
+    "a quantile": lambda x: torch.quantile(x, 0.3, dim=1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_twin_computes_with_the_number_that_was_written(name: str) -> None:
+    class Net(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return CASES[name](x)
+
+    options = Options(inputs=(parse_input("x:float32[2,5,6]"),))
+    source = Source("torch-module-object", thing=Net())
+    model = frontend.read(source, options, Report("convert"))
+    feed = generate(model, 1)[0].arrays
+    (want,) = frontend.run(source, [feed], precision="float64", options=options)
+    got = reference.run(widen(model), feed)
+    assert twin_error(want["output"], got["output"]) < TWIN / 1000
+
+
+def test_equal_roundings_of_two_numbers_stay_two_constants() -> None:
+    class Net(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x * 0.1, x * 0.10000000149011612
+
+    options = Options(inputs=(parse_input("x:float32[2,3]"),))
+    source = Source("torch-module-object", thing=Net())
+    model = frontend.read(source, options, Report("convert"))
+    feed = generate(model, 1)[0].arrays
+    (want,) = frontend.run(source, [feed], precision="float64", options=options)
+    got = reference.run(widen(model), feed)
+    assert all(twin_error(want[name], got[name]) < TWIN / 1000 for name in want)
