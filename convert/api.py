@@ -5,11 +5,12 @@ from __future__ import annotations
 import runpy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convert import plugin
+from convert.collector import paused_collector
 from convert.errors import BadInput, ConvertError, ParityError, UsageError
 from convert.options import InputSpec, Options, parse_input
 from convert.output import replacing, size_of
@@ -57,13 +58,14 @@ def convert(
     opened = open_source(source)
     destination, form = _destination(opened, to, output)
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(destination), form.name
+    _check_narrowing(chosen, form)
     if skip_existing and destination.exists() and not force:
         report.unverified = "the output exists already and was left as it is"
         return report
     if destination.exists() and not force and not dry_run:
         raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
     backend = plugin.backend_for(form.name)
-    with report.stage("read"):
+    with report.stage("read"), paused_collector():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
     if dry_run:
@@ -78,10 +80,12 @@ def convert(
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = model.clone() if verify is not False and not missing else None
     with replacing(destination, force=force) as temporary:
-        with report.stage("write"):
+        with report.stage("write"), paused_collector():
             backend.write(model, temporary, form.name, chosen, report)
         del model
         report.output_bytes = size_of(temporary)
+        if graph is not None and chosen.calibrate:
+            method = _calibrated(method, graph, chosen)
         if graph is None:
             report.unverified = missing or "verification was switched off"
         else:
@@ -131,7 +135,7 @@ def verify(
     chosen = make_options(inputs, options)
     left, right = open_source(source), open_source(target)
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
-    with report.stage("read"):
+    with report.stage("read"), paused_collector():
         graph = plugin.frontend_for(left).read(left, chosen, report)
     describe(graph, report)
     method = method or Method(arrays=dict(chosen.examples) or None)
@@ -146,7 +150,7 @@ def inspect(source: Any, *, inputs: Any = None, report: Report | None = None, **
     chosen = make_options(inputs, options)
     opened = open_source(source)
     report.source, report.kind = opened.label, opened.kind
-    with report.stage("read"):
+    with report.stage("read"), paused_collector():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
     return report
@@ -206,6 +210,27 @@ def load_rules(path: Path) -> None:
         runpy.run_path(str(path), run_name=f"convert_rules_{path.stem}")
     except Exception as error:
         raise BadInput(f"the rules file {path} failed: {type(error).__name__}: {error}") from error
+
+
+def _calibrated(method: Method | None, graph: ir.Model, options: Options) -> Method:
+    """Activations in 8 bits are right in the ranges of the calibration data: it is what they are verified on."""
+    from convert.parity.check import Method
+    from convert.parity.inputs import from_samples
+
+    method = method or Method()
+    return method if method.arrays is not None else replace(method, arrays=from_samples(graph, options.calibrate))
+
+
+def _check_narrowing(options: Options, form: plugin.Format) -> None:
+    asked = [x for x in (options.dtype, options.quantize) if x]
+    if len(asked) > 1:
+        raise UsageError("dtype and quantize contradict each other", hint="give one of them")
+    for name in asked:
+        if name not in form.narrow:
+            able = ", ".join(f.name for f in plugin.formats().values() if name in f.narrow)
+            raise UsageError(f"{form.name} cannot store {name}", hint=f"formats that can: {able or 'none'}")
+    if options.calibrate and not options.quantize:
+        raise UsageError("calibration data without a quantisation", hint="give --quantize int8 too")
 
 
 def _verify_written(

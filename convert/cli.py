@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,23 +12,28 @@ from typing import Any, NoReturn
 import click
 
 from convert import __version__, plugin, render
+from convert.batch.command import batch
 from convert.errors import ConvertError, ResourceLimit, UsageError
 from convert.report import Report
+from convert.verifying import Checks, verifying
 
 _CONVERT = "model"
+_WORDS = "convert.words"
+"""Where click's context keeps the words of the command line, for the page that says how to do it again."""
 
 
 class _Verbs(click.Group):
     """A group whose first word may also be a model: `convert model.pt --to tf` is `convert` without a verb."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = tuple(args)
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
             args = [_CONVERT, *args]
         return super().parse_args(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage("convert", "MODEL --to FORMAT [OPTIONS]")
-        formatter.write_usage("convert", "verify|inspect|formats|ops [OPTIONS] …")
+        formatter.write_usage("convert", "verify|batch|inspect|formats|ops [OPTIONS] …")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Options of a conversion"):
@@ -76,27 +82,6 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-_VERIFYING = [
-    click.option(
-        "--inputs",
-        "arrays",
-        type=click.Path(path_type=Path, exists=True),
-        metavar="FILE.npz",
-        help="Verify on these inputs: an .npz, or a folder of .npy.",
-    ),
-    click.option("--seeds", default=3, show_default=True, help="How many sets of random inputs."),
-    click.option("--rtol", type=float, help="Judge by this relative tolerance instead of the noise floor."),
-    click.option("--atol", type=float, help="Judge by this absolute tolerance instead of the noise floor."),
-    click.option("--timeout", default=600.0, show_default=True, metavar="SECONDS", help="Limit for each run."),
-]
-
-
-def _verifying(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_VERIFYING):
-        command = option(command)
-    return command
-
-
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="convert")
 def cli() -> None:
@@ -127,11 +112,19 @@ def cli() -> None:
     show_default=True,
     help="How a SavedModel holds its weights.",
 )
+@click.option("--dtype", type=click.Choice(["float16"]), help="Store floating weights in this dtype (tflite).")
+@click.option("--quantize", type=click.Choice(["int8"]), help="Store weights in 8 bits (tflite).")
+@click.option(
+    "--calibrate",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="FILE.npz",
+    help="Samples of the inputs; with --quantize, activations are in 8 bits too.",
+)
 @click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
 @click.option("--force", is_flag=True, help="Replace an existing output.")
 @click.option("--skip-existing", is_flag=True, help="Leave an existing output alone, and succeed.")
 @click.option("--dry-run", is_flag=True, help="Read and check the operators, write nothing.")
-@_verifying
+@verifying
 @_shared
 def convert_model(
     source: Path,
@@ -140,15 +133,14 @@ def convert_model(
     opset: int,
     layout: str | None,
     weights: str,
+    dtype: str | None,
+    quantize: str | None,
+    calibrate: Path | None,
     verify: bool | None,
     force: bool,
     skip_existing: bool,
     dry_run: bool,
-    arrays: Path | None,
-    seeds: int,
-    rtol: float | None,
-    atol: float | None,
-    timeout: float,
+    checks: Checks,
     inputs: Sequence[str],
     model: str | None,
     outputs: str | None,
@@ -175,10 +167,13 @@ def convert_model(
             dry_run=dry_run,
             rules=rules,
             report=report,
-            method=_method(arrays, seeds, rtol, atol, timeout),
+            method=checks.method(),
             opset=opset,
             layout=layout or "",
             weights=weights,
+            dtype=dtype or "",
+            quantize=quantize or "",
+            calibrate=_loaded(calibrate),
             model=model or "",
             outputs=_names(outputs),
             signature=signature,
@@ -186,22 +181,16 @@ def convert_model(
             trace=trace,
         )
 
-    _run(Report("convert", source=str(source)), work, as_json, quiet, verbose)
+    _run(Report("convert", source=str(source)), work, as_json, quiet, verbose, checks)
 
 
 @cli.command()
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
-@_verifying
+@click.argument("chain", nargs=-1, required=True, metavar="SOURCE TARGET [TARGET]…")
+@verifying
 @_shared
 def verify(
-    source: Path,
-    target: Path,
-    arrays: Path | None,
-    seeds: int,
-    rtol: float | None,
-    atol: float | None,
-    timeout: float,
+    chain: tuple[str, ...],
+    checks: Checks,
     inputs: Sequence[str],
     model: str | None,
     outputs: str | None,
@@ -213,18 +202,23 @@ def verify(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Compare TARGET with SOURCE numerically: PASS (exit 0), FAIL (3) or INCONCLUSIVE (7)."""
+    """Compare TARGET with SOURCE numerically: PASS (exit 0), FAIL (3) or INCONCLUSIVE (7).
+
+    Of more than two artefacts each is compared with the one before it. model.py:Net before a file of weights is the
+    factory of its module.
+    """
     from convert import api
+    from convert.parity.chain import artefacts, verify_chain
 
     def work(report: Report) -> Report:
         for file in rules:
             api.load_rules(file)
-        return api.verify(
-            source,
-            target,
+        return verify_chain(
+            artefacts(chain),
+            api.verify,
+            report,
+            checks.method(),
             inputs=list(inputs),
-            report=report,
-            method=_method(arrays, seeds, rtol, atol, timeout),
             model=model or "",
             outputs=_names(outputs),
             signature=signature,
@@ -232,7 +226,7 @@ def verify(
             trace=trace,
         )
 
-    _run(Report("verify", source=str(source), target=str(target)), work, as_json, quiet, verbose)
+    _run(Report("verify", source=chain[0], target=chain[-1]), work, as_json, quiet, verbose, checks)
 
 
 @cli.command()
@@ -275,7 +269,7 @@ def inspect(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def formats(as_json: bool) -> None:
     """List what can be read and what can be written."""
-    _guard(lambda: render.formats(as_json), 0)
+    guard(lambda: render.formats(as_json), 0)
 
 
 @cli.command()
@@ -296,7 +290,10 @@ def ops(to: str | None, origin: str | None, as_json: bool) -> None:
         room = plugin.backend_for(to) if to is not None else plugin.frontends()[str(origin)]
         render.operators(to or str(origin), list(room.operators()), as_json)
 
-    _guard(work, 0)
+    guard(work, 0)
+
+
+cli.add_command(batch)
 
 
 def main() -> NoReturn:
@@ -311,20 +308,36 @@ def main() -> NoReturn:
     raise AssertionError("click exits")
 
 
-def _run(report: Report, work: Callable[[Report], Report], as_json: bool, quiet: bool, verbose: int) -> None:
+def _run(
+    report: Report,
+    work: Callable[[Report], Report],
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+    checks: Checks | None = None,
+) -> None:
+    report.reproduce = shlex.join(["convert", *click.get_current_context().meta.get(_WORDS, ())])
+
     def task() -> None:
-        with render.progress(report, quiet=quiet or as_json):
-            done = work(report)
+        try:
+            with render.progress(report, quiet=quiet or as_json):
+                done = work(report)
+        except ConvertError as error:
+            if checks is not None:
+                checks.write(report, error)
+            raise
+        if checks is not None:
+            checks.write(done)
         if as_json:
             click.echo(done.to_json())
         else:
             render.report(done, quiet=quiet, verbose=verbose)
         sys.exit(done.exit_code)
 
-    _guard(task, verbose, report if as_json else None)
+    guard(task, verbose, report if as_json else None)
 
 
-def _guard(work: Callable[[], None], verbose: int, report: Report | None = None) -> None:
+def guard(work: Callable[[], None], verbose: int, report: Report | None = None) -> None:
     """Turn exceptions into one paragraph and an exit code; tracebacks only with -vv."""
     try:
         work()
@@ -359,10 +372,9 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(n for n in (text or "").split(",") if n)
 
 
-def _method(arrays: Path | None, seeds: int, rtol: float | None, atol: float | None, timeout: float) -> Any:
+def _loaded(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
     from convert.parity import inputs
-    from convert.parity.check import Method
-    from convert.runners.process import Limits
 
-    given = inputs.load(arrays) if arrays is not None else None
-    return Method(arrays=given, seeds=seeds, rtol=rtol, atol=atol, limits=Limits(seconds=timeout))
+    return inputs.load(path)

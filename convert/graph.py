@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from convert.errors import Location
 from convert.inference import infer
-from convert.tensors import dims_of, tensor_of
+from convert.tensors import EXACT_KEY, dims_of, tensor_of
 
 OPSET = 23
 """The canonical opset of the shared graph: LayerNormalization, Gelu, Attention … are one node each."""
@@ -42,7 +42,7 @@ class Graph:
         self.graph = ir.Graph([], [], nodes=[], opset_imports={"": self.opset}, name=name)
         self._root: Graph = parent._root if parent else self
         self._names: dict[str, int] = parent._root._names if parent else {}
-        self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes, bytes], ir.Value] = {}
         self._functions: dict[ir.OperatorIdentifier, ir.Function] = {}
 
     # -- values ---------------------------------------------------------------------------------------------------
@@ -73,7 +73,8 @@ class Graph:
         tensor = tensor_of(content, dtype)
         key = None
         if name is None and tensor.nbytes <= _SMALL and tensor.dtype != ir.DataType.STRING:
-            key = (tensor.dtype.name, dims_of(tensor), tensor.tobytes())
+            exact = tensor.meta.get(EXACT_KEY)
+            key = (tensor.dtype.name, dims_of(tensor), tensor.tobytes(), b"" if exact is None else exact.tobytes())
             if key in self._root._constants:
                 return self._root._constants[key]
         value = self.initializer(name or "const", tensor)

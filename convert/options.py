@@ -81,6 +81,9 @@ class Options:
     trust: allow executing what the file contains.
     trace: convert the path that the example takes where Python control flow depends on data.
     weights: `variables` or `constants` in TensorFlow output.
+    dtype: `float16` stores floating weights in half precision; empty keeps theirs.
+    quantize: `int8` stores weights in 8 bits.
+    calibrate: samples by input name, whose ranges say how `quantize` stores activations in 8 bits too.
     """
 
     inputs: tuple[InputSpec, ...] = ()
@@ -93,6 +96,9 @@ class Options:
     trust: bool = False
     trace: bool = False
     weights: str = "variables"
+    dtype: str = ""
+    quantize: str = ""
+    calibrate: Mapping[str, Any] = field(default_factory=dict)
 
 
 _SPEC = re.compile(r"(?:(?P<name>[^:\[\]]+(?:::[^:\[\]]+)*):)?(?P<dtype>[a-z]+[0-9]*)?(?:\[(?P<shape>[^\]]*)\])?")

@@ -34,6 +34,8 @@ class Format:
     summary: str
     kind: str
     """The kind (`sniff.KINDS`) that the artefact has when it is read again, hence which runner runs it."""
+    narrow: tuple[str, ...] = ()
+    """The dtypes narrower than the model's that it stores when asked: values of `Options.dtype` and `quantize`."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,19 @@ class Backend(Protocol):
     def operators(self) -> Iterable[Operator]: ...
 
 
+HALF, WEIGHTS, FULL = "float16", "int8 weights", "int8"
+STORED = (HALF, WEIGHTS, FULL)
+"""How an artefact may store numbers on purpose: weights in half precision; weights in 8 bits (and the activations that
+meet them as they come); weights and activations in 8 bits, with ranges from calibration data."""
+
+
 class Runner(Protocol):
-    """Executes artefacts of some kinds; called inside a child process for files."""
+    """Executes artefacts of some kinds; called inside a child process for files.
+
+    A runner whose artefacts can be narrower than their source also has `stored(source) -> str`: one of `STORED`, or
+    nothing. One that can follow a run has `trace(source, feed, options) -> parity.trace.Trace`, in float64 if it can:
+    it tells where a frontend's graph departs from its source.
+    """
 
     KINDS: Sequence[str]
 

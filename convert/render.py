@@ -13,7 +13,7 @@ import click
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.plugin import Operator
-from convert.report import Report
+from convert.report import Report, to_json
 
 _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow"}
 
@@ -45,6 +45,8 @@ def report(done: Report, *, quiet: bool, verbose: int) -> None:
         _inspection(done)
     elif done.command == "convert":
         _conversion(done)
+    if done.steps:
+        _steps(done)
     if done.verdict is not None:
         _verdict(done, verbose)
     if verbose:
@@ -103,8 +105,7 @@ def error_json(report: Report, problem: ConvertError) -> str:
             }
             for p in problem.problems
         ]
-    data = {**report.to_dict(), "ok": False, "exit_code": problem.exit_code, "error": told}
-    return json.dumps(data, ensure_ascii=False, default=str)
+    return to_json({**report.to_dict(), "ok": False, "exit_code": problem.exit_code, "error": told})
 
 
 def _conversion(done: Report) -> None:
@@ -123,6 +124,20 @@ def _conversion(done: Report) -> None:
         click.echo(f"  not verified: {done.unverified}")
 
 
+def _steps(done: Report) -> None:
+    """A line for each pair of the chain; the verdict below is that of the first one that breaks."""
+    width = max(len(f"{step.source} → {step.target}") for step in done.steps)
+    for i, step in enumerate(done.steps, 1):
+        outputs = step.verdict.outputs if step.verdict is not None else []
+        worst = max(outputs, key=lambda row: row.error, default=None)
+        numbers = "" if worst is None else f"  error {worst.error:.2e}, noise floor {worst.floor:.2e}"
+        word = click.style(f"{step.status:<12}", fg=_COLOURS.get(step.status, "red"), bold=True)
+        pair = f"{step.source} → {step.target}"
+        click.echo(f"{i}  {pair:<{width}}  {word}{numbers}" + (f"  {step.reason}" if step.error else ""))
+    broken = next((i for i, step in enumerate(done.steps, 1) if step.status != "PASS"), 0)
+    click.echo(f"step {broken} breaks" if broken else "no step breaks")
+
+
 def _verdict(done: Report, verbose: int) -> None:
     verdict = done.verdict
     assert verdict is not None
@@ -130,11 +145,17 @@ def _verdict(done: Report, verbose: int) -> None:
     guilty = f" (guilty: {verdict.guilty})" if verdict.guilty else ""
     reason = f": {verdict.reason}" if verdict.reason else ""
     click.echo(f"{word}{reason}{guilty}")
+    if verdict.stored:
+        click.echo(
+            f"  stored as {verdict.stored}: the noise floor is what that does to the graph, not rounding to float32"
+        )
     for row in verdict.outputs:
         twin = "" if row.twin is None else f", float64 twin {row.twin:.1e}"
+        twin += f", SQNR {row.decibels:.1f} dB" if verdict.stored else ""
         ratio = f" ({row.error / row.floor:.2f}×)" if row.floor else ""
         click.echo(
             f"  {row.name}: error {row.error:.2e}, noise floor {row.floor:.2e}{ratio}{twin}"
+            + ("" if row.agreement is None else f", {row.agreement:.1%} of rows have the same largest element")
             + (f" — {row.reason}" if row.status != "PASS" and row.reason not in verdict.reason else "")
         )
     if isinstance(verdict.divergence, str):

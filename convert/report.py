@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,11 +30,44 @@ class Tensor:
 
 
 @dataclass
+class Step:
+    """One pair in a chain of artefacts: what was compared with what, and the verdict (None: it could not be had)."""
+
+    source: str
+    target: str
+    verdict: Verdict | None = None
+    error: str = ""
+    error_code: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """That of the verdict, or of the error."""
+        return self.verdict.exit_code if self.verdict is not None else self.error_code
+
+    @property
+    def status(self) -> str:
+        """PASS, FAIL, INCONCLUSIVE, or ERROR where something could not be read or run."""
+        return self.verdict.status if self.verdict is not None else "ERROR"
+
+    @property
+    def reason(self) -> str:
+        """Why it is not PASS."""
+        return self.verdict.reason if self.verdict is not None else self.error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        told = {"source": self.source, "target": self.target, "status": self.status, "reason": self.reason}
+        return {**told, "verdict": None if self.verdict is None else self.verdict.to_dict()}
+
+
+@dataclass
 class Report:
     """The outcome of one `convert`, `verify` or `inspect`.
 
     `notes` are assumptions and facts the user should know (inferred inputs, specialised dims); `seconds` are wall
-    times by stage; `verdict` is None where nothing was verified, and `unverified` then says why.
+    times by stage; `verdict` is None where nothing was verified, and `unverified` then says why. Of a chain of more
+    than two artefacts `steps` has each pair, and `verdict` is that of the first one that breaks. `reproduce` is the
+    command that does this again.
     """
 
     command: str
@@ -51,17 +85,21 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     verdict: Verdict | None = None
+    steps: list[Step] = field(default_factory=list)
+    reproduce: str = ""
     unverified: str = ""
     progress: Callable[[str], None] | None = field(default=None, repr=False)
 
     @property
     def ok(self) -> bool:
         """True unless a verification found a mismatch or could not tell."""
-        return self.verdict is None or self.verdict.exit_code == 0
+        return self.exit_code == 0
 
     @property
     def exit_code(self) -> int:
         """The exit code that the command line gives for this report."""
+        if self.steps:
+            return next((step.exit_code for step in self.steps if step.exit_code), 0)
         return 0 if self.verdict is None else self.verdict.exit_code
 
     def note(self, text: str) -> None:
@@ -82,12 +120,26 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, with a schema version."""
-        shown = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in ("progress", "verdict")}
+        shown = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in ("progress", "verdict", "steps")}
         for key in ("inputs", "outputs"):
             shown[key] = [asdict(t) for t in shown[key]]
         shown["verdict"] = None if self.verdict is None else self.verdict.to_dict()
+        shown["steps"] = [step.to_dict() for step in self.steps]
         return {"schema": SCHEMA_VERSION, **shown, "ok": self.ok, "exit_code": self.exit_code}
 
     def to_json(self) -> str:
-        """One line of JSON; keys keep their order."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, default=str)
+        """One line of JSON; keys keep their order, and numbers that are not finite are null, as JSON knows none."""
+        return to_json(self.to_dict())
+
+
+def to_json(data: Mapping[str, Any]) -> str:
+    """One line of strict JSON; infinities and NaNs become null."""
+    return json.dumps(_finite(data), ensure_ascii=False, default=str, allow_nan=False)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

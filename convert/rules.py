@@ -67,13 +67,15 @@ class Rules:
     """The table of one frontend or backend.
 
     `schema(operator)` gives the source operator's `Schema`, or None where it is not known (a custom operator: then
-    what the node carries is passed as it is). Tables are filled at import time and not changed by a conversion.
+    what the node carries is passed as it is). `gaps` are operators without a rule and `limits` what rules do not
+    take, both with the reason. Tables are filled at import time and not changed by a conversion.
     """
 
     title: str
     schema: Callable[[str], Schema | None] = lambda operator: None
     entries: dict[str, Entry] = field(default_factory=dict)
     gaps: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, *operators: str) -> Callable[[Rule], Rule]:
         """Decorator that registers a rule for one or more operators; raises ValueError if one has a rule already."""
@@ -96,6 +98,13 @@ class Rules:
             if operator in self.entries:
                 raise ValueError(f"{self.title}: {operator} has a rule and cannot be a gap")
             self.gaps[operator] = reason
+
+    def limit(self, operator: str, reason: str) -> str:
+        """Declare what the rule of `operator` does not take, and why; returns the text for it to raise."""
+        if operator in self.limits:
+            raise ValueError(f"{self.title}: {operator} has a limit already")
+        self.limits[operator] = reason
+        return reason
 
     def __contains__(self, operator: str) -> bool:
         return operator in self.entries

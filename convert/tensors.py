@@ -81,13 +81,25 @@ def tensor_of(content: Any, dtype: ir.DataType | None = None) -> ir.TensorProtoc
         if array.dtype.kind in "iu" and np.dtype(dtype.numpy()).kind in "iu" and not np.array_equal(cast, array):
             raise ValueError(f"{content!r} does not fit {dtype_name(dtype)}")
         if array.dtype == np.float64 and array.size <= _EXACT_SIZE and cast.dtype.itemsize < 8:
-            tensor = ir.Tensor(cast, dtype=dtype)
-            tensor.meta[EXACT_KEY] = array
-            return tensor
+            return rounded(array, dtype)
         array = cast
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return ir.Tensor(array, dtype=dtype)
+
+
+def rounded(array: np.ndarray, dtype: ir.DataType, content: np.ndarray | None = None) -> ir.Tensor:
+    """A table computed in float64, in a floating `dtype`; the float64 twin computes with the table itself.
+
+    content: what to round instead, where a framework's own table in `dtype` is not the rounded one.
+    """
+    with np.errstate(all="ignore"):
+        narrow = (array if content is None else content).astype(dtype.numpy())
+        differs = not np.array_equal(narrow.astype(np.float64), array, equal_nan=True)
+    tensor = ir.Tensor(narrow, dtype=dtype)
+    if differs:
+        tensor.meta[EXACT_KEY] = array
+    return tensor
 
 
 def lazy(

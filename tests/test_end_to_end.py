@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +25,13 @@ FACTORY = "fixtures/mnist_model.py:build"
 needs_caffe2 = pytest.mark.skipif(
     not os.environ.get("CONVERT_CAFFE2_PYTHON"), reason="needs a real Caffe2: set CONVERT_CAFFE2_PYTHON"
 )
+needs_tflite = pytest.mark.skipif(not find_spec("ai_edge_litert"), reason="needs ai-edge-litert to run .tflite")
 TARGETS = [
     pytest.param("onnx", id="onnx"),
     pytest.param("tf", id="tf"),
     pytest.param("tf-frozen", id="tf-frozen"),
+    pytest.param("keras", id="keras"),
+    pytest.param("tflite", id="tflite", marks=needs_tflite),
     pytest.param("caffe2", id="caffe2", marks=[pytest.mark.caffe2, needs_caffe2]),
 ]
 PYTORCH = {
@@ -68,12 +72,18 @@ def run_cli(*args: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 # One file of each framework goes to every target, every other file to ONNX: readers and writers meet in one graph.
 _EVERYWHERE = ("mnist_cnn.pt", "mnist_cnn.keras", "mnist_cnn.savedmodel")
+
+
+def _quick(file: str, target: str) -> bool:
+    return target == "onnx" or file in (_EVERYWHERE[:1] if target in ("tflite", "keras") else _EVERYWHERE)
+
+
 _PAIRS = [
     pytest.param(
         file,
         target.values[0],
         id=f"{file}-{target.id}",
-        marks=[*target.marks, *([] if file in _EVERYWHERE or target.id == "onnx" else [pytest.mark.long])],
+        marks=[*target.marks, *([] if _quick(file, str(target.id)) else [pytest.mark.long])],
     )
     for file in (*PYTORCH, *OTHERS)
     for target in TARGETS
@@ -121,7 +131,7 @@ def test_super_resolution_keeps_height_and_width_dynamic(target: str, tmp_path: 
         assert upscaled.shape == (shape[0], 1, 3 * shape[2], 3 * shape[3])
 
 
-@pytest.mark.parametrize("target", [p for p in TARGETS if p.id != "tf-frozen"])
+@pytest.mark.parametrize("target", [p for p in TARGETS if p.id not in ("tf-frozen", "keras", "tflite")])
 def test_the_command_of_the_readme(target: str, tmp_path: Path) -> None:
     done = run_cli(str(FIXTURES / "mnist_cnn.pt"), "--to", target, folder=tmp_path)
     assert done.returncode == 0, done.stderr

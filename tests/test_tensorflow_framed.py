@@ -98,6 +98,42 @@ def test_recurrent_layer_frozen_as_tensorflow_freezes_by_default() -> None:
     assert (counts["LSTM"], counts["Loop"]) == (1, 0)
 
 
+def steps(x: Any) -> Any:
+    """What dynamic_rnn is made of: an array that is unstacked and read, and one that is written and stacked."""
+    sequence = tf.transpose(tf.reshape(x, [-1, 3, 1]), [1, 0, 2])
+    given = v1.TensorArray(tf.float32, size=3).unstack(sequence)
+    kernel, recurrent = tf.constant(images(1, 4)), tf.constant(images(4, 4, seed=2))
+
+    def body(t: Any, state: Any, taken: Any) -> Any:
+        state = tf.tanh(tf.matmul(given.read(t), kernel) + tf.matmul(state, recurrent))
+        return t + 1, state, taken.write(t, state)
+
+    start = tf.zeros([tf.shape(x)[0], 4])
+    _, last, taken = v1.while_loop(lambda t, *_: t < 3, body, [0, start, v1.TensorArray(tf.float32, size=3)])
+    return tf.concat([tf.reshape(tf.transpose(taken.stack(), [1, 0, 2]), [-1, 12]), last], 1)
+
+
+def backwards(x: Any) -> Any:
+    """Written from the end, read back in the loop, and put end to end."""
+    rows = v1.TensorArray(tf.float32, size=4, element_shape=[None, 3], clear_after_read=False)
+    rows = rows.write(3, x)
+
+    def body(i: Any, rows: Any) -> Any:
+        return i - 1, rows.write(i, 0.5 * rows.read(i + 1) + 1.0)
+
+    rows = v1.while_loop(lambda i, _: i >= 0, body, [2, rows])[1]
+    return rows.concat() + tf.cast(rows.size(), tf.float32) + rows.gather([1, 2])[0, 0]
+
+
+@pytest.mark.parametrize(("build", "counts"), [(steps, {"RNN": 1, "Loop": 0}), (backwards, {"Loop": 1})])
+def test_arrays(build: Callable[[Any], Any], counts: dict[str, int]) -> None:
+    made = graph_of(build)
+    assert {"TensorArrayV3", "TensorArrayWriteV3"} <= {n.op for n in made.node}
+    graph = agrees(Source("graphdef-object", thing=made), [{"x": images(2, 3)}, {"x": images(1, 3)}])
+    found = Counter(n.op_type for n in graph.graph.all_nodes())
+    assert {k: found[k] for k in counts} == counts
+
+
 def test_what_is_neither_loop_nor_branch_is_refused() -> None:
     def crossed(x: Any) -> Any:
         """One Merge of two Switches that ask different questions."""

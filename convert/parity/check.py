@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,19 +14,39 @@ from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.options import Options
 from convert.parity import inputs
+from convert.parity.elements import tied, worst_elements
 from convert.parity.inputs import Feed
-from convert.parity.locate import locate
-from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, TWIN, Verdict, compare, twin_error, vacuous
+from convert.parity.locate import locate, locate_source
+from convert.parity.saved import save, sets
+from convert.parity.verdict import (
+    FACTOR,
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    TWIN,
+    Divergence,
+    Verdict,
+    agreement,
+    compare,
+    compare_narrow,
+    twin_error,
+    vacuous,
+)
 from convert.runners.process import Limits, Outputs, Running, execute
 from convert.source import Source
 from convert.tensors import dtype_name
+
+if TYPE_CHECKING:
+    from convert.runners.narrow import Narrowed
 
 
 @dataclass(frozen=True)
 class Method:
     """How to verify.
 
-    `arrays` are the user's inputs by name or place (else `seeds` feeds are made); `rtol`/`atol` replace the bound.
+    `arrays` are the user's inputs by name or place (else `seeds` feeds are made); `rtol`/`atol` replace the bound;
+    `profile` asks for the errors along the network as well; `save` is where the inputs go (`.npz`); `target` are the
+    options to read the target with.
     """
 
     arrays: Mapping[Any, np.ndarray] | None = None
@@ -33,6 +54,9 @@ class Method:
     rtol: float | None = None
     atol: float | None = None
     limits: Limits = field(default_factory=Limits)
+    profile: bool = False
+    save: Path | None = None
+    target: Options = field(default_factory=Options)
 
 
 def unavailable(*kinds: str) -> str:
@@ -52,28 +76,81 @@ def verify(source: Source, target: Source, graph: ir.Model, options: Options, me
     float64 here. Raises `ConvertError` where an artefact cannot be run at all.
     """
     method = method or Method()
-    feeds = [inputs.given(graph, method.arrays)] if method.arrays is not None else inputs.generate(graph, method.seeds)
+    feeds = _given(graph, method.arrays) if method.arrays is not None else inputs.generate(graph, method.seeds)
     if method.arrays is None and len(options.examples) == len(graph.graph.inputs) > 0:
         feeds.insert(0, inputs.given(graph, options.examples))
+    if method.save is not None:
+        save(method.save, feeds)
     arrays = [f.arrays for f in feeds]
+    stored = _stored(target, graph)
+    if stored == plugin.FULL and method.arrays is None:
+        reason = "activations are in 8 bits, in ranges that were calibrated: give inputs that are like those (--inputs)"
+        return Verdict(INCONCLUSIVE, reason, stored=stored)
     theirs = execute(source, arrays, ("float32", "float64"), options, method.limits)
-    ours = execute(target, arrays, ("float32",), Options(), method.limits)
+    ours = execute(target, arrays, ("float32",), method.target, method.limits)
     try:
         twin = _graph_outputs(graph, arrays)
         expected, got = _guard(theirs, "source"), _guard(ours, "target")
     finally:
         theirs.stop()
         ours.stop()
-    if isinstance(got, ConvertError):
-        return Verdict(
-            FAIL, f"the target does not run: {got.message}", guilty="backend", feeds=[f.label for f in feeds]
-        )
-    if isinstance(expected, ConvertError):
+    if isinstance(expected, ConvertError) and not isinstance(got, ConvertError):
         raise expected
-    verdict = judge(graph, feeds, expected, _outputs(got["float32"]), twin, method)
-    if verdict.status == FAIL and verdict.guilty == "backend" and verdict.outputs:
-        verdict.divergence = locate(graph, target, min(feeds, key=lambda f: sum(a.size for a in f.arrays.values())))
+    if isinstance(got, ConvertError):
+        return _not_run(got, graph, feeds)
+    assert not isinstance(expected, ConvertError)
+    narrowed = _narrowed(graph, arrays, stored)
+    verdict = judge(graph, feeds, expected, _outputs(got["float32"]), twin, method, narrowed)
+    verdict.stored = stored
+    if verdict.status == FAIL and verdict.outputs:
+        verdict.divergence = _place(verdict, source, target, graph, feeds, options, method)
+    if method.profile and verdict.outputs:
+        from convert.parity.profile import profile
+
+        verdict.profile = profile(graph, target, _telling(verdict, feeds), method.target)
     return verdict
+
+
+def _not_run(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed]) -> Verdict:
+    """A target that does not run is a failure, unless its runtime lacks kernels for the dtypes that the model has."""
+    floats = {v.dtype for n in graph.graph.all_nodes() for v in n.outputs if v.dtype is not None}
+    unusual = sorted(dtype_name(d) for d in floats if d.is_floating_point() and d != ir.DataType.FLOAT)
+    labels = [f.label for f in feeds]
+    if isinstance(error, Unsupported) and unusual:
+        reason = f"the target's runtime here lacks kernels for a model in {', '.join(unusual)}: {error.message}"
+        return Verdict(INCONCLUSIVE, reason, feeds=labels)
+    return Verdict(FAIL, f"the target does not run: {error.message}", guilty="backend", feeds=labels)
+
+
+def _telling(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
+    """The inputs on which a failure is worst; without one the smallest, which will do."""
+    worst = [e for row in verdict.outputs if row.status == FAIL for e in row.elements]
+    label = max(worst, key=lambda e: e.error).feed if worst else ""
+    smallest = min(feeds, key=lambda f: sum(a.size for a in f.arrays.values()))
+    return next((f for f in feeds if f.label == label), smallest)
+
+
+def _place(
+    verdict: Verdict,
+    source: Source,
+    target: Source,
+    graph: ir.Model,
+    feeds: Sequence[Feed],
+    options: Options,
+    method: Method,
+) -> Divergence | str:
+    """Where the guilty side departs: the backend's artefact from the graph, or the frontend's graph from the source."""
+    feed = _telling(verdict, feeds)
+    if verdict.guilty == "frontend":
+        distance = max((r.twin for r in verdict.outputs if r.twin is not None), default=np.inf)
+        return locate_source(graph, source, feed, distance, options, method.limits)
+    return locate(graph, target, feed, method.target)
+
+
+def _given(graph: ir.Model, arrays: Mapping[Any, np.ndarray]) -> list[Feed]:
+    """The user's inputs, which may be several sets of them."""
+    found = [inputs.given(graph, each) for each in sets(arrays)]
+    return found if len(found) == 1 else [replace(f, label=f"{f.label}, set {i}") for i, f in enumerate(found)]
 
 
 def judge(
@@ -83,11 +160,13 @@ def judge(
     target: Outputs,
     twin: Outputs | Unsupported,
     method: Method,
+    narrowed: Narrowed | None = None,
 ) -> Verdict:
     """The verdict from outputs that are at hand, each a list with one dict for each feed.
 
-    source: by precision. Outputs are matched by position with the source, whose framework may not name them, and by
-    name with the graph, whose names are the contract.
+    source: by precision. narrowed: of a target with narrower numbers, what the graph computes with such: how far the
+    rounded is from the exact is the noise floor then. Outputs are matched by position with the source, whose framework
+    may not name them, and by name with the graph, whose names are the contract.
     """
     verdict = Verdict(PASS, feeds=[f.label for f in feeds])
     names = [str(v.name) for v in graph.graph.outputs]
@@ -106,7 +185,19 @@ def judge(
     for position, name in enumerate(names):
         references = [_at(o, position) for o in exact]
         sources = [_at(o, position) for o in deployed]
-        row = compare(name, references, sources, [o[name] for o in target], rtol=method.rtol, atol=method.atol)
+        targets = [o[name] for o in target]
+        tolerant = method.rtol is not None or method.atol is not None
+        if narrowed is None or tolerant:
+            row = compare(name, references, sources, targets, rtol=method.rtol, atol=method.atol)
+        else:
+            row = compare_narrow(
+                name, [o[name] for o in narrowed.exact], [o[name] for o in narrowed.rounded], sources, targets
+            )
+        row.elements = worst_elements(references, targets, [f.label for f in feeds])
+        picked = row.status == FAIL and references[0].dtype.kind in "iu" and not tolerant
+        if picked and tied(graph, name, feeds, references, targets, FACTOR):
+            row.status, row.reason = PASS, "what differs is picked among scores that rounding cannot tell apart"
+        row.agreement = None if narrowed is None else agreement(references, targets, row.floor)
         if not isinstance(twin, Unsupported) and exact is not twin:
             row.twin = max(twin_error(r, o[name]) for r, o in zip(references, twin, strict=True))
         verdict.outputs.append(row)
@@ -128,7 +219,7 @@ def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]]) -> N
         return
     unsure = [r for r in verdict.outputs if r.status == INCONCLUSIVE]
     # One constant output beside outputs that move is a property of the model; nothing that moves proves nothing.
-    if unsure and all(vacuous(r) for r in references):
+    if unsure and (all(vacuous(r) for r in references) or any(FACTOR * r.floor >= 1 for r in unsure)):
         verdict.status, verdict.reason = (
             INCONCLUSIVE,
             f"{unsure[0].name}: {unsure[0].reason}, so agreement proves nothing",
@@ -163,6 +254,21 @@ def _graph_outputs(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]]) 
         return runner.run(Source("onnx-object", thing=graph), arrays, precision="float64", options=Options())
     except Unsupported as error:
         return error
+
+
+def _stored(target: Source, graph: ir.Model) -> str:
+    """How the target says that it stores numbers. A graph that quantises by itself is held to its own arithmetic."""
+    tell = getattr(plugin.runner_for(target.kind), "stored", None)
+    quantised = any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in graph.graph.all_nodes())
+    return "" if tell is None or target.path is None or quantised else str(tell(target))
+
+
+def _narrowed(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], stored: str) -> Narrowed | None:
+    if not stored:
+        return None
+    from convert.runners.narrow import simulate
+
+    return simulate(graph, arrays, stored)
 
 
 def _guard(running: Running, who: str) -> dict[str, Outputs | Unsupported] | ConvertError:

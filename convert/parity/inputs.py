@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +18,10 @@ from convert.tensors import dtype_name, numpy_dtype
 DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY = "convert.dims", "convert.example_dims", "convert.guards"
 """Metadata of the graph: bounds of dynamic dims, {"batch": [1, null]}, a plausible size of each, {"h": 224}, and
 conditions that the sizes have to meet, ["h % 8 == 0"]."""
+
+RANGE_KEY = "convert.range"
+"""Metadata of an input of integers: the least and the greatest that it may hold, ints or names of dims, [1, "time"],
+and "descending" behind them where they have to be in that order."""
 
 # Integer inputs without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10
@@ -69,9 +73,10 @@ def given(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
 def generate(model: ir.Model, seeds: int = 3) -> list[Feed]:
     """Seeded feeds: normal and uniform in turn, at several sizes of every dynamic dim, 1 included for the batch.
 
-    Integers stay inside the range that their consumers imply (rows of a Gather, depth of a OneHot).
+    Integers stay inside the range that their reader noted, or that their consumers imply (rows of a Gather, depth of
+    a OneHot, places in a cache that is written to).
     """
-    limits = {str(v.name): _integer_limit(v) for v in model.graph.inputs}
+    limits = {str(v.name): _integer_limits(v) for v in model.graph.inputs}
     feeds = []
     for seed, dims in zip(range(seeds), _sizes(model, seeds), strict=True):
         rng = np.random.default_rng(seed)
@@ -123,7 +128,7 @@ def _is_derived(name: str, names: Iterable[str]) -> bool:
 
 
 def _random(
-    value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, normal: bool, limit: int | None
+    value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, normal: bool, limits: Sequence[Limit]
 ) -> np.ndarray:
     if value.dtype is None or value.shape is None:
         raise UsageError(
@@ -139,18 +144,38 @@ def _random(
     if dtype.kind == "b":
         return rng.random(shape) < 0.5
     if dtype.kind in "iu":
-        return rng.integers(0, limit or _INTEGERS, size=shape).astype(dtype)
+        return _integers(value, dims, rng, shape, limits).astype(dtype)
     array = rng.standard_normal(shape) if normal else rng.uniform(0.0, 1.0, shape)
     if dtype.kind == "c":
         array = array + 1j * rng.standard_normal(shape)
     return np.asarray(array).astype(dtype)
 
 
-def _integer_limit(value: ir.Value) -> int | None:
-    """The least upper bound that Gather and OneHot downstream of an integer input imply."""
+Limit: TypeAlias = int | str
+"""A number of rows: known, or that of a dynamic dim."""
+
+
+def _integers(
+    value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, shape: list[int], limits: Sequence[Limit]
+) -> np.ndarray:
+    noted = json.loads(value.metadata_props.get(RANGE_KEY, "null"))
+    if noted is not None:
+        low, high = (_number(bound, dims) for bound in noted[:2])
+        array = rng.integers(low, max(low, high) + 1, size=shape)
+        return np.sort(array)[::-1] if "descending" in noted else array
+    known = [_number(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
+    return rng.integers(0, max(min(known), 1) if known else _INTEGERS, size=shape)
+
+
+def _number(bound: Limit, dims: Mapping[str, int]) -> int:
+    return bound if isinstance(bound, int) else evaluate(bound, dims)
+
+
+def _integer_limits(value: ir.Value) -> list[Limit]:
+    """The upper bounds that Gather, OneHot and writes to some rows downstream of an integer input imply."""
     if value.dtype is None or not np.issubdtype(numpy_dtype(value.dtype), np.integer):
-        return None
-    found: list[int] = []
+        return []
+    found: list[Limit] = []
     seen: set[int] = set()
     queue = [value]
     while queue:
@@ -162,28 +187,53 @@ def _integer_limit(value: ir.Value) -> int | None:
             limit = _implied(node, index)
             if limit is not None:
                 found.append(limit)
-            elif node.op_type in _PASSING and index == 0:
+            elif (node.op_type in _PASSING and index == 0) or (node.op_type == "Where" and index > 0):
                 queue.append(node.outputs[0])
-    return min(found) if found else None
+    return found
 
 
 _PASSING = frozenset(
     {"Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Slice", "Concat"}
 )
+_BY_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
+_BY_ROWS = frozenset({"GatherND", "ScatterND"})
 
 
-def _implied(node: ir.Node, index: int) -> int | None:
-    if node.op_type == "Gather" and index == 1:
-        data = node.inputs[0]
-        axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-        if data is not None and data.shape is not None:
-            rows = data.shape[axis]
-            return rows if isinstance(rows, int) else None
+def _implied(node: ir.Node, index: int) -> Limit | None:
+    data = node.inputs[0]
+    if node.op_type in _BY_AXIS and index == 1:
+        return _rows(data, node.attributes.get_int("axis", 0))
+    if node.op_type in _BY_ROWS and index == 1 and not node.attributes.get_int("batch_dims", 0):
+        places = node.inputs[1]
+        single = places is not None and places.shape is not None and places.shape[-1] == 1
+        return _rows(data, 0) if single else None
+    if node.op_type == "TensorScatter" and index == 2:
+        return _rows(data, node.attributes.get_int("axis", -2))
     if node.op_type == "OneHot" and index == 0:
         depth = node.inputs[1]
         if depth is not None and depth.const_value is not None:
             return int(depth.const_value.numpy().reshape(-1)[0])
     return None
+
+
+def _rows(data: ir.Value | None, axis: int) -> Limit | None:
+    if data is None or data.shape is None:
+        return None
+    rows = data.shape[axis]
+    return rows if isinstance(rows, int) else rows.value
+
+
+def from_samples(model: ir.Model, samples: Mapping[str, np.ndarray], most: int = 32) -> dict[str, np.ndarray]:
+    """Inputs out of calibration data: its first samples as one batch, or the first where there is none."""
+    found = {}
+    for value in model.graph.inputs:
+        array, shape = np.asarray(samples[str(value.name)]), value.shape
+        if shape is not None and array.ndim == len(shape) + 1:
+            array = array[0]
+        elif shape is not None and len(shape) and not isinstance(shape[0], int):
+            array = array[:most]
+        found[str(value.name)] = array
+    return found
 
 
 def _fits(shape: tuple[int, ...], expected: ir.Shape) -> bool:

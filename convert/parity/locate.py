@@ -1,12 +1,13 @@
-"""Finds the node where a target departs from the shared graph, in float64, where rounding hides nothing.
+"""Finds the operator where two sides depart from each other, in float64, where rounding hides nothing.
 
-The target is read back by its own frontend and both graphs are evaluated on one feed. Values are paired by what they
-hold, not by name: backends rename and fuse, and a value keeps its numbers when a layout pass permutes it.
+Each side is run once with a summary of every value, so that the place is found with two forward passes however many
+operators there are. Values are paired by what they hold, not by name: readers and writers rename and fuse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,73 +15,125 @@ import onnx_ir as ir
 
 from convert import plugin
 from convert.errors import ConvertError
-from convert.graph import location_of
+from convert.graph import MODULE_KEY, OPERATOR_KEY, location_of
 from convert.options import Options
 from convert.parity.inputs import Feed
+from convert.parity.trace import Step, Summary, Trace, agreeing, departed, steps_of, trace_graph
 from convert.parity.verdict import Divergence
 from convert.report import Report
+from convert.runners.process import Limits, trace
 from convert.source import Source
 
 # Two values are the same if their statistics differ by less than this share of the error at the outputs; weights that
 # were folded and rounded to float32 move values by up to 1e-7.
 _SHARE, _LEAST, _MOST = 0.03, 2e-7, 1e-5
+# Against the source nothing was folded: values agree to float64, or to float32 where that is all the source can do. The
+# share is small because operators may shrink an error on its way, and what agrees clears all that is before it.
+_SOURCE_SHARE, _EXACT, _ROUNDED = 1e-3, (3e-9, 1e-6), (2e-6, 1e-3)
 
 
-def locate(graph: ir.Model, target: Source, feed: Feed) -> Divergence | str:
+def locate(graph: ir.Model, target: Source, feed: Feed, options: Options | None = None) -> Divergence | str:
     """Where the target first computes something else than `graph`, or why that cannot be told.
 
-    feed: inputs by name; the smallest at hand will do. A node that a backend fused with the ones after it is named for
-    the group.
+    The target is read back by its own frontend. A node that a backend fused with the ones after it is named for the
+    group.
     """
     try:
-        other = plugin.frontend_for(target).read(target, Options(), Report("locate"))
-        theirs, ours = _values(other, feed), _values(graph, feed)
+        other = plugin.frontend_for(target).read(target, options or Options(), Report("locate"))
+        (theirs, their_outputs), (ours, our_outputs) = trace_graph(other, feed.arrays), trace_graph(graph, feed.arrays)
     except ConvertError as error:
         return f"the target cannot be read back to find the place: {error.message}"
-    distance = _distance(graph, ours, theirs)
+    distance = _distance(our_outputs, their_outputs)
     if distance <= _LEAST:
         return "in float64 the artefact computes what the graph does: its runtime is at fault, or its float32 kernels"
-    bound = min(max(distance * _SHARE, _LEAST), _MOST)
-    found = np.array([_statistics(a) for a in theirs.values() if _floating(a)])
-    agreed = {name for name, a in ours.items() if _floating(a) and _among(_statistics(a), found, bound)}
-    for node in _departed(graph.graph, ours, agreed):
-        return _divergence(node, ours)
+    # A target's layout may differ from the graph's: the order of elements says nothing.
+    agreed = agreeing(ours, theirs, min(max(distance * _SHARE, _LEAST), _MOST), ordered=False)
+    for step in departed(ours, agreed):
+        return _divergence(step, ours)
     return "every value of the graph is found in the target, and its outputs are not: are they in another order?"
 
 
-def _values(model: ir.Model, feed: Feed) -> dict[str, Any]:
-    from convert.passes.widen import widen
-    from convert.runners.reference import run
+def locate_source(
+    graph: ir.Model, source: Source, feed: Feed, distance: float, options: Options, limits: Limits
+) -> Divergence | str:
+    """The source's operator whose value the graph lacks first, with what the graph has in its place; or why not.
 
-    return run(widen(model), feed.arrays, every=True)
+    The source is run operator by operator in its own framework. distance: how far the outputs are from each other.
+    """
+    try:
+        theirs = trace(source, feed.arrays, options, limits)
+        ours, _ = trace_graph(graph, feed.arrays)
+    except ConvertError as error:
+        return f"the source cannot be run operator by operator to find the place: {error.message}"
+    least, most = _EXACT if theirs.precision == "float64" else _ROUNDED
+    bound = min(max(distance * _SOURCE_SHARE, least), most)
+    # The graph is in the coordinates of its source: elements have to be in the same places.
+    agreed = agreeing(theirs, _results(graph, ours), bound, ordered=True)
+    lowered = _lowered(graph)
+    for step in departed(theirs, agreed, lambda step: not lowered or _key(step) in lowered):
+        found = _divergence(step, theirs)
+        found.instead = _instead(graph, step, theirs, ours)
+        return found
+    for step in departed(theirs, agreed):
+        return _divergence(step, theirs)
+    return "every value of the source is found in the graph, and its outputs are not: are they in another order?"
 
 
-def _floating(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
+def _results(graph: ir.Model, ours: Trace) -> Trace:
+    """The trace without values that are read only by other nodes of the operator that they were made for.
+
+    A rule may compute the right thing and then spoil it: what counts is what it gives.
+    """
+    inside = set()
+    for node in graph.graph:
+        at = replace(location_of(node), operator="", node="")
+        for value in node.outputs:
+            users = [user for user, _ in value.uses()]
+            own = all(replace(location_of(u), operator="", node="") == at for u in users)
+            same = own and all(_origin(u) == _origin(node) != "" for u in users)
+            if users and same and not value.is_graph_output():
+                inside.add(str(value.name))
+    return Trace(ours.steps, {n: v for n, v in ours.values.items() if n not in inside}, ours.precision)
 
 
-def _statistics(array: np.ndarray) -> tuple[float, float, float, float, float]:
-    """Size, mean, root mean square, least and largest: the same for a permuted or reshaped value."""
-    finite = array[np.isfinite(array)] if not np.isfinite(array).all() else array
-    if not finite.size:
-        return (array.size, 0.0, 0.0, 0.0, 0.0)
-    return (array.size, finite.mean(), np.sqrt(np.mean(finite**2)), finite.min(), finite.max())
+def _origin(node: ir.Node) -> str:
+    return node.metadata_props.get(OPERATOR_KEY, "")
 
 
-def _among(wanted: tuple[float, ...], found: np.ndarray, bound: float) -> bool:
-    if not len(found):
-        return False
-    same = found[found[:, 0] == wanted[0]]
-    scale = max(wanted[2], np.finfo(np.float64).tiny)
-    return bool((np.abs(same[:, 1:] - np.array(wanted[1:])).max(axis=1) <= bound * scale).any()) if len(same) else False
+def _key(step: Step) -> tuple[str, str]:
+    return step.at.operator.rpartition("::")[2].partition(".")[0], step.at.module
 
 
-def _distance(graph: ir.Model, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
+def _lowered(graph: ir.Model) -> set[tuple[str, str]]:
+    """Operators and modules that nodes of the graph say they came from; an operator that none did was fused away."""
+    return {
+        (props[OPERATOR_KEY].rpartition("::")[2].partition(".")[0], props.get(MODULE_KEY, ""))
+        for props in (node.metadata_props for node in graph.graph)
+        if OPERATOR_KEY in props
+    }
+
+
+def _instead(graph: ir.Model, step: Step, theirs: Trace, ours: Trace) -> str:
+    """What the graph has where the source has this operator: the last node of the same place, of the same size."""
+    wanted = theirs.values[step.outputs[0]]
+    nodes = [
+        (node, own)
+        for node, own in zip(graph.graph, steps_of(graph.graph), strict=True)
+        if (own.at.module, own.at.source) == (step.at.module, step.at.source)
+        and node.metadata_props.get(OPERATOR_KEY, "").endswith(_key(step)[0])
+        and any(ours.values[n].size == wanted.size for n in own.outputs if n in ours.values)
+    ]
+    if not nodes:
+        return ""
+    own = nodes[-1][1]
+    return f"{own.at.operator}, {ours.told(own.outputs[0])}"
+
+
+def _distance(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
     """The largest distance of any element of an output, relative to the output's root mean square."""
     worst = 0.0
-    for value in graph.graph.outputs:
-        a: Any = ours[str(value.name)]
-        b: Any = theirs.get(str(value.name))
+    for name, a in ours.items():
+        b: Any = theirs.get(name)
         if not _floating(a):
             continue
         if not _floating(b) or a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
@@ -92,32 +145,12 @@ def _distance(graph: ir.Model, ours: Mapping[str, Any], theirs: Mapping[str, Any
     return worst
 
 
-def _departed(graph: ir.Graph, ours: Mapping[str, Any], agreed: set[str]) -> Iterable[ir.Node]:
-    """Nodes in order whose floating outputs are not in the target, nor anything that is computed from them."""
-    reached: set[int] = set()
-    for node in reversed(list(graph)):
-        after = any(id(user) in reached for out in node.outputs for user, _ in out.uses())
-        if after or any(str(out.name) in agreed for out in node.outputs):
-            reached.add(id(node))
-    for node in graph:
-        if id(node) not in reached and any(_floating(ours.get(str(out.name))) for out in node.outputs):
-            yield node
+def _floating(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
 
 
-def _divergence(node: ir.Node, values: Mapping[str, Any]) -> Divergence:
-    at = location_of(node)
-    told = [_told(v, values) for v in node.inputs if v is not None]
-    return Divergence(at.operator or node.op_type, at.node, at.module, at.source, told, _told(node.outputs[0], values))
-
-
-def _told(value: ir.Value, values: Mapping[str, Any]) -> str:
-    array = values.get(str(value.name))
-    if array is None and value.const_value is not None:
-        array = value.const_value.numpy()
-    if not isinstance(array, np.ndarray):
-        return f"{value.name}: not known"
-    shape = f"{value.name}: {array.dtype}{list(array.shape)}"
-    if not _floating(array):
-        return shape
-    _, mean, rms, low, high = _statistics(array.astype(np.float64))
-    return f"{shape}, mean {mean:.3g}, rms {rms:.3g}, from {low:.3g} to {high:.3g}"
+def _divergence(step: Step, told: Trace) -> Divergence:
+    at = step.at
+    output = next((n for n in step.outputs if isinstance(told.values.get(n), Summary)), step.outputs[0])
+    inputs = [told.told(n) for n in step.inputs]
+    return Divergence(at.operator, at.node, at.module, at.source, inputs, told.told(output))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from convert.parity.elements import Element, flips
 from convert.tensors import widened
 
 PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
@@ -36,7 +37,9 @@ class OutputVerdict:
     """One output over all feeds; errors are relative to the root mean square of the float64 reference.
 
     `error` is the target's, `floor` the source's own float32 error (or the least that float32 allows), `twin` how far
-    the graph in float64 is from the source in float64 (None where that was not run).
+    the graph in float64 is from the source in float64 (None where that was not run). Of a target with narrower numbers
+    `floor` is what this narrowing does to the graph, and `agreement` the share of rows with the same largest element
+    (or one that this narrowing cannot tell from it). `elements` are the worst ones.
     """
 
     name: str
@@ -46,11 +49,21 @@ class OutputVerdict:
     floor: float = 0.0
     twin: float | None = None
     worst: float = 0.0
+    agreement: float | None = None
+    elements: list[Element] = field(default_factory=list)
+
+    @property
+    def decibels(self) -> float:
+        """The ratio of the output to its error."""
+        return float(-20 * np.log10(self.error)) if self.error else np.inf
 
 
 @dataclass
 class Divergence:
-    """The first node that nothing in the target agrees with; `inputs` and `output` are statistics of its values."""
+    """The first operator that nothing on the other side agrees with: a node of the graph where the backend is guilty,
+    an operator of the source where the frontend is. `inputs` and `output` are statistics of its values, `instead` what
+    the graph has in place of the source's.
+    """
 
     operator: str
     node: str
@@ -58,6 +71,7 @@ class Divergence:
     source: str = ""
     inputs: list[str] = field(default_factory=list)
     output: str = ""
+    instead: str = ""
 
     def __str__(self) -> str:
         where = [f"{self.operator}, node {self.node!r}"]
@@ -66,11 +80,28 @@ class Divergence:
         return ", ".join(where)
 
 
+@dataclass(frozen=True)
+class Place:
+    """One node of the shared graph, for the errors along the network, relative to its output's root mean square.
+
+    `floor` is what float32 alone does to the graph up to here, `error` what the target's value is off (None where the
+    target has no such value: it was fused away, or everything behind a defect is something else).
+    """
+
+    node: str
+    operator: str
+    module: str
+    source: str
+    floor: float
+    error: float | None
+
+
 @dataclass
 class Verdict:
     """The outcome for a pair. `guilty` is `frontend` or `backend` where the shared graph told them apart.
 
-    `divergence` is the first node where a guilty backend's artefact departs from the graph, or why it was not found.
+    `divergence` is the first node where the two sides of the guilty step depart from each other, or why it was not
+    found; `profile` the errors along the network, where they were asked for, or why they cannot be had.
     """
 
     status: str
@@ -80,6 +111,9 @@ class Verdict:
     feeds: list[str] = field(default_factory=list)
     outputs: list[OutputVerdict] = field(default_factory=list)
     divergence: Divergence | str | None = None
+    profile: list[Place] | str | None = None
+    stored: str = ""
+    """How the target stores numbers (`plugin.STORED`), where it is less precise than the source on purpose."""
 
     @property
     def exit_code(self) -> int:
@@ -123,6 +157,26 @@ def compare(
     return result
 
 
+def compare_narrow(
+    name: str,
+    exact: Sequence[np.ndarray],
+    rounded: Sequence[np.ndarray],
+    sources: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+) -> OutputVerdict:
+    """Judge one output of a target that stores numbers in fewer bits on purpose.
+
+    exact and rounded are the graph in float64 without and with that rounding: how far it moves the output is the floor.
+    Where the bound is the output itself, agreement proves nothing: INCONCLUSIVE.
+    """
+    noisy = [r.astype(s.dtype) for r, s in zip(rounded, sources, strict=True)]
+    result = compare(name, exact, noisy, targets)
+    if result.status == PASS and FACTOR * result.floor >= 1:
+        result.status = INCONCLUSIVE
+        result.reason = f"narrower numbers alone move the output by {result.floor:.0%} of its size"
+    return result
+
+
 def twin_error(reference: np.ndarray, graph: np.ndarray) -> float:
     """Largest distance of the graph in float64 from the source in float64, relative to the reference's rms.
 
@@ -139,6 +193,19 @@ def twin_error(reference: np.ndarray, graph: np.ndarray) -> float:
         return 0.0
     scale = max(rms(reference[mask]), np.finfo(np.float64).tiny)
     return float(np.abs(graph[mask] - reference[mask]).max() / scale)
+
+
+def agreement(references: Sequence[np.ndarray], targets: Sequence[np.ndarray], floor: float = 0.0) -> float | None:
+    """The share of rows (along the last axis) whose largest element is at the same place; None without rows.
+
+    floor: the noise floor relative to the reference's root mean square. Another place counts only where the reference
+    tells the two elements apart by more than `FACTOR` times that.
+    """
+    pairs = [(r, t) for r, t in zip(references, targets, strict=True) if r.ndim >= 2 and r.size and r.dtype.kind == "f"]
+    if not pairs or pairs[0][0].shape[-1] < 2:
+        return None
+    counts = [flips(r, t, FACTOR * floor * rms(r)) for r, t in pairs]
+    return 1.0 - sum(c[0] for c in counts) / sum(c[1] for c in counts)
 
 
 def vacuous(references: Sequence[np.ndarray]) -> str:

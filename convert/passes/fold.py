@@ -14,8 +14,9 @@ from convert.tensors import dims_of, lazy
 # Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
 _LARGEST = 1 << 16
 
-_RANDOM = frozenset(
+_KEPT = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+    | {"DequantizeLinear"}
 )
 
 
@@ -24,7 +25,8 @@ def fold_constants(model: ir.Model) -> bool:
 
     Transpose, Reshape, Squeeze, Unsqueeze and Flatten of a weight of any size become lazy views. Other operators are
     evaluated by ONNX's reference implementation while inputs and outputs are small. Shape and Size of a value with a
-    static shape are constants, too. Nodes with subgraphs, random and unknown operators stay.
+    static shape are constants, too. Nodes with subgraphs, random and unknown operators stay, and so does
+    DequantizeLinear: runtimes look for it, and a quantised weight is small as integers only.
     """
     evaluate = _Evaluator(model.graph.opset_imports.get("", 0))
     modified = False
@@ -54,7 +56,7 @@ def _fold(node: ir.Node, evaluate: _Evaluator) -> Sequence[ir.TensorProtocol] | 
     if node.op_type in _VIEWS:
         view = _VIEWS[node.op_type](node, first)
         return None if view is None else [view]
-    if node.op_type in _RANDOM or sum(v.const_value.nbytes for v in inputs if v.const_value is not None) > _LARGEST:
+    if node.op_type in _KEPT or sum(v.const_value.nbytes for v in inputs if v.const_value is not None) > _LARGEST:
         return None
     return evaluate(node)
 

@@ -6,13 +6,16 @@ import importlib.util
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.options import Options
 from convert.source import Source
+
+if TYPE_CHECKING:
+    from convert.parity.trace import Trace
 
 KINDS = ("onnx", "onnx-object")
 
@@ -45,8 +48,24 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
         return run_file(path, feeds)
 
 
+def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
+    """One run in onnxruntime, in float32, with a summary of every value."""
+    from convert.runners.onnx_trace import trace_file
+
+    if source.path is not None:
+        return trace_file(source.path, feed, run_file)
+    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
+        path = Path(folder) / "model.onnx"
+        _save(source.thing, path)
+        return trace_file(path, feed, run_file)
+
+
 def run_file(path: Path, feeds: Feeds) -> Outputs:
-    """Run a file in onnxruntime on the CPU with its default optimisations, as it would be deployed."""
+    """Run a file in onnxruntime on the CPU with its default optimisations, as it would be deployed.
+
+    Except for one: quantised operators are not fused into integer kernels, whose rounding of a result that lies half
+    way between two steps is the runtime's own and differs from what the operators in the file say.
+    """
     session = _session(path)
     inputs = {i.name: i for i in session.get_inputs()}
     names = [o.name for o in session.get_outputs()]
@@ -71,10 +90,13 @@ def _session(path: Path) -> Any:
     settings.inter_op_num_threads = 1
     settings.log_severity_level = 4
     settings.use_deterministic_compute = True
+    settings.add_session_config_entry("session.disable_quant_qdq", "1")
     try:
         return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # as above
         text = _line(error)
+        if "NOT_IMPLEMENTED" in text or "Could not find an implementation" in text:
+            raise Unsupported(f"onnxruntime lacks a kernel for {path.name}: {text}") from error
         hint = "convert with a lower --opset" if "opset" in text.lower() or "implementation for" in text else ""
         raise ConvertError(f"onnxruntime does not load {path.name}: {text}", hint=hint) from error
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,13 @@ from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.options import Options
 from convert.source import Source
 
+if TYPE_CHECKING:
+    from convert.parity.trace import Trace
+
 Outputs = list[dict[str, np.ndarray]]
+
+TRACE = "trace"
+"""Asked for like a precision: one run, operator by operator, with a summary of every value."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Running:
         limits: Limits,
     ) -> None:
         self.source, self.feeds, self.precisions = source, feeds, precisions
-        self.options, self.limits = replace(options, examples={}), limits
+        self.options, self.limits = replace(options, examples={}, calibrate={}), limits
         self.process: subprocess.Popen[bytes] | None = None
         if source.path is not None:
             self.folder = tempfile.TemporaryDirectory(prefix="convert-run-")
@@ -138,6 +144,9 @@ def run_all(
     """Every precision in this process; a precision that the runtime lacks gives its `Unsupported`."""
     found: dict[str, Outputs | Unsupported] = {}
     for precision in precisions:
+        if precision == TRACE:
+            found[precision] = [_traced(runner, source, feeds[0], options)]
+            continue
         try:
             found[precision] = runner.run(source, feeds, precision=precision, options=options)
         except Unsupported as error:
@@ -145,6 +154,33 @@ def run_all(
                 raise
             found[precision] = error
     return found
+
+
+def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options, limits: Limits) -> Trace:
+    """Run `source` once, operator by operator, with a summary of every value: in float64 where that is to be had.
+
+    Raises as `Running.results` does, and `Unsupported` where its runner cannot.
+    """
+    from convert.parity.trace import Trace
+
+    running = Running(source, [feed], (TRACE,), options, limits)
+    try:
+        found = running.results()[TRACE]
+    finally:
+        running.stop()
+    if isinstance(found, Unsupported):
+        raise found
+    return Trace.from_json(str(found[0]["trace"].item()))
+
+
+def _traced(
+    runner: plugin.Runner, source: Source, feed: Mapping[str, np.ndarray], options: Options
+) -> dict[str, np.ndarray]:
+    """A trace as a text among arrays, which is how it travels."""
+    follow = getattr(runner, "trace", None)
+    if follow is None:
+        raise Unsupported(f"a {source.kind} runs as a whole")
+    return {"trace": np.array(follow(source, feed, options).to_json(), dtype=object)}
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:

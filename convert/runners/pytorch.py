@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from convert import plugin
 from convert.options import Options
 from convert.source import Source
+
+if TYPE_CHECKING:
+    from convert.parity.trace import Trace
 
 KINDS: Sequence[str] = (
     "torch-module", "torch-state-dict", "safetensors", "hf-folder", "torchscript", "torch-export",
@@ -32,3 +36,10 @@ def run(
     frontend = plugin.frontends()["pytorch"]
     outputs: list[dict[str, np.ndarray]] = frontend.run(source, feeds, precision=precision, options=options)  # type: ignore[attr-defined]
     return outputs
+
+
+def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
+    """One run in float64, operator by operator, with a summary of every value."""
+    frontend = plugin.frontends()["pytorch"]
+    found: Trace = frontend.trace(source, feed, options)  # type: ignore[attr-defined]
+    return found

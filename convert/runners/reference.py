@@ -7,7 +7,7 @@ that ONNX defines for them. A value is freed after its last use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -39,19 +39,25 @@ _KEEP = 1 << 16
 
 
 def run(
-    model: ir.Model, feeds: Mapping[str, np.ndarray], *, outputs: Iterable[str] | None = None, every: bool = False
-) -> dict[str, Array]:
+    model: ir.Model,
+    feeds: Mapping[str, np.ndarray],
+    *,
+    outputs: Iterable[str] | None = None,
+    every: bool = False,
+    keep: Callable[[Array], Any] = lambda array: array,
+) -> dict[str, Any]:
     """Outputs of `model` by name, in its order, for one dict of inputs; `model` has to be at the canonical opset.
 
     outputs: names of values to return instead, from the outermost graph, whether they are outputs or not.
     every: return every value of the outermost graph that is not a weight.
+    keep: what to return of those that are no outputs: a summary of each, where the arrays would fill the memory.
     Floating inputs are cast to the dtype that the graph declares (float32 samples feed a widened graph). Raises
     `UsageError` for inputs that are missing or unknown, `Unsupported` for operators that cannot be evaluated.
     """
     version = model.graph.opset_imports.get("", OPSET)
     if version != OPSET:
         raise Unsupported(f"the reference executor runs opset {OPSET}, and this model is opset {version}")
-    executor = Executor(set(outputs or ()), every)
+    executor = Executor(set(outputs or ()), every, keep)
     given = _inputs(model.graph, feeds)
     with np.errstate(all="ignore"):
         results = executor.graph(model.graph, given)
@@ -70,10 +76,10 @@ def run(
 class Executor:
     """Values at hand during one run, of the graph and of the subgraphs inside it."""
 
-    def __init__(self, wanted: set[str], every: bool) -> None:
+    def __init__(self, wanted: set[str], every: bool, keep: Callable[[Array], Any] = lambda array: array) -> None:
         self.values: dict[ir.Value, Array] = {}
         self.kept: dict[str, Array] = {}
-        self.wanted, self.every = wanted, every
+        self.wanted, self.every, self.keep = wanted, every, keep
         self.depth = 0
         self._plans: dict[int, list[tuple[ir.Node, list[ir.Value]]]] = {}
 
@@ -130,7 +136,7 @@ class Executor:
     def _store(self, value: ir.Value, array: Array) -> None:
         self.values[value] = array
         if self.depth == 1 and (self.every or value.name in self.wanted):
-            self.kept[value.name or ""] = array
+            self.kept[value.name or ""] = self.keep(array)
 
     def _plan(self, graph: ir.Graph) -> list[tuple[ir.Node, list[ir.Value]]]:
         """The nodes that the outputs need, in order, each with the values that nobody needs after it."""
@@ -140,7 +146,7 @@ class Executor:
             own = {*graph.inputs, *(v for n in nodes for v in n.outputs)}
             last: dict[ir.Value, int] = {}
             for index, node in enumerate(nodes):
-                for value in (*node.outputs, *_reads(node)):
+                for value in (*node.outputs, *reads(node)):
                     if value in own:
                         last[value] = index
             for value in graph.outputs:
@@ -152,14 +158,14 @@ class Executor:
         return self._plans[key]
 
 
-def _reads(node: ir.Node) -> list[ir.Value]:
+def reads(node: ir.Node) -> list[ir.Value]:
     """The values that a node reads, those that its subgraphs take from outside among them."""
     read = [v for v in node.inputs if v is not None]
     for attribute in node.attributes.values():
         for graph in subgraphs(attribute):
             read.extend(graph.outputs)
             for inner in graph:
-                read.extend(_reads(inner))
+                read.extend(reads(inner))
     return read
 
 
@@ -181,8 +187,9 @@ _FLOATING = (np.dtype(ml_dtypes.bfloat16),)
 
 def _as_declared(array: Array, value: ir.Value) -> Array:
     """Floating content in the floating dtype that the graph declares, everything else as it is."""
+    array = np.asarray(array) if isinstance(array, np.generic) else array
     if not isinstance(array, np.ndarray) or not isinstance(value.type, ir.TensorType):
-        return np.asarray(array) if isinstance(array, np.generic) else array
+        return array
     dtype = value.type.dtype
     if dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
         wanted = numpy_dtype(dtype)

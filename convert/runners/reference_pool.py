@@ -26,7 +26,7 @@ def max_pool(
     storage_order: int,
     strides: Any,
 ) -> Any:
-    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     padded, windows, _ = _windows(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode, lowest)
     y = padded[windows[0]].copy()
     if count == 1:

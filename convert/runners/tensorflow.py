@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from convert.options import Options
 from convert.runners.quiet import import_tensorflow
 from convert.runners.signatures import function_names, keras_names
 from convert.source import Source
+
+if TYPE_CHECKING:
+    from convert.parity.trace import Trace
 
 KINDS = ("savedmodel", "keras", "keras-h5", "frozen-graph", "keras-object", "tf-function-object", "graphdef-object")
 
@@ -53,6 +56,16 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
 
     frozen = opened.freeze()
     return run_graph(Frozen(widen(frozen.graph), frozen.inputs, frozen.outputs), feeds, precision=precision)
+
+
+def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
+    """One run of the graph in float64, with a summary of every tensor."""
+    import_tensorflow()
+    from convert.runners.tensorflow_double import widen
+    from convert.runners.tensorflow_trace import trace_graph
+
+    frozen = _OPENERS[source.kind](source, options).freeze()
+    return trace_graph(Frozen(widen(frozen.graph), frozen.inputs, frozen.outputs), feed)
 
 
 def run_graph(frozen: Frozen, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:

@@ -19,6 +19,7 @@ KINDS = {
     "frozen-graph": "a GraphDef (.pb) with its weights as constants",
     "keras": "a Keras 3 model (.keras) made of Keras's own layers",
     "keras-h5": "a Keras model in one HDF5 file (.h5, .hdf5)",
+    "tflite": "a TensorFlow Lite model (.tflite): float, float16, 8-bit, sparse",
     "keras-object": "a Keras model in memory",
     "tf-function-object": "a tf.function or a ConcreteFunction in memory",
     "graphdef-object": "a GraphDef in memory",
@@ -44,13 +45,16 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def operators() -> Iterable[Operator]:
-    """Every operator with a rule, and the declared gaps with their reasons."""
-    from . import ops  # noqa: F401  (fills the table)
+    """Every operator with a rule, and the declared gaps with their reasons; TensorFlow Lite's as `tflite::ADD`."""
+    from .framed import OPERATORS
     from .graphdef import PLUMBING
+    from .lite import lite
     from .rules import node
 
-    yield from (Operator(name) for name in sorted({*node.entries, *PLUMBING}))
+    yield from (Operator(name) for name in sorted({*node.entries, *PLUMBING, *OPERATORS}))
     yield from (Operator(name, reason) for name, reason in sorted(node.gaps.items()))
+    yield from (Operator(f"tflite::{name}") for name in sorted(lite.entries))
+    yield from (Operator(f"tflite::{name}", reason) for name, reason in sorted(lite.gaps.items()))
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,8 @@ from typing import Any
 
 from convert.errors import Unsupported
 
+from .arrays import OPERATORS as _ARRAYS
+from .arrays import as_lists
 from .body import Body, Node, Ref
 from .protos import MESSAGES
 from .refused import refuse, refuse_changes
@@ -20,6 +22,8 @@ from .refused import refuse, refuse_changes
 _ENTER, _EXIT, _NEXT = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "RefNextIteration")
 _RESULTS = " results"  # a node of no graph, so that what is returned is replaced like any input
 _MERGE, _SWITCH = ("Merge", "RefMerge"), ("Switch", "RefSwitch")
+OPERATORS = (*_ENTER, *_EXIT, *_NEXT, *_MERGE, *_SWITCH, "LoopCond", *_ARRAYS)
+"""What `structured` takes away."""
 
 
 def structured(body: Body, functions: MutableMapping[str, Body]) -> Body:
@@ -27,6 +31,7 @@ def structured(body: Body, functions: MutableMapping[str, Body]) -> Body:
 
     Raises `Unsupported` for control flow that is neither, and for state that it changes.
     """
+    body = as_lists(body)
     if not {n.op for n in body.live} & {*_ENTER, *_EXIT, *_MERGE, *_SWITCH}:
         return body
     # What only control edges lead to is looked at now: they are gone afterwards, with what they waited for.

@@ -62,7 +62,7 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     g = Graph(program.name)
     bounds: dict[str, list[int | None]] = {}
     specs = matched([i.name for i in program.inputs], options.inputs)
-    arguments: list[Any] = [_input(g, i, specs.get(i.name), bounds) for i in program.inputs]
+    arguments: list[Any] = [add_input(g, i, specs.get(i.name), bounds) for i in program.inputs]
     arguments += [c if isinstance(c, Variable) else g.const(c, name="captured") for c in program.captured]
     results = walker.lower(g, body, arguments)
     for value, name in zip(results, program.outputs, strict=True):
@@ -71,13 +71,13 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
         g.output(value, name)
     model = g.model()
     drop_unused(model)
-    _state_written(model)
+    state_written(model)
     if bounds:
         model.metadata_props["convert.dims"] = json.dumps(bounds)
     return model
 
 
-def _state_written(model: ir.Model) -> None:
+def state_written(model: ir.Model) -> None:
     """Say of every float32 scalar what it was written as, for the float64 twin."""
     for value in model.graph.initializers.values():
         tensor = value.const_value
@@ -99,7 +99,8 @@ def matched(names: Sequence[str], specs: Sequence[InputSpec]) -> dict[str, Input
     return found
 
 
-def _input(g: Graph, described: Input, spec: InputSpec | None, bounds: dict[str, list[int | None]]) -> ir.Value:
+def add_input(g: Graph, described: Input, spec: InputSpec | None, bounds: dict[str, list[int | None]]) -> ir.Value:
+    """A graph input as the model or, where it leaves something open, the user describes it; `bounds` grows."""
     dtype = dtype_of(described.dtype)
     name = described.name
     if dtype is None:

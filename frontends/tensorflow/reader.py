@@ -15,6 +15,10 @@ from .program import Program, lower
 
 def read(source: Source, options: Options, report: Report) -> ir.Model:
     """The shared graph of a TensorFlow or Keras model. Raises as `convert.plugin.Frontend.read` says."""
+    if source.kind == "tflite":
+        from .lite import read_lite
+
+        return read_lite(source, options, report)
     return lower(_READERS[source.kind](source, options, report), options, report)
 
 

@@ -35,10 +35,19 @@ def int64(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def transpose(g: Graph, x: ir.Value, perm: Sequence[int]) -> ir.Value:
-    """`x` with its axes permuted: a new lazy weight if it is one, else a Transpose."""
+    """`x` with its axes permuted: a new lazy weight if it is one, else a Transpose.
+
+    What is stored as integers is permuted as integers, so that kernels find the DequantizeLinear that they look for.
+    """
     perm = [int(p) for p in perm]
     if perm == list(range(len(perm))):
         return x
+    maker = x.producer()
+    if maker is not None and maker.op_type == "DequantizeLinear" and maker.inputs[0] is not None:
+        stored, axis = transpose(g, maker.inputs[0], perm), maker.attributes.get("axis")
+        return g.DequantizeLinear(
+            stored, *maker.inputs[1:], axis=None if axis is None else perm.index(axis.as_int() % len(perm))
+        )
     if x.const_value is None:
         return g.Transpose(x, perm=perm)
     done = x.meta.setdefault(_KEY, {})

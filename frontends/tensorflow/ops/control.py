@@ -82,7 +82,7 @@ def _branches(g: Graph, condition: ir.Value, regions: Sequence[Region], argument
         if shared:
             merged.append(value)
             continue
-        result = _either(g, next(left), *next(pairs))
+        result = either(g, next(left), *next(pairs))
         merged.append(from_stacked(g, result) if is_list else result)
     return merged
 
@@ -95,7 +95,7 @@ def _tensor(body: Graph, value: Any) -> ir.Value:
     return value
 
 
-def _either(g: Graph, value: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+def either(g: Graph, value: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     """State of an If's output what both branches state."""
     if a.dtype != b.dtype:
         raise Unsupported("branches that give different dtypes")

@@ -29,7 +29,7 @@ def conv2d(
     data_format: str,
     dilations: Sequence[int],
 ) -> ir.Value:
-    return _convolution(
+    return convolution(
         g, input, transpose(g, filter, [3, 2, 0, 1]), strides, padding, explicit_paddings, data_format, dilations
     )
 
@@ -45,7 +45,7 @@ def conv3d(
     data_format: str,
     dilations: Sequence[int],
 ) -> ir.Value:
-    return _convolution(g, input, transpose(g, filter, [4, 3, 0, 1, 2]), strides, padding, [], data_format, dilations)
+    return convolution(g, input, transpose(g, filter, [4, 3, 0, 1, 2]), strides, padding, [], data_format, dilations)
 
 
 @node("DepthwiseConv2dNative")
@@ -61,7 +61,7 @@ def depthwise_conv2d(
     dilations: Sequence[int],
 ) -> ir.Value:
     weight = _depthwise_weight(g, filter)
-    return _convolution(g, input, weight, strides, padding, explicit_paddings, data_format, dilations)
+    return convolution(g, input, weight, strides, padding, explicit_paddings, data_format, dilations)
 
 
 def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
@@ -79,7 +79,7 @@ def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
     return g.initializer(filter.name or "filter", lazy(tensor.dtype, shape, make))
 
 
-def _convolution(
+def convolution(
     g: Graph,
     input: ir.Value,
     weight: ir.Value,
@@ -122,7 +122,7 @@ def conv2d_backprop_input(
     dilations: Sequence[int],
 ) -> ir.Value:
     weight = transpose(g, filter, [3, 2, 0, 1])
-    return _transposed(
+    return transposed_convolution(
         g, input_sizes, weight, out_backprop, strides, padding, explicit_paddings, data_format, dilations
     )
 
@@ -140,10 +140,10 @@ def conv3d_backprop_input(
     dilations: Sequence[int],
 ) -> ir.Value:
     weight = transpose(g, filter, [4, 3, 0, 1, 2])
-    return _transposed(g, input_sizes, weight, out_backprop, strides, padding, [], data_format, dilations)
+    return transposed_convolution(g, input_sizes, weight, out_backprop, strides, padding, [], data_format, dilations)
 
 
-def _transposed(
+def transposed_convolution(
     g: Graph,
     sizes: ir.Value,
     weight: ir.Value,

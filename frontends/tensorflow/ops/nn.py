@@ -77,7 +77,7 @@ def _into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None
     The one without a bias is dead code unless something else reads it.
     """
     maker = value.producer()
-    if maker is None or bias.const_value is None:
+    if maker is None or not _is_weight(bias):
         return None
     if maker.op_type == "MatMul" and value.shape is not None and len(value.shape) == 2:
         return g.Gemm(*maker.inputs, bias)
@@ -93,6 +93,14 @@ def _into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None
         return None
     attributes = {name: attribute.value for name, attribute in inner.attributes.items()}
     return g.Transpose(g.node(inner.op_type, [*inner.inputs, bias], attributes), perm=perm)
+
+
+def _is_weight(value: ir.Value) -> bool:
+    """Whether `value` is a constant, as it is or stored as integers."""
+    maker = value.producer()
+    if maker is not None and maker.op_type == "DequantizeLinear" and maker.inputs[0] is not None:
+        value = maker.inputs[0]
+    return value.const_value is not None
 
 
 @node("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")

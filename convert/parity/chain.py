@@ -1,0 +1,101 @@
+"""A chain of artefacts, each compared with the one before it: which step breaks?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from convert.errors import ConvertError, UsageError
+from convert.options import Options
+from convert.parity.check import Method
+from convert.parity.verdict import PASS
+from convert.report import Report, Step
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A file or folder; `model` is the factory that a file of weights needs."""
+
+    path: Path
+    model: str = ""
+
+
+def artefacts(words: Sequence[str]) -> list[Artefact]:
+    """The artefacts of `model.py:Net weights.pt model.onnx`: a factory belongs to the file that follows it.
+
+    Raises `UsageError` for fewer than two artefacts and for a factory without weights.
+    """
+    found: list[Artefact] = []
+    factory = ""
+    for word in words:
+        if _is_factory(word):
+            if factory:
+                raise UsageError(f"{factory} is followed by another factory", hint="name its weights between them")
+            factory = word
+        else:
+            found.append(Artefact(Path(word), factory))
+            factory = ""
+    if factory:
+        raise UsageError(f"{factory} builds a module, whose weights have to follow", hint="model.py:Net weights.pt …")
+    if len(found) < 2:
+        raise UsageError("two artefacts or more are compared", hint="convert verify SOURCE TARGET [TARGET …]")
+    return found
+
+
+def _is_factory(word: str) -> bool:
+    place, colon, name = word.rpartition(":")
+    dotted = name.replace(".", "_").isidentifier() and (place.endswith(".py") or place.replace(".", "_").isidentifier())
+    return bool(colon) and dotted and not Path(word).exists()
+
+
+def verify_chain(
+    chain: Sequence[Artefact],
+    verify: Callable[..., Report],
+    report: Report,
+    method: Method,
+    *,
+    inputs: Any,
+    **options: Any,
+) -> Report:
+    """Compare each artefact with the next by `verify` (`convert.verify`), and say which step breaks first.
+
+    inputs, and the options `model`, `outputs` and `signature`, describe the first artefact. A step that cannot be read
+    or run is an ERROR in the table of a chain; with two artefacts the error is raised.
+    """
+    trust = bool(options.get("trust"))
+    for i, (left, right) in enumerate(pairwise(chain)):
+        own = {**options, "model": left.model or (options.get("model", "") if i == 0 else "")}
+        if i:
+            own |= {"outputs": (), "signature": "", "trace": False}
+        step = Report("verify", progress=report.progress)
+        whole = all(s.status == PASS for s in report.steps)  # the page and the inputs are those of the first break
+        their = replace(method, target=Options(model=right.model, trust=trust), profile=method.profile and whole)
+        their = their if whole else replace(their, save=None)
+        given = inputs if i == 0 else None
+        if len(chain) == 2:
+            return verify(left.path, right.path, inputs=given, report=report, method=their, **own)
+        row = Step(str(left.path), str(right.path))
+        try:
+            row.verdict = verify(left.path, right.path, inputs=given, report=step, method=their, **own).verdict
+        except ConvertError as error:
+            row.error, row.error_code = error.message, error.exit_code
+        report.steps.append(row)
+        _join(report, step, first=i == 0)
+    broken = [s for s in report.steps if s.status != PASS]
+    report.verdict = (broken or report.steps)[0 if broken else -1].verdict
+    report.target, report.format = str(chain[-1].path), step.format
+    return report
+
+
+def _join(report: Report, step: Report, *, first: bool) -> None:
+    if first:
+        report.source, report.kind, report.operators = step.source, step.kind, step.operators
+        report.inputs, report.outputs = step.inputs, step.outputs
+        report.parameters, report.weight_bytes = step.parameters, step.weight_bytes
+    for note in step.notes:
+        report.note(note)
+    for stage, seconds in step.seconds.items():
+        report.seconds[stage] = round(report.seconds.get(stage, 0.0) + seconds, 4)

@@ -1,0 +1,28 @@
+"""What a verdict was made with: the versions of what took part, and settings that change numbers."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+_PACKAGES = (
+    "torch", "tensorflow", "keras", "ai-edge-litert", "onnx", "onnx-ir", "onnxruntime", "numpy", "scipy",
+    "transformers",
+)  # fmt: skip
+_SETTINGS = ("OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "ATEN_CPU_CAPABILITY", "CONVERT_CAFFE2_PYTHON")
+
+
+def environment() -> dict[str, str]:
+    """Versions by package (those that are installed), the platform, and the settings that are set."""
+    found = {"convert": _version("convert-models") or "not installed", "Python": platform.python_version()}
+    found |= {"platform": platform.platform(), "processor": f"{platform.machine()}, {os.cpu_count()} cores"}
+    found |= {name: number for name in _PACKAGES if (number := _version(name))}
+    return found | {name: os.environ[name] for name in _SETTINGS if name in os.environ}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

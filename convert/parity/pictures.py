@@ -1,0 +1,118 @@
+"""Pictures as inputs: read with Pillow, resized and normalised as told, and nothing that was not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convert.errors import BadInput, ConvertError, UsageError
+
+_SYNTAX = "for instance 224x224,mean=0.485:0.456:0.406,std=0.229:0.224:0.225,layout=nchw"
+_MODES = {"rgb": "RGB", "bgr": "RGB", "gray": "L"}
+_FILTERS = ("nearest", "bilinear", "bicubic", "lanczos")
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a picture becomes an array: (pixel / scale − mean) / std, in the layout and dtype of the model's input.
+
+    size: height and width to resize to (not cropped), None as it is. mean, std: one number, or one for each channel.
+    channels: rgb, bgr or gray. resize: the filter. input: the model's input, by default the first.
+    """
+
+    size: tuple[int, int] | None = None
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    scale: float = 255.0
+    layout: str = "nchw"
+    channels: str = "rgb"
+    resize: str = "bilinear"
+    dtype: str = "float32"
+    input: str = ""
+
+
+def parse_preparation(text: str) -> Preparation:
+    """Read `HEIGHTxWIDTH,KEY=VALUE,…` with the fields of `Preparation`. Raises `UsageError` for anything else."""
+    told: dict[str, Any] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        size = re.fullmatch(r"(?:size=)?(\d+)x(\d+)", part)
+        key, _, value = part.partition("=")
+        if size:
+            told["size"] = (int(size[1]), int(size[2]))
+        elif key in ("mean", "std"):
+            told[key] = tuple(_number(v, part) for v in value.split(":"))
+        elif key == "scale":
+            told[key] = _number(value, part)
+        elif value in _CHOICES.get(key, ()) or (key == "input" and value):
+            told[key] = value
+        else:
+            known = "; ".join(f"{k}={'|'.join(v)}" for k, v in _CHOICES.items())
+            raise UsageError(f"--image-as does not know {part!r}", hint=f"{_SYNTAX}; mean, std, scale, input; {known}")
+    found = Preparation(**told)
+    count = 1 if found.channels == "gray" else 3
+    wrong = [n for n in ("mean", "std") if len(getattr(found, n)) not in (1, count)]
+    if wrong or 0 in found.std or found.scale == 0 or (found.size and 0 in found.size):
+        what = f"{wrong[0]} has not one number for each of {count} channels" if wrong else "std, scale or a size is 0"
+        raise UsageError(f"--image-as {text}: {what}", hint=_SYNTAX)
+    return found
+
+
+_CHOICES = {
+    "layout": ("nchw", "nhwc"),
+    "channels": tuple(_MODES),
+    "resize": _FILTERS,
+    "dtype": ("float32", "float64", "float16", "uint8"),
+}
+
+
+def _number(text: str, part: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--image-as: {part!r} holds no number", hint=_SYNTAX) from None
+
+
+def pictures(paths: Sequence[Path], how: Preparation) -> dict[Any, np.ndarray]:
+    """One batch of pictures as inputs by name (or by place: 0): float arrays [n,c,h,w] or [n,h,w,c].
+
+    Raises `ConvertError` without Pillow, `BadInput` for what is no picture, `UsageError` for different sizes.
+    """
+    arrays = [_prepared(path, how) for path in paths]
+    sizes = {a.shape for a in arrays}
+    if len(sizes) > 1:
+        raise UsageError("the pictures have different sizes", hint="give one with --image-as HEIGHTxWIDTH")
+    return {how.input or 0: np.stack(arrays)}
+
+
+def _prepared(path: Path, how: Preparation) -> np.ndarray:
+    pixels = _pixels(path, how).astype(np.float64)
+    if how.channels == "bgr":
+        pixels = pixels[..., ::-1]
+    array = (pixels / how.scale - np.array(how.mean)) / np.array(how.std)
+    if how.dtype == "uint8":
+        array = np.clip(np.rint(array), 0, 255)
+    array = array.transpose(2, 0, 1) if how.layout == "nchw" else array
+    return np.ascontiguousarray(array.astype(how.dtype))
+
+
+def _pixels(path: Path, how: Preparation) -> np.ndarray:
+    """Bytes [h,w,c] of a picture, upright as its camera says."""
+    try:
+        from PIL import Image, ImageOps
+    except ImportError:
+        raise ConvertError("reading pictures needs Pillow", hint="pip install 'convert-models[images]'") from None
+    try:
+        with Image.open(path) as file:
+            image = ImageOps.exif_transpose(file).convert(_MODES[how.channels])
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise BadInput(f"{path} is not a readable picture: {error}") from None
+    if how.size is not None:
+        height, width = how.size
+        image = image.resize((width, height), getattr(Image.Resampling, how.resize.upper()))
+    array = np.asarray(image)
+    return array[..., None] if array.ndim == 2 else array

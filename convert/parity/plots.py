@@ -1,0 +1,107 @@
+"""Plots as inline SVG, whose colours the page's style sheet gives; every point carries its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from convert.parity.verdict import FACTOR, OutputVerdict, Place
+
+_WIDTH, _HEIGHT = 960, 320
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40
+_ZERO = 1e-17  # where an error of exactly zero is drawn
+
+
+def along_the_network(places: Sequence[Place], first: str = "") -> str:
+    """Errors and noise floors over the nodes in order, on a logarithmic scale. first: the node that departs."""
+    numbers = [max(p.floor, _ZERO) for p in places] + [max(p.error, _ZERO) for p in places if p.error is not None]
+    low, high = _decades(numbers)
+    x, y = _scale(0, max(len(places) - 1, 1), _LEFT, _WIDTH - _RIGHT), _log(low, high)
+    floor = [(x(i), y(p.floor)) for i, p in enumerate(places)]
+    bound = [(x(i), y(FACTOR * p.floor)) for i, p in enumerate(places)]
+    parts = [*_frame(low, high, y, len(places), x), _line("floor", floor), _line("bound", bound)]
+    parts.append(_line("error", [(x(i), y(p.error)) for i, p in enumerate(places) if p.error is not None]))
+    for i, place in enumerate(places):
+        if place.node == first:
+            parts.append(f'<line class="mark" x1="{x(i):.1f}" x2="{x(i):.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>')
+        if place.error is not None:
+            beyond = " beyond" if place.error > FACTOR * place.floor else ""
+            parts.append(_point(f"error{beyond}", x(i), y(place.error), i, place.error, place.floor, _told(place)))
+    return _svg("profile", "errors and noise floors along the network", parts)
+
+
+def of_outputs(rows: Sequence[OutputVerdict]) -> str:
+    """The error of each output as a bar beside its noise floor and its bound, on a logarithmic scale."""
+    numbers = [max(n, _ZERO) for row in rows for n in (row.error, row.floor, FACTOR * row.floor)]
+    low, high = _decades(n for n in numbers if math.isfinite(n))
+    y = _log(low, high)
+    width = (_WIDTH - _LEFT - _RIGHT) / max(len(rows), 1)
+    parts = _frame(low, high, y, 0, None)
+    base = _HEIGHT - _BOTTOM
+    for i, row in enumerate(rows):
+        left, wide = _LEFT + i * width + width * 0.2, min(width * 0.6, 80.0)
+        top = y(min(row.error, 10.0**high))
+        kind = " beyond" if row.status == "FAIL" else ""
+        told = f"{row.name}: error {row.error:.3e}, noise floor {row.floor:.3e}"
+        parts.append(
+            f'<rect class="bar{kind}" data-error="{row.error!r}" x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" '
+            f'height="{max(base - top, 1):.1f}"><title>{escape(told)}</title></rect>'
+        )
+        for name, height in (("floor", row.floor), ("bound", FACTOR * row.floor)):
+            if height > 0:
+                parts.append(_line(name, [(left - 8, y(height)), (left + wide + 8, y(height))]))
+        if len(rows) <= 24:
+            parts.append(f'<text class="label" x="{left:.1f}" y="{base + 16}">{escape(row.name[:18])}</text>')
+    return _svg("outputs", "errors of the outputs", parts)
+
+
+def _told(place: Place) -> str:
+    where = ", ".join(filter(None, (place.operator, place.node, place.module, place.source)))
+    return f"{where}: error {place.error:.3e}, noise floor {place.floor:.3e}"
+
+
+def _decades(numbers: Iterable[float]) -> tuple[int, int]:
+    logs = [math.log10(n) for n in numbers if n > 0 and math.isfinite(n)] or [-8.0]
+    low, high = math.floor(min(logs)), math.ceil(max(logs))
+    return (low, high) if high > low else (low - 1, high + 1)
+
+
+def _scale(low: float, high: float, start: float, end: float):  # type: ignore[no-untyped-def]
+    return lambda number: start + (number - low) / (high - low) * (end - start)
+
+
+def _log(low: int, high: int):  # type: ignore[no-untyped-def]
+    place = _scale(low, high, _HEIGHT - _BOTTOM, _TOP)
+    return lambda number: place(min(max(math.log10(max(number, _ZERO)), low), high))
+
+
+def _frame(low: int, high: int, y, count: int, x) -> list[str]:  # type: ignore[no-untyped-def]
+    parts = []
+    step = max(1, (high - low) // 8)
+    for power in range(low, high + 1, step):
+        height = y(10.0**power)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
+        parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{height + 4:.1f}" text-anchor="end">1e{power}</text>')
+    for i in sorted({0, count // 4, count // 2, 3 * count // 4, count - 1}) if count else []:
+        parts.append(f'<text class="tick" x="{x(i):.1f}" y="{_HEIGHT - 16}" text-anchor="middle">{i}</text>')
+    return parts
+
+
+def _line(name: str, points: Sequence[tuple[float, float]]) -> str:
+    listed = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    return f'<polyline class="{name}" points="{listed}"/>'
+
+
+def _point(name: str, x: float, y: float, index: int, error: float, floor: float, told: str) -> str:
+    return (
+        f'<circle class="{name}" cx="{x:.1f}" cy="{y:.1f}" r="3" data-index="{index}" data-error="{error!r}" '
+        f'data-floor="{floor!r}"><title>{escape(told)}</title></circle>'
+    )
+
+
+def _svg(identity: str, title: str, parts: Iterable[str]) -> str:
+    return (
+        f'<svg id="{identity}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}" '
+        f'xmlns="http://www.w3.org/2000/svg">' + "".join(parts) + "</svg>"
+    )

@@ -1,0 +1,36 @@
+"""Runs an ONNX file once in onnxruntime with every value as an output, in float32: it has few kernels in float64."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from convert.errors import Location, Unsupported
+from convert.parity.trace import Step, Trace, summary
+
+
+def trace_file(path: Path, feed: Mapping[str, np.ndarray], run: Callable[[Path, Any], Any]) -> Trace:
+    """The trace of one run of the model at `path`; `run(path, feeds)` executes a file.
+
+    Raises `Unsupported` for weights outside the file, which only the file itself can name.
+    """
+    model = onnx.load(path, load_external_data=False)
+    if any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer):
+        raise Unsupported("a model with external data is not followed operator by operator")
+    steps = [
+        Step(Location(n.op_type, n.name), tuple(filter(None, n.input)), tuple(filter(None, n.output)))
+        for n in model.graph.node
+    ]
+    present = {o.name for o in model.graph.output}
+    more = [name for step in steps for name in step.outputs if name not in present]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
+    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
+        every = Path(folder) / "every.onnx"
+        every.write_bytes(model.SerializeToString())
+        values = run(every, [feed])[0]
+    return Trace(steps, {n: summary(v) for n, v in values.items()}, "float32")

@@ -1,0 +1,72 @@
+"""Quantised tensors of TensorFlow Lite between QuantizeLinear and DequantizeLinear, with the file's parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import BadInput
+from convert.graph import Graph
+from convert.tensors import lazy
+
+from .lite_file import Quantisation, Tensor
+
+INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
+
+
+def requantised(g: Graph, raw: ir.Value, given: Tensor, wanted: Tensor) -> ir.Value:
+    """`raw` as `wanted` stores it. From uint8 to int8 of one scale is a shift by 128, and so is the way back."""
+    old, new = given.quantisation, wanted.quantisation
+    assert new is not None
+    assert wanted.dtype is not None
+    if old is None:
+        return quantised(g, raw, new, wanted.dtype)
+    shift = new.zero - old.zero
+    if np.array_equal(old.scale, new.scale) and (shift == _SHIFTS.get((given.dtype, wanted.dtype))).all():
+        number = g.const(int(shift[0]), ir.DataType.INT32)
+        return g.Cast(g.Add(g.Cast(raw, to=ir.DataType.INT32), number), to=wanted.dtype)
+    return quantised(g, dequantised(g, raw, given), new, wanted.dtype)
+
+
+_SHIFTS = {(ir.DataType.UINT8, ir.DataType.INT8): -128, (ir.DataType.INT8, ir.DataType.UINT8): 128}
+
+
+def dequantised(g: Graph, raw: ir.Value, tensor: Tensor) -> ir.Value:
+    """The real numbers of a quantised tensor; ONNX has no integers of 64 bits there, which are biases."""
+    quantisation = tensor.quantisation
+    assert quantisation is not None
+    if raw.dtype == ir.DataType.INT64 and raw.const_value is not None:
+        return _wide(g, raw, quantisation)
+    if raw.dtype not in (*INTEGERS, ir.DataType.INT32):
+        return raw
+    scale, zero = _parameters(g, quantisation, g.dtype(raw))
+    axis = quantisation.axis if quantisation.per_axis else None
+    return g.DequantizeLinear(raw, scale, None if raw.dtype == ir.DataType.INT32 else zero, axis=axis)
+
+
+def _wide(g: Graph, raw: ir.Value, quantisation: Quantisation) -> ir.Value:
+    content = raw.const_value
+    assert content is not None
+    shape = [1] * len(content.shape)
+    if quantisation.per_axis:
+        shape[quantisation.axis] = -1
+    scale = quantisation.scale.astype(np.float64).reshape(shape)
+    dims = [int(d) for d in content.shape]
+    make = lambda: (content.numpy() * scale).astype(np.float32).reshape(dims)  # noqa: E731
+    return g.initializer(raw.name or "bias", lazy(ir.DataType.FLOAT, dims, make))
+
+
+def quantised(g: Graph, x: ir.Value, quantisation: Quantisation, dtype: ir.DataType) -> ir.Value:
+    """`x` as stored integers."""
+    scale, zero = _parameters(g, quantisation, dtype)
+    return g.QuantizeLinear(x, scale, zero, axis=quantisation.axis if quantisation.per_axis else None)
+
+
+def _parameters(g: Graph, quantisation: Quantisation, dtype: ir.DataType) -> tuple[ir.Value, ir.Value]:
+    limits = np.iinfo(dtype.numpy())
+    if (quantisation.zero < limits.min).any() or (quantisation.zero > limits.max).any():
+        raise BadInput(f"a zero point outside of {dtype.name}")
+    scale, zero = quantisation.scale, quantisation.zero.astype(dtype.numpy())
+    if not quantisation.per_axis:
+        scale, zero = scale.reshape(()), zero.reshape(())
+    return g.const(scale, ir.DataType.FLOAT), g.const(zero, dtype)

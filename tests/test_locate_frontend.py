@@ -1,0 +1,145 @@
+"""Where a graph departs from its source: defects planted in frontends' rules, found by operator and source line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
+from convert.frontends.pytorch.rules import aten
+from torch import nn
+
+import convert
+from convert.parity.verdict import FAIL, Divergence, Verdict
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.block = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.GELU())
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        x = x + self.block(x).transpose(2, 3)
+        x = nn.functional.softmax(x, dim=1)
+        return self.head(x.mean((2, 3)))
+
+
+def spoiled(monkeypatch: pytest.MonkeyPatch, table: Any, operator: str, rule: Callable[..., Any]) -> None:
+    entry = table.entries[operator]
+    monkeypatch.setitem(table.entries, operator, replace(entry, rule=rule))
+
+
+def line_of(text: str) -> str:
+    """The line of this file that holds `text`, as "file:line" ends."""
+    lines = Path(__file__).read_text().splitlines()
+    return f"{Path(__file__).name}:{next(i for i, line in enumerate(lines, 1) if text in line)}"
+
+
+def judged(tmp_path: Path, module: nn.Module) -> Verdict:
+    spec = "x:float32[batch,3,8,8]"
+    convert.convert(module, "onnx", tmp_path / "net.onnx", inputs=spec, verify=False)
+    verdict = convert.verify(module, tmp_path / "net.onnx", inputs=spec).verdict
+    assert verdict is not None
+    return verdict
+
+
+WRONG: dict[str, tuple[str, Callable[..., Any], str, str]] = {
+    "another function": (
+        "gelu", lambda g, x, approximate="none": g.Gelu(x, approximate="tanh"), "block.1", ""),
+    "another axis": (
+        "softmax", lambda g, x, dim, dtype=None: g.Softmax(x, axis=2), "", "x = nn.functional.softmax(x, dim=1)"),
+    "elements in another order": (
+        "transpose", lambda g, x, dim0, dim1: g.Identity(x), "", "x = x + self.block(x).transpose(2, 3)"),
+    "a constant too much": ("relu", lambda g, x: g.Add(g.Relu(x), g.const(np.float32(1e-4))), "stem.2", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_wrong_rule_is_named_with_module_and_line(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    operator, rule, path, line = WRONG[kind]
+    torch.manual_seed(0)
+    spoiled(monkeypatch, aten, operator, rule)
+    verdict = judged(tmp_path, Net().eval())
+    assert (verdict.status, verdict.guilty) == (FAIL, "frontend"), verdict.reason
+    found = verdict.divergence
+    assert isinstance(found, Divergence), found
+    assert found.operator.partition(".")[0] == operator
+    assert found.module == path
+    assert line == "" or found.source.endswith(line_of(line))
+    assert found.inputs
+    assert "rms" in found.output
+
+
+def test_a_wrong_rule_of_tensorflow_is_named_by_its_operator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    from convert.frontends.tensorflow import ops as _  # noqa: F401  (fills the table)
+    from convert.frontends.tensorflow.rules import node
+
+    spoiled(monkeypatch, node, "Softplus", lambda g, features: g.Relu(features))
+    kernel = tf.constant(np.random.default_rng(0).standard_normal((3, 3, 3, 6)), tf.float32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.float32, name="x")])
+    def forward(x):  # type: ignore[no-untyped-def]
+        x = tf.nn.conv2d(x, kernel, 1, "SAME", name="stem")
+        x = tf.math.softplus(x, name="middle")
+        return tf.reduce_mean(tf.tanh(x), [1, 2])
+
+    convert.convert(forward, "onnx", tmp_path / "net.onnx", verify=False)
+    verdict = convert.verify(forward, tmp_path / "net.onnx").verdict
+    assert verdict is not None
+    assert (verdict.status, verdict.guilty) == (FAIL, "frontend"), verdict.reason
+    assert isinstance(verdict.divergence, Divergence), verdict.divergence
+    assert (verdict.divergence.operator, verdict.divergence.node) == ("Softplus", "middle")
+
+
+def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a minute where a pass takes 100 ms: it is the number of passes that counts, and no node is run alone."""
+    from convert import api, plugin
+    from convert.options import Options
+    from convert.parity.inputs import Feed
+    from convert.parity.locate import locate_source
+    from convert.report import Report
+    from convert.runners import reference
+    from convert.runners.process import Limits
+
+    class Deep(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for i in range(200):
+                x = x + (torch.tanh if i == 121 else torch.sin)(x * 0.1 + 0.01 * i) * 0.01
+            return x
+
+    x = torch.linspace(-1, 1, 6).reshape(2, 3)
+    deep = torch.export.export(Deep(), (x,))
+    executed, interpreted = reference.Executor._run, torch.fx.Interpreter.run_node
+    nodes: list[str] = []
+    operators: list[str] = []
+
+    def followed(self: Any, n: Any) -> Any:
+        operators.extend([n.name] * (n.op == "call_function"))
+        return interpreted(self, n)
+
+    def counted(self: Any, node: Any) -> None:
+        nodes.append(str(node.name))
+        executed(self, node)
+
+    monkeypatch.setattr(reference.Executor, "_run", counted)
+    spoiled(monkeypatch, aten, "tanh", lambda g, x: g.Mul(g.Tanh(x), g.const(np.float32(1.001))))
+    monkeypatch.setattr(torch.fx.Interpreter, "run_node", followed)
+    source, options = api.open_source(deep), Options()
+    graph = plugin.frontend_for(source).read(source, options, Report("read"))
+    assert len(graph.graph) == 1001
+    operators.clear()
+    feed = Feed("one", {"x": x.numpy()})
+    found = locate_source(graph, source, feed, 1e-5, options, Limits())
+    assert isinstance(found, Divergence), found
+    assert found.operator.partition(".")[0] == "tanh"
+    assert len(nodes) == len(graph.graph)  # the graph: once
+    assert len(operators) == 1000  # the source: once

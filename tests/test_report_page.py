@@ -1,0 +1,247 @@
+"""The page of `--report`: one file that fetches nothing, whose plots show the numbers of the verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
+
+from convert.cli import cli
+
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+def network(spoil: float = 1.0) -> onnx.ModelProto:
+    """Conv, Relu, mean over pixels, Gemm; `spoil` multiplies one weight of the convolution."""
+    rng = np.random.default_rng(0)
+    kernel = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
+    kernel.flat[5] *= np.float32(spoil)
+    weights = {"kernel": kernel, "matrix": rng.standard_normal((4, 5)).astype(np.float32)}
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel"], ["c"], "stem", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"], "active"),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"], "pool"),
+        helper.make_node("Flatten", ["p"], ["f"], "flat"),
+        helper.make_node("Gemm", ["f", "matrix"], ["scores"], "head"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 8, 8])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 5])],
+        [numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+class Page(HTMLParser):
+    """Elements with their attributes and texts, and whether every tag is closed where it should be."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def svg(text: str, identity: str) -> ET.Element:
+    """A plot, by a strict parser of XML."""
+    found = re.search(rf'<svg id="{identity}".*?</svg>', text, re.DOTALL)
+    assert found
+    return ET.fromstring(found[0])
+
+
+def of_class(plot: ET.Element, tag: str, name: str) -> list[ET.Element]:
+    return [e for e in plot.iter(f"{{http://www.w3.org/2000/svg}}{tag}") if name in e.attrib.get("class", "").split()]
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any], Path]:
+    """The page and the JSON of one verification that fails at the convolution."""
+    folder = tmp_path_factory.mktemp("page")
+    onnx.save(network(), folder / "right.onnx")
+    onnx.save(network(1.01), folder / "wrong <b>.onnx")
+    words = ["verify", str(folder / "right.onnx"), str(folder / "wrong <b>.onnx"), "--json"]
+    words += ["--save-inputs", str(folder / "inputs.npz")]
+    done = CliRunner().invoke(cli, [*words, "--report", str(folder / "out.html")])
+    assert done.exit_code == 3, done.output
+    return (folder / "out.html").read_text(), json.loads(done.stdout), folder / "out.html"
+
+
+def test_it_fetches_nothing_and_is_well_formed(failing: tuple[str, dict[str, Any], Path]) -> None:
+    text, _, _ = failing
+    page = Page(text)
+    tags = {tag for tag, _ in page.elements}
+    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "b"}
+    attributes = [(k, v or "") for _, given in page.elements for k, v in given.items() if k != "xmlns"]
+    assert not [a for a in attributes if a[0] in ("src", "href", "srcset", "data") or "//" in a[1]]
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_it_tells_what_the_verdict_does(failing: tuple[str, dict[str, Any], Path]) -> None:
+    text, told, path = failing
+    shown = " ".join(Page(text).texts)
+    verdict = told["verdict"]
+    assert verdict["status"] == "FAIL"
+    for words in (verdict["reason"], "wrong <b>.onnx", "The backend is at fault", f"--report {path}", "onnxruntime"):
+        assert words in shown
+    worst = verdict["outputs"][0]["elements"][0]
+    assert f"{worst['reference']:.9g}" in shown
+    assert f"{worst['target']:.9g}" in shown
+    assert str(worst["index"]) in shown
+    assert verdict["divergence"]["operator"] == "Conv"
+    assert "Conv, node stem" in shown
+
+
+def test_the_worst_element_is_the_worst(failing: tuple[str, dict[str, Any], Path]) -> None:
+    """Against onnxruntime: the place and the numbers of the largest difference on the named inputs."""
+    _, told, path = failing
+    elements = told["verdict"]["outputs"][0]["elements"]
+    assert [e["error"] for e in elements] == sorted((e["error"] for e in elements), reverse=True)
+    right, wrong = (ort.InferenceSession(path.parent / name) for name in ("right.onnx", "wrong <b>.onnx"))
+    with np.load(path.parent / "inputs.npz") as saved:
+        sets = [saved[name] for name in ("x", "x@1", "x@2")]
+    found = []
+    for label, x in zip(told["verdict"]["feeds"], sets, strict=True):
+        a, b = (s.run(None, {"x": x})[0].astype(np.float64) for s in (right, wrong))
+        off = np.abs(a - b) / np.sqrt(np.mean(a**2))
+        index = np.unravel_index(off.argmax(), off.shape)
+        found.append((off.max(), label, list(map(int, index)), a[index], b[index]))
+    error, label, index, reference, target = max(found)
+    worst = elements[0]
+    assert (worst["feed"], worst["index"]) == (label, index)
+    assert worst["error"] == pytest.approx(error, rel=0.02)
+    assert worst["reference"] == pytest.approx(reference, rel=1e-5)
+    assert worst["target"] == pytest.approx(target, rel=1e-6)
+
+
+def test_the_points_of_the_plot_are_the_numbers(failing: tuple[str, dict[str, Any], Path]) -> None:
+    text, told, _ = failing
+    profile = told["verdict"]["profile"]
+    assert [p["operator"] for p in profile] == ["Conv", "Relu", "GlobalAveragePool", "Flatten", "Gemm"]
+    plot = svg(text, "profile")
+    points = of_class(plot, "circle", "error")
+    assert [int(p.attrib["data-index"]) for p in points] == [i for i, p in enumerate(profile) if p["error"] is not None]
+    assert len(points) == 5
+    for point in points:
+        place = profile[int(point.attrib["data-index"])]
+        assert float(point.attrib["data-error"]) == place["error"]
+        assert ("beyond" in point.attrib["class"].split()) == (place["error"] > 4 * place["floor"])
+        title = point.find("{http://www.w3.org/2000/svg}title")
+        assert title is not None
+        assert place["node"] in (title.text or "")
+    # Heights are one straight line of the logarithms, up for larger errors; the node that departs is marked there.
+    heights = np.array([float(p.attrib["cy"]) for p in points])
+    logs = np.array([math.log10(float(p.attrib["data-error"])) for p in points])
+    slope, offset = np.polyfit(logs, heights, 1)
+    assert slope < 0
+    assert np.abs(slope * logs + offset - heights).max() < 0.2
+    (mark,) = of_class(plot, "line", "mark")
+    assert mark.attrib["x1"] == points[0].attrib["cx"]
+    for name in ("floor", "bound"):
+        (line,) = of_class(plot, "polyline", name)
+        assert len(line.attrib["points"].split()) == len(profile)
+    (bar,) = of_class(svg(text, "outputs"), "rect", "bar")
+    assert float(bar.attrib["data-error"]) == told["verdict"]["outputs"][0]["error"]
+
+
+def test_errors_of_a_clean_pair_stay_under_the_bound(tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "net.onnx")
+    words = ["verify", tmp_path / "net.onnx", tmp_path / "net.onnx", "--report", tmp_path / "out.html", "--json"]
+    done = CliRunner().invoke(cli, [str(w) for w in words])
+    assert done.exit_code == 0, done.output
+    profile = json.loads(done.stdout)["verdict"]["profile"]
+    assert len(profile) == 5
+    assert all(p["error"] <= 4 * p["floor"] for p in profile)
+    text = (tmp_path / "out.html").read_text()
+    assert not of_class(svg(text, "profile"), "circle", "beyond")
+
+
+def test_a_page_is_written_after_an_error_too(tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "net.onnx")
+    words = ["verify", tmp_path / "net.onnx", tmp_path / "missing.onnx", "--report", tmp_path / "out.html"]
+    done = CliRunner().invoke(cli, [str(w) for w in words])
+    assert done.exit_code == 5
+    shown = " ".join(Page((tmp_path / "out.html").read_text()).texts)
+    assert "ERROR" in shown
+    assert "missing.onnx" in shown
+
+
+def test_a_conversion_writes_one_as_well(tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "net.onnx")
+    words = [
+        tmp_path / "net.onnx",
+        "--to",
+        "onnx",
+        "-o",
+        tmp_path / "new.onnx",
+        "--report",
+        tmp_path / "out.html",
+        "-q",
+    ]
+    done = CliRunner().invoke(cli, [str(w) for w in words])
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "out.html").read_text()
+    assert "PASS" in Page(text).texts
+    assert len(of_class(svg(text, "profile"), "circle", "error")) == 5
+
+
+BROWSER = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
+)
+
+
+@pytest.mark.skipif(not BROWSER, reason="no Chromium here (apt-get install chromium)")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_draws_the_plots(scheme: str, failing: tuple[str, dict[str, Any], Path], tmp_path: Path) -> None:
+    """Headless Chromium takes a picture: the page's background and the colours of the errors are in it."""
+    from PIL import Image
+
+    picture = tmp_path / "page.png"
+    words = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,1700"]
+    words += [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}"]
+    words += ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+    subprocess.run([*words, failing[2].as_uri()], check=True, capture_output=True, timeout=300)
+    with Image.open(picture) as image:
+        pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
+    colours = {tuple(c): n for c, n in zip(*np.unique(pixels, axis=0, return_counts=True), strict=True)}
+    back, error, beyond, floor = {
+        "light": ((255, 255, 255), (11, 92, 173), (198, 40, 40), (122, 134, 153)),
+        "dark": ((20, 23, 28), (108, 178, 255), (255, 123, 114), (141, 153, 171)),
+    }[scheme]
+    assert max(colours, key=lambda c: colours[c]) == back
+    assert colours.get(beyond, 0) > 500  # the bar of the output, and the points behind the defect
+    assert colours.get(error, 0) > 30  # the key of the plots
+    assert colours.get(floor, 0) > 30
