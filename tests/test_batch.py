@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -299,22 +300,31 @@ def test_the_page_escapes_what_models_are_called(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in text
 
 
-@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("blow", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_batch(blow: signal.Signals, tmp_path: Path) -> None:
     bad = rules(tmp_path / "rules")
     tiny(tmp_path / "a.onnx")
     (tmp_path / "zoo.toml").write_text(f"[[models]]\nsource = 'a.onnx'\nto = 'onnx'\nrules = ['{bad['hang']}']\n")
     running = batch(tmp_path / "zoo.toml", "-o", tmp_path / "out")
-    deadline = time.monotonic() + 60
-    while not (members := [p for p in family(running.pid) if "while True" in _command(p)]):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    worker = family(running.pid)[1]
-    running.send_signal(blow)
-    assert running.wait(timeout=60) == (130 if blow == signal.SIGINT else -blow)
-    while _command(worker):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    if blow == signal.SIGKILL:
+    try:
+        hanging = awaited(lambda: [p for p in family(running.pid) if "while True" in _command(p)])
+        worker = family(running.pid)[1]
+        running.send_signal(blow)
+        assert running.wait(timeout=60) == (130 if blow == signal.SIGTERM else -blow)
+        awaited(lambda: not _command(worker))
+        if blow == signal.SIGKILL:
+            sweep_orphans()
+        assert not [p for p in hanging if "while True" in _command(p)]
+    finally:
+        running.kill()
+        running.wait()
         sweep_orphans()
-    assert not [p for p in members if "while True" in _command(p)]
+
+
+def awaited(condition: Callable[[], Any]) -> Any:
+    """What `condition` gives once it is true, which has to be within two minutes."""
+    deadline = time.monotonic() + 120
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 import torch
 from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
@@ -43,7 +44,7 @@ def line_of(text: str) -> str:
     return f"{Path(__file__).name}:{next(i for i, line in enumerate(lines, 1) if text in line)}"
 
 
-def judged(tmp_path: Path, module: nn.Module) -> Verdict:
+def judged(tmp_path: Path, module: nn.Module | Path) -> Verdict:
     spec = "x:float32[batch,3,8,8]"
     convert.convert(module, "onnx", tmp_path / "net.onnx", inputs=spec, verify=False)
     verdict = convert.verify(module, tmp_path / "net.onnx", inputs=spec).verdict
@@ -143,3 +144,38 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
     assert found.operator.partition(".")[0] == "tanh"
     assert len(nodes) == len(graph.graph)  # the graph: once
     assert len(operators) == 1000  # the source: once
+
+
+def test_torchscript_is_watched_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    spoiled(monkeypatch, aten, "gelu", lambda g, x, approximate="none": g.Gelu(x, approximate="tanh"))
+    scripted = torch.jit.script(Net().eval())
+    torch.jit.save(scripted, tmp_path / "net.pt")
+    verdict = judged(tmp_path, tmp_path / "net.pt")
+    assert (verdict.status, verdict.guilty) == (FAIL, "frontend"), verdict.reason
+    assert isinstance(verdict.divergence, Divergence), verdict.divergence
+    assert verdict.divergence.operator == "gelu"
+    assert verdict.divergence.module == "block.1"
+    assert verdict.divergence.instead.startswith("Gelu")
+
+
+def test_an_onnx_file_is_followed_in_its_own_runtime(tmp_path: Path) -> None:
+    """In a child process, in float32: the node of the file that the graph lacks is named."""
+    from convert import plugin
+    from convert.options import Options
+    from convert.parity.inputs import Feed
+    from convert.parity.locate import locate_source
+    from convert.report import Report
+    from convert.runners.process import Limits
+    from convert.source import Source
+
+    torch.manual_seed(0)
+    convert.convert(Net().eval(), "onnx", tmp_path / "net.onnx", inputs="x:float32[batch,3,8,8]", verify=False)
+    source = Source("onnx", tmp_path / "net.onnx")
+    graph = plugin.frontend_for(source).read(source, Options(), Report("read"))
+    (node,) = [n for n in graph.graph if n.op_type == "Softmax"]
+    node.attributes.add(ir.AttrInt64("axis", 2))
+    feed = Feed("one", {"x": np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)})
+    found = locate_source(graph, source, feed, 0.1, Options(), Limits())
+    assert isinstance(found, Divergence), found
+    assert found.operator == "Softmax"

@@ -49,7 +49,9 @@ def test_a_picture_is_normalised_as_told(picture: Path) -> None:
     how = parse_preparation("mean=0.485:0.456:0.406,std=0.229:0.224:0.225,input=x")
     (array,) = pictures([picture, picture], how).values()
     pixels = torch.from_numpy(np.asarray(Image.open(picture)).copy()).permute(2, 0, 1).double() / 255
-    mean, std = (torch.tensor(v).double()[:, None, None] for v in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+    mean, std = (
+        torch.tensor(v, dtype=torch.float64)[:, None, None] for v in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    )
     assert array.shape == (2, 3, 10, 12)
     assert array.dtype == np.float32
     np.testing.assert_array_equal(array[1], ((pixels - mean) / std).float().numpy())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,4 +87,6 @@ def batch(
         sys.exit(0 if told["ok"] else 1)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cli.guard(work, 0)

@@ -29,6 +29,7 @@ from convert.parity.verdict import (
     agreement,
     compare,
     compare_narrow,
+    doubt,
     twin_error,
     vacuous,
 )
@@ -97,7 +98,7 @@ def verify(source: Source, target: Source, graph: ir.Model, options: Options, me
     if isinstance(expected, ConvertError) and not isinstance(got, ConvertError):
         raise expected
     if isinstance(got, ConvertError):
-        return _not_run(got, graph, feeds)
+        return not_run(got, graph, feeds)
     assert not isinstance(expected, ConvertError)
     narrowed = _narrowed(graph, arrays, stored)
     verdict = judge(graph, feeds, expected, _outputs(got["float32"]), twin, method, narrowed)
@@ -111,7 +112,7 @@ def verify(source: Source, target: Source, graph: ir.Model, options: Options, me
     return verdict
 
 
-def _not_run(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed]) -> Verdict:
+def not_run(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed]) -> Verdict:
     """A target that does not run is a failure, unless its runtime lacks kernels for the dtypes that the model has."""
     floats = {v.dtype for n in graph.graph.all_nodes() for v in n.outputs if v.dtype is not None}
     unusual = sorted(dtype_name(d) for d in floats if d.is_floating_point() and d != ir.DataType.FLOAT)
@@ -202,6 +203,8 @@ def judge(
             row.twin = max(twin_error(r, o[name]) for r, o in zip(references, twin, strict=True))
         verdict.outputs.append(row)
     _conclude(verdict, [[_at(o, p) for o in exact] for p in range(len(names))])
+    if exact is twin and narrowed is None and method.rtol is None and method.atol is None:
+        doubt(verdict)
     return verdict
 
 

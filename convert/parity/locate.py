@@ -69,14 +69,26 @@ def locate_source(
     bound = min(max(distance * _SOURCE_SHARE, least), most)
     # The graph is in the coordinates of its source: elements have to be in the same places.
     agreed = agreeing(theirs, _results(graph, ours), bound, ordered=True)
-    lowered = _lowered(graph)
+    placed = any(step.at.module or step.at.source for step in theirs.steps)
+    lowered = _lowered(graph) if placed else set()
     for step in departed(theirs, agreed, lambda step: not lowered or _key(step) in lowered):
         found = _divergence(step, theirs)
         found.instead = _instead(graph, step, theirs, ours)
-        return found
+        return _located(found, agreeing(ours, theirs, bound, ordered=True), ours)
     for step in departed(theirs, agreed):
-        return _divergence(step, theirs)
+        return _located(_divergence(step, theirs), agreeing(ours, theirs, bound, ordered=True), ours)
     return "every value of the source is found in the graph, and its outputs are not: are they in another order?"
+
+
+def _located(found: Divergence, agreed: set[str], ours: Trace) -> Divergence:
+    """A kernel that knows no module: the place is that of the graph's first node that departs from the source."""
+    if found.module or found.source:
+        return found
+    for step in departed(ours, agreed):
+        found.node, found.module, found.source = found.node or step.at.node, step.at.module, step.at.source
+        found.instead = f"{step.at.operator}, {ours.told(step.outputs[0])}"
+        break
+    return found
 
 
 def _results(graph: ir.Model, ours: Trace) -> Trace:

@@ -292,3 +292,19 @@ def _same_nonfinite(a: np.ndarray, b: np.ndarray) -> bool:
 
 def _count_nonfinite(a: np.ndarray) -> int:
     return int(np.count_nonzero(~np.isfinite(a)))
+
+
+def doubt(verdict: Verdict) -> None:
+    """Where the graph is its own reference, a source that was read wrong looks like one that is very noisy.
+
+    Source and target are then two float32 runs of one graph. A source that is much further from it than the target is
+    may be less precise, or another function: nothing at hand tells which.
+    """
+    far = [r for r in verdict.outputs if r.floor > OUTLIER * max(r.error, ROUNDINGS * 2**-24)]
+    if verdict.status == PASS and far:
+        row = far[0]
+        verdict.status, verdict.reason = (
+            INCONCLUSIVE,
+            f"{row.name}: the source is {row.floor:.1e} away from the graph in float64 and the target {row.error:.1e}; "
+            "the source has no float64 run, which would tell whether that is its rounding or was read wrong",
+        )

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -51,7 +51,12 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     import_tensorflow()
     opened = _OPENERS[source.kind](source, options)
     if precision == "float32":
-        return [opened.call(feed) for feed in feeds]
+        try:
+            return [opened.call(feed) for feed in feeds]
+        except Exception as error:
+            if "OpKernel was registered" in str(error):
+                raise Unsupported(f"TensorFlow lacks a kernel: {' '.join(str(error).split())[:300]}") from error
+            raise
     from convert.runners.tensorflow_double import widen
 
     frozen = opened.freeze()
@@ -201,18 +206,24 @@ def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> Frozen:
     constant = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
     specs = concrete.structured_input_signature[1]
     inputs = {}
-    for tensor in constant.inputs:
+    # Arguments by keyword are passed in the order of their names, where the placeholders' own names do not tell.
+    order = sorted(specs) if len(specs) == len(constant.inputs) else [""] * len(constant.inputs)
+    for key, tensor in zip(order, constant.inputs, strict=True):
         name = tensor.name.partition(":")[0]
-        inputs[name if name in specs else _key_of(name, specs)] = tensor.name
+        inputs[_key_of(name, specs) or key or _unmatched(name, specs)] = tensor.name
     return Frozen(
         constant.graph.as_graph_def(), inputs, dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
     )
 
 
 def _key_of(name: str, specs: Mapping[str, Any]) -> str:
-    for key, spec in specs.items():
-        if spec.name == name or key.replace(":", "_") == name:
-            return key
+    """The argument that a placeholder is called after, else nothing."""
+    if name in specs:
+        return name
+    return next((k for k, spec in specs.items() if spec.name == name or k.replace(":", "_") == name), "")
+
+
+def _unmatched(name: str, specs: Mapping[str, Any]) -> NoReturn:
     raise Unsupported(f"the signature's input {name!r} cannot be matched with one of {', '.join(specs)}")
 
 

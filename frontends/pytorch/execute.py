@@ -46,7 +46,7 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
     thing = load(source, options)
     paired = complex_inputs(thing, options)
     double = precision == "float64"
-    call, module = _callable(thing, double, owned=source.path is not None)
+    call, module = named_call(thing, double, owned=source.path is not None)
     results = []
     with torch.no_grad(), inference(module), all_in_double() if double else nullcontext():
         for feed in feeds:
@@ -61,7 +61,7 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
     return results
 
 
-def _callable(
+def named_call(
     thing: Any, double: bool, owned: bool
 ) -> tuple[Callable[[dict[str, torch.Tensor]], Any], torch.nn.Module | None]:
     """A function of inputs by name that gives outputs by name, and the module behind it if there is one.

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
-from convert.errors import Unsupported
+from convert.errors import Location, Unsupported, UsageError
 from convert.options import Options
 from convert.parity.trace import Step, Summary, Trace, summary
 from convert.report import Report
@@ -19,34 +21,74 @@ from convert.source import Source
 
 from .capture import capture, inference
 from .complexes import complex_inputs, takes_complex
-from .execute import all_in_double, call_program, tensor_of_feed, widened_module
+from .execute import all_in_double, call_program, named_call, tensor_of_feed, widened_module
 from .locate import Locator
 from .prepare import operator_key
 from .state import changed_buffers
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
-    """One run of the program that torch.export captures, in its dialect before decomposition, in float64.
+    """One run in float64: of the program that torch.export captures, in its dialect before decomposition.
 
-    Raises `Unsupported` for TorchScript, whose interpreter shows no values, and for programs with state.
+    What is TorchScript, changes its state or cannot be captured runs as it is, and the kernels that it calls are
+    watched: those know no module and no line. Raises `Unsupported` for complex inputs.
     """
     from .loader import load
 
     thing = load(source, options)
-    if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) or options.trace:
-        raise Unsupported("TorchScript runs as a whole")
-    if isinstance(thing, ExportedProgram):
-        program = thing
-    else:  # with these very inputs, so that it takes the path that they take
-        program = capture(thing, replace(options, inputs=(), examples=dict(feed)), Report("trace"))[0]
-    if complex_inputs(thing, options) or set(changed_buffers(program)):
-        raise Unsupported("programs with complex inputs or with state are not followed")
+    if complex_inputs(thing, options):
+        raise Unsupported("models with complex inputs are not followed")
+    program = _program(thing, feed, options)
+    if program is None or changed_buffers(program):
+        return _watched(thing, feed)
     module = widened_module(program.module(check_guards=False), owned=False)
     recorder = _Recorder(module)
     with torch.no_grad(), inference(None), all_in_double():
         tensors = {name: tensor_of_feed(array, True) for name, array in feed.items()}
         call_program(program, recorder.call, tensors)  # type: ignore[arg-type]
     return recorder.trace
+
+
+def _program(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> ExportedProgram | None:
+    if isinstance(thing, ExportedProgram):
+        return thing
+    if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) or options.trace:
+        return None
+    try:  # with these very inputs, so that it takes the path that they take
+        return capture(thing, replace(options, inputs=(), examples=dict(feed)), Report("trace"))[0]
+    except (Unsupported, UsageError):
+        return None
+
+
+def _watched(thing: Any, feed: Mapping[str, np.ndarray]) -> Trace:
+    call, module = named_call(thing, True, owned=False)
+    watching = _Watching()
+    with torch.no_grad(), inference(module), all_in_double(), watching:
+        call({name: tensor_of_feed(array, True) for name, array in feed.items()})
+    return watching.trace
+
+
+class _Watching(TorchDispatchMode):
+    """Records every kernel that gives floating tensors, below modules and TorchScript's interpreter alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trace = Trace()
+        self.names = WeakTensorKeyDictionary()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        if tensors:
+            read = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+            inputs = tuple(self.names[t] for t in read if t in self.names)
+            operator = func._schema.name.removeprefix("aten::")
+            outputs = tuple(f"{operator}.{len(self.trace.steps)}.{i}" for i in range(len(tensors)))
+            for name, tensor in zip(outputs, tensors, strict=True):
+                self.names[tensor] = name
+                self.trace.values[name] = summary(tensor.detach().double().numpy())
+            self.trace.steps.append(Step(Location(operator), inputs, outputs))
+        return result
 
 
 class _Recorder(torch.fx.Interpreter):

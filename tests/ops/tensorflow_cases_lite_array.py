@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.ops.cases import f32
-from tests.ops.tensorflow_lite_files import Result, called, constant, densified, handmade
+from tests.ops.tensorflow_lite_files import Result, constant, densified, handmade
 from tests.ops.tensorflow_lite_support import file_case, lite_case
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
@@ -104,7 +104,6 @@ HAND = [
         f32(6, low=0, high=1),
     ),
     file_case("DENSIFY", densified(), f32(2, 6)),
-    file_case("CALL", called(), X),
     file_case(
         "CONV_2D",
         handmade(

@@ -109,22 +109,6 @@ def constant(array: np.ndarray, **more: Any) -> Result:
     return Result(array.shape, array.dtype.name, content=array, **more)
 
 
-def called() -> Callable[[], bytes]:
-    """A file whose one operator calls a second subgraph, which takes the absolute value."""
-
-    def make() -> bytes:
-        model = opened(handmade("ABS", [np.zeros((2, 3, 4), np.float32)], [Result((2, 3, 4))])())
-        outer = opened(
-            handmade("CALL", [np.zeros((2, 3, 4), np.float32)], [Result((2, 3, 4))], ("Call", {"subgraph": 1}))()
-        )
-        outer.operatorCodes += model.operatorCodes
-        outer.subgraphs += model.subgraphs
-        outer.subgraphs[1].operators[0].opcodeIndex = 1
-        return packed(outer)
-
-    return make
-
-
 def densified() -> Callable[[], bytes]:
     """x · weightsᵀ where the weights [4, 6] are stored as compressed rows, and made dense by an operator."""
 

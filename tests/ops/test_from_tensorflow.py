@@ -11,6 +11,7 @@ from tests.ops.tensorflow_cases_array import ARRAYS
 from tests.ops.tensorflow_cases_layers import LAYERS
 from tests.ops.tensorflow_cases_math import MATH
 from tests.ops.tensorflow_cases_more import MORE
+from tests.ops.tensorflow_cases_sparse import MISSING
 from tests.ops.tensorflow_support import check, has_array
 
 ELSEWHERE = {"ReadVariableOp", "ResourceGather", "VarIsInitializedOp", "RandomUniform",
@@ -20,7 +21,7 @@ FUNCTIONS = {"If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWh
 """Control flow and lists have theirs in test_tensorflow_loops.py, what only TensorFlow's optimiser writes in
 test_tensorflow_fused.py."""
 
-CASES = [*MATH, *LAYERS, *ARRAYS, *MORE]
+CASES = [*MATH, *LAYERS, *ARRAYS, *MORE, *MISSING]
 
 
 @pytest.mark.parametrize("row", params(CASES))
@@ -34,7 +35,7 @@ def _stays_of_known_rank(row: Case) -> bool:
 
     TensorFlow itself refuses MatrixSetDiag with several diagonals and an open batch.
     """
-    unknown = {("Squeeze", ""), ("Reshape", "dynamic"), ("BroadcastArgs", "")}
+    unknown = {("Squeeze", ""), ("Reshape", "dynamic"), ("BroadcastArgs", ""), ("SparseReshape", "")}
     unknown |= {("MatrixSetDiagV2", ""), ("MatrixSetDiagV3", "")}
     return (row.operator, row.label) not in unknown
 

@@ -14,13 +14,7 @@ from ..lite_rules import AS_STORED, lite
 from ..ops.control import either
 from ..shaping import cast
 
-AS_STORED.update(("IF", "WHILE", "CALL"))
-
-
-@lite("CALL")
-def call(g: Graph, *inputs: ir.Value, subgraph: Any) -> list[ir.Value]:
-    _check(subgraph, inputs)
-    return subgraph(g, *inputs)
+AS_STORED.update(("IF", "WHILE"))
 
 
 @lite("IF")

@@ -20,8 +20,10 @@ from . import (
     quantise,
     random,
     reduce,
+    resample,
     segment,
     shape,
+    sparse,
     splice,
     state,
     text,
@@ -30,6 +32,6 @@ from . import (
 
 __all__ = [
     "array", "control", "conv", "crop", "diagonal", "fourier", "fused", "gaps", "gather", "grad", "image", "linalg",
-    "lists", "math", "nn", "pool", "quantise", "random", "reduce", "segment", "shape", "splice", "state", "text",
-    "vision",
+    "lists", "math", "nn", "pool", "quantise", "random", "reduce", "resample", "segment", "shape", "sparse", "splice",
+    "state", "text", "vision",
 ]  # fmt: skip

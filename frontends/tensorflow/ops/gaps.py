@@ -23,5 +23,40 @@ node.gap(
     "UnicodeDecodeWithOffsets",
 )  # fmt: skip
 node.gap("ONNX cannot decode pictures the way TensorFlow does", "DecodeImage", "DecodeJpeg", "DecodePng")
-node.gap("takes its weights from a table of 1024 steps, which ONNX's cubic resize does not", "ResizeBicubic")
+node.gap(
+    "looks things up in a table, for which the shared graph has no operator",
+    "HashTable", "HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2", "LookupTableFind",
+    "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "LookupTableExportV2", "InitializeTable",
+    "InitializeTableV2", "InitializeTableFromTextFile", "InitializeTableFromTextFileV2",
+)  # fmt: skip
+node.gap(
+    "ragged tensors have rows of different lengths, which the shared graph has no type for",
+    "RaggedGather", "RaggedRange", "RaggedTensorFromVariant", "RaggedTensorToSparse", "RaggedTensorToTensor",
+    "RaggedTensorToVariant",
+)  # fmt: skip
+node.gap(
+    "gives a sparse tensor whose size depends on data, by a search that ONNX has no operator for",
+    "CTCGreedyDecoder", "CTCBeamSearchDecoder", "DenseToDenseSetOperation", "SparseToSparseSetOperation", "SetSize",
+    "SparseFillEmptyRows", "SparseSlice", "SparseCross", "SparseReorder", "SparseConcat", "SparseSplit", "SparseAdd",
+)  # fmt: skip
+node.gap(
+    "is for training or reporting, which a converted model does neither of",
+    "BroadcastGradientArgs", "HistogramSummary", "ScalarSummary", "ImageSummary", "AudioSummary", "MergeSummary",
+    "ShardedFilename", "SampleDistortedBoundingBoxV2",
+)  # fmt: skip
+node.gap("an optional value, for which the reader has no type", "OptionalNone", "OptionalFromValue",
+         "OptionalGetValue", "OptionalHasValue")  # fmt: skip
+node.gap(
+    "a projective transform samples at places that ONNX's GridSample rounds differently",
+    "ImageProjectiveTransformV2", "ImageProjectiveTransformV3",
+)  # fmt: skip
+node.gap("suppresses boxes of many classes at once and sorts what is left: rules for it are not written",
+         "CombinedNonMaxSuppression")  # fmt: skip
+node.gap("a kernel of NVIDIA's with its weights in one vector of undocumented order", "CudnnRNN", "CudnnRNNV2",
+         "CudnnRNNV3")  # fmt: skip
 node.gap("changes its result with the machine or the moment", "Timestamp")
+node.gap(
+    "takes its range from the data, or rounds in a mode of its own: rules for it are not written",
+    "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4", "QuantizeV2",
+)  # fmt: skip
+node.gap("rules for it are not written", "SparseSegmentSqrtNWithNumSegments", "_SwitchN")

@@ -39,6 +39,13 @@ def matrix_determinant(g: Graph, input: ir.Value) -> ir.Value:
     return g.Det(input)
 
 
+@node("LogMatrixDeterminant")
+def log_matrix_determinant(g: Graph, input: ir.Value) -> list[ir.Value]:
+    """Sign and logarithm of the determinant itself, which has to be a number that its dtype holds."""
+    det = g.Det(input)
+    return [g.Sign(det), g.Log(g.Abs(det))]
+
+
 @node("Cross")
 def cross(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     """a₁b₂ - a₂b₁ and so on round: both turned by one place and by two."""

@@ -99,6 +99,9 @@ def gather(
     g: Graph, input_handle: TensorList, indices: ir.Value, element_shape: ir.Value, *, element_dtype: ir.DataType
 ) -> ir.Value:
     whole = stacked(g, replace(input_handle, element=merged(input_handle.element, element_dims(element_shape))))
+    places, first = known.content(indices), g.shape(whole)[0]
+    if places is not None and isinstance(first, int) and places.tolist() == list(range(first)):
+        return whole
     return g.Gather(whole, indices, axis=0)
 
 

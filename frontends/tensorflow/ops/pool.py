@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 
 from .. import known
@@ -73,3 +75,33 @@ def _pool(
     else:
         pads = padding_of(g.shape(x)[2:], kernel, steps, [1] * len(kernel), padding)
     return channels_back(g, g.node(operator, [x], {"kernel_shape": kernel, "strides": steps, **pads}), data_format)
+
+
+@node("Dilation2D")
+def dilation_2d(
+    g: Graph, input: ir.Value, filter: ir.Value, *, strides: Sequence[int], rates: Sequence[int], padding: str
+) -> ir.Value:
+    """The largest of x + filter over a window: one shifted picture for each place in the kernel."""
+    steps, spread = spatial(strides, "NHWC", "strides"), spatial(rates, "NHWC", "rates")
+    kernel, sizes = g.shape(filter)[:2], g.shape(input)[1:3]
+    if not all(isinstance(d, int) for d in (*kernel, *sizes)):
+        raise Unsupported("a dilation over a size that depends on data")
+    numbers = [int(k or 0) for k in kernel]
+    pads = padding_of(sizes, numbers, steps, spread, padding)["pads"]
+    assert isinstance(pads, list)
+    least = g.const(np.finfo(g.dtype(input).numpy()).min, input.dtype)
+    x = g.Pad(input, np.array([0, *pads[:2], 0, 0, *pads[2:], 0], np.int64), least) if any(pads) else input
+    whole = [int(s or 0) + pads[i] + pads[i + 2] for i, s in enumerate(sizes)]
+    reach = [w - (k - 1) * r for w, k, r in zip(whole, numbers, spread, strict=True)]
+    found = None
+    for row in range(numbers[0]):
+        for column in range(numbers[1]):
+            start = [row * spread[0], column * spread[1]]
+            end = [s + r for s, r in zip(start, reach, strict=True)]
+            part = g.Slice(x, start, end, [1, 2], steps)
+            weight = g.Slice(filter, [row, column], [row + 1, column + 1], [0, 1])
+            shifted = g.Add(part, g.Squeeze(weight, [0]))
+            found = shifted if found is None else g.Max(found, shifted)
+    if found is None:
+        raise Unsupported("a kernel of no size")
+    return found

@@ -105,3 +105,19 @@ def in_top_k(g: Graph, predictions: ir.Value, targets: ir.Value, k: ir.Value) ->
 @node("Cumsum")
 def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     return g.CumSum(x, axis, exclusive=exclusive, reverse=reverse)
+
+
+@node("CumulativeLogsumexp")
+def cumulative_logsumexp(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
+    """Each prefix by itself, as a masked row: the sum of exponentials of one prefix must not drown another's."""
+    rank, along = g.rank(x), known.integer(axis, "axis")
+    along %= rank
+    count = g.shape(x)[along]
+    if not isinstance(count, int):
+        raise Unsupported("a cumulative sum along a dim that is not static")
+    mask = np.tri(count, count, -1 if exclusive else 0, dtype=bool)
+    mask = mask.T if reverse else mask
+    perm = [i for i in range(rank) if i != along]
+    rows = g.Unsqueeze(g.Transpose(x, perm=[*perm, along]), [rank - 1])
+    sums = g.ReduceLogSumExp(g.Where(mask, rows, g.const(-np.inf, x.dtype)), [-1], keepdims=0)
+    return g.Transpose(sums, perm=[*range(along), rank - 1, *range(along, rank - 1)])

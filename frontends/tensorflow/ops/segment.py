@@ -19,7 +19,9 @@ _REDUCTIONS = {"Sum": ("add", 0), "Prod": ("mul", 1), "Max": ("max", None), "Min
 
 def _unsorted(kind: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
-        return _reduced(g, kind, data, segment_ids, g.Reshape(int64(g, num_segments), [1]), _neutral(kind, data))
+        return reduced_segments(
+            g, kind, data, segment_ids, g.Reshape(int64(g, num_segments), [1]), _neutral(kind, data)
+        )
 
     return rule
 
@@ -29,11 +31,11 @@ def _sorted(kind: str) -> Callable[..., ir.Value]:
         """Segments without rows are 0, or 1 for products."""
         ids = int64(g, segment_ids)
         count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
-        found = _reduced(g, kind, data, ids, count, _neutral(kind, data))
+        found = reduced_segments(g, kind, data, ids, count, _neutral(kind, data))
         if kind not in ("Max", "Min"):
             return found
-        rows = _counts(g, ids, count)
-        empty = g.Equal(_behind(g, rows, g.rank(data) - 1), g.const(0, ir.DataType.INT64))
+        rows = rows_of_segments(g, ids, count)
+        empty = g.Equal(with_dims_behind(g, rows, g.rank(data) - 1), g.const(0, ir.DataType.INT64))
         return g.Where(empty, g.const(0, data.dtype), found)
 
     return rule
@@ -48,9 +50,9 @@ node.same(_sorted, SegmentSum="Sum", SegmentProd="Prod", SegmentMax="Max", Segme
 def segment_mean(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
     ids = int64(g, segment_ids)
     count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
-    rows = g.Max(_counts(g, ids, count), np.ones(1, np.int64))
-    total = _reduced(g, "Sum", data, ids, count, 0)
-    return g.Div(total, g.Cast(_behind(g, rows, g.rank(data) - 1), to=data.dtype))
+    rows = g.Max(rows_of_segments(g, ids, count), np.ones(1, np.int64))
+    total = reduced_segments(g, "Sum", data, ids, count, 0)
+    return g.Div(total, g.Cast(with_dims_behind(g, rows, g.rank(data) - 1), to=data.dtype))
 
 
 def _neutral(kind: str, data: ir.Value) -> float:
@@ -62,7 +64,7 @@ def _neutral(kind: str, data: ir.Value) -> float:
     return limits.min if kind == "Max" else limits.max
 
 
-def _reduced(g: Graph, kind: str, data: ir.Value, ids: ir.Value, count: ir.Value, start: float) -> ir.Value:
+def reduced_segments(g: Graph, kind: str, data: ir.Value, ids: ir.Value, count: ir.Value, start: float) -> ir.Value:
     """Rows of `data` reduced by `ids` into `count` of them; rows with a negative id go to one that is cut off."""
     inner = g.Slice(g.Shape(data), [g.rank(ids)], [np.iinfo(np.int64).max], [0])
     size = g.Concat(g.Add(count, np.ones(1, np.int64)), inner, axis=0)
@@ -73,13 +75,13 @@ def _reduced(g: Graph, kind: str, data: ir.Value, ids: ir.Value, count: ir.Value
     return g.Slice(whole, [0], count, [0])
 
 
-def _counts(g: Graph, ids: ir.Value, count: ir.Value) -> ir.Value:
+def rows_of_segments(g: Graph, ids: ir.Value, count: ir.Value) -> ir.Value:
     zeros = g.Expand(g.const(0, ir.DataType.INT64), count)
     return g.ScatterND(zeros, g.Unsqueeze(ids, [-1]), g.Expand(g.const(1, ir.DataType.INT64), g.Shape(ids)),
                        reduction="add")  # fmt: skip
 
 
-def _behind(g: Graph, x: ir.Value, count: int) -> ir.Value:
+def with_dims_behind(g: Graph, x: ir.Value, count: int) -> ir.Value:
     return g.Unsqueeze(x, np.arange(1, count + 1)) if count else x
 
 

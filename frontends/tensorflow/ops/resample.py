@@ -1,0 +1,173 @@
+"""Resizes that weigh several pixels by a kernel of their own: products with a matrix of weights for each direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import cast
+from ..spatial import channels_back, channels_first
+
+_STEPS = 1024
+F32 = np.float32
+
+
+@node("ResizeBicubic")
+def resize_bicubic(
+    g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
+) -> ir.Value:
+    def weights(given: int, wanted: int) -> np.ndarray:
+        return _cubic(given, wanted, _scale(given, wanted, align_corners), half_pixel_centers)
+
+    return _weighed(g, images, size, weights)
+
+
+@node("ResizeArea")
+def resize_area(g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool) -> ir.Value:
+    return _weighed(g, images, size, lambda given, wanted: _area(given, wanted, _scale(given, wanted, align_corners)))
+
+
+@node("ScaleAndTranslate")
+def scale_and_translate(
+    g: Graph,
+    images: ir.Value,
+    size: ir.Value,
+    scale: ir.Value,
+    translation: ir.Value,
+    *,
+    kernel_type: str,
+    antialias: bool,
+) -> ir.Value:
+    scales, shifts = _number(g, scale), _number(g, translation)
+    if scales is None or shifts is None:
+        raise Unsupported("a scale or a translation that depends on data")
+    if kernel_type not in _KERNELS:
+        raise Unsupported(f"kernel_type={kernel_type!r} is not handled")
+    pairs = iter(zip(scales.tolist(), shifts.tolist(), strict=True))
+    return _weighed(g, images, size, lambda given, wanted: _spans(given, wanted, *next(pairs), kernel_type, antialias))
+
+
+def _weighed(g: Graph, images: ir.Value, size: ir.Value, weights: Callable[[int, int], np.ndarray]) -> ir.Value:
+    """rows · x · columnsᵀ on every channel of NHWC; `weights` makes [wanted, given]."""
+    x = channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
+    given, wanted = g.shape(x)[2:], known.ints(size, "size")
+    if not all(isinstance(d, int) for d in given):
+        raise Unsupported("this resize needs a static height and width")
+    rows, columns = (weights(int(d or 0), w) for d, w in zip(given, wanted, strict=True))
+    y = g.MatMul(g.MatMul(rows.astype(F32), x), np.ascontiguousarray(columns.astype(F32).T))
+    return channels_back(g, y, "NHWC")
+
+
+def _scale(given: int, wanted: int, align_corners: bool) -> np.float32:
+    return F32((given - 1) / F32(wanted - 1)) if align_corners and wanted > 1 else F32(given / F32(wanted))
+
+
+def _cubic(given: int, wanted: int, scale: np.float32, half_pixel: bool) -> np.ndarray:
+    """Four weights from a table of 1024 steps (resize_bicubic_op.cc); half pixels take A = -1/2, others A = -3/4.
+
+    With half pixels what lies outside counts nothing and the rest is scaled to 1; else the border is repeated.
+    """
+    a = -0.5 if half_pixel else -0.75
+    t = np.arange(_STEPS + 1) / _STEPS
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a
+    made = np.zeros((wanted, given))
+    for i in range(wanted):
+        at = F32((F32(i) + F32(0.5)) * scale - F32(0.5)) if half_pixel else F32(i) * scale
+        first = int(np.floor(at))
+        step = int(np.rint(F32(at - F32(first)) * F32(_STEPS)))
+        taps = [far[step], near[step], near[_STEPS - step], far[_STEPS - step]]
+        places = np.arange(first - 1, first + 3)
+        inside = (places >= 0) & (places < given)
+        if half_pixel:
+            taps = np.where(inside, taps, 0.0)
+            taps = taps / taps.sum() if abs(taps.sum()) > 1e-30 else taps
+        np.add.at(made[i], np.clip(places, 0, given - 1), taps)
+    return made
+
+
+def _area(given: int, wanted: int, scale: np.float32) -> np.ndarray:
+    """How much of each pixel lies in the span of a result, over the span (resize_area_op.cc)."""
+    made = np.zeros((wanted, given))
+    for i in range(wanted):
+        low, high = F32(i) * scale, F32(i + 1) * scale
+        for k in range(int(np.floor(low)), int(np.ceil(high))):
+            part = min(k + 1, float(high)) - max(k, float(low))
+            made[i, min(max(k, 0), given - 1)] += part / float(scale)
+    return made
+
+
+def _spans(given: int, wanted: int, scale: float, shift: float, kernel: str, antialias: bool) -> np.ndarray:
+    """A kernel's weights around each result, scaled to 1 (scale_and_translate_op.cc, ComputeSpansCore)."""
+    radius, weigh = _KERNELS[kernel]
+    inverse = F32(1) / F32(scale)
+    move = F32(-inverse * F32(shift))
+    wide = max(inverse, F32(1)) if antialias else F32(1)
+    made = np.zeros((wanted, given))
+    for i in range(wanted):
+        at = F32((F32(i) + F32(0.5)) * inverse + move)
+        if at < 0 or at > given:
+            continue
+        first = max(int(np.ceil(at - F32(radius) * wide - F32(0.5))), 0)
+        last = min(int(np.floor(at + F32(radius) * wide - F32(0.5))), given - 1)
+        places = np.arange(first, last + 1)
+        taps = weigh(np.abs((places + 0.5 - at) / wide))
+        made[i, places] = taps / taps.sum() if abs(taps.sum()) > 1e-30 else taps
+    return made
+
+
+def _lanczos(radius: float) -> Callable[[np.ndarray], np.ndarray]:
+    def weigh(x: np.ndarray) -> np.ndarray:
+        safe = np.where(x <= 1e-3, 1.0, x)
+        value = radius * np.sin(np.pi * safe) * np.sin(np.pi * safe / radius) / (np.pi * safe) ** 2
+        return np.where(x > radius, 0.0, np.where(x <= 1e-3, 1.0, value))
+
+    return weigh
+
+
+def _pieces(inner: Callable[[np.ndarray], np.ndarray], outer: Callable[[np.ndarray], np.ndarray]) -> Callable[..., Any]:
+    return lambda x: np.where(x >= 2, 0.0, np.where(x >= 1, outer(x), inner(x)))
+
+
+_KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
+    "lanczos1": (1, _lanczos(1)),
+    "lanczos3": (3, _lanczos(3)),
+    "lanczos5": (5, _lanczos(5)),
+    "gaussian": (1.5, lambda x: np.where(x >= 1.5, 0.0, np.exp(-x * x / 0.5))),
+    "box": (1, lambda x: np.where(x < 0.5, 1.0, np.where(x == 0.5, 0.5, 0.0))),
+    "triangle": (1, lambda x: np.maximum(1 - x, 0.0)),
+    "keyscubic": (
+        2,
+        _pieces(lambda x: (1.5 * x - 2.5) * x * x + 1, lambda x: ((-0.5 * x + 2.5) * x - 4) * x + 2),
+    ),
+    "mitchellcubic": (
+        2,
+        _pieces(lambda x: (7 / 6 * x - 2) * x * x + 8 / 9, lambda x: ((-7 / 18 * x + 2) * x - 10 / 3) * x + 16 / 9),
+    ),
+}
+
+
+def _number(g: Graph, value: ir.Value) -> np.ndarray | None:
+    """A small tensor that is a constant, or a quotient or a cast of constants."""
+    found = g.static(value)
+    maker = value.producer()
+    if found is not None or maker is None:
+        return found
+    given = [None if v is None else _number(g, v) for v in maker.inputs]
+    if any(v is None for v in given):
+        return None
+    if maker.op_type == "Div":
+        return given[0] / given[1]  # type: ignore[operator]
+    if maker.op_type == "Mul":
+        return given[0] * given[1]  # type: ignore[operator]
+    if maker.op_type == "Cast" and value.dtype is not None:
+        return given[0].astype(value.dtype.numpy())  # type: ignore[union-attr]
+    return None

@@ -1,0 +1,138 @@
+"""Sparse tensors in three parts (indices, values, shape), segments of gathered rows, and counts in bins."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import cast, int64, transpose
+from .segment import reduced_segments, rows_of_segments, with_dims_behind
+
+
+@node("SparseSegmentSum")
+def sparse_segment_sum(g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value) -> ir.Value:
+    return _segments(g, data, indices, segment_ids, None, 0.0)
+
+
+@node("SparseSegmentMean")
+def sparse_segment_mean(
+    g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, *, sparse_gradient: bool = False
+) -> ir.Value:
+    return _segments(g, data, indices, segment_ids, None, 1.0)
+
+
+@node("SparseSegmentSqrtN")
+def sparse_segment_sqrt_n(
+    g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, *, sparse_gradient: bool = False
+) -> ir.Value:
+    return _segments(g, data, indices, segment_ids, None, 0.5)
+
+
+@node("SparseSegmentSumWithNumSegments")
+def sparse_segment_sum_with_count(
+    g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
+) -> ir.Value:
+    return _segments(g, data, indices, segment_ids, num_segments, 0.0)
+
+
+@node("SparseSegmentMeanWithNumSegments")
+def sparse_segment_mean_with_count(
+    g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
+) -> ir.Value:
+    return _segments(g, data, indices, segment_ids, num_segments, 1.0)
+
+
+def _segments(
+    g: Graph, data: ir.Value, indices: ir.Value, ids: ir.Value, count: ir.Value | None, power: float
+) -> ir.Value:
+    """Sums of gathered rows by segment, over the number of rows to `power`; empty segments are zero."""
+    ids = int64(g, ids)
+    last = g.ReduceMax(ids, [0]) if count is None else None
+    number = g.Reshape(int64(g, count), [1]) if last is None else g.Add(last, np.ones(1, np.int64))
+    total = reduced_segments(g, "Sum", g.Gather(data, indices, axis=0), ids, number, 0)
+    if not power:
+        return total
+    rows = g.Cast(g.Max(rows_of_segments(g, ids, number), np.ones(1, np.int64)), to=data.dtype)
+    return g.Div(total, with_dims_behind(g, rows if power == 1 else g.Sqrt(rows), g.rank(data) - 1))
+
+
+@node("SparseTensorDenseMatMul")
+def sparse_dense_mat_mul(
+    g: Graph,
+    a_indices: ir.Value,
+    a_values: ir.Value,
+    a_shape: ir.Value,
+    b: ir.Value,
+    *,
+    adjoint_a: bool,
+    adjoint_b: bool,
+) -> ir.Value:
+    a = _dense(g, a_indices, a_values, a_shape)
+    return g.MatMul(transpose(g, a, [1, 0]) if adjoint_a else a, transpose(g, b, [1, 0]) if adjoint_b else b)
+
+
+@node("SparseReduceSum")
+def sparse_reduce_sum(
+    g: Graph,
+    input_indices: ir.Value,
+    input_values: ir.Value,
+    input_shape: ir.Value,
+    reduction_axes: ir.Value,
+    *,
+    keep_dims: bool,
+) -> ir.Value:
+    axes = np.array(known.ints(reduction_axes, "reduction_axes"), np.int64)
+    return g.ReduceSum(_dense(g, input_indices, input_values, input_shape), axes, keepdims=int(keep_dims))
+
+
+def _dense(g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value) -> ir.Value:
+    """Places that are named twice add up, as sums over them do."""
+    content = known.content(shape)
+    zeros = g.Expand(g.const(0, values.dtype), int64(g, shape))
+    if content is not None:
+        g.facts(zeros, shape=content.tolist())
+    elif indices.shape is not None and isinstance(indices.shape[-1], int):
+        g.facts(zeros, shape=[None] * indices.shape[-1])
+    return g.ScatterND(zeros, int64(g, indices), values, reduction="add")
+
+
+@node("SparseReshape")
+def sparse_reshape(g: Graph, input_indices: ir.Value, input_shape: ir.Value, new_shape: ir.Value) -> list[ir.Value]:
+    """Places by their number in the whole tensor: Σ index·stride, and back by division."""
+    old, new = int64(g, input_shape), int64(g, new_shape)
+    content = known.content(new_shape)
+    if content is None or sum(d == -1 for d in content.tolist()) > 0:
+        size = g.ReduceProd(old, [0], keepdims=1)
+        given = g.ReduceProd(g.Where(g.Equal(new, np.array(-1, np.int64)), np.array(1, np.int64), new), [0], keepdims=1)
+        new = g.Where(g.Equal(new, np.array(-1, np.int64)), g.Div(size, g.Max(given, np.array([1], np.int64))), new)
+    flat = g.ReduceSum(g.Mul(input_indices, _strides(g, old)), [1], keepdims=1)
+    return [g.Mod(g.Div(flat, _strides(g, new)), new), new]
+
+
+def _strides(g: Graph, shape: ir.Value) -> ir.Value:
+    """How many elements one step along each dim passes."""
+    count = g.shape(shape)[0]
+    if not isinstance(count, int):
+        raise Unsupported("a sparse tensor of unknown rank")
+    if count == 1:
+        return g.const(np.ones(1, np.int64))
+    parts = [g.ReduceProd(g.Slice(shape, [k + 1], [count], [0]), [0], keepdims=1) for k in range(count - 1)]
+    return g.Concat(*parts, np.ones(1, np.int64), axis=0)
+
+
+@node("HistogramFixedWidth")
+def histogram(
+    g: Graph, values: ir.Value, value_range: ir.Value, nbins: ir.Value, *, dtype: ir.DataType = ir.DataType.INT32
+) -> ir.Value:
+    """⌊(x - low) / ((high - low) / n)⌋ from 0 to n - 1, counted (histogram_op.cc)."""
+    bins = known.integer(nbins, "nbins")
+    low, high = g.Split(value_range, axis=0, num_outputs=2, outputs=2)
+    step = g.Div(g.Sub(high, low), g.const(bins, value_range.dtype))
+    place = g.Clip(g.Floor(g.Div(g.Sub(g.Reshape(values, [-1]), low), step)), 0.0, float(bins - 1))
+    hits = g.Equal(int64(g, cast(g, place, ir.DataType.INT64)), np.arange(bins).reshape(-1, 1))
+    return cast(g, g.ReduceSum(cast(g, hits, ir.DataType.INT64), [1], keepdims=0), dtype)

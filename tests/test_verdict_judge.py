@@ -1,0 +1,142 @@
+"""What is not held against a target, and what is: ties of picked scores, and kernels that a runtime lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper
+
+import convert
+from convert import plugin
+from convert.errors import ConvertError, ResourceLimit, Unsupported
+from convert.options import Options
+from convert.parity.check import Method, judge, not_run
+from convert.parity.elements import flips, worst_elements
+from convert.parity.inputs import Feed
+from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, agreement
+from convert.report import Report
+from convert.source import Source
+
+
+def picking(operator: str, places: int = 5) -> ir.Model:
+    """Scores 3·x, and the places that ArgMax or TopK picks among them."""
+    nodes = [helper.make_node("Mul", ["x", "three"], ["scores"])]
+    weights = [helper.make_tensor("three", TensorProto.FLOAT, [], [3.0])]
+    if operator == "TopK":
+        nodes.append(helper.make_node("TopK", ["scores", "k"], ["top", "places"], axis=-1))
+        weights.append(helper.make_tensor("k", TensorProto.INT64, [1], [2]))
+        shape: list[str | int] = ["batch", 2]
+    else:
+        nodes += [
+            helper.make_node("ArgMax", ["scores"], ["best"], axis=-1, keepdims=0),
+            helper.make_node("Cast", ["best"], ["places"], to=TensorProto.INT64),
+        ]
+        shape = ["batch"]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", places])],
+        [helper.make_tensor_value_info("places", TensorProto.INT64, shape)],
+        weights,
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    return plugin.frontends()["onnx"].read(Source("onnx-object", thing=proto), Options(), Report("read"))
+
+
+def judged(model: ir.Model, x: np.ndarray, right: np.ndarray, picked: np.ndarray) -> str:
+    feeds = [Feed("one", {"x": x})]
+    source = [{"places": right}]
+    return judge(model, feeds, {"float32": source, "float64": source}, [{"places": picked}], source, Method()).status
+
+
+def test_a_source_without_float64_that_is_far_from_the_graph_proves_nothing() -> None:
+    """The graph is its own reference then, and a source that was read wrong would only raise the noise floor."""
+    model = picking("ArgMax")
+    model.graph.outputs[0].dtype = ir.DataType.FLOAT
+    exact = np.linspace(-1, 1, 10)
+    near, wrong = exact.astype(np.float32) * (1 + np.float32(2e-7)), exact.astype(np.float32) * np.float32(1.1)
+    for source, status in ((near, PASS), (wrong, INCONCLUSIVE)):
+        runs = {"float32": [{"places": source}], "float64": Unsupported("no double")}
+        found = judge(model, [Feed("one", {"x": exact})], runs, [{"places": near}], [{"places": exact}], Method())
+        assert found.status == status, found
+
+
+# Two scores a rounding apart, and two that are clearly apart, beside others.
+TIED = np.array([[0.1, 0.7, np.nextafter(np.float32(0.7), np.float32(0)), 0.2, 0.3]] * 2, np.float32)
+APART = np.array([[0.1, 0.7, 0.6999, 0.2, 0.3]] * 2, np.float32)
+
+
+@pytest.mark.parametrize(("x", "status"), [(TIED, PASS), (APART, FAIL)])
+def test_the_largest_may_be_another_one_only_within_the_noise(x: np.ndarray, status: str) -> None:
+    assert judged(picking("ArgMax"), x, np.array([1, 1]), np.array([1, 2])) == status
+
+
+@pytest.mark.parametrize(("x", "status"), [(TIED, PASS), (APART, FAIL)])
+def test_the_order_of_the_top_may_change_only_within_the_noise(x: np.ndarray, status: str) -> None:
+    assert judged(picking("TopK"), x, np.array([[1, 2], [1, 2]]), np.array([[2, 1], [1, 2]])) == status
+
+
+@pytest.mark.parametrize("picked", [[[1, 1], [1, 2]], [[2, 7], [1, 2]], [[-1, 2], [1, 2]], [[1, 3], [1, 2]]])
+def test_places_twice_outside_or_wrong_are_no_ties(picked: list[list[int]]) -> None:
+    assert judged(picking("TopK"), TIED, np.array([[1, 2], [1, 2]]), np.array(picked)) == FAIL
+
+
+def test_flips_count_only_beyond_the_noise() -> None:
+    reference = np.array([[1.0, 0.999999, 0.0], [1.0, 0.5, 0.0]])
+    target = np.array([[0.9, 1.0, 0.0], [0.4, 0.5, 0.0]])
+    assert flips(reference, target, 1e-5) == (1, 2)
+    assert flips(reference, target, 1e-7) == (2, 2)
+    assert agreement([reference], [target], 1e-5) == 0.5
+    assert agreement([reference], [target]) == 0.0
+
+
+def test_worst_elements_put_a_nan_first() -> None:
+    reference = np.array([[1.0, -2.0], [3.0, np.nan]])
+    target = np.array([[1.0, -2.5], [np.nan, np.nan]])
+    found = worst_elements([reference], [target], ["inputs"])
+    assert [e.index for e in found] == [(1, 0), (0, 1)]
+    assert found[1].error == pytest.approx(0.5 / np.sqrt(2.5))
+    assert worst_elements([reference], [reference], ["inputs"]) == []
+
+
+def test_a_runtime_without_kernels_for_bfloat16_is_inconclusive(tmp_path: Path) -> None:
+    """onnxruntime's CPU provider has no Softplus in bfloat16; the file is right all the same."""
+    graph = helper.make_graph(
+        [helper.make_node("Softplus", ["x"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [2, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.BFLOAT16, [2, 3])],
+    )
+    path = tmp_path / "half.onnx"
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    onnx.save(proto, path)
+    verdict = convert.verify(path, path, inputs={"x": np.ones((2, 3), ml_dtypes.bfloat16)}).verdict
+    assert verdict is not None
+    assert (verdict.status, verdict.guilty) == (INCONCLUSIVE, "")
+    assert "bfloat16" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("error", "dtype", "status"),
+    [
+        (Unsupported("no kernel"), TensorProto.FLOAT, FAIL),
+        (ConvertError("the process died"), TensorProto.BFLOAT16, FAIL),
+        (ResourceLimit("out of memory"), TensorProto.BFLOAT16, FAIL),
+        (Unsupported("no kernel"), TensorProto.BFLOAT16, INCONCLUSIVE),
+    ],
+)
+def test_only_a_lack_of_kernels_for_its_dtypes_excuses_a_target(error: ConvertError, dtype: int, status: str) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("x", dtype, [2])],
+        [helper.make_tensor_value_info("y", dtype, [2])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    model = plugin.frontends()["onnx"].read(Source("onnx-object", thing=proto), Options(), Report("read"))
+    assert not_run(error, model, []).status == status
