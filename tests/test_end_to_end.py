@@ -75,9 +75,11 @@ _EVERYWHERE = ("mnist_cnn.pt", "mnist_cnn.keras", "mnist_cnn.savedmodel")
 
 
 def _quick(file: str, target: str) -> bool:
-    return target == "onnx" or file in (_EVERYWHERE[:1] if target in ("tflite", "keras") else _EVERYWHERE)
+    others = target in ("tf-frozen", "tflite", "keras")
+    return target == "onnx" or file in (_EVERYWHERE[:1] if others else _EVERYWHERE)
 
 
+_LONG = {"tf-frozen": [pytest.mark.long]}
 _PAIRS = [
     pytest.param(
         file,
@@ -112,7 +114,9 @@ def test_every_mnist_fixture_converts_verified_with_the_same_accuracy(
     np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "target", [pytest.param(*p.values, id=p.id, marks=[*p.marks, *_LONG.get(str(p.id), [])]) for p in TARGETS]
+)
 def test_super_resolution_keeps_height_and_width_dynamic(target: str, tmp_path: Path) -> None:
     form = plugin.formats()[target]
     output = tmp_path / f"out{form.suffix}"
