@@ -82,11 +82,7 @@ def split_with_sizes(g, x, split_sizes, dim=0):
 
 @aten("chunk", "unsafe_chunk")
 def chunk(g, x, chunks, dim=0):
-    axis = axis_of(g, x, dim)
-    length = g.shape(x)[axis]
-    if not isinstance(length, int):
-        # As many as asked for, of ceil(length / chunks): what torch.export guards the length to give.
-        return [x] if chunks == 1 else g.Split(x, axis=axis, num_outputs=chunks, outputs=chunks)
+    length = _length(g, x, dim, "chunk")
     return split(g, x, max(-(-length // chunks), 1), dim) if length else [x] * chunks
 
 
