@@ -13,10 +13,10 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from convert.backends import caffe2
-from convert.backends.caffe2 import caffe2_pb2 as pb
 from convert.frontends import onnx as onnx_frontend
 from google.protobuf import text_format
 
+from convert import caffe2_pb2 as pb
 from convert.errors import BadInput, ConvertError, Unsupported
 from convert.graph import Graph
 from convert.options import Options

@@ -12,9 +12,8 @@ import hostile
 import numpy as np
 import onnx
 import pytest
-from convert.backends.caffe2 import caffe2_pb2
 
-from convert import wire
+from convert import caffe2_pb2, wire
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.sniff import KINDS, sniff
 

@@ -7,25 +7,12 @@ from collections.abc import Iterable
 import onnx_ir as ir
 
 from convert.errors import Unsupported
+from convert.netdef import NUMBERS
 from convert.tensors import dtype_name, lazy
 
 from .net import Blob, Net
 
 F = ir.DataType
-
-NUMBERS = {
-    F.FLOAT: 1,
-    F.INT32: 2,
-    F.BOOL: 5,
-    F.UINT8: 6,
-    F.INT8: 7,
-    F.UINT16: 8,
-    F.INT16: 9,
-    F.INT64: 10,
-    F.FLOAT16: 12,
-    F.DOUBLE: 13,
-}
-"""ONNX element types as `caffe2.TensorProto.DataType`; the others do not exist there."""
 
 FLOAT = (F.FLOAT,)
 ARITHMETIC = (F.FLOAT, F.DOUBLE, F.INT32, F.INT64)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from google.protobuf import text_format
 
+from convert import caffe2_pb2 as pb
 from convert.errors import Unsupported
+from convert.netdef import INPUTS_ARGUMENT, OUTPUTS_ARGUMENT
 from convert.report import Report
 from convert.tensors import dtype_name
 
-from . import caffe2_pb2 as pb
 from .fills import fills
 from .net import Argument, Blob, Net
 
@@ -19,9 +20,6 @@ from .net import Argument, Blob, Net
 _LARGEST = 2**31 - 2**20
 # Weights in text take about 12 bytes a number; past this size nobody reads them.
 _LARGEST_TEXT = 1 << 20
-
-INPUTS_ARGUMENT, OUTPUTS_ARGUMENT = "convert_inputs", "convert_outputs"
-"""Arguments of predict_net that say what a NetDef cannot: `image:float32[batch,1,28,28]`; the runtime ignores them."""
 
 
 def write_folder(net: Net, folder: Path, report: Report) -> None:

@@ -9,7 +9,8 @@ from typing import BinaryIO
 import numpy as np
 import onnx_ir as ir
 
-from . import caffe2_pb2 as pb
+from convert import caffe2_pb2 as pb
+
 from .dtypes import NUMBERS
 
 _OP, _ARG, _FLOATS = (pb.NetDef.OP_FIELD_NUMBER, pb.OperatorDef.ARG_FIELD_NUMBER, pb.Argument.FLOATS_FIELD_NUMBER)

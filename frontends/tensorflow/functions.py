@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from convert.ends import matched
 from convert.errors import Unsupported, UsageError
 from convert.options import InputSpec, Options
 from convert.report import Report
@@ -18,7 +19,7 @@ from convert.tensors import lazy, tensor_of
 
 from .attributes import dtype_of
 from .body import from_graph
-from .program import Input, Program, matched
+from .program import Input, Program
 from .protos import parse
 from .variables import Variable
 

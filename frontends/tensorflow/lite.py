@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from convert.ends import Bounds, matched
 from convert.errors import BadInput, Location, Unsupported, UsageError
 from convert.graph import Graph
 from convert.options import Options
@@ -22,7 +23,7 @@ from . import lite_ops  # noqa: F401  (fills the table)
 from .lite_file import LiteModel, Operator, Signature, Subgraph, Tensor, parse
 from .lite_quantise import INTEGERS, dequantised, quantised
 from .lite_rules import AS_STORED, activated, lite
-from .program import Input, add_input, matched, state_written
+from .program import Input, add_described, state_written
 from .protos import open_buffer
 
 _ACTIVATION = "fused_activation_function"
@@ -46,12 +47,12 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
     g = Graph(graph.name or "main")
     taken = dict.fromkeys(wanted.outputs.keys() - wanted.inputs.keys(), 0)  # by the outputs, whatever nodes are called
     g.reserve(taken)
-    bounds: dict[str, list[int | None]] = {}
+    bounds: Bounds = {}
     specs = matched(list(wanted.inputs), options.inputs)
     arguments: dict[int, ir.Value] = {}
     for name, number in wanted.inputs.items():
         tensor = graph.tensors[number]
-        arguments[number] = add_input(g, Input(name, tensor.number, tensor.shape), specs.get(name), bounds)
+        arguments[number] = add_described(g, Input(name, tensor.number, tensor.shape), specs.get(name), bounds)
     if missing := [n for n in graph.inputs if n not in arguments]:
         raise BadInput(f"the signature {wanted.key!r} has no name for the input {graph.tensors[missing[0]].name!r}")
     values = walker.run(g, graph, arguments)
