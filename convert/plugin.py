@@ -47,7 +47,11 @@ class Operator:
 
 
 class Frontend(Protocol):
-    """A reader. `read` lists every unsupported operator before it lowers any."""
+    """A reader. `read` lists every unsupported operator before it lowers any.
+
+    A frontend or backend that has `preload()` imports there what its work takes, and starts no thread: the workers of
+    `convert batch` are forked from a process that has called it.
+    """
 
     KINDS: Mapping[str, str]
     """The kinds it reads, each with a sentence for `convert formats`."""
@@ -72,7 +76,7 @@ class Backend(Protocol):
     def write(self, model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
         """Write the artefact at `path`, which does not exist; the caller moves it to its destination."""
 
-    def operators(self) -> Iterable[Operator]: ...
+    def operators(self, format: str) -> Iterable[Operator]: ...
 
 
 HALF, WEIGHTS, FULL = "float16", "int8 weights", "int8"
@@ -156,11 +160,10 @@ def backend_for(name: str) -> Backend:
 
 
 def runner_for(kind: str) -> Runner | None:
-    """The runner for artefacts of `kind`, or None."""
-    for runner in runners().values():
-        if kind in runner.KINDS:
-            return runner
-    return None
+    """The runner for artefacts of `kind`, or None; of several the first whose runtime is installed."""
+    found = [runner for runner in runners().values() if kind in runner.KINDS]
+    ready = (runner for runner in found if len(found) > 1 and not runner.available())
+    return next(ready, found[0] if found else None)
 
 
 def claim(thing: Any) -> Source:

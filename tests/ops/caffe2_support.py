@@ -15,6 +15,7 @@ import pytest
 from cases import Case
 from convert.backends import caffe2
 
+from convert import caffe2_pb2 as pb
 from convert.errors import ConvertError
 from convert.graph import Graph
 from convert.options import Options
@@ -125,22 +126,49 @@ def reference(row: Row) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(names, feeds), strict=True))
 
 
-def run_rows(rows: Sequence[Row], folder: Path) -> list[Outcome]:
-    """Write the net of every row and run them all in one Caffe2; what became of each."""
-    outcomes: dict[int, Outcome] = {}
-    jobs: dict[int, Job] = {}
+@dataclass
+class Nets:
+    """Rows with their nets: the folder and the feeds, or the error of writing it; and what running them gave."""
+
+    rows: Sequence[Row]
+    jobs: dict[int, Job]
+    outcomes: dict[int, Outcome]
+
+    def run(self) -> Nets:
+        """The same with the outcome of each net in one real Caffe2."""
+        outcomes = dict(self.outcomes)
+        for number, result in zip(self.jobs, execute(list(self.jobs.values())), strict=True):
+            outcomes[number] = Outcome(error=result) if isinstance(result, ConvertError) else Outcome(result)
+        return Nets(self.rows, self.jobs, outcomes)
+
+    def outcome(self, row: Row) -> Outcome:
+        """What became of `row`; nothing where it was not run."""
+        return self.outcomes.get(self._number(row), Outcome())
+
+    def job(self, row: Row) -> Job:
+        """The net of `row`. Raises the error that writing it ended in."""
+        number = self._number(row)
+        if number not in self.jobs:
+            raise self.outcomes[number].error or AssertionError(row)
+        return self.jobs[number]
+
+    def _number(self, row: Row) -> int:
+        return next(i for i, one in enumerate(self.rows) if one is row)
+
+
+def write_rows(rows: Sequence[Row], folder: Path) -> Nets:
+    """Write the net of every row into `folder`."""
+    nets = Nets(rows, {}, {})
     for number, row in enumerate(rows):
         model, feeds = build(row)
         path = folder / f"{number}.caffe2"
         try:
             caffe2.write(model, path, "caffe2", Options(), Report("convert"))
         except ConvertError as error:
-            outcomes[number] = Outcome(error=error)
+            nets.outcomes[number] = Outcome(error=error)
         else:
-            jobs[number] = Job(path, feeds)
-    for number, result in zip(jobs, execute(list(jobs.values())), strict=True):
-        outcomes[number] = Outcome(error=result) if isinstance(result, ConvertError) else Outcome(result)
-    return [outcomes[number] for number in range(len(rows))]
+            nets.jobs[number] = Job(path, feeds)
+    return nets
 
 
 def assert_same(got: dict[str, np.ndarray], want: dict[str, np.ndarray]) -> None:
@@ -165,3 +193,26 @@ def assert_same(got: dict[str, np.ndarray], want: dict[str, np.ndarray]) -> None
 def needs_caffe2() -> str:
     """Why the tests on the real Caffe2 are skipped, or nothing."""
     return f"needs a real Caffe2: set CONVERT_CAFFE2_PYTHON ({missing})" if (missing := available()) else ""
+
+
+def hand_written(
+    path: Path, operator: str, inputs: Sequence[np.ndarray], args: dict[str, Any], outputs: int = 1
+) -> Job:
+    """A net of one operator as somebody else may have written it, whose inputs are all data."""
+    names = [f"x{i}" for i in range(len(inputs))]
+    predict = pb.NetDef(name="net", external_input=names, external_output=[f"y{i}" for i in range(outputs)])
+    op = predict.op.add(type=operator, input=names, output=predict.external_output)
+    for key, value in args.items():
+        argument = op.arg.add(name=key)
+        if isinstance(value, str):
+            argument.s = value.encode()
+        elif isinstance(value, float):
+            argument.f = value
+        elif isinstance(value, int):
+            argument.i = value
+        else:
+            argument.ints.extend(value)
+    path.mkdir(parents=True)
+    (path / "predict_net.pb").write_bytes(predict.SerializeToString())
+    (path / "init_net.pb").write_bytes(pb.NetDef(name="init").SerializeToString())
+    return Job(path, dict(zip(names, inputs, strict=True)))

@@ -1,0 +1,50 @@
+"""The executor's table, and what its kernels ask of their inputs: dtypes and shapes, as the runtime takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convert.errors import Unsupported
+from convert.rules import Rules, Schema
+
+Array = Any
+
+FLOAT = frozenset({"float32"})
+ARITHMETIC = frozenset({"float32", "float64", "int32", "int64"})
+COMPARED = ARITHMETIC | {"bool"}
+INTEGERS = frozenset({"int32", "int64"})
+"""The dtypes that kernels of the CPU build take, measured; the runtime refuses the others."""
+
+_IMMATERIAL = Schema(implied=frozenset({"order", "is_test", "momentum", "device_option"}))
+
+kernel = Rules("Caffe2 executor", schema=lambda operator: _IMMATERIAL)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: in float64 (`wide`), or as the runtime does."""
+
+    wide: bool
+
+    def widened(self, array: Array) -> Array:
+        """`array`, in float64 where it is floating and the run is wide."""
+        return array.astype(np.float64) if self.wide and array.dtype.kind == "f" else array
+
+    def takes(self, dtypes: Iterable[str], *arrays: Array) -> None:
+        """Raise `Unsupported` unless all arrays have one dtype, and that is among `dtypes`."""
+        found = {a.dtype.name for a in arrays}
+        if len(found) > 1:
+            raise Unsupported(f"operands of {', '.join(sorted(found))}: Caffe2 wants one dtype")
+        (name,) = found
+        if name not in dtypes and not (self.wide and name == "float64"):
+            raise Unsupported(f"{name}: Caffe2's kernel takes {', '.join(sorted(dtypes))}")
+
+    def alike(self, *arrays: Array) -> None:
+        """Raise `Unsupported` unless all arrays have one shape: the runtime reads past the end of a smaller one."""
+        shapes = {a.shape for a in arrays}
+        if len(shapes) > 1:
+            raise Unsupported(f"operands of shapes {', '.join(map(str, sorted(shapes)))}: Caffe2 wants one shape")

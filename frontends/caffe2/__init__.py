@@ -1,0 +1,47 @@
+"""The Caffe2 frontend: init_net and predict_net to the shared graph, without Caffe2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from convert.plugin import Operator
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from convert.options import Options
+    from convert.report import Report
+    from convert.source import Source
+
+KINDS = {"caffe2": "a Caffe2 folder with init_net.pb and predict_net.pb"}
+
+
+def claims(thing: Any) -> str | None:
+    """None: nets in memory are messages of a runtime that this Python does not have."""
+    return None
+
+
+def read(source: Source, options: Options, report: Report) -> ir.Model:
+    """Lower the model to the shared graph. Raises `BadInput`, `Unsupported`, `UsageError`."""
+    from .reader import read_caffe2
+
+    return read_caffe2(source, options, report)
+
+
+def operators() -> Iterable[Operator]:
+    """Every Caffe2 operator with a rule, and the declared gaps with their reasons."""
+    from . import ops  # noqa: F401  (fills the table)
+    from .fills import FILLS
+    from .rules import caffe2
+
+    names = dict.fromkeys([*caffe2.entries, *FILLS], "") | caffe2.gaps
+    return [Operator(name, gap) for name, gap in sorted(names.items())]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "caffe2":  # the decorator for rules of one's own; it costs an import of onnx
+        from .rules import caffe2
+
+        return caffe2
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

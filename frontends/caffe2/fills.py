@@ -1,0 +1,69 @@
+"""Operators that make a blob from their arguments alone: the contents of init_net."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import BadInput, Unsupported
+from convert.netdef import DTYPES, Op
+
+FILLS = {
+    "GivenTensorFill": ir.DataType.FLOAT,
+    "GivenTensorDoubleFill": ir.DataType.DOUBLE,
+    "GivenTensorIntFill": ir.DataType.INT32,
+    "GivenTensorInt64Fill": ir.DataType.INT64,
+    "GivenTensorInt16Fill": ir.DataType.INT16,
+    "GivenTensorBoolFill": ir.DataType.BOOL,
+    "GivenTensorByteStringToUInt8Fill": ir.DataType.UINT8,
+    "ConstantFill": ir.DataType.FLOAT,
+}
+"""What each makes; `ConstantFill` may be told another dtype, and has a rule for its form with an input."""
+
+_LARGEST = 2**31
+
+
+def filled(op: Op) -> ir.TensorProtocol:
+    """The tensor that a fill without inputs makes. Raises `BadInput` where its content and its shape disagree."""
+    shape = [int(d) for d in _numbers(op, "shape")]
+    if any(d < 0 for d in shape) or np.prod(shape, dtype=object) > _LARGEST:
+        raise BadInput(f"the {op.type} {op.outputs[0]!r} has the shape {shape}")
+    if op.type == "ConstantFill":
+        return ir.tensor(np.full(shape, constant(op.args), dtype_of(op.args).numpy()))
+    dtype = FILLS[op.type].numpy()
+    if op.type == "GivenTensorByteStringToUInt8Fill":
+        texts = [str(v).encode(errors="surrogateescape") for v in _numbers(op, "values")]
+        content = np.frombuffer(b"".join(texts), np.uint8)
+    else:
+        content = np.asarray(_numbers(op, "values")).astype(dtype)
+    if content.size != int(np.prod(shape)):
+        raise BadInput(f"the {op.type} {op.outputs[0]!r} holds {content.size:,} numbers for the shape {shape}")
+    return ir.tensor(content.reshape(shape))
+
+
+def dtype_of(args: Any) -> ir.DataType:
+    """The dtype that ConstantFill makes: the one named, or that of its value (float32 without one)."""
+    number = args.get("dtype", 0)
+    if number:
+        if number not in DTYPES:
+            raise Unsupported(f"the Caffe2 dtype {number}")
+        return DTYPES[number]
+    return ir.DataType.INT64 if isinstance(args.get("value", 0.0), int) else ir.DataType.FLOAT
+
+
+def constant(args: Any) -> float | int:
+    """The number that ConstantFill repeats."""
+    value = args.get("value", 0)
+    if not isinstance(value, (int, float)):
+        raise Unsupported(f"a ConstantFill of {value!r}")
+    return value
+
+
+def _numbers(op: Op, name: str) -> Sequence[Any] | np.ndarray:
+    value = op.args.get(name, [])
+    if not isinstance(value, (list, np.ndarray)):
+        raise BadInput(f"the {op.type} {op.outputs[0]!r} has {name}={value!r}")
+    return value

@@ -1,0 +1,167 @@
+"""Convolutions, pooling and what else slides over space; windows are as `windows.plain` leaves them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import caffe2
+from ..windows import Sizes, Window, window
+from .layout import first, last
+
+
+@caffe2("Conv")
+def conv(
+    g: Graph, x: ir.Value, w: ir.Value, b: ir.Value | None = None, *, order: str = "NCHW", group: int = 1,
+    kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
+) -> ir.Value:  # fmt: skip
+    x, w = first(g, x, order), first(g, w, order)
+    made = window(g.rank(x) - 2, kernels or spatial(g, w), strides, pads, dilations)
+    y = g.Conv(
+        x, w, b, kernel_shape=made.kernel, strides=made.strides, pads=made.pads, dilations=made.dilations, group=group
+    )
+    return last(g, y, order)
+
+
+def spatial(g: Graph, w: ir.Value) -> list[int]:
+    """The kernel's size, from the shape of the weight."""
+    return [d for d in g.shape(w)[2:] if isinstance(d, int)]
+
+
+@caffe2("ConvFusion")
+def conv_fusion(
+    g: Graph, *inputs: ir.Value, fusion_type: int = 0, order: str = "NCHW", group: int = 1, kernels: Sizes = None,
+    strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
+) -> ir.Value:  # fmt: skip
+    """IDEEP's: a convolution, then (1) a ReLU, (2) the sum with the last input, (3) both."""
+    added = inputs[-1] if fusion_type in (2, 3) else None
+    own = inputs if added is None else inputs[:-1]
+    y = conv(g, *own, order=order, group=group, kernels=kernels, strides=strides, pads=pads, dilations=dilations)
+    y = y if added is None else g.Add(y, added)
+    return g.Relu(y) if fusion_type in (1, 3) else y
+
+
+@caffe2("ConvTranspose")
+def conv_transpose(
+    g: Graph, x: ir.Value, w: ir.Value, b: ir.Value | None = None, *, order: str = "NCHW", group: int = 1,
+    adjs: Sequence[int] = (), adj: int = 0, adj_h: int = 0, adj_w: int = 0, kernels: Sizes = None,
+    strides: Sizes = None, pads: Sizes = None,
+) -> ir.Value:  # fmt: skip
+    """`dilations` are not named: the runtime ignores them, and what the net is to compute is not clear."""
+    x, w = first(g, x, order), first(g, w, order)
+    n = g.rank(x) - 2
+    made = window(n, kernels or spatial(g, w), strides, pads)
+    extra = list(adjs) or ([adj] * n if adj else [adj_h, adj_w][:n] if adj_h or adj_w else [0] * n)
+    y = g.ConvTranspose(
+        x, w, b, kernel_shape=made.kernel, strides=made.strides, pads=made.pads, output_padding=extra, group=group
+    )
+    return last(g, y, order)
+
+
+@caffe2("MaxPool")
+def max_pool(
+    g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, kernels: Sizes = None,
+    strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
+) -> ir.Value:  # fmt: skip
+    x = first(g, x, order)
+    if global_pooling:
+        return last(g, g.GlobalMaxPool(x), order)
+    made = _undilated(window(g.rank(x) - 2, kernels, strides, pads, dilations))
+    return last(g, g.MaxPool(x, kernel_shape=made.kernel, strides=made.strides, pads=made.pads), order)
+
+
+@caffe2("AveragePool")
+def average_pool(
+    g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, count_include_pad: int = 0,
+    kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
+) -> ir.Value:  # fmt: skip
+    x = first(g, x, order)
+    if global_pooling:
+        return last(g, g.GlobalAveragePool(x), order)
+    made = _undilated(window(g.rank(x) - 2, kernels, strides, pads, dilations))
+    y = g.AveragePool(
+        x, kernel_shape=made.kernel, strides=made.strides, pads=made.pads, count_include_pad=count_include_pad
+    )
+    return last(g, y, order)
+
+
+def _undilated(made: Window) -> Window:
+    if any(d != 1 for d in made.dilations):
+        raise Unsupported("a dilated pool, which Caffe2 does not have")
+    return made
+
+
+@caffe2("LRN")
+def local_response_normalization(
+    g: Graph, x: ir.Value, *, size: int, alpha: float, beta: float, bias: float = 1.0, order: str = "NCHW"
+) -> ir.Value:
+    return last(g, g.LRN(first(g, x, order), size=size, alpha=alpha, beta=beta, bias=bias), order)
+
+
+@caffe2("PadImage")
+def pad_image(
+    g: Graph, x: ir.Value, *, mode: str = "constant", value: float = 0.0, order: str = "NCHW", pads: Sizes = None
+) -> ir.Value:
+    x = first(g, x, order)
+    top, left, bottom, right = window(2, 1, 1, pads).pads
+    around = [0, 0, top, left, 0, 0, bottom, right]
+    return last(g, g.Pad(x, around, value if mode == "constant" else None, mode=mode), order)
+
+
+@caffe2("ResizeNearest")
+def resize_nearest(
+    g: Graph, x: ir.Value, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
+) -> ir.Value:
+    """The cell at floor(i / scale)."""
+    y = g.Resize(
+        first(g, x, order), None, [1.0, 1.0, height_scale, width_scale],
+        mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor",
+    )  # fmt: skip
+    return last(g, y, order)
+
+
+@caffe2("UpsampleBilinear")
+def upsample_bilinear(
+    g: Graph, x: ir.Value, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
+) -> ir.Value:
+    """Corners on corners."""
+    y = g.Resize(
+        first(g, x, order), None, [1.0, 1.0, height_scale, width_scale],
+        mode="linear", coordinate_transformation_mode="align_corners",
+    )  # fmt: skip
+    return last(g, y, order)
+
+
+@caffe2("RoIAlign")
+def roi_align(
+    g: Graph, x: ir.Value, rois: ir.Value, *, spatial_scale: float = 1.0, pooled_h: int = 1, pooled_w: int = 1,
+    sampling_ratio: int = -1, aligned: int = 0, order: str = "NCHW",
+) -> ir.Value:  # fmt: skip
+    """Boxes are rows of [image, x1, y1, x2, y2], or of four numbers where there is one image."""
+    if g.shape(rois)[1] == 5:
+        image = g.Cast(g.Squeeze(g.Slice(rois, [0], [1], [1]), [1]), to=ir.DataType.INT64)
+        boxes = g.Slice(rois, [1], [5], [1])
+    else:
+        image = g.Expand(0, g.Shape(rois, end=1))
+        boxes = rois
+    y = g.RoiAlign(
+        first(g, x, order), boxes, image, output_height=pooled_h, output_width=pooled_w, spatial_scale=spatial_scale,
+        sampling_ratio=max(sampling_ratio, 0),
+        coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
+    )  # fmt: skip
+    return last(g, y, order)
+
+
+@caffe2("RoIPool")
+def roi_pool(
+    g: Graph, x: ir.Value, rois: ir.Value, *, is_test: int = 0, spatial_scale: float = 1.0, pooled_h: int = 1,
+    pooled_w: int = 1, order: str = "NCHW",
+) -> ir.Value:  # fmt: skip
+    if not is_test:
+        raise Unsupported("is_test=0: the net is one for training")
+    y = g.MaxRoiPool(first(g, x, order), rois, pooled_shape=[pooled_h, pooled_w], spatial_scale=spatial_scale)
+    return last(g, y, order)

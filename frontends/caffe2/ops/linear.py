@@ -1,0 +1,72 @@
+"""Matrix products and softmax."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..rules import caffe2
+
+
+@caffe2("FC")
+def fully_connected(g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis: int = 1, axis_w: int = 1) -> ir.Value:
+    """x·Wᵀ + b with the dims of `x` from `axis` on, and of `w` from `axis_w` on, as one."""
+    return g.Add(_product(g, x, g.Transpose(_flat(g, w, axis_w), perm=[1, 0]), axis), b)
+
+
+@caffe2("FCTransposed")
+def fully_connected_transposed(
+    g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis: int = 1, axis_w: int = 1
+) -> ir.Value:
+    return g.Add(_product(g, x, _flat(g, w, axis_w), axis), b)
+
+
+def _product(g: Graph, x: ir.Value, w: ir.Value, axis: int) -> ir.Value:
+    """[…, K…]·[K, N], the dims of `x` from `axis` on as one."""
+    rank = g.rank(x)
+    axis = axis % rank
+    if axis == rank - 1:
+        return g.MatMul(x, w)
+    if axis == 1:
+        return g.MatMul(g.Flatten(x, axis=1), w)
+    joined = g.Reshape(x, g.Concat(g.Shape(x, end=axis), [-1], axis=0))
+    return g.MatMul(joined, w)
+
+
+@caffe2("MatMul")
+def matmul(
+    g: Graph, a: ir.Value, b: ir.Value, *, axis_a: int = 1, axis_b: int = 1, trans_a: int = 0, trans_b: int = 0
+) -> ir.Value:
+    """Two matrices; what has more dims is made one."""
+    a, b = _flat(g, a, axis_a), _flat(g, b, axis_b)
+    return g.MatMul(*(g.Transpose(m, perm=[1, 0]) if t else m for m, t in ((a, trans_a), (b, trans_b))))
+
+
+def _flat(g: Graph, x: ir.Value, axis: int) -> ir.Value:
+    return x if g.rank(x) == 2 and axis == 1 else g.Flatten(x, axis=axis)
+
+
+@caffe2("BatchMatMul")
+def batch_matmul(
+    g: Graph, a: ir.Value, b: ir.Value, *, trans_a: int = 0, trans_b: int = 0, broadcast: int = 0
+) -> ir.Value:
+    """`broadcast` allows batch dims that differ; where they do not, it changes nothing."""
+    ranks = g.rank(a), g.rank(b)
+    y = g.MatMul(_swapped(g, a) if trans_a else a, _swapped(g, b) if trans_b else b)
+    return g.Unsqueeze(y, [0]) if ranks == (1, 1) else y  # Caffe2 gives a vector of one number
+
+
+def _swapped(g: Graph, x: ir.Value) -> ir.Value:
+    rank = g.rank(x)
+    return g.Transpose(x, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+@caffe2("Softmax")
+def softmax(g: Graph, x: ir.Value, *, axis: int = 1) -> ir.Value:
+    """Over all dims from `axis` on, as one."""
+    rank = g.rank(x)
+    axis = axis % rank
+    if axis == rank - 1:
+        return g.Softmax(x, axis=-1)
+    return g.Reshape(g.Softmax(g.Flatten(x, axis=axis), axis=-1), g.dims(x))

@@ -1,0 +1,198 @@
+"""Elementwise operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.netdef import DTYPES
+from convert.rules import Rule
+
+from ..rules import caffe2
+
+
+def unary(operator: str) -> Rule:
+    """A rule for an operator that ONNX has under another name or the same."""
+
+    def rule(g: Graph, x: ir.Value) -> ir.Value:
+        return g.node(operator, [x])
+
+    return rule
+
+
+caffe2.same(
+    unary,
+    Abs="Abs", Acos="Acos", Asin="Asin", Atan="Atan", Ceil="Ceil", Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp",
+    Floor="Floor", Log="Log", Mish="Mish", Negative="Neg", Not="Not", Relu="Relu", Sigmoid="Sigmoid", Sign="Sign",
+    Sin="Sin", Sinh="Sinh", Softplus="Softplus", Softsign="Softsign", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh",
+    Copy="Identity", Alias="Identity", StopGradient="Identity", EnsureCPUOutput="Identity",
+    CopyCPUToIDEEP="Identity", CopyIDEEPToCPU="Identity",
+)  # fmt: skip
+
+
+def binary(operator: str) -> Rule:
+    """A rule for an operator that broadcasts as numpy does, or in Caffe2's first way."""
+
+    def rule(g: Graph, a: ir.Value, b: ir.Value, *, broadcast: int = 0, axis: int = -1) -> ir.Value:
+        return g.node(operator, [a, aligned(g, a, b, axis) if broadcast else b])
+
+    return rule
+
+
+def aligned(g: Graph, a: ir.Value, b: ir.Value, axis: int) -> ir.Value:
+    """`b` with its dims laid against those of `a` from `axis` on (-1: against the last ones), as `broadcast=1` says."""
+    if axis == -1:
+        return b
+    after = g.rank(a) - axis - g.rank(b)
+    return g.Unsqueeze(b, [g.rank(b) + i for i in range(after)]) if after > 0 else b
+
+
+caffe2.same(
+    binary,
+    Add="Add", Sub="Sub", Mul="Mul", Div="Div", LT="Less", LE="LessOrEqual", GT="Greater", GE="GreaterOrEqual",
+    EQ="Equal", And="And", Or="Or", Xor="Xor", BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
+)  # fmt: skip
+
+
+@caffe2("NE")
+def not_equal(g: Graph, a: ir.Value, b: ir.Value, *, broadcast: int = 0, axis: int = -1) -> ir.Value:
+    return g.Not(g.Equal(a, aligned(g, a, b, axis) if broadcast else b))
+
+
+def variadic(operator: str) -> Rule:
+    """A rule for an operator of any number of blobs of one shape."""
+
+    def rule(g: Graph, *xs: ir.Value) -> ir.Value:
+        return g.node(operator, xs)
+
+    return rule
+
+
+caffe2.same(variadic, Sum="Sum", Max="Max", Min="Min", Mean="Mean")
+
+
+@caffe2("Pow")
+def power(
+    g: Graph, x: ir.Value, y: ir.Value | None = None, *, exponent: float = 0.0, broadcast: int = 0, axis: int = -1
+) -> ir.Value:
+    if y is None:
+        return g.Pow(x, g.const(np.array(exponent, g.dtype(x).numpy())))
+    return g.Pow(x, aligned(g, x, y, axis) if broadcast else y)
+
+
+@caffe2("Sqr")
+def square(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Mul(x, x)
+
+
+@caffe2("Cube")
+def cube(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Mul(g.Mul(x, x), x)
+
+
+@caffe2("Rsqrt")
+def reciprocal_root(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Reciprocal(g.Sqrt(x))
+
+
+@caffe2("Reciprocal")
+def reciprocal(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Reciprocal(x)
+
+
+@caffe2("Scale")
+def scale_by(g: Graph, x: ir.Value, *, scale: float = 1.0) -> ir.Value:
+    return g.Mul(x, g.const(np.array(scale, g.dtype(x).numpy())))
+
+
+@caffe2("Clip")
+def clip(g: Graph, x: ir.Value, *, min: float = -np.inf, max: float = np.inf) -> ir.Value:
+    return g.Clip(x, *(g.const(np.array(v, g.dtype(x).numpy())) for v in (min, max)))
+
+
+@caffe2("LeakyRelu")
+def leaky_relu(g: Graph, x: ir.Value, *, alpha: float = 0.01) -> ir.Value:
+    return g.LeakyRelu(x, alpha=alpha)
+
+
+@caffe2("Elu")
+def elu(g: Graph, x: ir.Value, *, alpha: float = 1.0) -> ir.Value:
+    return g.Elu(x, alpha=alpha)
+
+
+@caffe2("Selu")
+def selu(g: Graph, x: ir.Value, *, alpha: float = 1.6732631921768188, scale: float = 1.0507010221481323) -> ir.Value:
+    return g.Selu(x, alpha=alpha, gamma=scale)
+
+
+@caffe2("ThresholdedRelu")
+def thresholded_relu(g: Graph, x: ir.Value, *, alpha: float = 1.0) -> ir.Value:
+    return g.ThresholdedRelu(x, alpha=alpha)
+
+
+@caffe2("HardSigmoid")
+def hard_sigmoid(g: Graph, x: ir.Value, *, alpha: float = 0.2, beta: float = 0.5) -> ir.Value:
+    return g.HardSigmoid(x, alpha=alpha, beta=beta)
+
+
+@caffe2("Swish")
+def swish(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Mul(x, g.Sigmoid(x))
+
+
+@caffe2("Gelu")
+def gelu(g: Graph, x: ir.Value, *, fast_gelu: int = 0) -> ir.Value:
+    return g.Gelu(x, approximate="tanh" if fast_gelu else "none")
+
+
+@caffe2("PRelu")
+def parametric_relu(g: Graph, x: ir.Value, slope: ir.Value, *, order: str = "NCHW") -> ir.Value:
+    """One slope, or one for each channel."""
+    if order == "NCHW" and g.shape(slope) != (1,) and g.rank(x) > 2:
+        slope = g.Unsqueeze(slope, list(range(1, g.rank(x) - 1)))
+    return g.PRelu(x, slope)
+
+
+@caffe2("Cast")
+def cast(g: Graph, x: ir.Value, *, to: int | str) -> ir.Value:
+    """`to` is a number of TensorProto.DataType, or its name."""
+    named = {"FLOAT": 1, "INT32": 2, "BOOL": 5, "UINT8": 6, "INT8": 7, "INT16": 9, "INT64": 10, "DOUBLE": 13}
+    number = named.get(to.upper(), 0) if isinstance(to, str) else to
+    if number not in DTYPES:
+        raise Unsupported(f"a cast to the Caffe2 dtype {to!r}")
+    return g.Cast(x, to=DTYPES[number])
+
+
+@caffe2("HalfToFloat")
+def half_to_float(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Cast(x, to=ir.DataType.FLOAT)
+
+
+@caffe2("FloatToHalf")
+def float_to_half(g: Graph, x: ir.Value, *, clip: int = 0) -> ir.Value:
+    if clip:
+        raise Unsupported("clip=1")
+    return g.Cast(x, to=ir.DataType.FLOAT16)
+
+
+@caffe2("Where")
+def where(g: Graph, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    return g.Where(condition, x, y)
+
+
+@caffe2("Mod")
+def mod(g: Graph, x: ir.Value, *, divisor: int = 0, sign_follow_divisor: int = 0) -> ir.Value:
+    return g.Mod(x, g.const(np.array(divisor, g.dtype(x).numpy())), fmod=0 if sign_follow_divisor else 1)
+
+
+@caffe2("Dropout")
+def dropout(g: Graph, x: ir.Value, *, ratio: float = 0.5, is_test: int = 0) -> ir.Value:
+    """`ratio` concerns training only."""
+    if not is_test:
+        raise Unsupported("is_test=0: the net is one for training")
+    return g.Identity(x)
+
+
+caffe2.gap("its result is uint8 where ONNX's is bool", "IsNaN", "IsNanInf")

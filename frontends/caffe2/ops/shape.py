@@ -1,0 +1,135 @@
+"""Operators that change shapes and keep elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..fills import constant, dtype_of
+from ..rules import caffe2
+
+
+@caffe2("Reshape")
+def reshape(
+    g: Graph, x: ir.Value, target: ir.Value | None = None, *, shape: Sequence[int] | None = None
+) -> list[ir.Value]:
+    """0 copies a dim, -1 is what is left; the second output is the shape from before."""
+    if target is None and shape is None:
+        raise Unsupported("a Reshape without a shape")
+    if target is None:
+        target = g.const(np.array(list(shape or []), np.int64))
+    return [g.Reshape(x, g.Cast(target, to=ir.DataType.INT64)), g.dims(x)]
+
+
+@caffe2("Flatten")
+def flatten(g: Graph, x: ir.Value, *, axis: int = 1) -> ir.Value:
+    return g.Flatten(x, axis=axis)
+
+
+@caffe2("FlattenToVec")
+def flatten_to_vector(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Reshape(x, [-1])
+
+
+@caffe2("ResizeLike")
+def resize_like(g: Graph, x: ir.Value, like: ir.Value) -> ir.Value:
+    return g.Reshape(x, g.dims(like))
+
+
+@caffe2("ExpandDims")
+def expand_dims(g: Graph, x: ir.Value, *, dims: Sequence[int]) -> ir.Value:
+    return g.Unsqueeze(x, list(dims))
+
+
+@caffe2("Squeeze")
+def squeeze(g: Graph, x: ir.Value, *, dims: Sequence[int]) -> ir.Value:
+    return g.Squeeze(x, list(dims))
+
+
+@caffe2("Transpose")
+def transpose(g: Graph, x: ir.Value, *, axes: Sequence[int] = ()) -> ir.Value:
+    return g.Transpose(x, perm=list(axes) or list(range(g.rank(x)))[::-1])
+
+
+@caffe2("Concat")
+def concat(g: Graph, *xs: ir.Value, axis: int | None = None, order: str = "NCHW", add_axis: int = 0) -> list[ir.Value]:
+    """Along the channels unless `axis` says else (without it `add_axis` is ignored); then the sizes along it."""
+    along = axis if axis is not None else 1 if order == "NCHW" else g.rank(xs[0]) - 1
+    if add_axis and axis is not None:
+        parts = [g.Unsqueeze(x, [along]) for x in xs]
+        sizes: ir.Value = g.const(np.ones(len(xs), np.int32))
+    else:
+        parts = list(xs)
+        along = along % g.rank(xs[0])
+        sizes = g.Cast(g.Concat(*(g.Shape(x, start=along, end=along + 1) for x in xs), axis=0), to=ir.DataType.INT32)
+    return [g.Concat(*parts, axis=along), sizes]
+
+
+@caffe2("Split")
+def split(
+    g: Graph, x: ir.Value, sizes: ir.Value | None = None, *, axis: int | None = None, order: str = "NCHW",
+    split: Sequence[int] = (), outputs: Sequence[str] = (),
+) -> list[ir.Value]:  # fmt: skip
+    """Into equal parts where no sizes are given. `outputs` are those that the net names: the reader says it."""
+    along = axis if axis is not None else 1 if order == "NCHW" else g.rank(x) - 1
+    if sizes is not None:
+        given: ir.Value | list[int] | None = g.Cast(sizes, to=ir.DataType.INT64)
+    else:
+        given = list(split) or None
+    made = g.Split(x, given, axis=along, num_outputs=len(outputs) if given is None else None, outputs=len(outputs))
+    return made if isinstance(made, list) else [made]
+
+
+@caffe2("Shape")
+def shape_of(g: Graph, x: ir.Value, *, axes: Sequence[int] = ()) -> ir.Value:
+    return g.Gather(g.dims(x), list(axes)) if axes else g.dims(x)
+
+
+@caffe2("Size")
+def size_of(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Size(x)
+
+
+@caffe2("Expand")
+def expand(g: Graph, x: ir.Value, target: ir.Value) -> ir.Value:
+    return g.Expand(x, g.Cast(target, to=ir.DataType.INT64))
+
+
+@caffe2("Tile")
+def tile(g: Graph, x: ir.Value, *, tiles: int = 1, axis: int = 0) -> ir.Value:
+    repeats = np.ones(g.rank(x), np.int64)
+    repeats[axis] = tiles
+    return g.Tile(x, g.const(repeats))
+
+
+@caffe2("NumpyTile")
+def numpy_tile(g: Graph, x: ir.Value, repeats: ir.Value) -> ir.Value:
+    return g.Tile(x, g.Cast(repeats, to=ir.DataType.INT64))
+
+
+@caffe2("ConstantFill")
+def constant_fill(
+    g: Graph, x: ir.Value, *, value: float = 0.0, dtype: int = 0, input_as_shape: int = 0,
+    extra_shape: Sequence[int] = (),
+) -> ir.Value:  # fmt: skip
+    """Of the shape of its input, or the shape that its input holds; without one it is an initializer."""
+    target = g.Cast(x, to=ir.DataType.INT64) if input_as_shape else g.dims(x)
+    if extra_shape:
+        target = g.Concat(target, list(extra_shape), axis=0)
+    args = {"value": value, "dtype": dtype}
+    return g.ConstantOfShape(target, value=ir.tensor(np.array([constant(args)], dtype_of(args).numpy())))
+
+
+@caffe2("ChannelShuffle")
+def channel_shuffle(g: Graph, x: ir.Value, *, group: int = 1, kernel: int = 1, order: str = "NCHW") -> ir.Value:
+    """`kernel` is there for the schema alone."""
+    channels = g.shape(x)[1]
+    if order != "NCHW" or not isinstance(channels, int) or g.rank(x) != 4:
+        raise Unsupported("a ChannelShuffle other than of [N, C, H, W] with known C")
+    apart = g.Reshape(x, [0, group, channels // group, -1])
+    return g.Reshape(g.Transpose(apart, perm=[0, 2, 1, 3]), g.dims(x))

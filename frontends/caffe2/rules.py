@@ -1,0 +1,17 @@
+"""The operator table of the Caffe2 frontend: `@caffe2("Relu")` registers a rule under the operator's type."""
+
+from __future__ import annotations
+
+from convert.rules import Rules, Schema
+
+caffe2 = Rules("Caffe2", schema=lambda operator: _ANY)
+
+# Arguments that choose an implementation and change no result.
+_ANY = Schema(
+    implied=frozenset(
+        {
+            "ws_nbytes_limit", "exhaustive_search", "cudnn_exhaustive_search", "use_cudnn", "shared_buffer", "no_bias",
+            "init_params", "float16_compute", "allow_broadcast_fastpath", "training_mode", "convert_inputs",
+        }
+    )
+)  # fmt: skip

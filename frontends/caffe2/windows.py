@@ -1,0 +1,57 @@
+"""The many ways in which Caffe2 spells kernel, strides, pads and dilations, brought to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from convert.errors import BadInput
+
+Sizes: TypeAlias = "int | Sequence[int] | None"
+"""One number for every dim (and side), a number for each, or nothing said."""
+
+WINDOWED = frozenset({"Conv", "ConvFusion", "ConvTranspose", "MaxPool", "AveragePool", "PadImage"})
+"""The operators that have windows."""
+
+_SIDES = {"kernel": ("h", "w"), "stride": ("h", "w"), "dilation": ("h", "w"), "pad": ("t", "l", "b", "r")}
+
+
+def plain(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with `kernels`, `strides`, `pads` and `dilations` (as `Sizes`) for all of their other spellings."""
+    made = dict(args)
+    for name, sides in _SIDES.items():
+        single = [made.pop(f"{name}_{side}", None) for side in sides]
+        one = made.pop(name, None)
+        if made.get(f"{name}s"):
+            continue
+        if one is not None:
+            made[f"{name}s"] = int(one)
+        elif any(v is not None for v in single):
+            made[f"{name}s"] = [int(v or 0) for v in single]
+    if not made.get("legacy_pad", 1):
+        del made["legacy_pad"]
+    return made
+
+
+@dataclass(frozen=True)
+class Window:
+    """Kernel, strides, pads (begins, then ends) and dilations over the spatial dims."""
+
+    kernel: list[int]
+    strides: list[int]
+    pads: list[int]
+    dilations: list[int]
+
+
+def window(n: int, kernels: Sizes, strides: Sizes, pads: Sizes, dilations: Sizes = None) -> Window:
+    """The window over `n` spatial dims. Raises `BadInput` where the numbers are not as many."""
+    return Window(_each(n, kernels, 1), _each(n, strides, 1), _each(2 * n, pads, 0), _each(n, dilations, 1))
+
+
+def _each(n: int, given: Sizes, otherwise: int) -> list[int]:
+    if given is None or isinstance(given, int):
+        return [otherwise if given is None else given] * n
+    if len(given) != n:
+        raise BadInput(f"{list(given)} where a window needs {n} numbers")
+    return [int(v) for v in given]
