@@ -36,6 +36,9 @@ def folder_kind(path: Path) -> str:
         for name in ("init_net.pb", "predict_net.pb"):
             _check_message(path / name, "Caffe2 NetDef")
         return "caffe2"
+    if "predictor.minidb" in names:
+        _check_files(path, path, ["predictor.minidb"])
+        return "caffe2"
     if "config.json" in names:
         return _hugging_face(path, names)
     if any(name.endswith(".meta") for name in names) and any(name.endswith(".index") for name in names):

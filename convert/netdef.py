@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,33 +73,48 @@ class Net:
 
 @dataclass(frozen=True)
 class Model:
-    """A Caffe2 model: `init` makes the weights, `predict` computes; what `predict` takes beside them are `inputs`."""
+    """A Caffe2 model: `init` makes the weights, beside the `blobs` of its databases; `predict` computes."""
 
     init: Net
     predict: Net
+    blobs: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the data inputs, in the order in which the runtime binds them."""
-        weights = self.init.made()
+        """Names of the data inputs, in the order in which the runtime binds them.
+
+        They are what the net says itself, else what neither `init` nor a database makes: nets for mobile devices fill
+        their inputs, too.
+        """
+        weights = {*self.init.made(), *self.blobs} - set(self.described())
         return tuple(name for name in self.predict.inputs if name not in weights)
 
-    def described(self, argument: str = INPUTS_ARGUMENT) -> dict[str, InputSpec]:
-        """What the net says of its inputs (or outputs) by name; nothing where others than `convert` wrote it."""
-        texts = self.predict.args.get(argument)
+    def described(self) -> dict[str, InputSpec]:
+        """What the net says of its inputs by name; nothing where others than `convert` wrote it."""
         found: dict[str, InputSpec] = {}
-        for text in texts if isinstance(texts, list) else []:
+        for text in self._texts(INPUTS_ARGUMENT):
             try:
-                spec = parse_input(str(text))
+                spec = parse_input(text)
             except UsageError as error:
-                raise BadInput(f"the net's argument {argument} is damaged: {error}") from None
+                raise BadInput(f"the net's argument {INPUTS_ARGUMENT} is damaged: {error}") from None
             found[spec.name or ""] = spec
         return found
 
+    def results(self) -> dict[str, list[int | str | None]]:
+        """The dims of its outputs by name, as far as the net says them; None for one that is computed (`3*height`)."""
+        matches = [_RESULT.fullmatch(text) for text in self._texts(OUTPUTS_ARGUMENT)]
+        return {m["name"]: [_dim(d) for d in m["dims"].split(",") if d] for m in matches if m is not None}
 
-def read_folder(folder: Path) -> Model:
-    """The model in a folder with `init_net.pb` and `predict_net.pb`. Raises `BadInput` for broken files."""
-    return Model(*(read_net(folder / name) for name in ("init_net.pb", "predict_net.pb")))
+    def _texts(self, argument: str) -> list[str]:
+        texts = self.predict.args.get(argument)
+        return [str(text) for text in texts] if isinstance(texts, list) else []
+
+
+_RESULT = re.compile(r"(?P<name>.+):[a-z0-9]+\[(?P<dims>[^\]]*)\]")
+
+
+def _dim(text: str) -> int | str | None:
+    return int(text) if text.isdecimal() else text if text.isidentifier() else None
 
 
 def read_net(path: Path) -> Net:

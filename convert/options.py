@@ -83,6 +83,8 @@ class Options:
     weights: `variables` or `constants` in TensorFlow output.
     dtype: `float16` stores floating weights in half precision; empty keeps theirs.
     quantize: `int8` stores weights in 8 bits.
+    profile: the kernels that a Caffe2 net asks for: `plain`, `nnpack`, `ideep` or `aten`.
+    caffe2_layout: the files of a Caffe2 model: `nets`, `metanet` or `mobile`.
     calibrate: samples by input name, whose ranges say how `quantize` stores activations in 8 bits too.
     """
 
@@ -98,6 +100,8 @@ class Options:
     weights: str = "variables"
     dtype: str = ""
     quantize: str = ""
+    profile: str = "plain"
+    caffe2_layout: str = "nets"
     calibrate: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -96,22 +96,22 @@ def test_the_signature_is_kept_for_who_reads_the_net_again(tmp_path: Path) -> No
 def test_everything_that_caffe2_lacks_is_listed_at_once(tmp_path: Path) -> None:
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, [2, 3])
-    d = g.Det(g.input("m", ir.DataType.FLOAT, [3, 3]))
-    g.output(g.Add(d, d), "det")
+    d = g.ImageDecoder(g.input("m", ir.DataType.UINT8, ["bytes"]))
+    g.output(g.Add(d, d), "pixels")
     g.output(g.Cast(x, to=ir.DataType.BFLOAT16), "narrow")
     for name in ("one", "two"):
         g.output(g.StringConcat(g.input(f"{name}_s", ir.DataType.STRING, [1]), ["!"]), name)
     with pytest.raises(Unsupported) as caught:
         written(g.model(), tmp_path)
     text = str(caught.value)
-    for part in ("Det", "StringConcat", "bfloat16", "string", "and 1 more like it"):
+    for part in ("ImageDecoder", "StringConcat", "bfloat16", "string", "and 1 more like it"):
         assert part in text
     assert list(tmp_path.iterdir()) == []
 
 
 def test_attributes_that_no_rule_handles_are_all_listed_too() -> None:
     g = Graph()
-    x = g.input("x", ir.DataType.FLOAT, ["n", 2, 8, 8])
+    x = g.input("x", ir.DataType.FLOAT, ["n", 2, "h", "w"])
     g.output(g.MaxPool(x, kernel_shape=[2, 2], dilations=[2, 2]), "a")
     g.output(g.Exp(g.Cast(x, to=ir.DataType.DOUBLE)), "b")
     model = g.model()
@@ -122,13 +122,13 @@ def test_attributes_that_no_rule_handles_are_all_listed_too() -> None:
     assert str(model) == before
 
 
-def test_weights_past_the_limit_of_the_file_format_are_refused() -> None:
+def test_weights_past_the_limit_of_a_message_are_no_obstacle() -> None:
+    """They go to a database beside the nets (tests/test_caffe2_layouts.py); checking reads none of them."""
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, ["n", 1 << 15])
     huge = lazy(ir.DataType.FLOAT, [1 << 15, 1 << 15], lambda: pytest.fail("the weights were read"))
     g.output(g.MatMul(x, g.const(huge)), "y")
-    with pytest.raises(Unsupported, match="2 GiB"):
-        caffe2.check(g.model(), "caffe2", Options())
+    caffe2.check(g.model(), "caffe2", Options())
 
 
 def test_float64_is_refused_by_the_runner() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
+from convert.tables import lazily, rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,38 +25,37 @@ FORMATS = {
 def check(model: ir.Model, format: str, options: Options) -> None:
     """Raise one `Unsupported` that lists everything in the model that `write` could not emit; changes nothing."""
     from .emit import emit
-    from .files import check_size
     from .legalise import legalise
 
     copy = model.clone()
     legalise(copy)
-    check_size(emit(copy))
+    emit(copy, aten=options.profile == "aten")
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write the folder `path`. Raises `Unsupported` before anything is written."""
     from .emit import emit
-    from .files import check_size, write_folder
+    from .files import write_folder
     from .legalise import legalise
+    from .profiles import apply
 
     legalise(model)
-    net = emit(model)
-    check_size(net)
-    write_folder(net, path, report)
+    net = emit(model, aten=options.profile == "aten")
+    apply(net, options.profile)
+    write_folder(net, path, report, options.caffe2_layout)
 
 
-def operators() -> Iterable[Operator]:
+def preload() -> None:
+    """Import what writing takes, without starting a thread: warm workers are forked after it."""
+    from . import emit, files, legalise, ops  # noqa: F401
+
+
+def operators(format: str) -> Iterable[Operator]:
     """Every ONNX operator with a rule or a declared gap."""
     from . import ops  # noqa: F401  (fills the table)
     from .rules import onnx
 
-    names = dict.fromkeys(onnx.entries, "") | onnx.gaps
-    return [Operator(name, gap) for name, gap in sorted(names.items())]
+    return rows(onnx)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "onnx":  # the decorator for rules of one's own; it costs an import of onnx
-        from .rules import onnx
-
-        return onnx
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, onnx=".rules")  # the decorator for rules of one's own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -14,13 +14,17 @@ from convert.tensors import dtype_name
 
 from . import ops  # noqa: F401  (fills the table)
 from .dtypes import NUMBERS
+from .known import content, dims, merged, shapes
+from .loops import Body
+from .nested import Listed, Maybe, blobs_of
 from .net import Blob, Dim, Net
 from .rules import onnx
 
-Values = dict[ir.Value, Blob]
+Values = dict[ir.Value, Any]
+"""Blobs by value; sequences and optionals are those of `nested`."""
 
 
-def emit(model: ir.Model) -> Net:
+def emit(model: ir.Model, aten: bool = False) -> Net:
     """The Caffe2 net of a legalised graph, with blobs named as the graph's values are.
 
     Raises one `Unsupported` that lists every operator, attribute and dtype that Caffe2 or this backend does not have.
@@ -29,19 +33,26 @@ def emit(model: ir.Model) -> Net:
     problems = list(_missing(graph))
     if problems:
         raise Unsupported(problems=problems, hint="add a rule with --rules FILE, or replace the operator in the model")
-    net = Net()
+    net = Net(aten=aten)
     net.reserve(_names(graph))
     values: Values = {}
     for value in graph.inputs:
-        values[value] = Blob(str(value.name), _dtype(value), _shape(value))
+        if isinstance(value.type, ir.OptionalType):
+            values[value] = Maybe(None)  # nothing is known of it: it is absent
+            continue
+        if isinstance(value.type, ir.SequenceType):
+            hint = f"name its elements: --input {value.name}_0 --input {value.name}_1 …"
+            raise Unsupported(f"the input {value.name!r} is a sequence, and Caffe2 has none", hint=hint)
+        values[value] = Blob(str(value.name), _dtype(value), dims(value))
         net.inputs.append(values[value])
     for value in graph.initializers.values():
         assert value.const_value is not None
-        values.setdefault(value, Blob(str(value.name), _dtype(value), _shape(value), value.const_value))
+        values.setdefault(value, Blob(str(value.name), _dtype(value), dims(value), value.const_value))
     _emit_nodes(net, graph, values, problems)
     if problems:
         raise Unsupported(problems=problems)
-    net.outputs = [_output(net, value, values[value]) for value in graph.outputs]
+    for value in graph.outputs:
+        net.outputs += [_output(net, name, blob) for name, blob in blobs_of(str(value.name), values[value])]
     _drop_unused(net)
     return net
 
@@ -54,12 +65,15 @@ def _emit_nodes(net: Net, graph: ir.Graph, values: Values, problems: list[Proble
         except Unsupported as error:
             # The rest of the graph is still looked at, so that all problems are listed: go on with the facts alone.
             problems.extend(error.problems)
-            made = [Blob(str(v.name), _dtype(v), _shape(v)) for v in node.outputs]
+            if any(v.type is not None and not isinstance(v.type, ir.TensorType) for v in node.outputs):
+                raise Unsupported(problems=problems) from error
+            made = [Blob(str(v.name), v.dtype or ir.DataType.FLOAT, dims(v)) for v in node.outputs]
         fresh = {blob for op in net.ops[start:] for blob in op.outputs}
-        for value, blob in zip(node.outputs, made, strict=False):
-            if blob in fresh:
+        inferred = _inferred(node, values)
+        for index, (value, blob) in enumerate(zip(node.outputs, made, strict=False)):
+            if isinstance(blob, Blob) and blob in fresh:
                 fresh.remove(blob)
-                _name(blob, value)
+                _name(net, blob, value, inferred[index])
             values[value] = blob
 
 
@@ -68,8 +82,10 @@ def _apply(net: Net, node: ir.Node, values: Values, problems: list[Problem]) -> 
     inputs = [None if v is None else values[v] for v in node.inputs]
     attributes = {a.name: _attribute(a, values, problems) for a in node.attributes.values()}
     operator, at = operator_of(node), location_of(node)
+    if (constants := content(node, inputs)) is not None:
+        return [net.const(tensor) for tensor in constants]
     made = onnx.apply(net, operator, inputs, attributes, at)
-    made = [made] if isinstance(made, Blob) else list(made)
+    made = [made] if isinstance(made, (Blob, Listed, Maybe)) else list(made)
     for value in node.outputs[len(made) :]:
         if value.uses() or value.is_graph_output():
             raise Unsupported(problems=[Problem(f"its output {value.name!r} has no Caffe2 counterpart", at)])
@@ -82,32 +98,41 @@ def _attribute(attribute: ir.Attr, values: Values, problems: list[Problem]) -> A
     return plain(attribute.value) if attribute.type != ir.AttributeType.TENSOR else attribute.value
 
 
-def _body(graph: ir.Graph, values: Values, problems: list[Problem]) -> Callable[..., list[Blob]]:
-    def body(net: Net, *inputs: Blob) -> list[Blob]:
-        """Emit the subgraph's nodes to `net`, reading `inputs`; the blobs of its outputs."""
+def _body(graph: ir.Graph, values: Values, problems: list[Problem]) -> Body:
+    def body(net: Net, *inputs: Any) -> list[Any]:
         values.update(zip(graph.inputs, inputs, strict=True))
         for value in graph.initializers.values():
-            values[value] = Blob(str(value.name), _dtype(value), _shape(value), value.const_value)
+            values[value] = Blob(str(value.name), _dtype(value), dims(value), value.const_value)
         _emit_nodes(net, graph, values, problems)
         return [values[v] for v in graph.outputs]
 
-    return body
+    return Body(graph, body)
 
 
-def _name(blob: Blob, value: ir.Value) -> None:
-    """Give a blob that the node's rule has just made the name and the facts of the node's output."""
-    blob.name = str(value.name) or blob.name
+def _inferred(node: ir.Node, values: Values) -> Sequence[tuple[Dim, ...] | None]:
+    """Shapes of the outputs where the graph does not know them, as in the body of a function."""
+    if all(v.shape is not None and v.shape.is_static() for v in node.outputs):
+        return [None] * len(node.outputs)
+    return shapes(node, [None if v is None else values[v] for v in node.inputs])
+
+
+def _name(net: Net, blob: Blob, value: ir.Value, inferred: tuple[Dim, ...] | None) -> None:
+    """Give a blob that the node's rule has just made the name and the facts of the node's output.
+
+    The nodes of a loop that is written out are emitted again and again: only the first takes the name as it is.
+    """
+    blob.name = net.claim(str(value.name)) if value.name else blob.name
     blob.dtype = blob.dtype if value.dtype is None else value.dtype
-    blob.shape = blob.shape if value.shape is None else _shape(value)
+    blob.shape = merged(dims(value), inferred, blob.shape)
 
 
-def _output(net: Net, value: ir.Value, blob: Blob) -> Blob:
+def _output(net: Net, name: str, blob: Blob) -> Blob:
     """The blob of a graph output, under its name: a copy where it is an input, a constant or an output already."""
-    if blob.name == value.name and blob.content is None and blob not in net.outputs:
+    if blob.name == name and blob.content is None and blob not in net.outputs:
         return blob
-    net.label = str(value.name)
+    net.label = name
     copy = net.facts(net.Copy(blob), blob.dtype, blob.shape)
-    copy.name = str(value.name)
+    copy.name = name
     return copy
 
 
@@ -150,7 +175,3 @@ def _dtype(value: ir.Value) -> ir.DataType:
     if value.dtype is None:
         raise Unsupported(f"the dtype of {value.name!r} is unknown")
     return value.dtype
-
-
-def _shape(value: ir.Value) -> tuple[Dim, ...] | None:
-    return None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)

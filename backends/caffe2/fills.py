@@ -29,16 +29,25 @@ class Fill:
             return file.write(pb.NetDef(op=[self.op]).SerializeToString())
         # Protocol Buffers frame by frame, so that no message holds a second copy of the numbers.
         data = np.ascontiguousarray(self.floats, dtype="<f4")
-        values = pb.Argument(name="values").SerializeToString() + _header(_FLOATS, data.nbytes)
-        op = self.op.SerializeToString() + _header(_ARG, len(values) + data.nbytes) + values
-        head = _header(_OP, len(op) + data.nbytes) + op
+        values = pb.Argument(name="values").SerializeToString() + length_delimited(_FLOATS, data.nbytes)
+        op = self.op.SerializeToString() + length_delimited(_ARG, len(values) + data.nbytes) + values
+        head = length_delimited(_OP, len(op) + data.nbytes) + op
         return file.write(head) + file.write(data.reshape(-1).data)
 
 
-def fills(name: str, tensor: ir.TensorProtocol) -> list[Fill]:
-    """Operators that make the blob `name` with exactly the content of `tensor`."""
+def fills(name: str, tensor: ir.TensorProtocol, device: int = 0) -> list[Fill]:
+    """Operators that make the blob `name` on `device` with exactly the content of `tensor`."""
     array = tensor.numpy().reshape([int(d) for d in tensor.shape])
-    return _FILLS[ir.DataType(tensor.dtype)](name, array)
+    if not device:
+        return _FILLS[ir.DataType(tensor.dtype)](name, array)
+    return [*_FILLS[ir.DataType(tensor.dtype)](f"{name}.cpu", array), Fill(moved(name, device))]
+
+
+def moved(name: str, device: int) -> pb.OperatorDef:
+    """The copy of a weight, filled as `NAME.cpu`, to its device."""
+    copy = pb.OperatorDef(type="CopyCPUToIDEEP", input=[f"{name}.cpu"], output=[name])
+    copy.device_option.device_type = device
+    return copy
 
 
 def _float(name: str, array: np.ndarray, operator: str = "GivenTensorFill") -> list[Fill]:
@@ -114,7 +123,7 @@ def _operator(operator: str, name: str, shape: tuple[int, ...]) -> pb.OperatorDe
     return op
 
 
-def _header(field: int, size: int) -> bytes:
+def length_delimited(field: int, size: int) -> bytes:
     """The key of a length-delimited field and its length, as Protocol Buffers' base-128 numbers."""
     return _varint(field << 3 | 2) + _varint(size)
 

@@ -8,7 +8,11 @@ from onnx_ir.passes.common import InlinePass
 from convert.passes import run
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
+from convert.passes.expand import expand_functions
 from convert.passes.layout import assign_layout
+
+from . import ops  # noqa: F401  (fills the table)
+from .rules import onnx
 
 
 def legalise(model: ir.Model) -> None:
@@ -21,9 +25,14 @@ def inline_functions(model: ir.Model) -> bool:
     return bool(model.functions) and InlinePass()(model).modified
 
 
+def expanded(model: ir.Model) -> bool:
+    """Operators without a rule are replaced by the functions that define them."""
+    return expand_functions(model, onnx)
+
+
 def channels_first(model: ir.Model) -> bool:
     """Caffe2's operators are channels-first, as ONNX's: transposes around them (from TensorFlow) cancel out."""
     return assign_layout(model, sensitive="as is")
 
 
-PASSES = (inline_functions, clean, channels_first, fold_batch_norms, clean)
+PASSES = (inline_functions, expanded, clean, channels_first, fold_batch_norms, clean)

@@ -22,7 +22,7 @@ _SMALL = 4096
 
 @dataclass(eq=False)
 class Blob:
-    """A tensor of the net. `content` is set for a constant, which becomes a weight only if an operator uses it.
+    """A tensor of the net. `content` is set for a constant; if an operator uses it, it becomes a weight on `device`.
 
     `shape` holds ints, names of dynamic dims, or None for unknown ones; it is None where not even the rank is known.
     """
@@ -31,6 +31,7 @@ class Blob:
     dtype: ir.DataType
     shape: tuple[Dim, ...] | None = None
     content: ir.TensorProtocol | None = None
+    device: int = 0
 
 
 Argument: TypeAlias = "bool | int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | Net"
@@ -38,12 +39,14 @@ Argument: TypeAlias = "bool | int | float | str | Sequence[int] | Sequence[float
 
 @dataclass(eq=False)
 class Op:
-    """One operator of the net, with its `Argument`s by name."""
+    """One operator of the net, with its `Argument`s by name; `engine` and `device` choose among its kernels."""
 
     type: str
     inputs: list[Blob]
     outputs: list[Blob]
     args: dict[str, Argument]
+    engine: str = ""
+    device: int = 0
 
     def reads(self) -> Iterable[Blob]:
         """The blobs that it reads, those of nets among its arguments included."""
@@ -60,7 +63,8 @@ class Net:
     """A Caffe2 net under construction; `parent` is the net around a branch or loop body.
 
     `label` prefixes the names of the blobs that a rule makes on its way; `results` are the values of the ONNX node
-    under way, for a rule that wants to know what shape is expected of it.
+    under way, for a rule that wants to know what shape is expected of it. `aten` allows the operator ATen,
+    which desktop builds of the runtime have.
     """
 
     parent: Net | None = None
@@ -69,10 +73,12 @@ class Net:
     outputs: list[Blob] = field(default_factory=list)
     label: str = ""
     results: Sequence[ir.Value] = ()
+    aten: bool = False
 
     def __post_init__(self) -> None:
         self.root: Net = self.parent.root if self.parent else self
         self._names: set[str] = set()
+        self._claimed: set[str] = set()
         self._constants: dict[tuple[Any, ...], Blob] = {}
 
     # -- operators ------------------------------------------------------------------------------------------------
@@ -157,6 +163,14 @@ class Net:
     def reserve(self, names: Iterable[str]) -> None:
         """Keep `names` from being given to blobs that rules make."""
         self.root._names.update(names)
+
+    def claim(self, name: str) -> str:
+        """A reserved name, to whoever asks first; `unique` ones to the others."""
+        claimed = self.root._claimed
+        if name in claimed:
+            return self.unique(name)
+        claimed.add(name)
+        return name
 
     def unique(self, name: str) -> str:
         """`name`, or `name_2`, `name_3` … where it is taken already."""

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from convert.caffe2_folder import read_folder
 from convert.errors import BadInput, ConvertError, Location, Unsupported
-from convert.netdef import DTYPES, Model, Net, Op, read_folder, walk
+from convert.netdef import DTYPES, Model, Net, Op, walk
 
 from . import kernels  # noqa: F401  (fills the table)
 from .kernels.table import Array, Run, kernel
@@ -33,8 +34,8 @@ def execute(folder: Path, feeds: Sequence[Mapping[str, np.ndarray]], wide: bool 
     """
     model = read_folder(folder)
     check(model)
-    weights: dict[str, Array] = {}
     state = Run(wide)
+    weights: dict[str, Array] = {name: state.widened(array) for name, array in model.blobs.items()}
     run_net(state, model.init, weights)
     return [_outputs(state, model, weights, feed) for feed in feeds]
 

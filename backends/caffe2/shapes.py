@@ -60,6 +60,19 @@ def reshape(net: Net, x: Blob, target: Sequence[Target]) -> Blob:
     return net.facts(y, x.dtype, [d if isinstance(d, int) else _name(net, x, d) for d in resolved])
 
 
+def reshape_fixed(net: Net, x: Blob, shape: Sequence[int]) -> Blob:
+    """`x` in the static dims `shape`; a constant is reshaped now."""
+    if x.shape is not None and list(x.shape) == list(shape):
+        return x
+    content = x.content
+    if content is not None:
+        return net.const(content.numpy().reshape(shape))
+    if 0 in shape:
+        # 0 copies the input's dim, and there is nothing to copy.
+        return net.const(np.zeros(list(shape), x.dtype.numpy()))
+    return net.facts(net.Reshape(x, shape=list(shape), outputs=2)[0], x.dtype, shape)
+
+
 def reshape_to(net: Net, x: Blob, shape: Sequence[Dim] | None) -> Blob | None:
     """`x` with dims that are ints or named as dims of `x` are (one may be unknown), or None if they are not."""
     if shape is None:

@@ -86,3 +86,14 @@ def ceil_pads(net: Net, x: Blob, made: Window) -> list[int]:
         if (size + begin + pads[n + i] - extent) // stride + 1 > count:
             pads[n + i] = (count - 1) * stride + extent - size - begin
     return pads
+
+
+def counts(net: Net, x: Blob, made: Window) -> list[int]:
+    """How many windows there are along each spatial axis, rounding down."""
+    found = []
+    for i in range(made.rank):
+        size = net.shape(x)[2 + i]
+        if not isinstance(size, int):
+            raise Unsupported("windows that are gathered, over spatial dims that are not fixed")
+        found.append((size + made.pads[i] + made.pads[made.rank + i] - made.extent(i)) // made.strides[i] + 1)
+    return found

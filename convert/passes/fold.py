@@ -28,7 +28,7 @@ def fold_constants(model: ir.Model) -> bool:
     static shape are constants, too. Nodes with subgraphs, random and unknown operators stay, and so does
     DequantizeLinear: runtimes look for it, and a quantised weight is small as integers only.
     """
-    evaluate = _Evaluator(model.graph.opset_imports.get("", 0))
+    evaluate = Evaluator(model.graph.opset_imports.get("", 0))
     modified = False
     for graph in (model.graph, *model.graph.subgraphs()):
         for node in list(graph):
@@ -43,7 +43,7 @@ def fold_constants(model: ir.Model) -> bool:
     return modified
 
 
-def _fold(node: ir.Node, evaluate: _Evaluator) -> Sequence[ir.TensorProtocol] | None:
+def _fold(node: ir.Node, evaluate: Evaluator) -> Sequence[ir.TensorProtocol] | None:
     if node.domain != "" or any(o.is_graph_output() for o in node.outputs):
         return None
     if node.op_type in ("Shape", "Size"):
@@ -100,7 +100,7 @@ _VIEWS: dict[str, Callable[[ir.Node, ir.TensorProtocol], ir.TensorProtocol | Non
 }
 
 
-class _Evaluator:
+class Evaluator:
     """ONNX's reference implementation for one node at a time, imported when the first node needs it."""
 
     def __init__(self, opset: int) -> None:

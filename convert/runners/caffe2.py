@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from convert.caffe2_folder import PREDICTOR
 from convert.errors import BadInput, ConvertError, Unsupported
 from convert.options import Options
 from convert.source import Source
@@ -55,7 +57,7 @@ def run(
     if precision != "float32":
         raise Unsupported("Caffe2 has float32 kernels only for most operators: it cannot run in float64")
     for name in ("init_net.pb", "predict_net.pb"):
-        if not (source.file / name).is_file():
+        if not any((source.file / file).is_file() for file in (name, PREDICTOR)):
             raise BadInput(f"{source.file} is no Caffe2 model: it holds no {name}")
     outputs = []
     for result in execute([Job(source.file, feed) for feed in feeds]):
@@ -65,8 +67,11 @@ def run(
     return outputs
 
 
-def execute(jobs: Sequence[Job]) -> list[dict[str, np.ndarray] | ConvertError]:
-    """The outputs of each job, or the error that it ended in; a job that kills the interpreter spares the others."""
+def execute(jobs: Sequence[Job], *, seconds: float | None = None) -> list[dict[str, np.ndarray] | ConvertError]:
+    """The outputs of each job, or the error that it ended in; a job that kills the interpreter spares the others.
+
+    A job may take so many `seconds`, where that is given; one that takes longer is killed, and the next one started.
+    """
     missing = available()
     if missing:
         raise ConvertError(missing, hint=f"set {VARIABLE}")
@@ -76,7 +81,7 @@ def execute(jobs: Sequence[Job]) -> list[dict[str, np.ndarray] | ConvertError]:
         (folder / "jobs.json").write_text(json.dumps(described))
         results: dict[int, dict[str, np.ndarray] | ConvertError] = {}
         while len(results) < len(jobs):
-            results.update(_run_child(folder, len(results), len(jobs)))
+            results.update(_run_child(folder, len(results), len(jobs), seconds))
         return [results[i] for i in range(len(jobs))]
 
 
@@ -91,25 +96,50 @@ def _prepare(folder: Path, number: int, job: Job) -> dict[str, object]:
     }
 
 
-def _run_child(folder: Path, first: int, count: int) -> dict[int, dict[str, np.ndarray] | ConvertError]:
+def _run_child(
+    folder: Path, first: int, count: int, seconds: float | None
+) -> dict[int, dict[str, np.ndarray] | ConvertError]:
     """What became of the jobs from `first` on, up to one that ends the interpreter."""
     # Isolated (-I), so that it neither finds our modules beside the script nor takes our PYTHONPATH for its own.
     command = [os.environ[VARIABLE], "-I", str(_CHILD), str(folder / "jobs.json"), str(first)]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
     results: dict[int, dict[str, np.ndarray] | ConvertError] = {}
-    for line in process.stdout.splitlines():
-        word, _, rest = line.partition(" ")
-        number, _, text = rest.partition(" ")
-        if word == "done":
-            results[int(number)] = _outputs(folder / f"{number}.out.npz", json.loads(text))
-        elif word == "failed":
-            results[int(number)] = ConvertError(f"Caffe2 could not run the net: {_brief(json.loads(text))}")
+    with (folder / "stderr").open("wb") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
+    late = False
+    with process:
+        assert process.stdout is not None
+        for line in _lines(process.stdout.fileno(), seconds):
+            if line is None:
+                late = True
+                process.kill()
+                break
+            word, _, rest = line.partition(" ")
+            number, _, text = rest.partition(" ")
+            if word == "done":
+                results[int(number)] = _outputs(folder / f"{number}.out.npz", json.loads(text))
+            elif word == "failed":
+                results[int(number)] = ConvertError(f"Caffe2 could not run the net: {_brief(json.loads(text))}")
     if len(results) < count - first:
         death = _CRASHES.get(process.returncode, f"exit code {process.returncode}")
-        last = process.stderr.strip().splitlines()[-1:]
+        death = f"having taken more than {seconds:g} s" if late else death
+        last = (folder / "stderr").read_text(errors="replace").strip().splitlines()[-1:]
         text = f"Caffe2's process died while it ran the net, of {death}"
         results[first + len(results)] = ConvertError(text, hint=last[0] if last else "")
     return results
+
+
+def _lines(descriptor: int, seconds: float | None) -> Iterator[str | None]:
+    """The lines of a pipe as they come; None if none comes in time."""
+    pending = b""
+    while True:
+        if not select.select([descriptor], [], [], seconds)[0]:
+            yield None
+            return
+        more = os.read(descriptor, 1 << 16)
+        if not more:
+            return
+        *whole, pending = (pending + more).split(b"\n")
+        yield from (line.decode() for line in whole)
 
 
 def _outputs(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:

@@ -23,16 +23,22 @@ def run(job: dict[str, Any]) -> list[str]:
     from caffe2.proto import caffe2_pb2
     from caffe2.python import workspace
 
-    workspace.ResetWorkspace()
-    init, predict = (read_net(caffe2_pb2.NetDef(), os.path.join(job["net"], name)) for name in FILES)
+    # Databases that a net loads are found in the workspace's root folder.
+    workspace.ResetWorkspace(job["net"])
     with np.load(job["inputs"], allow_pickle=False) as arrays:
         feeds = {name: arrays[str(i)] for i, name in enumerate(job["names"])}
-    if not workspace.RunNetOnce(init):
-        raise RuntimeError("init_net failed")
-    made = {blob for op in init.op for blob in op.output}
-    wanted = [name for name in predict.external_input if name not in made]
-    if sorted(wanted) != sorted(feeds):
-        raise RuntimeError(f"the net takes {sorted(wanted)}, not {sorted(feeds)}")
+    if os.path.exists(os.path.join(job["net"], PREDICTOR)):
+        from caffe2.python.predictor import predictor_exporter
+
+        predict = predictor_exporter.prepare_prediction_net(os.path.join(job["net"], PREDICTOR), "minidb").Proto()
+    else:
+        init, predict = (read_net(caffe2_pb2.NetDef(), os.path.join(job["net"], name)) for name in FILES)
+        if not workspace.RunNetOnce(init):
+            raise RuntimeError("init_net failed")
+    lost = [name for name in predict.external_input if name not in feeds and not workspace.HasBlob(name)]
+    unknown = [name for name in feeds if name not in predict.external_input]
+    if lost or unknown:
+        raise RuntimeError(f"the net takes {list(predict.external_input)}, not {sorted(feeds)}")
     for name, array in feeds.items():
         workspace.FeedBlob(name, array)
     if not workspace.RunNetOnce(predict):
@@ -73,6 +79,7 @@ def say(line: str) -> None:
 
 
 FILES = ("init_net.pb", "predict_net.pb")
+PREDICTOR = "predictor.minidb"
 
 if __name__ == "__main__":
     main(sys.argv[1], int(sys.argv[2]))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from convert.plugin import Operator
+from convert.tables import lazily, rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -29,19 +30,18 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     return read_caffe2(source, options, report)
 
 
+def preload() -> None:
+    """Import what reading takes, without starting a thread: warm workers are forked after it."""
+    from . import reader  # noqa: F401
+
+
 def operators() -> Iterable[Operator]:
     """Every Caffe2 operator with a rule, and the declared gaps with their reasons."""
     from . import ops  # noqa: F401  (fills the table)
     from .fills import FILLS
     from .rules import caffe2
 
-    names = dict.fromkeys([*caffe2.entries, *FILLS], "") | caffe2.gaps
-    return [Operator(name, gap) for name, gap in sorted(names.items())]
+    return sorted([*(Operator(name) for name in FILLS if name not in caffe2), *rows(caffe2)], key=lambda o: o.name)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "caffe2":  # the decorator for rules of one's own; it costs an import of onnx
-        from .rules import caffe2
-
-        return caffe2
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, caffe2=".rules")  # the decorator for rules of one's own

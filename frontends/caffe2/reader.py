@@ -7,10 +7,11 @@ from typing import Any
 
 import onnx_ir as ir
 
+from convert.caffe2_folder import read_folder
 from convert.ends import Bounds, add_input, matched
-from convert.errors import BadInput, Location, UsageError
+from convert.errors import BadInput, Location, Problem, Unsupported, UsageError
 from convert.graph import Dim, Graph
-from convert.netdef import OUTPUTS_ARGUMENT, Model, Net, Op, read_folder, walk
+from convert.netdef import Model, Net, Op, walk
 from convert.options import InputSpec, Options
 from convert.passes.clean import clean
 from convert.report import Report
@@ -25,6 +26,8 @@ from .windows import WINDOWED, plain
 
 Values = dict[str, ir.Value]
 
+_RANDOM = ("UniformFill", "GaussianFill")
+
 
 def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     """The shared graph of a folder's nets. Raises `BadInput`, `Unsupported`, `UsageError`."""
@@ -33,20 +36,22 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
         raise BadInput(f"{source.label} names no outputs: its predict_net has no external_output")
     operators = [op for net in (model.init, model.predict) for op in walk(net)]
     caffe2.check((op.type, location(op)) for op in operators if op.type not in FILLS)
+    drawn = [Problem("a weight of random numbers", location(op)) for op in model.init.ops if op.type in _RANDOM]
+    if drawn:
+        raise Unsupported(problems=drawn, hint="run init_net once in Caffe2 and save the weights that it made")
     g = Graph(model.predict.name or "main")
     taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs' names stay theirs
     g.reserve(taken)
     bounds: Bounds = {}
     values = _inputs(g, model, options, bounds)
+    values |= {name: g.initializer(name, ir.tensor(array)) for name, array in model.blobs.items()}
     lower(g, model.init, values)
     lower(g, model.predict, values)
-    said = model.described(OUTPUTS_ARGUMENT)
+    said = model.results()
     for name in model.predict.outputs:
         taken.pop(name, None)
         value = look_up(values, name, "predict_net")
-        spec = said.get(name)
-        if value.shape is None and spec is not None and spec.shape is not None:
-            g.facts(value, shape=dims(spec))
+        g.facts(value, shape=_merged(value, said.get(name)))
         g.output(value, name)
     result = g.model()
     clean(result)
@@ -57,9 +62,12 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
 
 def _inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:
     described = model.described()
-    specs = matched(model.inputs, options.inputs)
+    # Nets for mobile devices fill their inputs with anything: the user may say which of the blobs those are.
+    said = [s.name for s in options.inputs if s.name in model.predict.inputs and s.name not in model.inputs]
+    names = [*model.inputs, *map(str, said)]
+    specs = matched(names, options.inputs)
     values: Values = {}
-    for name in model.inputs:
+    for name in names:
         own, given = described.get(name, InputSpec(name)), specs.get(name)
         if own.shape is None and (given is None or given.shape is None):
             raise UsageError(
@@ -71,17 +79,26 @@ def _inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:
     return values
 
 
+def _merged(value: ir.Value, said: list[Dim] | None) -> list[Dim] | None:
+    """The dims of an output as the operators give them, with the net's word for those that they leave open."""
+    if value.shape is None or said is None or len(said) != len(value.shape):
+        return said if value.shape is None else None
+    return [d if isinstance(d, int) or other is None else other for d, other in zip(value.shape, said, strict=True)]
+
+
 def dims(spec: InputSpec) -> list[Dim] | None:
     """The dims that a description holds, as sizes and names."""
     return None if spec.shape is None else [d.size if d.size is not None else d.name for d in spec.shape]
 
 
 def lower(g: Graph, net: Net, values: Values) -> None:
-    """Write the operators of `net`; `values` holds the blobs as they are known, and grows."""
+    """Write the operators of `net`; `values` holds the blobs as they are known, and grows. Fills leave inputs alone."""
+    data = {name for name, value in values.items() if value.is_graph_input()}
     for op in net.ops:
         with g.at(location(op)):
             if op.type in FILLS and not op.inputs:
-                values[op.outputs[0]] = g.initializer(op.outputs[0], filled(op))
+                if op.outputs[0] not in data:
+                    values[op.outputs[0]] = g.initializer(op.outputs[0], filled(op))
                 continue
             inputs = [look_up(values, name, f"{op.type} {op.outputs[:1]}") for name in op.inputs]
             attributes = _attributes(op, values)

@@ -182,12 +182,13 @@ def test_nets_of_others(row: Case, foreign: dict[int, tuple[Job, Any]]) -> None:
 
 
 def test_every_rule_has_a_case(caffe2_nets: Nets) -> None:
-    from convert.netdef import read_folder, walk
+    from convert.caffe2_folder import read_folder
+    from convert.netdef import walk
 
     written = {op.type for job in caffe2_nets.jobs.values() for net in _nets(read_folder(job.net)) for op in walk(net)}
     tested = written | {row.operator for row in FOREIGN}
     # Control flow has nets inside (tests/test_caffe2_files.py); the others need IDEEP or training (tests of errors).
-    elsewhere = {"If", "While", "ConvFusion", "CopyCPUToIDEEP", "CopyIDEEPToCPU"}
+    elsewhere = {"GaussianFill", "UniformFill", "If", "While", "ConvFusion", "CopyCPUToIDEEP", "CopyIDEEPToCPU"}
     caffe2.operators()
     assert sorted(set(rules.entries) - tested - elsewhere) == []
 
@@ -200,6 +201,18 @@ def test_an_input_without_a_shape_is_asked_for(tmp_path: Path) -> None:
     job = hand_written(tmp_path / "net.caffe2", "Relu", [f32(2, 3)], {})
     with pytest.raises(UsageError, match="--input x0"):
         run(job.net, dict(job.feeds))
+
+
+@pytest.mark.parametrize(
+    ("operator", "args"), [("UniformFill", {"min": 2.0, "max": 3.0}), ("GaussianFill", {"mean": 2.5})]
+)
+def test_random_fills_draw_from_the_same_distribution(operator: str, args: dict[str, Any], tmp_path: Path) -> None:
+    job = hand_written(tmp_path / "net.caffe2", operator, [f32(100, 100)], args)
+    (drawn,) = run(job.net, dict(job.feeds), *described(dict(job.feeds))).values()
+    assert drawn.shape == (100, 100)
+    # The mean of 10,000 draws is off by less than six of its deviations, but for once in a billion.
+    assert abs(drawn.mean() - 2.5) < 6 * drawn.std() / 100
+    assert abs(drawn.std() - (12**-0.5 if operator == "UniformFill" else 1)) < 0.1
 
 
 def test_weights_of_random_numbers_and_missing_blobs_are_refused(tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from caffe2_cases_data import DATA_CASES
 from caffe2_cases_layers import LAYER_CASES
 from caffe2_cases_math import MATH_CASES
+from caffe2_cases_sampled import SAMPLED_CASES
+from caffe2_models import MODELLED
 from caffe2_support import Nets, Row, assert_same, both, reference
 from convert.backends import caffe2
 from convert.backends.caffe2.rules import onnx
 
-ROWS = both([*MATH_CASES, *LAYER_CASES])
+ROWS = both([*MATH_CASES, *LAYER_CASES, *DATA_CASES, *SAMPLED_CASES])
 
 
 @pytest.mark.caffe2
@@ -24,6 +27,5 @@ def test_operator(row: Row, caffe2_outcomes: Nets) -> None:
 
 def test_every_rule_has_a_case() -> None:
     caffe2.operators("caffe2")
-    # If has subgraphs: tests/test_caffe2_files.py.
-    tested = {"If"} | {param.values[0].case.operator for param in ROWS if not param.values[0].reason}
+    tested = MODELLED | {param.values[0].case.operator for param in ROWS if not param.values[0].reason}
     assert sorted(set(onnx.entries) - tested) == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from convert.runners.caffe2 import VARIABLE
+
 SETS = ("node", "light", "simple", "pytorch-converted", "pytorch-operator")
+OLD_SET = "onnx-1.8.1"
+"""The node cases that an older onnx ships, from the Python that CONVERT_CAFFE2_PYTHON names."""
 
 Data = Sequence[tuple[dict[str, Any], list[Any]]]
 """Pairs of inputs by name and expected outputs in order: arrays, lists for sequences, None for absent optionals."""
@@ -33,7 +39,7 @@ class NodeCase:
     @property
     def operator(self) -> str:
         """The operator under test: that of the last node of a node case, which a function expansion hides."""
-        if self.kind != "node":
+        if self.kind not in ("node", OLD_SET):
             return self.kind
         node = self.model.graph.node[-1]
         expanded = re.fullmatch(r"test_(\w+?)_expanded(_ver\d+)?", self.name)
@@ -77,15 +83,28 @@ def _stored_cases(kind: str, only: str) -> Iterator[NodeCase]:
     for test in load_model_tests(kind=kind):
         if only not in test.name or test.model_dir is None:
             continue
-        folder = Path(test.model_dir)
-        model = onnx.load(folder / "model.onnx")
-        inputs = [v for v in model.graph.input if v.name in _names(model)]
-        data = []
-        for stored in sorted(folder.glob("test_data_set_*")):
-            given = [_parsed(stored / f"input_{i}.pb", v.type) for i, v in enumerate(inputs)]
-            wanted = [_parsed(stored / f"output_{i}.pb", v.type) for i, v in enumerate(model.graph.output)]
-            data.append((dict(zip(_names(model), given, strict=True)), wanted))
-        yield NodeCase(test.name, kind, model, data, test.rtol, test.atol)
+        yield _stored(Path(test.model_dir), test.name, kind, test.rtol, test.atol)
+
+
+def _old_cases(kind: str, only: str) -> Iterator[NodeCase]:
+    """The same as `_stored_cases`, from the folders of another Python's onnx, with the tolerances that it asks for."""
+    command = [os.environ[VARIABLE], "-I", "-c", "import onnx; print(onnx.__version__, onnx.__file__)"]
+    version, _, file = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().partition(" ")
+    assert f"onnx-{version}" == kind, f"{VARIABLE} names a Python with onnx {version}"
+    for folder in sorted((Path(file).parent / "backend" / "test" / "data" / "node").iterdir()):
+        if only in folder.name:
+            yield _stored(folder, folder.name, kind, 1e-3, 1e-7)
+
+
+def _stored(folder: Path, name: str, kind: str, rtol: float, atol: float) -> NodeCase:
+    model = onnx.load(folder / "model.onnx")
+    inputs = [v for v in model.graph.input if v.name in _names(model)]
+    data = []
+    for stored in sorted(folder.glob("test_data_set_*")):
+        given = [_parsed(stored / f"input_{i}.pb", v.type) for i, v in enumerate(inputs)]
+        wanted = [_parsed(stored / f"output_{i}.pb", v.type) for i, v in enumerate(model.graph.output)]
+        data.append((dict(zip(_names(model), given, strict=True)), wanted))
+    return NodeCase(name, kind, model, data, rtol, atol)
 
 
 def _light_cases(kind: str, only: str) -> Iterator[NodeCase]:
@@ -110,6 +129,7 @@ def _light_cases(kind: str, only: str) -> Iterator[NodeCase]:
 
 _LOADERS = {
     "node": _node_cases,
+    OLD_SET: _old_cases,
     "light": _light_cases,
     "simple": _stored_cases,
     "pytorch-converted": _stored_cases,

@@ -17,7 +17,15 @@ TENSORFLOW = {
     "test_split_to_sequence_1": _LENGTH,
 }
 
-GAPS: dict[str, dict[str, str]] = {"tf": TENSORFLOW, "tf-frozen": TENSORFLOW, "caffe2": {}, "onnx": {}}
+CAFFE2 = {
+    "test_if_opt": "whether the output is there is known only when the model runs; the outputs of a net always are",
+    "test_loop13_seq": _LENGTH,
+    "test_loop16_seq_none": _LENGTH,
+    "test_scan_sum": TENSORFLOW["test_scan_sum"],
+}
+"""The rest of what Caffe2 refuses is declared in its rule table, or a dtype that it does not have."""
+
+GAPS: dict[str, dict[str, str]] = {"tf": TENSORFLOW, "tf-frozen": TENSORFLOW, "caffe2": CAFFE2, "onnx": {}}
 """By backend; a case counts as a gap only where the backend refuses it, never where its answer is wrong."""
 
 UNSTABLE = {
@@ -26,6 +34,20 @@ UNSTABLE = {
 }
 """Cases whose expected answer one rounding of float32 turns into another, with the reason; a wrong answer of theirs
 counts as a gap, and is the only one that does."""
+
+_NOISE = "the imaginary parts that are asked for are rounding noise of 2e-7, where ours is 6e-15"
+
+CONTRADICTED: dict[str, dict[str, str]] = {
+    "caffe2": {
+        "test_adam_multiple": "the answer in the files of onnx 1.8.1 takes an epsilon of 0.01, and the model has 1e-6",
+        "test_attention_4d_causal_fp16_expanded": "two elements of 192 are one unit of float16 away: each operator of "
+        "the body is computed in float32 and rounded",
+        "test_dft_inverse": _NOISE,
+        "test_dft_inverse_opset19": _NOISE,
+        "test_sequence_insert_at_front": "the files of onnx 1.8.1 ask for the tensor at the back",
+    },
+}
+"""By backend, cases whose expected answer is further from the right one than the tolerance, with the reason."""
 
 RANDOM = (
     "test_bernoulli*",

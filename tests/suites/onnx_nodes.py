@@ -1,7 +1,10 @@
 """Runs the official ONNX test cases through a backend: `python tests/suites/onnx_nodes.py --backend tf --jobs 2`.
 
-Each case is converted with nothing frozen (all inputs stay inputs), the artefact is run in a child process, and the
-outputs are compared at the suite's own tolerances, with dtypes and shapes exact.
+Each case is converted with nothing frozen (all inputs stay inputs; `--freeze` makes axes, shapes and the like
+constants), the artefact is run in a child process, and the outputs are compared at the suite's own tolerances, with
+dtypes and shapes exact. `--backend caffe2` takes the interpreter that CONVERT_CAFFE2_PYTHON names, whose onnx has an
+older set of cases: `--sets onnx-1.8.1`. `--backend keras --freeze` is what Keras can be asked for: it takes axes and
+shapes as numbers.
 """
 
 from __future__ import annotations
@@ -22,14 +25,16 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from convert.options import DimSpec, InputSpec
-from tests.suites.onnx_node_cases import SETS, NodeCase, cases
-from tests.suites.onnx_node_gaps import GAPS, RANDOM, UNSTABLE
+from tests.suites import onnx_node_caffe2
+from tests.suites.onnx_node_cases import OLD_SET, SETS, NodeCase, cases
+from tests.suites.onnx_node_frozen import all_frozen
+from tests.suites.onnx_node_gaps import CONTRADICTED, GAPS, RANDOM, UNSTABLE
 from tests.suites.onnx_node_worker import Answer, run_all
 
 STATUSES = ("pass", "gap", "refused", "error", "wrong", "crash", "timeout")
 """gap: refused, and declared with its reason; error: an exception, on conversion or when the artefact runs."""
 
-FORMATS = {"tf": "tf", "tf-frozen": "tf-frozen", "caffe2": "caffe2", "onnx": "onnx"}
+FORMATS = {"tf": "tf", "tf-frozen": "tf-frozen", "keras": "keras", "caffe2": "caffe2", "onnx": "onnx"}
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,9 @@ class Result:
 
 def run_cases(chosen: Sequence[NodeCase], backend: str, *, onednn: bool = True, jobs: int = 1) -> list[Result]:
     """The results of the cases, in their order."""
+    if backend == "caffe2":
+        answers = onnx_node_caffe2.run_all((c.name, request(c, FORMATS[backend])) for c in chosen)
+        return [judged(case, answers[case.name], backend) for case in chosen]
     by_name = {case.name: case for case in chosen}
     results: dict[str, Result] = {}
     environment = {"TF_ENABLE_ONEDNN_OPTS": str(int(onednn)), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
@@ -84,11 +92,15 @@ def judged(case: NodeCase, answer: Answer, backend: str) -> Result:
     """The status of a case by its answer."""
     if answer.status != "ran":
         reason = declared(case.name, backend) if answer.status in ("refused", "error") else ""
+        if backend == "caffe2" and answer.status == "refused":
+            reason = reason or onnx_node_caffe2.declared(answer.text)
         return Result(case.name, case.operator, "gap" if reason else answer.status, reason or answer.text)
     for (_, wanted), got in zip(case.data, answer.outputs, strict=True):
         text = difference(case, wanted, got)
         if text and case.name in UNSTABLE:
             return Result(case.name, case.operator, "gap", UNSTABLE[case.name])
+        if text and case.name in CONTRADICTED.get(backend, {}):
+            return Result(case.name, case.operator, "gap", CONTRADICTED[backend][case.name])
         if text:
             return Result(case.name, case.operator, "wrong", text)
     return Result(case.name, case.operator, "pass")
@@ -174,11 +186,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--backend", choices=FORMATS, default="tf")
     parser.add_argument("--no-onednn", action="store_true", help="switch TensorFlow's oneDNN kernels off")
     parser.add_argument("--only", default="", help="cases whose name holds this")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--sets", nargs="+", choices=(*SETS, OLD_SET), default=list(SETS))
+    parser.add_argument("--freeze", action="store_true", help="inputs that say how and not what become constants")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     parser.add_argument("--jobs", type=int, default=1)
     chosen = parser.parse_args(arguments)
     found = cases(chosen.sets, chosen.only)
+    found = all_frozen(found) if chosen.freeze else found
     results = run_cases(found, chosen.backend, onednn=not chosen.no_onednn, jobs=chosen.jobs)
     if chosen.json:
         print(json.dumps({"totals": counted(results), "cases": [vars(r) for r in results]}, ensure_ascii=False))

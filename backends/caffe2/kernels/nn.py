@@ -27,6 +27,21 @@ def conv(
     )  # fmt: skip
 
 
+@kernel("ConvFusion")
+def conv_fusion(
+    run: Run, x: Array, w: Array, *rest: Array, kernels: Any, strides: Any = None, pads: Any = None,
+    dilations: Any = None, group: int = 1, fusion_type: int = 0,
+) -> Array:  # fmt: skip
+    """IDEEP's: a convolution, then (1) a ReLU, (2) the sum with the last input, (3) both."""
+    added = rest[-1] if fusion_type in (2, 3) else None
+    bias = rest[: len(rest) - (added is not None)]
+    y = conv(run, x, w, *bias, kernels=kernels, strides=strides, pads=pads, dilations=dilations, group=group)
+    if added is not None:
+        run.alike(y, added)
+        y = y + added
+    return np.maximum(y, 0) if fusion_type in (1, 3) else y
+
+
 @kernel("ConvTranspose")
 def conv_transpose(
     run: Run, x: Array, w: Array, b: Array = None, *, kernels: Any, strides: Any = None, pads: Any = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import numpy as np
 import onnx_ir as ir
@@ -10,9 +11,11 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 
 from ..dtypes import FLOAT, cast, widen
+from ..loops import Body
 from ..net import Blob, Net
+from ..padding import pad_constant
 from ..rules import onnx
-from ..shapes import dim, full_like, zeros_like
+from ..shapes import broadcast, dim, full_like, zeros_like
 
 
 @onnx("Attention")
@@ -24,6 +27,7 @@ def attention(
     mask: Blob | None,
     past_key: Blob | None,
     past_value: Blob | None,
+    nonpad_kv_seqlen: Blob | None = None,
     *,
     is_causal: int,
     kv_num_heads: int | None,
@@ -32,13 +36,14 @@ def attention(
     scale: float | None,
     softcap: float,
     softmax_precision: int | None,
+    left_window_size: int = -1,
+    right_window_size: int = -1,
 ) -> list[Blob]:
     """softmax(scale·Q·Kᵀ + mask)·V of [batch, heads, length, size], or of [batch, length, heads·size] with head counts.
 
-    `qk_matmul_output_mode` concerns an output that is not made.
+    The fourth output are the scores as `qk_matmul_output_mode` asks: raw, capped, masked or as probabilities.
     """
-    if softmax_precision not in (None, 0, ir.DataType.FLOAT):
-        raise Unsupported(f"softmax_precision={softmax_precision}: Caffe2's Softmax is in float32")
+    _in_float32(softmax_precision)
     packed = net.rank(q) == 3
     query, key, value = (widen(net, x, FLOAT) for x in (q, k, v))
     if packed:
@@ -46,22 +51,71 @@ def attention(
         assert kv_num_heads is not None
         query = _heads(net, query, q_num_heads)
         key, value = (_heads(net, x, kv_num_heads) for x in (key, value))
+    offset = None if past_key is None else dim(net, past_key, 2)
+    if past_key is None and nonpad_kv_seqlen is not None:
+        offset = net.Sub(_column(net, nonpad_kv_seqlen), dim(net, query, 2))
     key, value = (_after(net, past, x) for past, x in ((past_key, key), (past_value, value)))
     present = [cast(net, x, y.dtype) for x, y in ((key, k), (value, v))]
     key, value = (_repeated(net, x, query) for x in (key, value))
+    scores = _scores(net, query, key, scale)
+    shown = [scores]
+    if softcap:
+        scores = net.Mul(net.Tanh(net.Div(scores, net.const(softcap))), net.const(softcap))
+    shown.append(scores)
+    allowed = _allowed(net, query, key, offset, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
+    for bias in _biases(net, key, mask, allowed):
+        scores = net.Add(scores, bias)
+    shown.append(scores)
+    weights = net.Softmax(scores, axis=3)
+    if mask is not None or nonpad_kv_seqlen is not None or max(left_window_size, right_window_size) >= 0:
+        weights = _or_nothing(net, weights, scores)
+    shown.append(weights)
+    y = net.BatchMatMul(weights, value)
+    if packed:
+        y = net.Reshape(net.Transpose(y, axes=[0, 2, 1, 3]), shape=[0, 0, -1], outputs=2)[0]
+    return [cast(net, y, q.dtype), *present, cast(net, shown[qk_matmul_output_mode], q.dtype)]
+
+
+@onnx("ai.onnx.preview::FlexAttention")
+def flex_attention(
+    net: Net,
+    q: Blob,
+    k: Blob,
+    v: Blob,
+    *,
+    prob_mod: Body | None,
+    scale: float | None,
+    score_mod: Body | None,
+    softmax_precision: int | None,
+) -> Blob:
+    """Attention whose scores and probabilities go through graphs of the model's."""
+    _in_float32(softmax_precision)
+    query, key, value = (widen(net, x, FLOAT) for x in (q, k, v))
+    scores = _scores(net, query, _repeated(net, key, query), scale)
+    shape = scores.shape
+    if score_mod is not None:
+        scores = cast(net, score_mod(net, scores)[0], FLOAT[0])
+    weights = net.facts(net.Softmax(scores, axis=3), FLOAT[0], shape)
+    if prob_mod is not None:
+        weights = cast(net, prob_mod(net, weights)[0], FLOAT[0])
+    return cast(net, net.BatchMatMul(weights, _repeated(net, value, query)), q.dtype)
+
+
+def _in_float32(precision: int | None) -> None:
+    if precision not in (None, 0, ir.DataType.FLOAT, ir.DataType.FLOAT16):
+        raise Unsupported(_PRECISION)
+
+
+_PRECISION = onnx.limit("Attention", "softmax_precision: Caffe2's Softmax is in float32")
+
+
+def _scores(net: Net, query: Blob, key: Blob, scale: float | None) -> Blob:
     size = net.shape(query)[3]
     if scale is None and not isinstance(size, int):
         raise Unsupported("no scale, and a head size that is not fixed")
     factor = net.const(scale if scale is not None else 1 / math.sqrt(int(str(size))))
     scores = net.BatchMatMul(net.Mul(query, factor), key, trans_b=1)
-    for bias in _biases(net, query, key, mask, is_causal, past_key):
-        scores = net.Add(scores, bias)
-    if softcap:
-        scores = net.Mul(net.Tanh(net.Div(scores, net.const(softcap))), net.const(softcap))
-    y = net.BatchMatMul(net.Softmax(scores, axis=3), value)
-    if packed:
-        y = net.Reshape(net.Transpose(y, axes=[0, 2, 1, 3]), shape=[0, 0, -1], outputs=2)[0]
-    return [cast(net, y, q.dtype), *present]
+    return net.facts(scores, FLOAT[0], (*net.shape(query)[:3], net.shape(key)[2]))
 
 
 def _heads(net: Net, x: Blob, count: int) -> Blob:
@@ -75,9 +129,11 @@ def _heads(net: Net, x: Blob, count: int) -> Blob:
 def _after(net: Net, past: Blob | None, x: Blob) -> Blob:
     if past is None:
         return x
-    batch, heads, _, size = net.shape(x)
+    batch, heads, length, size = net.shape(x)
+    before = net.shape(past)[2]
+    total = before + length if isinstance(before, int) and isinstance(length, int) else None
     joined = net.Concat(widen(net, past, FLOAT), x, axis=2, outputs=2)[0]
-    return net.facts(joined, shape=(batch, heads, None, size))
+    return net.facts(joined, shape=(batch, heads, total, size))
 
 
 def _repeated(net: Net, x: Blob, query: Blob) -> Blob:
@@ -92,22 +148,54 @@ def _repeated(net: Net, x: Blob, query: Blob) -> Blob:
     return net.facts(net.Reshape(tiled, shape=[0, wanted, -1, size], outputs=2)[0], shape=(batch, wanted, length, size))
 
 
-def _biases(net: Net, query: Blob, key: Blob, mask: Blob | None, is_causal: int, past: Blob | None) -> list[Blob]:
-    """What is added to the scores: 0 or −inf for masks of booleans and for what is to come."""
-    biases = []
-    if is_causal:
-        if past is not None:
-            raise Unsupported("is_causal=1 together with past_key")
-        rows = net.ExpandDims(net.Range(_length(net, query)), dims=[1])
-        columns = net.ExpandDims(net.Range(_length(net, key)), dims=[0])
-        biases.append(_bias(net, net.GE(rows, columns)))
-    if mask is not None:
-        biases.append(_bias(net, mask) if mask.dtype == ir.DataType.BOOL else widen(net, mask, FLOAT))
-    return biases
+def _column(net: Net, lengths: Blob) -> Blob:
+    """[batch] as int64 [batch, 1, 1, 1]."""
+    wide = cast(net, lengths, ir.DataType.INT64)
+    return net.facts(net.ExpandDims(wide, dims=[1, 2, 3]), ir.DataType.INT64, (*net.shape(lengths), 1, 1, 1))
 
 
-def _length(net: Net, x: Blob) -> Blob:
-    return dim(net, x, 2)
+def _allowed(
+    net: Net, query: Blob, key: Blob, offset: Blob | None, lengths: Blob | None, causal: int, left: int, right: int
+) -> Blob | None:
+    """Which keys a query may attend to by their places, as booleans; None: all."""
+    columns = net.ExpandDims(net.Range(dim(net, key, 2)), dims=[0])
+    found: list[Blob] = []
+    if causal or left >= 0 or right >= 0:
+        rows = net.ExpandDims(net.Range(dim(net, query, 2)), dims=[1])
+        places = rows if offset is None else net.Add(rows, offset)
+        if causal:
+            found.append(net.GE(places, columns))
+        if left >= 0:
+            found.append(net.LE(net.Sub(places, columns), net.const(np.array(left))))
+        if right >= 0:
+            found.append(net.LE(net.Sub(columns, places), net.const(np.array(right))))
+    if lengths is not None:
+        found.append(net.LT(columns, _column(net, lengths)))
+    return reduce(net.And, found) if found else None
+
+
+def _biases(net: Net, key: Blob, mask: Blob | None, allowed: Blob | None) -> list[Blob]:
+    """What is added to the scores: a mask of numbers, and 0 or −inf for booleans."""
+    biases = [] if allowed is None else [_bias(net, allowed)]
+    if mask is None:
+        return biases
+    bias = _bias(net, mask) if mask.dtype == ir.DataType.BOOL else widen(net, mask, FLOAT)
+    bias = net.facts(bias, shape=mask.shape)
+    own, wanted = net.shape(mask)[-1], net.shape(key)[2]
+    if isinstance(own, int) and isinstance(wanted, int) and 1 < own < wanted:
+        # A mask that is too short forbids the keys beyond its end.
+        bias = pad_constant(net, bias, [0] * (2 * net.rank(mask) - 1) + [wanted - own], -np.inf)
+    return [*biases, bias]
+
+
+def _or_nothing(net: Net, weights: Blob, scores: Blob) -> Blob:
+    """Zeros for a query that may attend to nothing, of which the softmax is not a number."""
+    largest = net.op("ReduceMax", [scores], axes=[3], keepdims=1)
+    some = net.NE(largest, net.const(-np.inf, ir.DataType.FLOAT))
+    if scores.shape is not None:
+        net.facts(some, shape=(*scores.shape[:3], 1))
+    net.facts(weights, FLOAT[0], scores.shape)
+    return net.facts(net.Where(*broadcast(net, some, weights, zeros_like(net, weights))), FLOAT[0], scores.shape)
 
 
 def _bias(net: Net, allowed: Blob) -> Blob:

@@ -13,6 +13,7 @@ from convert.tensors import lazy
 from ..dtypes import FLOAT, cast, widen
 from ..net import Blob, Net
 from ..rules import onnx
+from ..transposed import by_convolution
 from ..windows import Window, window
 
 
@@ -53,13 +54,17 @@ def conv_transpose(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> Blob:
-    """Caffe2's is 2-D, so a 1-D one gets a dim of size 1; and it ignores dilations, so zeros spread the kernel."""
+    """Caffe2's is 2-D, so a 1-D one gets a dim of size 1; and it ignores dilations, so zeros spread the kernel.
+
+    What it lacks is a convolution of the input with zeros between its cells.
+    """
     kernel = list(kernel_shape or spatial(net, w))
     n = len(kernel)
-    if n > 2:
-        raise Unsupported(f"a {n}-D ConvTranspose: Caffe2 has the 2-D one only")
     extra = list(output_padding or [0] * n)
     made = _transposed_window(net, x, kernel, strides, dilations, pads, auto_pad, extra, output_shape)
+    wide = [None if v is None else widen(net, v, FLOAT) for v in (x, w, b)]
+    if n > 2 or min(made.pads) < 0 or (w.content is None and any(d > 1 for d in made.dilations)):
+        return cast(net, by_convolution(net, *wide, made, extra, group), x.dtype)
     if any(d > 1 for d in made.dilations):
         w = _spread(net, w, made)
         made = Window(spatial(net, w), made.strides, [1] * n, made.pads)
@@ -112,8 +117,6 @@ def _transposed_window(
             total = made.strides[i] * (size - 1) + extra[i] + made.extent(i) - output_shape[i]
         else:
             total = extra[i] + made.extent(i) - made.strides[i]
-        if total < 0:
-            raise Unsupported("an output that is larger than input, kernel and stride give")
         half = total // 2
         begins.append(half if auto_pad == "SAME_UPPER" else total - half)
         ends.append(total - begins[-1])

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 
 from ..dtypes import COMPARED, cast, widen
+from ..indexing import fixed, linear_elements, wrapped
 from ..net import Blob, Net
 from ..padding import crop, pad_constant, pad_edge, pad_gathered, slice_axis
 from ..rules import onnx
@@ -20,7 +21,7 @@ from ..shapes import concat, dim
 def gather(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
     """Caffe2's Gather takes negative indices on the first axis only."""
     along = net.axis(x, axis)
-    return net.Gather(x, _wrapped(net, x, indices, along), axis=along)
+    return net.Gather(x, wrapped(net, x, indices, along), axis=along)
 
 
 @onnx("Slice")
@@ -92,14 +93,8 @@ def _stepped(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> B
 def gather_elements(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
     """A gather of the flat tensor at linear indices: a constant for the other axes, plus index times stride."""
     along = net.axis(x, axis)
-    sizes, wanted = net.shape(x), net.shape(indices)
-    if not all(isinstance(d, int) for d in (*sizes, *wanted)):
-        raise Unsupported("GatherElements with dims that are not fixed")
-    strides = [int(np.prod([int(str(d)) for d in sizes[i + 1 :]])) for i in range(len(sizes))]
-    grid = np.indices([int(str(d)) for d in wanted])
-    others = sum((grid[i] * s for i, s in enumerate(strides) if i != along), np.zeros(wanted, np.int64))
-    wrapped = cast(net, _wrapped(net, x, indices, along), ir.DataType.INT64)
-    linear = net.Add(net.Mul(wrapped, net.const(np.array(strides[along]))), net.const(others.astype(np.int64)))
+    sizes, wanted = fixed(net, x, "GatherElements"), fixed(net, indices, "GatherElements")
+    linear = linear_elements(net, wrapped(net, x, indices, along), sizes, wanted, along)
     return net.Gather(net.FlattenToVec(x), linear)
 
 
@@ -129,16 +124,3 @@ def _padded(net: Net, x: Blob, pads: Sequence[int], value: Blob | None) -> Blob:
         raise Unsupported("a pad value of float64 that float32 does not hold")
     wide = widen(net, x, COMPARED)
     return cast(net, pad_constant(net, wide, pads, number.item()), x.dtype)
-
-
-def _wrapped(net: Net, x: Blob, indices: Blob, axis: int) -> Blob:
-    """Indices with negative ones counted from the end."""
-    content = net.static(indices)
-    size = net.shape(x)[axis]
-    if content is not None and (np.all(content >= 0) or isinstance(size, int)):
-        if np.all(content >= 0):
-            return indices
-        return net.const(np.where(content < 0, content + size, content).astype(content.dtype))
-    zero = net.const(np.zeros((), indices.dtype.numpy()))
-    negative = cast(net, net.LT(indices, zero), indices.dtype)
-    return net.Add(indices, net.Mul(negative, net.Squeeze(cast(net, dim(net, x, axis), indices.dtype), dims=[0])))

@@ -9,9 +9,11 @@ from convert.errors import Unsupported
 from convert.tensors import dtype_name
 
 from ..dtypes import FLOAT, cast, widen
+from ..indexing import fixed
 from ..net import Blob, Net
+from ..padding import slice_axis
 from ..rules import onnx
-from ..shapes import transpose
+from ..shapes import reshape_fixed, transpose
 
 
 @onnx("MatMul")
@@ -61,3 +63,45 @@ def fully_connected(net: Net, x: Blob, w: Blob, bias: Blob | None) -> Blob:
 def _floating(x: Blob) -> None:
     if x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
         raise Unsupported(f"a matrix product in {dtype_name(x.dtype)}: Caffe2 has float32's only")
+
+
+@onnx("Det")
+def det(net: Net, x: Blob) -> Blob:
+    """The product of the pivots of Gaussian elimination with row exchanges, written out for small matrices."""
+    _floating(x)
+    shape = fixed(net, x, "Det")
+    size, count = shape[-1], int(np.prod(shape[:-2]))
+    if size > _LARGEST_DET:
+        raise Unsupported(f"the determinant of a {size}×{size} matrix ({_LARGEST_DET} at most)")
+    matrix = reshape_fixed(net, widen(net, x, FLOAT), [count, size, size])
+    result = net.const(np.ones([count, 1, 1], np.float32))
+    for left in range(size, 0, -1):
+        pivot, sign, matrix = _eliminated(net, matrix, count, left)
+        result = net.facts(net.Mul(net.Mul(result, pivot), sign), FLOAT[0], (count, 1, 1))
+    return cast(net, reshape_fixed(net, result, shape[:-2]), x.dtype)
+
+
+_LARGEST_DET = 32
+
+
+def _eliminated(net: Net, a: Blob, count: int, size: int) -> tuple[Blob, Blob, Blob]:
+    """The largest number of the first column, −1 where its row is not the first, and the matrix without the two."""
+    column = net.facts(slice_axis(net, a, 2, 0, 1), FLOAT[0], (count, size, 1))
+    best = net.facts(net.ArgMax(net.Abs(column), axis=1, keepdims=1), ir.DataType.INT64, (count, 1, 1))
+    rows = net.const(np.arange(size, dtype=np.int64).reshape(1, size, 1))
+    chosen = cast(net, net.facts(net.EQ(best, rows), shape=(count, size, 1)), FLOAT[0])
+    row = net.op("ReduceSum", [net.Mul(a, chosen)], axes=[1], keepdims=1)
+    net.facts(row, FLOAT[0], (count, 1, size))
+    pivot = net.facts(slice_axis(net, row, 2, 0, 1), FLOAT[0], (count, 1, 1))
+    moved = cast(net, net.GT(best, net.const(np.array(0))), FLOAT[0])
+    sign = net.facts(net.Sub(net.const(1.0), net.Add(moved, moved)), FLOAT[0], (count, 1, 1))
+    if size == 1:
+        return pivot, sign, a
+    # The first row takes the place of the chosen one; then the first is dropped.
+    first = slice_axis(net, a, 1, 0, 1)
+    exchanged = net.Add(a, net.Mul(chosen, net.Sub(first, row)))
+    below = slice_axis(net, net.facts(exchanged, FLOAT[0], (count, size, size)), 1, 1, size)
+    none = cast(net, net.EQ(pivot, net.const(0.0)), FLOAT[0])
+    factor = net.Div(slice_axis(net, below, 2, 0, 1), net.Add(pivot, none))
+    rest = net.facts(net.Sub(below, net.Mul(factor, row)), FLOAT[0], (count, size - 1, size))
+    return pivot, sign, net.facts(slice_axis(net, rest, 2, 1, size), FLOAT[0], (count, size - 1, size - 1))

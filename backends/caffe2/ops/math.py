@@ -9,12 +9,12 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.rules import Rule
-from convert.tensors import dtype_name
 
 from ..dtypes import FLOAT, cast, widen
 from ..net import Blob, Net
 from ..rules import onnx
 from ..shapes import broadcast
+from .integer import float_remainder, integer_power, mixed_power
 
 
 def unary(operator: str) -> Rule:
@@ -212,7 +212,7 @@ def power(net: Net, x: Blob, exponent: Blob) -> Blob:
             wide = widen(net, x, FLOAT)
             return cast(net, net.Sqrt(wide) if number == 0.5 else net.Pow(wide, exponent=number), x.dtype)
     if not x.dtype.is_floating_point():
-        raise Unsupported(f"a power of {dtype_name(x.dtype)} with an exponent that is not a constant from 1 to 64")
+        return mixed_power(net, x, exponent) if exponent.dtype.is_floating_point() else integer_power(net, x, exponent)
     a, b = broadcast(net, widen(net, x, FLOAT), cast(net, exponent, ir.DataType.FLOAT))
     return cast(net, net.Pow(a, b), x.dtype)
 
@@ -234,7 +234,7 @@ def _multiplied(net: Net, x: Blob, times: int) -> Blob:
 def mod(net: Net, a: Blob, b: Blob, *, fmod: int) -> Blob:
     """a − b·trunc(a / b) of integers; without `fmod` the result takes the sign of b."""
     if a.dtype.is_floating_point():
-        raise Unsupported("a remainder of floating-point numbers: the quotient would be rounded")
+        return float_remainder(net, a, b, fmod)
     divisor = net.static(b)
     if divisor is not None and np.any(divisor == 0):
         raise Unsupported("an integer remainder by zero, which ends Caffe2's process")

@@ -23,12 +23,29 @@ def batch_normalization(
     epsilon: float,
     momentum: float,
     training_mode: int,
-) -> Blob:
-    """`momentum` concerns training only."""
+) -> Blob | list[Blob]:
+    """In training, the moments are the batch's, and the running ones come out as the second and third output."""
     if training_mode:
-        raise Unsupported("training_mode=1: Caffe2's net would have to change its own weights")
+        return _trained(net, x, scale, bias, mean, variance, epsilon, momentum)
     operands = [widen(net, v, FLOAT) for v in (x, scale, bias, mean, variance)]
     return cast(net, net.op("SpatialBN", operands, is_test=1, epsilon=epsilon), x.dtype)
+
+
+def _trained(
+    net: Net, x: Blob, scale: Blob, bias: Blob, mean: Blob, variance: Blob, epsilon: float, momentum: float
+) -> list[Blob]:
+    """The running moments move by 1 − momentum to those of the batch (of the population)."""
+    axes = [0, *range(2, net.rank(x))]
+    wide = widen(net, x, FLOAT)
+    moments = [net.facts(v, FLOAT[0], scale.shape) for v in net.Moments(wide, axes=axes, keepdims=0, outputs=2)]
+    operands = [wide, *(widen(net, v, FLOAT) for v in (scale, bias)), *moments]
+    y = net.op("SpatialBN", operands, is_test=1, epsilon=epsilon)
+    kept, moved = net.const(momentum), net.const(1 - momentum)
+    running = [
+        cast(net, net.Add(net.Mul(widen(net, old, FLOAT), kept), net.Mul(new, moved)), old.dtype)
+        for old, new in zip((mean, variance), moments, strict=True)
+    ]
+    return [cast(net, y, x.dtype), *running]
 
 
 @onnx("InstanceNormalization")
@@ -44,14 +61,31 @@ def instance_normalization(net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilo
 @onnx("LayerNormalization")
 def layer_normalization(
     net: Net, x: Blob, scale: Blob, bias: Blob | None, *, axis: int, epsilon: float, stash_type: int
-) -> Blob:
-    """Mean and deviation over the dims from `axis` on; scale and bias broadcast."""
+) -> list[Blob]:
+    """Mean and deviation over the dims from `axis` on; scale and bias broadcast.
+
+    The mean and the inverse deviation have the dims of `x`, of size 1 from `axis` on.
+    """
     if stash_type != ir.DataType.FLOAT:
         raise Unsupported(f"stash_type={stash_type}: Caffe2 computes mean and variance in float32")
     wide = widen(net, x, FLOAT)
-    y = net.LayerNorm(wide, axis=net.axis(x, axis), epsilon=epsilon, outputs=3)[0]
+    along = net.axis(x, axis)
+    y, mean, deviation = net.LayerNorm(wide, axis=along, epsilon=epsilon, outputs=3)
     y = net.Mul(net.facts(y, shape=x.shape), widen(net, scale, FLOAT))
-    return cast(net, y if bias is None else net.Add(y, widen(net, bias, FLOAT)), x.dtype)
+    y = cast(net, y if bias is None else net.Add(y, widen(net, bias, FLOAT)), x.dtype)
+    if not any(v.uses() or v.is_graph_output() for v in net.results[1:]):
+        return [y]
+    return [y, _reduced_to(net, mean, x, along), net.Div(net.const(1.0), _reduced_to(net, deviation, x, along))]
+
+
+def _reduced_to(net: Net, y: Blob, x: Blob, axis: int) -> Blob:
+    """What there is one number of for each cell of the dims before `axis`."""
+    shape = [*net.shape(x)[:axis], *[1] * (net.rank(x) - axis)]
+    unknown = [d for d in shape if not isinstance(d, int)]
+    if len(unknown) > 1:
+        raise Unsupported("the mean of LayerNormalization over several dims that are not fixed")
+    target = [d if isinstance(d, int) else -1 for d in shape]
+    return net.facts(net.Reshape(y, shape=target, outputs=2)[0], FLOAT[0], shape)
 
 
 @onnx("RMSNormalization")
@@ -89,7 +123,9 @@ def lp_normalization(net: Net, x: Blob, *, axis: int, p: int) -> Blob:
     if p not in (1, 2):
         raise Unsupported(f"p={p}")
     size = net.op("ReduceL1" if p == 1 else "ReduceL2", [wide], axes=[net.axis(x, axis)], keepdims=1)
-    return cast(net, net.Div(wide, size), x.dtype)
+    # What has no size stays zero.
+    none = cast(net, net.EQ(size, net.const(0.0)), ir.DataType.FLOAT)
+    return cast(net, net.Div(wide, net.Add(size, none)), x.dtype)
 
 
 @onnx("MeanVarianceNormalization")

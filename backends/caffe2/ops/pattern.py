@@ -7,11 +7,12 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import COMPARED, FLOAT, cast, widen
+from ..dtypes import ARITHMETIC, COMPARED, FLOAT, cast, widen
 from ..net import Blob, Net
 from ..rules import onnx
 from ..shapes import broadcast, dim, last, transpose, zeros_like
 from .linear import fully_connected
+from .product import backwards, running, shifted
 
 
 def positions(net: Net, x: Blob, axis: int) -> Blob:
@@ -28,6 +29,8 @@ def positions(net: Net, x: Blob, axis: int) -> Blob:
 @onnx("Trilu")
 def trilu(net: Net, x: Blob, k: Blob | None, *, upper: int) -> Blob:
     """Keep what is on or above (below) the diagonal `k`."""
+    if 0 in net.shape(x):
+        return x
     diagonal = 0 if k is None else int(net.need(k, "k of Trilu").ravel()[0])
     rank = net.rank(x)
     rows = net.Add(positions(net, x, rank - 2), net.const(np.array(diagonal)))
@@ -41,6 +44,12 @@ def trilu(net: Net, x: Blob, k: Blob | None, *, upper: int) -> Blob:
 def eye_like(net: Net, x: Blob, *, dtype: int | None, k: int) -> Blob:
     rows = net.Add(positions(net, x, 0), net.const(np.array(k)))
     return cast(net, net.EQ(positions(net, x, 1), rows), x.dtype if dtype is None else ir.DataType(dtype))
+
+
+@onnx("MelWeightMatrix")
+def mel_weight_matrix(net: Net, *inputs: Blob, output_datatype: int) -> Blob:
+    """A constant where its inputs are: it is computed before this rule is asked."""
+    raise Unsupported("the bands and rates of MelWeightMatrix are computed at run time")
 
 
 @onnx("OneHot")
@@ -68,14 +77,31 @@ def hardmax(net: Net, x: Blob, *, axis: int) -> Blob:
 
 @onnx("CumSum")
 def cumsum(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Blob:
-    """A product with a triangle of ones."""
-    moved, back = last(net, widen(net, x, FLOAT), int(net.need(axis, "the axis of CumSum").ravel()[0]))
+    """A product with a triangle of ones, which only float32 has; else sums of shifted copies."""
+    along = net.axis(x, int(net.need(axis, "the axis of CumSum").ravel()[0]))
+    if x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
+        return _accumulated(net, "Add", x, along, exclusive, reverse, 0)
+    moved, back = last(net, widen(net, x, FLOAT), along)
     size = net.shape(moved)[-1]
     if not isinstance(size, int):
         raise Unsupported("a CumSum along an axis whose size is not fixed")
     ones = np.tri(size, k=-1 if exclusive else 0, dtype=np.float32)
     y = fully_connected(net, moved, net.const(ones.T.copy() if reverse else ones), None)
     return cast(net, transpose(net, y, back) if back else y, x.dtype)
+
+
+@onnx("CumProd")
+def cumprod(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Blob:
+    along = net.axis(x, int(net.need(axis, "the axis of CumProd").ravel()[0]))
+    return _accumulated(net, "Mul", x, along, exclusive, reverse, 1)
+
+
+def _accumulated(net: Net, operator: str, x: Blob, axis: int, exclusive: int, reverse: int, neutral: float) -> Blob:
+    wide = widen(net, x, ARITHMETIC)
+    wide = backwards(net, wide, axis) if reverse else wide
+    wide = shifted(net, wide, axis, 1, neutral) if exclusive else wide
+    y = running(net, operator, wide, axis, neutral)
+    return cast(net, backwards(net, y, axis) if reverse else y, x.dtype)
 
 
 @onnx("TopK")

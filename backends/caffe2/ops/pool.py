@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import onnx_ir as ir
+
 from convert.errors import Unsupported
 
 from ..dtypes import FLOAT, cast, widen
 from ..net import Blob, Net
 from ..padding import pad_constant
 from ..rules import onnx
-from ..windows import Window, ceil_pads, window
+from ..taps import spatial_again, taps
+from ..windows import Window, ceil_pads, counts, window
 from .conv import arguments
 
 
@@ -26,14 +30,16 @@ def max_pool(
     pads: Sequence[int] | None,
     storage_order: int,
     strides: Sequence[int] | None,
-) -> Blob:
-    """`storage_order` concerns the indices only, which Caffe2 has on CUDA alone."""
+) -> Blob | list[Blob]:
+    """Dilated pools and those with indices gather their windows: Caffe2 lacks the first, and has the others on CUDA."""
     made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
-    if any(d > 1 for d in made.dilations):
-        raise Unsupported("a dilated MaxPool")
     if ceil_mode:
         made = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made))
     wide = widen(net, x, FLOAT)
+    indexed = any(v.uses() or v.is_graph_output() for v in net.results[1:])
+    if indexed or any(d > 1 for d in made.dilations):
+        values, indices = _gathered(net, wide, made, storage_order, indexed)
+        return [cast(net, values, x.dtype), *indices]
     if any(p >= k for p, k in zip(made.pads, made.kernel * 2, strict=True)):
         wide, made = pad_constant(net, wide, _all_dims(made), -3.4028234663852886e38), _unpadded(made)
     return cast(net, net.MaxPool(wide, **arguments(made)), x.dtype)
@@ -54,10 +60,10 @@ def average_pool(
 ) -> Blob:
     """With `ceil_mode`, cells beyond the explicit pads do not count: zeros are put around the input first."""
     made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
-    if any(d > 1 for d in made.dilations):
-        raise Unsupported("a dilated AveragePool")
     wide = widen(net, x, FLOAT)
     counted = bool(count_include_pad) and any(made.pads)
+    if any(d > 1 for d in made.dilations):
+        return cast(net, _gathered_mean(net, wide, made, counted, bool(ceil_mode)), x.dtype)
     if ceil_mode:
         ends = ceil_pads(net, x, made)
         if counted:
@@ -76,6 +82,93 @@ def global_average_pool(net: Net, x: Blob) -> Blob:
 @onnx("GlobalMaxPool")
 def global_max_pool(net: Net, x: Blob) -> Blob:
     return _global(net, "MaxPool", x)
+
+
+@onnx("GlobalLpPool")
+def global_lp_pool(net: Net, x: Blob, *, p: int) -> Blob:
+    axes = list(range(2, net.rank(x)))
+    wide = net.Abs(widen(net, x, FLOAT))
+    return cast(net, _root(net, net.op("ReduceSum", [_power(net, wide, p)], axes=axes, keepdims=1), p), x.dtype)
+
+
+@onnx("LpPool")
+def lp_pool(
+    net: Net,
+    x: Blob,
+    *,
+    auto_pad: str,
+    ceil_mode: int,
+    dilations: Sequence[int] | None,
+    kernel_shape: Sequence[int],
+    p: int,
+    pads: Sequence[int] | None,
+    strides: Sequence[int] | None,
+) -> Blob:
+    """The p-th root of the sum of p-th powers over each window, whose cells are gathered."""
+    made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
+    if ceil_mode:
+        made = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made))
+    found = taps(net, widen(net, x, FLOAT), made, 0.0, counts(net, x, made))
+    total = net.op("ReduceSum", [_power(net, net.Abs(found.cells), p)], axes=[3], keepdims=0)
+    return cast(net, spatial_again(net, _root(net, total, p), found, FLOAT[0]), x.dtype)
+
+
+def _power(net: Net, x: Blob, p: int) -> Blob:
+    return x if p == 1 else net.Mul(x, x) if p == 2 else net.Pow(x, exponent=float(p))
+
+
+def _root(net: Net, x: Blob, p: int) -> Blob:
+    return x if p == 1 else net.Sqrt(x) if p == 2 else net.Pow(x, exponent=1.0 / p)
+
+
+def _gathered(net: Net, x: Blob, made: Window, storage_order: int, indexed: bool) -> tuple[Blob, list[Blob]]:
+    """Maxima of gathered windows, and where they are in the flat tensor, counted by rows or by columns."""
+    found = taps(net, x, made, -np.inf, counts(net, x, made))
+    values = net.op("ReduceMax", [found.cells], axes=[3], keepdims=0)
+    made_values = spatial_again(net, values, found, x.dtype)
+    if not indexed:
+        return made_values, []
+    sizes = [int(str(d)) for d in net.shape(x)[2:]]
+    places = found.places
+    if storage_order:
+        coordinates = np.unravel_index(np.clip(places, 0, int(np.prod(sizes)) - 1), sizes)
+        places = np.ravel_multi_index(coordinates[::-1], sizes[::-1])
+    batch, channels = net.shape(x)[:2]
+    if not isinstance(batch, int) or not isinstance(channels, int):
+        raise Unsupported("the indices of MaxPool over a batch that is not fixed")
+    best = net.facts(net.ArgMax(found.cells, axis=3, keepdims=0), ir.DataType.INT64, net.shape(found.cells)[:3])
+    windows, cells = places.shape
+    rows = net.const(np.arange(windows, dtype=np.int64) * cells)
+    cell = net.Gather(net.const(places.reshape(-1).astype(np.int64)), net.Add(best, rows))
+    net.facts(cell, ir.DataType.INT64, net.shape(found.cells)[:3])
+    planes = np.arange(batch * channels, dtype=np.int64).reshape(batch, channels, 1) * int(np.prod(sizes))
+    return made_values, [spatial_again(net, net.Add(cell, net.const(planes)), found, ir.DataType.INT64)]
+
+
+def _gathered_mean(net: Net, x: Blob, made: Window, counted: bool, ceil: bool) -> Blob:
+    """Means of gathered windows, over the cells in the input or over those in its pads as well."""
+    larger = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made)) if ceil else made
+    found = taps(net, x, larger, 0.0, counts(net, x, larger))
+    number = found.inside
+    if counted:
+        grown = [
+            int(str(d)) + a + b for d, a, b in zip(net.shape(x)[2:], made.pads, made.pads[made.rank :], strict=False)
+        ]
+        number = _within(larger, found.sizes, grown)
+    total = net.op("ReduceSum", [found.cells], axes=[3], keepdims=0)
+    size = net.const(number.sum(axis=1).astype(np.float32))
+    return spatial_again(net, net.Div(net.facts(total, FLOAT[0], net.shape(found.cells)[:3]), size), found, FLOAT[0])
+
+
+def _within(made: Window, sizes: list[int], padded: list[int]) -> np.ndarray:
+    """Of each tap [windows, taps]: whether it lies in the input with its explicit pads."""
+    inside = np.ones([1, 1], bool)
+    for i in range(made.rank):
+        cell = np.arange(sizes[i])[:, None] * made.strides[i] + np.arange(made.kernel[i])[None, :] * made.dilations[i]
+        inside = (inside[:, None, :, None] & (cell < padded[i])[None, :, None, :]).reshape(
+            inside.shape[0] * cell.shape[0], inside.shape[1] * cell.shape[1]
+        )
+    return inside
 
 
 def _global(net: Net, operator: str, x: Blob) -> Blob:

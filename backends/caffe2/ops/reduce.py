@@ -13,6 +13,7 @@ from convert.rules import Rule
 from ..dtypes import ARITHMETIC, FLOAT, cast, widen
 from ..net import Blob, Net
 from ..rules import onnx
+from .product import product
 
 Reduce = Callable[[Net, Blob, list[int], int], Blob]
 
@@ -25,6 +26,8 @@ def reduction(compute: Reduce, kernels: tuple[ir.DataType, ...]) -> Rule:
         over = sorted(net.axis(x, a) for a in given)
         if not over and not noop_with_empty_axes:
             over = list(range(net.rank(x)))
+        if (empty := _of_nothing(net, compute, x, over, keepdims)) is not None:
+            return empty
         wide = widen(net, x, kernels)
         # Where nothing is reduced, what is done to each element (a square, a logarithm) still is.
         y = compute(net, wide, over, keepdims) if over else _elementwise(net, compute, wide)
@@ -52,7 +55,25 @@ def native(operator: str) -> Reduce:
     return compute
 
 
-_sum, _max = native("ReduceSum"), native("ReduceMax")
+_sum, _max, _min = native("ReduceSum"), native("ReduceMax"), native("ReduceMin")
+
+
+def _of_nothing(net: Net, compute: Reduce, x: Blob, axes: list[int], keepdims: int) -> Blob | None:
+    """The largest or smallest of no elements, for which Caffe2 has float32's last finite number: the least or most."""
+    shape = x.shape
+    if compute not in (_max, _min) or shape is None or not any(shape[a] == 0 for a in axes):
+        return None
+    kept = [1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes]
+    if not all(isinstance(d, int) for d in kept):
+        raise Unsupported("the largest or smallest of no elements, with dims that are not fixed")
+    dtype = x.dtype.numpy()
+    if x.dtype.is_floating_point():
+        value = -np.inf if compute is _max else np.inf
+    elif x.dtype == ir.DataType.BOOL:
+        value = compute is _min
+    else:
+        value = np.iinfo(dtype).min if compute is _max else np.iinfo(dtype).max
+    return net.const(np.full([int(str(d)) for d in kept], value, dtype))
 
 
 def _l1(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
@@ -82,12 +103,13 @@ _FLOATING = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 onnx("ReduceSum")(reduction(_sum, ARITHMETIC))
 onnx("ReduceMax")(reduction(_max, ARITHMETIC))
-onnx("ReduceMin")(reduction(native("ReduceMin"), ARITHMETIC))
+onnx("ReduceMin")(reduction(_min, ARITHMETIC))
 onnx("ReduceMean")(reduction(native("ReduceMean"), FLOAT))
 onnx("ReduceL1")(reduction(_l1, ARITHMETIC))
 onnx("ReduceL2")(reduction(_l2, _FLOATING))
 onnx("ReduceSumSquare")(reduction(_sum_square, ARITHMETIC))
 onnx("ReduceLogSum")(reduction(_log_sum, FLOAT))
+onnx("ReduceProd")(reduction(product, ARITHMETIC))
 onnx("ReduceLogSumExp")(reduction(_log_sum_exp, FLOAT))
 
 

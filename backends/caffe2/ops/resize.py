@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from convert.errors import Unsupported
+from convert.tensors import dtype_name
 
 from ..dtypes import FLOAT, cast, widen
 from ..net import Blob, Net
 from ..rules import onnx
-from ..shapes import last, transpose
+from ..shapes import broadcast, full_like, last, transpose
 from .linear import fully_connected
+from .math import round_half_even
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class _Sampling:
     nearest: str
     cubic: float
     exclude_outside: bool
+    antialias: bool
+    extrapolation: float
 
 
 @onnx("Resize")
@@ -45,24 +49,61 @@ def resize(
     mode: str,
     nearest_mode: str,
 ) -> Blob:
-    """`roi` and `extrapolation_value` concern tf_crop_and_resize only, which is refused."""
-    if antialias or coordinate_transformation_mode == "tf_crop_and_resize" or keep_aspect_ratio_policy != "stretch":
-        raise Unsupported("antialias, tf_crop_and_resize or a keep_aspect_ratio_policy")
-    how = _Sampling(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside))
+    """Sizes that are computed at run time are taken from the shape that the model states for the result."""
+    how = _Sampling(
+        mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias),
+        extrapolation_value,
+    )  # fmt: skip
     over = list(range(net.rank(x))) if axes is None else [net.axis(x, a) for a in axes]
-    if scales is not None and net.need(scales, "the scales of Resize").size:
-        factors = dict(zip(over, map(float, net.need(scales, "the scales of Resize")), strict=True))
+    given = None if scales is None else net.static(scales)
+    if scales is not None and (given is None or given.size):
+        factors = dict(zip(over, map(float, net.need(scales, "the scales of Resize").ravel()), strict=True))
         if (doubled := _repeated(net, x, factors, how)) is not None:
             return doubled
-        steps = {axis: (int(np.floor(_size(net, x, axis) * f)), f) for axis, f in factors.items() if f != 1}
+        # In float32, as the scales are: 0.6 × 5 is 3 then.
+        steps = {a: (int(np.floor(np.float32(_size(net, x, a)) * np.float32(f))), f)
+                 for a, f in factors.items() if f != 1 or how.coordinates == "tf_crop_and_resize"}  # fmt: skip
     else:
-        assert sizes is not None
-        wanted = dict(zip(over, map(int, net.need(sizes, "the sizes of Resize")), strict=True))
-        steps = {a: (n, n / _size(net, x, a)) for a, n in wanted.items() if n != net.shape(x)[a]}
-    y = widen(net, x, FLOAT) if mode != "nearest" else x
+        steps = _wanted(net, x, sizes, over, keep_aspect_ratio_policy, how)
+    bounds = _bounds(net, roi, over) if how.coordinates == "tf_crop_and_resize" else {}
+    y = widen(net, x, FLOAT) if mode != "nearest" or bounds else x
     for axis, (size, scale) in steps.items():
-        y = _resampled(net, y, axis, size, scale, how)
+        y = _resampled(net, y, axis, size, scale, how, bounds.get(axis))
+    if y.dtype != x.dtype and not x.dtype.is_floating_point():
+        limits = np.iinfo(x.dtype.numpy())
+        if limits.bits > 16:
+            raise Unsupported(f"interpolation of {dtype_name(x.dtype)}, which float32 does not hold")
+        y = net.Clip(round_half_even(net, y), min=float(limits.min), max=float(limits.max))
     return cast(net, y, x.dtype)
+
+
+def _wanted(
+    net: Net, x: Blob, sizes: Blob | None, over: list[int], policy: str, how: _Sampling
+) -> dict[int, tuple[int, float]]:
+    """Size and scale of each axis that changes, from `sizes`."""
+    content, expected = net.static(sizes), net.results[0].shape
+    if content is not None:
+        wanted = dict(zip(over, map(int, content.ravel()), strict=True))
+    elif policy == "stretch" and expected is not None and all(isinstance(expected[a], int) for a in over):
+        wanted = {a: int(str(expected[a])) for a in over}
+    else:
+        raise Unsupported("the sizes of Resize are computed at run time; Caffe2 needs them as constants")
+    scales = {a: n / _size(net, x, a) for a, n in wanted.items() if policy != "stretch" or n != net.shape(x)[a]}
+    if policy != "stretch":
+        one = (min if policy == "not_larger" else max)(scales.values())
+        # Half a cell is rounded up.
+        return {a: (int(np.floor(one * _size(net, x, a) + 0.5)), one) for a in scales}
+    if how.coordinates == "tf_crop_and_resize":
+        scales = {a: n / _size(net, x, a) for a, n in wanted.items()}
+    return {a: (wanted[a], scale) for a, scale in scales.items()}
+
+
+def _bounds(net: Net, roi: Blob | None, over: list[int]) -> dict[int, tuple[float, float]]:
+    """Start and end of the region along each axis, as shares of it."""
+    if roi is None:
+        raise Unsupported("tf_crop_and_resize without a region")
+    content = [float(v) for v in net.need(roi, "the region of Resize").ravel()]
+    return {axis: (content[i], content[len(over) + i]) for i, axis in enumerate(over)}
 
 
 def _repeated(net: Net, x: Blob, factors: dict[int, float], how: _Sampling) -> Blob | None:
@@ -77,30 +118,52 @@ def _repeated(net: Net, x: Blob, factors: dict[int, float], how: _Sampling) -> B
     return cast(net, y, x.dtype)
 
 
-def _resampled(net: Net, x: Blob, axis: int, size: int, scale: float, how: _Sampling) -> Blob:
+def _resampled(
+    net: Net, x: Blob, axis: int, size: int, scale: float, how: _Sampling, bounds: tuple[float, float] | None
+) -> Blob:
     length = _size(net, x, axis)
-    where = _coordinates(length, size, scale, how.coordinates)
+    where = _coordinates(length, size, scale, how.coordinates, bounds)
     shape = [*net.shape(x)[:axis], size, *net.shape(x)[axis + 1 :]]
     if how.mode == "nearest":
         indices = np.clip(_ROUNDINGS[how.nearest](where), 0, length - 1).astype(np.int64)
-        return net.facts(net.Gather(x, net.const(indices), axis=axis), shape=shape)
-    moved, back = last(net, x, axis)
-    y = fully_connected(net, moved, net.const(_weights(where, length, how).astype(np.float32)), None)
-    return net.facts(transpose(net, y, back) if back else y, shape=shape)
+        y = net.facts(net.Gather(x, net.const(indices), axis=axis), shape=shape)
+    else:
+        moved, back = last(net, x, axis)
+        y = fully_connected(net, moved, net.const(_weights(where, length, scale, how).astype(np.float32)), None)
+        y = net.facts(transpose(net, y, back) if back else y, shape=shape)
+    beyond = (where < 0) | (where > length - 1)
+    if bounds is None or not beyond.any():
+        return y
+    mask = net.const(beyond.reshape([size if i == axis else 1 for i in range(len(shape))]))
+    filling = full_like(net, y, how.extrapolation, y.dtype)
+    return net.facts(net.Where(*broadcast(net, mask, filling, y)), y.dtype, shape)
 
 
-def _coordinates(length: int, size: int, scale: float, mode: str) -> np.ndarray:
-    """Where each of `size` output cells lies among `length` input cells (ONNX, coordinate_transformation_mode)."""
-    i = np.arange(size, dtype=np.float64)
+def _coordinates(length: int, size: int, scale: float, mode: str, bounds: tuple[float, float] | None) -> np.ndarray:
+    """Where each of `size` output cells lies among `length` input cells (ONNX, coordinate_transformation_mode).
+
+    The resized length that the scale implies may have a fraction.
+    """
+    i, resized = np.arange(size, dtype=np.float64), length * scale
+    one = np.isclose(resized, 1, rtol=1e-6)
     if mode == "asymmetric":
         return i / scale
     if mode == "align_corners":
-        return i * (length - 1) / (size - 1) if size > 1 else i * 0
-    if mode == "pytorch_half_pixel" and size == 1:
-        return i * 0
+        return i * 0 if one else i * (length - 1) / (resized - 1)
+    if mode == "pytorch_half_pixel" and one:
+        return i * 0 - 0.5
+    if mode == "tf_half_pixel_for_nn":  # of opset 11
+        return (i + 0.5) / scale
+    if mode == "tf_crop_and_resize":
+        assert bounds is not None
+        start, end = bounds
+        inner = (end - start) * (length - 1) / 2 + i * 0 if one else i * (end - start) * (length - 1) / (resized - 1)
+        return start * (length - 1) + inner
     middle = (i + 0.5) / scale - 0.5
     if mode == "half_pixel_symmetric":
-        return length / 2 * (1 - size / (scale * length)) + middle
+        return length / 2 * (1 - size / resized) + middle
+    if mode not in ("half_pixel", "pytorch_half_pixel"):
+        raise Unsupported(f"coordinate_transformation_mode={mode!r}")
     return middle
 
 
@@ -112,19 +175,26 @@ _ROUNDINGS = {
 }
 
 
-def _weights(where: np.ndarray, length: int, how: _Sampling) -> np.ndarray:
-    """The matrix [output, input] of linear or cubic interpolation; cells beyond the edge are the edge's."""
+def _weights(where: np.ndarray, length: int, scale: float, how: _Sampling) -> np.ndarray:
+    """The matrix [output, input] of linear or cubic interpolation; cells beyond the edge are the edge's.
+
+    With antialias and a scale below one the kernel is stretched by its inverse, and its weights are normalised.
+    """
+    if how.mode not in ("linear", "cubic"):
+        raise Unsupported(f"mode={how.mode!r}")
+    stretch = max(1.0, 1 / scale) if how.antialias else 1.0
+    reach = int(np.ceil((1 if how.mode == "linear" else 2) * stretch))
     first = np.floor(where).astype(np.int64)
-    offsets = (0, 1) if how.mode == "linear" else (-1, 0, 1, 2)
     matrix = np.zeros((len(where), length))
     rows = np.arange(len(where))
-    for offset in offsets:
+    for offset in range(1 - reach, reach + 1):
         cell = first + offset
-        share = _kernel(np.abs(where - cell), how)
+        share = _kernel(np.abs(where - cell) / stretch, how)
         if how.exclude_outside:
             share = np.where((cell >= 0) & (cell < length), share, 0)
         np.add.at(matrix, (rows, np.clip(cell, 0, length - 1)), share)
-    return matrix / matrix.sum(axis=1, keepdims=True) if how.exclude_outside else matrix
+    normalised = how.exclude_outside or how.antialias
+    return matrix / matrix.sum(axis=1, keepdims=True) if normalised else matrix
 
 
 def _kernel(t: np.ndarray, how: _Sampling) -> np.ndarray:

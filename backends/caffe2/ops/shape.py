@@ -12,8 +12,9 @@ from convert.errors import Unsupported
 
 from ..dtypes import ARITHMETIC, NUMBERS, cast, widen
 from ..net import Blob, Net
+from ..random import dropped
 from ..rules import onnx
-from ..shapes import Axis, dims, expand, full_like, reshape, reshape_to, transpose
+from ..shapes import Axis, dims, expand, full_like, reshape, reshape_fixed, reshape_to, transpose
 
 
 @onnx("Identity")
@@ -21,12 +22,36 @@ def identity(net: Net, x: Blob) -> Blob:
     return x
 
 
+@onnx("Constant")
+def constant(
+    net: Net,
+    *,
+    sparse_value: ir.TensorProtocol | None,
+    value: ir.TensorProtocol | None,
+    value_float: float | None,
+    value_floats: Sequence[float] | None,
+    value_int: int | None,
+    value_ints: Sequence[int] | None,
+    value_string: str | None,
+    value_strings: Sequence[str] | None,
+) -> Blob:
+    """Those of subgraphs: the others are weights already."""
+    if value is not None:
+        return net.const(value)
+    for number, dtype in ((value_float, np.float32), (value_floats, np.float32), (value_int, np.int64),
+                          (value_ints, np.int64)):  # fmt: skip
+        if number is not None:
+            return net.const(np.array(number, dtype))
+    raise Unsupported("a sparse constant or one of strings")
+
+
 @onnx("Dropout")
 def dropout(net: Net, x: Blob, ratio: Blob | None, training_mode: Blob | None, *, seed: int | None) -> list[Blob]:
-    """The identity of inference; the mask keeps everything. `ratio` and `seed` concern training only."""
-    if training_mode is not None and net.need(training_mode, "training_mode"):
-        raise Unsupported("training_mode=1")
-    return [x, full_like(net, x, 1, ir.DataType.BOOL)]
+    """The identity of inference, whose mask keeps everything; for training see `random.py`, with `seed`."""
+    if training_mode is None or not net.need(training_mode, "training_mode"):
+        return [x, full_like(net, x, 1, ir.DataType.BOOL)]
+    share = 0.5 if ratio is None else float(net.need(ratio, "the ratio of Dropout"))
+    return dropped(net, x, share)
 
 
 @onnx("Reshape")
@@ -37,9 +62,9 @@ def reshape_rule(net: Net, x: Blob, shape: Blob, *, allowzero: int) -> Blob:
         made = [int(d) for d in target]
         if not allowzero or 0 not in made:
             return net.Reshape(x, shape=made, outputs=2)[0]
-        if net.shape(x)[: len(made)] != tuple(made)[: net.rank(x)]:
-            raise Unsupported("allowzero=1 and a new dim of size 0: Caffe2 copies a dim for 0")
-        return net.Reshape(x, shape=made, outputs=2)[0]
+        if -1 not in made:  # of no elements, with whatever dims
+            return reshape_fixed(net, x, made)
+        raise Unsupported("allowzero=1 and dims of 0 and −1: Caffe2 copies a dim for 0")
     expected = net.results[0].shape
     known = None if expected is None else [d if isinstance(d, int) else d.value for d in expected]
     y = None if allowzero else reshape_to(net, x, known)
@@ -156,12 +181,18 @@ def constant_of_shape(net: Net, shape: Blob, *, value: ir.TensorProtocol | None)
 
 @onnx("Range")
 def arange(net: Net, start: Blob, limit: Blob, delta: Blob) -> Blob:
-    """Caffe2's Range of integers with a negative step loses its last element."""
-    if not start.dtype.is_floating_point():
-        step = net.static(delta)
-        if step is None or int(step) < 0:
-            raise Unsupported("a Range of integers whose step is negative or computed at run time")
-    return cast(net, net.Range(*(widen(net, v) for v in (start, limit, delta))), start.dtype)
+    """Caffe2's Range of integers with a negative step loses its last element: it counts the steps instead."""
+    if start.dtype.is_floating_point() or (net.static(delta) is not None and int(net.need(delta, "")) > 0):
+        return cast(net, net.Range(*(widen(net, v) for v in (start, limit, delta))), start.dtype)
+    first, end, step = (cast(net, v, ir.DataType.INT64) for v in (start, limit, delta))
+    # The number of steps is the quotient, rounded up: no exact one gives one more.
+    span = net.Sub(end, first)
+    whole = net.Div(span, step)
+    rest = net.Mul(net.Sub(span, net.Mul(whole, step)), net.Sign(step))
+    count = net.Add(whole, cast(net, net.GT(rest, net.const(np.array(0))), ir.DataType.INT64))
+    count = net.Mul(count, cast(net, net.GT(count, net.const(np.array(0))), ir.DataType.INT64))
+    steps = net.facts(net.Range(count), ir.DataType.INT64, (None,))
+    return cast(net, net.Add(net.Mul(steps, step), first), start.dtype)
 
 
 @onnx("DepthToSpace")

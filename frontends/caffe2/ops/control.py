@@ -59,6 +59,8 @@ def while_rule(
     start = [g.Reshape(before[name], empty), *(before[n] for n in carried)]
     made = g.node("Loop", [None, *start], {"body": loop}, outputs=len(carried))
     results = dict(zip(carried, made if isinstance(made, list) else [made], strict=True))
+    for n, value in results.items():
+        g.facts(value, g.dtype(before[n]), _same_rank(after[n]))
     results[name] = g.const(np.zeros((), bool))
     return [results[n] for n in outputs]
 

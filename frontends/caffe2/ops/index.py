@@ -10,6 +10,7 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..rules import caffe2
+from .shape import ranked, whole
 
 
 @caffe2("Slice")
@@ -22,7 +23,7 @@ def slice_rule(
         first, final = (g.const(np.array(list(v), np.int64)) for v in (starts, ends))
     else:
         assert ends_ is not None
-        first, final = (g.Cast(v, to=ir.DataType.INT64) for v in (starts_, ends_))
+        first, final = whole(g, starts_), whole(g, ends_)
     sizes = g.Shape(x)
     bounds = [g.Where(g.Less(v, 0), g.Add(g.Add(v, sizes), 1), v) for v in (first, final)]
     return g.Slice(x, *bounds)
@@ -49,7 +50,7 @@ def boolean_mask(g: Graph, x: ir.Value, mask: ir.Value) -> list[ir.Value]:
 @caffe2("ScatterAssign")
 def scatter_assign(g: Graph, x: ir.Value, indices: ir.Value, rows: ir.Value) -> ir.Value:
     """Rows replaced by others; of several for one place the last counts."""
-    return g.ScatterND(x, g.Unsqueeze(g.Cast(indices, to=ir.DataType.INT64), [-1]), rows, reduction="none")
+    return g.ScatterND(x, g.Unsqueeze(whole(g, indices), [-1]), rows, reduction="none")
 
 
 @caffe2("OneHot")
@@ -62,10 +63,33 @@ def one_hot(g: Graph, indices: ir.Value, depth: ir.Value) -> ir.Value:
 @caffe2("ReversePackedSegs")
 def reverse_packed(g: Graph, x: ir.Value, lengths: ir.Value) -> ir.Value:
     """[length, batch, …]: the first `lengths` steps of each sequence turned round, the others as they are."""
-    return g.ReverseSequence(x, g.Cast(lengths, to=ir.DataType.INT64), time_axis=0, batch_axis=1)
+    return g.ReverseSequence(x, whole(g, lengths), time_axis=0, batch_axis=1)
 
 
 caffe2.gap("it reads a database or a file", "CreateDB", "Load", "ImageInput", "TensorProtosDBInput")
-caffe2.gap(
-    "its numbers are random", "XavierFill", "GaussianFill", "UniformFill", "MSRAFill", "UniformIntFill", "RngUniform"
-)
+caffe2.gap("its numbers are random", "XavierFill", "MSRAFill", "UniformIntFill", "RngUniform")
+
+
+@caffe2("UniformFill")
+def uniform_fill(
+    g: Graph, x: ir.Value | None = None, *, min: float = 0.0, max: float = 1.0, shape: Sequence[int] = (),
+    input_as_shape: int = 0,
+) -> ir.Value:  # fmt: skip
+    return g.RandomUniformLike(_shaped(g, x, shape, input_as_shape), low=min, high=max)
+
+
+@caffe2("GaussianFill")
+def gaussian_fill(
+    g: Graph, x: ir.Value | None = None, *, mean: float = 0.0, std: float = 1.0, shape: Sequence[int] = (),
+    input_as_shape: int = 0,
+) -> ir.Value:  # fmt: skip
+    return g.RandomNormalLike(_shaped(g, x, shape, input_as_shape), mean=mean, scale=std)
+
+
+def _shaped(g: Graph, x: ir.Value | None, shape: Sequence[int], input_as_shape: int) -> ir.Value:
+    """Zeros of the shape that a random fill is to have."""
+    if x is None:
+        return g.const(np.zeros(list(shape), np.float32))
+    return ranked(
+        g, g.ConstantOfShape(whole(g, x) if input_as_shape else g.dims(x)), x if input_as_shape else g.dims(x)
+    )

@@ -23,7 +23,18 @@ def reshape(
         raise Unsupported("a Reshape without a shape")
     if target is None:
         target = g.const(np.array(list(shape or []), np.int64))
-    return [g.Reshape(x, g.Cast(target, to=ir.DataType.INT64)), g.dims(x)]
+    return [ranked(g, g.Reshape(x, whole(g, target)), target), g.dims(x)]
+
+
+def whole(g: Graph, x: ir.Value) -> ir.Value:
+    """A shape or a list of indices as int64."""
+    return x if x.dtype == ir.DataType.INT64 else g.Cast(x, to=ir.DataType.INT64)
+
+
+def ranked(g: Graph, y: ir.Value, target: ir.Value) -> ir.Value:
+    """`y`, whose shape is what the vector `target` holds: where that is computed, its length still tells the rank."""
+    length = target.shape[0] if target.shape is not None and len(target.shape) == 1 else None
+    return g.facts(y, shape=[None] * length) if y.shape is None and isinstance(length, int) else y
 
 
 @caffe2("Flatten")
@@ -78,7 +89,7 @@ def split(
     """Into equal parts where no sizes are given. `outputs` are those that the net names: the reader says it."""
     along = axis if axis is not None else 1 if order == "NCHW" else g.rank(x) - 1
     if sizes is not None:
-        given: ir.Value | list[int] | None = g.Cast(sizes, to=ir.DataType.INT64)
+        given: ir.Value | list[int] | None = whole(g, sizes)
     else:
         given = list(split) or None
     made = g.Split(x, given, axis=along, num_outputs=len(outputs) if given is None else None, outputs=len(outputs))
@@ -97,7 +108,7 @@ def size_of(g: Graph, x: ir.Value) -> ir.Value:
 
 @caffe2("Expand")
 def expand(g: Graph, x: ir.Value, target: ir.Value) -> ir.Value:
-    return g.Expand(x, g.Cast(target, to=ir.DataType.INT64))
+    return ranked(g, g.Expand(x, whole(g, target)), target)
 
 
 @caffe2("Tile")
@@ -109,7 +120,7 @@ def tile(g: Graph, x: ir.Value, *, tiles: int = 1, axis: int = 0) -> ir.Value:
 
 @caffe2("NumpyTile")
 def numpy_tile(g: Graph, x: ir.Value, repeats: ir.Value) -> ir.Value:
-    return g.Tile(x, g.Cast(repeats, to=ir.DataType.INT64))
+    return g.Tile(x, whole(g, repeats))
 
 
 @caffe2("ConstantFill")
@@ -118,11 +129,12 @@ def constant_fill(
     extra_shape: Sequence[int] = (),
 ) -> ir.Value:  # fmt: skip
     """Of the shape of its input, or the shape that its input holds; without one it is an initializer."""
-    target = g.Cast(x, to=ir.DataType.INT64) if input_as_shape else g.dims(x)
+    target = whole(g, x) if input_as_shape else g.dims(x)
     if extra_shape:
         target = g.Concat(target, list(extra_shape), axis=0)
     args = {"value": value, "dtype": dtype}
-    return g.ConstantOfShape(target, value=ir.tensor(np.array([constant(args)], dtype_of(args).numpy())))
+    value = ir.tensor(np.array([constant(args)], dtype_of(args).numpy()))
+    return ranked(g, g.ConstantOfShape(target, value=value), target)
 
 
 @caffe2("ChannelShuffle")

@@ -1,0 +1,21 @@
+"""Rules for what ONNX has for classical machine learning, as far as Caffe2 can compute it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtypes import FLOAT, cast, widen
+from ..net import Blob, Net
+from ..rules import onnx
+
+
+@onnx("ai.onnx.ml::ArrayFeatureExtractor")
+def array_feature_extractor(net: Net, x: Blob, places: Blob) -> Blob:
+    """Columns by their numbers; of a vector, one row of them."""
+    y = net.Gather(x, net.FlattenToVec(places), axis=net.rank(x) - 1)
+    return net.ExpandDims(y, dims=[0]) if net.rank(x) == 1 else y
+
+
+@onnx("ai.onnx.ml::Binarizer")
+def binarizer(net: Net, x: Blob, *, threshold: float) -> Blob:
+    return cast(net, net.GT(widen(net, x, FLOAT), net.const(np.float32(threshold))), x.dtype)

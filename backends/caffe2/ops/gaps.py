@@ -1,0 +1,18 @@
+"""Operators that Caffe2 cannot express, with the reason that a user is told."""
+
+from __future__ import annotations
+
+from ..rules import onnx
+
+onnx.gap(
+    "Caffe2 has no operators on tensors of strings",
+    "RegexFullMatch",
+    "StringConcat",
+    "StringNormalizer",
+    "StringSplit",
+    "ai.onnx.ml::LabelEncoder",
+)
+onnx.gap("Caffe2 decodes images from its own databases only", "ImageDecoder")
+onnx.gap("Caffe2 has no operator that reads the bits of a number as another one", "BitCast")
+onnx.gap("n-grams are counted by a search that Caffe2 has no operator for", "TfIdfVectorizer")
+onnx.gap("Caffe2 has no operator for decision trees", "ai.onnx.ml::TreeEnsemble")

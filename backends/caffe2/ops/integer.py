@@ -1,0 +1,111 @@
+"""Rules for integers that take more than one of Caffe2's operators: shifts, powers, remainders."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+
+from ..dtypes import ARITHMETIC, FLOAT, cast, widen
+from ..net import Blob, Net
+from ..rules import onnx
+from ..shapes import broadcast
+
+_INT64 = ir.DataType.INT64
+
+
+@onnx("BitShift")
+def bit_shift(net: Net, x: Blob, by: Blob, *, direction: str) -> Blob:
+    """A product with or a quotient by a power of 2 from a table; of what is negative, the complement is divided."""
+    if x.dtype == _INT64 and direction == "LEFT":
+        raise Unsupported(_LEFT)
+    wide, places = cast(net, x, _INT64), cast(net, by, _INT64)
+    # Past the width nothing is left; a negative number of places is as large as its bits say.
+    within = net.And(net.GE(places, net.const(np.array(0))), net.LE(places, net.const(np.array(62))))
+    inside = cast(net, net.facts(within, shape=by.shape), _INT64)
+    powers = net.Gather(net.const(np.array([1 << i for i in range(63)], np.int64)), net.Mul(places, inside))
+    net.facts(powers, _INT64, by.shape)
+    if direction == "LEFT":
+        return cast(net, net.Mul(net.Mul(wide, powers), inside), x.dtype)
+    if x.dtype in (ir.DataType.UINT8, ir.DataType.UINT16):
+        return cast(net, net.Mul(net.Div(wide, powers), inside), x.dtype)
+    minus = net.Negative(cast(net, net.LT(wide, net.const(np.array(0))), _INT64))
+    a, m = broadcast(net, wide, minus)
+    quotient = net.facts(net.Mul(net.Div(net.BitwiseXor(a, m), powers), inside), _INT64)
+    return cast(net, net.BitwiseXor(*broadcast(net, quotient, m)), x.dtype)
+
+
+_LEFT = onnx.limit("BitShift", "a shift of int64 to the left: Caffe2 has no wider integer to lose bits in")
+
+
+def integer_power(net: Net, x: Blob, exponent: Blob) -> Blob:
+    """Integers to the power of whole numbers from 0 to 63, bit by bit of the exponent.
+
+    From 64 on only −1, 0 and 1 have powers that fit, which 62 and 63 give as well; below 0 the quotient is cut off.
+    """
+    base, e = widen(net, x, ARITHMETIC), cast(net, exponent, _INT64)
+    negative = net.LT(e, net.const(np.array(0)))
+    size = net.Mul(e, net.Sign(e))
+    odd = net.Sub(size, net.Mul(net.Div(size, _two(net)), _two(net)))
+    large = net.GT(size, net.const(np.array(63)))
+    size = net.Where(*broadcast(net, large, net.Add(odd, net.const(np.array(62))), size))
+    one = net.const(np.ones((), base.dtype.numpy()))
+    result: Blob | None = None
+    for bit in range(6):
+        half = net.Div(size, _two(net))
+        set_ = cast(net, net.Sub(size, net.Mul(half, _two(net))), base.dtype)
+        # base where the bit is set, else 1
+        factor = net.Add(net.Mul(set_, net.Sub(base, one)), one)
+        result = factor if result is None else net.Mul(result, factor)
+        size = half
+        if bit < 5:
+            base = net.Mul(base, base)
+    assert result is not None
+    unit = net.EQ(net.Mul(result, result), one)  # of the powers below 0, those of 1 and −1 are whole
+    inverse = net.Mul(result, cast(net, unit, result.dtype))
+    kept = net.Where(*broadcast(net, negative, inverse, result))
+    return cast(net, kept, x.dtype)
+
+
+def _two(net: Net) -> Blob:
+    return net.const(np.array(2, np.int64))
+
+
+def mixed_power(net: Net, x: Blob, exponent: Blob) -> Blob:
+    """Integers to the power of floating-point numbers: whole ones exactly, others in float32 and cut off."""
+    whole = cast(net, exponent, _INT64)
+    wide = widen(net, exponent, FLOAT)
+    is_whole = net.EQ(cast(net, whole, ir.DataType.FLOAT), wide)
+    exact = cast(net, integer_power(net, x, whole), x.dtype)
+    rounded = net.Pow(*broadcast(net, cast(net, x, ir.DataType.FLOAT), wide))
+    wide_exact = widen(net, exact, ARITHMETIC)
+    return cast(net, net.Where(*broadcast(net, is_whole, wide_exact, cast(net, rounded, wide_exact.dtype))), x.dtype)
+
+
+def float_remainder(net: Net, a: Blob, b: Blob, fmod: int) -> Blob:
+    """The remainder of a / b by long division in float64 with digits of 28 bits, with the sign of a (C's fmod) or of b.
+
+    A quotient of float32 numbers has at most 277 bits before the point; each digit times the divisor is exact.
+    """
+    if a.dtype == ir.DataType.DOUBLE:
+        raise Unsupported(_DOUBLE)
+    digits = 2 if a.dtype == ir.DataType.FLOAT16 else 10
+    x, y = (cast(net, cast(net, v, ir.DataType.FLOAT), ir.DataType.DOUBLE) for v in (a, b))
+    rest, divisor = broadcast(net, x, y)
+    for digit in reversed(range(digits)):
+        scale = net.const(np.array(2.0 ** (28 * digit)))
+        step = net.Mul(divisor, scale) if digit else divisor
+        quotient = cast(net, cast(net, net.Div(rest, step), _INT64), ir.DataType.DOUBLE)
+        rest = net.Sub(rest, net.Mul(quotient, step))
+    infinite = net.EQ(net.Mul(y, net.Sign(y)), net.const(np.array(np.inf)))
+    rest = net.Where(*broadcast(net, infinite, x, rest))
+    if not fmod:
+        other = net.LT(net.Mul(net.Sign(rest), y), net.const(np.array(0.0)))
+        rest = net.Where(*broadcast(net, other, net.Add(rest, y), rest))
+    # NaN where a is infinite or b is 0, and where either is NaN.
+    none = net.Add(net.Sub(x, x), net.Div(net.const(np.array(0.0)), y))
+    return cast(net, cast(net, net.Add(rest, none), ir.DataType.FLOAT), a.dtype)
+
+
+_DOUBLE = onnx.limit("Mod", "a remainder of float64: Caffe2 has nothing wider to divide exactly in")

@@ -1,0 +1,243 @@
+"""Rules for quantisation: integers of 8 and 16 bits as whole numbers in float32 or int32, exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.tensors import dtype_name
+
+from ..dtypes import FLOAT, cast, widen
+from ..net import Blob, Net
+from ..padding import slice_axis
+from ..rules import onnx
+from ..shapes import reshape_fixed
+from .conv import conv
+from .math import compute, round_half_even
+
+_RANGES = {
+    ir.DataType.UINT8: (0, 255),
+    ir.DataType.INT8: (-128, 127),
+    ir.DataType.UINT16: (0, 65535),
+    ir.DataType.INT16: (-32768, 32767),
+}
+
+
+@onnx("QuantizeLinear")
+def quantize_linear(
+    net: Net,
+    x: Blob,
+    scale: Blob,
+    zero_point: Blob | None,
+    *,
+    axis: int,
+    block_size: int,
+    output_dtype: int,
+    precision: int,
+    saturate: int,
+) -> Blob:
+    """round(x / scale) + zero point, inside the range of the integer; `saturate` concerns float8."""
+    if precision not in (0, ir.DataType.FLOAT):
+        raise Unsupported(f"precision={precision}: the division is in float32")
+    target = ir.DataType(output_dtype or ir.DataType.UINT8) if zero_point is None else zero_point.dtype
+    divisor = _along(net, x, widen(net, scale, FLOAT), axis, block_size)
+    quotient = net.Div(widen(net, x, FLOAT), divisor)
+    zero = None if zero_point is None else _along(net, x, cast(net, zero_point, ir.DataType.FLOAT), axis, block_size)
+    return requantised(net, quotient, zero, target)
+
+
+@onnx("DequantizeLinear")
+def dequantize_linear(
+    net: Net,
+    x: Blob,
+    scale: Blob,
+    zero_point: Blob | None,
+    *,
+    axis: int,
+    block_size: int,
+    output_dtype: int,
+) -> Blob:
+    """(x − zero point) · scale; the difference of int32 is taken before it becomes a float."""
+    wide = widen(net, x, (ir.DataType.INT32,))
+    if zero_point is not None:
+        wide = net.Sub(wide, _along(net, x, widen(net, zero_point, (ir.DataType.INT32,)), axis, block_size))
+    factor = _along(net, x, widen(net, scale, FLOAT), axis, block_size)
+    dtype = ir.DataType(output_dtype) if output_dtype else scale.dtype
+    return cast(net, net.Mul(cast(net, wide, ir.DataType.FLOAT), factor), dtype)
+
+
+@onnx("MatMulInteger")
+def matmul_integer(net: Net, a: Blob, b: Blob, a_zero: Blob | None, b_zero: Blob | None) -> Blob:
+    x, y = _centred(net, a, _row(net, a, a_zero)), _centred(net, b, b_zero)
+    return _exact_product(net, x, y)
+
+
+@onnx("QLinearMatMul")
+def qlinear_matmul(
+    net: Net,
+    a: Blob,
+    a_scale: Blob,
+    a_zero: Blob,
+    b: Blob,
+    b_scale: Blob,
+    b_zero: Blob,
+    y_scale: Blob,
+    y_zero: Blob,
+) -> Blob:
+    x, y = _centred(net, a, _row(net, a, a_zero)), _centred(net, b, b_zero)
+    scales = [widen(net, s, FLOAT) for s in (_row(net, a, a_scale), b_scale, y_scale)]
+    assert scales[0] is not None
+    factor = net.Div(net.Mul(scales[0], scales[1]), scales[2])
+    product = net.Mul(cast(net, _exact_product(net, x, y), ir.DataType.FLOAT), factor)
+    return requantised(net, product, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
+
+
+@onnx("ConvInteger")
+def conv_integer(
+    net: Net,
+    x: Blob,
+    w: Blob,
+    x_zero: Blob | None,
+    w_zero: Blob | None,
+    *,
+    auto_pad: str,
+    dilations: list[int] | None,
+    group: int,
+    kernel_shape: list[int] | None,
+    pads: list[int] | None,
+    strides: list[int] | None,
+) -> Blob:
+    given = {
+        "auto_pad": auto_pad, "dilations": dilations, "group": group, "kernel_shape": kernel_shape, "pads": pads,
+        "strides": strides,
+    }  # fmt: skip
+    return _exact_convolution(net, x, w, x_zero, w_zero, given)
+
+
+@onnx("QLinearConv")
+def qlinear_conv(
+    net: Net,
+    x: Blob,
+    x_scale: Blob,
+    x_zero: Blob,
+    w: Blob,
+    w_scale: Blob,
+    w_zero: Blob,
+    y_scale: Blob,
+    y_zero: Blob,
+    b: Blob | None,
+    *,
+    auto_pad: str,
+    dilations: list[int] | None,
+    group: int,
+    kernel_shape: list[int] | None,
+    pads: list[int] | None,
+    strides: list[int] | None,
+) -> Blob:
+    given = {
+        "auto_pad": auto_pad, "dilations": dilations, "group": group, "kernel_shape": kernel_shape, "pads": pads,
+        "strides": strides,
+    }  # fmt: skip
+    total = _exact_convolution(net, x, w, x_zero, w_zero, given)
+    if b is not None:
+        total = net.Add(total, _channels(net, b, net.rank(x)))
+    factor = net.Div(net.Mul(x_scale, _channels(net, w_scale, net.rank(x))), y_scale)
+    scaled = net.Mul(cast(net, total, ir.DataType.FLOAT), factor)
+    return requantised(net, scaled, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
+
+
+def requantised(net: Net, x: Blob, zero: Blob | None, target: ir.DataType) -> Blob:
+    """Whole numbers by rounding half to even, moved by the zero point and kept in the range of `target`."""
+    if target not in _RANGES:
+        raise Unsupported(f"quantisation to {dtype_name(target)}, which Caffe2 does not have")
+    low, high = _RANGES[target]
+    y = round_half_even(net, x)
+    y = y if zero is None else net.Add(y, zero)
+    return cast(net, cast(net, net.Clip(y, min=float(low), max=float(high)), ir.DataType.INT32), target)
+
+
+def _along(net: Net, x: Blob, parameter: Blob, axis: int, block_size: int) -> Blob:
+    """A scale or zero point, to broadcast against `x`: one number, one for each index of an axis, or for a block."""
+    if net.rank(parameter) == 0 or (net.rank(parameter) == 1 and parameter.shape == (1,)):
+        return parameter
+    along = net.axis(x, axis)
+    if block_size:
+        size, count = net.shape(x)[along], net.shape(parameter)[along]
+        if not isinstance(size, int) or not isinstance(count, int):
+            raise Unsupported("blocks along an axis whose size is not fixed")
+        index = np.arange(size, dtype=np.int64) // block_size
+        shape = [size if i == along else d for i, d in enumerate(net.shape(parameter))]
+        return net.facts(net.Gather(parameter, net.const(index), axis=along), parameter.dtype, shape)
+    (size,) = net.shape(parameter)
+    if not isinstance(size, int):
+        raise Unsupported("one scale for each index of an axis whose size is not fixed")
+    return reshape_fixed(net, parameter, [size if i == along else 1 for i in range(net.rank(x))])
+
+
+def _row(net: Net, a: Blob, parameter: Blob | None) -> Blob | None:
+    """Scales or zero points of a matrix's rows stand in a column."""
+    if parameter is None or net.rank(parameter) != 1 or parameter.shape == (1,):
+        return parameter
+    return net.facts(net.ExpandDims(parameter, dims=[1]), shape=(*net.shape(parameter), 1))
+
+
+def _channels(net: Net, parameter: Blob, rank: int) -> Blob:
+    if net.rank(parameter) == 0 or parameter.shape == (1,):
+        return parameter
+    (size,) = net.shape(parameter)
+    return net.facts(net.Reshape(parameter, shape=[-1, *[1] * (rank - 2)], outputs=2)[0],
+                     parameter.dtype, (size, *[1] * (rank - 2)))  # fmt: skip
+
+
+def _centred(net: Net, x: Blob, zero: Blob | None) -> Blob:
+    """x − zero point, in float32: at most 16 bits and a sign."""
+    wide = cast(net, x, ir.DataType.FLOAT)
+    return wide if zero is None else net.facts(net.Sub(wide, cast(net, zero, ir.DataType.FLOAT)), shape=x.shape)
+
+
+_EXACT = 256
+"""So many products of differences of 8-bit numbers (at most 255²) have a sum that float32 holds, below 2²⁴."""
+
+
+def _exact_product(net: Net, x: Blob, y: Blob) -> Blob:
+    """The matrix product of whole numbers as int32, in parts that float32 sums exactly."""
+    depth = net.shape(x)[-1]
+    if not isinstance(depth, int):
+        raise Unsupported("an integer product over an axis whose size is not fixed")
+    row = max(net.rank(y) - 2, 0)
+    total: Blob | None = None
+    for start in range(0, depth, _EXACT):
+        end = min(start + _EXACT, depth)
+        parts = [x, y]
+        if depth > _EXACT:
+            parts = [slice_axis(net, x, net.rank(x) - 1, start, end), slice_axis(net, y, row, start, end)]
+        part = cast(net, net.BatchMatMul(*parts, broadcast=1), ir.DataType.INT32)
+        total = part if total is None else compute(net, "Add", total, part)
+    assert total is not None
+    return net.Reshape(total, shape=[], outputs=2)[0] if net.rank(x) == net.rank(y) == 1 else total
+
+
+def _exact_convolution(
+    net: Net, x: Blob, w: Blob, x_zero: Blob | None, w_zero: Blob | None, given: dict[str, object]
+) -> Blob:
+    """The same for a convolution, whose input channels are divided; outside the input lie zero points."""
+    a = _centred(net, x, x_zero)
+    b = _centred(net, w, None if w_zero is None else _channels(net, w_zero, net.rank(x) + 1))
+    sizes = net.shape(w)[1:]
+    if not all(isinstance(s, int) for s in sizes):
+        raise Unsupported("an integer convolution with a weight whose size is not fixed")
+    channels, area = int(str(sizes[0])), int(np.prod([int(str(s)) for s in sizes[1:]]))
+    step = max(1, _EXACT // area)
+    if channels > step and given["group"] != 1:
+        raise Unsupported("an integer convolution with groups whose sums float32 does not hold")
+    if area > _EXACT:
+        raise Unsupported(f"an integer convolution with {area} cells in its kernel, whose sums float32 does not hold")
+    total: Blob | None = None
+    for start in range(0, channels, step):
+        end = min(start + step, channels)
+        parts = [a, b] if channels <= step else [slice_axis(net, v, 1, start, end) for v in (a, b)]
+        part = cast(net, conv(net, *parts, None, **given), ir.DataType.INT32)
+        total = part if total is None else net.Add(total, part)
+    assert total is not None
+    return total

@@ -1,0 +1,69 @@
+"""Runs official ONNX cases through the Caffe2 backend: all are converted first, then one real Caffe2 runs the nets."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import onnx
+from convert.backends.caffe2.rules import onnx as onnx_rules
+
+from convert import plugin
+from convert.errors import ConvertError, Unsupported
+from convert.options import Options
+from convert.report import Report
+from convert.runners.caffe2 import Job, execute
+from tests.suites.onnx_node_worker import Answer
+
+# What `dtypes.py` of the backend says of dtypes that Caffe2, or the kernel in question, does not have.
+_DTYPES = re.compile(
+    r"Caffe2 has no \w+ tensors|Caffe2 computes this in [\w ]+ only, and the model does in \w+"
+    r"|a matrix product in \w+: Caffe2 has float32's only"
+)
+
+# A net of these cases takes milliseconds.
+_SECONDS = 120.0
+
+
+def run_all(requests: Iterable[tuple[str, Any]]) -> dict[str, Answer]:
+    """The answer to each named request (a serialised model, its feeds, specs of nested inputs, the format)."""
+    answers: dict[str, Answer] = {}
+    jobs: list[tuple[str, Job]] = []
+    with tempfile.TemporaryDirectory(prefix="convert-nodes-") as folder:
+        for number, (name, (data, feeds, specs, form)) in enumerate(requests):
+            path = Path(folder) / f"{number}.caffe2"
+            answers[name] = _converted(data, specs, form, path)
+            if answers[name].status == "ran":
+                jobs += [(name, Job(path, feed)) for feed in feeds]
+        for (name, _), result in zip(jobs, execute([job for _, job in jobs], seconds=_SECONDS), strict=True):
+            if not isinstance(result, ConvertError):
+                answers[name].outputs.append(result)
+            else:
+                answers[name] = Answer("crash" if "process died" in str(result) else "error", str(result))
+    return answers
+
+
+def declared(text: str) -> str:
+    """Why a case is refused, if that is a gap or limit which the rule table declares, or a dtype that Caffe2 lacks."""
+    reasons = [*onnx_rules.gaps.values(), *onnx_rules.limits.values()]
+    known = next((reason for reason in reasons if reason in text), "")
+    lacking = _DTYPES.search(text)
+    return known or (lacking[0] if lacking else "")
+
+
+def _converted(data: bytes, specs: list[Any], form: str, path: Path) -> Answer:
+    """Write the artefact; "ran" where that went well."""
+    options = Options(inputs=tuple(specs), opset=onnx.defs.onnx_opset_version())
+    try:
+        source = plugin.claim(onnx.ModelProto.FromString(data))
+        report = Report("convert")
+        model = plugin.frontend_for(source).read(source, options, report)
+        plugin.backend_for(form).write(model, path, form, options, report)
+    except Unsupported as error:
+        return Answer("refused", str(error))
+    except Exception as error:
+        return Answer("error", f"{type(error).__name__}: {error}"[:2000])
+    return Answer("ran")
