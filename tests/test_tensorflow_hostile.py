@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from convert.frontends import tensorflow as frontend
 
-from convert.errors import BadInput, UnsafeInput, Unsupported
+from convert.errors import BadInput, UnsafeInput
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
@@ -228,19 +228,3 @@ def test_saved_model_without_variables_or_graph(tmp_path: Path) -> None:
     (folder / "saved_model.pb").unlink()
     with pytest.raises(BadInput, match=r"no saved_model\.pb"):
         read("savedmodel", folder)
-
-
-def test_hash_tables_are_unsupported_not_wrong(tmp_path: Path) -> None:
-    class Module(tf.Module):
-        def __init__(self) -> None:
-            pairs = tf.lookup.KeyValueTensorInitializer([1, 2], [3.0, 4.0], key_dtype=tf.int64)
-            self.table = tf.lookup.StaticHashTable(pairs, 0.0)
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, name="x")])
-        def find(self, x: Any) -> Any:
-            return self.table.lookup(x)
-
-    module = Module()
-    tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.find)
-    with pytest.raises(Unsupported, match="HashTableV2"):
-        read("savedmodel", tmp_path / "m")

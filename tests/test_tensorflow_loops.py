@@ -225,10 +225,47 @@ def list_operators(x: Any) -> Any:
     return picked, joined, lengths, whole
 
 
+@function(X, N)
+def below_nothing(x: Any, n: Any) -> Any:
+    """A limit below the start: no round, and the counter stays where it was."""
+    i = tf.constant(0)
+    while i < n - 3:
+        x = x * 2.0
+        i += 1
+    return x, i
+
+
+@function(X)
+def longer_than_written(x: Any) -> Any:
+    """Elements behind the last round are zeros."""
+    items = tf.TensorArray(tf.float32, 6, element_shape=[3])
+    for i in tf.range(tf.shape(x)[0]):
+        items = items.write(i, x[i])
+    return items.stack()
+
+
+@function(X)
+def overflowing(x: Any) -> Any:
+    """Integers that are known run over as stored ones do."""
+    big = tf.constant(2000000000) + 0 * tf.shape(x)[0]
+    return big + big, big * 3, tf.constant([2**31 - 1]) + tf.constant([1])
+
+
+@function(X)
+def columns(x: Any) -> Any:
+    """Reads along another axis than a list is read: no recurrent operator, whatever the sizes."""
+    state = tf.zeros([tf.shape(x)[0], 2])
+    kernel, recurrent = tf.ones([1, 2]) * 0.3, tf.ones([2, 2]) * 0.1
+    for i in tf.range(3):
+        state = tf.tanh(tf.matmul(tf.gather(x[:, :, None], i, axis=1), kernel) + tf.matmul(state, recurrent))
+    return state
+
+
 FUNCTIONS = {
     f.python_function.__name__: f
     for f in (branch, switch, counted, stepped, conditional, left_early, growing, nested, written_in_order,
-              written_backwards_and_read, never_written_are_zeros, pushed, list_operators)
+              written_backwards_and_read, never_written_are_zeros, pushed, list_operators, below_nothing,
+              longer_than_written, overflowing, columns)
 }  # fmt: skip
 
 

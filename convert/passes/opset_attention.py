@@ -42,8 +42,7 @@ def attention(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None
         k, v = (g.Unsqueeze(x, [2]) for x in (k, v))
         if mask is not None and g.rank(mask) == 4:
             mask = g.Unsqueeze(mask, [2])
-    last = [*range(g.rank(k) - 2), g.rank(k) - 1, g.rank(k) - 2]
-    scores = g.MatMul(g.Mul(q, scale), g.Transpose(k, perm=last))
+    scores = g.MatMul(q if scale == 1.0 else g.Mul(q, scale), _turned(g, k))
     lowest = g.const(np.full((), -np.inf, g.dtype(scores).numpy()), g.dtype(scores))
     if attributes.get_int("is_causal", 0):
         scores = g.Where(_future(g, q, k), lowest, scores)
@@ -59,6 +58,16 @@ def attention(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None
     if grouped:
         y = g.Reshape(y, np.array([0, q_heads, -1, v_depth], np.int64))
     return [_join(g, y) if flat else y]
+
+
+def _turned(g: Graph, k: ir.Value) -> ir.Value:
+    """The last two dims exchanged, in one Transpose with the one that made `k`."""
+    perm = [*range(g.rank(k) - 2), g.rank(k) - 1, g.rank(k) - 2]
+    maker = k.producer()
+    before = maker.attributes.get_ints("perm") if maker is not None and maker.op_type == "Transpose" else None
+    if maker is None or before is None or maker.domain or maker.inputs[0] is None:
+        return g.Transpose(k, perm=perm)
+    return g.Transpose(maker.inputs[0], perm=[before[p] for p in perm])
 
 
 def _split(g: Graph, x: ir.Value, heads: int) -> ir.Value:

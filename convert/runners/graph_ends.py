@@ -1,9 +1,13 @@
-"""The inputs and outputs of a frozen graph that does not name them, told by its shape."""
+"""The inputs and outputs of a frozen graph that does not name them, told by its shape; where a graph is."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from convert.errors import UsageError
 
 NOT_RESULTS = frozenset(
     [
@@ -63,6 +67,26 @@ def ends(graph: Any, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[dic
             found |= {_short(f"{node.name}:{i}"): f"{node.name}:{i}" for i in range(count)}
     placeholders = {n.name: f"{n.name}:0" for n in graph.node if n.op in PLACEHOLDERS}
     return {_short(i): _tensor(i) for i in inputs} | placeholders, found
+
+
+def meta_file(path: Path) -> Path:
+    """The `.meta` file that is meant: of a folder, the only one or the one that its `checkpoint` file names.
+
+    Raises `UsageError` where there are several.
+    """
+    if not path.is_dir():
+        return path
+    found = sorted(path.glob("*.meta"))
+    state = path / "checkpoint"
+    named = re.search(r'^model_checkpoint_path: "(.*)"', state.read_text(), re.M) if state.is_file() else None
+    latest = path / (Path(named.group(1)).name + ".meta") if named else None
+    if latest in found:
+        return latest
+    if len(found) != 1:
+        raise UsageError(
+            f"{path} holds {len(found)} graphs", hint=f"name one of {', '.join(f.name for f in found[:8])}"
+        )
+    return found[0]
 
 
 def complete(graph: Any) -> Any:

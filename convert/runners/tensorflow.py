@@ -19,7 +19,16 @@ from convert.source import Source
 if TYPE_CHECKING:
     from convert.parity.trace import Trace
 
-KINDS = ("savedmodel", "keras", "keras-h5", "frozen-graph", "keras-object", "tf-function-object", "graphdef-object")
+KINDS = (
+    "savedmodel",
+    "keras",
+    "keras-h5",
+    "frozen-graph",
+    "tf-meta",
+    "keras-object",
+    "tf-function-object",
+    "graphdef-object",
+)
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
@@ -264,6 +273,13 @@ def _frozen_file(source: Source, options: Options) -> Runnable:
     return _frozen_graph(graph, options)
 
 
+def _meta_file(source: Source, options: Options) -> Runnable:
+    from convert.runners.tensorflow_meta import open_meta
+
+    frozen = Frozen(*open_meta(source.file, options))
+    return Runnable(lambda feed: run_graph(frozen, [feed], precision="float32")[0], lambda: frozen)
+
+
 def _graph_object(source: Source, options: Options) -> Runnable:
     return _frozen_graph(source.thing, options)
 
@@ -283,5 +299,6 @@ _OPENERS: dict[str, Callable[[Source, Options], Runnable]] = {
     "keras-object": _keras_object,
     "tf-function-object": _function_object,
     "frozen-graph": _frozen_file,
+    "tf-meta": _meta_file,
     "graphdef-object": _graph_object,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from convert.errors import Location, Problem, Unsupported
 from convert.runners.constants import as_written
+from convert.runners.tensorflow_flows import flows
 
 _FLOAT, _DOUBLE, _HALF, _BFLOAT16 = 1, 2, 19, 14
 _NARROW = (_FLOAT, _HALF, _BFLOAT16)
@@ -37,8 +38,11 @@ def widen(graph: Any) -> Any:
     return wide
 
 
-def _widen_all(nodes: Iterable[Any], added: dict[str, Any], problems: dict[str, Problem]) -> None:
+def _widen_all(nodes: Sequence[Any], added: dict[str, Any], problems: dict[str, Problem]) -> None:
+    handed_on = flows(nodes)
     for node in nodes:
+        if node.name in handed_on:
+            continue
         floating = _widen_attributes(node.attr)
         if node.op in _SPELLED_OUT and _in_double(node):
             _spell_out(node, added)
@@ -94,7 +98,8 @@ def has_double(node: Any) -> bool:
     definition = op_def_registry.get(node.op)
     if definition is None:  # a function of the library, widened like the rest
         return True
-    fixed = [a for a in (*definition.input_arg, *definition.output_arg) if a.type in _NARROW]
+    ends = (*definition.input_arg, *definition.output_arg)
+    fixed = [a for a in ends if a.type in _NARROW and not (node.op.startswith("TensorArray") and "flow" in a.name)]
     if fixed:
         return False
     allowed = {a.name: list(a.allowed_values.list.type) for a in definition.attr if a.HasField("allowed_values")}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from convert.plugin import Operator
+from convert.tables import lazily
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 KINDS = {
     "savedmodel": "a SavedModel folder of TensorFlow 1 or 2, parsed without loading it",
     "frozen-graph": "a GraphDef (.pb) with its weights as constants",
+    "tf-meta": "a TensorFlow 1 checkpoint with its graph (.meta), or the folder that holds it",
     "keras": "a Keras 3 model (.keras) made of Keras's own layers",
     "keras-h5": "a Keras model in one HDF5 file (.h5, .hdf5)",
     "tflite": "a TensorFlow Lite model (.tflite): float, float16, 8-bit, sparse",
@@ -44,6 +46,14 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     return read_source(source, options, report)
 
 
+def preload() -> None:
+    """Import what reading and running take, without starting a thread: warm workers are forked after it."""
+    from convert.runners.quiet import import_tensorflow
+
+    import_tensorflow(start=False)
+    from . import framed, graphdef, lite, ops, reader  # noqa: F401
+
+
 def operators() -> Iterable[Operator]:
     """Every operator with a rule, and the declared gaps with their reasons; TensorFlow Lite's as `tflite::ADD`."""
     from .framed import OPERATORS
@@ -57,9 +67,4 @@ def operators() -> Iterable[Operator]:
     yield from (Operator(f"tflite::{name}", reason) for name, reason in sorted(lite.gaps.items()))
 
 
-def __getattr__(name: str) -> Any:
-    if name == "node":  # the decorator for rules of one's own; it costs an import of onnx
-        from .rules import node
-
-        return node
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, node=".rules")  # the decorator for rules of one's own

@@ -6,43 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
+from .affine import Part, linear, whole
+
+Columns = tuple[ir.Value, int, int]
+"""A value and the columns of it that are meant."""
+
 _ACTIVATIONS = {"Sigmoid", "Tanh", "Relu", "Softsign", "Softplus"}
-
-
-@dataclass(frozen=True)
-class Part:
-    """Columns of a weight; `source` is what is multiplied with it, None for a bias."""
-
-    source: ir.Value | None
-    weight: ir.Value
-    start: int
-    stop: int
-
-    @property
-    def width(self) -> int:
-        return self.stop - self.start
-
-    @property
-    def height(self) -> int:
-        return int(self.tensor.shape[0])
-
-    @property
-    def dtype(self) -> ir.DataType:
-        return self.tensor.dtype
-
-    @property
-    def tensor(self) -> ir.TensorProtocol:
-        assert self.weight.const_value is not None
-        return self.weight.const_value
-
-    def content(self) -> np.ndarray:
-        """The columns as an array."""
-        array = self.tensor.numpy()
-        return np.broadcast_to(array, (*array.shape[:-1], self.stop))[..., self.start :] if array.shape[-1:] == (1,) \
-            and self.source is None else array[..., self.start : self.stop]  # fmt: skip
 
 
 @dataclass
@@ -73,7 +44,7 @@ def lstm(x: ir.Value, h: ir.Value, c: ir.Value, h_new: ir.Value, c_new: ir.Value
     """h' = o·tanh(c'), c' = f·c + i·tanh(g); ONNX's order is i, o, f, g."""
     for out, squashed in _pairs(h_new, "Mul"):
         last, inner = _activation(squashed)
-        if inner is not c_new:
+        if inner is None or inner[0] is not c_new:
             continue
         for kept, added in _pairs(c_new, "Add"):
             forget = next((a for a, b in _pairs(kept, "Mul") if b is c), None)
@@ -102,14 +73,16 @@ def gru(x: ir.Value, h: ir.Value, h_new: ir.Value) -> Cell | None:
         name, inner = _activation(candidate)
         if inner is None:
             continue
-        for rest, resetting in _sums(inner):
-            found = _reset_after(x, h, update, rest, resetting) or _reset_before(x, h, update, rest, resetting)
-            if found is not None:
-                gates, hidden_bias, names, after = found
-                cell = _whole("GRU", h_new, gates, [names[0], name], hidden_bias)
-                if cell is not None and names[0] == names[1]:
-                    cell.attributes["linear_before_reset"] = int(after)
-                    return cell
+        found = _reset_before(x, h, update, inner)
+        for rest, resetting in _pairs(inner[0], "Add"):
+            found = found or _reset_after(x, h, update, rest, resetting)
+        if found is None:
+            continue
+        gates, hidden_bias, names, after = found
+        cell = _whole("GRU", h_new, gates, [names[0], name], hidden_bias)
+        if cell is not None and names[0] == names[1]:
+            cell.attributes["linear_before_reset"] = int(after)
+            return cell
     return None
 
 
@@ -120,9 +93,9 @@ def simple(x: ir.Value, h: ir.Value, h_new: ir.Value) -> Cell | None:
 
 
 def _reset_after(x: ir.Value, h: ir.Value, update: ir.Value, rest: ir.Value, resetting: ir.Value) -> Any:
-    inputs = _gate(rest, x, h)
+    inputs = _gate(linear(rest), x, h)
     for reset, product in _pairs(resetting, "Mul"):
-        hiddens = _gate(product, x, h)
+        hiddens = _gate(linear(product), x, h)
         if inputs is None or hiddens is None or inputs.hiddens or hiddens.inputs:
             continue
         found = _gates(x, h, [update, reset])
@@ -132,16 +105,16 @@ def _reset_after(x: ir.Value, h: ir.Value, update: ir.Value, rest: ir.Value, res
     return None
 
 
-def _reset_before(x: ir.Value, h: ir.Value, update: ir.Value, rest: ir.Value, resetting: ir.Value) -> Any:
-    inputs = _gate(rest, x, h)
-    parts = linear(resetting)
-    if inputs is None or inputs.hiddens or parts is None or len(parts) != 1 or parts[0].source is None:
+def _reset_before(x: ir.Value, h: ir.Value, update: ir.Value, inner: Columns) -> Any:
+    parts = linear(inner[0], inner[1:]) or []
+    states = [p for p in parts if p.source is not None and p.source is not x]
+    if len(states) != 1 or states[0].source is None:
         return None
-    for reset, state in _pairs(parts[0].source, "Mul"):
+    for reset, state in _pairs(states[0].source, "Mul"):
         found = _gates(x, h, [update, reset]) if state is h else None
         if found is not None:
-            gate = Gate(inputs.inputs, parts, inputs.biases)
-            return [*found[0], gate], [], found[1], False
+            inputs, biases = [p for p in parts if p.source is x], [p for p in parts if p.source is None]
+            return [*found[0], Gate(inputs, states, biases)], [], found[1], False
     return None
 
 
@@ -175,7 +148,7 @@ def _gates(x: ir.Value, h: ir.Value, values: Sequence[ir.Value]) -> tuple[list[G
     gates, names = [], []
     for value in values:
         name, inner = _activation(value)
-        gate = None if inner is None else _gate(inner, x, h)
+        gate = None if inner is None else _gate(linear(inner[0], inner[1:]), x, h)
         if gate is None:
             return None
         gates.append(gate)
@@ -183,8 +156,7 @@ def _gates(x: ir.Value, h: ir.Value, values: Sequence[ir.Value]) -> tuple[list[G
     return gates, names
 
 
-def _gate(value: ir.Value, x: ir.Value, h: ir.Value) -> Gate | None:
-    parts = linear(value)
+def _gate(parts: list[Part] | None, x: ir.Value, h: ir.Value) -> Gate | None:
     if parts is None or any(p.source is not None and p.source is not x and p.source is not h for p in parts):
         return None
     return Gate(
@@ -192,83 +164,15 @@ def _gate(value: ir.Value, x: ir.Value, h: ir.Value) -> Gate | None:
     )
 
 
-def linear(value: ir.Value) -> list[Part] | None:
-    """A sum of products with weights and of biases, through Split; None for anything else."""
-    if value.shape is None or not value.shape or not isinstance(value.shape[-1], int):
-        return None
-    return _terms(value, 0, value.shape[-1])
-
-
-def _terms(value: ir.Value | None, start: int, stop: int) -> list[Part] | None:
+def _activation(value: ir.Value | None) -> tuple[str, Columns | None]:
+    """The activation that makes `value`, and what it is applied to; one of several gates at once has columns."""
     if value is None:
-        return None
-    tensor = value.const_value
-    if tensor is not None:
-        dims = [int(d) for d in tensor.shape]
-        flat = dims and dims[-1] >= stop and all(d == 1 for d in dims[:-1])
-        return [Part(None, value, start, stop)] if flat else None
-    node = value.producer()
-    if node is None or node.domain:
-        return None
-    if node.op_type == "Add":
-        left, right = (_terms(v, start, stop) for v in node.inputs)
-        return None if left is None or right is None else left + right
-    if node.op_type == "Split":
-        return _split_terms(node, value, start, stop)
-    if node.op_type == "Slice":
-        return _slice_terms(node, start, stop)
-    if node.op_type in ("MatMul", "Gemm") and not node.attributes:
-        return _product_terms(node, start, stop)
-    return None
-
-
-def _split_terms(node: ir.Node, value: ir.Value, start: int, stop: int) -> list[Part] | None:
-    """Columns of a part as columns of the whole."""
-    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-    rank = len(value.shape) if value.shape is not None else 0
-    if axis not in (-1, rank - 1):
-        return None
-    offset = 0
-    for output in node.outputs:
-        width = output.shape[-1] if output.shape is not None and len(output.shape) else None
-        if output is value:
-            return _terms(node.inputs[0], offset + start, offset + stop)
-        if not isinstance(width, int):
-            return None
-        offset += width
-    return None
-
-
-def _slice_terms(node: ir.Node, start: int, stop: int) -> list[Part] | None:
-    """A slice of columns without a step."""
-    bounds = [None if v is None or v.const_value is None else v.const_value.numpy().tolist() for v in node.inputs[1:]]
-    source = node.inputs[0]
-    if len(bounds) != 3 or any(b is None or len(b) != 1 for b in bounds) or source is None or source.shape is None:
-        return None
-    (first,), _, (axis,) = bounds
-    width = source.shape[-1]
-    if axis not in (-1, len(source.shape) - 1) or not isinstance(width, int):
-        return None
-    first = max(first + width, 0) if first < 0 else first
-    return _terms(source, first + start, first + stop)
-
-
-def _product_terms(node: ir.Node, start: int, stop: int) -> list[Part] | None:
-    source, weight, *bias = node.inputs
-    if source is None or weight is None or weight.const_value is None or len(weight.const_value.shape) != 2:
-        return None
-    parts = [Part(source, weight, start, stop)]
-    if bias and bias[0] is not None:
-        more = _terms(bias[0], start, stop)
-        return None if more is None else parts + more
-    return parts
-
-
-def _activation(value: ir.Value | None) -> tuple[str, ir.Value | None]:
-    node = value.producer() if value is not None else None
-    if node is None or node.op_type not in _ACTIVATIONS or node.domain:
         return "", None
-    return node.op_type, node.inputs[0]
+    made, start, stop = whole(value)
+    node = made.producer()
+    if node is None or node.op_type not in _ACTIVATIONS or node.domain or node.inputs[0] is None:
+        return "", None
+    return node.op_type, (node.inputs[0], start, stop)
 
 
 def _pairs(value: ir.Value | None, operator: str) -> list[tuple[ir.Value, ir.Value]]:
@@ -277,10 +181,6 @@ def _pairs(value: ir.Value | None, operator: str) -> list[tuple[ir.Value, ir.Val
         return []
     a, b = node.inputs
     return [] if a is None or b is None else [(a, b), (b, a)]
-
-
-def _sums(value: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
-    return _pairs(value, "Add")
 
 
 def _is_complement(value: ir.Value, of: ir.Value) -> bool:

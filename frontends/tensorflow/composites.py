@@ -1,4 +1,4 @@
-"""Layers that TensorFlow writes as arithmetic, recognised as they are lowered: normalisations, Gelu, Dense.
+"""Layers that TensorFlow writes as arithmetic, recognised as they are lowered: normalisations and Dense.
 
 Each function looks backwards from the last operator of its layer and returns the layer's value, or None where the
 operators before it are not that layer. What the layer replaces is dead code unless something else reads it.
@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Dim, Graph
-from convert.runners.constants import as_written
 
+from .looking import along_last, inputs_of, mean_over, number, only, pairs
 from .shaping import reshape, transpose
 
 
@@ -33,7 +33,7 @@ class Affine:
 def normalization(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
     """BatchNormalization or LayerNormalization for a + b, as tf.nn.batch_normalization and Keras end them."""
     for scaled, shift in ((a, b), (b, a)):
-        for found in _affine(scaled, shift):
+        for found in (*_affine(scaled, shift), *_centred(scaled, shift)):
             constant = found.mean.const_value is not None and found.variance.const_value is not None
             layer = _batch_norm(g, found) if constant else _layer_norm(g, found)
             if layer is not None:
@@ -41,28 +41,58 @@ def normalization(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
     return None
 
 
-def gelu(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
-    """Gelu for a·b: ½x·(1 + erf(x / √2)), ½x·erfc(-x / √2), or ½x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))."""
-    for half, curve in ((a, b), (b, a)):
-        x = _other(half, "Mul", 0.5)
-        inner = _other(curve, "Add", 1.0)
-        if x is not None and _is_complement(curve, x):
-            return g.Gelu(x)
-        if x is None or inner is None:
+def rms_normalization(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
+    """RMSNormalization for a·b: x / √(mean of x² along the last dim + epsilon), times a constant."""
+    for normal, gamma in ((a, b), (b, a)):
+        if gamma.const_value is None or not gamma.const_value.shape:
             continue
-        if (erf := _inputs(inner, "Erf")) and _is_scaled(erf[0], x, np.sqrt(0.5)):
-            return g.Gelu(x)
-        if (tanh := _inputs(inner, "Tanh")) and _is_cubic(tanh[0], x):
-            return g.Gelu(x, approximate="tanh")
+        for x, scale in _divided(normal):
+            found = _scale(scale)
+            mean = None if found is None else mean_over(found[0], g)
+            if found is None or found[2] is not None or mean is None or x.shape is None:
+                continue
+            square, axes = mean
+            size = g.shape(x)[-1]
+            if inputs_of(square, "Mul") != [x, x] or axes != [len(x.shape) - 1] or not isinstance(size, int):
+                continue
+            if along_last(gamma, size):
+                return g.RMSNormalization(x, reshape(g, gamma, [size]), axis=-1, epsilon=found[1])
+    return None
+
+
+def group_normalization(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir.Value | None:
+    """GroupNormalization for a Reshape of a normalised tensor, as Keras ends it: [batch, …, groups, channels / groups].
+
+    The mean is over everything but batch and groups, which are the last dim but one; `target` is the shape before.
+    """
+    for scaled, shift in pairs(tensor, "Add"):
+        for found in _affine(scaled, shift):
+            grouped = inputs_of(found.x, "Reshape")
+            if not grouped or grouped[0].shape is None or found.x.shape is None:
+                continue
+            x, full = grouped[0], len(found.x.shape)
+            before, after = g.shape(x), g.shape(found.x)
+            channels, groups, inner = before[-1], after[-2], after[-1]
+            sizes = all(isinstance(n, int) for n in (channels, groups, inner))
+            same = len(before) + 1 == full > 3 and list(before) == list(target) and after[1:-2] == before[1:-1]
+            if not sizes or not same or None in (*before[1:], before[0]):
+                continue
+            wanted = [a for a in range(1, full) if a != full - 2]
+            if _moments(g, found) != (found.x, wanted):
+                continue
+            gamma, beta = (_by_channel(g, p, int(channels), x.dtype) for p in (found.gamma, found.beta))  # type: ignore
+            if gamma is None or beta is None:
+                continue
+            return _grouped(g, x, gamma, beta, int(groups), found.epsilon)  # type: ignore[arg-type]
     return None
 
 
 def dense(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir.Value | None:
     """A product with a matrix for a Reshape of one, as tf.tensordot writes it: rows flattened and put back."""
-    product = _inputs(tensor, "MatMul")
+    product = inputs_of(tensor, "MatMul")
     if len(product) != 2 or product[1].shape is None or len(product[1].shape) != 2:
         return None
-    flat = _inputs(product[0], "Reshape")
+    flat = inputs_of(product[0], "Reshape")
     if len(flat) != 2 or flat[0].shape is None:
         return None
     x, (inner, outer) = flat[0], g.shape(product[1])
@@ -73,7 +103,7 @@ def dense(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir.Value | None:
 
 def _affine(scaled: ir.Value, shift: ir.Value) -> Iterator[Affine]:
     """Every reading of scaled + shift as a normalisation."""
-    for x, scale in _pairs(scaled, "Mul"):
+    for x, scale in pairs(scaled, "Mul"):
         whole = _scale(scale)
         offset = _offset(shift, scale)
         if whole is not None and offset is not None:
@@ -82,36 +112,53 @@ def _affine(scaled: ir.Value, shift: ir.Value) -> Iterator[Affine]:
             yield Affine(x, mean, variance, epsilon, gamma, beta)
 
 
+def _centred(scaled: ir.Value, beta: ir.Value) -> Iterator[Affine]:
+    """Every reading of scaled + beta as (x - mean) / √(variance + epsilon)·gamma + beta, as it is written by hand."""
+    for normal, gamma in ((scaled, None), *pairs(scaled, "Mul")):
+        for deviation, scale in _divided(normal):
+            difference, whole = inputs_of(deviation, "Sub"), _scale(scale)
+            if not difference or whole is None or (gamma is not None and whole[2] is not None):
+                continue
+            yield Affine(difference[0], difference[1], whole[0], whole[1], gamma or whole[2], beta)
+
+
+def _divided(value: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
+    """x and 1 / √… of a quotient x / √… or of a product; the root itself stands for its inverse."""
+    quotient = inputs_of(value, "Div")
+    return [(quotient[0], quotient[1])] if quotient and inputs_of(quotient[1], "Sqrt") else pairs(value, "Mul")
+
+
 def _scale(scale: ir.Value) -> tuple[ir.Value, float, ir.Value | None] | None:
     """Variance, epsilon and gamma of gamma / √(variance + epsilon)."""
-    for root, gamma in ((scale, None), *_pairs(scale, "Mul")):
-        square = _inputs(_only(_inputs(root, "Reciprocal")), "Sqrt")
-        for variance, epsilon in _pairs(_only(square), "Add"):
-            number = _number(epsilon)
-            if number is not None:
-                return variance, number, gamma
+    for root, gamma in ((scale, None), *pairs(scale, "Mul")):
+        inverse = only(inputs_of(root, "Reciprocal"))
+        square = inputs_of(root if inverse is None and gamma is None else inverse, "Sqrt")
+        for variance, epsilon in pairs(only(square), "Add"):
+            small = number(epsilon)
+            if small is not None:
+                return variance, small, gamma
     return None
 
 
 def _offset(shift: ir.Value, scale: ir.Value) -> tuple[ir.Value, ir.Value | None] | None:
     """Mean and beta of beta - mean·scale, in the three ways that it is written."""
-    parts = _inputs(shift, "Sub")
+    parts = inputs_of(shift, "Sub")
     if parts and (mean := _factor(parts[1], scale)):
         return mean, parts[0]
     if mean := _negated_factor(shift, scale):
         return mean, None
-    for product, beta in _pairs(shift, "Add"):
+    for product, beta in pairs(shift, "Add"):
         if mean := _negated_factor(product, scale):
             return mean, beta
     return None
 
 
 def _factor(product: ir.Value, scale: ir.Value) -> ir.Value | None:
-    return next((mean for mean, other in _pairs(product, "Mul") if other is scale), None)
+    return next((mean for mean, factor in pairs(product, "Mul") if factor is scale), None)
 
 
 def _negated_factor(product: ir.Value, scale: ir.Value) -> ir.Value | None:
-    return _only(_inputs(_factor(product, scale), "Neg"))
+    return only(inputs_of(_factor(product, scale), "Neg"))
 
 
 def _batch_norm(g: Graph, found: Affine) -> ir.Value | None:
@@ -119,7 +166,7 @@ def _batch_norm(g: Graph, found: Affine) -> ir.Value | None:
     rank = len(x.shape) if x.shape is not None else 0
     size = g.shape(x)[-1] if rank > 1 else None
     parts = (found.gamma, found.beta, found.mean, found.variance)
-    if not isinstance(size, int) or not all(p is None or _along_last(p, size) for p in parts):
+    if not isinstance(size, int) or not all(p is None or along_last(p, size) for p in parts):
         return None
     gamma, beta, mean, variance = (None if p is None else reshape(g, p, [size]) for p in parts)
     inner = transpose(g, x, [0, rank - 1, *range(1, rank - 1)])
@@ -129,98 +176,52 @@ def _batch_norm(g: Graph, found: Affine) -> ir.Value | None:
 
 
 def _layer_norm(g: Graph, found: Affine) -> ir.Value | None:
+    """LayerNormalization over the last dims, one or more."""
     x = found.x
-    size = g.shape(x)[-1] if x.shape is not None and len(x.shape) > 1 else None
-    squared = _reduced(found.variance, g)
-    if not isinstance(size, int) or _reduced(found.mean, g) is not x or squared is None:
+    moments = _moments(g, found)
+    if moments is None or x.shape is None or moments[0] is not x:
         return None
-    deviation = _inputs(squared, "Mul")
-    if not deviation or deviation[0] is not deviation[1] or _inputs(deviation[0], "Sub") != [x, found.mean]:
+    rank, first = len(x.shape), moments[1][0]
+    sizes = g.shape(x)[first:]
+    if first == 0 or moments[1] != list(range(first, rank)) or not all(isinstance(n, int) for n in sizes):
         return None
-    if not all(p is None or _along_last(p, size) for p in (found.gamma, found.beta)):
+    shape = [int(n) for n in sizes if isinstance(n, int)]
+    if not all(p is None or _covers(p, shape) for p in (found.gamma, found.beta)):
         return None
-    gamma, beta = (None if p is None else reshape(g, p, [size]) for p in (found.gamma, found.beta))
-    ones = g.const(np.ones(size), x.dtype)
-    return g.LayerNormalization(x, gamma or ones, beta, axis=-1, epsilon=found.epsilon)
+    gamma, beta = (None if p is None else reshape(g, p, shape) for p in (found.gamma, found.beta))
+    ones = g.const(np.ones(shape), x.dtype)
+    return g.LayerNormalization(x, gamma or ones, beta, axis=first - rank, epsilon=found.epsilon)
 
 
-def _reduced(mean: ir.Value, g: Graph) -> ir.Value | None:
-    """What `mean` is the mean of along its last axis, which is kept."""
-    maker = mean.producer()
-    if maker is None or maker.op_type != "ReduceMean" or len(maker.inputs) != 2:
-        return None
-    x, axes = maker.inputs[0], g.static(maker.inputs[1])
-    kept = "keepdims" not in maker.attributes or maker.attributes["keepdims"].as_int() == 1
-    if not kept or x is None or axes is None or x.shape is None:
-        return None
-    return x if axes.tolist() in ([-1], [len(x.shape) - 1]) else None
-
-
-def _is_scaled(value: ir.Value, x: ir.Value, factor: float) -> bool:
-    """Whether `value` is x·factor, or x divided by its inverse."""
-    quotient = _inputs(value, "Div")
-    if quotient and quotient[0] is x:
-        return _close(_number(quotient[1]), 1 / factor)
-    return any(other is x and _close(_number(number), factor) for other, number in _pairs(value, "Mul"))
-
-
-def _is_complement(value: ir.Value, x: ir.Value) -> bool:
-    """Whether `value` is erfc(-x / √2), which is lowered as 1 - erf(-x / √2)."""
-    difference = _inputs(value, "Sub")
-    erf = _inputs(difference[1], "Erf") if difference and _close(_number(difference[0]), 1.0) else []
-    if not erf:
-        return False
-    factors = [other for other, number in _pairs(erf[0], "Mul") if _close(_number(number), np.sqrt(0.5))]
-    return any(_only(_inputs(f, "Neg")) is x for f in factors) or _is_scaled(erf[0], x, -np.sqrt(0.5))
-
-
-def _is_cubic(value: ir.Value, x: ir.Value) -> bool:
-    total = _other(value, "Mul", float(np.sqrt(2 / np.pi)))
-    for linear, cubic in _pairs(total, "Add"):
-        power = _inputs(_other(cubic, "Mul", 0.044715), "Pow")
-        if linear is x and power and power[0] is x and _close(_number(power[1]), 3.0):
-            return True
-    return False
-
-
-def _inputs(value: ir.Value | None, operator: str) -> list[ir.Value]:
-    """The inputs of the node that makes `value` if it is of that type, else none."""
-    maker = value.producer() if value is not None else None
-    if maker is None or maker.op_type != operator or maker.domain:
-        return []
-    return [v for v in maker.inputs if v is not None]
-
-
-def _pairs(value: ir.Value | None, operator: str) -> list[tuple[ir.Value, ir.Value]]:
-    """The two inputs of a commutative operator, both ways round."""
-    found = _inputs(value, operator)
-    return [(found[0], found[1]), (found[1], found[0])] if len(found) == 2 else []
-
-
-def _other(value: ir.Value | None, operator: str, number: float) -> ir.Value | None:
-    """What is combined with that number to make `value`."""
-    return next((x for x, constant in _pairs(value, operator) if _close(_number(constant), number)), None)
-
-
-def _only(values: list[ir.Value]) -> ir.Value | None:
-    return values[0] if len(values) == 1 else None
-
-
-def _number(value: ir.Value) -> float | None:
-    """The content of a constant with one element, as the program wrote it."""
+def _covers(value: ir.Value, shape: Sequence[int]) -> bool:
+    """Whether a constant has an element for each of the last dims, and none for others."""
     tensor = value.const_value
-    if tensor is None or tensor.size != 1:
+    return tensor is not None and [int(d) for d in tensor.shape if d != 1] == [n for n in shape if n != 1]
+
+
+def _moments(g: Graph, found: Affine) -> tuple[ir.Value, list[int]] | None:
+    """What mean and variance are of, and along which axes, if they are both of the same."""
+    mean, squared = mean_over(found.mean, g), mean_over(found.variance, g)
+    if mean is None or squared is None or mean[1] != squared[1]:
         return None
-    number = float(tensor.numpy().item())
-    return as_written(number) if tensor.dtype == ir.DataType.FLOAT else number
+    deviation = inputs_of(squared[0], "Mul")
+    difference = inputs_of(deviation[0], "Sub") if deviation and deviation[0] is deviation[1] else []
+    if not difference or difference[0] is not mean[0]:
+        return None
+    again = mean if difference[1] is found.mean else mean_over(difference[1], g)
+    return mean if again is not None and again[0] is mean[0] and again[1] == mean[1] else None
 
 
-def _close(number: float | None, wanted: float) -> bool:
-    """Equal up to the rounding of a float32 constant (a float16 model's constants are not recognised)."""
-    return number is not None and abs(number - wanted) <= 1e-6 * abs(wanted)
+def _by_channel(g: Graph, value: ir.Value | None, channels: int, dtype: ir.DataType | None) -> ir.Value | None:
+    """A constant [1, …, groups, channels / groups] by channel; an absent one is left to the caller as ones or zeros."""
+    if value is None or value.const_value is None or value.const_value.size != channels:
+        return None
+    return reshape(g, value, [channels])
 
 
-def _along_last(value: ir.Value, size: int) -> bool:
-    """Whether a constant varies along the last dim only, which has `size` elements."""
-    tensor = value.const_value
-    return tensor is not None and tensor.size == size and bool(tensor.shape) and int(tensor.shape[-1]) == size
+def _grouped(g: Graph, x: ir.Value, gamma: ir.Value, beta: ir.Value, groups: int, epsilon: float) -> ir.Value:
+    rank = g.rank(x)
+    inner = transpose(g, x, [0, rank - 1, *range(1, rank - 1)])
+    y = g.GroupNormalization(inner, gamma, beta, num_groups=groups, epsilon=epsilon)
+    g.facts(y, x.dtype, g.shape(inner))
+    return transpose(g, y, [0, *range(2, rank), 1])

@@ -10,6 +10,9 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from .elements import Element, element
+from .lines import without_pad
+
 _KEY = "convert.tensorflow.blocks"
 
 
@@ -19,15 +22,19 @@ class Blocks:
 
     whole: ir.Value
     blocks: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
+    pads: tuple[tuple[Element, Element], ...]
 
 
-def remember(y: ir.Value, whole: ir.Value, blocks: Sequence[int], pads: np.ndarray) -> None:
-    """State that `y` is `whole` in blocks."""
-    y.meta[_KEY] = Blocks(whole, tuple(blocks), tuple((int(b), int(a)) for b, a in pads))
+def remember(g: Graph, y: ir.Value, whole: ir.Value, blocks: Sequence[int], pads: ir.Value) -> None:
+    """State that `y` is `whole` in blocks, padded by `pads`, [dims, 2]."""
+    y.meta[_KEY] = Blocks(whole, tuple(blocks), _rows(g, pads, len(blocks)))
 
 
-def convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: np.ndarray) -> ir.Value | None:
+def _rows(g: Graph, pairs: ir.Value, count: int) -> tuple[tuple[Element, Element], ...]:
+    return tuple((element(g, pairs, (i, 0)), element(g, pairs, (i, 1))) for i in range(count))
+
+
+def convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: ir.Value) -> ir.Value | None:
     """The dilated convolution that x, put back from blocks, is; None where it is something else.
 
     A step of one block in the whole is a step of one in each part, so a VALID convolution of the parts with unit
@@ -54,14 +61,18 @@ def convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: np.ndarray)
         return None
     rank = len(attributes["strides"])
     pads, dilations = [0] * (2 * rank), list(attributes["dilations"])
-    for dim, block, (before, after), (first, last) in zip(dims, made.blocks, made.pads, crops.tolist(), strict=True):
-        if dim < 0 or first or last > after:
+    cropped = _rows(g, crops, len(blocks))
+    for dim, block, (before, after), (first, last) in zip(dims, made.blocks, made.pads, cropped, strict=True):
+        # What the size decides, so that blocks come out even, is put on and cropped again: it has to be the same.
+        known = before.value is first.value is None and (after.value, after.index) == (last.value, last.index)
+        if not known or dim < 0 or first.plus or last.plus > after.plus:
             return None
-        pads[dim], pads[dim + rank] = before, after - last
+        pads[dim], pads[dim + rank] = before.plus, after.plus - last.plus
         dilations[dim] *= block
     whole = made.whole if unsqueeze is None else g.Unsqueeze(made.whole, np.array(gone, np.int64))
     inner = g.Transpose(whole, perm=perm)
-    y = g.node("Conv", [inner, *conv.inputs[1:]], attributes | {"pads": pads, "dilations": dilations})
+    inner, padded = without_pad(g, inner, {"pads": pads})
+    y = g.node("Conv", [inner, *conv.inputs[1:]], attributes | padded | {"dilations": dilations})
     y = g.Transpose(y, perm=back.attributes["perm"].as_ints())
     return y if squeeze is None else g.Squeeze(y, np.array(gone, np.int64))
 

@@ -40,13 +40,14 @@ def structured(body: Body, functions: MutableMapping[str, Body]) -> Body:
     nodes = body.nodes | {_RESULTS: Node(_RESULTS, "NoOp", body.results, [], {})}
     while True:
         live = Body(body.name, nodes, body.arguments, [Ref(_RESULTS)]).live
+        alive = {n.name for n in live}
         joined = {n.name for n in live if n.op in (*_MERGE, *_EXIT)}
         if not joined:
             break
         before = len([n for n in nodes.values() if n.op in (*_MERGE, *_EXIT)])
-        for frame in {_frame(n) for n in nodes.values() if n.op in _ENTER}:
-            _structure_loop(nodes, frame, functions)
-        for name in [n.name for n in nodes.values() if n.op in _MERGE]:
+        for frame in {_frame(n) for n in live if n.op in _ENTER}:
+            _structure_loop(nodes, frame, alive, functions)
+        for name in [n.name for n in live if n.op in _MERGE]:
             _structure_branch(nodes, name, functions)
         if len([n for n in nodes.values() if n.op in (*_MERGE, *_EXIT)]) == before:
             raise Unsupported(f"control flow of TensorFlow 1 that is neither a loop nor a branch, at {min(joined)!r}")
@@ -59,11 +60,17 @@ def _frame(node: Node) -> bytes:
     return node.attr["frame_name"].s
 
 
-def _structure_loop(nodes: dict[str, Node], frame: bytes, functions: MutableMapping[str, Body]) -> None:
-    """Put a While in the place of one frame, if no other loop or branch is left inside of it."""
-    enters = {n.name: n for n in nodes.values() if n.op in _ENTER and _frame(n) == frame}
-    merges = [n for n in nodes.values() if n.op in _MERGE and any(r.node in enters for r in n.inputs)]
-    switches = {s.inputs[0].node: s for s in nodes.values() if s.op in _SWITCH}
+def _structure_loop(
+    nodes: dict[str, Node], frame: bytes, alive: set[str], functions: MutableMapping[str, Body]
+) -> None:
+    """Put a While in the place of one frame, if no other loop or branch is left inside of it.
+
+    What is not `alive` is left out: a graph that was trained keeps stacks and counters for its gradients in the loop.
+    """
+    here = [nodes[name] for name in nodes if name in alive]
+    enters = {n.name: n for n in here if n.op in _ENTER and _frame(n) == frame}
+    merges = [n for n in here if n.op in _MERGE and any(r.node in enters for r in n.inputs)]
+    switches = {s.inputs[0].node: s for s in here if s.op in _SWITCH}
     starts, nexts = [], []
     for merge in merges:
         start = next(r for r in merge.inputs if r.node in enters)

@@ -17,6 +17,7 @@ from .body import Body, Node, Ref, from_graph
 from .framed import structured
 from .program import Input, Program
 from .protos import open_buffer, parse
+from .tables import filled
 
 
 def read_frozen(path: Path, options: Options, report: Report) -> Program:
@@ -33,9 +34,16 @@ def _program(buffer: memoryview, name: str, label: str, options: Options, report
     graph = parse(buffer, "GraphDef", label)
     if not graph.node or any(not n.op or not n.name for n in graph.node):
         raise BadInput(f"{label} is not a GraphDef with nodes", hint="is it a SavedModel? then give its folder")
+    return program_of(graph, graph.node, name, label, options, report, buffer)
+
+
+def program_of(
+    graph: Any, candidates: Sequence[Any], name: str, label: str, options: Options, report: Report, buffer: memoryview
+) -> Program:
+    """The program between the tensors that the user names; what is not named is found by the shape of `candidates`."""
     whole = from_graph(graph, name, [], [])
     functions = {f.signature.name: f for f in graph.library.function}
-    outputs = [_reference(whole, o) for o in options.outputs] or list(_results(graph.node, functions))
+    outputs = [_reference(whole, o) for o in options.outputs] or list(_results(candidates, functions))
     if not outputs:
         raise BadInput(f"{label} has no node that could be an output", hint="name them with --outputs")
     named = [_reference(whole, s.name) for s in options.inputs if s.name]
@@ -46,7 +54,9 @@ def _program(buffer: memoryview, name: str, label: str, options: Options, report
     inputs = [_input(whole.nodes[n.name]) for n in starts]
     if not options.outputs:
         report.note(f"outputs found by the graph's shape: {', '.join(map(_name, outputs))}")
-    return Program(name, body, inputs, [_name(o) for o in outputs], functions, buffer=buffer, bodies=bodies)
+    tables = filled(from_graph(graph, name, [], []), functions, [], buffer)
+    names = [_name(o) for o in outputs]
+    return Program(name, body, inputs, names, functions, buffer=buffer, bodies=bodies, tables=tables)
 
 
 def _reference(body: Body, text: str) -> Ref:

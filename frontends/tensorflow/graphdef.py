@@ -16,12 +16,13 @@ from convert.rules import Rules
 from . import attributes, complexes, known, opdefs
 from .body import Body, Node, Ref, from_function
 from .refused import refuse, refuse_changes
+from .tables import HANDLES, Table, Tables
 from .variables import Variable
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
 _EFFECTS = ("NoOp", "Assert", "PrintV2", "DisableCopyOnRead", "ControlTrigger")
-PLUMBING = (*_CALLS, *_HANDLES, *_EFFECTS, "Placeholder")
+PLUMBING = (*_CALLS, *_HANDLES, *HANDLES, *_EFFECTS, "Placeholder")
 """Operators that the walker follows itself, or leaves behind because nothing comes out of them."""
 
 _LARGEST = 2_000_000
@@ -37,6 +38,7 @@ class Walker:
     variable: Callable[[str, str], Variable | None]
     buffer: memoryview = field(default_factory=lambda: memoryview(b""))
     bodies: dict[str, Body] = field(default_factory=dict)
+    tables: Tables = field(default_factory=lambda: Tables({}, {}))
 
     # -- before: what is there ------------------------------------------------------------------------------------
 
@@ -57,7 +59,7 @@ class Walker:
         self.rules.check(seen)
 
     def _is_plumbing(self, node: Node) -> bool:
-        return node.op in _CALLS or node.op in _HANDLES or node.op in self.functions
+        return node.op in (*_CALLS, *_HANDLES, *HANDLES) or node.op in self.functions
 
     def _callees(self, node: Node) -> Iterator[str]:
         if node.op in self.functions:
@@ -117,6 +119,8 @@ class Walker:
     def _lower_node(self, g: Graph, body: Body, node: Node, inputs: list[Any]) -> list[Any]:
         if node.op in _HANDLES:
             return [self._variable(g, node)]
+        if node.op in HANDLES:
+            return [self._table(node)]
         if node.op in _CALLS or node.op in self.functions:
             name = node.op if node.op in self.functions else node.attr["f"].func.name
             return self.lower(g, self.body(name), inputs)
@@ -138,7 +142,7 @@ class Walker:
             found = known.evaluate(g, operator, inputs, decoded)
             if found is not None and all(isinstance(i, int) for f in found for i in f.ravel()):
                 dtype = attribute_dtype(operator, inputs, decoded)
-                return [g.const(f.astype(np.int64), dtype) for f in found]
+                return [g.const(known.wrapped(f, dtype).astype(np.int64), dtype) for f in found]
             outputs = self._ruled(g, operator, decoded, at, inputs)
             for output, content in zip(outputs, found or (), strict=False):
                 known.remember(output, content)
@@ -162,6 +166,12 @@ class Walker:
             f"the variable {shared or node.name!r} has no value in the model's checkpoint",
             hint="save the model again with all its variables tracked",
         )
+
+    def _table(self, node: Node) -> Table:
+        try:
+            return self.tables.find(node.name)
+        except Unsupported as error:
+            raise error.located(node.location) from error
 
     def _look_up(self, body: Body, values: Mapping[str, list[Any]], ref: Ref) -> Any:
         outputs, index = values[ref.node], ref.index

@@ -39,7 +39,17 @@ def content(value: Any) -> Content | None:
 def remember(value: ir.Value, known: Content) -> None:
     """State what is known of `value`."""
     if value.dtype in _INTEGERS and value.const_value is None:
-        value.meta[_KEY] = known
+        value.meta[_KEY] = wrapped(known, value.dtype)
+
+
+def wrapped(content: Content, dtype: ir.DataType | None) -> Content:
+    """Integers as they are stored in 32 or 64 bits, where sums and products may have run over; the rest as it is."""
+    half = 1 << (31 if dtype == ir.DataType.INT32 else 63)
+
+    def one(item: Any) -> Any:
+        return (item + half) % (2 * half) - half if isinstance(item, int) and not -half <= item < half else item
+
+    return content if dtype not in _INTEGERS else np.asarray(np.frompyfunc(one, 1, 1)(content), dtype=object)
 
 
 def ints(value: ir.Value, what: str) -> list[int]:
@@ -63,7 +73,7 @@ def evaluate(g: Graph, operator: str, args: Sequence[Any], attributes: Mapping[s
         return None
     try:
         found = rule(g, args, attributes)
-    except (IndexError, ValueError, TypeError):
+    except (IndexError, ValueError, TypeError, ArithmeticError):
         return None  # content that does not fit: the operator's rule knows better what is wrong
     if found is None:
         return None
@@ -102,6 +112,19 @@ def _binary(compute: Callable[[int, int], int], neutral: int | None, *, commutes
         return None if a is None or b is None else np.asarray(np.frompyfunc(one, 2, 1)(a, b), dtype=object)
 
     return rule
+
+
+def _minimum(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    """The lesser of a size and of a maximum over the same size is the size, whatever it is."""
+    for size, other in (args, args[::-1]):
+        maker, found = other.producer(), content(size)
+        among = map(content, maker.inputs) if maker is not None and maker.op_type == "Max" else ()
+        if found is not None and found.tolist() in [c.tolist() for c in among if c is not None and c.tolist()]:
+            return found
+    return _LEAST(g, args, attributes)
+
+
+_LEAST = _binary(min, None)
 
 
 def _unary(compute: Callable[[Content, Mapping[str, Any]], Any]) -> Any:
@@ -269,7 +292,7 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "FloorDiv": _binary(lambda a, b: a // b, 1),
     "FloorMod": _binary(lambda a, b: a % b, None),
     "Maximum": _binary(max, None),
-    "Minimum": _binary(min, None),
+    "Minimum": _minimum,
     "Prod": _reduce(_product),
     "Sum": _reduce(_whole(sum)),
     "Max": _reduce(_whole(max)),

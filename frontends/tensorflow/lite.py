@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from convert.ends import Bounds, matched
-from convert.errors import BadInput, Location, Unsupported, UsageError
+from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
 from convert.options import Options
 from convert.passes.clean import drop_unused
@@ -230,7 +230,16 @@ class Walker:
         if "given" in entry.keyword:
             attributes["given"] = graph.tensors[operator.inputs[0]]
         schema = Schema(keyword=keyword, implied=_IMMATERIAL)
-        found = lite.apply(g, operator.name, inputs, attributes, g.location, schema=schema)
+        try:
+            found = lite.apply(g, operator.name, inputs, attributes, g.location, schema=schema)
+        except ConvertError as error:
+            if isinstance(error, (BadInput, Unsupported)):
+                raise
+            # Files say shapes and options more than once; a rule that stumbles has met some that contradict each other.
+            raise BadInput(
+                f"{error.message}: shapes or options in the file do not fit each other",
+                hint="is the file damaged? if it runs elsewhere this is a defect of convert: report it",
+            ) from error
         results = list(found) if isinstance(found, (list, tuple)) else [found]
         return [activated(g, results[0], activation), *results[1:]] if activation else results
 

@@ -25,6 +25,7 @@ from .body import Body
 from .framed import structured
 from .graphdef import Walker
 from .rules import node as rules
+from .tables import Tables
 from .variables import Variable
 
 
@@ -53,17 +54,24 @@ class Program:
     captured: Sequence[Variable | ir.TensorProtocol] = ()
     buffer: memoryview = field(default_factory=lambda: memoryview(b""))
     bodies: dict[str, Body] = field(default_factory=dict)
+    tables: Tables = field(default_factory=lambda: Tables({}, {}))
 
 
 def lower(program: Program, options: Options, report: Report) -> ir.Model:
     """Write `program` as an ONNX graph. Raises as the frontend's `read` does."""
-    walker = Walker(rules, program.functions, program.variable, program.buffer, program.bodies)
+    walker = Walker(rules, program.functions, program.variable, program.buffer, program.bodies, program.tables)
     body = structured(program.body, walker.bodies)
     walker.check(body)
     g = Graph(program.name)
     bounds: Bounds = {}
     specs = matched([i.name for i in program.inputs], options.inputs)
     arguments: list[Any] = [add_described(g, i, specs.get(i.name), bounds) for i in program.inputs]
+    open_first = [i.name for i in program.inputs if i.shape and i.shape[0] is None and i.name not in specs]
+    if len(open_first) > 1:
+        report.note(
+            f"the first dims of {', '.join(open_first)} are taken to be one batch, of the same size; "
+            f"--input {open_first[-1]}:[n,…] says that one is another"
+        )
     arguments += [c if isinstance(c, Variable) else g.const(c, name="captured") for c in program.captured]
     results = walker.lower(g, body, arguments)
     for value, name in zip(results, program.outputs, strict=True):

@@ -34,6 +34,12 @@ def _frozen(source: Source, options: Options, report: Report) -> Program:
     return read_frozen(source.file, options, report)
 
 
+def _meta(source: Source, options: Options, report: Report) -> Program:
+    from .meta import read_meta
+
+    return read_meta(source.file, options, report)
+
+
 def _graph_def(source: Source, options: Options, report: Report) -> Program:
     from .frozen import from_message
 
@@ -63,6 +69,7 @@ def _function(source: Source, options: Options, report: Report) -> Program:
 _READERS: dict[str, Callable[[Source, Options, Report], Program]] = {
     "savedmodel": _saved_model,
     "frozen-graph": _frozen,
+    "tf-meta": _meta,
     "graphdef-object": _graph_def,
     "keras": _keras_file,
     "keras-h5": _keras_file,

@@ -19,6 +19,7 @@ from .body import Body, Ref, from_function, from_graph
 from .bundle import Bundle, open_bundle
 from .program import Input, Program
 from .protos import MESSAGES, open_buffer, parse
+from .tables import filled
 from .variables import Variable
 
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
@@ -29,7 +30,12 @@ def read_saved_model(folder: Path, options: Options, report: Report) -> Program:
     """The program of one signature. Raises `BadInput` for a broken folder, `UsageError` for a choice that is open."""
     buffer, saved = _parse(folder)
     meta = _serving(saved, folder)
-    name, signature = _signature(meta, options.signature, folder)
+    return signed(meta, folder, folder / "variables" / "variables", buffer, options, report)
+
+
+def signed(meta: Any, label: Path, checkpoint: Path, buffer: memoryview, options: Options, report: Report) -> Program:
+    """The program of one signature of a meta graph, its variables in the files that begin with `checkpoint`."""
+    name, signature = _signature(meta, options.signature, label)
     if len(meta.signature_def) - sum(k in meta.signature_def for k in _INTERNAL) > 1:
         report.note(f"signature {name!r} of {', '.join(_names(meta))}")
     inputs = {key: signature.inputs[key] for key in sorted(signature.inputs, key=_natural)}
@@ -43,8 +49,11 @@ def read_saved_model(folder: Path, options: Options, report: Report) -> Program:
     body = from_graph(meta.graph_def, name, [r.node for r in starts], [info.name for info in outputs.values()])
     described = [Input(key, info.dtype, shape_of(info.tensor_shape)) for key, info in inputs.items()]
     functions = {f.signature.name: f for f in meta.graph_def.library.function}
-    variables = Checkpoint(folder / "variables" / "variables", restored(meta, body, functions))
-    return Program(name, body, described, list(outputs), functions, variables.find, buffer=buffer)
+    variables = Checkpoint(checkpoint, restored(meta, body, functions))
+    first = [info.name.partition(":")[0] for key in _INTERNAL if key in meta.signature_def
+             for info in meta.signature_def[key].outputs.values()]  # fmt: skip
+    tables = filled(body, functions, first, buffer)
+    return Program(name, body, described, list(outputs), functions, variables.find, buffer=buffer, tables=tables)
 
 
 def _parse(folder: Path) -> tuple[memoryview, Any]:

@@ -15,6 +15,9 @@ from . import known
 
 _KEY = "convert.tensorflow.transposed"
 
+LAST_KEY = "convert.tensorflow.last"
+"""In a value's `meta`: another value that is its last element along the first dim."""
+
 
 def cast(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
     """`x` in another dtype; itself where it has that one. Small constants are converted here."""

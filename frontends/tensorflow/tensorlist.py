@@ -46,6 +46,16 @@ def _first_dim(g: Graph, x: ir.Value) -> ir.Value:
     return count
 
 
+def filled_up(g: Graph, x: ir.Value, size: ir.Value) -> ir.Value:
+    """`x` with zeros behind its last element, so that it has `size` of them."""
+    wanted, dims = g.Reshape(int64(g, size), [1]), g.shape(x)
+    lacking = g.Sub(wanted, g.Shape(x, start=0, end=1))
+    none = np.zeros(len(dims) - 1, np.int64)
+    content = known.content(size)
+    longer = g.Pad(x, g.Concat(np.zeros(1, np.int64), none, lacking, none, axis=0))
+    return g.facts(longer, g.dtype(x), [None if content is None else content.item(), *dims[1:]])
+
+
 def merged(first: Sequence[Dim] | None, second: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
     """What two statements about the same dims tell together; the second names those that the first leaves open."""
     if first is None or second is None:

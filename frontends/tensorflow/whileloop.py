@@ -16,7 +16,7 @@ from . import known
 from .loops import Loop, analyse, trips
 from .recurrent import recurrent
 from .shaping import cast, int64
-from .tensorlist import TensorList, from_stacked, merged, stacked
+from .tensorlist import TensorList, filled_up, from_stacked, merged, stacked
 
 
 @dataclass
@@ -31,10 +31,20 @@ class Round:
 
 @dataclass(frozen=True)
 class Count:
-    """How often the loop goes round: `value` (int64 scalar), and its content as far as it is known."""
+    """How often the loop goes round: `value` (int64 scalar), and its content as far as it is known.
+
+    `bounds` are values, and contents where they are known, that it is at most.
+    """
 
     value: ir.Value
     content: Any
+    bounds: tuple[Any, ...] = ()
+
+    def is_at_most(self, size: ir.Value) -> bool:
+        """Whether that is known of a size."""
+        content = known.content(size)
+        return any(b is size or (content is not None and not isinstance(b, ir.Value) and b == content.item())
+                   for b in self.bounds)  # fmt: skip
 
 
 def while_loop(g: Graph, arguments: list[Any], cond: Any, body: Any) -> list[Any]:
@@ -64,6 +74,7 @@ def _count(g: Graph, loop: Loop, arguments: Sequence[Any]) -> Count | None:
     if loop.limits is None:
         return None
     counts: list[Count] = []
+    bounds: list[Any] = []
     for limit in loop.limits:
         start, step = arguments[limit.counter], loop.steps[limit.counter]
         if start.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
@@ -74,8 +85,11 @@ def _count(g: Graph, loop: Loop, arguments: Sequence[Any]) -> Count | None:
         number = trips(first, last, step)
         if number is not None:
             counts.append(Count(g.const(np.array(number, np.int64)), number))
-        elif first == 0 and step == 1:
-            counts.append(Count(int64(g, end), last))
+            bounds += [number]
+        elif first == 0 and step == 1:  # a size is never negative, another number may be
+            rounds = int64(g, end) if last is not None else g.Max(int64(g, end), g.const(0, ir.DataType.INT64))
+            counts.append(Count(rounds, last))
+            bounds += [end] if last is None else [end, last]
         else:
             span = g.Sub(int64(g, end), int64(g, start))
             rounds = g.Div(g.Add(span, g.const(step - 1, ir.DataType.INT64)), g.const(step, ir.DataType.INT64))
@@ -88,22 +102,22 @@ def _count(g: Graph, loop: Loop, arguments: Sequence[Any]) -> Count | None:
             least = min(least, other, key=lambda c: c.content)
         else:
             least = Count(g.Min(least.value, other.value), None)
-    return least
+    return replace(least, bounds=tuple(bounds))
 
 
 def _scanned(loop: Loop, arguments: Sequence[Any], count: Count | None) -> set[int]:
-    """The lists of which every element is written once and in order: they are what the loop stacks up."""
+    """The lists that are written once and in order from their start: they are what the loop stacks up."""
     found = set()
     for k, at in loop.writes.items():
         items, start = arguments[k], arguments[at]
         if count is None or loop.steps.get(at) != 1 or not isinstance(items, TensorList) or items.stacked is not None:
             continue
-        first, length = known.content(start), known.content(items.count)
-        same = length is not None and count.content is not None and length.item() == count.content
-        if first is not None and first.item() == 0 and same:
+        first = known.content(start)
+        if first is not None and first.item() == 0 and count.is_at_most(items.count):
             found.add(k)
     for k in loop.keeps:
-        length = known.content(arguments[k].count) if isinstance(arguments[k], TensorList) else None
+        items = arguments[k]
+        length = known.content(items.count) if isinstance(items, TensorList) and items.stacked is None else None
         if length is not None and length.item() == 1:
             found.add(k)
     for k in loop.pushes:
@@ -221,12 +235,12 @@ def _emit(
         for k, step in loop.steps.items():
             total = count.value if step == 1 else g.Mul(count.value, g.const(step, ir.DataType.INT64))
             final[k] = g.Add(arguments[k], cast(g, total, g.dtype(arguments[k])))
-        found = recurrent(g, turn.graph, turn.iteration, [turn.inner[k] for k in carried],
-                          [arguments[k] for k in carried], [turn.results[k] for k in carried],
-                          [items[k] for k in scans], count.content)  # fmt: skip
+        states = [[side[k] for k in carried] for side in (turn.inner, arguments, turn.results)]
+        rounds, sizes = (count.value, count.content), _sizes(loop, arguments, scans)
+        found = recurrent(g, turn.graph, turn.iteration, *states, [items[k] for k in scans], rounds, sizes)
         if found is not None:
-            states, outputs, last = found
-            final |= dict(zip(carried, states, strict=True))
+            ends, outputs, last = found
+            final |= dict(zip(carried, ends, strict=True))
             final |= {k: from_stacked(g, g.Unsqueeze(last, [0]) if k in loop.keeps else outputs) for k in scans}
             return [final[k] for k in range(len(arguments))]
     again = inside.const(np.array(True)) if count is not None else _again(inside, cond, turn.results)
@@ -236,7 +250,8 @@ def _emit(
         inside.output(stacked(inside, result) if isinstance(result, TensorList) else result, inside.unique("state"))
     for k in scans:
         inside.output(items[k], inside.unique("element"))
-    first = None if count is not None else _again(g, cond, arguments)
+    # The schema of Loop wants a condition where nothing is carried.
+    first = None if count is not None and carried else _again(g, cond, arguments) if count is None else True
     outputs = g.Loop(
         None if count is None else count.value,
         first,
@@ -252,16 +267,25 @@ def _emit(
         number = None if count is None else count.content
         item = items[k]
         dims = None if item.shape is None else [number, *g.shape(item)]
-        final[k] = _listed(g, loop, k, g.facts(next(left), arguments[k].dtype, dims))
+        final[k] = _listed(g, loop, k, g.facts(next(left), arguments[k].dtype, dims), arguments[k].count, count)
     return [final[k] for k in range(len(arguments))]
 
 
-def _listed(g: Graph, loop: Loop, k: int, sequence: ir.Value) -> TensorList:
-    """The list that a loop wrote, from its elements in order."""
-    if k not in loop.keeps:
-        return from_stacked(g, sequence)
-    last = g.facts(g.Slice(sequence, [-1], [np.iinfo(np.int64).max], [0]), shape=[1, *g.shape(sequence)[1:]])
-    return from_stacked(g, last)
+def _sizes(loop: Loop, arguments: Sequence[Any], scans: Sequence[int]) -> list[Any]:
+    """What is known of the size of each list ("" for nothing), None for those that a loop does not fill."""
+    found = [known.content(arguments[k].count) for k in scans]
+    unfilled = loop.keeps | loop.pushes
+    return [None if k in unfilled else "" if n is None else n.item() for k, n in zip(scans, found, strict=True)]
+
+
+def _listed(g: Graph, loop: Loop, k: int, sequence: ir.Value, size: ir.Value, count: Count | None) -> TensorList:
+    """The list that a loop wrote, from its elements in order; those behind the last round are zeros."""
+    if k in loop.keeps:
+        last = g.facts(g.Slice(sequence, [-1], [np.iinfo(np.int64).max], [0]), shape=[1, *g.shape(sequence)[1:]])
+        return from_stacked(g, last)
+    content = known.content(size)
+    whole = count is None or k in loop.pushes or (content is not None and content.item() == count.content)
+    return from_stacked(g, sequence if whole else filled_up(g, sequence, size))
 
 
 def _again(g: Graph, cond: Any, arguments: Sequence[Any]) -> ir.Value:

@@ -98,6 +98,8 @@ def _given(value: Any, left: Any) -> Any:
     if isinstance(value, list) and has_array(value):
         return [_given(v, left) for v in value]
     array = np.array(value)
+    if array.dtype.kind in "Ub":
+        return tf.constant(value)
     return tf.constant(array.astype(np.float32 if array.dtype.kind == "f" and array.size else np.int32))
 
 

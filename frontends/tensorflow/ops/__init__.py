@@ -2,10 +2,13 @@
 
 from . import (
     array,
+    block,
     control,
     conv,
     crop,
+    decode,
     diagonal,
+    einsum,
     fourier,
     fused,
     gaps,
@@ -16,6 +19,7 @@ from . import (
     lists,
     math,
     nn,
+    old,
     pool,
     quantise,
     random,
@@ -26,12 +30,14 @@ from . import (
     sparse,
     splice,
     state,
+    suppress,
+    table,
     text,
     vision,
 )
 
 __all__ = [
-    "array", "control", "conv", "crop", "diagonal", "fourier", "fused", "gaps", "gather", "grad", "image", "linalg",
-    "lists", "math", "nn", "pool", "quantise", "random", "reduce", "resample", "segment", "shape", "sparse", "splice",
-    "state", "text", "vision",
+    "array", "block", "control", "conv", "crop", "decode", "diagonal", "einsum", "fourier", "fused", "gaps", "gather",
+    "grad", "image", "linalg", "lists", "math", "nn", "old", "pool", "quantise", "random", "reduce", "resample",
+    "segment", "shape", "sparse", "splice", "state", "suppress", "table", "text", "vision",
 ]  # fmt: skip

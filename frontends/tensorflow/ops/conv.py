@@ -12,6 +12,7 @@ from convert.graph import Graph
 from convert.tensors import lazy
 
 from .. import known
+from ..lines import without_pad
 from ..rules import node
 from ..shaping import int64, transpose
 from ..spatial import channels_back, channels_first, explicit, padding_of, spatial
@@ -98,6 +99,7 @@ def convolution(
         pads: dict[str, object] = {"pads": explicit(explicit_paddings, data_format)}
     else:
         pads = padding_of(g.shape(x)[2:], kernel, steps, spread, padding)
+    x, pads = without_pad(g, x, pads)
     y = g.Conv(x, weight, kernel_shape=kernel, strides=steps, dilations=spread, group=group, **pads)
     return channels_back(g, y, data_format)
 

@@ -18,16 +18,18 @@ node.gap(
 )  # fmt: skip
 node.gap(
     "ONNX has no such operator on strings",
-    "ReduceJoin", "RegexReplace", "StaticRegexReplace", "StringFormat", "StringLength", "StringNGrams", "StringSplit",
-    "StringSplitV2", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr", "UnicodeDecode",
+    "ReduceJoin", "RegexReplace", "StaticRegexReplace", "StringFormat", "StringLength", "StringNGrams",
+    "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr", "UnicodeDecode",
     "UnicodeDecodeWithOffsets",
 )  # fmt: skip
 node.gap("ONNX cannot decode pictures the way TensorFlow does", "DecodeImage", "DecodeJpeg", "DecodePng")
 node.gap(
-    "looks things up in a table, for which the shared graph has no operator",
-    "HashTable", "HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2", "LookupTableFind",
-    "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "LookupTableExportV2", "InitializeTable",
-    "InitializeTableV2", "InitializeTableFromTextFile", "InitializeTableFromTextFileV2",
+    "fills or lists a table while the model runs; tables that constants fill when it is loaded are read",
+    "MutableDenseHashTableV2", "LookupTableExportV2", "InitializeTable", "InitializeTableV2",
+)  # fmt: skip
+node.gap(
+    "fills a table from a file beside the model",
+    "InitializeTableFromTextFile", "InitializeTableFromTextFileV2",
 )  # fmt: skip
 node.gap(
     "ragged tensors have rows of different lengths, which the shared graph has no type for",
@@ -36,8 +38,8 @@ node.gap(
 )  # fmt: skip
 node.gap(
     "gives a sparse tensor whose size depends on data, by a search that ONNX has no operator for",
-    "CTCGreedyDecoder", "CTCBeamSearchDecoder", "DenseToDenseSetOperation", "SparseToSparseSetOperation", "SetSize",
-    "SparseFillEmptyRows", "SparseSlice", "SparseCross", "SparseReorder", "SparseConcat", "SparseSplit", "SparseAdd",
+    "CTCBeamSearchDecoder", "DenseToDenseSetOperation", "SparseToSparseSetOperation", "SetSize",
+    "SparseSlice", "SparseCross", "SparseReorder", "SparseConcat", "SparseSplit", "SparseAdd",
 )  # fmt: skip
 node.gap(
     "is for training or reporting, which a converted model does neither of",
@@ -50,13 +52,15 @@ node.gap(
     "a projective transform samples at places that ONNX's GridSample rounds differently",
     "ImageProjectiveTransformV2", "ImageProjectiveTransformV3",
 )  # fmt: skip
-node.gap("suppresses boxes of many classes at once and sorts what is left: rules for it are not written",
-         "CombinedNonMaxSuppression")  # fmt: skip
 node.gap("a kernel of NVIDIA's with its weights in one vector of undocumented order", "CudnnRNN", "CudnnRNNV2",
          "CudnnRNNV3")  # fmt: skip
 node.gap("changes its result with the machine or the moment", "Timestamp")
-node.gap(
-    "takes its range from the data, or rounds in a mode of its own: rules for it are not written",
-    "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4", "QuantizeV2",
-)  # fmt: skip
-node.gap("rules for it are not written", "SparseSegmentSqrtNWithNumSegments", "_SwitchN")
+node.gap("takes its range from the data, or rounds in a mode of its own: rules for it are not written", "QuantizeV2")
+node.gap("rules for it are not written", "_SwitchN")
+node.gap("works on a graph that is trained, which a converted model is not", "Conv2DBackpropFilter", "MaxPoolGrad",
+         "SymbolicGradient")  # fmt: skip
+node.gap("takes bytes apart, which ONNX has no operator for", "DecodeRaw", "ParseExampleV2", "ParseSingleExample")
+node.gap("is made of spectra by filters and tables of its own: rules for it are not written", "AudioSpectrogram",
+         "IRFFT2D", "Mfcc")  # fmt: skip
+node.gap("writes into a part of a tensor: rules for it are not written", "TensorStridedSliceUpdate")
+node.gap("takes its range from the data, in modes of its own: rules for it are not written", "Dequantize")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -70,7 +72,13 @@ def depth_to_space(g: Graph, input: ir.Value, *, block_size: int, data_format: s
 @node("SpaceToBatchND")
 def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: ir.Value) -> ir.Value:
     """Pad, split every spatial dim into (blocks, block), and move the blocks before the batch."""
-    blocks, pads = known.ints(block_shape, "block_shape"), np.reshape(known.ints(paddings, "paddings"), (-1, 2))
+    blocks = known.ints(block_shape, "block_shape")
+    content = known.content(paddings)
+    if content is None or not all(isinstance(p, int) for p in content.ravel()):
+        y = _in_blocks(g, input, blocks, paddings)
+        dilated.remember(g, y, input, blocks, paddings)
+        return y
+    pads = np.reshape(known.ints(paddings, "paddings"), (-1, 2))
     m, rank = len(blocks), g.rank(input)
     full = np.zeros((rank, 2), np.int64)
     full[1 : m + 1] = pads
@@ -84,16 +92,37 @@ def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: i
     order = [*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, rank + m)]
     moved = g.Transpose(x, perm=order)
     y = _reshape(g, moved, [None, *split[0::2], *tail])
-    dilated.remember(y, input, blocks, pads)
+    dilated.remember(g, y, input, blocks, paddings)
     return y
+
+
+def _in_blocks(g: Graph, x: ir.Value, blocks: Sequence[int], paddings: ir.Value) -> ir.Value:
+    """The same where the padding depends on sizes that only the run tells."""
+    m, rank = len(blocks), g.rank(x)
+    outer, inner = np.zeros((1, 2), np.int64), np.zeros((rank - m - 1, 2), np.int64)
+    full = g.Concat(outer, int64(g, paddings), inner, axis=0)
+    x = g.Pad(x, g.Reshape(g.Transpose(full, perm=[1, 0]), [-1]))
+    dims = g.Shape(x)
+    split = [p for i, b in enumerate(blocks) for p in (g.Div(_dim(g, dims, i + 1), [b]), np.array([b]))]
+    x = g.Reshape(x, g.Concat(_dim(g, dims, 0), *split, g.Slice(dims, [m + 1], [rank], [0]), axis=0))
+    order = [*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, rank + m)]
+    moved = g.Transpose(x, perm=order)
+    tail = g.Slice(dims, [m + 1], [rank], [0])
+    y = g.Reshape(moved, g.Concat(np.array([-1]), *split[0::2], tail, axis=0))
+    return g.facts(y, shape=[None] * (m + 1) + list(g.shape(x)[-(rank - m - 1) :]))
+
+
+def _dim(g: Graph, dims: ir.Value, i: int) -> ir.Value:
+    return g.Slice(dims, [i], [i + 1], [0])
 
 
 @node("BatchToSpaceND")
 def batch_to_space(g: Graph, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
     """The way back: blocks from the batch to between the spatial dims, then cut off `crops`."""
-    blocks, cut = known.ints(block_shape, "block_shape"), np.reshape(known.ints(crops, "crops"), (-1, 2))
-    if (whole_convolution := dilated.convolution(g, input, blocks, cut)) is not None:
+    blocks = known.ints(block_shape, "block_shape")
+    if (whole_convolution := dilated.convolution(g, input, blocks, crops)) is not None:
         return whole_convolution
+    cut = np.reshape(known.ints(crops, "crops"), (-1, 2))
     m, rank = len(blocks), g.rank(input)
     inner, tail = g.shape(input)[1 : m + 1], g.shape(input)[m + 1 :]
     batch = g.shape(input)[0]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..attention import attention
 from ..rules import node
 from ..shaping import transpose
 
@@ -24,7 +23,8 @@ def mat_mul(g: Graph, a: ir.Value, b: ir.Value, *, transpose_a: bool, transpose_
 
 @node("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def batch_mat_mul(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool) -> ir.Value:
-    return g.MatMul(_maybe_transposed(g, x, adj_x), _maybe_transposed(g, y, adj_y))
+    x, y = _maybe_transposed(g, x, adj_x), _maybe_transposed(g, y, adj_y)
+    return attention(g, x, y) or g.MatMul(x, y)
 
 
 def _maybe_transposed(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:
@@ -52,8 +52,3 @@ def cross(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     once, twice = np.array([1, 2, 0], np.int64), np.array([2, 0, 1], np.int64)
     turned = [[g.Gather(x, order, axis=-1) for order in (once, twice)] for x in (a, b)]
     return g.Sub(g.Mul(turned[0][0], turned[1][1]), g.Mul(turned[0][1], turned[1][0]))
-
-
-@node("Einsum")
-def einsum(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
-    return g.Einsum(*inputs, equation=equation)

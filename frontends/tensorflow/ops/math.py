@@ -10,9 +10,13 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..composites import gelu, normalization
+from .. import activations
+from ..attention import without_ones
+from ..composites import normalization, rms_normalization
+from ..looking import inputs_of, only
 from ..rules import node
 from ..shaping import cast, unsqueezed
+from .nn import biased
 
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
@@ -28,11 +32,11 @@ def _binary(operator: str) -> Callable[..., ir.Value]:
 node.same(
     _unary, Abs="Abs", Acos="Acos", Acosh="Acosh", Asin="Asin", Asinh="Asinh", Atan="Atan", Atanh="Atanh", Ceil="Ceil",
     Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor", Inv="Reciprocal", Reciprocal="Reciprocal",
-    IsNan="IsNaN", IsInf="IsInf", Log="Log", LogicalNot="Not", Neg="Neg", Rint="Round", Round="Round",
+    IsNan="IsNaN", IsInf="IsInf", LogicalNot="Not", Neg="Neg", Rint="Round", Round="Round",
     Sigmoid="Sigmoid", Sign="Sign", Sin="Sin", Sinh="Sinh", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh", Invert="BitwiseNot",
 )  # fmt: skip
 node.same(
-    _binary, Sub="Sub",  Div="Div", RealDiv="Div", Pow="Pow", Less="Less",
+    _binary, Sub="Sub", Pow="Pow", Less="Less",
     LessEqual="LessOrEqual", Greater="Greater", GreaterEqual="GreaterOrEqual", LogicalAnd="And", LogicalOr="Or",
     BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
 )  # fmt: skip
@@ -40,12 +44,22 @@ node.same(
 
 @node("Add", "AddV2")
 def add(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return normalization(g, x, y) or g.Add(x, y)
+    return normalization(g, x, y) or activations.prelu(g, x, y) or biased(g, x, y) or g.Add(x, y)
 
 
 @node("Mul")
 def mul(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return gelu(g, x, y) or g.Mul(x, y)
+    return activations.of_product(g, x, y) or rms_normalization(g, x, y) or g.Mul(x, y)
+
+
+@node("Div", "RealDiv")
+def div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return activations.hard_swish_of_quotient(g, x, y) or g.Div(x, y)
+
+
+@node("Log")
+def log(g: Graph, x: ir.Value) -> ir.Value:
+    return activations.softplus(g, x) or g.Log(x)
 
 
 @node("Maximum")
@@ -109,6 +123,9 @@ def is_finite(g: Graph, x: ir.Value) -> ir.Value:
 @node("Log1p")
 def log1p(g: Graph, x: ir.Value) -> ir.Value:
     """Kahan's: the rounding of 1 + x is undone by x / ((1 + x) - 1), so that small x keep their digits."""
+    power = only(inputs_of(x, "Exp"))
+    if power is not None:
+        return g.Softplus(power)
     u = g.Add(1.0, x)
     exact = g.Or(g.Equal(u, _like(g, 1.0, x)), g.IsInf(x))
     step = g.Where(exact, _like(g, 1.0, x), g.Sub(u, 1.0))
@@ -209,7 +226,7 @@ def clip_by_value(g: Graph, t: ir.Value, clip_value_min: ir.Value, clip_value_ma
 
 @node("SelectV2")
 def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
-    return g.Where(condition, t, e)
+    return g.Where(without_ones(g, condition, t), t, e)
 
 
 @node("Select")

@@ -10,8 +10,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..looking import along_last, perm_of
 from ..rules import node
-from ..shaping import broadcast_dims
+from ..shaping import broadcast_dims, reshape
 from ..spatial import channels_back, channels_first, is_channels_last
 
 SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
@@ -63,7 +64,7 @@ def l2_loss(g: Graph, t: ir.Value) -> ir.Value:
 def bias_add(g: Graph, value: ir.Value, bias: ir.Value, *, data_format: str) -> ir.Value:
     if not is_channels_last(data_format):
         return g.Add(value, broadcast_dims(g, bias, g.rank(value)))
-    return _into_producer(g, value, bias) or g.Add(value, bias)
+    return into_producer(g, value, bias) or g.Add(value, bias)
 
 
 @node("BiasAddV1")
@@ -71,7 +72,18 @@ def bias_add_v1(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value:
     return bias_add(g, value, bias, data_format="NHWC")
 
 
-def _into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None:
+def biased(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value | None:
+    """x + y where one is a convolution's output in channels last and the other a constant for each channel."""
+    for value, bias in ((x, y), (y, x)):
+        size = g.shape(value)[-1] if value.shape is not None and len(value.shape) > 2 else None
+        if perm_of(value) is None or not isinstance(size, int) or not along_last(bias, size):
+            continue
+        if len(g.shape(bias)) <= len(g.shape(value)):
+            return into_producer(g, value, reshape(g, bias, [size]))
+    return None
+
+
+def into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None:
     """The convolution or matrix product that `value` comes from, written again with its bias; None for other values.
 
     The one without a bias is dead code unless something else reads it.
@@ -84,7 +96,7 @@ def _into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None
     if maker.op_type == "Squeeze" and len(maker.inputs) == 2 and maker.inputs[0] is not None:
         longer = maker.inputs[0]  # a convolution over one dim, which TensorFlow has over two
         last = value.shape is not None and longer.shape is not None and value.shape[-1] == longer.shape[-1] != 1
-        biased = _into_producer(g, longer, bias) if last else None
+        biased = into_producer(g, longer, bias) if last else None
         return None if biased is None else g.Squeeze(biased, maker.inputs[1])
     if maker.op_type != "Transpose" or maker.inputs[0] is None:
         return None

@@ -11,6 +11,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from .. import known
+from ..lines import through_pad
 from ..rules import node
 from ..spatial import channels_back, channels_first, explicit, padding_of, spatial
 
@@ -74,6 +75,9 @@ def _pool(
         pads: dict[str, object] = {"pads": explicit(explicit_paddings, data_format)}
     else:
         pads = padding_of(g.shape(x)[2:], kernel, steps, [1] * len(kernel), padding)
+    if padding == "VALID" and operator == "MaxPool" and (unpadded := through_pad(g, x, positive=True)) is not None:
+        below = all(p < k for p, k in zip((*unpadded[1], *unpadded[2]), kernel * 2, strict=True))
+        x, pads = (unpadded[0], {"pads": [*unpadded[1], *unpadded[2]]}) if below else (x, pads)
     return channels_back(g, g.node(operator, [x], {"kernel_shape": kernel, "strides": steps, **pads}), data_format)
 
 

@@ -8,16 +8,14 @@ from convert.graph import Graph
 
 from .. import known
 from ..rules import node
-from ..shaping import int64
+from ..shaping import cast, int64
 
 node.gap(
     "its numbers follow from a seed by TensorFlow's own generator",
     "StatelessRandomUniform", "StatelessRandomUniformV2", "StatelessRandomUniformIntV2", "StatelessRandomNormal",
     "StatelessRandomNormalV2", "StatelessTruncatedNormalV2", "StatelessRandomGetKeyCounter", "StatelessMultinomial",
 )  # fmt: skip
-node.gap(
-    "ONNX has no such distribution", "TruncatedNormal", "Multinomial", "RandomGamma", "RandomPoisson", "RandomShuffle"
-)
+node.gap("ONNX has no such distribution", "TruncatedNormal", "RandomGamma", "RandomPoisson")
 
 
 @node("RandomUniform")
@@ -38,6 +36,25 @@ def random_uniform_int(
     unit = g.RandomUniformLike(_blank(g, shape, ir.DataType.DOUBLE), low=0.0, high=1.0, dtype=ir.DataType.DOUBLE)
     span = g.Cast(g.Sub(maxval, minval), to=ir.DataType.DOUBLE)
     return g.Add(g.Cast(g.Floor(g.Mul(unit, span)), to=dtype), minval)
+
+
+@node("RandomShuffle")
+def random_shuffle(g: Graph, value: ir.Value, *, seed: int, seed2: int) -> ir.Value:
+    """Rows in the order of random keys."""
+    count = g.Shape(value, start=0, end=1)
+    keys = g.RandomUniformLike(g.Expand(g.const(0.0, ir.DataType.FLOAT), count), dtype=ir.DataType.FLOAT)
+    _, order = g.TopK(keys, count, axis=0, outputs=2)
+    return g.facts(g.Gather(value, order, axis=0), shape=g.shape(value))
+
+
+@node("Multinomial")
+def multinomial(
+    g: Graph, logits: ir.Value, num_samples: ir.Value, *, seed: int, seed2: int, output_dtype: ir.DataType
+) -> ir.Value:
+    """Classes drawn by the logarithms of their weights."""
+    count = known.integer(num_samples, "num_samples")
+    drawn = g.Multinomial(cast(g, logits, ir.DataType.FLOAT), sample_size=count, dtype=ir.DataType.INT32)
+    return cast(g, g.facts(drawn, ir.DataType.INT32, [g.shape(logits)[0], count]), output_dtype)
 
 
 def _blank(g: Graph, shape: ir.Value, dtype: ir.DataType) -> ir.Value:

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from convert.graph import Dim, Graph
 
 from .. import known
-from ..composites import dense
+from ..composites import dense, group_normalization
+from ..lines import along_one
 from ..rules import node
 from ..shaping import cast, int64, resolved, transpose
 from ..shaping import reshape as static_reshape
@@ -27,6 +28,8 @@ def reshape(g: Graph, tensor: ir.Value, shape: ir.Value) -> ir.Value:
         return static_reshape(g, tensor, target)
     if source and (product := dense(g, tensor, resolved(source, target))) is not None:
         return product
+    if source and (layer := group_normalization(g, tensor, resolved(source, target))) is not None:
+        return layer
     plan = _plan(source, target)
     if plan is not None:
         y = g.Reshape(tensor, np.array(plan, np.int64), allowzero=1 if 0 in target else None)
@@ -64,6 +67,8 @@ def squeeze(g: Graph, input: ir.Value, *, squeeze_dims: Sequence[int]) -> ir.Val
         shape = [int(d) for d in input.const_value.shape]
         drop = {d % len(shape) for d in squeeze_dims} if squeeze_dims else {i for i, d in enumerate(shape) if d == 1}
         return static_reshape(g, input, [d for i, d in enumerate(shape) if i not in drop])
+    if len(squeeze_dims) == 1 and (line := along_one(g, input, squeeze_dims[0] % g.rank(input))) is not None:
+        return line
     return g.Squeeze(input, np.array(squeeze_dims, np.int64)) if squeeze_dims else g.Squeeze(input)
 
 

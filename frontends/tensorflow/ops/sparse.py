@@ -47,6 +47,13 @@ def sparse_segment_mean_with_count(
     return _segments(g, data, indices, segment_ids, num_segments, 1.0)
 
 
+@node("SparseSegmentSqrtNWithNumSegments")
+def sparse_segment_sqrt_n_with_count(
+    g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
+) -> ir.Value:
+    return _segments(g, data, indices, segment_ids, num_segments, 0.5)
+
+
 def _segments(
     g: Graph, data: ir.Value, indices: ir.Value, ids: ir.Value, count: ir.Value | None, power: float
 ) -> ir.Value:

@@ -13,7 +13,7 @@ from convert.graph import Graph
 
 from .. import known
 from ..rules import node
-from ..shaping import int64, subscripted
+from ..shaping import LAST_KEY, int64, subscripted
 from ..strided import subscript
 from .array import reversed_along
 
@@ -43,6 +43,9 @@ def strided_slice(
         "shrink_axis_mask": shrink_axis_mask,
     }
     steps = known.ints(strides, "strides")
+    first = known.content(begin)
+    if LAST_KEY in input.meta and first is not None and first.tolist() == [-1] and shrink_axis_mask == 1:
+        return input.meta[LAST_KEY]
     items = subscript(_elements(g, begin, len(steps)), _elements(g, end, len(steps)), steps, masks)
     return _subscripted(g, input, items)
 

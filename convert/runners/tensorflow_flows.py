@@ -1,0 +1,25 @@
+"""The flows of TensorFlow 1's TensorArrays: float32 scalars that order what is done, and are never computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+_MAKING = ("TensorArrayV3", "TensorArrayWriteV3", "TensorArrayScatterV3", "TensorArraySplitV3")
+_HANDING_ON = ("Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch")
+
+
+def flows(nodes: Sequence[Any]) -> set[str]:
+    """The names of the NodeDefs that hand on a flow; they keep its dtype where numbers are widened."""
+    tensors = {f"{n.name}:1" if n.op == "TensorArrayV3" else n.name for n in nodes if n.op in _MAKING}
+    found: set[str] = set()
+    while True:
+        more = {
+            n.name
+            for n in nodes
+            if n.op in _HANDING_ON and n.name not in found and any(i.removesuffix(":0") in tensors for i in n.input)
+        }
+        if not more:
+            return found
+        found |= more
+        tensors |= more | {f"{name}:1" for name in more}

@@ -1,0 +1,154 @@
+"""Sums of products with weights and of biases, taken apart by column: which rows and columns meet which operand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+
+@dataclass(frozen=True)
+class Part:
+    """Columns (and rows `first` to `last`) of a weight; `source` is what is multiplied with it, None for a bias."""
+
+    source: ir.Value | None
+    weight: ir.Value
+    start: int
+    stop: int
+    first: int = 0
+    last: int = 0
+
+    @property
+    def width(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def height(self) -> int:
+        return self.last - self.first
+
+    @property
+    def dtype(self) -> ir.DataType:
+        return self.tensor.dtype
+
+    @property
+    def tensor(self) -> ir.TensorProtocol:
+        assert self.weight.const_value is not None
+        return self.weight.const_value
+
+    def content(self) -> np.ndarray:
+        """The rows and columns as an array; a bias has one dim, in which one number may stand for all."""
+        array = self.tensor.numpy()
+        if self.source is not None:
+            return array[self.first : self.last, self.start : self.stop]
+        flat = array.reshape(-1)
+        return np.broadcast_to(flat, self.width) if flat.size == 1 else flat[self.start : self.stop]
+
+
+def linear(value: ir.Value, columns: tuple[int, int] | None = None) -> list[Part] | None:
+    """`value`, or some of its columns, as a sum of products with weights and of biases; None for anything else."""
+    if columns is not None:
+        return _terms(value, *columns)
+    if value.shape is None or not value.shape or not isinstance(value.shape[-1], int):
+        return None
+    return _terms(value, 0, value.shape[-1])
+
+
+def whole(value: ir.Value) -> tuple[ir.Value, int, int]:
+    """The value that `value` is columns of, through Split and Slice, and which they are; itself where it is none."""
+    width = value.shape[-1] if value.shape is not None and len(value.shape) else None
+    if not isinstance(width, int):
+        return value, 0, 0
+    node = value.producer()
+    found = None
+    if node is not None and not node.domain and node.op_type == "Split":
+        found = _split_start(node, value)
+    elif node is not None and not node.domain and node.op_type == "Slice":
+        found = _slice_start(node)
+    if node is None or found is None or node.inputs[0] is None:
+        return value, 0, width
+    return node.inputs[0], found, found + width
+
+
+def _terms(value: ir.Value | None, start: int, stop: int) -> list[Part] | None:
+    if value is None:
+        return None
+    tensor = value.const_value
+    if tensor is not None:
+        dims = [int(d) for d in tensor.shape]
+        flat = tensor.size == 1 or (dims and dims[-1] >= stop and all(d == 1 for d in dims[:-1]))
+        return [Part(None, value, start, stop)] if flat else None
+    node = value.producer()
+    if node is None or node.domain:
+        return None
+    if node.op_type == "Add":
+        left, right = (_terms(v, start, stop) for v in node.inputs)
+        return None if left is None or right is None else left + right
+    if node.op_type in ("Split", "Slice"):
+        offset = _split_start(node, value) if node.op_type == "Split" else _slice_start(node)
+        return None if offset is None else _terms(node.inputs[0], offset + start, offset + stop)
+    if node.op_type in ("MatMul", "Gemm") and not node.attributes:
+        return _product_terms(node, start, stop)
+    return None
+
+
+def _split_start(node: ir.Node, value: ir.Value) -> int | None:
+    """The column at which an output of Split begins."""
+    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+    rank = len(value.shape) if value.shape is not None else 0
+    if axis not in (-1, rank - 1):
+        return None
+    offset = 0
+    for output in node.outputs:
+        if output is value:
+            return offset
+        width = output.shape[-1] if output.shape is not None and len(output.shape) else None
+        if not isinstance(width, int):
+            return None
+        offset += width
+    return None
+
+
+def _slice_start(node: ir.Node) -> int | None:
+    """The column at which a slice of columns without a step begins."""
+    bounds = [None if v is None or v.const_value is None else v.const_value.numpy().tolist() for v in node.inputs[1:]]
+    source = node.inputs[0]
+    if len(bounds) != 3 or any(b is None or len(b) != 1 for b in bounds) or source is None or source.shape is None:
+        return None
+    (first,), _, (axis,) = bounds
+    width = source.shape[-1]
+    if axis not in (-1, len(source.shape) - 1) or not isinstance(width, int):
+        return None
+    return max(first + width, 0) if first < 0 else first
+
+
+def _product_terms(node: ir.Node, start: int, stop: int) -> list[Part] | None:
+    source, weight, *bias = node.inputs
+    if source is None or weight is None or weight.const_value is None or len(weight.const_value.shape) != 2:
+        return None
+    parts, row = [], 0
+    for operand, height in _operands(source, int(weight.const_value.shape[0])):
+        parts.append(Part(operand, weight, start, stop, row, row + height))
+        row += height
+    if bias and bias[0] is not None:
+        more = _terms(bias[0], start, stop)
+        return None if more is None else parts + more
+    return parts
+
+
+def _operands(source: ir.Value, height: int) -> Sequence[tuple[ir.Value, int]]:
+    """What is put side by side in an operand of a product, with the rows of the weight that it meets."""
+    node = source.producer()
+    rank = len(source.shape) if source.shape is not None else 0
+    if (
+        node is None
+        or node.domain
+        or node.op_type != "Concat"
+        or node.attributes["axis"].as_int() not in (-1, rank - 1)
+    ):
+        return [(source, height)]
+    widths = [v.shape[-1] if v is not None and v.shape is not None and len(v.shape) else None for v in node.inputs]
+    if not all(isinstance(w, int) for w in widths) or sum(int(w or 0) for w in widths) != height:
+        return [(source, height)]
+    return [(v, int(w or 0)) for v, w in zip(node.inputs, widths, strict=True) if v is not None]

@@ -1,0 +1,73 @@
+"""Lookup tables with constant content, as ONNX's LabelEncoder."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import BadInput, Unsupported
+from convert.graph import Graph
+from convert.tensors import tensor_of
+
+from ..rules import node
+from ..shaping import cast
+from ..tables import Table
+
+_DOMAIN, _VERSION = "ai.onnx.ml", 4
+_WHOLE = (
+    ir.DataType.INT64, ir.DataType.INT32, ir.DataType.INT16, ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.BOOL,
+)  # fmt: skip
+COMPUTED_DEFAULT = node.limit("LookupTableFindV2", "a table whose default value is computed")
+
+
+@node("LookupTableFind", "LookupTableFindV2")
+def find(g: Graph, table_handle: Table, keys: ir.Value, default_value: ir.Value) -> ir.Value:
+    """The value of each key, or the default; keys that are not numbers of 64 bits are widened first, exactly."""
+    default = default_value.const_value
+    if default is None or default.size != 1:
+        raise Unsupported(COMPUTED_DEFAULT)
+    kind, value_kind = _stored(table_handle.keys.dtype), _stored(table_handle.values.dtype)
+    if {kind, value_kind} == {ir.DataType.FLOAT, ir.DataType.DOUBLE}:  # runtimes have no kernel for the two together
+        kind = value_kind = ir.DataType.DOUBLE
+    if g.dtype(keys) != table_handle.keys.dtype or default.dtype != table_handle.values.dtype:
+        raise BadInput("a table is asked for keys or values of another dtype than it has")
+    attributes = {
+        "keys_tensor": _tensor(table_handle.keys, kind, "keys"),
+        "values_tensor": _tensor(table_handle.values, value_kind, "values"),
+        "default_tensor": _tensor(default, value_kind, "default"),
+    }
+    outermost = g
+    while outermost.parent is not None:
+        outermost = outermost.parent
+    outermost.graph.opset_imports.setdefault(_DOMAIN, _VERSION)
+    found = g.LabelEncoder(cast(g, keys, kind), domain=_DOMAIN, **attributes)
+    g.facts(found, value_kind, None if keys.shape is None else g.shape(keys))
+    return cast(g, found, g.dtype(default_value))
+
+
+@node("LookupTableSize", "LookupTableSizeV2")
+def size(g: Graph, table_handle: Table) -> ir.Value:
+    return g.const(np.array(len(set(_items(table_handle.keys))), np.int64))
+
+
+def _stored(dtype: ir.DataType) -> ir.DataType:
+    """The dtype that LabelEncoder takes for it."""
+    if dtype in _WHOLE:
+        return ir.DataType.INT64
+    if dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+        return ir.DataType.FLOAT
+    if dtype in (ir.DataType.STRING, ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        return dtype
+    raise Unsupported(f"a table of {dtype.name}")
+
+
+def _tensor(content: ir.TensorProtocol, dtype: ir.DataType, name: str) -> ir.Attr:
+    flat = content.numpy().reshape(-1)
+    if dtype == ir.DataType.STRING:
+        return ir.AttrTensor(f"{name}_tensor", ir.StringTensor(_items(content), shape=ir.Shape([flat.size])))
+    return ir.AttrTensor(f"{name}_tensor", tensor_of(flat.astype(dtype.numpy()), dtype))
+
+
+def _items(content: ir.TensorProtocol) -> list:
+    """Keys or values as a list; strings as bytes."""
+    return list(content.string_data()) if isinstance(content, ir.StringTensor) else content.numpy().reshape(-1).tolist()

