@@ -11,8 +11,8 @@ from convert.frontends import pytorch as frontend
 from torch import Tensor, nn
 
 from convert.options import Options, parse_input
+from convert.parity.compare import TWIN, twin_error
 from convert.parity.inputs import generate
-from convert.parity.verdict import TWIN, twin_error
 from convert.passes.widen import widen
 from convert.report import Report
 from convert.runners import reference

@@ -208,3 +208,18 @@ def test_places_in_a_cache_are_verified_in_their_range(tmp_path: Path) -> None:
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
     assert {row.name for row in report.verdict.outputs} == {"output", "keys_next", "values_next"}
+
+
+def test_a_buffer_named_as_an_output_is_another_input() -> None:
+    class Same(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("output", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.output += x[0]
+            return x * self.output
+
+    model = read(Same(), "x:float32[rows,3]")
+    assert [v.name for v in model.graph.inputs] == ["x", "output_state"]
+    assert [v.name for v in model.graph.outputs] == ["output", "output_state_next"]

@@ -79,10 +79,38 @@ class Stream(nn.Module):
         return y
 
 
+class Resets(nn.Module):
+    """Assigns to attributes in branches, another one in each, before anything has read them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("low", torch.full((3,), 2.0))
+        self.register_buffer("high", torch.full((3,), 3.0))
+        self.resets = 1
+        self.kept = 4
+
+    def reset(self) -> None:
+        self.low = torch.zeros(3)
+        self.resets = 0
+        self.kept = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            self.reset()
+        else:
+            self.high = x[0] * 2
+        for row in x:
+            if bool(row[0] > 0):
+                self.resets = self.resets + 2
+        self.low = self.low + x[0]
+        return self.low * self.resets + self.high * self.kept
+
+
 CASES = {
     Counts: ["seen", "calls", "inner_h", "inner_k"],
     Branches: ["high", "table", "resets"],
     Stream: ["state"],
+    Resets: ["low", "resets", "kept", "high"],
 }
 
 

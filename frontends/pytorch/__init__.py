@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from convert.tables import lazily, rows
+
 if TYPE_CHECKING:
     import numpy as np
     import onnx_ir as ir
@@ -63,15 +65,20 @@ def load(source: Source, options: Options) -> Any:
     return load_source(source, options)
 
 
+def preload() -> None:
+    """Import what reading and running take, without starting a thread: warm workers are forked after it."""
+    import torch._dynamo
+    import torch.export._trace  # noqa: F401
+
+    from . import capture, execute, exported, loader, ops, reader, torchscript  # noqa: F401
+
+
 def operators() -> Iterable[Operator]:
     """The rows of `convert ops --from pytorch`."""
-    from convert.plugin import Operator
-
     from . import ops  # noqa: F401  (fills the table)
     from .rules import aten
 
-    rows = [Operator(name) for name in aten.entries] + [Operator(name, why) for name, why in aten.gaps.items()]
-    return sorted(rows, key=lambda row: row.name)
+    return rows(aten)
 
 
 def run(
@@ -93,9 +100,4 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
     return trace_source(source, feed, options)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "aten":  # the decorator for rules of one's own; it costs an import of torch
-        from .rules import aten
-
-        return aten
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, aten=".rules")  # the decorator for rules of one's own

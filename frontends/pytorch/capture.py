@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,19 +19,19 @@ from convert.report import Report
 
 from .arguments import arranged, arranged_shapes
 from .dims import finite, is_fixed
-from .examples import Call, Wish, calls
-from .guards import Place, fixing_lines, recording
-from .locate import shown_path
+from .examples import Call, Wish, calls, lengthened
+from .explain import check_runs, explained, is_about_data, placed, short
+from .frames import short_stacks
+from .guards import fixing_lines, recording
+from .inferred import inferred_layers
 from .masks import masks_as_given
 from .prepare import uses_vmap
 from .recurrent import whole_layers
 from .replaced import capturable
 from .state import refuse_assignments, watching
 
-CHOICES = (
-    "rewrite it with torch.cond, torch.while_loop or torch.scan; or torch.jit.script the module, whose branches and "
-    "loops convert; or give --trace to convert only the path that the example takes"
-)
+# A size that is computed from another and has to be one number: a piece of a chunk, say, of length 1.
+_ONE_NUMBER = re.compile(r"\) == \d+$")
 
 
 def capture(module: nn.Module, options: Options, report: Report) -> tuple[ExportedProgram, Call]:
@@ -46,13 +44,13 @@ def capture(module: nn.Module, options: Options, report: Report) -> tuple[Export
         for call, said in calls(module, options):
             try:
                 messages.clear()
-                program, call = _captured(module, call, report, messages)
+                program, call = _for_most_sizes(module, call, report, messages)
             except (UsageError, Unsupported):
                 raise
             except Exception as error:
-                if said is None or _is_about_data(error) or "Constraints violated" in str(error):
-                    _check_runs(module, call)
-                    raise _explained(error, call, fixing_lines(messages)) from error
+                if said is None or is_about_data(error) or "Constraints violated" in str(error):
+                    check_runs(module, call)
+                    raise explained(error, call, fixing_lines(messages)) from error
                 first = first or error
                 continue
             if said:
@@ -60,7 +58,7 @@ def capture(module: nn.Module, options: Options, report: Report) -> tuple[Export
             return program, call
     assert first is not None
     raise UsageError(
-        f"no size was found for the inputs of this {type(module).__name__}; the first try ended with: {_short(first)}",
+        f"no size was found for the inputs of this {type(module).__name__}; the first try ended with: {short(first)}",
         hint="describe the inputs, for instance --input x:float32[batch,3,224,224]",
     ) from first
 
@@ -80,6 +78,55 @@ def inference(module: nn.Module | None) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
         for m in training:
             m.training = True
+
+
+# -- sizes of the example ---------------------------------------------------------------------------------------------
+
+
+def _for_most_sizes(module: nn.Module, call: Call, report: Report, messages: list[str]) -> tuple[ExportedProgram, Call]:
+    """Capture, again with a longer example where a short one stands for few lengths: x.chunk(2) of 2 rows gives rows.
+
+    The second capture is taken if it holds for more lengths, or for others that are no fewer.
+    """
+    longer = lengthened(call)
+    if longer is None:
+        return _captured(module, call, report, messages)
+    try:
+        program, used = _captured(module, call, report, messages)
+    except Exception as error:
+        if not ("specialized" in str(error) or "Constraints violated" in str(error)):
+            raise
+        said = list(messages)
+        messages.clear()
+        try:
+            return _captured(module, longer, report, messages)
+        except Exception:
+            messages[:] = said
+            raise error from None
+    narrow = _narrowness(program, used)
+    if narrow == (0, 0):
+        return program, used
+    try:
+        other, wider = _captured(module, longer, Report("again"), messages)
+    except Exception:
+        return program, used
+    again = _narrowness(other, wider)
+    better = again[0] < narrow[0] or (again[0] == narrow[0] == 0 and again[1] <= narrow[1])
+    return (other, wider) if better else (program, used)
+
+
+def _narrowness(program: ExportedProgram, call: Call) -> tuple[int, int]:
+    """How many dims that the user wants dynamic got bounds, and how many computed sizes are one number."""
+    bounded = 0
+    for name, example in call.items():
+        node = next((n for n in program.graph.nodes if n.op == "placeholder" and n.name == name), None)
+        for place, wish in example.wishes.items():
+            dim = None if node is None else node.meta["val"].shape[place]
+            if wish.asked and wish.low is wish.high is None and dim is not None and not is_fixed(dim):
+                known = program.range_constraints.get(dim.node.expr)
+                bounded += known is not None and (finite(known.upper) is not None or (finite(known.lower) or 0) > 2)
+    codes = getattr(program, "_guards_code", None) or []
+    return bounded, sum(bool(_ONE_NUMBER.search(code)) for code in codes)
 
 
 # -- one capture ------------------------------------------------------------------------------------------------------
@@ -111,7 +158,7 @@ def _captured(module: nn.Module, call: Call, report: Report, messages: Sequence[
             if (name, p) in fixed:
                 tensor = tensor if wish.fixed is None else tensor.narrow(p, 0, wish.fixed)
                 size = tensor.shape[p]
-                where = f", at {lines[name, p]}" if lines.get((name, p)) else ""
+                where = placed(lines.get((name, p), ""))
                 report.note(
                     f"the dim {wish.name or p} of {name} is fixed at {size}: forward is written for one size{where}"
                 )
@@ -136,7 +183,7 @@ def exported(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
     """torch.export, with functions that it cannot capture replaced by their equals."""
-    with capturable(), whole_layers(), masks_as_given():
+    with capturable(), whole_layers(), inferred_layers(), short_stacks(), masks_as_given():
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
 
@@ -161,97 +208,3 @@ def _is_bounded(program: ExportedProgram, name: str, place: int) -> bool:
 def _is_fixed(program: ExportedProgram, name: str, place: int) -> bool:
     node = next((n for n in program.graph.nodes if n.op == "placeholder" and n.name == name), None)
     return node is not None and is_fixed(node.meta["val"].shape[place])
-
-
-# -- failures ---------------------------------------------------------------------------------------------------------
-
-_SIZE = re.compile(r"L\['(?P<input>\w+)'\]\.size\(\)\[(?P<place>\d+)\]")
-_DATA_DEPENDENT = (
-    "GuardOnDataDependentSymNode",
-    "DataDependentOutputException",
-    "DynamicOutputShapeException",
-    "UncapturedHigherOrderOpError",
-)
-
-
-def _check_runs(module: nn.Module, call: Call) -> None:
-    """Raise `UsageError` if it is the inputs that forward does not take, rather than capture that fails."""
-    args, kwargs = arranged(module, {name: example.tensor for name, example in call.items()})
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module(*args, **kwargs)
-    except Exception as error:
-        if type(error).__module__.startswith("torch._dynamo"):
-            return
-        shown = ", ".join(f"{n} {list(e.tensor.shape)}" for n, e in call.items())
-        at = _user_line(error)
-        raise UsageError(
-            f"forward does not run on inputs as described ({shown}){f' at {at}' if at else ''}: {_short(error)}",
-            hint="describe the inputs that this model takes with --input NAME:DTYPE[DIMS]",
-        ) from error
-
-
-def _is_about_data(error: Exception) -> bool:
-    names = {type(e).__name__ for e in _chain(error)}
-    return bool(names & set(_DATA_DEPENDENT)) or "data-dependent" in str(error) or "_is_tracing" in str(error)
-
-
-def _explained(error: Exception, call: Call, lines: Mapping[Place, str]) -> Exception:
-    """What capture could not do, where, and what there is to do about it."""
-    where = _user_line(error)
-    at = f" at {where}" if where else ""
-    if _is_about_data(error):
-        return Unsupported(
-            f"forward decides in Python on the value of a tensor{at}, and a graph holds only one way", hint=CHOICES
-        )
-    asked = [(n, p) for n, e in call.items() for p, w in e.wishes.items() if w.asked and (n, p) in lines]
-    if "specialized" in str(error) and asked:
-        listed = "; ".join(f"{_dim_name(call, n, p)} of {n}, at {lines[n, p]}" for n, p in asked)
-        return Unsupported(
-            f"forward takes only one size of a dim that was to be dynamic: {listed}",
-            hint="give a number for that dim in --input, or rewrite that line so that it does not need the number",
-        )
-    text = _SIZE.sub(lambda m: _dim_name(call, m["input"], int(m["place"])), _short(error))
-    if "Constraints violated" in str(error) or "specialized" in str(error):
-        return Unsupported(
-            f"forward does not take every size of a dim that was to be dynamic{at}: {text}",
-            hint="give a number for that dim in --input, or bounds that hold",
-        )
-    return Unsupported(
-        f"torch.export could not capture forward{at}: {text}",
-        hint="check that forward runs on these inputs; --trace records the operators of one run instead",
-    )
-
-
-def _dim_name(call: Call, label: str, place: int) -> str:
-    """The user's name of a dim that PyTorch calls L['x'].size()[2]."""
-    wish = call[label].wishes.get(place) if label in call else None
-    return wish.name if wish is not None and wish.name else f"{label}.shape[{place}]"
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _user_line(error: Exception) -> str:
-    """file:line of the user's innermost frame, with the line itself."""
-    torch_folder, own = str(Path(torch.__file__).parent), str(Path(__file__).parent)
-    for e in reversed(list(_chain(error))):
-        for frame in reversed(traceback.extract_tb(e.__traceback__)):
-            if not frame.filename.startswith((torch_folder, own)) and "contextlib" not in frame.filename:
-                return (
-                    f"{shown_path(frame.filename)}:{frame.lineno} ({frame.line})"
-                    if frame.line
-                    else f"{frame.filename}:{frame.lineno}"
-                )
-    return ""
-
-
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:500]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -199,6 +199,25 @@ def _made(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torch.Tensor:
             sizes[dim.name] = size
         shape.append(sizes[dim.name])
     return filled(shape, dtype)
+
+
+def lengthened(call: Call) -> Call | None:
+    """The same call with the shortest dims that the user wants dynamic made longer; None where there are none."""
+    wishes = [(e, i, w) for e in call.values() for i, w in e.wishes.items() if w.asked and e.tensor.shape[i] == BATCH]
+    if not wishes or any((w.high or _LONGER) < _LONGER for _, _, w in wishes):
+        return None
+    made = dict(call)
+    for name, example in call.items():
+        shape = list(example.tensor.shape)
+        for place, wish in example.wishes.items():
+            shape[place] = _LONGER if wish.asked and shape[place] == BATCH else shape[place]
+        if shape != list(example.tensor.shape):
+            made[name] = replace(example, tensor=filled(shape, example.tensor.dtype))
+    return made
+
+
+_LONGER = 24
+"""A length that cuts into many numbers of equal pieces."""
 
 
 def filled(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:

@@ -8,27 +8,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from convert.errors import ConvertError, Location, Unsupported
+from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.report import Report
 
 from . import dims as naming
 from . import ops  # noqa: F401  (fills the table)
-from .complexes import Pair, constant_pair, input_pair, joined, part_dtype, takes_complex
+from .complexes import Pair, constant_pair, input_pair, joined, takes_complex
+from .facts import stated
 from .guards import guards_of
 from .locate import Locator
 from .names import output_names
+from .pieces import counted, is_counted
 from .prepare import INLINED, SKIPPED, check, only_checked, operator_key, prepared
 from .rules import aten, call, is_inplace
-from .state import changed_buffers, state_inputs, state_output
+from .state import changed_buffers, refuse_shared_names, state_inputs, state_output
 from .strides import is_dense, strided
-from .values import as_value, cast, mark, onnx_dtype
+from .values import as_value, mark, onnx_dtype
 from .weights import identity_of, tensor_of
 
 
@@ -55,8 +56,10 @@ def lower(program: ExportedProgram, report: Report, wanted: Mapping[tuple[str, i
         program = prepared(program, report)
     changed = changed_buffers(program)
     inputs = _inputs(program)
+    outputs = _outputs(program)
     states = state_inputs(changed, [n.name for n in inputs])
-    outputs = _outputs(program) + [(state_output(states[path]), _node_named(program, n)) for path, n in changed.items()]
+    refuse_shared_names(states.values(), [name for name, _ in outputs])
+    outputs += [(state_output(states[path]), _node_named(program, n)) for path, n in changed.items()]
     walk = Walk(
         naming.Dims(naming.choose(((n.name, n.meta.get("val")) for n in inputs), wanted or {})),
         Locator(program.graph, {name for name, _ in outputs} | {n.name for n in inputs} | set(states.values())),
@@ -228,6 +231,9 @@ def _node(walk: Walk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
     if is_dense(node):
         with g.at(at):
             result = strided(g, node, args, kwargs)
+    elif is_counted(node):
+        with g.at(at):
+            result = counted(g, node, args, kwargs)
     elif isinstance(target, torch._ops.OpOverload):
         result = call(g, target._schema, args, kwargs, at)
     elif isinstance(target, torch._ops.HigherOrderOperator):
@@ -238,7 +244,7 @@ def _node(walk: Walk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
     else:
         with g.at(at):
             result = aten.apply(g, key, args, kwargs, at)
-    result = _stated(walk, g, result, node.meta.get("val"), at)
+    result = stated(walk.dims, g, result, node.meta.get("val"), at)
     if (
         isinstance(target, torch._ops.OpOverload)
         and is_inplace(target._schema)
@@ -255,43 +261,3 @@ def _inlined(g: Graph, target: Any, args: tuple[Any, ...]) -> Any:
         return args[at](g, *args[at + 1 :])
     assert target._schema.name.removeprefix("aten::") in SKIPPED
     return None
-
-
-def _stated(walk: Walk, g: Graph, result: Any, fake: Any, at: Location) -> Any:
-    """Give `result` the dtype and shape that capture found; a result of another rank or size is a defect."""
-    if isinstance(result, (list, tuple)):
-        if not isinstance(fake, (list, tuple)):
-            return list(result)
-        return [_stated(walk, g, r, f, at) for r, f in zip(result, fake, strict=False)]
-    if isinstance(result, Pair):
-        part = torch.empty_like(fake, dtype=part_dtype(fake.dtype))
-        return Pair(_stated(walk, g, result.real, part, at), _stated(walk, g, result.imag, part, at))
-    if not isinstance(result, ir.Value):
-        return result
-    if isinstance(fake, torch.Tensor):
-        shape = [walk.dims.of(d) for d in fake.shape]
-        if 0 in shape and all(isinstance(d, int) for d in shape):
-            # Nothing to compute, and runtimes differ on how to.
-            return g.const(np.zeros(shape, onnx_dtype(fake.dtype).numpy()))
-        if result.shape is not None:
-            _agree(g, result, shape, at)
-        with g.at(at):
-            result = g.facts(result, onnx_dtype(fake.dtype)) if result.dtype is None else cast(g, result, fake.dtype)
-        return result if result.is_initializer() or result.is_graph_input() else g.facts(result, shape=shape)
-    if isinstance(fake, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        mark(result)
-        if isinstance(fake, torch.SymInt):
-            result.meta["convert.dim"] = walk.dims.of(fake)
-    return result
-
-
-def _agree(g: Graph, result: ir.Value, shape: list[Any], at: Location) -> None:
-    found = g.shape(result)
-    differs = len(found) != len(shape) or any(
-        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(found, shape, strict=False)
-    )
-    if differs:
-        raise ConvertError(
-            f"{at}: the rule gives the shape {list(found)}, PyTorch {shape}",
-            hint="this is a defect of convert; please report it",
-        )

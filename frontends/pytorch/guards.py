@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx.experimental import symbolic_shapes
 
 from convert.graph import Dim
 
@@ -25,6 +29,7 @@ _FIXED = re.compile(r"set_replacement (?P<symbol>\w+) = \d+ ")
 # PyTorch always treats lengths of 0 and 1 apart; that is no property of the model.
 _ALWAYS = re.compile(r".* (!= [01]|>= 2)")
 _LOGGER = "torch.fx.experimental.symbolic_shapes"
+_FOLDERS = tuple(f"{Path(file).parent}{os.sep}" for file in (torch.__file__, __file__))
 
 
 class _Recorder(logging.Handler):
@@ -36,17 +41,27 @@ class _Recorder(logging.Handler):
         self.messages.append(record.getMessage())
 
 
+class _NotTheUsers(set[str]):
+    """The files whose lines nobody wants to be told: all of PyTorch and of this room."""
+
+    def __contains__(self, file: object) -> bool:
+        return super().__contains__(file) or str(file).startswith(_FOLDERS)
+
+
 @contextmanager
 def recording() -> Iterator[list[str]]:
     """Records what torch.export logs about sizes, and keeps it from logging what it also raises."""
     outer, logger, recorder = logging.getLogger("torch"), logging.getLogger(_LOGGER), _Recorder()
     before = outer.level, logger.level, logger.propagate, logger.handlers
+    inner = symbolic_shapes.uninteresting_files
+    symbolic_shapes.uninteresting_files = cache(lambda: _NotTheUsers(inner()))
     outer.setLevel(logging.CRITICAL)
     logger.setLevel(logging.INFO)
     logger.propagate, logger.handlers = False, [recorder]
     try:
         yield recorder.messages
     finally:
+        symbolic_shapes.uninteresting_files = inner
         outer.setLevel(before[0])
         logger.setLevel(before[1])
         logger.propagate, logger.handlers = before[2:]

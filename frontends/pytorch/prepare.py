@@ -114,9 +114,11 @@ def _functional(program: ExportedProgram) -> ExportedProgram:
     try:
         with whole_layers():
             return program.run_decompositions({})
+    except AssertionError as error:
+        hint = "where one tensor is two buffers and forward writes to it, keep it in one of them"
+        raise Unsupported("PyTorch cannot make the writes of forward explicit", hint=hint) from error
     except RuntimeError as error:
-        found = re.match(r"Constant (\S+) is mutated", str(error))
-        if found is None:
+        if (found := re.match(r"Constant (\S+) is mutated", str(error))) is None:
             raise
         raise Unsupported(
             f"forward writes to the tensor {found[1]}, which is no buffer",

@@ -26,14 +26,15 @@ def whole_layers() -> Iterator[None]:
     before = {packet.input: dict(packet.input.py_kernels) for packet in operators}
     try:
         for operator, kernels in before.items():
-            _exchange(operator, kernels | {key: _inferred(kernels[key]) for key in _KEYS if key in kernels})
+            exchange(operator, kernels | {key: _inferred(kernels[key]) for key in _KEYS if key in kernels})
         yield
     finally:
         for operator, kernels in before.items():
-            _exchange(operator, kernels)
+            exchange(operator, kernels)
 
 
-def _exchange(operator: Any, kernels: dict[Any, Callable[..., Any]]) -> None:
+def exchange(operator: Any, kernels: dict[Any, Callable[..., Any]]) -> None:
+    """Give an operator other Python kernels, by dispatch key."""
     operator.py_kernels.clear()
     operator.py_kernels.update(kernels)
     operator._dispatch_cache.clear()

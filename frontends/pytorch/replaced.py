@@ -136,6 +136,30 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
     return torch.tensor_split(input, indices_or_sections, dim)
 
 
+def linspace(start: Any, end: Any, steps: int, **kwargs: Any) -> Tensor:
+    """As many numbers as a size that is not known: torch.export would fix it. Counted from both ends, as PyTorch does.
+
+    Where the ends are tensors, PyTorch's own function takes them.
+    """
+    if not isinstance(steps, torch.SymInt) or isinstance(start, Tensor) or isinstance(end, Tensor):
+        return torch.linspace(start, end, steps, **kwargs)
+    dtype = kwargs.pop("dtype", None) or torch.get_default_dtype()
+    wide = dtype if dtype.is_floating_point else torch.float32
+    first, last = (n if dtype.is_floating_point else int(n) for n in (start, end))
+    place = torch.arange(steps, device=kwargs.get("device"))
+    step = torch.full((), last - first, dtype=wide) / torch.sym_max(steps - 1, 1)
+    rising, falling = first + step * place.to(wide), last - step * (steps - 1 - place).to(wide)
+    return torch.where(place < torch.sym_max(steps // 2, 1), rising, falling).to(dtype)
+
+
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """From a place that is a tensor: torch.export would ask for the number."""
+    if not isinstance(start, Tensor):
+        return torch.narrow(input, dim, start, length)
+    first = torch.where(start < 0, start + input.shape[dim], start)
+    return input.index_select(dim, first.reshape(1) + torch.arange(length, device=input.device))
+
+
 # -- layers -----------------------------------------------------------------------------------------------------------
 
 
@@ -191,6 +215,9 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     torch.corrcoef: corrcoef,
     Tensor.corrcoef: corrcoef,
     torch.linalg.lstsq: lstsq,
+    torch.linspace: linspace,
+    torch.narrow: narrow,
+    Tensor.narrow: narrow,
     torch.tensor_split: tensor_split,
     Tensor.tensor_split: tensor_split,
     F.one_hot: one_hot,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -34,13 +35,26 @@ def changed_buffers(program: ExportedProgram) -> dict[str, str]:
 def state_inputs(buffers: Iterable[str], taken: Collection[str]) -> dict[str, str]:
     """The names of graph inputs for buffers, by path: "layers.0.cache" is `layers_0_cache`.
 
-    Names that are `taken` by inputs of forward get the suffix `_state`.
+    Names that are `taken` by inputs of forward, and those of outputs (`output_0`), get the suffix `_state`.
     """
     names = {}
     for path in buffers:
         name = path.replace(".", "_")
-        names[path] = f"{name}_state" if name in taken else name
+        names[path] = f"{name}_state" if name in taken or _OUTPUT.fullmatch(name) else name
     return names
+
+
+_OUTPUT = re.compile(r"output(_\d+)?")
+
+
+def refuse_shared_names(states: Iterable[str], outputs: Collection[str]) -> None:
+    """Raise `Unsupported` where an input for a buffer, or its output, is called as an output of forward is."""
+    shared = sorted({n for name in states for n in (name, state_output(name)) if n in outputs})
+    if shared:
+        raise Unsupported(
+            f"forward changes a buffer and returns something of the same name: {', '.join(shared)}",
+            hint="give the buffer another name, or the key of the dict that forward returns",
+        )
 
 
 def state_output(name: str) -> str:

@@ -139,6 +139,7 @@ def _wrapped(
         return tensor
     if kind == "List[Tensor]":
         items = []
+        result = [result] if isinstance(result, ir.Value) else result  # a node with one output gives it alone
         shapes = example if isinstance(example, (list, tuple)) else [None] * len(result)
         for place, (item, shape) in enumerate(zip(result, shapes, strict=False)):
             tensor = walk.tensor(stated(walk, item, shape, at), shape)
@@ -183,7 +184,8 @@ def _view(
     def apply(inverse: torch.FunctionSchema, values: list[Any]) -> Any:
         return evaluate(walk, inverse, values, at)
 
-    scatter = views.scatter_of(name, contents[1:], apply) if place is None else None
+    rest = contents[1:]
+    scatter = views.scatter_of(name, rest, apply) if place is None else views.piece_scatter_of(name, rest, place, apply)
     if scatter is None:
         return View((base,), replay, epoch=base.epoch)
 

@@ -29,6 +29,7 @@ from .torchscript_values import (
     Tensor,
     TensorState,
     View,
+    enlist,
     read,
 )
 from .torchscript_walk import Walk
@@ -42,7 +43,7 @@ def snapshot(walk: Walk, value: Any) -> Tree:
     if isinstance(value, Dict):
         return Shot(value, tuple(snapshot(walk, v) for v in value.state.values()), tuple(value.state))
     if isinstance(value, Object) and value.written:
-        names = tuple(n for n in value.state if n in value.written)
+        names = tuple(sorted(n for n in value.state if n in value.written))
         return Shot(value, tuple(snapshot(walk, value.state[n]) for n in names), names)
     if isinstance(value, Maybe):
         return Shot(None, (snapshot(walk, value.present), snapshot(walk, value.value)), MAYBE)
@@ -62,6 +63,16 @@ def snapshot(walk: Walk, value: Any) -> Tree:
     return Slot(value, None, kind, NUMBERS[kind], (), example) if kind in NUMBERS else Slot(value)
 
 
+def completed(walk: Walk, tree: Tree, other: Tree) -> Tree:
+    """The snapshot of a module with the attributes that only `other` has, which are what they were all along."""
+    if not isinstance(tree, Shot) or not isinstance(other, Shot) or not isinstance(tree.thing, Object):
+        return tree
+    here = dict(zip(tree.keys, tree.items, strict=True))
+    state = tree.thing.state
+    here |= {name: snapshot(walk, state[name]) for name in other.keys if name not in here and name in state}
+    return replace(tree, keys=tuple(sorted(here)), items=tuple(here[name] for name in sorted(here)))
+
+
 def is_unknown(tree: Tree) -> bool:
     """True if something in it comes from an operator without a rule."""
     return any(map(is_unknown, tree.items)) if isinstance(tree, Shot) else tree.content is UNKNOWN
@@ -76,6 +87,9 @@ def as_list(tree: Tree) -> Slot:
         raise Unsupported("a list of unknown length of something else than tensors of one dtype, or numbers")
     ranks = {None if i.shape is None else len(i.shape) for i in items}
     shape = _unknown_dims(ranks.pop()) if len(ranks) == 1 else None
+    for item in items:
+        if isinstance(item.thing, Tensor):
+            enlist(item.thing)
     first = items[0] if items else None
     return Slot(tree, tree.thing, Sequence, first.dtype if first else None, shape, None, first.kind if first else None)
 
@@ -178,16 +192,24 @@ def _name(tree: Tree) -> str:
 
 def common(a: Slot, b: Slot) -> Slot:
     """A slot that can hold either; itself again where `a` can hold `b` as it is. Raises `Unsupported` if none can."""
-    if b.content is UNINITIALIZED or (b.kind is Sequence and b.dtype is None and a.kind is Sequence):
+    if b.kind is Sequence and b.dtype is None and a.kind is Sequence:
         return a
-    if a.content is UNINITIALIZED or (a.kind is Sequence and a.dtype is None and b.kind is Sequence):
+    if a.kind is Sequence and a.dtype is None and b.kind is Sequence:
         return b
+    if a.content is UNINITIALIZED or b.content is UNINITIALIZED:
+        return _or_blank(b if a.content is UNINITIALIZED else a)
     if a.kind is None or a.kind is not b.kind or a.dtype != b.dtype or a.item is not b.item:
         raise Unsupported(f"a variable that is {_name(a)} or {_name(b)}, as the data decides")
     shape = None
     if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
         shape = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
     return a if shape == a.shape else replace(a, shape=shape, example=a.example if shape is not None else None)
+
+
+def _or_blank(slot: Slot) -> Slot:
+    """A slot that can also hold what stands for a value that is never read (`_blank`), whose named dims are 1."""
+    shape = None if slot.shape is None else tuple(d if isinstance(d, int) else None for d in slot.shape)
+    return slot if shape == slot.shape else replace(slot, shape=shape)
 
 
 # -- in and out of graphs ---------------------------------------------------------------------------------------------
@@ -237,6 +259,7 @@ def as_value(walk: Walk, slot: Slot, value: ir.Value, *others: Any) -> Any:
     if slot.kind is not Tensor:
         return Number(mark(value), slot.kind, slot.example)
     tensor = walk.tensor(value, slot.example)
+    tensor.listed = any(isinstance(t, Tensor) and t.listed for t in others)
     bases = tuple(dict.fromkeys(b for t in others if isinstance(t, Tensor) for b in _outer(walk, t)))
     if bases:
         tensor.view = View(bases)

@@ -7,7 +7,19 @@ from typing import Any
 
 from convert.errors import Unsupported
 
-from .torchscript_sequences import chosen, inserted, joined, on_sequence, refuse, split
+from .torchscript_dicts import DICTS
+from .torchscript_sequences import (
+    chosen,
+    chunk_sizes,
+    concatenated,
+    item_of,
+    joined,
+    numbers,
+    on_sequence,
+    parted,
+    refuse,
+    split_sizes,
+)
 from .torchscript_text import TEXT
 from .torchscript_values import Dict, List, Number, Sequence, Tensor, is_known
 from .torchscript_walk import Walk
@@ -22,8 +34,10 @@ def _list(walk: Walk, items: Any) -> List:
 
 def _unpack(walk: Walk, node: Any, args: list[Any]) -> Any:
     items = args[0] if isinstance(args[0], tuple) else args[0].state
-    if not isinstance(items, tuple):
-        raise Unsupported("unpacking a list whose length is not known")
+    if isinstance(items, Sequence):
+        # PyTorch raises an exception where there are more or less of them.
+        with walk.g.at(walk.location(node)):
+            items = tuple(item_of(walk, items, i) for i in range(node.outputsSize()))
     if len(items) != node.outputsSize():
         raise Unsupported(f"unpacking {len(items)} items into {node.outputsSize()} names")
     return items if len(items) != 1 else items[0]
@@ -99,8 +113,8 @@ def _set_item(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(container, Dict):
         walk.memory.write(container, {**container.state, key: value})
         return ()
-    if not isinstance(container, List) or isinstance(container.state, Sequence):
-        raise Unsupported("setting an item of a list whose length is not known")
+    if isinstance(container.state, Sequence):
+        return on_sequence(walk, node, args)
     items = list(container.state)
     items[_index(key, len(items))] = value
     walk.memory.write(container, tuple(items))
@@ -110,7 +124,9 @@ def _set_item(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _slice(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(args[0], str):
         return args[0][slice(*args[1:4])]
-    if not isinstance(args[0], List) or isinstance(args[0].state, Sequence) or not all(map(is_known, args[1:])):
+    if isinstance(args[0], List) and isinstance(args[0].state, Sequence):
+        return on_sequence(walk, node, args)
+    if not isinstance(args[0], List) or not all(map(is_known, args[1:])):
         return (
             NotImplemented
             if isinstance(args[0], Tensor)
@@ -124,12 +140,11 @@ def _added(walk: Walk, node: Any, args: list[Any]) -> Any:
         return args[0] + args[1]
     if not isinstance(args[0], List) or not isinstance(args[1], List):
         return NotImplemented
-    if not isinstance(args[1].state, tuple):
-        raise Unsupported("joining a list and one whose length is not known")
-    if isinstance(args[0].state, Sequence):
-        with walk.g.at(walk.location(node)):
-            return List(inserted(walk, args[0].state, args[1].state), walk.memory.scope)
-    return _list(walk, args[0].state + args[1].state)
+    first, second = args[0].state, args[1].state
+    if isinstance(first, tuple) and isinstance(second, tuple):
+        return _list(walk, first + second)
+    with walk.g.at(walk.location(node)):
+        return List(concatenated(walk, first, second), walk.memory.scope)
 
 
 def _extended(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -153,8 +168,8 @@ def _popped(walk: Walk, node: Any, args: list[Any]) -> Any:
         value = found.pop(*args[1:])
         walk.memory.write(args[0], found)
         return value
-    if not isinstance(args[0].state, tuple):
-        raise Unsupported("taking an item out of a list whose length is not known")
+    if isinstance(args[0].state, Sequence):
+        return on_sequence(walk, node, args)
     items = list(args[0].state)
     value = items.pop(args[1] if len(args) > 1 else -1)
     walk.memory.write(args[0], tuple(items))
@@ -192,29 +207,6 @@ def _copied(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(args[0], Dict):
         return Dict(dict(args[0].state), walk.memory.scope)
     return List(args[0].state, walk.memory.scope) if isinstance(args[0], List) else NotImplemented
-
-
-def _from_dict(read_out: Callable[[dict[Any, Any]], Any]) -> Container:
-    def read_dict(walk: Walk, node: Any, args: list[Any]) -> Any:
-        return _list(walk, read_out(args[0].state)) if isinstance(args[0], Dict) else NotImplemented
-
-    return read_dict
-
-
-def _get(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return args[0].state.get(*args[1:3])
-
-
-def _updated(walk: Walk, node: Any, args: list[Any]) -> Any:
-    walk.memory.write(args[0], {**args[0].state, **args[1].state})
-    return ()
-
-
-def _set_default(walk: Walk, node: Any, args: list[Any]) -> Any:
-    thing, key, value = args
-    if key not in thing.state:
-        walk.memory.write(thing, {**thing.state, key: value})
-    return thing.state[key]
 
 
 def _found(find: Callable[[list[Any], Any], Any]) -> Container:
@@ -262,7 +254,7 @@ CONTAINERS: dict[str, Container] = {
     "aten::slice": _slice,
     "aten::append": _changed(lambda items, item: items.append(item)),
     "aten::insert": _changed(lambda items, place, item: items.insert(place, item)),
-    "aten::extend": _changed(lambda items, more: items.extend(more.state)),
+    "aten::extend": _extended,
     "aten::reverse": _changed(lambda items: items.reverse()),
     "aten::clear": _changed(lambda items: items.clear()),
     "aten::Delete": lambda walk, node, args: (_popped(walk, node, args) and ()) or (),
@@ -276,19 +268,17 @@ CONTAINERS: dict[str, Container] = {
     "aten::copy": _copied,
     "aten::list": _copied,
     "aten::dict": _copied,
-    "aten::keys": _from_dict(dict.keys),
-    "aten::values": _from_dict(dict.values),
-    "aten::items": _from_dict(dict.items),
-    "aten::get": _get,
-    "aten::update": _updated,
-    "aten::setdefault": _set_default,
     "aten::index": _found(list.index),
     "aten::count": _found(list.count),
     "aten::remove": _changed(list.remove),
-    "aten::split": split,
+    "aten::split": parted(split_sizes),
+    "aten::chunk": parted(chunk_sizes),
+    "aten::unbind": parted(None),
     "prim::isinstance": _is_instance,
+    "prim::tolist": numbers,
     "aten::cat": joined(0),
     "aten::stack": joined(1),
+    **DICTS,
     **TEXT,
 }
 """The operators that take or make containers; what is none of theirs they hand on."""

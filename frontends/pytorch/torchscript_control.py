@@ -11,7 +11,7 @@ import onnx_ir as ir
 from convert.errors import Location
 from convert.graph import Graph
 
-from .torchscript_carry import as_output, as_value, common, forget, is_unknown, merged, restore, snapshot
+from .torchscript_carry import as_output, as_value, common, completed, forget, is_unknown, merged, restore, snapshot
 from .torchscript_slots import Path, Slot, Tree
 from .torchscript_values import UNKNOWN, Mutable, Number, Tensor, has_unknown, spoil
 from .torchscript_walk import Env, Raised, Walk
@@ -78,10 +78,11 @@ def _branch(walk: Walk, env: Env, block: Any, run: Run) -> Branch | None:
 
 def _joined(walk: Walk, condition: Number, sides: list[Branch], at: Location) -> list[Any]:
     """An If node with one output for each value that differs; what the branches wrote is written after it."""
-    spoilt = list(dict.fromkeys([*sides[0].spoilt, *sides[1].spoilt]))
-    written = [t for t in dict.fromkeys([*sides[0].writes, *sides[1].writes]) if t not in spoilt]
+    written, spoilt = _written(sides)
     before = {thing: snapshot(walk, thing) for thing in written}
-    trees = [[*side.results, *(side.writes.get(t, before[t]) for t in written)] for side in sides]
+    kept = [{t: side.writes.get(t, before[t]) for t in written} for side in sides]
+    ends = [[completed(walk, a[t], b[t]) for t in written] for a, b in (kept, kept[::-1])]
+    trees = [[*side.results, *end] for side, end in zip(sides, ends, strict=True)]
     count = len(sides[0].results)
     if any(is_unknown(tree) for side in trees for tree in side):
         for side in sides:
@@ -112,6 +113,24 @@ def _joined(walk: Walk, condition: Number, sides: list[Branch], at: Location) ->
     for thing, value in zip(written, values[count:], strict=True):
         restore(walk, thing, value)
     return values[:count]
+
+
+def _written(sides: list[Branch]) -> tuple[list[Mutable], list[Tensor]]:
+    """What either side wrote, without views of it, and the tensors that nothing certain is known of.
+
+    A view follows from what it is a view of, where it can be made anew; the side that did not write to the view itself
+    may have changed it through its base.
+    """
+    spoilt = list(dict.fromkeys([*sides[0].spoilt, *sides[1].spoilt]))
+    written = [t for t in dict.fromkeys([*sides[0].writes, *sides[1].writes]) if t not in spoilt]
+    kept: list[Mutable] = []
+    for thing in written:
+        view = thing.view if isinstance(thing, Tensor) else None
+        if view is None or not any(base in written or base in spoilt for base in view.bases):
+            kept.append(thing)
+        elif isinstance(thing, Tensor) and (view.replay is None or view.bases[0] in spoilt):
+            spoilt.append(thing)
+    return kept, spoilt
 
 
 def _if_node(

@@ -26,7 +26,7 @@ from .torchscript_carry import (
 from .torchscript_control import Run, discard, explored, several, written_since
 from .torchscript_numbers import as_number
 from .torchscript_slots import Path, Slot, Tree
-from .torchscript_values import UNINITIALIZED, UNKNOWN, Mutable, Number, Tensor, has_unknown, spoil
+from .torchscript_values import UNINITIALIZED, UNKNOWN, Mutable, Number, Tensor, enlist, has_unknown, spoil
 from .torchscript_walk import Env, Raised, Walk
 
 MOST_UNROLLED = 512
@@ -44,7 +44,7 @@ class Loop:
 
     The first `count` of `initial` are the variables that the loop carries, the others what the objects in `written`
     hold, which its steps write to. `spoilt` are tensors that nothing certain is known of after a step,
-    `results` what the last try's step gave.
+    `results` what the last try's step gave, `listed` the paths of tensors that a step may have put into a sequence.
     """
 
     block: Any
@@ -55,6 +55,7 @@ class Loop:
     spoilt: list[Tensor] = field(default_factory=list)
     varying: dict[Path, Slot] = field(default_factory=dict)
     results: list[Tree] = field(default_factory=list)
+    listed: set[Path] = field(default_factory=set)
 
 
 @dataclass
@@ -134,6 +135,8 @@ def _tried(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
                 path: as_value(walk, loop.varying[path], value, leaf_at(loop.initial[path[0]], path[1:]).thing)
                 for path, value in places.items()
             }
+            for path in loop.listed & given.keys():
+                enlist(given[path])
             versions = {path: v.state.version for path, v in given.items() if isinstance(v, Tensor)}
             _begin(walk, loop, given)
             values = [_built(walk, loop, i, given) for i in range(loop.count)]
@@ -149,6 +152,10 @@ def _tried(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
             worse = [t for t in spoilt if t not in loop.spoilt]
             loop.results = [snapshot(walk, v) for v in results]
             final = _compared(walk, loop, loop.results, spoilt)
+            listed = {p for p, slot in (final or {}).items() if isinstance(slot.thing, Tensor) and slot.thing.listed}
+            if not listed <= loop.listed:
+                loop.listed |= listed
+                final = None
             changed = any(v.state.version != versions[path] for path, v in given.items() if path in versions)
             if final is not None and changed:
                 _refuse_aliases(loop, final)

@@ -99,13 +99,18 @@ def _get_attribute(walk: Walk, env: Env, node: Any) -> Any:
     if name not in thing.state:
         if thing.script is None:
             raise Unsupported(f"the attribute {name} of an object before it is set")
-        path = f"{thing.path}.{name}" if thing.path else name
-        # Read once and kept, so that who reads an attribute twice gets the same tensor or list.
-        value = walk.states[path] if path in walk.states else walk.lifted(thing.script.getattr(name), path)
-        thing.state = {**thing.state, name: value}
-        thing.read.add(name)
-        _born_outside(thing.state[name])
+        _fetch(walk, thing, name)
     return thing.state[name]
+
+
+def _fetch(walk: Walk, thing: Object, name: str) -> None:
+    """Take what a module holds under `name` into its state: once, so that who reads it twice gets the same tensor."""
+    path = f"{thing.path}.{name}" if thing.path else name
+    value = walk.states[path] if path in walk.states else walk.lifted(thing.script.getattr(name), path)
+    _born_outside(value)
+    thing.read.add(name)
+    thing.state = {**thing.state, name: value}
+    walk.memory.recall(thing, name, value)
 
 
 def _born_outside(value: Any) -> None:
@@ -118,9 +123,11 @@ def _born_outside(value: Any) -> None:
 
 
 def _set_attribute(walk: Walk, env: Env, node: Any) -> Any:
-    thing, value = (env[v.unique()] for v in node.inputs())
-    thing.written[node.s("name")] = walk.location(node, "assignment to an attribute")
-    walk.memory.write(thing, {**thing.state, node.s("name"): value})
+    thing, value, name = *(env[v.unique()] for v in node.inputs()), node.s("name")
+    if walk.memory.scope and name not in thing.state and thing.script is not None:
+        _fetch(walk, thing, name)  # where the branch is not taken, it stays what it was
+    thing.written[name] = walk.location(node, "assignment to an attribute")
+    walk.memory.write(thing, {**thing.state, name: value})
     return ()
 
 

@@ -10,6 +10,7 @@ import torch
 
 from convert.errors import Problem, Unsupported
 from convert.report import Report
+from convert.tensors import dtype_name
 
 from .state import state_inputs, state_output
 from .torchscript_numbers import as_number
@@ -77,13 +78,22 @@ def take(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
             grown = end.state.example is not None and end.state.example.shape != before.shape
             grown = grown or (value.shape is not None and len(value.shape) != before.dim())
             if grown or any(isinstance(a, int) and a != b for a, b in sizes) or value.dtype != onnx_dtype(before.dtype):
-                raise Unsupported(
-                    f"forward leaves {path} with another shape or dtype than it had",
-                    hint="keep a buffer of the largest size and the place up to which it is filled",
-                )
+                raise _other_form(path, before, value, end.state.example)
             walk.g.output(value, state_output(names[path]))
         else:
             walk.g.output(as_number(walk.g, end), state_output(names[path]))
+
+
+def _other_form(path: str, before: torch.Tensor, value: Any, example: torch.Tensor | None) -> Unsupported:
+    sizes = value.shape if example is None else example.shape
+    after = "of unknown rank" if sizes is None else [d if isinstance(d, int) else str(d) for d in sizes]
+    was = f"{str(before.dtype).removeprefix('torch.')}{list(before.shape)}"
+    return Unsupported(
+        f"{path} is {was} before forward and {dtype_name(value.dtype)}{after} after it: an input that is fed "
+        "with an output cannot change its shape or dtype",
+        hint="where it has its final shape after a first call, call the module once and convert or save it then; else "
+        "keep a buffer of the largest size and the place up to which it is filled",
+    )
 
 
 def tell(report: Report, states: Mapping[str, Any], taken: Collection[str]) -> None:

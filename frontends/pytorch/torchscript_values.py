@@ -79,13 +79,15 @@ class TensorState:
 class Tensor:
     """A tensor of the program: an identity, with content that in-place operators replace.
 
-    `scope` is where it was born, `epoch` counts how often its shape was changed in place.
+    `scope` is where it was born, `epoch` counts how often its shape was changed in place. A tensor that is `listed` may
+    share memory with an item of a list that became an ONNX sequence, which holds copies: nothing may write to it.
     """
 
     state: TensorState
     view: View | None = None
     scope: int = 0
     epoch: int = 0
+    listed: bool = False
 
 
 @dataclass(eq=False)
@@ -167,6 +169,12 @@ class Memory:
         self.journal.append((thing, thing.state, effect))
         thing.state = state
 
+    def recall(self, thing: Object, name: str, value: Any) -> None:
+        """Add an attribute that `thing` had all along to what it was before each of its writes."""
+        for i, (other, state, effect) in enumerate(self.journal):
+            if other is thing and name not in state:
+                self.journal[i] = (thing, {**state, name: value}, effect)
+
     def version(self) -> int:
         """A number that no content had before."""
         self.versions += 1
@@ -239,14 +247,16 @@ def read(memory: Memory, tensor: Tensor) -> Content:
 
 
 def _unsure(where: str) -> str:
+    by = f"the in-place operator {where}" if where else "an in-place operator before"
     return (
-        f"the in-place operator {where or 'before'} wrote to memory that this tensor may or may not share (after a "
-        "reshape, say), so that its value is not certain"
+        f"{by} wrote to memory that this tensor may or may not share (after a reshape, or if the data decides which "
+        "tensor it is), so that its value is not certain"
     )
 
 
 def write(memory: Memory, tensor: Tensor, content: Content, example: torch.Tensor | None, where: str = "") -> None:
     """Replace the content of a tensor and of every tensor that it is a view of."""
+    _refuse_listed(tensor)
     view = tensor.view
     if view is not None and view.scatter is not None and not isinstance(content, Unknown):
         base = view.bases[0]
@@ -260,12 +270,28 @@ def write(memory: Memory, tensor: Tensor, content: Content, example: torch.Tenso
 
 def spoil(memory: Memory, tensor: Tensor, where: str = "") -> None:
     """Forbid reading a tensor that a write may have changed in a way that is not known, and its other views."""
+    _refuse_listed(tensor)
     seen: tuple[int, ...] = ()
     if tensor.view is not None:
         for base in tensor.view.bases:
             spoil(memory, base, where)
         seen = tensor.view.versions
     memory.write(tensor, replace(tensor.state, stale=True, version=memory.version(), seen=seen, where=where))
+
+
+def enlist(tensor: Tensor) -> None:
+    """Note that an ONNX sequence holds a copy of a tensor: from now on nothing may write to it or what it views."""
+    tensor.listed = True
+    for base in tensor.view.bases if tensor.view is not None else ():
+        enlist(base)
+
+
+def _refuse_listed(tensor: Tensor) -> None:
+    if tensor.listed:
+        raise Unsupported(
+            "an in-place operator writes to memory that an item of a list of unknown length may share; a graph's list "
+            "holds copies"
+        )
 
 
 def _is_fresh(tensor: Tensor) -> bool:

@@ -84,6 +84,26 @@ def scatter_of(name: str, args: list[Any], call: Call) -> Callable[[Graph, Any, 
     return None
 
 
+def piece_scatter_of(name: str, args: list[Any], place: int, call: Call) -> Callable[[Graph, Any, Any], Any] | None:
+    """The same for the piece at `place` of those that the operator `name` cuts a tensor into."""
+    if name == "unbind":
+        schema = torch.ops.aten.select_scatter.default._schema
+        return lambda g, base, content: call(schema, [base, content, args[0], place])
+    if name not in ("split", "split_with_sizes", "chunk") or not isinstance(args[0], (int, list)):
+        return None
+    sizes, dim = args[0], args[1]
+
+    def scatter(g: Graph, base: Any, content: Any) -> Any:
+        length = g.shape(base)[dim]
+        assert isinstance(length, int)
+        each = -(-length // sizes) if name == "chunk" else sizes
+        start = sum(each[:place]) if isinstance(each, list) else each * place
+        end = start + each[place] if isinstance(each, list) else min(start + each, length)
+        return call(torch.ops.aten.slice_scatter.default._schema, [base, content, dim, start, end])
+
+    return scatter
+
+
 def _inverse(dims: list[int]) -> list[int]:
     rank = len(dims)
     places = [d % rank for d in dims]

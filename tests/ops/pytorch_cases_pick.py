@@ -84,6 +84,8 @@ INDEX = [
     case("take", f32(3, 4), np.array([[0, 11], [5, 5]])),
     case("take_along_dim", f32(2, 3), np.array([[0, 2, 1], [1, 1, 0]]), 1),
     case("take_along_dim", f32(2, 3), np.array([0, 5])).named("flat"),
+    case("take_along_dim", f32(3, 3), np.array([[0, 2]]), 1).named("broadcast indices"),
+    case("take_along_dim", f32(1, 3), np.array([[0], [2]]), 1).named("broadcast rows"),
     case("index", f32(4, 5), [np.array([0, 3])]),
     case("index", f32(4, 5), [None, np.array([[0, 3], [1, -1]])]).named("second"),
     case("index", f32(4, 5, 6), [np.array([0, 3]), np.array([[1], [2]])]).named("two"),

@@ -52,6 +52,8 @@ def rrelu(g, x, lower=0.125, upper=1 / 3, training=False):
 def prelu(g, x, weight):
     """The slope of each channel (dim 1), for ONNX with dims of 1 behind it."""
     rank = g.rank(x)
+    if rank == 0:
+        weight = g.Squeeze(weight, [0]) if g.rank(weight) else weight
     if rank > 2 and g.rank(weight) == 1 and g.shape(weight)[0] != 1:
         weight = g.Unsqueeze(weight, list(range(1, rank - 1)))
     return g.PRelu(x, weight)

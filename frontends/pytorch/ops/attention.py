@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import aten
-from ..sizes import reshape, size
+from ..sizes import broadcast_rank, reshape, size
 
 _DROPOUT = aten.limit(
     "scaled_dot_product_attention", "dropout_p draws random numbers even in eval mode; pass 0 unless self.training"
@@ -23,6 +24,7 @@ def scaled_dot_product_attention(
     """One Attention node over [batch, heads, length, features]; fewer or more leading dims are reshaped."""
     if dropout_p:
         raise Unsupported(_DROPOUT)
+    query, key, value = _led_alike(g, query, key, value, enable_gqa)
     rank = g.rank(query)
     if attn_mask is not None and rank > 4 and g.rank(attn_mask) > 2:
         raise Unsupported(_MASK)
@@ -35,6 +37,24 @@ def scaled_dot_product_attention(
         return out
     lead = [size(g, query, d) for d in range(rank - 2)]
     return reshape(g, out, [*lead, size(g, query, -2), size(g, value, -1)])
+
+
+def _led_alike(g: Graph, query: ir.Value, key: ir.Value, value: ir.Value, gqa: bool) -> list[ir.Value]:
+    """The three with the same leading dims; only heads (dim -3) may be fewer in key and value, with `gqa`."""
+    given = [query, key, value]
+    rank = max(map(g.rank, given))
+    kept = 3 if gqa else 2
+    leads = {g.shape(x)[: g.rank(x) - kept] for x in given}
+    if len(leads) == 1 and None not in (lead := leads.pop()) and all(g.rank(x) == rank for x in given):
+        return given
+    given = [broadcast_rank(g, x, rank) for x in given]
+    if any(None in g.shape(x)[: rank - kept] or not isinstance(n, int) for x in given for n in g.shape(x)[:-kept]):
+        return given
+    lead = np.broadcast_shapes(*(g.shape(x)[: rank - kept] for x in given))
+    return [
+        x if g.shape(x)[: rank - kept] == lead else g.Expand(x, g.const(np.array([*lead, *[1] * kept], np.int64)))
+        for x in given
+    ]
 
 
 def _heads(g: Graph, x: ir.Value) -> ir.Value:

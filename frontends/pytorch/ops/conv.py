@@ -11,7 +11,7 @@ from convert.graph import Graph
 
 from ..rules import aten
 from ..sizes import size
-from ..values import is_float
+from ..values import is_float, like
 from .windows import Sliding, convolved, spread_out
 
 
@@ -73,22 +73,44 @@ def _transposed_convolution(dims: int) -> Any:
         strides, dilations, pads = spread(stride, dims), spread(dilation, dims), spread(padding, dims) * 2
         more = spread(output_padding, dims)
         if is_float(g, x):
-            out = g.ConvTranspose(
-                x,
-                weight,
-                bias,
-                strides=strides,
-                pads=pads,
-                group=groups,
-                output_padding=more,
-                dilations=dilations,
-            )
+            out = _conv_transpose(g, x, weight, bias, strides, pads, groups, more, dilations)
         else:
             how = Sliding([size(g, weight, i + 2) for i in range(dims)], strides, pads, dilations)
             out = spread_out(g, x, weight, bias, how, more, groups)
         return g.Squeeze(out, [0]) if lone else out
 
     return rule
+
+
+def _conv_transpose(
+    g: Graph,
+    x: ir.Value,
+    weight: ir.Value,
+    bias: ir.Value | None,
+    strides: list[int],
+    pads: list[int],
+    groups: int,
+    more: list[int],
+    dilations: list[int],
+) -> ir.Value:
+    """ConvTranspose; a stride or more of output padding, which runtimes refuse, is taken from the padding at the end.
+
+    What padding does not cover is behind all that the kernel reaches: zeros, and the bias.
+    """
+    dims, behind = len(strides), [0] * len(strides)
+    pads, more = list(pads), list(more)
+    for i in range(dims):
+        if more[i] >= strides[i]:
+            taken = min(more[i], pads[dims + i])
+            pads[dims + i] -= taken
+            more[i] -= taken
+            if more[i] >= strides[i]:
+                behind[i], more[i] = more[i], 0
+    how = {"strides": strides, "pads": pads, "group": groups, "output_padding": more, "dilations": dilations}
+    if not any(behind):
+        return g.ConvTranspose(x, weight, bias, **how)
+    out = g.Pad(g.ConvTranspose(x, weight, None, **how), [0] * (dims + 2) + [0, 0, *behind], like(g, 0.0, x))
+    return out if bias is None else g.Add(out, g.Unsqueeze(bias, [0, *range(2, dims + 2)]))
 
 
 aten.same(_convolution, conv1d=1, conv2d=2, conv3d=3)

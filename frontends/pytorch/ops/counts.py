@@ -102,8 +102,10 @@ def _boxed(
         return g.Expand(like(g, float("nan") if density else 0, x), shape), edges
     place, valid = g.const(0), g.const(True)
     for i, (e, n) in enumerate(zip(edges, shape, strict=True)):
-        found = box_of(g, g.Reshape(g.Gather(x, i, axis=-1), [-1]), e)
-        valid = g.And(valid, g.And(g.GreaterOrEqual(found, 0), g.Less(found, n)))
+        flat = g.Reshape(g.Gather(x, i, axis=-1), [-1])
+        found = box_of(g, flat, e)
+        inside = g.And(g.GreaterOrEqual(flat, g.Gather(e, 0, axis=0)), g.LessOrEqual(flat, g.Gather(e, n, axis=0)))
+        valid = g.And(valid, g.And(inside, g.And(g.GreaterOrEqual(found, 0), g.Less(found, n))))
         place = g.Add(g.Mul(place, n), found)
     total = int(np.prod(shape))
     place = g.Where(valid, place, total)

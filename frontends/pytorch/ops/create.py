@@ -10,11 +10,11 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.tensors import rounded
 
 from ..rules import aten
+from ..sizes import arange as places_up_to
 from ..sizes import vector
 from ..values import as_value, cast, onnx_dtype, result_dtype, torch_dtype
 
@@ -144,20 +144,23 @@ def _counted(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | Non
 def linspace(g, start, end, steps, *, dtype=None):
     """Counted from both ends, each half from its own, as PyTorch does it."""
     dtype = dtype or torch.float32
-    if not isinstance(steps, int):
-        raise Unsupported("linspace with a number of steps that is computed at run time")
-    if not any(isinstance(n, ir.Value) for n in (start, end)):
+    if isinstance(steps, int) and not any(isinstance(n, ir.Value) for n in (start, end)):
         return g.const(_spaced(lambda wide: torch.linspace(start, end, steps, dtype=wide), dtype))
     wide = dtype if dtype.is_floating_point else torch.float32
     first, last = as_value(g, start, wide), as_value(g, end, wide)
-    if steps < 2:
+    if isinstance(steps, int) and steps < 2:
         return cast(g, g.Expand(first, [steps]), dtype)
     if not dtype.is_floating_point:
         first, last = (g.Cast(g.Cast(v, to=onnx_dtype(dtype)), to=onnx_dtype(wide)) for v in (first, last))
-    counts = np.arange(steps).astype(onnx_dtype(wide).numpy())
-    step = g.Div(g.Sub(last, first), as_value(g, steps - 1, wide))
-    rising, falling = g.Add(first, g.Mul(step, counts)), g.Sub(last, g.Mul(step, counts[::-1].copy()))
-    return cast(g, g.Where(np.arange(steps) < steps // 2, rising, falling), dtype)
+    count = as_value(g, steps, torch.int64)
+    place = places_up_to(g, steps)
+    after = g.Sub(g.Sub(count, 1), place)
+    step = g.Div(g.Sub(last, first), cast(g, g.Max(g.Sub(count, 1), 1), wide))
+    rising = g.Add(first, g.Mul(step, cast(g, place, wide)))
+    falling = g.Sub(last, g.Mul(step, cast(g, after, wide)))
+    # One step alone is the start.
+    early = g.Less(place, g.Max(g.Div(count, 2), 1))
+    return cast(g, g.Where(early, rising, falling), dtype)
 
 
 @aten("logspace")

@@ -1,4 +1,4 @@
-"""Factorisations of matrices in float64, unrolled over their columns: LU with pivots, Cholesky, QR by reflections."""
+"""Factorisations of matrices in float64, unrolled over their columns: LU with pivots, and Cholesky."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import aten
-from ..sizes import reshape, size, vector
+from ..sizes import size, vector
 from ..values import cast, floating, like
 
 LARGEST = 64
@@ -196,106 +196,3 @@ def linalg_cholesky(g, x, *, upper=False):
 @aten("cholesky")
 def cholesky(g, x, upper=False):
     return linalg_cholesky(g, x, upper=upper)
-
-
-# -- QR ---------------------------------------------------------------------------------------------------------------
-
-
-def reflections(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value], list[ir.Value]]:
-    """R, and Householder's vectors [..., rows, 1] with their factors [..., 1, 1], as LAPACK's geqrf has them."""
-    rows, columns = sides(g, a)
-    numbers = np.arange(rows)[:, None]
-    vectors, factors = [], []
-    zero, one = like(g, 0.0, a), like(g, 1.0, a)
-    for k in range(min(rows, columns)):
-        here = column(g, a, k)
-        head = row(g, here, k)
-        below = g.Where(numbers > k, here, zero)
-        rest = g.ReduceSum(g.Mul(below, below), [-2])
-        flat = g.Equal(rest, zero)
-        length = g.Sqrt(g.Add(g.Mul(head, head), rest))
-        beta = g.Where(g.Less(head, zero), length, g.Neg(length))
-        factor = g.Where(flat, zero, g.Div(g.Sub(beta, head), g.Where(flat, one, beta)))
-        vector_ = g.Div(below, g.Where(flat, one, g.Sub(head, beta)))
-        vector_ = g.Add(vector_, (numbers == k).astype(np.float64))
-        a = reflected(g, a, vector_, factor)
-        vectors.append(vector_)
-        factors.append(factor)
-    return a, vectors, factors
-
-
-def reflected(g: Graph, a: ir.Value, v: ir.Value, factor: ir.Value) -> ir.Value:
-    """(1 - factor v vᵀ) a."""
-    return g.Sub(a, g.Mul(g.Mul(factor, v), g.MatMul(_swapped(g, v), a)))
-
-
-def orthogonal(g: Graph, start: ir.Value, vectors: list[ir.Value], factors: list[ir.Value]) -> ir.Value:
-    """All reflections applied to `start`, the last first."""
-    for v, factor in zip(reversed(vectors), reversed(factors), strict=True):
-        start = reflected(g, start, v, factor)
-    return start
-
-
-@aten("linalg_qr")
-def linalg_qr(g, A, mode="reduced"):
-    a = wide(g, A)
-    rows, columns = sides(g, a)
-    r, vectors, factors = reflections(g, a)
-    width = rows if mode == "complete" else min(rows, columns)
-    r = narrow(g, triangle(g, g.Slice(r, [0], [width], [-2]), True), A)
-    if mode == "r":
-        return [g.const(np.zeros(0, g.dtype(r).numpy())), r]
-    return [narrow(g, orthogonal(g, identity(g, a, rows, width), vectors, factors), A), r]
-
-
-@aten("qr")
-def qr(g, x, some=True):
-    return linalg_qr(g, x, "reduced" if some else "complete")
-
-
-@aten("geqrf")
-def geqrf(g, x):
-    r, vectors, factors = reflections(g, wide(g, x))
-    if not vectors:
-        return [x, g.ReduceSum(x, [-2], keepdims=0)]
-    below = g.Trilu(g.Concat(*vectors, axis=-1), -1, upper=0)
-    rows, columns = sides(g, x)
-    if columns > rows:
-        below = g.Pad(below, [0] * (2 * g.rank(x) - 1) + [columns - rows], like(g, 0.0, below))
-    tau = g.Squeeze(g.Concat(*factors, axis=-1), [-2])
-    return [narrow(g, g.Add(triangle(g, r, True), below), x), narrow(g, tau, x)]
-
-
-def _stored(g: Graph, x: ir.Value, tau: ir.Value) -> tuple[list[ir.Value], list[ir.Value]]:
-    """The reflections that geqrf's results describe."""
-    count = g.shape(tau)[-1]
-    rows, _ = sides(g, x)
-    if not isinstance(count, int):
-        raise Unsupported("reflections of an unknown number")
-    if count == 0:
-        return [], []
-    below = g.Slice(wide(g, x), [0], [count], [-1])
-    unit = g.Add(g.Trilu(below, -1, upper=0), np.eye(rows, count))
-    factors = wide(g, tau)
-    lead = [size(g, tau, d) for d in range(g.rank(tau) - 1)]
-    chosen = [g.Gather(factors, np.array([k]), axis=-1) for k in range(count)]
-    return [column(g, unit, k) for k in range(count)], [reshape(g, f, [*lead, 1, 1]) for f in chosen]
-
-
-@aten("linalg_householder_product", "orgqr")
-def linalg_householder_product(g, x, tau):
-    rows, columns = sides(g, x)
-    vectors, factors = _stored(g, x, tau)
-    return narrow(g, orthogonal(g, identity(g, x, rows, columns), vectors, factors), x)
-
-
-@aten("ormqr")
-def ormqr(g, x, tau, other, left=True, transpose=False):
-    """Q other, Qᵀ other, other Q or other Qᵀ."""
-    vectors, factors = _stored(g, x, tau)
-    start = wide(g, other) if left else _swapped(g, wide(g, other))
-    if transpose == left:
-        # Reflections are symmetric: the transposed product applies the first one first.
-        vectors, factors = vectors[::-1], factors[::-1]
-    out = orthogonal(g, start, vectors, factors)
-    return narrow(g, out if left else _swapped(g, out), x)

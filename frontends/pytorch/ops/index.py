@@ -14,7 +14,7 @@ from ..rules import aten
 from ..sizes import axis_of, vector
 from ..values import cast, is_bool, widened
 from .create import full_of_shape
-from .shape import flatten, movedim
+from .shape import atleast_1d, flatten, movedim
 
 
 def _indices(g: Graph, index: ir.Value) -> ir.Value:
@@ -45,7 +45,12 @@ def take(g, x, index):
 def take_along_dim(g, x, indices, dim=None):
     if dim is None:
         return g.GatherElements(flatten(g, x), flatten(g, indices), axis=0)
-    return g.GatherElements(x, indices, axis=axis_of(g, x, dim))
+    axis = axis_of(g, x, dim)
+    rest = [tuple(d for i, d in enumerate(g.shape(v)) if i != axis) for v in (x, indices)]
+    if rest[0] != rest[1] or None in rest[0]:
+        shapes = [g.Where(g.Equal(np.arange(g.rank(x)), axis), 1, g.Shape(v)) for v in (indices, x)]
+        x, indices = (g.Expand(v, shape) for v, shape in zip((x, indices), shapes, strict=True))
+    return g.GatherElements(x, indices, axis=axis)
 
 
 # -- x[i, :, mask] ----------------------------------------------------------------------------------------------------
@@ -162,6 +167,7 @@ def nonzero(g, x):
 
 @aten("nonzero_numpy")
 def nonzero_numpy(g, x):
+    x = atleast_1d(g, x)
     places = g.NonZero(x)
     return [g.Gather(places, i, axis=0) for i in range(g.rank(x))]
 

@@ -1,4 +1,4 @@
-"""Joins and cuts: concatenation, splits, slices, diagonals, windows."""
+"""Joins and cuts: concatenation, splits, slices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from convert.graph import Graph
 from ..replaced import PIECES
 from ..rules import aten
 from ..sizes import axis_of, vector
-from ..values import as_value, promoted
-from .shape import END, atleast_1d, flatten, movedim
+from ..values import promoted
+from .shape import END, atleast_1d
 
 
 @aten("cat", "concat", "concatenate")
@@ -101,15 +101,22 @@ def tensor_split_at(g, x, places, dim=0):
 
 @aten("tensor_split")
 def tensor_split(g, x, sections, dim=0):
-    length = _length(g, x, dim, "tensor_split")
-    each, more = divmod(length, sections)
-    return _pieces(g, x, [each + (i < more) for i in range(sections)], axis_of(g, x, dim))
+    axis = axis_of(g, x, dim)
+    length = g.shape(x)[axis]
+    if isinstance(length, int):
+        each, more = divmod(length, sections)
+        return _pieces(g, x, [each + (i < more) for i in range(sections)], axis)
+    rows = g.Shape(x, start=axis, end=axis + 1)
+    longer = g.Less(np.arange(sections), g.Mod(rows, sections))
+    return g.Split(x, g.Add(g.Div(rows, sections), g.Cast(longer, to=ir.DataType.INT64)), axis=axis, outputs=sections)
 
 
 @aten("tensor_split.indices")
 def tensor_split_indices(g, x, indices, dim=0):
-    length = _length(g, x, dim, "tensor_split")
-    bounds = [0, *(min(max(i + length if i < 0 else i, 0), length) for i in indices), length]
+    length = g.shape(x)[axis_of(g, x, dim)]
+    if isinstance(length, int):
+        indices = [min(max(i + length if i < 0 else i, 0), length) for i in indices]
+    bounds = [0, *indices, END]
     return [g.Slice(x, [a], [b], [axis_of(g, x, dim)]) for a, b in itertools.pairwise(bounds)]
 
 
@@ -122,7 +129,7 @@ def unbind(g, x, dim=0):
 def _length(g: Graph, x: ir.Value, dim: int, what: str) -> int:
     length = g.shape(x)[axis_of(g, x, dim)]
     if not isinstance(length, int):
-        raise Unsupported(f"{what} along a dim of unknown length gives a number of pieces that is not known")
+        raise Unsupported(f"{what} along a dim of unknown length, which gives a number of pieces that is not known")
     return length
 
 
@@ -152,58 +159,6 @@ def narrow(g, x, dim, start, length):
         return g.Slice(x, [start], [END if end == 0 else end], [axis])
     first = vector(g, start)
     return g.Slice(x, first, g.Add(first, vector(g, length)), [axis])
-
-
-@aten("diagonal", "diagonal_copy", "linalg_diagonal")
-def diagonal(g, x, offset=0, dim1=0, dim2=1):
-    """Positions i · columns + i + offset of the last two dims made one."""
-    a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
-    rows, columns = _length(g, x, a, "diagonal"), _length(g, x, b, "diagonal")
-    perm = [i for i in range(g.rank(x)) if i not in (a, b)] + [a, b]
-    moved = g.Transpose(x, perm=perm)
-    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
-    first = offset if offset >= 0 else -offset * columns
-    flat = flatten(g, moved, -2, -1)
-    return g.Gather(flat, first + np.arange(length, dtype=np.int64) * (columns + 1), axis=g.rank(x) - 2)
-
-
-@aten("diag_embed")
-def diag_embed(g, x, offset=0, dim1=-2, dim2=-1):
-    rank = g.rank(x) + 1
-    length = _length(g, x, -1, "diag_embed")
-    total = length + abs(offset)
-    row, column = np.arange(total)[:, None], np.arange(total)
-    padded = _padded_diagonal(g, x, offset)
-    spread = g.Where(
-        column - row == offset, g.Unsqueeze(padded, [rank - 2 if offset >= 0 else rank - 1]), as_value(g, 0, g.dtype(x))
-    )
-    a, b = (d + rank if d < 0 else d for d in (dim1, dim2))
-    rest = iter(range(rank - 2))
-    return g.Transpose(spread, perm=[rank - 2 if i == a else rank - 1 if i == b else next(rest) for i in range(rank)])
-
-
-def _padded_diagonal(g: Graph, x: ir.Value, offset: int) -> ir.Value:
-    if offset == 0:
-        return x
-    rank = g.rank(x)
-    pads = [0] * (rank - 1) + [abs(offset)] + [0] * rank
-    return g.Pad(x, pads, as_value(g, 0, g.dtype(x)))
-
-
-@aten("diag")
-def diag(g, x, diagonal=0):
-    return diag_embed(g, x, diagonal) if g.rank(x) == 1 else globals()["diagonal"](g, x, diagonal)
-
-
-@aten("unfold", "unfold_copy")
-def unfold(g, x, dimension, size, step):
-    axis = axis_of(g, x, dimension)
-    if g.rank(x) == 0:
-        return g.Reshape(x, [1])
-    length = _length(g, x, dimension, "unfold")
-    windows = np.arange((length - size) // step + 1, dtype=np.int64)[:, None] * step + np.arange(size)
-    out = g.Gather(x, windows, axis=axis)
-    return movedim(g, out, axis + 1, -1)
 
 
 @aten("hsplit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import string
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,25 @@ def outer(g, x, y):
 @aten("einsum")
 def einsum(g, equation, tensors, *, path=None):
     operands = promoted(g, *tensors)
-    out = g.Einsum(*(widened(g, x) for x in operands), equation=equation.replace(" ", ""))
+    equation = equation.replace(" ", "")
+    out = g.Einsum(*(widened(g, x) for x in operands), equation=_without_dots(g, equation, operands))
     return cast(g, out, g.dtype(operands[0]))
+
+
+def _without_dots(g: Graph, equation: str, operands: list[ir.Value]) -> str:
+    """An equation with letters for its "...", where those do not stand for equally many dims or end in a sum.
+
+    The dims that an operand lacks are the first ones.
+    """
+    left, arrow, result = equation.partition("->")
+    terms = left.split(",")
+    hidden = [g.rank(x) - len(term.replace("...", "")) for x, term in zip(operands, terms, strict=True)]
+    dotted = [count for count, term in zip(hidden, terms, strict=True) if "..." in term]
+    if not arrow or not dotted or (len(set(dotted)) == 1 and "..." in result):
+        return equation
+    letters = "".join(sorted(set(string.ascii_letters) - set(equation))[: max(dotted)])
+    named = [t.replace("...", letters[len(letters) - n :]) for t, n in zip(terms, hidden, strict=True)]
+    return ",".join(named) + arrow + result.replace("...", letters)
 
 
 @aten("tensordot")
@@ -78,6 +96,10 @@ def tensordot(g, x, y, dims_self, dims_other):
     """One matrix product: the dims that are summed go last in x and first in y."""
     a = [axis_of(g, x, d) for d in dims_self]
     b = [axis_of(g, y, d) for d in dims_other]
+    for i, j in zip(a, b, strict=True):  # a length of 1 meets any: the other side is summed first
+        lengths = g.shape(x)[i], g.shape(y)[j]
+        x = g.ReduceSum(x, [i]) if lengths[1] == 1 and lengths[0] != 1 else x
+        y = g.ReduceSum(y, [j]) if lengths[0] == 1 and lengths[1] != 1 else y
     left = [i for i in range(g.rank(x)) if i not in a]
     right = [i for i in range(g.rank(y)) if i not in b]
     summed = [size(g, x, d) for d in a]
@@ -136,7 +158,7 @@ def det(g, x):
 
 @aten("trace")
 def trace(g, x):
-    from .join import diagonal
+    from .diagonals import diagonal
     from .reduce import sum_
 
     return sum_(g, diagonal(g, x))

@@ -11,8 +11,9 @@ from convert.graph import Graph
 from convert.tensors import transposed
 
 from ..rules import aten
-from ..sizes import axis_of, reshape, size, vector
+from ..sizes import axis_of, broadcast_rank, reshape, size, vector
 from ..values import cast, like, torch_dtype
+from .repeat import broadcast_tensors
 
 # -- linear -----------------------------------------------------------------------------------------------------------
 
@@ -80,6 +81,8 @@ def batch_norm(
         if training and running_mean is not None:
             raise Unsupported(_UPDATES)
         return batch_statistics_norm(g, x, weight, bias, eps)
+    if g.rank(x) == 1:  # PyTorch takes no elements at all only
+        return x
     channels = _channels(g, x)
     scale = _filled(g, channels, 1, x) if weight is None else weight
     shift = _filled(g, channels, 0, x) if bias is None else bias
@@ -88,7 +91,8 @@ def batch_norm(
 
 @aten("_native_batch_norm_legit_no_training")
 def batch_norm_no_training(g, x, weight, bias, running_mean, running_var, momentum, eps):
-    return [batch_norm(g, x, weight, bias, running_mean, running_var, False, momentum, eps), None, None]
+    none = cast(g, g.const(np.zeros(0, np.float32)), g.dtype(x))
+    return [batch_norm(g, x, weight, bias, running_mean, running_var, False, momentum, eps), none, none]
 
 
 @aten("_native_batch_norm_legit_functional")
@@ -182,7 +186,11 @@ def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
     if g.rank(x1) == 0 and g.rank(x2) == 0:
         x1, x2 = (g.Reshape(x, [1]) for x in (x1, x2))
         return cosine_similarity(g, x1, x2, 0, eps)
+    rank = max(g.rank(x1), g.rank(x2))
+    x1, x2 = (broadcast_rank(g, x, rank) for x in (x1, x2))
     axis, least = axis_of(g, x1, dim), like(g, eps, x1)
+    if g.shape(x1)[axis] != g.shape(x2)[axis]:
+        x1, x2 = broadcast_tensors(g, [x1, x2])
     lengths = [g.Max(g.ReduceL2(x, [axis], keepdims=0), least) for x in (x1, x2)]
     return g.Div(g.ReduceSum(g.Mul(x1, x2), [axis], keepdims=0), g.Mul(*lengths))
 

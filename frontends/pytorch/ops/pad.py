@@ -36,12 +36,16 @@ def padded(g: Graph, x: ir.Value, pad: Sequence[int | ir.Value], mode: str, valu
 
 
 def _padded_by_content(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any], mode: str) -> ir.Value:
-    """Negative amounts cut, after the others have been put on; onnxruntime has no "wrap"."""
+    """Negative amounts cut, after the others are put on. Going round, for which onnxruntime has no "wrap", before."""
     more = [[max(n, 0) if isinstance(n, int) else n for n in amounts] for amounts in (begins, ends)]
     if mode == "wrap":
-        x = _wrapped(g, x, *more)
-    elif any(not isinstance(n, int) or n for n in (*more[0], *more[1])):
+        return _wrapped(g, _cut(g, x, begins, ends), *more)
+    if any(not isinstance(n, int) or n for n in (*more[0], *more[1])):
         x = g.Pad(x, vector(g, [*more[0], *more[1]]), mode=mode)
+    return _cut(g, x, begins, ends)
+
+
+def _cut(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Value:
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         first, last = (n if isinstance(n, int) and n < 0 else 0 for n in (begin, end))
         if first or last:

@@ -123,7 +123,7 @@ def all_(g, x, dim=None, keepdim=False):
 @aten("any")
 def any_(g, x, dim=None, keepdim=False):
     found = reduced(g, "ReduceMax", cast(g, truth(g, x), torch.int32), dim, keepdim)
-    return cast(g, found, torch.bool)
+    return g.Greater(found, 0)  # of no elements it is the least integer
 
 
 @aten("count_nonzero")

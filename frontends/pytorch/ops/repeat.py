@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import torch
+
 from ..rules import aten
 from ..sizes import axis_of, broadcast_rank, reshape, size, vector
-from ..values import promoted
+from ..values import cast, promoted
 from .shape import atleast_1d, flatten
 
 
@@ -56,6 +58,27 @@ def repeat_interleave(g, x, repeats, dim=None, *, output_size=None):
     repeated = g.Tile(spread, vector(g, [*[1] * (axis + 1), repeats, *[1] * (g.rank(x) - axis - 1)]))
     dims = [size(g, x, d) for d in range(g.rank(x))]
     return reshape(g, repeated, [*dims[:axis], -1, *dims[axis + 1 :]])
+
+
+@aten("repeat_interleave.self_Tensor")
+def repeat_interleave_each(g, x, repeats, dim=None, *, output_size=None):
+    """Each row as often as `repeats` has it, which is one number for all or one for each."""
+    if dim is None:
+        x, dim = flatten(g, x), 0
+    x = atleast_1d(g, x)
+    axis = axis_of(g, x, dim)
+    length = g.Shape(x, start=axis, end=axis + 1)
+    return g.Gather(x, repeated_places(g, g.Expand(atleast_1d(g, repeats), length)), axis=axis)
+
+
+@aten("repeat_interleave.Tensor")
+def repeated_places(g, repeats, *, output_size=None):
+    """0 as often as repeats[0] says, 1 as often as repeats[1], …: a step of 1 at the end of each run, added up."""
+    ends = g.CumSum(cast(g, repeats, torch.int64), 0)
+    total = g.ReduceMax(g.Concat(g.const([0]), ends, axis=0), keepdims=1)
+    blank = g.Expand(g.const(0), g.Add(total, 1))
+    steps = g.ScatterElements(blank, ends, g.Expand(g.const(1), g.Shape(ends)), axis=0, reduction="add")
+    return g.Slice(g.CumSum(steps, 0), [0], total, [0])
 
 
 @aten("meshgrid", "meshgrid.indexing")

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import aten
-from ..sizes import axis_of, size, vector
+from ..sizes import arange, axis_of, size, vector
 from ..values import as_value, cast, highest, is_float, like, lowest
 from .arithmetic import div
 from .create import full_of_shape
@@ -138,11 +139,25 @@ def _replaced(g: Graph, x: ir.Value, source: ir.Value, axis: int, start: Any, en
     """`source` in the place of x[start:end] along one axis, between what is before and what is behind."""
     parts = [source]
     length = g.shape(x)[axis]
+    end = _not_before(g, x, axis, start, end)
     if not (isinstance(start, int) and start == 0):
         parts.insert(0, g.Slice(x, [0], vector(g, start), [axis]))
     if not (isinstance(end, int) and (end >= END or (isinstance(length, int) and end >= length))):
         parts.append(g.Slice(x, vector(g, end), [END], [axis]))
-    return g.Concat(*parts, axis=axis) if len(parts) > 1 else g.Expand(source, g.dims(x))
+    if len(parts) == 1:
+        return g.Expand(source, g.dims(x))
+    return g.facts(g.Concat(*parts, axis=axis), shape=g.shape(x))
+
+
+def _not_before(g: Graph, x: ir.Value, axis: int, start: Any, end: Any) -> Any:
+    """`end`, or `start` where that is behind it: the slice is empty then."""
+    if isinstance(start, int) and isinstance(end, int) and (start < 0) == (end < 0):
+        return max(start, end)
+    if (isinstance(start, int) and start == 0) or (isinstance(end, int) and end >= END):
+        return end
+    length = g.Shape(x, start=axis, end=axis + 1)
+    first, last = (g.Where(g.Less(v, 0), g.Add(v, length), v) for v in (vector(g, start), vector(g, end)))
+    return g.Max(first, last)
 
 
 @aten("index_reduce")
@@ -179,3 +194,17 @@ def diagonal_scatter(g, x, src, offset=0, dim1=0, dim2=1):
     places = g.const(first + np.arange(length, dtype=np.int64) * (columns + 1))
     flat = _along(g, flatten(g, moved, -2, -1), -1, places, cast(g, src, g.dtype(x)))
     return g.Transpose(view_as(g, flat, moved), perm=[perm.index(i) for i in range(len(perm))])
+
+
+@aten("fill_diagonal_")
+def fill_diagonal(g, x, fill_value, wrap=False):
+    """All places whose numbers are the same; with `wrap`, those of a tall matrix begin again below a row left out."""
+    rank = g.rank(x)
+    first, *others = (g.Unsqueeze(arange(g, size(g, x, i)), [k for k in range(rank) if k != i]) for i in range(rank))
+    if wrap and rank == 2:
+        first = g.Mod(first, g.Add(as_value(g, size(g, x, 1), torch.int64), 1))
+    same = [g.Equal(first, other) for other in others]
+    on = same[0]
+    for more in same[1:]:
+        on = g.And(on, more)
+    return g.Where(on, as_value(g, fill_value, g.dtype(x)), x)

@@ -104,9 +104,23 @@ def edges_of(g: Graph, flat: ir.Value, bins: int, limits: Any) -> ir.Value:
     return linspace(g, low, high, bins + 1, dtype=torch_dtype(g, flat))
 
 
+def _upper_bound(g: Graph, x: ir.Value, edges: ir.Value, count: int) -> ir.Value:
+    """How many edges come before the first that is above x, by halving as PyTorch does, also where they do not rise."""
+    first = g.Expand(g.const(0), g.Shape(x))
+    length = g.Expand(g.const(count), g.Shape(x))
+    for _ in range(count.bit_length()):
+        half = g.Div(length, 2)
+        middle = g.Min(g.Add(first, half), g.const(count - 1))
+        left = g.Or(g.Less(x, g.Gather(edges, middle, axis=0)), g.Equal(length, 0))
+        first = g.Where(left, first, g.Add(middle, 1))
+        length = g.Where(left, half, g.Sub(g.Sub(length, half), 1))
+    return first
+
+
 def box_of(g: Graph, flat: ir.Value, edges: ir.Value) -> ir.Value:
     """Between which edges each element lies, counted from 0: -1 before the first, one too many behind the last."""
     count = size(g, edges, 0)
-    place = _rank_of(g, g.Unsqueeze(flat, [1]), edges, True, False)
+    halved = isinstance(count, int)
+    place = _upper_bound(g, flat, edges, count) if halved else _rank_of(g, g.Unsqueeze(flat, [1]), edges, True, False)
     last = g.Gather(edges, count - 1, axis=0)
     return g.Sub(g.Where(g.Equal(flat, last), g.const(count - 1), place), 1)

@@ -13,7 +13,8 @@ from convert.graph import Graph
 from ..rules import aten
 from ..sizes import vector
 from ..values import as_value, like
-from .factor import identity, narrow, orthogonal, reflections, sides, wide
+from .factor import identity, narrow, sides, wide
+from .reflections import orthogonal, reflections
 from .shape import transpose
 
 _SWEEPS = 14

@@ -1,0 +1,59 @@
+"""Keeps the stack of a captured operator to the frames that say where it is in the model: PyTorch looks up all."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.fx.proxy
+
+_TORCH = str(Path(torch.__file__).parent) + "/"
+_LAYERS = _TORCH + "nn/"
+
+
+class Frames:
+    """Stands in for `CapturedTraceback`: those calls of forward that are the model's, or of PyTorch's layers."""
+
+    def __init__(self, innermost: FrameType | None) -> None:
+        self.innermost = innermost
+
+    @staticmethod
+    def extract(*, script: bool = False, cpp: bool = False, skip: int = 0) -> Frames:
+        """The stack of whoever calls this."""
+        return Frames(sys._getframe(1 + skip))
+
+    def summary(self) -> traceback.StackSummary:
+        """The outermost frame first, without the text of its lines: that is looked up for those that are shown."""
+        found: list[traceback.FrameSummary] = []
+        frame = self.innermost
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name == "forward" and _is_shown(code.co_filename):
+                found.append(traceback.FrameSummary(code.co_filename, frame.f_lineno, code.co_name, lookup_line=False))
+            frame = frame.f_back
+        return traceback.StackSummary(reversed(found))
+
+
+@cache
+def _is_shown(file: str) -> bool:
+    return not file.startswith(_TORCH) or file.startswith(_LAYERS)
+
+
+@contextmanager
+def short_stacks() -> Iterator[None]:
+    """Inside, what is captured carries short stacks."""
+    proxy: Any = torch.fx.proxy
+    before = proxy.CapturedTraceback, proxy.TracerBase._filter_traceback_frames
+    # PyTorch's filter would also leave out layers while guards are recorded (`guards.recording`).
+    proxy.CapturedTraceback, proxy.TracerBase._filter_traceback_frames = Frames, lambda _, frames: frames
+    try:
+        yield
+    finally:
+        proxy.CapturedTraceback, proxy.TracerBase._filter_traceback_frames = before
