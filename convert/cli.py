@@ -120,6 +120,20 @@ def cli() -> None:
     metavar="FILE.npz",
     help="Samples of the inputs; with --quantize, activations are in 8 bits too.",
 )
+@click.option(
+    "--profile",
+    type=click.Choice(["plain", "nnpack", "ideep", "aten"]),
+    default="plain",
+    show_default=True,
+    help="The kernels that a Caffe2 net asks for.",
+)
+@click.option(
+    "--caffe2-layout",
+    type=click.Choice(["nets", "metanet", "mobile"]),
+    default="nets",
+    show_default=True,
+    help="The files of a Caffe2 model.",
+)
 @click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
 @click.option("--force", is_flag=True, help="Replace an existing output.")
 @click.option("--skip-existing", is_flag=True, help="Leave an existing output alone, and succeed.")
@@ -136,6 +150,8 @@ def convert_model(
     dtype: str | None,
     quantize: str | None,
     calibrate: Path | None,
+    profile: str,
+    caffe2_layout: str,
     verify: bool | None,
     force: bool,
     skip_existing: bool,
@@ -174,6 +190,8 @@ def convert_model(
             dtype=dtype or "",
             quantize=quantize or "",
             calibrate=_loaded(calibrate),
+            profile=profile,
+            caffe2_layout=caffe2_layout,
             model=model or "",
             outputs=_names(outputs),
             signature=signature,
@@ -275,9 +293,13 @@ def formats(as_json: bool) -> None:
 @cli.command()
 @click.option("--to", metavar="FORMAT", shell_complete=_complete_formats, help="Operators that a backend writes.")
 @click.option("--from", "origin", metavar="FRONTEND", help="Operators that a frontend reads.")
+@click.option("--of", "names", type=click.Path(exists=True, dir_okay=False), help="Only those named in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def ops(to: str | None, origin: str | None, as_json: bool) -> None:
-    """List the operators of a frontend or a backend, with declared gaps and their reasons."""
+def ops(to: str | None, origin: str | None, names: str | None, as_json: bool) -> None:
+    """List the operators of a frontend or a backend, with declared gaps and their reasons.
+
+    --of FILE names operators, one at the start of each line: how many of them have rules, and why the rest do not.
+    """
 
     def work() -> None:
         if (to is None) == (origin is None):
@@ -285,10 +307,13 @@ def ops(to: str | None, origin: str | None, as_json: bool) -> None:
                 "say one of --to FORMAT and --from FRONTEND",
                 hint=f"frontends: {', '.join(plugin.frontends())}; formats: {', '.join(plugin.formats())}",
             )
-        if origin is not None and origin not in plugin.frontends():
-            raise UsageError(f"there is no frontend {origin!r}", hint=f"frontends: {', '.join(plugin.frontends())}")
-        room = plugin.backend_for(to) if to is not None else plugin.frontends()[str(origin)]
-        render.operators(to or str(origin), list(room.operators()), as_json)
+        if to is not None:
+            rows = list(plugin.backend_for(to).operators(to))
+        else:
+            rows = list(plugin.frontend_named(str(origin)).operators())
+        if names is not None:
+            rows = plugin.among(rows, Path(names).read_text())
+        render.operators(to or str(origin), rows, as_json)
 
     guard(work, 0)
 

@@ -40,10 +40,11 @@ class Format:
 
 @dataclass(frozen=True)
 class Operator:
-    """One row of `convert ops`; `gap` is the declared reason why an operator cannot be expressed."""
+    """One row of `convert ops`; `gap` is the declared reason why an operator cannot be expressed, `limit` where not."""
 
     name: str
     gap: str = ""
+    limit: str = ""
 
 
 class Frontend(Protocol):
@@ -123,6 +124,22 @@ def _modules(group: str) -> dict[str, Any]:
 def frontends() -> dict[str, Frontend]:
     """The installed frontends by name."""
     return _modules("convert.frontends")
+
+
+def frontend_named(name: str) -> Frontend:
+    """The frontend called `name`, or the one whose room has a backend for the format `name`. Raises `UsageError`."""
+    found = frontends()
+    rooms = [room for room, backend in backends().items() if name in backend.FORMATS and room in found]
+    if name not in found and not rooms:
+        raise UsageError(f"there is no frontend {name!r}", hint=f"frontends: {', '.join(found)}")
+    return found[name if name in found else rooms[0]]
+
+
+def among(rows: Sequence[Operator], text: str) -> list[Operator]:
+    """The rows of the operators that begin the lines of `text`; one that has no row is a gap that nobody declared."""
+    table = {row.name: row for row in rows}
+    names = [line.split()[0] for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [table.get(name) or Operator(name, "neither a rule nor a declared gap") for name in dict.fromkeys(names)]
 
 
 def backends() -> dict[str, Backend]:

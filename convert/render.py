@@ -72,15 +72,18 @@ def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
     """Print an operator table with its declared gaps."""
     supported = sorted(r.name for r in rows if not r.gap)
     gaps = sorted((r.name, r.gap) for r in rows if r.gap)
+    limits = sorted((r.name, r.limit) for r in rows if r.limit)
     if as_json:
-        click.echo(json.dumps({"name": title, "operators": supported, "gaps": dict(gaps)}, ensure_ascii=False))
+        told = {"name": title, "operators": supported, "gaps": dict(gaps), "limits": dict(limits)}
+        click.echo(json.dumps(told, ensure_ascii=False))
         return
     click.echo(f"{title}: {len(supported)} operators, {len(gaps)} declared gaps")
     for name in supported:
         click.echo(f"  {name}")
-    if gaps:
-        click.echo("gaps")
-        _table(gaps)
+    for heading, reasons in (("gaps", gaps), ("not taken", limits)):
+        if reasons:
+            click.echo(heading)
+            _table(reasons)
 
 
 def error(problem: ConvertError) -> None:

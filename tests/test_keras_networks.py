@@ -33,7 +33,7 @@ EXPECTED: dict[str, dict[str, int]] = {
     "VGG19": {"Conv": 16, "Gemm": 3},
     "Xception": {"Conv": 74, "BatchNormalization": 40},
     "small_convnext": {"Conv": 9, "LayerNormalization": 10, "Gelu": 5},
-    "vision_transformer": {"Conv": 1, "LayerNormalization": 5, "Gelu": 2, "Softmax": 2},
+    "vision_transformer": {"Conv": 1, "LayerNormalization": 5, "Gelu": 2, "Attention": 2},
     "resnet18": {"Conv": 20, "BatchNormalization": 20, "Gemm": 1},
     "regnet": {"Conv": 16, "BatchNormalization": 16, "Gemm": 1},
 }

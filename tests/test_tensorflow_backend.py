@@ -75,6 +75,25 @@ def test_layout_nhwc_moves_the_boundary(tmp_path: Path) -> None:
     close(got, onnxruntime_of(proto, {INPUT: x})[0])
 
 
+def test_no_weight_is_transposed_at_run_time(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["u"], group=2, dilations=[2], pads=[2, 2]),  # one convolution a group
+        helper.make_node("ConvTranspose", ["u", "b"], ["y"], group=2, dilations=[2], strides=[2]),
+    ]
+    rng = np.random.default_rng(0)
+    weights = {"a": (6, 2, 3), "b": (6, 2, 3)}
+    tensors = [numpy_helper.from_array(rng.normal(size=s).astype(np.float32), name) for name, s in weights.items()]
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4, 8])] for name in "xy"]
+    ends[1][0].type.tensor_type.ClearField("shape")
+    graph = helper.make_graph(nodes, "net", *ends, tensors)
+    proto, path = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), tmp_path / "net"
+    write(proto, path)
+    assert operations(path)["Transpose"] == 2  # of the input and the output
+    x = image(2, 4, 8)
+    got = tf.saved_model.load(str(path)).signatures["serving_default"](x=tf.constant(x))["y"].numpy()
+    close(got, onnxruntime_of(proto, {"x": x})[0])
+
+
 def test_the_mnist_fixture(tmp_path: Path) -> None:
     proto, path = onnx.load(FIXTURES / "mnist_cnn.onnx"), tmp_path / "mnist.savedmodel"
     write(proto, path)

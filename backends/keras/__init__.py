@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
+from convert.tables import lazily, rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -44,21 +45,22 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     write_keras(model, path, report)
 
 
-def operators() -> Iterable[Operator]:
+def preload() -> None:
+    """Import what writing and running take, without starting a thread: warm workers are forked after it."""
+    from convert.runners.quiet import import_tensorflow
+
+    import_tensorflow(start=False)
+    from . import artefact, emit, legalise, ops  # noqa: F401
+
+
+def operators(format: str) -> Iterable[Operator]:
     """The ONNX operators that this backend writes, and those that it declares it cannot."""
     from convert.runners.quiet import import_tensorflow
 
     import_tensorflow()
     from .ops import onnx
 
-    for name in sorted(onnx.entries.keys() | onnx.gaps.keys()):
-        if not name.startswith("convert."):
-            yield Operator(name, onnx.gaps.get(name, ""))
+    return rows(onnx)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "onnx":  # the decorator for rules of one's own; it costs an import of onnx
-        from .rules import onnx
-
-        return onnx
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, onnx=".rules")  # the decorator for rules of one's own

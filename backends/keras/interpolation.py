@@ -52,7 +52,8 @@ def _origin(n: int, size: int, scale: float, how: str) -> np.ndarray:
         case "pytorch_half_pixel":
             return (x + 0.5) / scale - 0.5 if size > 1 else np.zeros(1)
         case "align_corners":
-            return x * (n - 1) / (size - 1) if size > 1 else np.zeros(1)
+            length = n * scale  # with its fraction, as onnx's reference has it; onnxruntime takes `size`
+            return x * (n - 1) / (length - 1) if size > 1 else np.zeros(1)
         case "asymmetric":
             return x / scale
     raise Unsupported(f"Resize with coordinate_transformation_mode={how!r}")

@@ -9,6 +9,7 @@ from convert.passes import Pass, run
 from convert.passes.clean import clean
 from convert.passes.expand import expand_functions
 from convert.passes.layout import assign_layout
+from convert.passes.regroup import join_transposes
 
 from .dense import fuse_dense
 from .ops import onnx
@@ -35,8 +36,8 @@ _WHOLE = ("SequenceMap", "StringNormalizer")
 
 # Batch norms stay layers of their own: they go on learning their statistics.
 BEFORE_LAYOUT: tuple[Pass, ...] = (expanded, clean, settle_shapes, clean)
-KEEP_BOUNDARY = (*BEFORE_LAYOUT, channels_last, clean, fuse_dense)
-MOVE_BOUNDARY = (*BEFORE_LAYOUT, channels_last_throughout, clean, fuse_dense)
+KEEP_BOUNDARY = (*BEFORE_LAYOUT, channels_last, join_transposes, clean, fuse_dense)
+MOVE_BOUNDARY = (*BEFORE_LAYOUT, channels_last_throughout, join_transposes, clean, fuse_dense)
 
 
 def legalise(model: ir.Model, options: Options) -> bool:

@@ -18,6 +18,7 @@ from .emit import check, emitted, fact, tensor_inputs
 from .legalise import legalise
 from .ops import onnx  # noqa: F401  (fills the table)
 from .signature import Names, rename_signature
+from .weights import Contents, filled, write_graph
 
 # Protocol buffers hold no message of 2 GiB or more.
 _MESSAGE_LIMIT = 2**31 - 1
@@ -50,11 +51,12 @@ def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) 
     """
     legalise(model, options)
     check(model)
-    definition, inputs, outputs = frozen_graph(model)
+    definition, inputs, outputs, contents = _frozen(model)
     for wanted, name in [*inputs, *outputs]:
         if name != wanted:
             report.note(f"{wanted!r} is no legal name in a frozen graph, or is taken: it is called {name!r} there")
-    Path(path).write_bytes(definition.SerializeToString())
+    with open(path, "wb") as stream:
+        write_graph(definition, contents, stream)
 
 
 def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names]:
@@ -62,7 +64,14 @@ def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names]:
 
     Raises `ResourceLimit` for weights of 2 GiB or more.
     """
+    definition, inputs, outputs, contents = _frozen(model)
+    return filled(definition, contents), inputs, outputs
+
+
+def _frozen(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names, Contents]:
+    """The same with the weights beside the graph."""
     _fits(model)
+    store = Store(variables=False, beside=True)
     # Not a tf.Graph: the content of a weight may be a variable of TensorFlow's, and is read in an init_scope.
     with FuncGraph("frozen").as_default() as graph:
         inputs = []
@@ -70,13 +79,13 @@ def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names]:
             dtype, shape = fact(value)
             inputs.append(tf.compat.v1.placeholder(dtype, shape, scope_name(value.name or "input")))
         with tf.name_scope(_apart([scope_name(value.name or "output") for value in model.graph.outputs])):
-            found = emitted(model, Store(variables=False))(inputs)
+            found = emitted(model, store)(inputs)
         outputs = [(name, tf.identity(value, name=scope_name(name))) for name, value in found]
     # What no output needs would look like another output to whoever reads the graph.
     kept = [x.op.name for x in (*inputs, *(value for _, value in outputs))]
     definition = _needed(graph.as_graph_def(), kept)
     given = list(zip(input_names(model), (x.op.name for x in inputs), strict=True))
-    return definition, given, [(name, value.op.name) for name, value in outputs]
+    return definition, given, [(name, value.op.name) for name, value in outputs], store.contents
 
 
 def _needed(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2.GraphDef:

@@ -14,6 +14,10 @@ from convert.errors import Unsupported
 
 Permutation = tuple[int, ...]
 
+# What stands beside the graph: TensorFlow looks into small constants, and stores these dtypes as they are in memory.
+_LARGE = 1024
+_PLAIN = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int8, tf.uint8, tf.int16, tf.int32, tf.int64)
+
 
 class Constant:
     """A tensor whose content is known: an initializer, a Constant node, or what a rule returned as a numpy array.
@@ -54,11 +58,16 @@ class Constant:
 
 
 class Store:
-    """The constants and variables of one artefact."""
+    """The constants and variables of one artefact.
 
-    def __init__(self, *, variables: bool) -> None:
+    With `beside`, weights are placeholders in the graph, and `contents` holds by name what they stand for.
+    """
+
+    def __init__(self, *, variables: bool, beside: bool = False) -> None:
         self.variables: list[ResourceVariable] = []
+        self.contents: dict[str, tuple[Constant, Permutation]] = {}
         self._use_variables = variables
+        self._beside = beside
         self._graph: tf.Graph = tf.compat.v1.get_default_graph()
         self._constants: dict[tuple[int, Permutation], tf.Tensor] = {}
         self._keep: list[Constant] = []
@@ -86,8 +95,17 @@ class Store:
         if key not in self._constants:
             self._keep.append(constant)
             with self._graph.as_default(), tf.name_scope(scope_name(constant.name)), tf.control_dependencies(None):
-                self._constants[key] = tf.constant(constant.permuted(perm), constant.dtype, name="value")
+                self._constants[key] = self._placed(constant, perm)
         return self._constants[key]
+
+    def _placed(self, constant: Constant, perm: Permutation) -> tf.Tensor:
+        large = constant.dtype in _PLAIN and constant.tensor.nbytes >= _LARGE
+        if not (self._beside and large):
+            return tf.constant(constant.permuted(perm), constant.dtype, name="value")
+        dims = constant.shape.as_list()
+        made = tf.compat.v1.placeholder(constant.dtype, [dims[i] for i in perm] if perm else dims, name="value")
+        self.contents[made.op.name] = (constant, perm)
+        return made
 
     def variable(self, constant: Constant, perm: Permutation) -> ResourceVariable:
         """A trainable variable, outside the graph that is being traced."""

@@ -10,6 +10,7 @@ from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.expand import expand_functions
 from convert.passes.layout import assign_layout
+from convert.passes.regroup import join_transposes
 
 from .padding import fold_pads
 from .rules import onnx
@@ -31,8 +32,8 @@ def expanded(model: ir.Model) -> bool:
 
 
 BEFORE_LAYOUT: tuple[Pass, ...] = (expanded, clean, fold_batch_norms, fold_pads)
-KEEP_BOUNDARY = (*BEFORE_LAYOUT, channels_last, clean)
-MOVE_BOUNDARY = (*BEFORE_LAYOUT, channels_last_throughout, clean)
+KEEP_BOUNDARY = (*BEFORE_LAYOUT, channels_last, join_transposes, clean)
+MOVE_BOUNDARY = (*BEFORE_LAYOUT, channels_last_throughout, join_transposes, clean)
 
 
 def legalise(model: ir.Model, options: Options) -> bool:

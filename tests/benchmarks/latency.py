@@ -1,12 +1,15 @@
 """How fast our TensorFlow graphs run, against ONNX Runtime and against the same network written in Keras.
 
-    python tests/benchmarks/latency.py [--batches 1 8] [--runs 30] [--networks resnet50 …]
+    python tests/benchmarks/latency.py [--batches 1 8] [--runs 30] [--networks resnet50 …] [--onednn on off]
 
 PyTorch networks of timm are converted to ONNX, to SavedModels (with variables and with constants) and to frozen graphs;
 their twins of keras.applications run as Keras calls them (in a tf.function), as Keras exports them, and frozen.
 
 All of a network's graphs run in turn in one new process on one thread, so that each sees the same state of the machine:
 medians of CPU milliseconds per call. Also printed: the Transposes of our frozen graph, and how many move a weight.
+
+By default TensorFlow computes with oneDNN where the processor has instructions for neural networks (AVX512-VNNI), and
+with Eigen elsewhere: two sets of kernels, of different speed on one machine. Both are measured.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ for variable in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_TH
     os.environ[variable] = "1"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+ONEDNN = {"on": "1", "off": "0"}
 TWINS = {"resnet50": "ResNet50", "mobilenetv2_100": "MobileNetV2", "efficientnet_b0": "EfficientNetB0"}
 FORMATS = {
     "onnx": ("onnx", {}),
@@ -35,8 +39,8 @@ FORMATS = {
 }
 
 
-def artefacts(network: str, folder: Path) -> dict[str, Path]:
-    """The network as each format, written from one PyTorch module."""
+def artefacts(network: str, folder: Path, names: Sequence[str] = tuple(FORMATS)) -> dict[str, Path]:
+    """The network as each of `names` in `FORMATS`, written from one PyTorch module."""
     import torch
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -46,7 +50,8 @@ def artefacts(network: str, folder: Path) -> dict[str, Path]:
 
     module = create(network, 224)
     found = {}
-    for i, (name, (fmt, options)) in enumerate(FORMATS.items()):
+    for i, name in enumerate(names):
+        fmt, options = FORMATS[name]
         found[name] = folder / f"{i}"
         convert.convert(module, fmt, found[name], inputs=[torch.randn(2, 3, 224, 224)], verify=False, **options)
     return found
@@ -157,21 +162,28 @@ def measure(network: str, batches: list[int], runs: int) -> None:
 
 
 def main() -> None:
-    """Measure each network in a process of its own."""
+    """Measure each network in a process of its own, with either set of kernels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--networks", nargs="+", choices=TWINS, default=list(TWINS))
+    parser.add_argument("--onednn", nargs="+", choices=ONEDNN, default=list(ONEDNN))
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         measure(args.networks[0], args.batches, args.runs)
         return
-    print(f"{'network':<16} {'batch':>5} {'graph':<14} {'CPU ms':>8} {'/ORT':>6} {'/twin':>6} {'/twin frozen':>6}")
-    for network in args.networks:
-        batches = [str(b) for b in args.batches]
-        command = [sys.executable, __file__, "--one", "--networks", network, "--runs", str(args.runs)]
-        subprocess.run([*command, "--batches", *batches], check=True, stderr=subprocess.DEVNULL)
+    for setting in args.onednn:
+        environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": ONEDNN[setting]}
+        print(f"oneDNN {setting}", flush=True)
+        print(
+            f"{'network':<16} {'batch':>5} {'graph':<14} {'CPU ms':>8} {'/ORT':>6} {'/twin':>6} {'/twin frozen':>6}",
+            flush=True,
+        )
+        for network in args.networks:
+            batches = [str(b) for b in args.batches]
+            command = [sys.executable, __file__, "--one", "--networks", network, "--runs", str(args.runs)]
+            subprocess.run([*command, "--batches", *batches], check=True, stderr=subprocess.DEVNULL, env=environment)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import helper
 
 from convert.options import Options
 from convert.passes.facts import infer_facts
@@ -16,6 +15,7 @@ from convert.report import Report
 from tests.ops.cases import Case
 from tests.ops.tensorflow_backend_tools import Const
 from tests.ops.test_to_tensorflow import model_of
+from tests.ops.together import merged
 
 
 def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -52,22 +52,10 @@ def run_together(rows: Sequence[Case], folder: Path, *, batch: bool) -> list[lis
         model = dynamic(model_of(row)) if batch else model_of(row)
         by_opset.setdefault(model.opset_import[0].version, []).append((i, model))
     for opset, members in by_opset.items():
-        outputs = _run(_merged(members, opset), _feeds(rows, members), folder / f"{opset}.keras")
+        outputs = _run(merged(members, opset), _feeds(rows, members), folder / f"{opset}.keras")
         for i, model in members:
             found[i] = [outputs[f"c{i}_{y.name}"] for y in model.graph.output]
     return [found[i] for i in range(len(rows))]
-
-
-def _merged(members: Sequence[tuple[int, onnx.ModelProto]], opset: int) -> onnx.ModelProto:
-    parts = [onnx.compose.add_prefix(model, f"c{i}_", rename_nodes=True).graph for i, model in members]
-    graph = helper.make_graph(
-        [node for part in parts for node in part.node],
-        "cases",
-        [value for part in parts for value in part.input],
-        [value for part in parts for value in part.output],
-        [tensor for part in parts for tensor in part.initializer],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
 def _feeds(rows: Sequence[Case], members: Sequence[tuple[int, onnx.ModelProto]]) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from tests.ops.cases import case, f32, f64, i64
+from tests.ops.cases import boolean, case, f32, f64, i64
 from tests.ops.tensorflow_backend_tools import const, ints, number
 
 
@@ -59,6 +59,7 @@ SIGNAL = [
 
 ROIS = np.array([[0, 0, 5, 6], [1.5, 2, 4, 7], [-2, -1, 9, 11], [3, 3, 3, 3]], np.float32)
 IMAGES = ints(0, 1, 1, 0)
+BOXES = np.hstack([np.array([[0], [1], [1], [0], [1]], np.float32), [*ROIS, np.array([8, 7, 30, 9], np.float32)]])
 
 REGIONS = [
     *(
@@ -76,6 +77,8 @@ REGIONS = [
         for where, ratio in (("half_pixel", 2), ("output_half_pixel", 0), ("half_pixel", 0))
     ),
     case("RoiAlign", f32(2, 3, 8, 9), ROIS, IMAGES, mode="max", sampling_ratio=2, output_height=2, output_width=3),
+    case("MaxRoiPool", f32(2, 3, 8, 9), BOXES, pooled_shape=[2, 3], spatial_scale=0.9),
+    case("MaxRoiPool", f32(2, 3, 8, 9), BOXES, pooled_shape=[4, 4]),
     case("DeformConv", f32(1, 2, 6, 7), const(f32(3, 2, 3, 3)), f32(1, 18, 4, 5), f32(3)),
     case(
         "DeformConv",
@@ -90,6 +93,7 @@ REGIONS = [
         strides=[2, 2],
     ),
     case("Col2Im", f32(2, 12, 12), ints(5, 6), ints(2, 2), dilations=[1, 3]).named("dilated"),
+    case("Col2Im", boolean(1, 4, 12), ints(4, 5), ints(2, 2), strides=[1, 1]).named("boolean"),
     case("Col2Im", f32(1, 18, 6), ints(5, 6), ints(3, 3), pads=[1, 1, 0, 1], strides=[2, 2]).named("strided"),
     case("MaxUnpool", f32(1, 1, 2, 2), np.array([[[[5, 7], [13, 15]]]]), kernel_shape=[2, 2], strides=[2, 2]),
     case("TensorScatter", f32(2, 3, 5, 4), f32(2, 3, 2, 4), ints(1, 3)),

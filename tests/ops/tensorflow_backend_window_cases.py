@@ -49,6 +49,11 @@ CONV = [
     conv(1, 2, (5, 5, 6), 3, (2, 2, 2), dilations=[2, 1, 2]),
     conv(1, 4, (5, 5, 6), 4, (2, 2, 2), group=4, dilations=[2, 2, 2], strides=[2, 1, 1]),
     case("Conv", f32(2, 4, 6, 6), const(f32(4, 2, 3, 3)), f32(4), group=2, pads=[1, 1, 1, 1]).named("bias at run time"),
+    case("Conv", f32(2, 4, 7, 8), f32(6, 2, 3, 3), f32(6), group=2, pads=[1, 0, 1, 2]).named("weights at run time"),
+    case("Conv", f32(1, 3, 9), f32(3, 1, 4), group=3, auto_pad="SAME_UPPER", strides=[2]).named(
+        "depthwise at run time"
+    ),
+    case("ConvTranspose", f32(1, 2, 4, 5), f32(2, 3, 3, 2), dilations=[2, 1], strides=[2, 1]).named("at run time"),
     case("Conv", f64(1, 2, 5, 5), const(f64(3, 2, 3, 3))).named("float64"),
     conv(2, 3, (6,), 4, (3,), True, True, strides=[2], pads=[1, 0]),
     conv(2, 3, (5, 6), 4, (3, 3), True, True),
@@ -107,6 +112,7 @@ POOL = [
 NORM = [
     case("BatchNormalization", f32(2, 3, 4, 5), f32(3), f32(3), f32(3), f32(3, low=0.1), epsilon=1e-3),
     case("BatchNormalization", f32(2, 3), f32(3), f32(3), f32(3), f32(3, low=0.1)),
+    case("BatchNormalization", f32(2, 3, 4, 5).astype(np.float16), f32(3), f32(3), f32(3), f32(3, low=0.1)),
     case("BatchNormalization", f32(2, 3, 4), *(const(f32(3, low=0.1)) for _ in range(4))),
     case("InstanceNormalization", f32(2, 3, 4, 5), f32(3), f32(3)),
     case("InstanceNormalization", f32(2, 3, 9), f32(3), f32(3), epsilon=1e-2),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 pytest.importorskip("keras", reason="the Keras backend writes with Keras")
 from convert.backends import keras as room
@@ -19,7 +20,7 @@ from tests.ops.tensorflow_backend_cases import CASES
 from tests.ops.tensorflow_backend_tools import const
 from tests.ops.test_to_tensorflow import assert_same, expected, model_of
 
-room.operators()
+room.operators("keras")
 
 MORE = [
     case(
@@ -39,6 +40,8 @@ MORE = [
     case("Range", *(const(n, np.int64) for n in (10, 3, -2))),
     case("Compress", f32(3, 4), const(np.array([True, False, True])), axis=0),
     case("DynamicQuantizeLinear", f32(3, 4), _outputs=3),
+    case("OneHot", i64(2, 3), const(np.array(6)), const(np.array([0.5, 2], np.float32)), axis=-2).named("axis -2"),
+    *(case("Trilu", f32(4, 5), const(np.array(n)), upper=u).named(f"{n} {u}") for n in (-5, 6) for u in (0, 1)),
     case("Gather", const(f32(7, 4)), i64(2, 3, low=-7, high=7)).named("embedding"),
     case("Add", f32(2, 3, 5), const(f32(3, 5))).named("parameter"),
     case("Conv", f32(2, 4, 7, 8), f32(6, 2, 3, 3), f32(6), group=2, pads=[1, 0, 1, 2]).named("computed kernel"),
@@ -67,6 +70,8 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 }
 """Inputs that Keras takes as numbers, not as tensors: axes, shapes, counts. Rows that compute them are refused."""
 WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
+    "Cast": lambda row: row.attributes["to"] == TensorProto.STRING or row.inputs[0].dtype.kind == "U",
+    "ConvTranspose": lambda row: isinstance(row.inputs[1], np.ndarray),
     "DequantizeLinear": lambda row: "block_size" in row.attributes,
     "GatherND": lambda row: "batch_dims" in row.attributes,
     "GRU": lambda row: "HardSigmoid" in row.attributes.get("activations", ()),

@@ -103,9 +103,10 @@ def scatter_elements(k, x, indices, updates, *, axis, reduction):
 def one_hot(k, indices, depth, values, *, axis):
     (size,) = k.ints(depth, "a depth")
     rank = len(indices.shape)
+    axis = axis if axis >= 0 else axis + rank + 1
     indices = ops.cast(k.tensor(indices), "int64")
     indices = ops.where(ops.less(indices, 0), indices + size, indices)
-    hot = ops.one_hot(indices, size, axis=axis if axis < 0 else axis if axis < rank else -1, dtype="bool")
+    hot = ops.one_hot(indices, size, axis=axis if axis < rank else -1, dtype="bool")
     off, on = (k.static(values)[i] for i in (0, 1)) if isinstance(values, Constant) else (values[0], values[1])
     return ops.where(hot, on, off)
 

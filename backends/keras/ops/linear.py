@@ -87,6 +87,10 @@ def _attended(query, key, value, mask, scale, softcap):
     size = query.shape[-1]
     if size is None or query.shape[1] is None or key.shape[1] is None:
         raise Unsupported("heads whose number or size only the run tells")
+    dtype = query.dtype
+    if dtype in ("float16", "bfloat16"):  # too little for the sums
+        y = _attended(*(ops.cast(x, "float32") for x in (query, key, value)), _wide(mask), scale, softcap)
+        return ops.cast(y, dtype)
     if query.shape[1] != key.shape[1]:
         times = query.shape[1] // key.shape[1]
         key, value = ops.repeat(key, times, axis=1), ops.repeat(value, times, axis=1)
@@ -95,7 +99,17 @@ def _attended(query, key, value, mask, scale, softcap):
     scores = ops.matmul(query * factor, ops.transpose(key, (0, 1, 3, 2)) * factor)
     if softcap:
         scores = ops.tanh(scores / softcap) * softcap
-    return ops.matmul(ops.softmax(_masked(scores, mask), axis=-1), value)
+    if mask is None:
+        return ops.matmul(ops.softmax(scores, axis=-1), value)
+    masked = _masked(scores, mask)
+    # A query that may attend to nothing gives zeros, and no NaN on the way, which would stay in gradients.
+    nothing = ops.equal(ops.max(masked, axis=-1, keepdims=True), -np.inf)
+    weights = ops.softmax(ops.where(nothing, 0.0, masked), axis=-1)
+    return ops.matmul(ops.where(nothing, 0.0, weights), value)
+
+
+def _wide(mask):
+    return mask if mask is None or str(mask.dtype) == "bool" else ops.cast(mask, "float32")
 
 
 def _heads(x, count):
@@ -117,6 +131,4 @@ def _causal(queries, keys, seen, mask):
 
 
 def _masked(scores, mask):
-    if mask is None:
-        return scores
     return ops.where(mask, scores, -np.inf) if str(mask.dtype) == "bool" else plus(scores, mask)

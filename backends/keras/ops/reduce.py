@@ -30,7 +30,12 @@ def reduction(function: Callable[..., Any]):
 
 
 def _logical(function, of_bools):
-    return lambda x, axes, keep: (of_bools if x.dtype == "bool" else function)(x, axis=axes, keepdims=keep)
+    def reduced(x, axes, keep):
+        if 0 in [x.shape[a] for a in (range(len(x.shape)) if axes is None else axes)] and x.dtype != "bool":
+            raise Unsupported("the largest or smallest of no elements")
+        return (of_bools if x.dtype == "bool" else function)(x, axis=axes, keepdims=keep)
+
+    return reduced
 
 
 def _sum(x, axes, keep):

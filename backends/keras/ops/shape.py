@@ -165,7 +165,13 @@ onnx("EyeLike")(eye_like)
 @onnx("Trilu")
 def trilu(k, x, diagonal, *, upper):
     (offset,) = (0,) if diagonal is None else k.ints(diagonal, "a diagonal")
-    return (ops.triu if upper else ops.tril)(k.tensor(x), k=offset)
+    x = k.tensor(x)
+    if offset == 0 or (offset > 0) == bool(upper):
+        return (ops.triu if upper else ops.tril)(x, k=offset)
+    # The kernel for these refuses diagonals that lie outside: what is to be zero is found by the other one.
+    ones = ops.ones_like(x, dtype="int32")
+    gone = ops.tril(ones, k=offset - 1) if upper else ops.triu(ones, k=offset + 1)
+    return ops.where(ops.equal(gone, 0), x, ops.zeros_like(x))
 
 
 @onnx("Concat")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import tensorflow as tf
 
 from convert.errors import Unsupported
@@ -70,7 +72,13 @@ def celu(t, x, *, alpha):
 def gelu(t, x, *, approximate):
     if approximate not in ("none", "tanh"):
         raise Unsupported(f"Gelu has no approximation {approximate!r}")
-    return tf.nn.gelu(x, approximate=approximate == "tanh")
+    if x.dtype != tf.float64:
+        return tf.nn.gelu(x, approximate=approximate == "tanh")
+    # tf.nn.gelu holds its numbers in float32, whatever it computes in.
+    if approximate == "tanh":
+        inner = scalar(x, math.sqrt(2 / math.pi)) * (x + scalar(x, 0.044715) * x * x * x)
+        return scalar(x, 0.5) * x * (scalar(x, 1) + tf.tanh(inner))
+    return scalar(x, 0.5) * x * (scalar(x, 1) + tf.math.erf(x * scalar(x, math.sqrt(0.5))))
 
 
 @onnx("Softplus")
@@ -128,4 +136,4 @@ def log_softmax(t, x, *, axis):
 @onnx("Hardmax")
 def hardmax(t, x, *, axis):
     size = t.shape(x)[axis]
-    return tf.one_hot(tf.argmax(x, axis), size, dtype=x.dtype, axis=axis)
+    return tf.one_hot(tf.argmax(x, axis), size, dtype=x.dtype, axis=axis % t.rank(x))

@@ -63,7 +63,8 @@ def attention(
         nothing = tf.equal(tf.reduce_max(bias, -1, keepdims=True), tf.constant(MINUS_INFINITY, bias.dtype))
         weights = tf.where(nothing, tf.zeros([], weights.dtype), weights)
     shown = weights if qk_matmul_output_mode == 3 else shown
-    y = product(weights, shared_heads(t, v, q))
+    # Values may be of another dtype than queries and keys; the result is of the queries'.
+    y = product(weights, tf.cast(shared_heads(t, v, q), q.dtype))
     if flat:
         n, h, s, d = t.shape(y)
         y = tf.reshape(tf.transpose(y, [0, 2, 1, 3]), packed([n, s, h * d]))

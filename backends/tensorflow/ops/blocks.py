@@ -31,10 +31,12 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
         place = place * padded[i] + tf.reshape(along, packed(shape))
     n, rows = t.shape(x)[0], t.shape(x)[1]
     channels = rows // reduce(lambda a, b: a * b, block)
-    columns = tf.transpose(tf.reshape(x, packed([n * channels, -1])))
+    # Booleans are counted: a block that sets an element sets it, however many do.
+    numbers = tf.cast(x, tf.int32) if x.dtype == tf.bool else x
+    columns = tf.transpose(tf.reshape(numbers, packed([n * channels, -1])))
     total = reduce(lambda a, b: a * b, padded)
     sums = tf.math.unsorted_segment_sum(columns, tf.reshape(place, [-1]), total)
-    y = tf.reshape(tf.transpose(sums), packed([n, channels, *padded]))
+    y = tf.cast(tf.reshape(tf.transpose(sums), packed([n, channels, *padded])), x.dtype)
     return tf.slice(y, [0, 0, *pads[:rank]], packed([n, channels, *image]))
 
 

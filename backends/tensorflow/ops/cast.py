@@ -16,18 +16,30 @@ def converted(x, dtype, saturate=1, round_mode="up"):
     """`x` in `dtype`, by ONNX's rules for numbers that do not fit."""
     if x.dtype == dtype:
         return tf.convert_to_tensor(x)
-    if dtype == tf.string:
-        raise Unsupported("Cast to string")
     if x.dtype == tf.string:
-        parsed = dtype if dtype in (tf.float32, tf.float64, tf.int32, tf.int64) else tf.float32
+        kinds = (tf.float64, tf.int32, tf.int64)
+        parsed = dtype if dtype in kinds else tf.int64 if dtype.is_integer else tf.float32
         return tf.cast(tf.strings.to_number(x, parsed), dtype)
     if x.dtype.name in NARROW:
         x = widened(x)
+    if dtype == tf.string:
+        return written(x)
     if dtype.name in NARROW:
         return narrowed(x, dtype, bool(saturate))
     if dtype == tf.bool:
         return tf.not_equal(x, tf.zeros([], x.dtype))
     return tf.cast(x, dtype)
+
+
+def written(x):
+    """Numbers as text, as onnxruntime writes them: with 8 significant digits, those of float64 too."""
+    x = tf.convert_to_tensor(x)
+    if not x.dtype.is_floating:
+        return tf.strings.as_string(tf.cast(x, tf.int32) if x.dtype == tf.bool else x)
+    x = tf.cast(x, tf.float32) if x.dtype.size < 4 else x
+    text = tf.strings.as_string(x, precision=8, shortest=True)
+    text = tf.where(tf.math.is_nan(x), "NaN", text)
+    return tf.where(tf.math.is_inf(x), tf.where(x > 0, "INF", "-INF"), text)
 
 
 @onnx("Cast")

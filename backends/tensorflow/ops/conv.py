@@ -16,9 +16,7 @@ FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
 
 @channels_last("Conv")
 def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strides):
-    kernel = kernel_shape or kernel_shape_of(w)
-    if None in kernel:
-        raise Unsupported("the shape of the kernel is not known")
+    kernel = kernel_shape or kernel_shape_of(t, w)
     window = windows(spatial_shape(t, x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
     y = convolve(t, x, w, window, group)
     if bias is None:
@@ -30,18 +28,25 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
 def convolve(t, x, w, window: Windows, group: int):
     """Sum of products under each window: x [N, spatial…, I] with w [O, I / group, kernel…] gives [N, spatial…, O]."""
     rank = len(window.kernel)
-    if rank == 1:
-        return _convolve_1d(t, x, w, window, group)
     if rank > 3:
         raise Unsupported(f"a convolution over {rank} spatial dims")
+    # Before it is split or reshaped: a weight is permuted when it is created, anything else when the model runs.
+    return _convolved(t, x, t.permuted(w, (*range(2, rank + 2), 1, 0)), window, group)
+
+
+def _convolved(t, x, kernel, window: Windows, group: int):
+    """The same for a kernel [kernel…, I / group, O]."""
+    rank = len(window.kernel)
+    if rank == 1:
+        return _convolved_1d(t, x, kernel, window, group)
     if rank == 3:
-        return _convolve_3d(t, x, w, window, group)
-    if group > 1 and w.shape.as_list()[1] == 1:
-        return _depthwise(t, x, w, window, group)
+        return _convolved_3d(t, x, kernel, window, group)
+    if group > 1 and kernel.shape[-2] == 1:
+        return _depthwise(t, x, kernel, window, group)
     if group > 1 and any(d > 1 for d in window.dilations):
-        return _by_groups(t, x, w, window, group)
+        return _by_groups(t, x, kernel, window, group)
     x, padding = _padding_2d(x, window)
-    return tf.nn.conv2d(x, t.permuted(w, (2, 3, 1, 0)), window.strides, padding, dilations=window.dilations)
+    return tf.nn.conv2d(x, kernel, window.strides, padding, dilations=window.dilations)
 
 
 def _padding_2d(x, window: Windows):
@@ -55,26 +60,25 @@ def _padding_2d(x, window: Windows):
     return padded(x, window.before, window.after), "VALID"
 
 
-def _convolve_1d(t, x, w, window: Windows, group: int):
+def _convolved_1d(t, x, kernel, window: Windows, group: int):
     """As a convolution over a height of one (with equal strides, which depthwise kernels ask for)."""
     s, d = window.strides[0], window.dilations[0]
     flat = Windows((1, *window.kernel), (s, s), (d, d), (0, *window.before), (0, *window.after))
-    if group > 1 and w.shape.as_list()[1] == 1:
-        y = _depthwise(t, tf.expand_dims(x, 1), w, flat, group)
+    x, kernel = tf.expand_dims(x, 1), tf.expand_dims(kernel, 0)
+    if group > 1 and kernel.shape[-2] == 1:
+        y = _depthwise(t, x, kernel, flat, group)
     elif group > 1 and d > 1:
-        return _by_groups(t, x, w, window, group)
+        y = _by_groups(t, x, kernel, flat, group)
     else:
-        x, padding = _padding_2d(tf.expand_dims(x, 1), flat)
-        kernel = tf.expand_dims(t.permuted(w, (2, 1, 0)), 0)
+        x, padding = _padding_2d(x, flat)
         y = tf.nn.conv2d(x, kernel, (1, s), padding, dilations=(1, d))
     return tf.squeeze(y, [1])
 
 
-def _depthwise(t, x, w, window: Windows, channels: int):
+def _depthwise(t, x, kernel, window: Windows, channels: int):
     """One group a channel: kernel [kh, kw, C, O / C]. Padded before: explicit pads and a bias abort under oneDNN."""
-    multiplier = w.shape.as_list()[0] // channels
-    moved = t.permuted(w, (2, 3, 1, 0)) if w.shape.rank == 4 else tf.expand_dims(t.permuted(w, (2, 1, 0)), 0)
-    kernel = tf.reshape(moved, [*window.kernel, channels, multiplier])
+    multiplier = t.shape(kernel)[-1] // channels
+    kernel = tf.reshape(kernel, packed([*window.kernel, channels, multiplier]))
     if x.dtype == tf.float16:
         # The kernel for halves sums in half precision.
         return tf.cast(_depthwise_windows(tf.cast(x, tf.float32), tf.cast(kernel, tf.float32), window), x.dtype)
@@ -83,8 +87,7 @@ def _depthwise(t, x, w, window: Windows, channels: int):
 
 def _depthwise_windows(x, kernel, window: Windows):
     strides, dilations = window.strides, window.dilations
-    same = [((r - 1) // 2, r - 1 - (r - 1) // 2) for r in window.reach]
-    if set(strides) == {1} and all(p == (b, a) for p, b, a in zip(same, window.before, window.after, strict=True)):
+    if set(strides) == {1} and _is_same(window):
         return tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "SAME", dilations=dilations)
     x = padded(x, window.before, window.after)
     if strides[0] == strides[1] and set(dilations) == {1}:
@@ -93,11 +96,16 @@ def _depthwise_windows(x, kernel, window: Windows):
     return strided(tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "VALID", dilations=dilations), strides)
 
 
-def _convolve_3d(t, x, w, window: Windows, group: int):
+def _is_same(window: Windows) -> bool:
+    """Whether the pads are known to be those that TensorFlow's SAME adds for strides of one."""
+    parts = zip(window.reach, window.before, window.after, strict=True)
+    return all(isinstance(r + b + a, int) and (b, a) == ((r - 1) // 2, r // 2) for r, b, a in parts)
+
+
+def _convolved_3d(t, x, kernel, window: Windows, group: int):
     if group > 1:
-        return _by_groups(t, x, w, window, group)
+        return _by_groups(t, x, kernel, window, group)
     x = padded(x, window.before, window.after)
-    kernel = t.permuted(w, (2, 3, 4, 1, 0))
     if set(window.dilations) == {1}:
         return tf.nn.conv3d(x, kernel, [1, *window.strides, 1], "VALID")
     # The CPU's kernel has no dilations; TensorFlow's space-to-batch form has no strides with them.
@@ -105,26 +113,25 @@ def _convolve_3d(t, x, w, window: Windows, group: int):
     return strided(y, window.strides)
 
 
-def _by_groups(t, x, w, window: Windows, group: int):
-    """Each group by itself, for kernels that know no groups; w is split along its output channels."""
-    parts = zip(tf.split(x, group, -1), tf.split(w, group, 0), strict=True)
-    return tf.concat([convolve(t, part, kernel, window, 1) for part, kernel in parts], -1)
+def _by_groups(t, x, kernel, window: Windows, group: int):
+    """Each group by itself, for kernels that know no groups; the kernel is split along its output channels."""
+    parts = zip(tf.split(x, group, -1), tf.split(kernel, group, -1), strict=True)
+    return tf.concat([_convolved(t, part, own, window, 1) for part, own in parts], -1)
 
 
 @channels_last("ConvTranspose")
 def conv_transpose(
     t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, output_padding, output_shape, pads, strides
 ):
-    kernel = kernel_shape or kernel_shape_of(w)
+    kernel = kernel_shape or kernel_shape_of(t, w)
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     extra = output_padding or [0] * rank
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     full = [(n - 1) * s + r for n, s, r in zip(spatial_shape(t, x), strides, reach, strict=True)]
     before, after = _transpose_pads(reach, full, strides, extra, pads, auto_pad, output_shape)
-    if any(d > 1 for d in dilations):
-        w = _dilated(w, dilations)
-    y = _transposed_groups(t, x, w, strides, full, group)
+    moved = _dilated(t, t.permuted(w, (*range(2, rank + 2), 1, 0)), dilations)
+    y = _transposed_groups(t, x, moved, strides, full, group)
     y = padded(y, [-b for b in before], [e - a for e, a in zip(extra, after, strict=True)])
     return y if bias is None else tf.add(y, bias)
 
@@ -145,42 +152,40 @@ def _transpose_pads(reach, full, strides, extra, pads, auto_pad, output_shape):
     return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
 
 
-def _dilated(w, dilations):
-    """[I, O, kernel…] with zeros between the elements of the kernel."""
-    for axis, d in enumerate(dilations, 2):
+def _dilated(t, kernel, dilations):
+    """[kernel…, O, I] with zeros between the elements of the kernel."""
+    for axis, d in enumerate(dilations):
         if d > 1:
-            k = w.shape.as_list()[axis]
-            w = tf.expand_dims(w, axis + 1)
-            w = tf.pad(w, [[0, d - 1] if i == axis + 1 else [0, 0] for i in range(w.shape.rank)])
-            shape = w.shape.as_list()
-            w = tf.reshape(w, [*shape[:axis], k * d, *shape[axis + 2 :]])
-            w = w[(slice(None),) * axis + (slice(0, (k - 1) * d + 1),)]
-    return w
+            dims, k = t.shape(kernel)[:], t.shape(kernel)[axis]
+            wide = tf.expand_dims(kernel, axis + 1)
+            wide = tf.pad(wide, [[0, d - 1] if i == axis + 1 else [0, 0] for i in range(wide.shape.rank)])
+            wide = tf.reshape(wide, packed([*dims[:axis], k * d, *dims[axis + 1 :]]))
+            kernel = wide[(slice(None),) * axis + (slice(0, (k - 1) * d + 1),)]
+    return kernel
 
 
-def _transposed_groups(t, x, w, strides, full, group):
-    """The full result, of (n − 1)·stride + kernel along each dim, before pads are taken off."""
+def _transposed_groups(t, x, kernel, strides, full, group):
+    """The full result, of (n − 1)·stride + kernel along each dim, before pads are taken off; kernel [kernel…, O, I]."""
     if group == 1:
-        return _transposed(t, x, w, strides, full)
-    per_group = w.shape.as_list()[1]
-    if per_group == 1 and group == w.shape.as_list()[0] and len(strides) == 2 and strides[0] == strides[1]:
-        kernel = tf.reshape(t.permuted(w, (2, 3, 0, 1)), [*w.shape.as_list()[2:], group, 1])
+        return _transposed(t, x, kernel, strides, full)
+    per_group, channels = kernel.shape.as_list()[-2:]
+    if per_group == 1 and group == channels and len(strides) == 2 and strides[0] == strides[1]:
+        depthwise = tf.reshape(kernel, packed([*t.shape(kernel)[:2], group, 1]))
         shape = packed([t.shape(x)[0], *full, group])
-        return tf.nn.depthwise_conv2d_backprop_input(shape, kernel, x, [1, *strides, 1], "VALID")
-    parts = zip(tf.split(x, group, -1), tf.split(w, group, 0), strict=True)
-    return tf.concat([_transposed(t, part, kernel, strides, full) for part, kernel in parts], -1)
+        return tf.nn.depthwise_conv2d_backprop_input(shape, depthwise, x, [1, *strides, 1], "VALID")
+    parts = zip(tf.split(x, group, -1), tf.split(kernel, group, -1), strict=True)
+    return tf.concat([_transposed(t, part, own, strides, full) for part, own in parts], -1)
 
 
-def _transposed(t, x, w, strides, full):
-    rank, outputs = len(strides), w.shape.as_list()[1]
+def _transposed(t, x, kernel, strides, full):
+    rank, outputs = len(strides), t.shape(kernel)[-2]
     shape = [t.shape(x)[0], *full, outputs]
     if rank == 1:
-        kernel = tf.expand_dims(t.permuted(w, (2, 1, 0)), 0)
         flat = packed([shape[0], 1, *full, outputs])
-        return tf.squeeze(tf.nn.conv2d_transpose(tf.expand_dims(x, 1), kernel, flat, (1, *strides), "VALID"), [1])
+        x, kernel = tf.expand_dims(x, 1), tf.expand_dims(kernel, 0)
+        return tf.squeeze(tf.nn.conv2d_transpose(x, kernel, flat, (1, *strides), "VALID"), [1])
     if rank == 2:
-        return tf.nn.conv2d_transpose(x, t.permuted(w, (2, 3, 1, 0)), packed(shape), strides, "VALID")
+        return tf.nn.conv2d_transpose(x, kernel, packed(shape), strides, "VALID")
     if rank == 3:
-        kernel = t.permuted(w, (2, 3, 4, 1, 0))
         return tf.nn.conv3d_transpose(x, kernel, packed(shape), [1, *strides, 1], "VALID")
     raise Unsupported(f"a transposed convolution over {rank} spatial dims")

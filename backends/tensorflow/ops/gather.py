@@ -62,7 +62,7 @@ def nd_from_start(t, x, indices, batch_dims: int = 0):
     if known is not None and (known >= 0).all():
         return known
     depth = t.shape(indices)[-1]
-    sizes = tf.cast(t.dims(x)[batch_dims : batch_dims + depth], indices.dtype)
+    sizes = tf.cast(tf.convert_to_tensor(t.dims(x))[batch_dims : batch_dims + depth], indices.dtype)
     return tf.where(tf.less(indices, tf.zeros([], indices.dtype)), tf.add(indices, sizes), indices)
 
 

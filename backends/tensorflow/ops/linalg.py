@@ -40,23 +40,35 @@ def gemm(t, a, b, c, *, alpha, beta, transA, transB):
     a = t.permuted(a, (1, 0)) if transA else a
     b = t.permuted(b, (1, 0)) if transB else b
     y = product(a, b)
-    if alpha != 1:
-        y = scaled(y, alpha)
+    kind = y.dtype
+    if kind.is_integer and (alpha != 1 or beta != 1):
+        # The sum is rounded towards zero, not its parts.
+        y, c = tf.cast(y, tf.float64), None if c is None else tf.cast(c, tf.float64)
+    return tf.cast(_sum(scaled(y, alpha), c, beta), kind)
+
+
+def _sum(y, c, beta):
     if c is None or beta == 0:
         return y
-    c = as_row(scaled(c, beta) if beta != 1 else c, y)
+    c = as_row(scaled(c, beta), y)
     # A vector goes through BiasAdd, which TensorFlow fuses with the product.
     plain = c.shape.rank == 1 and c.shape[0] == y.shape[-1] and c.shape[0] is not None and y.dtype.is_floating
     return tf.nn.bias_add(y, c) if plain else tf.add(y, c)
 
 
 def scaled(x, factor):
-    """x times a floating number; an integer x is rounded towards zero."""
-    if x.dtype.is_integer:
-        return tf.cast(tf.cast(x, tf.float64) * factor, x.dtype)
-    return tf.multiply(x, tf.constant(factor, x.dtype))
+    """x times a number."""
+    return x if factor == 1 else tf.multiply(x, tf.constant(factor, x.dtype))
 
 
 @onnx("Einsum")
 def einsum(t, *inputs, equation):
-    return tf.einsum(equation.replace(" ", ""), *(tf.convert_to_tensor(x) for x in inputs))
+    kind = inputs[0].dtype
+    wide = WIDER.get(kind, kind)
+    return tf.cast(tf.einsum(equation.replace(" ", ""), *(tf.cast(x, wide) for x in inputs)), kind)
+
+
+@onnx("Det")
+def det(t, x):
+    wide = tf.cast(x, tf.float32 if x.dtype.size < 4 else x.dtype)
+    return tf.cast(tf.linalg.det(wide), x.dtype)

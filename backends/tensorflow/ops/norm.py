@@ -14,22 +14,24 @@ from .shape import packed
 
 @channels_last("BatchNormalization")
 def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, training_mode):
+    kind = x.dtype if x.dtype.size >= 4 else tf.float32  # in half precision factor and offset would lose too much
+    wide, scale, bias = tf.cast(x, kind), tf.cast(scale, kind), tf.cast(bias, kind)
     if not training_mode:
-        factor = tf.multiply(tf.cast(scale, var.dtype), tf.math.rsqrt(tf.add(var, tf.constant(epsilon, var.dtype))))
-        offset = tf.cast(bias, var.dtype) - tf.multiply(factor, mean)
-        return x * tf.cast(factor, x.dtype) + tf.cast(offset, x.dtype)
-    axes = list(range(t.rank(x) - 1))
-    now_mean, now_var = tf.nn.moments(x, axes)
-    y = tf.nn.batch_normalization(x, now_mean, now_var, bias, scale, epsilon)
+        factor = scale * tf.math.rsqrt(tf.cast(var, kind) + tf.constant(epsilon, kind))
+        return tf.cast(wide * factor + (bias - factor * tf.cast(mean, kind)), x.dtype)
+    now_mean, now_var = tf.nn.moments(wide, list(range(t.rank(x) - 1)))
+    y = tf.nn.batch_normalization(wide, now_mean, now_var, bias, scale, epsilon)
     keep = tf.constant(momentum, mean.dtype)
     new_mean = tf.multiply(mean, keep) + tf.cast(now_mean, mean.dtype) * (1 - keep)
-    return y, new_mean, tf.multiply(var, keep) + tf.cast(now_var, var.dtype) * (1 - keep)
+    return tf.cast(y, x.dtype), new_mean, tf.multiply(var, keep) + tf.cast(now_var, var.dtype) * (1 - keep)
 
 
 @channels_last("InstanceNormalization")
 def instance_normalization(t, x, scale, bias, *, epsilon):
-    mean, var = tf.nn.moments(x, list(range(1, t.rank(x) - 1)), keepdims=True)
-    return tf.nn.batch_normalization(x, mean, var, bias, scale, epsilon)
+    kind = x.dtype if x.dtype.size >= 4 else tf.float32
+    wide, scale, bias = tf.cast(x, kind), tf.cast(scale, kind), tf.cast(bias, kind)
+    mean, var = tf.nn.moments(wide, list(range(1, t.rank(x) - 1)), keepdims=True)
+    return tf.cast(tf.nn.batch_normalization(wide, mean, var, bias, scale, epsilon), x.dtype)
 
 
 @channels_last("GroupNormalization")

@@ -46,7 +46,7 @@ def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_
 def _sums(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides):
     window = windows(
         spatial_shape(t, x),
-        kernel_shape or kernel_shape_of(w),
+        kernel_shape or kernel_shape_of(t, w),
         strides=strides,
         dilations=dilations,
         pads=pads,

@@ -79,6 +79,8 @@ def _one_direction(t, x, lengths, states, cell, backwards: bool):
 
     def step(i, array, *before):
         after = cell(x[i], *before)
+        for a, b in zip(after, before, strict=True):
+            a.set_shape(b.shape)
         shown = after[0]
         if lengths is not None:
             # Beyond a sequence's length its state stays, and its output is zero.
@@ -99,9 +101,16 @@ def _reversed(x, lengths):
     return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)
 
 
-def weights_of(t, w, r, b, d: int, gates: int):
+def hidden_of(r, hidden_size) -> int:
+    """The number of hidden units. Raises `Unsupported` where neither the attribute nor the weights tell it."""
+    hidden = hidden_size or r.shape.as_list()[-1]
+    if hidden is None:
+        raise Unsupported("the number of hidden units is not known")
+    return int(hidden)
+
+
+def weights_of(t, w, r, b, d: int, gates: int, hidden: int):
     """Input weights [input, gates·hidden], recurrent weights, and both biases of direction d."""
-    hidden = r.shape.as_list()[-1]
     w, r = t.permuted(w, (0, 2, 1))[d], t.permuted(r, (0, 2, 1))[d]
     bias = tf.zeros([2 * gates * hidden], w.dtype) if b is None else tf.convert_to_tensor(b)[d]
     return w, r, bias[: gates * hidden], bias[gates * hidden :]
@@ -143,13 +152,13 @@ def rnn(
     hidden_size,
     layout,
 ):
-    count, hidden = count_of(direction), r.shape.as_list()[-1]
+    count, hidden = count_of(direction), hidden_of(r, hidden_size)
     functions = functions_of(activations, activation_alpha, activation_beta, ["Tanh"], count)
 
     x = t.of_rank(x, 3)
 
     def cell(d):
-        wx, rh, bx, bh = weights_of(t, w, r, b, d, 1)
+        wx, rh, bx, bh = weights_of(t, w, r, b, d, 1, hidden)
         return lambda xt, h: [functions[d][0](clipped(xt @ wx + h @ rh + bx + bh, clip))]
 
     return recurrent(t, x, direction, layout, lengths, [start(t, x, initial_h, count, hidden, layout)], cell)
@@ -174,13 +183,13 @@ def gru(
     layout,
     linear_before_reset,
 ):
-    count, hidden = count_of(direction), r.shape.as_list()[-1]
+    count, hidden = count_of(direction), hidden_of(r, hidden_size)
     functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], count)
 
     x = t.of_rank(x, 3)
 
     def cell(d):
-        wx, rh, bx, bh = weights_of(t, w, r, b, d, 3)
+        wx, rh, bx, bh = weights_of(t, w, r, b, d, 3, hidden)
         f, g = functions[d]
 
         def step(xt, h):
@@ -219,13 +228,13 @@ def lstm(
     input_forget,
     layout,
 ):
-    count, hidden = count_of(direction), r.shape.as_list()[-1]
+    count, hidden = count_of(direction), hidden_of(r, hidden_size)
     functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], count)
 
     x = t.of_rank(x, 3)
 
     def cell(d):
-        wx, rh, bx, bh = weights_of(t, w, r, b, d, 4)
+        wx, rh, bx, bh = weights_of(t, w, r, b, d, 4, hidden)
         bias = bx + bh
         f, g, h_of = functions[d]
         pi, po, pf = tf.split(tf.convert_to_tensor(peepholes)[d], 3) if peepholes is not None else (0.0, 0.0, 0.0)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from ..rules import onnx
+from .unary import UNSIGNED
 
 # Integers without a kernel of their own are reduced in these.
 _WIDE = {tf.int8: tf.int32, tf.uint8: tf.int32, tf.int16: tf.int32, tf.uint16: tf.int32, tf.uint32: tf.int64}
@@ -62,7 +63,7 @@ def register(**functions: Callable[..., tf.Tensor]) -> None:
 
 
 register(
-    ReduceL1=lambda x, axes, keep: tf.reduce_sum(tf.abs(x), axes, keep),
+    ReduceL1=lambda x, axes, keep: tf.reduce_sum(x if x.dtype in UNSIGNED else tf.abs(x), axes, keep),
     ReduceL2=lambda x, axes, keep: square_root(tf.reduce_sum(tf.square(x), axes, keep)),
     ReduceLogSum=lambda x, axes, keep: log(tf.reduce_sum(x, axes, keep)),
     ReduceLogSumExp=log_sum_exp,

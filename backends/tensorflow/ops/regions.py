@@ -94,13 +94,40 @@ def largest(images, rows, columns):
     return best
 
 
+@channels_last("MaxRoiPool")
+def max_roi_pool(t, x, rois, *, pooled_shape, spatial_scale):
+    _, height, width, _ = t.shape(x)
+    # Rows of `rois` are batch index, x1, y1, x2, y2; halves are rounded away from zero.
+    scaled = rois[:, 1:] * tf.constant(spatial_scale, rois.dtype)
+    corners = tf.cast(tf.sign(scaled) * tf.floor(tf.abs(scaled) + 0.5), tf.int32)
+    down = inside(corners[:, 1], corners[:, 3], pooled_shape[0], height)
+    across = inside(corners[:, 0], corners[:, 2], pooled_shape[1], width)
+    lowest = tf.constant(x.dtype.min, x.dtype)
+    # [rois, height, bins, width, channels], then [rois, bins, height, bins, channels]
+    images = tf.gather(x, tf.cast(rois[:, 0], tf.int32))[:, :, None]
+    y = tf.reduce_max(tf.where(across[:, None, :, :, None], images, lowest), 3)
+    y = tf.reduce_max(tf.where(down[:, :, :, None, None], y[:, None], lowest), 2)
+    filled = tf.reduce_any(down, 2)[:, :, None] & tf.reduce_any(across, 2)[:, None, :]
+    return tf.where(filled[..., None], y, tf.zeros([], x.dtype))
+
+
+def inside(start, end, bins: int, size):
+    """Which elements along one axis lie in each bin of each region: booleans [regions, bins, size]."""
+    extent = tf.cast(tf.maximum(end - start + 1, 1), tf.float32) / bins
+    number = tf.range(bins, dtype=tf.float32)[None, :]
+    first = start[:, None] + tf.cast(tf.floor(number * extent[:, None]), tf.int32)
+    after = start[:, None] + tf.cast(tf.math.ceil((number + 1) * extent[:, None]), tf.int32)
+    place = tf.range(size)[None, None, :]
+    return (place >= first[..., None]) & (place < after[..., None])
+
+
 @channels_last("DeformConv")
 def deform_conv(t, x, w, offset, bias, mask, *, dilations, group, kernel_shape, offset_group, pads, strides):
-    kernel = kernel_shape or kernel_shape_of(w)
-    if len(kernel) != 2 or None in kernel:
-        raise Unsupported("a deformed convolution over other than two spatial dims")
+    kernel = kernel_shape or kernel_shape_of(t, w)
+    if len(kernel) != 2 or not all(isinstance(k, int) for k in kernel):
+        raise Unsupported("a deformed convolution over other than two spatial dims, or with a kernel of unknown size")
     strides, dilations, pads = strides or [1, 1], dilations or [1, 1], pads or [0] * 4
-    w = tf.convert_to_tensor(w)
+    moved = t.permuted(w, (2, 3, 1, 0))
     offsets = tf.reshape(offset, _grouped(t, offset, offset_group, (*kernel, 2)))
     masks = None if mask is None else tf.reshape(mask, _grouped(t, mask, offset_group, kernel))
     n, _, height, width = t.shape(offset)
@@ -115,7 +142,7 @@ def deform_conv(t, x, w, offset, bias, mask, *, dilations, group, kernel_shape, 
             sampled = sampled * masks[:, :, i, j][..., None]
         # Offset groups divide the channels in order.
         sampled = tf.reshape(tf.transpose(sampled, [0, 2, 3, 1, 4]), packed([n, height, width, t.shape(x)[-1]]))
-        part = by_group(sampled, w[:, :, i, j], group)
+        part = by_group(sampled, moved[i, j], group)
         y = part if y is None else y + part
     return y if bias is None else y + bias
 
@@ -143,8 +170,8 @@ def bilinear(t, x, down, across, groups: int):
 
 
 def by_group(x, w, group: int):
-    """Each group of channels times its [outputs, inputs] weights."""
+    """Each group of channels times its [inputs, outputs] weights."""
     if group == 1:
-        return tf.einsum("nhwc,oc->nhwo", x, w)
-    parts = zip(tf.split(x, group, -1), tf.split(w, group, 0), strict=True)
-    return tf.concat([tf.einsum("nhwc,oc->nhwo", a, b) for a, b in parts], -1)
+        return tf.tensordot(x, w, 1)
+    parts = zip(tf.split(x, group, -1), tf.split(w, group, -1), strict=True)
+    return tf.concat([tf.tensordot(a, b, 1) for a, b in parts], -1)

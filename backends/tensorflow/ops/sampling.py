@@ -18,13 +18,20 @@ _ALPHA = -0.75
 
 @channels_last("GridSample")
 def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
+    if not x.dtype.is_floating:
+        if x.dtype == tf.string:
+            raise Unsupported("GridSample of strings")
+        wide = tf.cast(x, tf.float64)
+        y = grid_sample(t, wide, grid, align_corners=align_corners, mode=mode, padding_mode=padding_mode)
+        return tf.cast(y, x.dtype)
     sizes = t.shape(x)[1:-1]
     rank = len(sizes)
+    kind = tf.float64 if grid.dtype == tf.float64 else tf.float32
     places, weights = [], []
     for axis, n in enumerate(sizes):
         # The grid counts the axes backwards: x, y, z.
-        where = tf.cast(grid[..., rank - 1 - axis], tf.float32)
-        size = tf.cast(n, tf.float32)
+        where = tf.cast(grid[..., rank - 1 - axis], kind)
+        size = tf.cast(n, kind)
         where = (where + 1) / 2 * (size - 1) if align_corners else ((where + 1) * size - 1) / 2
         low, high = (0.0, size - 1) if align_corners else (-0.5, size - 0.5)
         where = tf.round(where) if mode == "nearest" else where
@@ -85,8 +92,8 @@ def inside(place, weight, size, low, high, padding: str):
     if padding == "reflection":
         place = reflected(place, low, high)
     elif padding == "zeros":
-        within = (place >= 0) & (place <= tf.cast(last, tf.float32))
-        weight = tf.where(within, weight, 0.0)
+        within = (place >= 0) & (place <= tf.cast(last, place.dtype))
+        weight = tf.where(within, weight, tf.zeros_like(weight))
     return tf.clip_by_value(tf.cast(place, tf.int32), 0, last), weight
 
 

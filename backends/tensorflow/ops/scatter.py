@@ -30,6 +30,7 @@ def scattered(x, places, updates, reduction: str):
 def _multiplied(x, places, updates):
     """TensorFlow has no scattered product: the updates of each element are multiplied by segment first."""
     depth = places.shape.as_list()[-1]
+    depth = tf.shape(places)[-1] if depth is None else depth
     dims = tf.shape(x, places.dtype)
     rest = tf.reduce_prod(dims[depth:])
     weights = tf.math.cumprod(dims[:depth], exclusive=True, reverse=True)

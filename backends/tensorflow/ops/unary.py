@@ -38,7 +38,6 @@ onnx.same(
     Ceil="math.ceil",
     Cos="math.cos",
     Cosh="math.cosh",
-    Det="linalg.det",
     Exp="math.exp",
     Floor="math.floor",
     IsNaN="math.is_nan",

@@ -8,8 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..constants import Constant
-
 Dim = Any
 """A number, or an int32 scalar tensor where it is not known."""
 
@@ -18,14 +16,14 @@ Dim = Any
 class Windows:
     """One window per spatial dim: its size, stride, dilation, and the pads before and after."""
 
-    kernel: tuple[int, ...]
+    kernel: tuple[Dim, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     before: tuple[Dim, ...]
     after: tuple[Dim, ...]
 
     @property
-    def reach(self) -> tuple[int, ...]:
+    def reach(self) -> tuple[Dim, ...]:
         """The extent of the dilated kernel."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
@@ -41,7 +39,7 @@ class Windows:
 
 def windows(
     sizes: Sequence[Dim],
-    kernel: Sequence[int],
+    kernel: Sequence[Dim],
     *,
     strides: Sequence[int] | None,
     dilations: Sequence[int] | None,
@@ -65,7 +63,7 @@ def windows(
     return Windows(tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after))
 
 
-def _same(n: Dim, reach: int, stride: int, auto_pad: str) -> tuple[Dim, Dim]:
+def _same(n: Dim, reach: Dim, stride: int, auto_pad: str) -> tuple[Dim, Dim]:
     """Pads that give ceil(n / stride) windows; the odd one goes after (UPPER) or before (LOWER)."""
     total = (((n + stride - 1) // stride) - 1) * stride + reach - n if stride > 1 else reach - 1
     total = max(total, 0) if isinstance(total, int) else tf.maximum(total, 0)
@@ -73,7 +71,7 @@ def _same(n: Dim, reach: int, stride: int, auto_pad: str) -> tuple[Dim, Dim]:
     return (small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small)
 
 
-def _ceil_excess(n: Dim, before: Dim, after: Dim, reach: int, stride: int) -> Dim:
+def _ceil_excess(n: Dim, before: Dim, after: Dim, reach: Dim, stride: int) -> Dim:
     """How far the last window of ceil_mode reaches beyond the padded input; it must start inside input or pad."""
     if stride == 1:
         return 0
@@ -132,6 +130,6 @@ def spatial_shape(t: Any, x: Any) -> list[Dim]:
     return t.shape(x)[1:-1]
 
 
-def kernel_shape_of(weight: tf.Tensor | Constant) -> list[int]:
+def kernel_shape_of(t: Any, weight: Any) -> list[Dim]:
     """The spatial dims of an ONNX convolution weight [O, I, *kernel]."""
-    return list(weight.shape.as_list()[2:])
+    return list(t.shape(weight)[2:])

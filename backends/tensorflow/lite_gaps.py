@@ -1,0 +1,30 @@
+"""What TensorFlow Lite lacks, by ONNX operator, with the reason: `convert ops --to tflite` lists it, tests hold it."""
+
+from __future__ import annotations
+
+_NUMBERS = "TensorFlow Lite has no built-in operator for it, nor enough of others to make it of"
+_LOOPS = "TensorFlow Lite has no list of tensors for the results that it collects"
+_QUANTISED = "its exact sums take float64, in which TensorFlow Lite has no matrix products and convolutions"
+_BITS = "TensorFlow Lite has no built-in operators on bits for most dtypes"
+_TEXT = "TensorFlow Lite has no built-in operators on strings"
+
+GAPS: dict[str, str] = {
+    **dict.fromkeys(("CumProd", "DFT", "DeformConv", "Det", "MelWeightMatrix", "STFT", "Unique"), _NUMBERS),
+    **dict.fromkeys(("Loop", "NonMaxSuppression", "Scan"), _LOOPS),
+    **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), _QUANTISED),
+    **dict.fromkeys(("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr"), _BITS),
+    **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringSplit"), _TEXT),
+}
+"""Operators that are refused whatever their inputs."""
+
+_DTYPES = "some dtypes"
+
+LIMITS: dict[str, str] = {
+    **dict.fromkeys(("Abs", "Div", "Einsum", "Exp", "MatMul", "Mod", "Pow", "Shrink", "Sigmoid", "Sign"), _DTYPES),
+    **dict.fromkeys(("DepthToSpace", "Pad", "ScatterElements", "ScatterND", "SpaceToDepth", "Split"), _DTYPES),
+    **dict.fromkeys(("AveragePool", "Conv", "ConvTranspose", "MaxPool"), "some dtypes, ranks and dilations"),
+    "Cast": "text, before or after",
+    "StringNormalizer": "changes of case, and stop words",
+    "TopK": "some dtypes, and a count computed at run time",
+}
+"""Operators that are refused for some of their inputs."""

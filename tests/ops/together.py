@@ -1,0 +1,36 @@
+"""Many operator cases as one model, for backends whose artefacts cost more than what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+from onnx import helper
+
+Members = Sequence[tuple[int, onnx.ModelProto]]
+"""Models of one node each, with the numbers that their names are told apart by."""
+
+
+def merged(members: Members, opset: int) -> onnx.ModelProto:
+    """One model of all; the names of number i begin with `ci_`, the node of `the_node` is `ci_the_node`."""
+    parts = [onnx.compose.add_prefix(model, f"c{i}_", rename_nodes=True).graph for i, model in members]
+    graph = helper.make_graph(
+        [node for part in parts for node in part.node],
+        "cases",
+        [value for part in parts for value in part.input],
+        [value for part in parts for value in part.output],
+        [tensor for part in parts for tensor in part.initializer],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def with_dims_apart(number: int, model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with dims of its own: those of two cases may have one name and differ."""
+    for value in model.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = f"c{number}_{dim.dim_param}"
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
+    return model
