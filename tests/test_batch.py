@@ -21,9 +21,9 @@ from batch_tools import rules, tiny
 from convert.batch import identity, page, show
 from convert.batch.journal import Journal
 from convert.batch.plan import Task, plan, size
+from convert.batch.processes import family, sweep_orphans
 from convert.batch.run import run
 from convert.batch.show import Lines
-from convert.batch.worker import family, sweep_orphans
 from convert.errors import BadInput, UsageError
 
 

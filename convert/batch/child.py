@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
+from collections.abc import Sequence
 
-from convert.batch.worker import driver_of
-
-_SET_PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
+from convert.batch.processes import die_with_parent, driver_of
 
 
-def main() -> None:
+def convert(arguments: Sequence[str]) -> None:
     """Convert as the arguments say."""
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != driver_of(os.environ):  # it died before this was said
-        sys.exit(1)
     from convert.cli import main as command_line
 
+    sys.argv = ["convert", *arguments]
     command_line()
 
 
 if __name__ == "__main__":
-    main()
+    die_with_parent(driver_of(os.environ))
+    convert(sys.argv[1:])

@@ -16,14 +16,21 @@ import click
 @click.command()
 @click.argument("what", nargs=-1, metavar="MANIFEST|DIR|GLOB…")
 @click.option("--to", multiple=True, metavar="FORMAT", help="Output format; repeatable.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("converted"),
-              show_default=True, metavar="DIR", help="Where outputs and the journal go.")  # fmt: skip
-@click.option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Conversions at a time.")
+@click.option("-o", "--output", default="converted", show_default=True, metavar="DIR|URL",
+              help="Where outputs go: a folder, or a place such as s3://bucket/zoo.")  # fmt: skip
+@click.option("--journal", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Where the journal lies: with the outputs, or for a URL in a folder here.")  # fmt: skip
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Conversions at a time; 1, or what a cluster takes.")
+@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
+              help="This machine, or a Ray cluster.")  # fmt: skip
+@click.option("--ray-address", default="", metavar="HOST:PORT", help="A running cluster ('auto': this host's).")
+@click.option("--cpus", type=float, default=1.0, show_default=True, help="CPUs that the cluster gives each task.")
 @click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each task.")
 @click.option("--memory", metavar="SIZE", help="For each task and all its processes, e.g. 8GB.")
 @click.option(
     "--retries", type=click.IntRange(0), default=1, show_default=True, help="After a crash or lack of memory."
 )
+@click.option("--cold", is_flag=True, help="A new interpreter for each task, instead of forks of a warm one.")
 @click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
 @click.option("--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIMS]", help="Describe an input of every model.")
 @click.option("--trust", is_flag=True, help="Allow executing what the model files contain.")
@@ -35,11 +42,16 @@ import click
 def batch(
     what: Sequence[str],
     to: Sequence[str],
-    output: Path,
-    jobs: int,
+    output: str,
+    journal: Path | None,
+    jobs: int | None,
+    engine: str,
+    ray_address: str,
+    cpus: float,
     timeout: float,
     memory: str | None,
     retries: int,
+    cold: bool,
     verify: bool | None,
     inputs: Sequence[str],
     trust: bool,
@@ -57,7 +69,9 @@ def batch(
     from convert import cli
 
     def work() -> None:
-        from convert.batch import page, run, show
+        from convert.batch import page, run, show, storage
+        from convert.batch.cluster import Cluster
+        from convert.batch.journal import NAME as journal_name
         from convert.batch.plan import plan, size
         from convert.errors import UsageError
 
@@ -71,12 +85,20 @@ def batch(
             options["input"] = list(inputs)
         if trust:
             options["trust"] = True
-        tasks = plan(names, to, output, options, timeout, None if memory is None else size(memory))
+        if ray_address and engine != "ray":
+            raise UsageError("--ray-address is for --engine ray", hint="add --engine ray")
+        on = Cluster(ray_address, cpus) if engine == "ray" else None
+        where = storage.place(output)
+        folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
+        tasks = plan(names, to, where, options, timeout, None if memory is None else size(memory))
         with show.showing(len(tasks), as_json, quiet) as view:
             if dry_run:
-                records = run.dry_run(tasks, view, jobs=jobs)
+                records = run.dry_run(tasks, view, jobs=jobs, warm=not cold, on=on)
             else:
-                records = run.run(tasks, output, view, jobs=jobs, force=force, retries=retries)
+                with storage.kept(folder / journal_name, where):
+                    records = run.run(
+                        tasks, folder, view, jobs=jobs, force=force, retries=retries, warm=not cold, on=on
+                    )
         told = show.summary(records)
         if report is not None:
             page.write(report, records, told)

@@ -67,10 +67,10 @@ def files(task: Task) -> list[Path]:
 
 def _code(factory: str) -> list[Path]:
     """The file that holds a factory, if it can be found without importing its package."""
-    name = factory.partition(":")[0]
+    name = factory.rpartition(":")[0]
     if not name:
         return []
-    place = Path(*name.split(".")).with_suffix(".py")
+    place = Path(name) if name.endswith(".py") else Path(*name.split(".")).with_suffix(".py")
     if place.exists():
         return [place]
     spec = importlib.util.find_spec(name) if "." not in name else None

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from convert.batch.storage import Url
 from convert.errors import UsageError
 
 NAME = "journal.jsonl"
@@ -42,15 +43,15 @@ class Journal:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         os.close(self._descriptor)
 
-    def ended(self, key: str, output: Path) -> dict[str, Any] | None:
+    def ended(self, key: str, output: Path | Url) -> dict[str, Any] | None:
         """The record of a task that has ended, else None."""
         return self._ended.get((key, str(output)))
 
-    def is_ours(self, output: Path) -> bool:
+    def is_ours(self, output: Path | Url) -> bool:
         """True if a run of this journal has begun to write `output`, which may hence be replaced."""
         return str(output) in self._begun
 
-    def started(self, key: str, output: Path) -> None:
+    def started(self, key: str, output: Path | Url) -> None:
         """Say that a task begins."""
         self._append({"event": "started", "key": key, "output": str(output)})
 

@@ -28,7 +28,17 @@ for (const head of document.querySelectorAll("th")) head.onclick = () => {
 };
 """
 
-_COLUMNS = ("model", "format", "outcome", "seconds", "peak MiB", "weights MiB", "error / floor", "first reason")
+_COLUMNS = (
+    "model",
+    "format",
+    "outcome",
+    "seconds",
+    "peak MiB",
+    "weights MiB",
+    "output MiB",
+    "error / floor",
+    "first reason",
+)
 
 
 def write(path: Path, records: Sequence[dict[str, Any]], summary: dict[str, Any]) -> None:
@@ -76,6 +86,7 @@ def _row(record: dict[str, Any]) -> str:
         record["seconds"],
         record["peak"] / 2**20,
         report.get("weight_bytes", 0) / 2**20,
+        report.get("output_bytes", 0) / 2**20,
         max(ratios) if ratios else None,
     )
     cells = [

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from convert import plugin
+from convert.batch.storage import Url, place
 from convert.errors import BadInput, UsageError
 
 SUFFIXES = frozenset(
@@ -18,11 +19,11 @@ SUFFIXES = frozenset(
 )
 """Files of a folder that are taken for models; what they really are is told from their content when they are read."""
 
-_MARKS = ("saved_model.pb", "saved_model.pbtxt", "init_net.pb")
+_MARKS = ("saved_model.pb", "saved_model.pbtxt", "init_net.pb", "predictor.minidb")
 _OPTIONS: dict[str, type | tuple[type, ...]] = {
     "input": list, "model": str, "outputs": (str, list), "signature": str, "opset": int, "layout": str,
     "weights": str, "dtype": str, "quantize": str, "calibrate": str, "inputs": str, "seeds": int, "rtol": float,
-    "atol": float, "trust": bool, "trace": bool, "verify": bool, "rules": list,
+    "atol": float, "profile": str, "caffe2_layout": str, "trust": bool, "trace": bool, "verify": bool, "rules": list,
 }  # fmt: skip
 _PATHS = ("calibrate", "inputs", "rules")
 
@@ -37,7 +38,7 @@ class Task:
     name: str
     source: Path
     format: str
-    output: Path
+    output: Path | Url
     options: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 3600.0
     memory: int | None = None
@@ -49,7 +50,12 @@ class Task:
 
 
 def plan(
-    what: Iterable[str], to: Iterable[str], output: Path, options: Mapping[str, Any], seconds: float, memory: int | None
+    what: Iterable[str],
+    to: Iterable[str],
+    output: Path | Url,
+    options: Mapping[str, Any],
+    seconds: float,
+    memory: int | None,
 ) -> list[Task]:
     """The tasks that `what` stands for: manifests (`.toml`), folders, globs and files, for each format in `to`.
 
@@ -151,17 +157,26 @@ def _with(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:
         if key in _OPTIONS:
             if not isinstance(value, _OPTIONS[key]) or (isinstance(value, bool) and _OPTIONS[key] is not bool):
                 raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
-            options[key] = _relative(value, path.parent) if key in _PATHS else value
+            options[key] = _relative(value, path.parent) if key in _PATHS or _is_file(key, value) else value
         elif key not in ("to", "output", "timeout", "memory"):
             known = sorted({*_OPTIONS, "to", "output", "timeout", "memory", "source", "name"})
             raise BadInput(f"{where}: there is no {key!r}", hint=f"known are {', '.join(known)}")
     return replace(
         base,
         options=options,
-        output=path.parent / row["output"] if "output" in row else base.output,
+        output=_beside(place(row["output"]), path.parent) if "output" in row else base.output,
         seconds=float(row.get("timeout", base.seconds)),
         memory=size(str(row["memory"])) if "memory" in row else base.memory,
     )
+
+
+def _beside(output: Path | Url, folder: Path) -> Path | Url:
+    return output if isinstance(output, Url) else folder / output
+
+
+def _is_file(key: str, value: Any) -> bool:
+    """Whether the factory of a model is in a file (`net.py:Net`) and not in a package."""
+    return key == "model" and str(value).rpartition(":")[0].endswith(".py")
 
 
 def _relative(value: Any, folder: Path) -> Any:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from convert.batch import local
+from convert.batch import cluster, local
+from convert.batch.cluster import Cluster
 from convert.batch.identity import key
 from convert.batch.journal import Journal
 from convert.batch.plan import Task
+from convert.batch.processes import sweep_orphans
 from convert.batch.show import Lines
-from convert.batch.worker import GOOD, Ending, sweep_orphans
+from convert.batch.storage import Url
+from convert.batch.worker import GOOD, Ending
 
 KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", "output_bytes", "seconds", "verdict",
         "unverified", "notes", "error")  # fmt: skip
@@ -20,15 +23,24 @@ KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", 
 
 
 def run(
-    tasks: Sequence[Task], folder: Path, view: Lines, *, jobs: int, force: bool, retries: int = local.RETRIES
+    tasks: Sequence[Task],
+    folder: Path,
+    view: Lines,
+    *,
+    jobs: int | None,
+    force: bool,
+    retries: int = local.RETRIES,
+    warm: bool = False,
+    on: Cluster | None = None,
 ) -> list[dict[str, Any]]:
     """Do what is not done; the records of all tasks, in the order of the plan.
 
     Done is what the journal in `folder` says has ended with the same key, and whose output is still there if it has
-    one; `force` does it again. An output that exists and that no run of this journal began to write is left alone.
+    one; `force` does it again. on: the Ray cluster that runs the tasks; without one it is this machine, `jobs` (1) at
+    a time. An output that exists and that no run of this journal began to write is left alone.
     """
-    records: dict[Path, dict[str, Any]] = {}
-    keys: dict[Path, str] = {}
+    records: dict[Path | Url, dict[str, Any]] = {}
+    keys: dict[Path | Url, str] = {}
     open_tasks: list[Task] = []
     with Journal(folder) as journal:
         sweep_orphans()
@@ -60,13 +72,30 @@ def run(
                 finish(task, Ending("usage", why), note=False)
             else:
                 open_tasks.append(task)
-        local.run_all(open_tasks, jobs, begin, finish, retries=retries)
+        _engine(open_tasks, jobs, begin, finish, retries, warm, on)
     return [records[task.output] for task in tasks]
 
 
-def dry_run(tasks: Sequence[Task], view: Lines, *, jobs: int) -> list[dict[str, Any]]:
+def _engine(
+    tasks: Sequence[Task],
+    jobs: int | None,
+    begin: Callable[[Task], None],
+    finish: Callable[[Task, Ending], None],
+    retries: int,
+    warm: bool,
+    on: Cluster | None,
+) -> None:
+    if on is None:
+        local.run_all(tasks, jobs or 1, begin, finish, retries=retries, warm=warm)
+    elif tasks:
+        cluster.run_all(tasks, jobs, begin, finish, retries=retries, warm=warm, cluster=on)
+
+
+def dry_run(
+    tasks: Sequence[Task], view: Lines, *, jobs: int | None, warm: bool = False, on: Cluster | None = None
+) -> list[dict[str, Any]]:
     """Read every model and check its operators; nothing is written, the journal neither."""
-    records: dict[Path, dict[str, Any]] = {}
+    records: dict[Path | Url, dict[str, Any]] = {}
 
     def finish(task: Task, ending: Ending) -> None:
         if ending.outcome == "converted":
@@ -75,7 +104,7 @@ def dry_run(tasks: Sequence[Task], view: Lines, *, jobs: int) -> list[dict[str, 
         view.ended(records[task.output])
 
     asked = [replace(task, options={**task.options, "dry-run": True}) for task in tasks]
-    local.run_all(asked, jobs, view.started, finish)
+    _engine(asked, jobs, view.started, finish, local.RETRIES, warm, on)
     return [records[task.output] for task in tasks]
 
 

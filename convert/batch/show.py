@@ -40,32 +40,38 @@ class Lines:
 class Table(Lines):
     """The tasks that are running, the last that ended, how far it is and how long it will take, on a terminal."""
 
-    def __init__(self, total: int, as_json: bool, quiet: bool, live: Any) -> None:
-        super().__init__(total, as_json, quiet)
-        self.live = live
+    def __init__(self, total: int, console: Any) -> None:
+        super().__init__(total, False, False)
+        self.console = console
         self.running: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
         self.began = time.monotonic()
+        self.before = 0
 
     def started(self, task: Task) -> None:
         self.running[str(task.output)] = time.monotonic()
-        self.live.update(self.render())
 
     def ended(self, record: Record) -> None:
         self.running.pop(record["output"], None)
         self.counts[record["outcome"]] += 1
-        self.live.console.print(line(record), markup=False, highlight=False)
+        self.before += bool(record.get("before"))
+        self.console.print(line(record), markup=False, highlight=False)
         self.done += 1
-        self.live.update(self.render())
+
+    def left(self) -> float | None:
+        """Seconds that the rest takes at the pace so far, not counting what was done before; None until one is done."""
+        fresh = self.done - self.before
+        return (time.monotonic() - self.began) / fresh * (self.total - self.done) if fresh else None
 
     def render(self) -> Any:
+        """What is shown now; rich asks for it a few times a second."""
         from rich.table import Table as Grid
 
-        now = time.monotonic()
-        left = (now - self.began) / self.done * (self.total - self.done) if self.done else None
+        now, left = time.monotonic(), self.left()
         grid = Grid.grid(padding=(0, 2))
         counts = ", ".join(f"{n} {name}" for name, n in sorted(self.counts.items()))
-        grid.add_row(f"{self.done} of {self.total}", "" if left is None else f"about {left:.0f} s left", counts)
+        share = f"{self.done} of {self.total} ({self.done / self.total:.0%})"
+        grid.add_row(share, "" if left is None else f"about {_clock(left)} left", counts)
         for output, since in self.running.items():
             grid.add_row("running", f"{now - since:.0f} s", output)
         return grid
@@ -77,10 +83,17 @@ def showing(total: int, as_json: bool, quiet: bool) -> Iterator[Lines]:
     if as_json or quiet or not sys.stdout.isatty():
         yield Lines(total, as_json, quiet)
         return
+    from rich.console import Console
     from rich.live import Live
 
-    with Live(refresh_per_second=4) as live:
-        yield Table(total, as_json, quiet, live)
+    view = Table(total, Console())
+    with Live(console=view.console, get_renderable=view.render, refresh_per_second=4):
+        yield view
+
+
+def _clock(seconds: float) -> str:
+    minutes = int(seconds) // 60
+    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def line(record: Record) -> str:
@@ -88,6 +101,9 @@ def line(record: Record) -> str:
     again = f", {record['attempts']} attempts" if record.get("attempts", 1) > 1 else ""
     before = ", done before" if record.get("before") else ""
     why = f": {record['reason'].splitlines()[0]}" if record.get("reason") and record["outcome"] not in GOOD else ""
+    if record["outcome"] == "convertible":
+        counts = record["report"].get("operators", {})
+        why = f": {sum(counts.values())} nodes of {len(counts)} operators, all supported"
     return (
         f"{record['outcome']:<12} {record['name']} → {record['format']} ({record['seconds']:.1f} s{again}{before}){why}"
     )

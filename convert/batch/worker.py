@@ -12,14 +12,16 @@ import sys
 import tempfile
 import threading
 import time
-import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from convert.batch.plan import Task, arguments
+from convert.batch.processes import MARK, held, new_mark, sweep
+from convert.batch.storage import Url
+from convert.errors import ConvertError
+from convert.runners.forked import ADDRESS, Child, fork
 
 OUTCOMES = {
     0: "converted",
@@ -41,7 +43,6 @@ PASSING = frozenset({"crash", "memory", "lost"})
 _ROOM = 16 << 30
 """Bytes of address space beyond the memory limit: what frameworks map and never touch."""
 
-_MARK = "CONVERT_BATCH_TASK"
 _INTERVAL = 0.1
 
 
@@ -60,33 +61,59 @@ class Ending:
         return asdict(self)
 
 
-def run(task: Task, stop: threading.Event | None = None) -> Ending:
+def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> Ending:
     """Convert in a child process and wait for its end; whatever it started is gone afterwards.
 
     Beyond `task.seconds`, or when its processes together hold more than `task.memory` private bytes, all are killed;
-    so they are when `stop` is set.
+    so they are when `stop` is set. nursery: the socket of the process to fork from; else it is a new interpreter.
     """
-    mark = f"{os.getpid()}-{uuid.uuid4().hex}"
+    if isinstance(task.output, Url):
+        return _run_and_put(task, task.output, stop, nursery)
+    mark = new_mark()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
-        child = subprocess.Popen(
-            [sys.executable, "-m", "convert.batch.child", *arguments(task)],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            env={**os.environ, _MARK: mark},
-            start_new_session=True,
-        )
+        child = _start(arguments(task), {**os.environ, MARK: mark}, out, err, nursery)
         try:
             if task.memory is not None:
                 _limit(child.pid, task.memory + _ROOM)
-            broken, peak = _watch(child, task, start, stop)
+            broken, peak = _watch(child, mark, task, start, stop)
         finally:
-            _sweep(lambda found: found == mark)
+            sweep(lambda found: found == mark)
             child.wait()
         ending = broken or _told(child.returncode, out, err)
     ending.seconds, ending.peak = round(time.monotonic() - start, 3), peak
     return ending
+
+
+def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: str) -> Ending:
+    """Convert to a folder of this machine, and copy what came of it to the storage."""
+    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
+        local = Path(folder) / url.name
+        ending = run(replace(task, output=local), stop, nursery)
+        try:
+            # Weights may lie beside the model that names them: it comes last.
+            for written in sorted(local.parent.iterdir(), key=lambda p: p == local):
+                if local.exists():
+                    (url.parent / written.name).put(written)
+        except ConvertError as error:
+            return replace(ending, outcome="lost", reason=error.message)
+    return ending
+
+
+def _start(words: list[str], environment: Mapping[str, str], out: BinaryIO, err: BinaryIO, nursery: str) -> Child:
+    if nursery:
+        environment = {**environment, ADDRESS: nursery}
+        forked = fork("task", words, environment, out.fileno(), err.fileno(), nursery)
+        if forked is not None:
+            return forked
+    return subprocess.Popen(
+        [sys.executable, "-m", "convert.batch.child", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        env=environment,
+        start_new_session=True,
+    )
 
 
 def _limit(pid: int, size: int) -> None:
@@ -95,7 +122,7 @@ def _limit(pid: int, size: int) -> None:
 
 
 def _watch(
-    child: subprocess.Popen[bytes], task: Task, start: float, stop: threading.Event | None
+    child: Child, mark: str, task: Task, start: float, stop: threading.Event | None
 ) -> tuple[Ending | None, int]:
     """Wait for the child, or for a reason to end it; also the most memory that was seen."""
     peak = 0
@@ -105,13 +132,13 @@ def _watch(
             return None, peak
         except subprocess.TimeoutExpired:
             pass
-        held = sum(map(_private, family(child.pid)))
-        peak = max(peak, held)
+        now = held(child.pid, mark)
+        peak = max(peak, now)
         if stop is not None and stop.is_set():
             return Ending("interrupted"), peak
         if time.monotonic() - start > task.seconds:
             return Ending("timeout", f"took longer than {task.seconds:g} s"), peak
-        if task.memory is not None and held > task.memory:
+        if task.memory is not None and now > task.memory:
             return Ending("memory", f"took more than {task.memory / 2**20:.0f} MiB"), peak
 
 
@@ -139,63 +166,3 @@ def _told(code: int, out: BinaryIO, err: BinaryIO) -> Ending:
     elif outcome == "converted":
         reason = str(report.get("unverified", ""))
     return Ending(outcome, reason, report=report)
-
-
-# -- processes (Linux) ------------------------------------------------------------------------------------------------
-
-
-def family(pid: int) -> list[int]:
-    """A process and all that descend from it."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for other in _processes():
-        try:
-            # The name in parentheses may hold anything; the parent is the second field after it.
-            parent = Path(f"/proc/{other}/stat").read_text().rpartition(")")[2].split()[1]
-        except OSError:
-            continue
-        children[int(parent)].append(other)
-    found = [pid]
-    for member in found:
-        found += children[member]
-    return found
-
-
-def _private(pid: int) -> int:
-    """Bytes of resident memory that are not of a file, which others may share."""
-    try:
-        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
-    except OSError:
-        return 0
-    return (int(resident) - int(shared)) * resource.getpagesize()
-
-
-def sweep_orphans() -> None:
-    """Kill what a batch that was killed itself has left running."""
-    _sweep(lambda mark: not Path(f"/proc/{mark.partition('-')[0]}").exists())
-
-
-def driver_of(environment: Mapping[str, str]) -> int:
-    """The process that runs the batch which a process with this environment belongs to."""
-    return int(environment[_MARK].partition("-")[0])
-
-
-def _sweep(wanted: Callable[[str], bool]) -> None:
-    """Kill every process that was started for a task with a mark that is wanted, also one whose parent has died."""
-    while left := [pid for pid in _processes() if (mark := _mark_of(pid)) and wanted(mark)]:
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
-
-
-def _mark_of(pid: int) -> str:
-    try:
-        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    start = f"{_MARK}=".encode()
-    return next((e.removeprefix(start).decode() for e in entries if e.startswith(start)), "")
-
-
-def _processes() -> Iterator[int]:
-    return (int(name) for name in os.listdir("/proc") if name.isdigit())

@@ -6,6 +6,7 @@ import json
 import pickle
 import resource
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from convert import plugin
@@ -13,8 +14,9 @@ from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.runners.process import load_arrays, run_all, save_arrays
 
 
-def main(folder: Path) -> None:
-    """Run the job in `folder`; a missing status file afterwards means that this process died."""
+def run(arguments: Sequence[str]) -> None:
+    """Run the job in the folder that is named; a missing status file afterwards means that this process died."""
+    folder = Path(arguments[0])
     source, count, precisions, options, limits = pickle.loads((folder / "job.pickle").read_bytes())
     if limits.memory is not None:
         resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
@@ -49,4 +51,4 @@ def _told(error: ConvertError) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    run(sys.argv[1:])

@@ -19,6 +19,7 @@ import numpy as np
 from convert import errors, plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.options import Options
+from convert.runners.forked import ADDRESS, Child, fork
 from convert.source import Source
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Running:
     ) -> None:
         self.source, self.feeds, self.precisions = source, feeds, precisions
         self.options, self.limits = replace(options, examples={}, calibrate={}), limits
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Child | None = None
         if source.path is not None:
             self.folder = tempfile.TemporaryDirectory(prefix="convert-run-")
             self._start(Path(self.folder.name))
@@ -91,7 +92,9 @@ class Running:
         (folder / "job.pickle").write_bytes(pickle.dumps(job))
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
         with open(folder / "stderr", "wb") as log:
-            self.process = subprocess.Popen(
+            warm = os.environ.get(ADDRESS, "")
+            self.process = fork("run", [str(folder)], environment, log.fileno(), log.fileno(), warm)
+            self.process = self.process or subprocess.Popen(
                 [sys.executable, "-m", "convert.runners.child", str(folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,9 +1,10 @@
 """Runs hundreds of tiny conversions of which a tenth crash, hang or take all memory, and checks the journal.
 
-    python tests/suites/batch_storm.py [--tasks 500] [--jobs 2]
+    python tests/suites/batch_storm.py [--tasks 500] [--jobs 2] [--kill 90] [--cold]
 
-The run is killed with SIGKILL every so often and started again. The exit code is 1 unless the journal ends with exactly
-one end for every task, each the one it had to have, every good output is a valid model, and no process is left.
+The run is killed with SIGKILL after every 90 tasks that have ended and started again. The exit code is 1 unless the
+journal ends with exactly one end for every task, each the one it had to have, every good output is a valid model, and
+no process is left.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import onnx
 from batch_tools import rules, tiny
+
+from convert.batch.processes import mark_of
 
 WANTED = {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory"}
 
@@ -48,34 +51,42 @@ def write(folder: Path, count: int) -> Path:
 
 
 def main() -> None:
-    """Run until all is done, with a kill after each `--kill` seconds."""
+    """Run until all is done, with a kill after each `--kill` tasks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--kill", type=float, default=60.0, metavar="SECONDS")
+    parser.add_argument("--kill", type=int, default=90, metavar="TASKS")
+    parser.add_argument("--cold", action="store_true", help="a new interpreter for each task")
     args = parser.parse_args()
     start, kills = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as folder:
         manifest, out = write(Path(folder), args.tasks), Path(folder) / "out"
         # Nobody has twice the memory of a hog's limit here: retries of hogs would only take time.
         command = [sys.executable, "-m", "convert", "batch", str(manifest), "-o", str(out), "-j", str(args.jobs),
-                   "--retries", "0", "--json"]  # fmt: skip
-        while True:
-            run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            try:
-                text, err = run.communicate(timeout=args.kill)
-                break
-            except subprocess.TimeoutExpired:
-                run.kill()
-                run.communicate()
-                kills += 1
-        if run.returncode != 1:
-            sys.exit(f"the run ended with {run.returncode}: {err}")
-        summary = json.loads(text.splitlines()[-1])["summary"]
+                   "--retries", "0", "--json", *(["--cold"] if args.cold else [])]  # fmt: skip
+        while (text := until(command, args.kill)) is None:
+            kills += 1
+            print(f"kill {kills} after {time.monotonic() - start:.0f} s", flush=True)
+        summary = json.loads(text)["summary"]
         wrong = check(out, args.tasks)
     print(f"{args.tasks} tasks, {kills} kills, {time.monotonic() - start:.0f} s: {summary['outcomes']}")
     print("\n".join(wrong) or "the journal is as it had to be")
     sys.exit(bool(wrong))
+
+
+def until(command: list[str], count: int) -> str | None:
+    """The last line of a run that ends by itself; None for one that was killed, after `count` tasks of its own."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        line, fresh = "", 0
+        for line in run.stdout:
+            fresh += not json.loads(line).get("before")
+            if fresh == count:
+                run.kill()
+                return None
+    if run.returncode != 1:
+        sys.exit(f"the run ended with {run.returncode}")
+    return line
 
 
 def check(out: Path, count: int) -> list[str]:
@@ -90,15 +101,14 @@ def check(out: Path, count: int) -> list[str]:
             wrong.append(f"task {record['name']} ended as {record['outcome']}, not {wanted}: {record['reason']}")
         elif wanted == "converted":
             onnx.checker.check_model(record["output"])
-    left = [p for p in os.listdir("/proc") if p.isdigit() and _marked(p)]
+    left = [p for p in os.listdir("/proc") if p.isdigit() and _orphaned(int(p))]
     return wrong + [f"process {p} is left" for p in left]
 
 
-def _marked(pid: str) -> bool:
-    try:
-        return b"CONVERT_BATCH_TASK=" in Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
+def _orphaned(pid: int) -> bool:
+    """A process of a batch that has ended; others may run beside this one."""
+    mark = mark_of(pid)
+    return bool(mark) and not Path(f"/proc/{int(mark.partition('-')[0])}").exists()
 
 
 if __name__ == "__main__":

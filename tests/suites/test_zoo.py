@@ -5,9 +5,16 @@ Each one runs in a process of its own there, and here too.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import zoo
+from zoo_manifest import save
 from zoo_worker import GAP, PASS
+
+import convert
+from convert.batch.identity import files
+from convert.batch.plan import plan
 
 # The cheapest of four kinds: a CNN, a decoder with its cache, recurrent layers, sound.
 CHOSEN = ("mobilenetv4_conv_small_035", "llama-past", "lstm-tagger", "conv-tasnet")
@@ -26,6 +33,21 @@ def test_a_sample_converts_and_verifies() -> None:
 def test_a_model_converts_and_verifies(name: str) -> None:
     ((*found,),) = zoo.outcomes([NAMES[name]], zoo.TARGETS)
     assert [o for o in found if o.outcome not in (PASS, GAP)] == []
+
+
+def test_it_is_a_manifest_for_batches(tmp_path: Path) -> None:
+    """Models of transformers as folders, the others as weights and a factory, described as they are here."""
+    manifest = save([NAMES["lstm-tagger"], NAMES["gpt2-past"]], tmp_path / "zoo")
+    tasks = plan([str(manifest)], ["onnx", "tf", "caffe2"], tmp_path, {}, 60, None)
+    assert [t.label for t in tasks] == [
+        f"{n} → {t}" for n in ("lstm-tagger", "gpt2-past") for t in ("onnx", "tf", "caffe2")
+    ]
+    assert "zoo_manifest.py" in [path.name for path in files(tasks[0])]
+    tagger, decoder = (
+        convert.inspect(t.source, inputs=t.options["input"], model=t.options.get("model", "")) for t in tasks[::3]
+    )
+    assert [str(i) for i in tagger.inputs] == ["words: int64[batch,length]"]
+    assert [i.name for i in decoder.inputs][:2] == ["input_ids", "past_key_values_0_key"]
 
 
 def test_the_zoo_is_broad() -> None:

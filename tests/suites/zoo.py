@@ -122,6 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--memory", type=int, default=Limits.gibibytes, metavar="GIB", help="a process's address space")
     parser.add_argument("--seeds", type=int, default=Limits.seeds, help="sets of inputs to verify with")
     parser.add_argument("--list", action="store_true", help="names and families, nothing else")
+    parser.add_argument(
+        "--save", type=Path, metavar="DIR", help="write the models and a manifest of them, nothing else"
+    )
     options = parser.parse_args(arguments)
     known = entries()
     if unknown := [name for name in options.names if name not in known]:
@@ -131,6 +134,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     if options.list:
         print("\n".join(f"{e.name:40}{e.family}" for e in chosen))
+        return 0
+    if options.save:
+        from zoo_manifest import save
+
+        print(save(chosen, options.save))
         return 0
     found: list[Outcome] = []
     for rows in outcomes(chosen, options.to, options.jobs, Limits(options.seconds, options.memory, options.seeds)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -22,7 +24,8 @@ def give_kernels() -> None:
     library = torch.library.Library("torchvision", "FRAGMENT")
     library.define(SCHEMA)
     library.impl("nms", nms, "CPU")
-    # The module's own description of the operator, without its compilation at run time.
+    # The module's own description of the operator, without its compilation at run time, and with the kernel's edges.
+    regions._bilinear_interpolate = _with_edges(regions._bilinear_interpolate)
     library.impl("roi_align", regions._roi_align.__wrapped__, "CPU")
     _kept.append(library)
     torch.library.register_fake("torchvision::nms", _nms_shape, lib=library)
@@ -57,6 +60,23 @@ def nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torc
                 continue
         kept.append(index)
     return torch.tensor(kept, dtype=torch.int64)
+
+
+def _with_edges(interpolate: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """What is beyond the map is nothing to the compiled kernel (roi_align_common.h); the description repeats the edge.
+
+    A region smaller than a cell counts as one cell, so that at the border its samples do lie there.
+    """
+
+    def sampled(
+        input: torch.Tensor, place: torch.Tensor, y: torch.Tensor, x: torch.Tensor, *masks: Any
+    ) -> torch.Tensor:
+        height, width = input.shape[-2:]
+        rows, columns = (y >= -1) & (y <= height), (x >= -1) & (x <= width)
+        inside = rows[:, None, :, None, :, None] & columns[:, None, None, :, None, :]
+        return torch.where(inside, interpolate(input, place, y, x, *masks), 0)
+
+    return sampled
 
 
 def _nms_shape(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:

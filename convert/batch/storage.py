@@ -1,0 +1,137 @@
+"""Outputs that lie on shared storage, such as `s3://bucket/zoo/resnet.onnx`, through fsspec."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import posixpath
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from convert.errors import BadInput, ConvertError, UsageError
+
+
+@dataclass(frozen=True, order=True)
+class Url:
+    """A file or folder on a storage that fsspec reaches; options of the storage come from its own environment."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __truediv__(self, name: str) -> Url:
+        return Url(f"{self.text.rstrip('/')}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return posixpath.basename(self.text.rstrip("/"))
+
+    @property
+    def parent(self) -> Url:
+        """The folder that it lies in."""
+        return Url(posixpath.dirname(self.text.rstrip("/")))
+
+    def exists(self) -> bool:
+        """True for a file, and for a folder that holds one. Raises `ConvertError` if the storage cannot be reached."""
+        system, place = self._opened()
+        return bool(_reaching(self, system.exists, place))
+
+    def put(self, local: Path) -> None:
+        """Replace what is there by a local file or folder. Raises `ConvertError`.
+
+        A file appears whole or not at all. Of a folder the files come one by one: it counts once its record is written.
+        """
+        system, place = self._opened()
+        if not local.is_dir():
+            _reaching(self, _put_file, system, local, place)
+            return
+        kept = set()
+        for file in sorted(p for p in local.rglob("*") if p.is_file()):
+            to = posixpath.join(place, file.relative_to(local).as_posix())
+            _reaching(self, _put_file, system, file, to)
+            kept.add(to.lstrip("/"))
+        for old in _reaching(self, system.find, place):
+            if old.lstrip("/") not in kept:
+                _reaching(self, system.rm_file, old)
+
+    def get(self, local: Path) -> None:
+        """Copy a file from there. Raises `ConvertError`."""
+        system, place = self._opened()
+        _reaching(self, system.get_file, place, str(local))
+
+    def _opened(self) -> tuple[Any, str]:
+        if importlib.util.find_spec("fsspec") is None:
+            raise ConvertError(f"{self} needs fsspec", hint="pip install 'convert-models[ray]'")
+        fsspec: Any = importlib.import_module("fsspec")  # an optional dependency
+        try:
+            system, place = fsspec.core.url_to_fs(self.text, use_listings_cache=False)
+        except ImportError as error:
+            raise ConvertError(f"{self} cannot be reached: {error}", hint="install what it names") from None
+        except ValueError as error:
+            raise UsageError(f"{self} names no storage: {error}") from None
+        return system, str(place)
+
+
+def place(text: str) -> Path | Url:
+    """Where a path or URL points; `file://` is a path. Raises `UsageError` for a URL of another machine's files."""
+    scheme = re.match(r"([a-z][a-z0-9+.-]+)://", text)
+    if scheme is None:
+        return Path(text)
+    if scheme[1] == "file":
+        rest = text.removeprefix("file://").removeprefix("localhost")
+        if not rest.startswith("/"):
+            raise UsageError(f"{text} is no path of this machine", hint="file:///absolute/path")
+        return Path(rest)
+    return Url(text.rstrip("/"))
+
+
+def local_name(url: Url) -> str:
+    """A name for a local folder that belongs to a URL."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", url.text)
+
+
+def _put_file(system: Any, local: Path, place: str) -> None:
+    if "s3" in system.protocol or "gs" in system.protocol or "memory" in system.protocol:
+        system.put_file(str(local), place)  # an object is there once it is complete
+        return
+    part = f"{place}.part-{uuid.uuid4().hex}"
+    system.makedirs(posixpath.dirname(place), exist_ok=True)
+    system.put_file(str(local), part)
+    system.mv(part, place)
+
+
+def _reaching(url: Url, do: Any, *arguments: Any) -> Any:
+    try:
+        return do(*arguments)
+    except FileNotFoundError as error:
+        raise BadInput(f"{url} is not there: {error}") from None
+    except Exception as error:
+        text = " ".join(str(error).split())[:300]
+        raise ConvertError(f"{url} cannot be reached: {type(error).__name__}: {text}") from error
+
+
+@contextmanager
+def kept(local: Path, where: Path | Url) -> Iterator[None]:
+    """A file of this machine that has a copy on the storage, if outputs lie there: for the machine that goes on.
+
+    It is fetched where there is none here, and copied back afterwards, also after an error.
+    """
+    if isinstance(where, Path):
+        yield
+        return
+    copy = where / local.name
+    if not local.exists() and copy.exists():
+        local.parent.mkdir(parents=True, exist_ok=True)
+        copy.get(local)
+    try:
+        yield
+    finally:
+        if local.exists():
+            copy.put(local)

@@ -1,0 +1,66 @@
+"""Warm workers: forks of a process that has imported the frameworks, each with its own end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from batch_tools import rules, tiny
+
+from convert import plugin
+from convert.batch.plan import Task
+from convert.batch.processes import mark_of
+from convert.batch.warm import needs, nursery
+from convert.batch.worker import run
+
+
+def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
+    bad, path = rules(tmp_path / "rules"), tiny(tmp_path / "a.onnx")
+    found = {}
+    with nursery(("onnx",), ("onnx",)) as address:
+        assert address
+        for name in ("good", "crash", "hang", "hog", "error", "after"):
+            options = {"verify": name == "after", **({"rules": [bad[name]]} if name in bad else {})}
+            seconds, memory = (2.0 if name == "hang" else 120.0), (600 << 20 if name == "hog" else None)
+            ending = run(Task(name, path, "onnx", tmp_path / f"{name}.onnx", options, seconds, memory), None, address)
+            found[name] = ending.outcome
+        mine = f"{os.getpid():010d}-"
+        left = [p for p in os.listdir("/proc") if p.isdigit() and mark_of(int(p)).startswith(mine)]
+        assert len(left) == 1  # the warm process
+    assert found == {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory", "error": "bad input",
+                     "after": "verified"}  # fmt: skip
+    onnx.checker.check_model(tmp_path / "after.onnx")
+
+
+def test_without_a_warm_process_it_is_an_interpreter(tmp_path: Path) -> None:
+    task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out.onnx", {"verify": False})
+    assert run(task, None, str(tmp_path / "nowhere")).outcome == "converted"
+
+
+def test_what_a_plan_needs(tmp_path: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"")
+    sources = [tiny(tmp_path / "a.onnx"), tmp_path / "broken.onnx", tmp_path / "missing.pt"]
+    tasks = [Task(p.stem, p, f, tmp_path / f) for p in sources for f in ("tf", "onnx")]
+    assert needs(tasks) == (("onnx",), ("onnx", "tf"))
+
+
+@pytest.mark.long
+def test_no_room_starts_a_thread_when_it_is_imported() -> None:
+    kinds = [kind for room in plugin.frontends().values() for kind in room.KINDS]
+    program = (
+        "from convert.batch.nursery import preload, threads\n"
+        f"preload({kinds}, {list(plugin.formats())})\n"
+        "print(threads())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.stdout.split()[-1] == "1"
