@@ -42,6 +42,13 @@ def test_ops_lists_operators(room: tuple[str, str]) -> None:
     assert len(told["operators"]) > 30
 
 
+def test_ops_lists_what_a_format_lacks() -> None:
+    told, wider = (json.loads(invoke("ops", "--to", form, "--json").stdout) for form in ("tflite", "tf"))
+    assert "tensor" in told["gaps"]["Loop"]
+    assert told["limits"]["Conv"]
+    assert set(wider["operators"]) == set(told["operators"]) | (set(told["gaps"]) - set(wider["gaps"]))
+
+
 def test_inspect_tells_the_contract() -> None:
     told = json.loads(invoke("inspect", FIXTURES / "mnist_cnn.onnx", "--json").stdout)
     assert told["kind"] == "onnx"

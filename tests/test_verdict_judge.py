@@ -16,9 +16,10 @@ from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.options import Options
 from convert.parity.check import Method, judge, not_run
+from convert.parity.compare import agreement
 from convert.parity.elements import flips, worst_elements
 from convert.parity.inputs import Feed
-from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, agreement
+from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.report import Report
 from convert.source import Source
 

@@ -50,7 +50,12 @@ def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:
     return in_memory(copy)
 
 
-def operators() -> Iterable[Operator]:
+def preload() -> None:
+    """Import what writing takes, without starting a thread: warm workers are forked after it."""
+    from . import lower, writer  # noqa: F401
+
+
+def operators(format: str) -> Iterable[Operator]:
     """Every operator of the canonical opset; what an older opset lacks is said when it is asked for."""
     import onnx
 

@@ -14,6 +14,8 @@ from convert.passes.facts import SMALL
 from convert.passes.layout import assign_layout
 from convert.passes.opset import convert_opset
 
+from .sigmoid import exact_probabilities
+
 OLDEST, NEWEST = 11, 23
 
 # The IR version that brought a dtype (onnx.proto3, enum DataType).
@@ -48,7 +50,7 @@ def channels_first(model: ir.Model) -> bool:
     return assign_layout(model, sensitive="as is")
 
 
-PASSES = (clean, channels_first, fold_batch_norms, clean)
+PASSES = (clean, channels_first, fold_batch_norms, clean, exact_probabilities)
 
 
 def _hoist(model: ir.Model) -> None:

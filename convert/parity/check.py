@@ -14,25 +14,12 @@ from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.options import Options
 from convert.parity import inputs
+from convert.parity.compare import FACTOR, TWIN, agreement, compare, compare_narrow, doubt, twin_error, vacuous
 from convert.parity.elements import tied, worst_elements
 from convert.parity.inputs import Feed
 from convert.parity.locate import locate, locate_source
 from convert.parity.saved import save, sets
-from convert.parity.verdict import (
-    FACTOR,
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
-    TWIN,
-    Divergence,
-    Verdict,
-    agreement,
-    compare,
-    compare_narrow,
-    doubt,
-    twin_error,
-    vacuous,
-)
+from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Verdict
 from convert.runners.process import Limits, Outputs, Running, execute
 from convert.source import Source
 from convert.tensors import dtype_name

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from convert.errors import ConvertError, UsageError
 from convert.parity import plots
+from convert.parity.compare import FACTOR, TWIN
 from convert.parity.environment import environment
-from convert.parity.verdict import FACTOR, TWIN, Divergence, OutputVerdict, Verdict
+from convert.parity.verdict import Divergence, OutputVerdict, Verdict
 from convert.report import Report, Step
 
 _STYLE = """

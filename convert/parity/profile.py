@@ -12,9 +12,10 @@ from convert import plugin
 from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.options import Options
+from convert.parity.compare import ROUNDINGS
 from convert.parity.inputs import Feed
 from convert.parity.trace import summary
-from convert.parity.verdict import ROUNDINGS, Place
+from convert.parity.verdict import Place
 from convert.report import Report
 from convert.source import Source
 

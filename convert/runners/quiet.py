@@ -9,8 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 
-def import_tensorflow() -> Any:
-    """The module `tensorflow`, started up once, with Keras set to run on it. Raises ImportError as the import does."""
+def import_tensorflow(*, start: bool = True) -> Any:
+    """The module `tensorflow`, started up once, with Keras set to run on it. Raises ImportError as the import does.
+
+    start: False imports it only, which starts no thread.
+    """
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")  # read when they are imported
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if "tensorflow" in sys.modules:
@@ -18,7 +21,8 @@ def import_tensorflow() -> Any:
     with _silent():
         import tensorflow as tf
 
-        tf.config.list_logical_devices()  # looks for devices, and says so
+        if start:
+            tf.config.list_logical_devices()  # looks for devices, and says so
     return tf
 
 

@@ -1,10 +1,11 @@
 """The verifier's own score: defects planted in networks, and clean pairs, judged by our method and by fixed bounds.
 
-    python tests/suites/planted.py [--only NETWORK] [--targets onnx,tf,caffe2] [--json]
+    python tests/suites/planted.py [--only NETWORK] [--targets torchscript,onnx,tf,keras,tflite,caffe2] [--json]
 
 Each network is converted from PyTorch to ONNX, each defect planted in the file, and the pair judged on three sets of
 inputs. A defect that changes nothing (by 1e-12 of the output in float64) is an equivalent, not a miss. Clean pairs are
-the conversions to every target that runs here. For each method: false alarms among clean pairs, misses among defects.
+the conversions to every target that runs here, and PyTorch's own TorchScript of the network. For each method: false
+alarms among clean pairs, misses among defects.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from planted_networks import NETWORKS, build
 
 Outputs = list[dict[str, np.ndarray]]
 
+TARGETS = ("torchscript", "onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2")
 METHODS = ("ours", "atol 1e-5", "rtol 1e-3 atol 1e-5", "cosine 0.999", "psnr 40 dB")
 
 
@@ -100,6 +102,32 @@ def _close(method: str, a: np.ndarray, b: np.ndarray) -> bool:
     return bool(error == 0 or 10 * np.log10(np.ptp(a) ** 2 / error) >= 40)
 
 
+def clean(pair: Pair, target: str, folder: Path) -> tuple[str, Path] | str:
+    """The kind and path of the network in a target format as it should be, or why there is none."""
+    import torch
+
+    import convert
+    from convert import plugin
+    from convert.parity.check import unavailable
+
+    module = build(pair.name)
+    if target == "torchscript":
+        if not isinstance(module, torch.nn.Module):
+            return "the network is an ONNX model"
+        example = [torch.from_numpy(np.asarray(a)) for a in pair.feeds[0].arrays.values()]
+        torch.jit.trace(module, example, check_trace=False).save(folder / "clean.ts")
+        return "torchscript", folder / "clean.ts"
+    form = plugin.formats()[target]
+    if unavailable(form.kind):
+        return f"it does not run here: {unavailable(form.kind)}"
+    path = folder / f"clean-{target}{form.suffix}"
+    try:
+        convert.convert(module, target, path, inputs=NETWORKS[pair.name][1], verify=False)
+    except convert.Unsupported as error:
+        return error.message
+    return form.kind, path
+
+
 def plant(pair: Pair, name: str, folder: Path) -> Path | None:
     """A copy of the file with the defect, or None where the network has no place for it."""
     import onnx
@@ -132,7 +160,7 @@ def equivalent(pair: Pair, path: Path) -> bool:
     """Whether the planted file computes the same as the clean one in float64."""
     from convert.errors import ConvertError
     from convert.options import Options
-    from convert.parity.verdict import twin_error
+    from convert.parity.compare import twin_error
     from convert.runners import onnx as runner
     from convert.source import Source
 
@@ -152,7 +180,7 @@ def main() -> None:
     """Print the table; with --json one line for each pair before it. Exit code 1 for a false alarm or miss of ours."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=NETWORKS, action="append")
-    parser.add_argument("--targets", default="onnx,tf,caffe2")
+    parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     rows = score(args.only or list(NETWORKS), args.targets.split(","), args.json)
@@ -170,10 +198,6 @@ def main() -> None:
 
 def score(networks: Sequence[str], targets: Sequence[str], talk: bool = False) -> list[dict[str, Any]]:
     """Rows {network, what, planted, accepted by method} of all clean pairs and planted defects."""
-    import convert
-    from convert import plugin
-    from convert.parity.check import unavailable
-
     rows: list[dict[str, Any]] = []
 
     def add(**row: Any) -> None:
@@ -186,18 +210,12 @@ def score(networks: Sequence[str], targets: Sequence[str], talk: bool = False) -
             folder = Path(place)
             pair = prepare(name, folder)
             for target in targets:
-                form = plugin.formats()[target]
-                if unavailable(form.kind):
-                    print(f"{target} does not run here: {unavailable(form.kind)}", file=sys.stderr)
-                    continue
-                path = folder / f"clean{form.suffix}"
-                try:
-                    convert.convert(build(name), target, path, inputs=NETWORKS[name][1], verify=False)
-                except convert.Unsupported as error:
-                    print(f"{name} → {target}: {error.message}", file=sys.stderr)
+                written = clean(pair, target, folder)
+                if isinstance(written, str):
+                    print(f"{name} → {target}: {written}", file=sys.stderr)
                     continue
                 add(network=name, what=f"clean {target}", planted=False,
-                    accepted=judged(pair, run_target(form.kind, path, pair)))  # fmt: skip
+                    accepted=judged(pair, run_target(written[0], written[1], pair)))  # fmt: skip
             for defect in DEFECTS:
                 spoiled = plant(pair, defect, folder)
                 if spoiled is None or equivalent(pair, spoiled):

@@ -1,11 +1,13 @@
-"""A sample of the official ONNX cases through the TensorFlow backend; the whole suite behind the marker `long`."""
+"""A sample of the official ONNX cases through the TensorFlow backend; all, and Caffe2, behind the marker `long`."""
 
 from __future__ import annotations
 
 import pytest
 
+from convert.runners.caffe2 import available
 from tests.suites import onnx_node_worker
-from tests.suites.onnx_node_cases import cases
+from tests.suites.onnx_node_cases import OLD_SET, cases
+from tests.suites.onnx_node_frozen import all_frozen
 from tests.suites.onnx_node_gaps import GAPS
 from tests.suites.onnx_node_worker import Answer
 from tests.suites.onnx_nodes import Result, declared, run_cases
@@ -109,3 +111,19 @@ def test_all_pass_or_are_declared_gaps(onednn: bool) -> None:
     results = run_cases(cases(), "tf", onednn=onednn, jobs=2)
     assert unexplained(results) == []
     assert sum(r.status == "pass" for r in results) >= 0.96 * len(results)
+
+
+@pytest.mark.long
+@pytest.mark.caffe2
+@pytest.mark.parametrize(
+    ("set_", "freeze", "least"),
+    [(OLD_SET, True, 723), (OLD_SET, False, 640), ("node", True, 1365)],
+    ids=["1.8.1, frozen", "1.8.1", "frozen"],
+)
+def test_caffe2_passes_as_many_as_were_asked_for(set_: str, freeze: bool, least: int) -> None:
+    if reason := available():
+        pytest.skip(reason)
+    chosen = cases([set_])
+    results = run_cases(all_frozen(chosen) if freeze else chosen, "caffe2")
+    assert [r for r in results if r.status in ("wrong", "crash", "error", "timeout")] == []
+    assert sum(r.status == "pass" for r in results) >= least

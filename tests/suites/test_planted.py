@@ -6,14 +6,7 @@ import planted
 import planted_networks
 import pytest
 
-# A quantiser turns a rounding error into a whole step, and the source's own noise floor hides small defects before it.
-_QUANTISED = pytest.mark.xfail(
-    reason="three small defects before a quantiser are inside the source's noise", strict=True
-)
-NETWORKS = [
-    pytest.param(n, marks=[] if n == "words" else [pytest.mark.long, *([_QUANTISED] if n == "quantised" else [])])
-    for n in planted_networks.NETWORKS
-]
+NETWORKS = [pytest.param(n, marks=[] if n == "words" else [pytest.mark.long]) for n in planted_networks.NETWORKS]
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -1,0 +1,213 @@
+"""How two sets of outputs are compared.
+
+The bound is not a fixed tolerance. The source run in float64 is the reference; the source run in float32 shows how far
+rounding alone moves an output, and a target may be a small factor further away, not more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from convert.parity.elements import flips
+from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
+from convert.tensors import widened
+
+# A correct target may round worse than the source: another summation order, a Winograd convolution, a fused kernel.
+FACTOR = 4.0
+# The floor when the source happens to be exact: a few roundings of float32 (unit roundoff 2⁻²⁴) for each output.
+ROUNDINGS = 4.0
+# How far beyond the source's own worst element the target's worst may lie. Rounding errors have tails, and the worst
+# element varies more than the mean square; defects of single elements (borders, paddings) are far beyond this.
+OUTLIER = 16.0
+# Two float64 evaluations of one function differ by 2⁻⁵³ times its conditioning; an operator that is another
+# function (an epsilon, a tanh Gelu) differs by far more.
+TWIN = 1e-9
+# Unit roundoff by dtype (half a unit in the last place of 1.0).
+_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def compare(
+    name: str,
+    references: Sequence[np.ndarray],
+    sources: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> OutputVerdict:
+    """Judge one output over several feeds (one array of each sequence a feed).
+
+    references are the source in float64, sources the source as deployed, targets the target as deployed. A mismatch of
+    dtype or shape, a NaN or infinity on one side only, an error beyond the bound, or an outlier element is FAIL;
+    an output that is constant over everything, zero or NaN everywhere is INCONCLUSIVE. With `rtol` and `atol` the
+    bound is |target − source| ≤ atol + rtol·|source| instead, for those who want it.
+    """
+    result = OutputVerdict(name)
+    for reference, source, target in zip(references, sources, targets, strict=True):
+        reason = _structure(source, target) or (
+            _tolerance(source, target, rtol, atol)
+            if rtol is not None or atol is not None
+            else _judge(reference, source, target, result)
+        )
+        if reason:
+            result.status, result.reason = FAIL, reason
+            return result
+    reason = vacuous(references)
+    if reason:
+        result.status, result.reason = INCONCLUSIVE, reason
+    return result
+
+
+def compare_narrow(
+    name: str,
+    exact: Sequence[np.ndarray],
+    rounded: Sequence[np.ndarray],
+    sources: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+) -> OutputVerdict:
+    """Judge one output of a target that stores numbers in fewer bits on purpose.
+
+    exact and rounded are the graph in float64 without and with that rounding: how far it moves the output is the floor.
+    Where the bound is the output itself, agreement proves nothing: INCONCLUSIVE.
+    """
+    noisy = [r.astype(s.dtype) for r, s in zip(rounded, sources, strict=True)]
+    result = compare(name, exact, noisy, targets)
+    if result.status == PASS and FACTOR * result.floor >= 1:
+        result.status = INCONCLUSIVE
+        result.reason = f"narrower numbers alone move the output by {result.floor:.0%} of its size"
+    return result
+
+
+def twin_error(reference: np.ndarray, graph: np.ndarray) -> float:
+    """Largest distance of the graph in float64 from the source in float64, relative to the reference's rms.
+
+    Infinite where shapes, NaNs or infinities differ; integers and booleans count as 0 or infinity.
+    """
+    if reference.shape != graph.shape:
+        return np.inf
+    if reference.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(reference, graph) else np.inf
+    if not _same_nonfinite(reference, graph):
+        return np.inf
+    mask = np.isfinite(reference)
+    if not mask.any():
+        return 0.0
+    scale = max(rms(reference[mask]), np.finfo(np.float64).tiny)
+    return float(np.abs(graph[mask] - reference[mask]).max() / scale)
+
+
+def agreement(references: Sequence[np.ndarray], targets: Sequence[np.ndarray], floor: float = 0.0) -> float | None:
+    """The share of rows (along the last axis) whose largest element is at the same place; None without rows.
+
+    floor: the noise floor relative to the reference's root mean square. Another place counts only where the reference
+    tells the two elements apart by more than `FACTOR` times that.
+    """
+    pairs = [(r, t) for r, t in zip(references, targets, strict=True) if r.ndim >= 2 and r.size and r.dtype.kind == "f"]
+    if not pairs or pairs[0][0].shape[-1] < 2:
+        return None
+    counts = [flips(r, t, FACTOR * floor * rms(r)) for r, t in pairs]
+    return 1.0 - sum(c[0] for c in counts) / sum(c[1] for c in counts)
+
+
+def vacuous(references: Sequence[np.ndarray]) -> str:
+    """Why agreement on this output would prove nothing, or an empty string."""
+    if not any(r.size for r in references):
+        return "the output is empty"
+    flat = np.concatenate(
+        [widened(np.asarray(r)).ravel() for r in references if r.dtype.kind not in "OUS"] or [np.zeros(0)]
+    )
+    if not flat.size:
+        return ""
+    if flat.dtype.kind in "fc" and np.isnan(flat).all():
+        return "the output is NaN everywhere"
+    if flat.size > 1 and (flat == flat[0]).all():
+        return f"the output has one value everywhere, {flat[0]}"
+    same_shape = [r for r in references if r.shape == references[0].shape]
+    if len(same_shape) > 1 and flat.dtype.kind in "fc":
+        first = same_shape[0]
+        spread = max(float(np.nanmax(np.abs(r - first), initial=0.0)) for r in same_shape[1:])
+        if spread <= 2.0**-24 * max(rms(first), np.finfo(np.float64).tiny):
+            return "the output does not depend on the inputs"
+    return ""
+
+
+def rms(array: np.ndarray) -> float:
+    """Root mean square, 0 for an empty array."""
+    return float(np.sqrt(np.mean(np.abs(array) ** 2))) if array.size else 0.0
+
+
+def _structure(source: np.ndarray, target: np.ndarray) -> str:
+    if source.dtype != target.dtype:
+        return f"dtype {target.dtype} where the source has {source.dtype}"
+    if source.shape != target.shape:
+        return f"shape {list(target.shape)} where the source has {list(source.shape)}"
+    return ""
+
+
+def _judge(reference: np.ndarray, source: np.ndarray, target: np.ndarray, result: OutputVerdict) -> str:
+    if source.dtype.kind in "OUSbiu":
+        # An integer that the source itself gets differently in float32 is inside its noise.
+        certain = source == reference if source.shape == reference.shape else np.ones(source.shape, bool)
+        wrong = int(np.count_nonzero((source != target) & certain))
+        result.error = max(result.error, wrong / max(source.size, 1))
+        return f"{wrong} of {source.size} elements differ" if wrong else ""
+    roundoff = _ROUNDOFF.get(source.dtype.name, 2.0**-24)
+    exact, given, got = widened(reference), widened(source), widened(target)
+    if not _same_nonfinite(given, got):
+        counts = f"{_count_nonfinite(got)} in the target, {_count_nonfinite(given)} in the source"
+        return f"NaN or infinity on one side only ({counts})"
+    mask = np.isfinite(exact) & np.isfinite(got)
+    if not mask.any():
+        return ""
+    exact, given, got = exact[mask], given[mask], got[mask]
+    scale = rms(exact)
+    noise = max(rms(given - exact), ROUNDINGS * roundoff * scale)
+    error = rms(got - exact)
+    largest = max(float(np.abs(given - exact).max()), ROUNDINGS * roundoff * float(np.abs(exact).max()))
+    worst = float(np.abs(got - exact).max())
+    unit = scale or 1.0
+    result.error, result.floor = max(result.error, error / unit), max(result.floor, noise / unit)
+    result.worst = max(result.worst, worst / unit)
+    if error > FACTOR * noise:
+        ratio = (
+            f"{error / noise:.1f} times the noise floor {noise / unit:.2e}" if noise else "where the source has none"
+        )
+        return f"error {error / unit:.2e} is {ratio} (relative to rms)"
+    if worst > OUTLIER * largest:
+        return f"an element is off by {worst / unit:.2e}, against {largest / unit:.2e} in the source"
+    return ""
+
+
+def _tolerance(source: np.ndarray, target: np.ndarray, rtol: float | None, atol: float | None) -> str:
+    if source.dtype.kind in "OUS":
+        return "" if np.array_equal(source, target) else "strings differ"
+    given, got = widened(source), widened(target)
+    close = np.isclose(got, given, rtol=rtol or 0.0, atol=atol or 0.0, equal_nan=True)
+    return "" if close.all() else f"{int((~close).sum())} of {close.size} elements are outside rtol={rtol}, atol={atol}"
+
+
+def _same_nonfinite(a: np.ndarray, b: np.ndarray) -> bool:
+    infinite = np.isinf(a) | np.isinf(b)
+    return bool(np.array_equal(np.isnan(a), np.isnan(b)) and np.array_equal(a[infinite], b[infinite], equal_nan=True))
+
+
+def _count_nonfinite(a: np.ndarray) -> int:
+    return int(np.count_nonzero(~np.isfinite(a)))
+
+
+def doubt(verdict: Verdict) -> None:
+    """Where the graph is its own reference, a source that was read wrong looks like one that is very noisy.
+
+    Source and target are then two float32 runs of one graph. A source that is much further from it than the target is
+    may be less precise, or another function: nothing at hand tells which.
+    """
+    far = [r for r in verdict.outputs if r.floor > OUTLIER * max(r.error, ROUNDINGS * 2**-24)]
+    if verdict.status == PASS and far:
+        row = far[0]
+        verdict.status, verdict.reason = (
+            INCONCLUSIVE,
+            f"{row.name}: the source is {row.floor:.1e} away from the graph in float64 and the target {row.error:.1e}; "
+            "the source has no float64 run, which would tell whether that is its rounding or was read wrong",
+        )

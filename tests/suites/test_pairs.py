@@ -1,0 +1,63 @@
+"""Any format against any other, either being the source: one network in ten formats, all hundred pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import convert
+from convert.batch.processes import MARK, new_mark
+from convert.batch.warm import nursery
+from convert.runners import caffe2
+from convert.runners.forked import ADDRESS
+
+pytestmark = pytest.mark.long
+
+SPEC = "input:float32[batch,3,8,8]"
+FORMATS = {"onnx": ".onnx", "tf": ".savedmodel", "tf-frozen": ".pb", "keras": ".keras", "tflite": ".tflite",
+           "caffe2": ".caffe2"}  # fmt: skip
+SUFFIXES = [".pt", ".pt2", ".ts", *FORMATS.values(), ".h5"]
+
+
+@pytest.fixture(scope="module")
+def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with `net` under every suffix; models run in forks of a warm process meanwhile."""
+    folder = tmp_path_factory.mktemp("pairs")
+    torch.manual_seed(0)
+    body = [nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    net = nn.Sequential(*body, nn.Linear(96, 5)).eval()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    example = torch.randn(2, 3, 8, 8)
+    torch.save(net, folder / "net.pt")
+    dims = ({0: torch.export.Dim("batch", min=1)},)
+    torch.export.save(torch.export.export(net, (example,), dynamic_shapes=dims), folder / "net.pt2")
+    torch.jit.trace(net, example).save(folder / "net.ts")
+    for form, suffix in FORMATS.items():
+        convert.convert(net, form, folder / f"net{suffix}", inputs=SPEC, verify=False)
+    import keras
+
+    keras.saving.load_model(folder / "net.keras").save(folder / "net.h5")
+    kinds = ("onnx", "torch-module", "torch-export", "torchscript", "savedmodel")
+    with nursery(kinds, ("onnx", "tf", "keras", "tflite", "caffe2")) as address, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ADDRESS, address)
+        patch.setenv(MARK, new_mark())
+        yield folder
+
+
+@pytest.mark.parametrize("source", SUFFIXES)
+def test_every_pair_passes(source: str, artefacts: Path) -> None:
+    told = {}
+    for target in SUFFIXES:
+        if ".caffe2" in (source, target) and caffe2.available():
+            continue
+        inputs = SPEC if source in (".pt", ".ts") else None
+        verdict = convert.verify(artefacts / f"net{source}", artefacts / f"net{target}", inputs=inputs).verdict
+        assert verdict is not None
+        told[target] = f"{verdict.status} {verdict.reason}".strip()
+    assert set(told.values()) == {"PASS"}, told
