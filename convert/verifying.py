@@ -30,9 +30,11 @@ class Checks:
     timeout: float
     save_inputs: Path | None
     page: Path | None
+    memory: str | None = None
 
     def method(self) -> Method:
         """How to verify. Raises `UsageError` for contradicting options, `BadInput` for unreadable inputs."""
+        from convert.batch.plan import size
         from convert.parity.check import Method
         from convert.runners.process import Limits
 
@@ -45,7 +47,7 @@ class Checks:
             seeds=self.seeds,
             rtol=self.rtol,
             atol=self.atol,
-            limits=Limits(seconds=self.timeout),
+            limits=Limits(self.timeout, None if self.memory is None else size(self.memory)),
             profile=self.page is not None,
             save=self.save_inputs,
         )
@@ -86,6 +88,7 @@ _OPTIONS = [
     click.option("--rtol", type=float, help="Judge by this relative tolerance instead of the noise floor."),
     click.option("--atol", type=float, help="Judge by this absolute tolerance instead of the noise floor."),
     click.option("--timeout", default=600.0, show_default=True, metavar="SECONDS", help="Limit for each run."),
+    click.option("--memory", metavar="SIZE", help="Limit of address space for each run, e.g. 16GB."),
 ]  # fmt: skip
 
 
@@ -104,9 +107,10 @@ def verifying(command: Callable[..., Any]) -> Callable[..., Any]:
         timeout: float,
         save_inputs: Path | None,
         page: Path | None,
+        memory: str | None,
         **rest: Any,
     ) -> Any:
-        checks = Checks(arrays, images, image_as, seeds, rtol, atol, timeout, save_inputs, page)
+        checks = Checks(arrays, images, image_as, seeds, rtol, atol, timeout, save_inputs, page, memory)
         return command(*args, checks=checks, **rest)
 
     for option in reversed(_OPTIONS):

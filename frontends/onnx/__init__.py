@@ -38,6 +38,11 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     return read_model(source, options, report)
 
 
+def preload() -> None:
+    """Import what reading takes, without starting a thread: warm workers are forked after it."""
+    from . import reader  # noqa: F401
+
+
 def operators() -> Iterable[Operator]:
     """Every operator of the ONNX domains that the installed onnx defines."""
     import onnx
