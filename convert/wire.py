@@ -187,6 +187,21 @@ def varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
     raise Truncated(f"the integer at byte {position:,} has no end")
 
 
+def length_delimited(number: int, length: int) -> bytes:
+    """What stands before the content of field `number`: its key and the length of the content in bytes."""
+    return encoded(number << 3 | LENGTH) + encoded(length)
+
+
+def encoded(value: int) -> bytes:
+    """An integer that is not negative as a varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 def _fits(data: Bytes, start: int, end: int, message: Message) -> bool:
     """Whether the first fields of an inner message fit. It goes no deeper than the literals above."""
     found = []

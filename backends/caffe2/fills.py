@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert import caffe2_pb2 as pb
+from convert.wire import length_delimited
 
 from .dtypes import NUMBERS
 
@@ -121,17 +122,3 @@ def _operator(operator: str, name: str, shape: tuple[int, ...]) -> pb.OperatorDe
     op = pb.OperatorDef(type=operator, output=[name])
     op.arg.add(name="shape", ints=shape)
     return op
-
-
-def length_delimited(field: int, size: int) -> bytes:
-    """The key of a length-delimited field and its length, as Protocol Buffers' base-128 numbers."""
-    return _varint(field << 3 | 2) + _varint(size)
-
-
-def _varint(number: int) -> bytes:
-    groups = bytearray()
-    while number > 0x7F:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    groups.append(number)
-    return bytes(groups)

@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from convert import caffe2_pb2 as pb
 from convert.netdef import NUMBERS
-
-from .fills import length_delimited
+from convert.wire import length_delimited
 
 _CHUNK = 1_000_000
 """Elements in a record: the runtime's own default."""

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from convert.errors import ConvertError, ResourceLimit
 from convert.passes.facts import SMALL, weightless
 from convert.report import Report
+from convert.wire import length_delimited
 
 INLINE_LIMIT = 1_800_000_000
 """Bytes of weights up to which they are put into the .onnx file; protobuf ends at 2 GiB."""
@@ -105,11 +106,11 @@ def _write_inline(proto: onnx.ModelProto, weights: Weights, stream: BinaryIO) ->
     rest.ClearField("graph")
     heads = []
     for name, tensor in weights:
-        head = _header(name, tensor).SerializeToString(deterministic=True) + _key(_RAW_DATA) + _varint(tensor.nbytes)
-        heads.append(_key(_INITIALIZER) + _varint(len(head) + tensor.nbytes) + head)
+        head = _header(name, tensor).SerializeToString(deterministic=True) + length_delimited(_RAW_DATA, tensor.nbytes)
+        heads.append(length_delimited(_INITIALIZER, len(head) + tensor.nbytes) + head)
     size = len(graph) + sum(len(head) + tensor.nbytes for head, (_, tensor) in zip(heads, weights, strict=True))
     stream.write(rest.SerializeToString(deterministic=True))
-    stream.write(_key(_GRAPH) + _varint(size) + graph)
+    stream.write(length_delimited(_GRAPH, size) + graph)
     for head, (_, tensor) in zip(heads, weights, strict=True):
         stream.write(head)
         _write_data(tensor, stream)
@@ -140,16 +141,3 @@ def _check(proto: onnx.ModelProto) -> None:
             f"the ONNX model that would be written is not valid: {' '.join(str(error).split())[:500]}",
             hint="this is a defect of convert; run again with -vv and report it",
         ) from error
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _key(number: int) -> bytes:
-    return _varint(number << 3 | 2)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 from tensorflow.core.framework import attr_value_pb2, graph_pb2, node_def_pb2, tensor_pb2
 
+from convert.wire import length_delimited
+
 if TYPE_CHECKING:
     from .constants import Constant, Permutation
 
@@ -29,7 +31,7 @@ def write_graph(definition: graph_pb2.GraphDef, contents: Contents, stream: Bina
             _write_weight(node, contents[node.name], stream)
         else:
             data = node.SerializeToString(deterministic=True)
-            stream.write(_header(_NODE, len(data)) + data)
+            stream.write(length_delimited(_NODE, len(data)) + data)
     rest = graph_pb2.GraphDef(versions=definition.versions, library=definition.library)
     stream.write(rest.SerializeToString(deterministic=True))
 
@@ -48,12 +50,12 @@ def filled(definition: graph_pb2.GraphDef, contents: Contents) -> graph_pb2.Grap
 
 def _write_weight(node: node_def_pb2.NodeDef, weight: tuple[Constant, Permutation], stream: BinaryIO) -> None:
     array = _array(*weight)
-    inner = _empty(node, array).SerializeToString(deterministic=True) + _header(_CONTENT, array.nbytes)
-    head = _header(_TENSOR, len(inner) + array.nbytes) + inner
-    head = _header(_KEY, 5) + b"value" + _header(_VALUE, len(head) + array.nbytes) + head
+    inner = _empty(node, array).SerializeToString(deterministic=True) + length_delimited(_CONTENT, array.nbytes)
+    head = length_delimited(_TENSOR, len(inner) + array.nbytes) + inner
+    head = length_delimited(_KEY, 5) + b"value" + length_delimited(_VALUE, len(head) + array.nbytes) + head
     plain = _constant(node).SerializeToString(deterministic=True)
-    head = plain + _header(_ATTR, len(head) + array.nbytes) + head
-    stream.write(_header(_NODE, len(head) + array.nbytes) + head)
+    head = plain + length_delimited(_ATTR, len(head) + array.nbytes) + head
+    stream.write(length_delimited(_NODE, len(head) + array.nbytes) + head)
     stream.write(array.reshape(-1).view(np.uint8))
 
 
@@ -72,17 +74,3 @@ def _empty(node: node_def_pb2.NodeDef, array: np.ndarray) -> tensor_pb2.TensorPr
     for size in array.shape:
         tensor.tensor_shape.dim.add(size=size)
     return tensor
-
-
-def _header(field: int, length: int) -> bytes:
-    """The key of a field that has a length, and the length."""
-    return _varint(field << 3 | 2) + _varint(length)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

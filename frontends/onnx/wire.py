@@ -14,6 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from convert.errors import BadInput
+from convert.wire import length_delimited
 
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -39,7 +40,7 @@ def parse(data: memoryview, threshold: int, label: str) -> tuple[onnx.ModelProto
         for number, start, begin, end in _fields(data, 0, len(data)):
             if number == _GRAPH:
                 graph = _graph(data, begin, end, threshold, spans)
-                kept += _key(_GRAPH) + _varint(len(graph)) + graph
+                kept += length_delimited(_GRAPH, len(graph)) + graph
             else:
                 kept += data[start:end]
         model = onnx.ModelProto()
@@ -69,7 +70,7 @@ def _graph(data: memoryview, begin: int, end: int, threshold: int, spans: dict[i
                 spans[index] = Span(payload, field_end - payload)
             else:
                 tensor += data[field_start:field_end]
-        kept += _key(_INITIALIZER) + _varint(len(tensor)) + tensor
+        kept += length_delimited(_INITIALIZER, len(tensor)) + tensor
         index += 1
     return bytes(kept)
 
@@ -107,16 +108,3 @@ def _read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
             return value, position
         shift += 7
     raise _BrokenError(f"no number at byte {position}")
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _key(number: int) -> bytes:
-    return _varint(number << 3 | _BYTES)
