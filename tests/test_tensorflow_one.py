@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from convert.errors import BadInput, UsageError
+from convert.passes.widen import widen
+from convert.runners import reference
 from convert.source import Source
 from tests.ops.tensorflow_support import run
 from tests.tensorflow_helper import ROUNDING, agrees, read, rms
@@ -66,8 +68,18 @@ def holds(graph: Any, name: str) -> None:
                 assert [s.encode() for s in got[key].ravel()] == value.ravel().tolist()
                 continue
             assert (got[key].dtype, got[key].shape) == (value.dtype, value.shape)
-            roundings = 16 if name == "fused_convolutions" else 8  # five products, one after the other
-            assert rms(got[key] - value) <= roundings * ROUNDING * rms(value)
+            if value.dtype.kind == "f":
+                # What TensorFlow 1.15 itself lost to rounding, told by the graph in float64.
+                exact = double(graph, feed)[key]
+                floor = max(rms(value - exact), ROUNDING * rms(exact))
+                assert rms(got[key] - exact) <= 4 * floor <= 4 * 64 * ROUNDING * rms(exact)
+            else:
+                np.testing.assert_array_equal(got[key], value)
+
+
+def double(graph: Any, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of the graph in float64, by the reference executor."""
+    return reference.run(widen(graph), feed)
 
 
 @pytest.mark.parametrize("name", FROZEN)
