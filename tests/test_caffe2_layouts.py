@@ -17,7 +17,7 @@ from google.protobuf import text_format
 
 from convert import caffe2_pb2 as pb
 from convert.caffe2_folder import read_folder
-from convert.errors import BadInput
+from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.minidb import read_minidb
 from convert.netdef import net_of
@@ -200,3 +200,37 @@ def test_a_fused_net_is_read_back(tmp_path: Path) -> None:
     session = onnxruntime.InferenceSession(ir.to_proto(graph).SerializeToString())
     want = expected("residual")
     assert_close(dict(zip(want, session.run(list(want), FEEDS["residual"]), strict=True)), want)
+
+
+def beyond_plain() -> ir.Model:
+    """What takes the ATen operator where sizes are not known."""
+    g = Graph()
+    matrices = g.input("matrices", ir.DataType.FLOAT, ["batch", "n", "n"])
+    g.output(g.Det(matrices), "det")
+    g.output(g.CumSum(matrices, 1), "sums")
+    images = g.input("images", ir.DataType.FLOAT, ["batch", 2, "h", "w"])
+    grid = g.input("grid", ir.DataType.FLOAT, ["batch", 3, 3, 2])
+    for mode in ("linear", "nearest", "cubic"):
+        g.output(g.GridSample(images, grid, mode=mode, padding_mode="border", align_corners=1), mode)
+    return g.model()
+
+
+@needs_caffe2
+@pytest.mark.caffe2
+def test_aten_takes_sizes_that_are_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(2)
+    feeds = {
+        "matrices": random.normal(size=(2, 4, 4)).astype(np.float32),
+        "images": random.normal(size=(2, 2, 5, 6)).astype(np.float32),
+        "grid": random.uniform(-1.2, 1.2, (2, 3, 3, 2)).astype(np.float32),
+    }
+    monkeypatch.setitem(MODELS, "beyond_plain", beyond_plain)
+    monkeypatch.setitem(FEEDS, "beyond_plain", feeds)
+    with pytest.raises(Unsupported, match="Det"):
+        written("beyond_plain", tmp_path / "plain")
+    path = written("beyond_plain", tmp_path, profile="aten")
+    assert set(operators(path)) == {"ATen"}
+    with pytest.raises(Unsupported, match="CONVERT_CAFFE2_PYTHON"):
+        execute(path, [feeds])
+    (real,) = runner.run(Source("caffe2", path), [feeds], precision="float32", options=Options())
+    assert_close(real, expected("beyond_plain"))

@@ -92,7 +92,7 @@ class Net:
 
         return add
 
-    def op(self, operator: str, inputs: Sequence[Blob], *, outputs: int = 1, **args: Argument) -> Any:
+    def op(self, operator: str, inputs: Sequence[Blob], /, *, outputs: int = 1, **args: Argument) -> Any:
         """Append a Caffe2 operator; its output, or the list of its outputs where `outputs` is not 1.
 
         Facts are those that `facts.infer` knows; `net.facts` states better ones. Floats must be given as floats: the

@@ -125,3 +125,6 @@ def location(op: Op) -> Location:
 def _control(state: Run) -> None:
     """In the table for its list of operators; `run_net` runs them, because they change the workspace."""
     raise Unsupported("a control operator outside a net")
+
+
+kernel.gap("it is any operator of PyTorch, which the executor is without: set CONVERT_CAFFE2_PYTHON", "ATen")

@@ -69,6 +69,10 @@ def _floating(x: Blob) -> None:
 def det(net: Net, x: Blob) -> Blob:
     """The product of the pivots of Gaussian elimination with row exchanges, written out for small matrices."""
     _floating(x)
+    if net.root.aten:
+        return cast(
+            net, net.facts(net.ATen(widen(net, x, FLOAT), operator="det"), FLOAT[0], net.shape(x)[:-2]), x.dtype
+        )
     shape = fixed(net, x, "Det")
     size, count = shape[-1], int(np.prod(shape[:-2]))
     if size > _LARGEST_DET:

@@ -81,6 +81,9 @@ def cumsum(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Bl
     along = net.axis(x, int(net.need(axis, "the axis of CumSum").ravel()[0]))
     if x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
         return _accumulated(net, "Add", x, along, exclusive, reverse, 0)
+    if net.root.aten and not exclusive and not reverse:
+        y = net.ATen(widen(net, x, FLOAT), operator="cumsum", dim=along)
+        return cast(net, net.facts(y, FLOAT[0], net.shape(x)), x.dtype)
     moved, back = last(net, widen(net, x, FLOAT), along)
     size = net.shape(moved)[-1]
     if not isinstance(size, int):

@@ -98,6 +98,15 @@ def col2im(
 @onnx("GridSample")
 def grid_sample(net: Net, x: Blob, grid: Blob, *, align_corners: int, mode: str, padding_mode: str) -> Blob:
     """The weighted sum of the cells around each coordinate, gathered from the flat image."""
+    if net.root.aten and net.rank(x) == 4:
+        arguments = {
+            "interpolation_mode": ("linear", "nearest", "cubic").index(mode),
+            "padding_mode": ("zeros", "border", "reflection").index(padding_mode),
+            "align_corners": align_corners,
+        }
+        operands = [widen(net, v, FLOAT) for v in (x, grid)]
+        sampled = net.op("ATen", operands, operator="grid_sampler", **arguments)
+        return cast(net, net.facts(sampled, FLOAT[0], (*net.shape(x)[:2], *net.shape(grid)[1:-1])), x.dtype)
     shape, places = fixed(net, x, "GridSample"), fixed(net, grid, "GridSample")
     rank, sizes = len(shape) - 2, shape[2:]
     coordinates = widen(net, grid, FLOAT)

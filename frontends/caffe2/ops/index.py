@@ -67,6 +67,7 @@ def reverse_packed(g: Graph, x: ir.Value, lengths: ir.Value) -> ir.Value:
 
 
 caffe2.gap("it reads a database or a file", "CreateDB", "Load", "ImageInput", "TensorProtosDBInput")
+caffe2.gap("it is any operator of PyTorch by its name there; write the net without --profile aten", "ATen")
 caffe2.gap("its numbers are random", "XavierFill", "MSRAFill", "UniformIntFill", "RngUniform")
 
 
