@@ -70,7 +70,7 @@ QUICK: dict[str, Row] = {
     ),
     "group norm": ((4, 4, 6), lambda: [layers.GroupNormalization(3)], {}),
     "attention, causal": ((None, 6), lambda: [lambda x: layers.MultiHeadAttention(2, 3)(x, x, use_causal_mask=True)],
-                          {"Softmax": 1}),
+                          {"Attention": 1}),
     "adaptive pool": (PICTURE, lambda: [layers.AdaptiveAveragePooling2D(5)], {}),
     "spectrogram": ((200, 1), lambda: [layers.STFTSpectrogram(frame_length=32, frame_step=16, fft_length=32)], {}),
 }  # fmt: skip

@@ -94,6 +94,8 @@ def expected(row: Case) -> list[np.ndarray]:
     import onnxruntime
     from onnx.reference import ReferenceEvaluator
 
+    if row.operator == "Gelu" and row.inputs[0].dtype == np.float64:
+        return _gelu(row.inputs[0], row.attributes.get("approximate", "none"))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     for opset in (OPSET, 20):
@@ -106,6 +108,13 @@ def expected(row: Case) -> list[np.ndarray]:
         return ReferenceEvaluator(model_of(row)).run(None, feeds_of(row))
     except Exception as error:
         raise AssertionError(f"no oracle runs this: {refused}") from error
+
+
+def _gelu(x: np.ndarray, approximate: str) -> list[np.ndarray]:
+    """PyTorch's: onnxruntime has no kernel for float64, and ONNX's evaluator is off by the rounding of float32."""
+    import torch
+
+    return [torch.nn.functional.gelu(torch.from_numpy(x), approximate=approximate).numpy()]
 
 
 def computed(row: Case, variant: int) -> list[np.ndarray]:

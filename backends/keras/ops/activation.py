@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from keras import activations, layers, ops
 
@@ -83,7 +85,13 @@ def celu(k, x, *, alpha):
 def gelu(k, x, *, approximate):
     if approximate not in ("none", "tanh"):
         raise Unsupported(f"Gelu has no approximation {approximate!r}")
-    return ops.gelu(x, approximate=approximate == "tanh")
+    if x.dtype != "float64":
+        return ops.gelu(x, approximate=approximate == "tanh")
+    # TensorFlow's gelu holds its numbers in float32, whatever it computes in.
+    if approximate == "tanh":
+        inner = ops.multiply(ops.add(x, ops.multiply(ops.multiply(ops.square(x), x), 0.044715)), math.sqrt(2 / math.pi))
+        return ops.multiply(ops.multiply(x, 0.5), ops.add(ops.tanh(inner), 1.0))
+    return ops.multiply(ops.multiply(x, 0.5), ops.add(ops.erf(ops.multiply(x, math.sqrt(0.5))), 1.0))
 
 
 @onnx("Swish")
