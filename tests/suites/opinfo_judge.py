@@ -27,6 +27,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
+from convert.collector import paused_collector
 from convert.errors import Unsupported
 from convert.options import Options
 from convert.report import Report
@@ -112,7 +113,8 @@ def judged(entry: str, number: int, sample: SampleInput, dtype: torch.dtype) -> 
     if _is_sparse(module.example):
         return Outcome(entry, number, "gap", detail="sparse tensors have no equivalent in the graph")
     try:
-        with inference(module), silent():
+        # Paused as reading is: a generator of samples that is collected meanwhile would leave its mark in the capture.
+        with inference(module), silent(), paused_collector():
             program = exported(module, tuple(module.example))
             model = lower(program, Report("suite"))
     except Unsupported as error:
