@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from convert.errors import BadInput
+from convert.wire import encoded
 
 # `field number type`, `*` for repeated, `{Type}` for a map from string. Fields that a reader never looks at are left
 # out: they are skipped as unknown fields.
@@ -117,10 +118,10 @@ def _lighten(buffer: memoryview, start: int, end: int, message: str) -> bytes:
             if size >= _LARGE and (far or number in inner):
                 parts.append(bytes(buffer[kept:at]))
                 if far:
-                    parts.append(_encode(_FAR_OFFSET << 3) + _encode(body) + _encode(_FAR_SIZE << 3) + _encode(size))
+                    parts.append(encoded(_FAR_OFFSET << 3) + encoded(body) + encoded(_FAR_SIZE << 3) + encoded(size))
                 else:
                     light = _lighten(buffer, body, stop, inner[number])
-                    parts.append(_encode(tag) + _encode(len(light)) + light)
+                    parts.append(encoded(tag) + encoded(len(light)) + light)
                 kept = stop
             at = stop
         else:
@@ -151,15 +152,6 @@ def _varint(buffer: memoryview, at: int, end: int) -> tuple[int, int]:
             return value, at
         shift += 7
     raise ValueError("a number runs past the end")
-
-
-def _encode(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _build() -> dict[str, Any]:

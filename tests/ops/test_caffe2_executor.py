@@ -53,6 +53,13 @@ def test_it_refuses_what_the_runtime_gets_wrong(name: str, tmp_path: Path) -> No
         execute(job.net, [job.feeds])
 
 
+def test_a_bound_of_clip_that_is_not_given_is_the_largest_number(tmp_path: Path) -> None:
+    """So the real Caffe2 has it: tests/ops/test_from_caffe2.py, Clip-infinity."""
+    job = hand_written(tmp_path / "net.caffe2", "Clip", [np.array([np.inf, -np.inf], np.float32)], {"min": -1.0})
+    (outputs,) = execute(job.net, [job.feeds])
+    np.testing.assert_array_equal(outputs["y0"], np.array([np.finfo(np.float32).max, -1], np.float32))
+
+
 def test_in_float64_it_is_the_twin(tmp_path: Path) -> None:
     x = f32(1, 2, 6, 6)
     w = f32(3, 2, 3, 3)

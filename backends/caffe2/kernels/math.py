@@ -14,6 +14,7 @@ from convert.rules import Rule
 from .table import ARITHMETIC, COMPARED, FLOAT, INTEGERS, Array, Run, kernel
 
 _LARGEST_EXPONENT = 88.0
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def elementwise(dtypes: Iterable[str], function: Callable[..., Array]) -> Rule:
@@ -127,8 +128,8 @@ def power(run: Run, x: Array, y: Array = None, *, exponent: float = 0.0) -> Arra
 
 
 @kernel("Clip")
-def clip(run: Run, x: Array, *, min: float = -np.inf, max: float = np.inf) -> Array:
-    """NaN stays NaN."""
+def clip(run: Run, x: Array, *, min: float = -_LARGEST, max: float = _LARGEST) -> Array:
+    """NaN stays NaN; bounds that are not given are float32's largest numbers, to which infinity is clipped."""
     run.takes(FLOAT, x)
     if min > max:
         raise Unsupported("min over max, which the runtime refuses")

@@ -44,7 +44,8 @@ def if_rule(net: Net, condition: Blob, *, then_branch: Body, else_branch: Body) 
 @onnx("Loop")
 def loop(net: Net, trips: Blob | None, condition: Blob | None, *carried: Any, body: Body) -> list[Any]:
     """Written out where the number of steps is known, else Caffe2's While."""
-    count = None if net.static(trips) is None else int(net.need(trips, "").ravel()[0])  # type: ignore[arg-type]
+    given = net.static(trips)
+    count = None if given is None else int(given.ravel()[0])
     nested = any(isinstance(v, (Listed, Maybe)) for v in carried)
     start = True if condition is None else net.static(condition)
     if start is not None and not np.all(start):

@@ -13,6 +13,9 @@ from convert.rules import Rule
 from ..rules import caffe2
 
 
+LARGEST = float(np.finfo(np.float32).max)
+
+
 def unary(operator: str) -> Rule:
     """A rule for an operator that ONNX has under another name or the same."""
 
@@ -108,7 +111,8 @@ def scale_by(g: Graph, x: ir.Value, *, scale: float = 1.0) -> ir.Value:
 
 
 @caffe2("Clip")
-def clip(g: Graph, x: ir.Value, *, min: float = -np.inf, max: float = np.inf) -> ir.Value:
+def clip(g: Graph, x: ir.Value, *, min: float = -LARGEST, max: float = LARGEST) -> ir.Value:
+    """Bounds that are not given are float32's largest numbers: infinity is clipped to them."""
     return g.Clip(x, *(g.const(np.array(v, g.dtype(x).numpy())) for v in (min, max)))
 
 
