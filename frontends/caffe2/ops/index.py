@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import caffe2
@@ -25,10 +24,7 @@ def slice_rule(
     else:
         assert ends_ is not None
         first, final = whole(g, starts_), whole(g, ends_)
-    given = g.shape(first)[0]
-    if not isinstance(given, int):
-        raise Unsupported("bounds for a number of axes that is not known")
-    sizes = g.Shape(x, end=given)  # axes behind those that have bounds are whole
+    sizes = g.Slice(g.Shape(x), [0], g.dims(first))  # axes behind those that have bounds are whole
     bounds = [g.Where(g.Less(v, 0), g.Add(g.Add(v, sizes), 1), v) for v in (first, final)]
     return g.Slice(x, *bounds)
 

@@ -12,7 +12,6 @@ from convert.rules import Rule
 
 from ..rules import caffe2
 
-
 LARGEST = float(np.finfo(np.float32).max)
 
 
