@@ -5,8 +5,10 @@
 PyTorch networks of timm are converted to ONNX, to SavedModels (with variables and with constants) and to frozen graphs;
 their twins of keras.applications run as Keras calls them (in a tf.function), as Keras exports them, and frozen.
 
-All of a network's graphs run in turn in one new process on one thread, so that each sees the same state of the machine:
-medians of CPU milliseconds per call. Also printed: the Transposes of our frozen graph, and how many move a weight.
+Each graph runs in a process of its own, on one thread, and the processes take turns, so that all see the same state of
+the machine: medians of CPU milliseconds per call. One process would not do: oneDNN keeps its kernels by the shapes that
+they are for, not by whether the weights are constants, so that the first graph would choose them for all others. Also
+printed: the Transposes of our frozen graph, and how many move a weight.
 
 By default TensorFlow computes with oneDNN where the processor has instructions for neural networks (AVX512-VNNI), and
 with Eigen elsewhere: two sets of kernels, of different speed on one machine. Both are measured.
@@ -37,6 +39,7 @@ FORMATS = {
     "tf constants": ("tf", {"weights": "constants"}),
     "tf-frozen": ("tf-frozen", {}),
 }
+GRAPHS = ("onnxruntime", "tf", "tf constants", "tf-frozen", "twin", "twin exported", "twin frozen")
 
 
 def artefacts(network: str, folder: Path, names: Sequence[str] = tuple(FORMATS)) -> dict[str, Path]:
@@ -57,37 +60,51 @@ def artefacts(network: str, folder: Path, names: Sequence[str] = tuple(FORMATS))
     return found
 
 
-def calls(network: str, paths: dict[str, Path]) -> dict[str, Callable[[Any], Any]]:
-    """Functions that run each graph on an NCHW batch, or its twin on an NHWC one."""
-    import keras
-    import numpy as np
-    import onnxruntime
+def call_of(graph: str, network: str, folder: Path) -> Callable[[Any], Any]:
+    """The function that runs one graph on an NCHW batch as an array or a tensor, or its twin on an NHWC tensor."""
+    if graph == "onnxruntime":
+        return _session(folder / str(list(FORMATS).index("onnx")))
+    if graph.startswith("twin"):
+        return _twin(graph, network)
+    path = folder / str(list(FORMATS).index(graph))
     import tensorflow as tf
+
+    if graph == "tf-frozen":
+        return _first(_frozen(tf.compat.v1.GraphDef.FromString(path.read_bytes())))
+    return _first(_signature(path))
+
+
+def _session(path: Path) -> Callable[[Any], Any]:
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(paths["onnx"], options)
+    session = onnxruntime.InferenceSession(path, options)
     input_name = session.get_inputs()[0].name
-    found: dict[str, Callable[[Any], Any]] = {"onnxruntime": lambda x: session.run(None, {input_name: x[0]})}
-    for name in ("tf", "tf constants"):
-        found[name] = _first(_signature(paths[name]))
-    definition = tf.compat.v1.GraphDef.FromString(paths["tf-frozen"].read_bytes())
-    found["tf-frozen"] = _first(_frozen(definition))
+    return lambda x: session.run(None, {input_name: x[0]})
+
+
+def _twin(graph: str, network: str) -> Callable[[Any], Any]:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
     twin = getattr(keras.applications, TWINS[network])(weights=None)
     drawn = np.random.default_rng(0)
     # A bias of zeros and a mean of zeros would be folded away in the frozen twin.
     twin.set_weights([w + drawn.uniform(0.01, 0.02, w.shape).astype(w.dtype) for w in twin.get_weights()])
+    if graph == "twin exported":
+        with tempfile.TemporaryDirectory() as folder:
+            twin.export(folder, verbose=False)
+            return _second(_signature(Path(folder)))
     function = tf.function(lambda x: twin(x, training=False)).get_concrete_function(
         tf.TensorSpec((None, 224, 224, 3), tf.float32)
     )
-    found["twin"] = _second(function)
-    with tempfile.TemporaryDirectory() as folder:
-        twin.export(folder, verbose=False)
-        found["twin exported"] = _second(_signature(Path(folder)))
+    if graph == "twin":
+        return _second(function)
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-    found["twin frozen"] = _second(convert_variables_to_constants_v2(function))
-    return found
+    return _second(convert_variables_to_constants_v2(function))
 
 
 def _signature(path: Path) -> Any:
@@ -135,30 +152,76 @@ def transposes(path: Path) -> tuple[int, int]:
     return len(found), sum(n.input[0] in constant for n in found)
 
 
-def measure(network: str, batches: list[int], runs: int) -> None:
-    """Print one network's table."""
+def serve(graph: str, network: str, folder: Path) -> None:
+    """Run one graph whenever a line of stdin names a batch size, and answer with the CPU milliseconds that it took."""
     import numpy as np
     import tensorflow as tf
 
-    with tempfile.TemporaryDirectory() as folder:
-        paths = artefacts(network, Path(folder))
-        functions = calls(network, paths)
-        for batch in batches:
+    function = call_of(graph, network, folder)
+    given: dict[int, Any] = {}
+    print("ready", flush=True)
+    for line in sys.stdin:
+        batch = int(line)
+        if batch not in given:
             x = np.random.default_rng(0).normal(size=(batch, 3, 224, 224)).astype(np.float32)
-            given = (x, tf.constant(x), tf.constant(x.transpose(0, 2, 3, 1).copy()))
-            times: dict[str, list[float]] = {name: [] for name in functions}
-            for turn in range(runs + 3):
-                for name, function in functions.items():
-                    start = time.process_time()
-                    function(given)
-                    if turn >= 3:
-                        times[name].append(1000 * (time.process_time() - start))
-            median = {name: statistics.median(found) for name, found in times.items()}
-            for name, value in median.items():
-                against = [f"{value / median[b]:6.2f}" for b in ("onnxruntime", "twin", "twin frozen")]
-                print(f"{network:<16} {batch:>5} {name:<14} {value:8.1f} {' '.join(against)}", flush=True)
+            given[batch] = (x, tf.constant(x), tf.constant(x.transpose(0, 2, 3, 1).copy()))
+        start = time.process_time()
+        function(given[batch])
+        print(1000 * (time.process_time() - start), flush=True)
+
+
+class Server:
+    """A process that serves one graph."""
+
+    def __init__(self, graph: str, network: str, folder: Path) -> None:
+        command = [sys.executable, __file__, "--serve", graph, "--networks", network, "--folder", str(folder)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._answer()
+
+    def call(self, batch: int) -> float:
+        """CPU milliseconds of one call."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{batch}\n")
+        self.process.stdin.flush()
+        return float(self._answer())
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{' '.join(self.process.args)} died")  # type: ignore[arg-type]
+        return line
+
+
+def measure(network: str, batches: list[int], runs: int) -> None:
+    """Print one network's table."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = artefacts(network, folder)
+        servers = {graph: Server(graph, network, folder) for graph in GRAPHS}
+        try:
+            for batch in batches:
+                _table(network, batch, runs, servers)
+        finally:
+            for server in servers.values():
+                server.process.kill()
         count, weights = transposes(paths["tf-frozen"])
         print(f"{network:<16} Transposes in the frozen graph: {count}, of weights: {weights}", flush=True)
+
+
+def _table(network: str, batch: int, runs: int, servers: dict[str, Server]) -> None:
+    times: dict[str, list[float]] = {graph: [] for graph in servers}
+    for turn in range(runs + 3):
+        for graph, server in servers.items():
+            taken = server.call(batch)
+            if turn >= 3:
+                times[graph].append(taken)
+    median = {graph: statistics.median(found) for graph, found in times.items()}
+    for graph, value in median.items():
+        against = [f"{value / median[b]:6.2f}" for b in ("onnxruntime", "twin", "twin frozen")]
+        print(f"{network:<16} {batch:>5} {graph:<14} {value:8.1f} {' '.join(against)}", flush=True)
 
 
 def main() -> None:
@@ -169,7 +232,12 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=TWINS, default=list(TWINS))
     parser.add_argument("--onednn", nargs="+", choices=ONEDNN, default=list(ONEDNN))
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=GRAPHS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.serve:
+        serve(args.serve, args.networks[0], args.folder)
+        return
     if args.one:
         measure(args.networks[0], args.batches, args.runs)
         return
