@@ -25,6 +25,7 @@ NETWORKS = {
     "vit_tiny_patch16_224": 224,
     "regnetx_002": 64,
 }
+QUICK = ("resnet18", "mobilenetv3_small_100", "convnext_atto")
 CNNS = [n for n in NETWORKS if not n.startswith(("vit", "convnext"))]
 
 
@@ -32,7 +33,7 @@ def spec(name: str) -> str:
     return f"x:float32[batch,3,{NETWORKS[name]},{NETWORKS[name]}]"
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in NETWORKS])
 def test_network_converts_to_onnx_and_savedmodel_and_verifies(name: str, tmp_path: Path) -> None:
     module = timm_helper.create(name, NETWORKS[name])
     for target in ("onnx", "tf"):

@@ -240,6 +240,7 @@ torch.export.save(torch.export.export(Head(), args, strict=False), folder + "/he
 INPUTS = ("x:float32[1,3,16,16]", "boxes:float32[n,4]", "scores:float32[n]")
 
 
+@pytest.mark.long
 def test_files_are_read_where_torchvision_is_missing(tmp_path: Path) -> None:
     """In processes of their own: what is declared once is known to all tests of a process."""
     (tmp_path / "make.py").write_text(MAKE)
