@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import runpy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convert import plugin
+from convert.arguments import make_options
 from convert.collector import paused_collector
-from convert.errors import BadInput, ConvertError, ParityError, UsageError
-from convert.options import InputSpec, Options, parse_input
+from convert.errors import ConvertError, ParityError, UsageError
+from convert.options import Options
 from convert.output import replacing, size_of
 from convert.report import Report, Tensor
 from convert.sniff import sniff
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-    from convert.parity.check import Method
+    from convert.parity.judge import Method
 
 
 def convert(
@@ -52,9 +52,7 @@ def convert(
     computes something else, in which case nothing is written.
     """
     report = report or Report("convert")
-    chosen = make_options(inputs, options)
-    for file in rules:
-        load_rules(Path(file))
+    chosen = make_options(inputs, options, rules)
     opened = open_source(source)
     destination, form = _destination(opened, to, output)
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(destination), form.name
@@ -68,6 +66,8 @@ def convert(
     with report.stage("read"), paused_collector():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
+    graph = None if dry_run or verify is False else model.clone()
+    _present(model, chosen.layout, report)
     if dry_run:
         with report.stage("check"):
             backend.check(model, form.name, chosen)
@@ -78,7 +78,7 @@ def convert(
     missing = unavailable(opened.kind, form.kind)
     if missing and verify:
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
-    graph = model.clone() if verify is not False and not missing else None
+    graph = None if missing else graph
     with replacing(destination, force=force) as temporary:
         with report.stage("write"), paused_collector():
             backend.write(model, temporary, form.name, chosen, report)
@@ -120,6 +120,7 @@ def verify(
     target: Any,
     *,
     inputs: Any = None,
+    rules: Sequence[str | Path] = (),
     method: Method | None = None,
     report: Report | None = None,
     **options: Any,
@@ -128,11 +129,11 @@ def verify(
 
     Raises as `convert` does for what cannot be read or run; a mismatch is a verdict, not an exception.
     """
-    from convert.parity.check import Method
     from convert.parity.check import verify as run_verify
+    from convert.parity.judge import Method
 
     report = report or Report("verify")
-    chosen = make_options(inputs, options)
+    chosen = make_options(inputs, options, rules)
     left, right = open_source(source), open_source(target)
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
     with report.stage("read"), paused_collector():
@@ -144,10 +145,17 @@ def verify(
     return report
 
 
-def inspect(source: Any, *, inputs: Any = None, report: Report | None = None, **options: Any) -> Report:
+def inspect(
+    source: Any,
+    *,
+    inputs: Any = None,
+    rules: Sequence[str | Path] = (),
+    report: Report | None = None,
+    **options: Any,
+) -> Report:
     """What a model is: its kind, inputs, outputs, operators of the shared graph and weights. Executes nothing."""
     report = report or Report("inspect")
-    chosen = make_options(inputs, options)
+    chosen = make_options(inputs, options, rules)
     opened = open_source(source)
     report.source, report.kind = opened.label, opened.kind
     with report.stage("read"), paused_collector():
@@ -164,25 +172,6 @@ def open_source(source: Any) -> Source:
         path = Path(source)
         return Source(sniff(path), path)
     return plugin.claim(source)
-
-
-def make_options(inputs: Any, options: Mapping[str, Any]) -> Options:
-    """`Options` from keyword arguments; `inputs` are divided into specs and example arrays. Raises `UsageError`."""
-    known = {f.name for f in fields(Options)} - {"inputs", "examples"}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise UsageError(f"there is no option {unknown[0]!r}", hint=f"options: {', '.join(sorted(known))}")
-    specs: list[InputSpec] = []
-    examples: dict[Any, Any] = {}
-    for name, given in _named(inputs):
-        if isinstance(given, InputSpec):
-            specs.append(given)
-        elif isinstance(given, str):
-            spec = parse_input(given)
-            specs.append(InputSpec(name, spec.dtype, spec.shape) if isinstance(name, str) else spec)
-        else:
-            examples[name] = _array(given)
-    return Options(inputs=tuple(specs), examples=examples, **options)
 
 
 def describe(model: ir.Model, report: Report) -> None:
@@ -202,20 +191,17 @@ def describe(model: ir.Model, report: Report) -> None:
     report.weight_bytes = sum(w.nbytes for w in weights)
 
 
-def load_rules(path: Path) -> None:
-    """Run a Python file of the user's that registers rules. Raises `BadInput` if it is missing or fails."""
-    if not path.is_file():
-        raise BadInput(f"there is no rules file {path}")
-    try:
-        runpy.run_path(str(path), run_name=f"convert_rules_{path.stem}")
-    except Exception as error:
-        raise BadInput(f"the rules file {path} failed: {type(error).__name__}: {error}") from error
+def _present(model: ir.Model, layout: str, report: Report) -> None:
+    from convert.passes.boundary import present
+
+    if moved := present(model, layout):
+        report.note(f"as --layout {layout} asks, in the output other than in the source: {', '.join(moved)}")
 
 
 def _calibrated(method: Method | None, graph: ir.Model, options: Options) -> Method:
     """Activations in 8 bits are right in the ranges of the calibration data: it is what they are verified on."""
-    from convert.parity.check import Method
     from convert.parity.inputs import from_samples
+    from convert.parity.judge import Method
 
     method = method or Method()
     return method if method.arrays is not None else replace(method, arrays=from_samples(graph, options.calibrate))
@@ -276,33 +262,3 @@ def _destination(source: Source, to: str | None, output: str | Path | None) -> t
     name = source.path.resolve().name
     stem = name if source.path.is_dir() and "." not in name else name.rsplit(".", 1)[0]
     return Path(stem + form.suffix), form
-
-
-def _named(inputs: Any) -> Iterable[tuple[Any, Any]]:
-    if inputs is None:
-        return []
-    if isinstance(inputs, Mapping):
-        return [row for name, given in inputs.items() for row in _leaves(name, given)]
-    if isinstance(inputs, (list, tuple)):
-        return enumerate(inputs)
-    return [(0, inputs)]
-
-
-def _leaves(name: Any, given: Any) -> list[tuple[Any, Any]]:
-    """What a tuple, list or dict that is one input holds, by names joined with "_"."""
-    if isinstance(given, (list, tuple)):
-        given = dict(enumerate(given))
-    if not isinstance(given, Mapping):
-        return [(name, given)]
-    return [row for key, value in given.items() for row in _leaves(f"{name}_{key}", value)]
-
-
-def _array(given: Any) -> Any:
-    import numpy as np
-
-    if hasattr(given, "detach"):
-        given = given.detach().cpu()
-    try:
-        return np.asarray(given)
-    except Exception as error:
-        raise UsageError(f"an input of type {type(given).__name__} is neither a spec nor an array") from error

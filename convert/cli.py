@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,20 +11,20 @@ import click
 
 from convert import __version__, plugin, render
 from convert.batch.command import batch
-from convert.errors import ConvertError, ResourceLimit, UsageError
+from convert.errors import UsageError
+from convert.reading import Reading, reading
 from convert.report import Report
+from convert.telling import WORDS, Telling, guard, run, telling
 from convert.verifying import Checks, verifying
 
 _CONVERT = "model"
-_WORDS = "convert.words"
-"""Where click's context keeps the words of the command line, for the page that says how to do it again."""
 
 
 class _Verbs(click.Group):
     """A group whose first word may also be a model: `convert model.pt --to tf` is `convert` without a verb."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_WORDS] = tuple(args)
+        ctx.meta[WORDS] = tuple(args)
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
             args = [_CONVERT, *args]
         return super().parse_args(ctx, args)
@@ -47,39 +45,6 @@ class _Verbs(click.Group):
 
 def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in plugin.formats() if name.startswith(incomplete)]
-
-
-def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that every verb reading a model takes."""
-    options = [
-        click.option(
-            "--input",
-            "inputs",
-            multiple=True,
-            metavar="NAME:DTYPE[DIMS]",
-            help="Describe an input, e.g. x:float32[batch,3,224,224]; repeatable.",
-        ),
-        click.option(
-            "--model", metavar="PKG.MOD:FACTORY", help="The factory that builds the module for a file of weights."
-        ),
-        click.option("--outputs", metavar="NAME,…", help="Names of the tensors to keep, for a frozen graph."),
-        click.option("--signature", default="", metavar="NAME", help="Which signature of a SavedModel."),
-        click.option("--trust", is_flag=True, help="Allow executing what the model file contains."),
-        click.option("--trace", is_flag=True, help="Convert the one path that the example takes."),
-        click.option(
-            "--rules",
-            multiple=True,
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Python file with rules for custom operators.",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print the report as one line of JSON."),
-        click.option("-q", "--quiet", is_flag=True, help="No progress, no notes."),
-        click.option("-v", "--verbose", count=True, help="More facts; -vv shows tracebacks."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -139,7 +104,8 @@ def cli() -> None:
 @click.option("--skip-existing", is_flag=True, help="Leave an existing output alone, and succeed.")
 @click.option("--dry-run", is_flag=True, help="Read and check the operators, write nothing.")
 @verifying
-@_shared
+@reading
+@telling
 def convert_model(
     source: Path,
     to: str | None,
@@ -157,16 +123,8 @@ def convert_model(
     skip_existing: bool,
     dry_run: bool,
     checks: Checks,
-    inputs: Sequence[str],
-    model: str | None,
-    outputs: str | None,
-    signature: str,
-    trust: bool,
-    trace: bool,
-    rules: Sequence[Path],
-    as_json: bool,
-    quiet: bool,
-    verbose: int,
+    read: Reading,
+    tell: Telling,
 ) -> None:
     """Convert MODEL."""
     from convert import api
@@ -176,12 +134,11 @@ def convert_model(
             source,
             to,
             output,
-            inputs=list(inputs),
             verify=verify,
             force=force,
             skip_existing=skip_existing,
             dry_run=dry_run,
-            rules=rules,
+            rules=read.rules,
             report=report,
             method=checks.method(),
             opset=opset,
@@ -192,33 +149,24 @@ def convert_model(
             calibrate=_loaded(calibrate),
             profile=profile,
             caffe2_layout=caffe2_layout,
-            model=model or "",
-            outputs=_names(outputs),
-            signature=signature,
-            trust=trust,
-            trace=trace,
+            **read.options(),
         )
 
-    _run(Report("convert", source=str(source)), work, as_json, quiet, verbose, checks)
+    run(Report("convert", source=str(source)), work, tell, checks)
 
 
 @cli.command()
 @click.argument("chain", nargs=-1, required=True, metavar="SOURCE TARGET [TARGET]…")
+@click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="The layout that TARGET was converted to.")
 @verifying
-@_shared
+@reading
+@telling
 def verify(
     chain: tuple[str, ...],
+    layout: str | None,
     checks: Checks,
-    inputs: Sequence[str],
-    model: str | None,
-    outputs: str | None,
-    signature: str,
-    trust: bool,
-    trace: bool,
-    rules: Sequence[Path],
-    as_json: bool,
-    quiet: bool,
-    verbose: int,
+    read: Reading,
+    tell: Telling,
 ) -> None:
     """Compare TARGET with SOURCE numerically: PASS (exit 0), FAIL (3) or INCONCLUSIVE (7).
 
@@ -229,58 +177,40 @@ def verify(
     from convert.parity.chain import artefacts, verify_chain
 
     def work(report: Report) -> Report:
-        for file in rules:
-            api.load_rules(file)
         return verify_chain(
             artefacts(chain),
             api.verify,
             report,
             checks.method(),
-            inputs=list(inputs),
-            model=model or "",
-            outputs=_names(outputs),
-            signature=signature,
-            trust=trust,
-            trace=trace,
+            rules=read.rules,
+            layout=layout or "",
+            **read.options(),
         )
 
-    _run(Report("verify", source=chain[0], target=chain[-1]), work, as_json, quiet, verbose, checks)
+    run(Report("verify", source=chain[0], target=chain[-1]), work, tell, checks)
 
 
 @cli.command()
 @click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
-@_shared
+@reading
+@telling
 def inspect(
     source: Path,
-    inputs: Sequence[str],
-    model: str | None,
-    outputs: str | None,
-    signature: str,
-    trust: bool,
-    trace: bool,
-    rules: Sequence[Path],
-    as_json: bool,
-    quiet: bool,
-    verbose: int,
+    read: Reading,
+    tell: Telling,
 ) -> None:
     """Show a model's kind, inputs, outputs, operators and weights."""
     from convert import api
 
     def work(report: Report) -> Report:
-        for file in rules:
-            api.load_rules(file)
         return api.inspect(
             source,
-            inputs=list(inputs),
+            rules=read.rules,
             report=report,
-            model=model or "",
-            outputs=_names(outputs),
-            signature=signature,
-            trust=trust,
-            trace=trace,
+            **read.options(),
         )
 
-    _run(Report("inspect", source=str(source)), work, as_json, quiet, verbose)
+    run(Report("inspect", source=str(source)), work, tell)
 
 
 @cli.command()
@@ -331,70 +261,6 @@ def main() -> NoReturn:
             reconfigure(errors="replace")
     cli.main(prog_name="convert")
     raise AssertionError("click exits")
-
-
-def _run(
-    report: Report,
-    work: Callable[[Report], Report],
-    as_json: bool,
-    quiet: bool,
-    verbose: int,
-    checks: Checks | None = None,
-) -> None:
-    report.reproduce = shlex.join(["convert", *click.get_current_context().meta.get(_WORDS, ())])
-
-    def task() -> None:
-        try:
-            with render.progress(report, quiet=quiet or as_json):
-                done = work(report)
-        except ConvertError as error:
-            if checks is not None:
-                checks.write(report, error)
-            raise
-        if checks is not None:
-            checks.write(done)
-        if as_json:
-            click.echo(done.to_json())
-        else:
-            render.report(done, quiet=quiet, verbose=verbose)
-        sys.exit(done.exit_code)
-
-    guard(task, verbose, report if as_json else None)
-
-
-def guard(work: Callable[[], None], verbose: int, report: Report | None = None) -> None:
-    """Turn exceptions into one paragraph and an exit code; tracebacks only with -vv."""
-    try:
-        work()
-    except ConvertError as error:
-        _fail(error, verbose, report)
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except MemoryError:
-        _fail(ResourceLimit("out of memory", hint="convert on a machine with more memory"), verbose, report)
-    except Exception as error:
-        text = " ".join(str(error).split())[:600]
-        hint = "this is a defect of convert; run again with -vv and report it"
-        _fail(ConvertError(f"{type(error).__name__}: {text}", hint=hint), verbose, report, error)
-
-
-def _fail(error: ConvertError, verbose: int, report: Report | None, cause: Exception | None = None) -> NoReturn:
-    if verbose >= 2:
-        import traceback
-
-        traceback.print_exception(cause or error)
-    if report is not None:
-        click.echo(render.error_json(report, error))
-    render.error(error)
-    sys.exit(error.exit_code)
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(n for n in (text or "").split(",") if n)
 
 
 def _loaded(path: Path | None) -> dict[str, Any]:

@@ -17,13 +17,15 @@ Bounds = dict[str, list[int | None]]
 
 def matched(names: Sequence[str], specs: Sequence[InputSpec]) -> dict[str, InputSpec]:
     """The user's specs by input: those with a name by it, the others in order. Raises `UsageError` for a wrong name."""
-    left = [n for n in names if n not in {s.name for s in specs}]
+    left = [n for n in names if not {n, f"{n}:0"} & {s.name for s in specs}]
     found = {}
     for spec in specs:
         if spec.name is None and left:
             found[left.pop(0)] = spec
         elif spec.name in names:
             found[str(spec.name)] = spec
+        elif spec.name is not None and spec.name.removesuffix(":0") in names:
+            found[spec.name.removesuffix(":0")] = spec
         else:
             raise UsageError(f"the model has no input for {str(spec)!r}", hint=f"its inputs are {', '.join(names)}")
     return found

@@ -86,6 +86,7 @@ class Options:
     profile: the kernels that a Caffe2 net asks for: `plain`, `nnpack`, `ideep` or `aten`.
     caffe2_layout: the files of a Caffe2 model: `nets`, `metanet` or `mobile`.
     calibrate: samples by input name, whose ranges say how `quantize` stores activations in 8 bits too.
+    rules: Python files with rules for custom operators, by their whole paths.
     """
 
     inputs: tuple[InputSpec, ...] = ()
@@ -103,20 +104,24 @@ class Options:
     profile: str = "plain"
     caffe2_layout: str = "nets"
     calibrate: Mapping[str, Any] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
 
 
-_SPEC = re.compile(r"(?:(?P<name>[^:\[\]]+(?:::[^:\[\]]+)*):)?(?P<dtype>[a-z]+[0-9]*)?(?:\[(?P<shape>[^\]]*)\])?")
+_NAME = r"[^:\[\]]+(?:::[^:\[\]]+)*(?::\d+)?"  # of a tensor, too: scope/x:0
+_SPEC = re.compile(rf"(?:(?P<name>{_NAME}):)?(?P<dtype>[a-z]+[0-9]*)?(?:\[(?P<shape>[^\]]*)\])?")
 _DIM = re.compile(r"(?P<name>[A-Za-z_]\w*)?(?:=?(?P<low>\d+)?\.\.(?P<high>\d+)?)?")
 
 
 def parse_input(text: str) -> InputSpec:
-    """Read `name:dtype[dims]`; name, dtype or dims may be missing (`[1,3,224,224]`, `x:int64`, `float32[n,10]`).
+    """Read `name:dtype[dims]`; two of them may be missing (`[1,3,224,224]`, `x:int64`, `float32[n,10]`, `scope/x:0`).
 
     A dim is a number, a name (dynamic), `name=lo..hi` (dynamic, bounded) or `?` (dynamic, without a name). Raises
     `UsageError` for anything else.
     """
     hint = "write NAME:DTYPE[DIMS], for instance x:float32[batch,3,224,224] or ids:int64[batch=1..8,seq]"
     match = _SPEC.fullmatch(text.strip())
+    if not match and re.fullmatch(rf"(?!\s){_NAME}(?<!\s)", text):
+        return InputSpec(text)
     if not match or not text.strip():
         raise UsageError(f"cannot read the input specification {text!r}", hint=hint)
     name, dtype, shape = match["name"], match["dtype"], match["shape"]

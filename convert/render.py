@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.plugin import Operator
 from convert.report import Report, to_json
+
+if TYPE_CHECKING:
+    from convert.parity.verdict import Verdict
 
 _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow"}
 
@@ -161,16 +165,29 @@ def _verdict(done: Report, verbose: int) -> None:
             + ("" if row.agreement is None else f", {row.agreement:.1%} of rows have the same largest element")
             + (f" — {row.reason}" if row.status != "PASS" and row.reason not in verdict.reason else "")
         )
-    if isinstance(verdict.divergence, str):
-        click.echo(f"  place: {verdict.divergence}")
-    elif verdict.divergence is not None:
-        click.echo(f"  first node that departs: {verdict.divergence}")
-        for label, told in [*(("in ", i) for i in verdict.divergence.inputs), ("out", verdict.divergence.output)]:
-            click.echo(f"    {label} {told}")
+    _failure(verdict)
     if verbose:
         click.echo(f"  reference: {verdict.reference}")
         for feed in verdict.feeds:
             click.echo(f"  inputs: {feed}")
+
+
+def _failure(verdict: Verdict) -> None:
+    """What was wrong most, and where it began."""
+    worst = [(e, row) for row in verdict.outputs if row.status == "FAIL" for e in row.elements]
+    if worst:
+        element, row = max(worst, key=lambda pair: pair[0].error)
+        place = f"{row.name}{list(element.index)}"
+        click.echo(f"  worst: {place} is {element.target:.9g}, should be {element.reference:.9g}, on {element.feed}")
+    found = verdict.divergence
+    if isinstance(found, str):
+        click.echo(f"  place: {found}")
+    elif found is not None:
+        click.echo(f"  first node that departs: {found}")
+        told = [*(("in ", i) for i in found.inputs), ("out", found.output), ("instead", found.instead)]
+        for label, text in told:
+            if text:
+                click.echo(f"    {label} {text}")
 
 
 def _inspection(done: Report) -> None:

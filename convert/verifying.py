@@ -13,7 +13,7 @@ import click
 from convert.errors import ConvertError, UsageError
 
 if TYPE_CHECKING:
-    from convert.parity.check import Method
+    from convert.parity.judge import Method
     from convert.report import Report
 
 
@@ -35,7 +35,7 @@ class Checks:
     def method(self) -> Method:
         """How to verify. Raises `UsageError` for contradicting options, `BadInput` for unreadable inputs."""
         from convert.batch.plan import size
-        from convert.parity.check import Method
+        from convert.parity.judge import Method
         from convert.runners.process import Limits
 
         if self.arrays is not None and self.images:
@@ -59,6 +59,9 @@ class Checks:
             return pictures(self.images, parse_preparation(self.image_as))
         if self.arrays is None:
             return None
+        if not self.arrays.exists():
+            hint = "--inputs gives arrays to verify on; to name or describe an input of the model, --input NAME"
+            raise UsageError(f"there is no file or folder {self.arrays}", hint=hint)
         from convert.parity.inputs import load
 
         return dict(load(self.arrays))
@@ -74,7 +77,7 @@ class Checks:
 _FILE = click.Path(path_type=Path, exists=True)
 
 _OPTIONS = [
-    click.option("--inputs", "arrays", type=_FILE, metavar="FILE.npz",
+    click.option("--inputs", "arrays", type=click.Path(path_type=Path), metavar="FILE.npz",
                  help="Verify on these inputs: an .npz, or a folder of .npy."),
     click.option("--image", "images", type=_FILE, multiple=True, metavar="FILE",
                  help="Verify on this picture; repeatable, all of them are one batch."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from convert.ends import matched
 from convert.errors import UsageError
 from convert.options import DimSpec, InputSpec, parse_input
 
@@ -25,6 +26,9 @@ from convert.options import DimSpec, InputSpec, parse_input
         ),
         ("float32", InputSpec(None, "float32", None)),
         ("onnx::Conv_0:float32[1]", InputSpec("onnx::Conv_0", "float32", (DimSpec(1),))),
+        ("Scope_1/x", InputSpec("Scope_1/x")),
+        ("scope/x:0", InputSpec("scope/x:0")),
+        ("scope/x:0:float32[1]", InputSpec("scope/x:0", "float32", (DimSpec(1),))),
     ],
 )
 def test_reads(text: str, expected: InputSpec) -> None:
@@ -42,3 +46,10 @@ def test_refuses(text: str) -> None:
 @pytest.mark.parametrize("text", ["x:float32[batch,3,224,224]", "ids:int64[b=1..8,seq]", "x:float32[]", "[1,3]"])
 def test_prints_as_it_was_written(text: str) -> None:
     assert str(parse_input(text)) == text
+
+
+def test_a_tensor_of_tensorflow_is_its_node() -> None:
+    first, second = InputSpec("x:0", "float32"), InputSpec(None, "int64")
+    assert matched(["x", "y"], [first, second]) == {"x": first, "y": second}
+    with pytest.raises(UsageError, match="no input"):
+        matched(["x"], [InputSpec("x:1")])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
+import convert
 from convert.errors import ConvertError, ResourceLimit
 from convert.parity import inputs
 from convert.runners import process
@@ -67,6 +71,44 @@ def test_a_hang_ends_with_a_resource_limit(monkeypatch: pytest.MonkeyPatch, tmp_
     child(monkeypatch, tmp_path, "sleep 60")
     with pytest.raises(ResourceLimit, match=r"longer than 0\.3 s"):
         execute(Source("onnx", tmp_path / "m.onnx"), [{}], limits=Limits(seconds=0.3)).results()
+
+
+def filling(path: Path, rows: int) -> Path:
+    """The sum of `rows` million copies of a number, which take 4 MB for each million while it runs."""
+    graph = helper.make_graph(
+        [helper.make_node("Expand", ["x", "sizes"], ["many"]), helper.make_node("ReduceSum", ["many"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1])],
+        [helper.make_tensor("sizes", TensorProto.INT64, [2], [rows, 1_000_000])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_a_run_that_needs_more_than_its_memory_says_so(tmp_path: Path) -> None:
+    source = Source("onnx", filling(tmp_path / "many.onnx", 2_000))
+    with pytest.raises(ResourceLimit, match=r"did not fit into 2\.00 GB of memory") as caught:
+        execute(source, [{"x": np.ones((1, 1), np.float32)}], limits=Limits(memory=2_000_000_000)).results()
+    assert "--memory" in caught.value.hint
+
+
+@pytest.mark.parametrize("guilty", ["right", "wrong"])
+def test_a_runner_that_dies_is_a_failure_and_a_source_that_does_an_error(
+    guilty: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The process of one of the two files is killed as a native crash would; the other one runs as ever."""
+    right, wrong = filling(tmp_path / "right.onnx", 1), filling(tmp_path / "wrong.onnx", 1)
+    dies = f'if grep -q {guilty}.onnx "$3/job.pickle"; then echo last words >&2; kill -SEGV $$; fi'
+    child(monkeypatch, tmp_path, f'{dies}\nexec {sys.executable} "$@"')
+    if guilty == "right":
+        with pytest.raises(ConvertError, match=r"right\.onnx died with signal SIGSEGV: last words \(the source"):
+            convert.verify(right, wrong)
+        return
+    verdict = convert.verify(right, wrong).verdict
+    assert verdict is not None
+    assert (verdict.status, verdict.guilty) == ("FAIL", "backend")
+    assert "wrong.onnx died with signal SIGSEGV: last words (the target of the comparison)" in verdict.reason
 
 
 def test_inputs_are_read_without_pickle(tmp_path: Path) -> None:

@@ -11,39 +11,51 @@ from pathlib import Path
 
 from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
-from convert.runners.process import load_arrays, run_all, save_arrays
+from convert.runners.process import NO_MEMORY, Limits, load_arrays, run_all, save_arrays
+from convert.user_rules import load_rules
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the job in the folder that is named; a missing status file afterwards means that this process died."""
     folder = Path(arguments[0])
-    source, count, precisions, options, limits = pickle.loads((folder / "job.pickle").read_bytes())
+    source, count, precisions, options, limits, optional = pickle.loads((folder / "job.pickle").read_bytes())
     if limits.memory is not None:
         resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
     status: dict[str, object] = {"unsupported": {}}
     try:
+        load_rules(options.rules)
         runner = plugin.runner_for(source.kind)
         if runner is None:
             raise Unsupported(f"no runner executes a {source.kind}")
         feeds = [load_arrays(folder / f"feed{i}") for i in range(count)]
-        found = run_all(runner, source, feeds, precisions, options)
-        missing = {}
+        found = run_all(runner, source, feeds, precisions, options, optional)
+        missing, counts = {}, {}
         for precision, outputs in found.items():
             if isinstance(outputs, Unsupported):
                 missing[precision] = outputs.message
                 continue
+            counts[precision] = len(outputs)
             for i, output in enumerate(outputs):
                 save_arrays(folder / f"{precision}{i}", output)
-        status["unsupported"] = missing
+        status |= {"unsupported": missing, "outputs": counts}
     except MemoryError:
         status = _told(ResourceLimit(f"running {source.label} ran out of memory"))
     except ConvertError as error:
-        status = _told(error)
+        status = _told(_within(limits, source.label, error))
     except Exception as error:
         text = " ".join(str(error).split())[:600]
-        status = _told(ConvertError(f"running {source.label} failed: {type(error).__name__}: {text}"))
+        failed = ConvertError(f"running {source.label} failed: {type(error).__name__}: {text}")
+        status = _told(_within(limits, source.label, failed))
     (folder / "status.part").write_text(json.dumps(status))
     (folder / "status.part").rename(folder / "status.json")
+
+
+def _within(limits: Limits, label: str, error: ConvertError) -> ConvertError:
+    """The error, or that the limit of memory was reached: runtimes say that each in their own words."""
+    if limits.memory is None or not NO_MEMORY.search(error.message):
+        return error
+    text = f"running {label} did not fit into {limits.memory / 1e9:.2f} GB of memory: {error.message}"
+    return ResourceLimit(text, hint="give a larger --memory")
 
 
 def _told(error: ConvertError) -> dict[str, object]:

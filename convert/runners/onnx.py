@@ -40,6 +40,8 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
     """
     if precision == "float64":
         return _double(source, feeds, options)
+    if options.rules and (graph := _graph(source, options)) and _asks_the_user(graph):
+        return _evaluated(graph, feeds)
     if source.path is not None:
         return run_file(source.path, feeds)
     with tempfile.TemporaryDirectory(prefix="convert-") as folder:
@@ -111,10 +113,22 @@ def _fed(value: np.ndarray, kind: str) -> Any:
 
 def _double(source: Source, feeds: Feeds, options: Options) -> Outputs:
     from convert.passes.widen import widen
+
+    return _evaluated(widen(_graph(source, options)), feeds)
+
+
+def _evaluated(graph: Any, feeds: Feeds) -> Outputs:
     from convert.runners.reference import run as evaluate
 
-    twin = widen(_graph(source, options))
-    return [evaluate(twin, feed) for feed in feeds]
+    return [evaluate(graph, feed) for feed in feeds]
+
+
+def _asks_the_user(graph: Any) -> bool:
+    """Whether it has operators that only kernels of the user's compute: onnxruntime does not know these."""
+    from convert.runners.reference_rules import kernel
+    from convert.schemas import operator_of
+
+    return any(node.domain and operator_of(node) in kernel for node in graph.graph.all_nodes())
 
 
 def _graph(source: Source, options: Options) -> Any:

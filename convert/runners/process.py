@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convert import errors, plugin
+from convert.collector import paused_collector
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.options import Options
 from convert.runners.forked import ADDRESS, Child, fork
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from convert.parity.trace import Trace
 
 Outputs = list[dict[str, np.ndarray]]
+
+NO_MEMORY = re.compile(r"MemoryError|bad_alloc|out of memory|[Aa]llocate|[Aa]llocation|BFCArena|pthread_create")
+"""How Python and the runtimes tell that they got no memory."""
 
 TRACE = "trace"
 """Asked for like a precision: one run, operator by operator, with a summary of every value."""
@@ -49,8 +54,9 @@ class Running:
         precisions: Sequence[str],
         options: Options,
         limits: Limits,
+        optional: int = 0,
     ) -> None:
-        self.source, self.feeds, self.precisions = source, feeds, precisions
+        self.source, self.feeds, self.precisions, self.optional = source, feeds, precisions, optional
         self.options, self.limits = replace(options, examples={}, calibrate={}), limits
         self.process: Child | None = None
         if source.path is not None:
@@ -58,7 +64,7 @@ class Running:
             self._start(Path(self.folder.name))
 
     def results(self) -> dict[str, Outputs | Unsupported]:
-        """Outputs for each precision; an `Unsupported` where the runtime lacks that precision.
+        """Outputs for each precision, without those of optional feeds that could not be run; or an `Unsupported`.
 
         Raises `ResourceLimit` on a time-out or for lack of memory, `ConvertError` if the child died or the runtime
         refused the artefact.
@@ -67,7 +73,7 @@ class Running:
             runner = plugin.runner_for(self.source.kind)
             if runner is None:
                 raise Unsupported(f"no runner executes a {self.source.kind}")
-            return run_all(runner, self.source, self.feeds, self.precisions, self.options)
+            return run_all(runner, self.source, self.feeds, self.precisions, self.options, self.optional)
         try:
             self.process.wait(timeout=self.limits.seconds)
         except subprocess.TimeoutExpired:
@@ -88,7 +94,7 @@ class Running:
     def _start(self, folder: Path) -> None:
         for i, feed in enumerate(self.feeds):
             save_arrays(folder / f"feed{i}", feed)
-        job = (self.source, len(self.feeds), tuple(self.precisions), self.options, self.limits)
+        job = (self.source, len(self.feeds), tuple(self.precisions), self.options, self.limits, self.optional)
         (folder / "job.pickle").write_bytes(pickle.dumps(job))
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
         with open(folder / "stderr", "wb") as log:
@@ -110,7 +116,7 @@ class Running:
             code = self.process.returncode
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             tail = (folder / "stderr").read_text(errors="replace").strip().splitlines()[-3:]
-            if code == -signal.SIGKILL or any("MemoryError" in line for line in tail):
+            if code == -signal.SIGKILL or any(NO_MEMORY.search(line) for line in tail):
                 raise ResourceLimit(f"running {self.source.label} ended with {how}: out of memory, it seems")
             raise ConvertError(f"the process that ran {self.source.label} died with {how}: " + " | ".join(tail))
         told: dict[str, Any] = json.loads(status.read_text())
@@ -122,7 +128,7 @@ class Running:
             if precision in told["unsupported"]:
                 found[precision] = Unsupported(told["unsupported"][precision])
             else:
-                found[precision] = [load_arrays(folder / f"{precision}{i}") for i in range(len(self.feeds))]
+                found[precision] = [load_arrays(folder / f"{precision}{i}") for i in range(told["outputs"][precision])]
         return found
 
 
@@ -132,9 +138,13 @@ def execute(
     precisions: Sequence[str] = ("float32",),
     options: Options | None = None,
     limits: Limits | None = None,
+    optional: int = 0,
 ) -> Running:
-    """Start running `source` on each feed in each precision, in a child process; ask the result for `results()`."""
-    return Running(source, feeds, precisions, options or Options(), limits or Limits())
+    """Start running `source` on each feed in each precision, in a child process; ask the result for `results()`.
+
+    optional: how many of the feeds, the last ones, may fail.
+    """
+    return Running(source, feeds, precisions, options or Options(), limits or Limits(), optional)
 
 
 def run_all(
@@ -143,20 +153,40 @@ def run_all(
     feeds: Sequence[Mapping[str, np.ndarray]],
     precisions: Sequence[str],
     options: Options,
+    optional: int = 0,
 ) -> dict[str, Outputs | Unsupported]:
-    """Every precision in this process; a precision that the runtime lacks gives its `Unsupported`."""
+    """Every precision in this process; a precision that the runtime lacks gives its `Unsupported`.
+
+    optional: how many of the feeds, the last ones, may fail; there are no outputs for any of them then.
+    """
     found: dict[str, Outputs | Unsupported] = {}
     for precision in precisions:
         if precision == TRACE:
             found[precision] = [_traced(runner, source, feeds[0], options)]
             continue
         try:
-            found[precision] = runner.run(source, feeds, precision=precision, options=options)
+            found[precision] = _run(runner, source, feeds, precision, options, optional)
         except Unsupported as error:
             if precision == "float32":
                 raise
             found[precision] = error
     return found
+
+
+def _run(
+    runner: plugin.Runner,
+    source: Source,
+    feeds: Sequence[Mapping[str, np.ndarray]],
+    precision: str,
+    options: Options,
+    optional: int,
+) -> Outputs:
+    try:
+        return runner.run(source, feeds, precision=precision, options=options)
+    except Exception as error:  # frameworks raise classes of their own
+        if not optional or isinstance(error, Unsupported):
+            raise
+    return runner.run(source, feeds[:-optional], precision=precision, options=options)
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options, limits: Limits) -> Trace:
@@ -183,7 +213,8 @@ def _traced(
     follow = getattr(runner, "trace", None)
     if follow is None:
         raise Unsupported(f"a {source.kind} runs as a whole")
-    return {"trace": np.array(follow(source, feed, options).to_json(), dtype=object)}
+    with paused_collector():
+        return {"trace": np.array(follow(source, feed, options).to_json(), dtype=object)}
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:

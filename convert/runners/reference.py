@@ -28,7 +28,7 @@ from convert.runners import (  # noqa: F401  (those that are only imported fill 
 )
 from convert.runners.reference_fallback import fallback
 from convert.runners.reference_rules import kernel
-from convert.schemas import plain
+from convert.schemas import operator_of, plain
 from convert.tensors import dims_of, numpy_dtype
 
 Array = Any
@@ -127,9 +127,10 @@ class Executor:
     def _results(self, node: ir.Node, inputs: list[Array]) -> Sequence[Array]:
         if node.domain == "" and node.op_type in reference_control.CONTROL:
             return reference_control.CONTROL[node.op_type](self, node, inputs)
-        if node.domain == "" and node.op_type in kernel:
+        operator = operator_of(node)
+        if operator in kernel:
             attributes = {n: plain(a.value) for n, a in node.attributes.items() if not a.is_ref()}
-            result = kernel.apply(len(node.outputs), node.op_type, inputs, attributes, location_of(node))
+            result = kernel.apply(len(node.outputs), operator, inputs, attributes, location_of(node))
             return result if isinstance(result, tuple) else (result,)
         return fallback(node, inputs)
 

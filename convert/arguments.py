@@ -1,0 +1,64 @@
+"""The keyword arguments of the verbs as `Options`: specs and example arrays told apart, nested inputs by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from convert.errors import UsageError
+from convert.options import InputSpec, Options, parse_input
+from convert.user_rules import load_rules
+
+
+def make_options(inputs: Any, options: Mapping[str, Any], rules: Sequence[str | Path] = ()) -> Options:
+    """`Options` from keyword arguments; `inputs` are divided into specs and example arrays. Raises `UsageError`.
+
+    rules: files of the user's, which are loaded; `BadInput` if one is missing or fails.
+    """
+    known = {f.name for f in fields(Options)} - {"inputs", "examples", "rules"}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise UsageError(f"there is no option {unknown[0]!r}", hint=f"options: {', '.join(sorted(known))}")
+    specs: list[InputSpec] = []
+    examples: dict[Any, Any] = {}
+    for name, given in _named(inputs):
+        if isinstance(given, InputSpec):
+            specs.append(given)
+        elif isinstance(given, str):
+            spec = parse_input(given)
+            specs.append(InputSpec(name, spec.dtype, spec.shape) if isinstance(name, str) else spec)
+        else:
+            examples[name] = _array(given)
+    return Options(inputs=tuple(specs), examples=examples, rules=load_rules(rules), **options)
+
+
+def _named(inputs: Any) -> Iterable[tuple[Any, Any]]:
+    if inputs is None:
+        return []
+    if isinstance(inputs, Mapping):
+        return [row for name, given in inputs.items() for row in _leaves(name, given)]
+    if isinstance(inputs, (list, tuple)):
+        return enumerate(inputs)
+    return [(0, inputs)]
+
+
+def _leaves(name: Any, given: Any) -> list[tuple[Any, Any]]:
+    """What a tuple, list or dict that is one input holds, by names joined with "_"."""
+    if isinstance(given, (list, tuple)):
+        given = dict(enumerate(given))
+    if not isinstance(given, Mapping):
+        return [(name, given)]
+    return [row for key, value in given.items() for row in _leaves(f"{name}_{key}", value)]
+
+
+def _array(given: Any) -> Any:
+    import numpy as np
+
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+    try:
+        return np.asarray(given)
+    except Exception as error:
+        raise UsageError(f"an input of type {type(given).__name__} is neither a spec nor an array") from error

@@ -1,0 +1,73 @@
+"""The options of the command line that say how a model is read, shared by every verb that reads one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the options said: descriptions of inputs, what of the file is meant, what is allowed, files of rules."""
+
+    inputs: tuple[str, ...]
+    model: str
+    outputs: tuple[str, ...]
+    signature: str
+    trust: bool
+    trace: bool
+    rules: tuple[Path, ...]
+
+    def options(self) -> dict[str, Any]:
+        """Arguments of the functions of `convert.api` that read a model, all but the files of rules."""
+        return {
+            "inputs": list(self.inputs),
+            "model": self.model,
+            "outputs": self.outputs,
+            "signature": self.signature,
+            "trust": self.trust,
+            "trace": self.trace,
+        }
+
+
+_OPTIONS = [
+    click.option("--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIMS]",
+                 help="Describe an input, e.g. x:float32[batch,3,224,224], or name where a graph begins; repeatable."),
+    click.option("--model", metavar="PKG.MOD:FACTORY",
+                 help="The factory that builds the module for a file of weights."),
+    click.option("--outputs", metavar="NAME,…", help="Names of the tensors to keep, for a frozen graph."),
+    click.option("--signature", default="", metavar="NAME", help="Which signature of a SavedModel."),
+    click.option("--trust", is_flag=True, help="Allow executing what the model file contains."),
+    click.option("--trace", is_flag=True, help="Convert the one path that the example takes."),
+    click.option("--rules", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+                 help="Python file with rules for custom operators."),
+]  # fmt: skip
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command these options, which it takes together as `read`."""
+
+    @functools.wraps(command)
+    def with_reading(
+        *args: Any,
+        inputs: tuple[str, ...],
+        model: str | None,
+        outputs: str | None,
+        signature: str,
+        trust: bool,
+        trace: bool,
+        rules: tuple[Path, ...],
+        **rest: Any,
+    ) -> Any:
+        names = tuple(n for n in (outputs or "").split(",") if n)
+        read = Reading(inputs, model or "", names, signature, trust, trace, rules)
+        return command(*args, read=read, **rest)
+
+    for option in reversed(_OPTIONS):
+        with_reading = option(with_reading)
+    return with_reading

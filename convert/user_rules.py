@@ -1,0 +1,36 @@
+"""Rules of the user's own: Python files that register them, loaded in every process that reads or runs a model."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from convert.errors import BadInput
+
+
+def load_rules(files: Iterable[str | Path]) -> tuple[str, ...]:
+    """Run Python files that register rules, each once in a process; returns their whole paths, for other processes.
+
+    Raises `BadInput` where a file is missing or fails: one that was changed since it was loaded does, because its
+    operators have rules already.
+    """
+    found = []
+    for file in files:
+        path = Path(file).resolve()
+        if not path.is_file():
+            raise BadInput(f"there is no rules file {file}")
+        _run(str(path), path.stat().st_mtime_ns)
+        found.append(str(path))
+    return tuple(found)
+
+
+@cache
+def _run(path: str, changed: int) -> None:
+    try:
+        runpy.run_path(path, run_name=f"convert_rules_{Path(path).stem}")
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise BadInput(f"the rules file {path} failed: {type(error).__name__}: {error}") from error

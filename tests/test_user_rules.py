@@ -1,0 +1,76 @@
+"""Files of rules: loaded once in a process, and refused where they are missing, fail or have changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import convert
+from convert.errors import BadInput
+from convert.runners.reference_rules import kernel
+from convert.user_rules import load_rules
+
+RULES = """
+from convert.runners.reference_rules import kernel
+
+@kernel("test_user_rules::Half")
+def half(outputs, x, *, shift=0.0):
+    return x / 2 + shift
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with a kernel, whose table is as it was after the test."""
+    monkeypatch.setattr(kernel, "entries", dict(kernel.entries))
+    (tmp_path / "rules.py").write_text(RULES)
+    return tmp_path / "rules.py"
+
+
+def test_a_file_is_loaded_once(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_rules([rules]) == (str(rules),)
+    monkeypatch.chdir(rules.parent)
+    assert load_rules(["rules.py", rules]) == (str(rules), str(rules))
+    assert "test_user_rules::Half" in kernel
+
+
+def test_a_file_that_has_changed_is_refused(rules: Path) -> None:
+    load_rules([rules])
+    os.utime(rules, ns=(1, 1))
+    with pytest.raises(BadInput, match="has a rule already"):
+        load_rules([rules])
+
+
+@pytest.mark.parametrize(("text", "why"), [(None, "there is no rules file"), ("1 / 0", "ZeroDivisionError")])
+def test_what_is_missing_or_fails_is_bad_input(text: str | None, why: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "rules.py").write_text(text)
+    with pytest.raises(BadInput, match=why):
+        convert.inspect("model.onnx", rules=[tmp_path / "rules.py"])
+
+
+def test_both_sides_of_a_verification_have_them(rules: Path, tmp_path: Path) -> None:
+    """Source and target are run in processes of their own, which know the operator from the file alone."""
+
+    def model(path: Path, shift: float) -> Path:
+        nodes = [helper.make_node("Half", ["x"], ["h"], domain="test_user_rules", shift=shift),
+                 helper.make_node("Tanh", ["h"], ["y"])]  # fmt: skip
+        ends = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", 4])] for n in ("x", "y")]
+        opsets = [helper.make_opsetid("", 20), helper.make_opsetid("test_user_rules", 1)]
+        graph = helper.make_graph(nodes, "net", *ends)
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+        return path
+
+    right, wrong = model(tmp_path / "right.onnx", 0.25), model(tmp_path / "wrong.onnx", 0.2501)
+    same = convert.verify(right, right, rules=[rules]).verdict
+    other = convert.verify(right, wrong, rules=[rules]).verdict
+    assert same is not None
+    assert other is not None
+    assert (same.status, other.status) == ("PASS", "FAIL")
+    assert same.outputs[0].twin == 0
+    assert np.isfinite(other.outputs[0].error)
