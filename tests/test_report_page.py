@@ -14,12 +14,18 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
+from convert import render
 from convert.cli import cli
+from convert.parity.elements import Element
+from convert.parity.profile import shown
+from convert.parity.verdict import Divergence, OutputVerdict, Place, Verdict
+from convert.report import Report
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 
@@ -216,6 +222,40 @@ def test_a_conversion_writes_one_as_well(tmp_path: Path) -> None:
     text = (tmp_path / "out.html").read_text()
     assert "PASS" in Page(text).texts
     assert len(of_class(svg(text, "profile"), "circle", "error")) == 5
+
+
+def test_a_terminal_shows_the_same_on_one_screen(
+    failing: tuple[str, dict[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Output, worst element, the node with its module and line, its inputs and what is there instead."""
+    told = failing[1]["verdict"]
+    row = OutputVerdict("scores", "FAIL", "too far", 1e-3, 1e-7, 1e-15, 2e-3)
+    row.elements = [Element((1, 2), 0.25, 0.5, 2e-3, "seed 0")]
+    place = Divergence("Conv", "stem", "net.stem", "net.py:7", ["x: float64[2, 3]"], "c: float64[2, 4]", "Relu, c: …")
+    done = Report(
+        "verify", "a.pt", verdict=Verdict("FAIL", "scores: too far", "backend", outputs=[row], divergence=place)
+    )
+    render.report(done, quiet=False, verbose=0)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "FAIL: scores: too far (guilty: backend)",
+        "  scores: error 1.00e-03, noise floor 1.00e-07 (10000.00×), float64 twin 1.0e-15",
+        "  worst: scores[1, 2] is 0.5, should be 0.25, on seed 0",
+        "  first node that departs: Conv, node 'stem', in net.stem, at net.py:7",
+        "    in  x: float64[2, 3]",
+        "    out c: float64[2, 4]",
+        "    instead Relu, c: …",
+    ]
+    assert told["divergence"]["node"] == "stem"
+
+
+def test_a_value_that_was_fused_away_is_no_defect() -> None:
+    """It resembles another value of the target, and what is computed from it is right."""
+    x, middle, end = (ir.Value(name=n) for n in ("x", "middle", "end"))
+    first, last = ir.Node("", "Conv", [x], outputs=[middle]), ir.Node("", "BatchNormalization", [middle], outputs=[end])
+    wrong, right = (Place(n, "", "", "", 1e-7, error) for n, error in (("first", 1e-3), ("last", 1e-7)))
+    assert [p.error for p in shown({first: wrong, last: right})] == [None, 1e-7]
+    assert [p.error for p in shown({first: right, last: wrong})] == [1e-7, 1e-3]
 
 
 BROWSER = next(

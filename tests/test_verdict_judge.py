@@ -15,10 +15,11 @@ import convert
 from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.options import Options
-from convert.parity.check import Method, judge, not_run
+from convert.parity.check import not_run
 from convert.parity.compare import agreement
 from convert.parity.elements import flips, worst_elements
 from convert.parity.inputs import Feed
+from convert.parity.judge import Method, Runs, judge
 from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.report import Report
 from convert.source import Source
@@ -52,7 +53,8 @@ def picking(operator: str, places: int = 5) -> ir.Model:
 def judged(model: ir.Model, x: np.ndarray, right: np.ndarray, picked: np.ndarray) -> str:
     feeds = [Feed("one", {"x": x})]
     source = [{"places": right}]
-    return judge(model, feeds, {"float32": source, "float64": source}, [{"places": picked}], source, Method()).status
+    runs = Runs({"float32": source, "float64": source}, [{"places": picked}], source)
+    return judge(model, feeds, runs, Method()).status
 
 
 def test_a_source_without_float64_that_is_far_from_the_graph_proves_nothing() -> None:
@@ -62,8 +64,9 @@ def test_a_source_without_float64_that_is_far_from_the_graph_proves_nothing() ->
     exact = np.linspace(-1, 1, 10)
     near, wrong = exact.astype(np.float32) * (1 + np.float32(2e-7)), exact.astype(np.float32) * np.float32(1.1)
     for source, status in ((near, PASS), (wrong, INCONCLUSIVE)):
-        runs = {"float32": [{"places": source}], "float64": Unsupported("no double")}
-        found = judge(model, [Feed("one", {"x": exact})], runs, [{"places": near}], [{"places": exact}], Method())
+        outputs = {"float32": [{"places": source}], "float64": Unsupported("no double")}
+        runs = Runs(outputs, [{"places": near}], [{"places": exact}])
+        found = judge(model, [Feed("one", {"x": exact})], runs, Method())
         assert found.status == status, found
 
 
@@ -80,6 +83,47 @@ def test_the_largest_may_be_another_one_only_within_the_noise(x: np.ndarray, sta
 @pytest.mark.parametrize(("x", "status"), [(TIED, PASS), (APART, FAIL)])
 def test_the_order_of_the_top_may_change_only_within_the_noise(x: np.ndarray, status: str) -> None:
     assert judged(picking("TopK"), x, np.array([[1, 2], [1, 2]]), np.array([[2, 1], [1, 2]])) == status
+
+
+def deciding(*operators: str) -> ir.Model:
+    """3·x, compared with 1 or rounded."""
+    kinds = {"Greater": ["scores", "one"], "Cast": ["made" if len(operators) > 1 else "scores"]}
+    nodes = [helper.make_node("Mul", ["x", "three"], ["scores"])]
+    for operator in operators:
+        last = operator == operators[-1]
+        attributes = {"to": TensorProto.INT64} if operator == "Cast" else {}
+        inputs, out = kinds.get(operator, ["scores"]), "places" if last else "made"
+        nodes.append(helper.make_node(operator, inputs, [out], **attributes))
+    weights = [helper.make_tensor(n, TensorProto.FLOAT, [], [v]) for n, v in (("three", 3.0), ("one", 1.0))]
+    kind = TensorProto.BOOL if operators[-1] == "Greater" else TensorProto.INT64
+    ends = [[helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+            [helper.make_tensor_value_info("places", kind, ["n"])]]  # fmt: skip
+    graph = helper.make_graph(nodes, "net", *ends, weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    return plugin.frontends()["onnx"].read(Source("onnx-object", thing=proto), Options(), Report("read"))
+
+
+@pytest.mark.parametrize(
+    ("operators", "near", "far"),
+    [
+        (("Greater",), 1 / 3, 0.34),
+        (("Cast",), 2 / 3, 0.7),
+        (("Floor", "Cast"), 2 / 3, 0.66),
+        (("Round", "Cast"), 0.50000006, 0.5),
+    ],
+)
+def test_what_is_decided_by_less_than_the_noise_may_be_either(
+    operators: tuple[str, ...], near: float, far: float
+) -> None:
+    """Three times the number lies on the edge, or beside it: the other decision is noise, or a defect."""
+    for number, status in ((near, PASS), (far, FAIL)):
+        x = np.array([0.1, number, 0.9], np.float32)
+        exact = 3 * x.astype(np.float64)
+        made = {"Greater": exact > 1, "Round": np.rint(exact)}.get(operators[0], np.floor(exact))
+        right = made if operators[0] == "Greater" else made.astype(np.int64)
+        other = right.copy()
+        other[1] = not right[1] if operators[0] == "Greater" else right[1] + 1
+        assert judged(deciding(*operators), x, right, other) == status
 
 
 @pytest.mark.parametrize("picked", [[[1, 1], [1, 2]], [[2, 7], [1, 2]], [[-1, 2], [1, 2]], [[1, 3], [1, 2]]])

@@ -135,18 +135,46 @@ def test_a_picture_is_what_is_verified_on_and_the_saved_file_says_so(
 
 
 def test_saved_sets_make_the_verdict_again(model: Path, tmp_path: Path) -> None:
-    """Three sets of random inputs, of several sizes with a batch of 1 among them; the same errors from the file."""
+    """Three sets of random inputs of several sizes, and one with every dim at 1; the same errors from the file."""
     saved = tmp_path / "in.npz"
     first = json.loads(invoke("verify", model, model, "--save-inputs", saved, "--json").stdout)["verdict"]
     again = json.loads(invoke("verify", model, model, "--inputs", saved, "--json").stdout)["verdict"]
     with np.load(saved) as arrays:
-        batches = [arrays[name].shape[0] for name in ("x", "x@1", "x@2")]
-        widths = {arrays[name].shape[3] for name in ("x", "x@1", "x@2")}
-    assert 1 in batches
-    assert len(set(batches)) >= 2
-    assert len(widths) >= 2
-    assert len(again["feeds"]) == len(first["feeds"]) == 3
+        shapes = [arrays[name].shape for name in ("x", "x@1", "x@2", "x@3")]
+    assert shapes[3] == (1, 3, 1, 1)
+    assert len({s[0] for s in shapes[:3]}) == 3
+    assert len({s[3] for s in shapes[:3]}) == 2
+    assert len(again["feeds"]) == len(first["feeds"]) == 4
     assert [o["error"] for o in again["outputs"]] == [o["error"] for o in first["outputs"]]
+
+
+def pooled(path: Path, size: int) -> Path:
+    """A MaxPool over `size` rows and columns of a picture of any size, which it cannot be smaller than."""
+    shape = ["batch", 3, "height", "width"]
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[size, size])
+    ends = [[helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]]
+    ends += [[helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3, "rows", "columns"])]]
+    onnx.save(
+        helper.make_model(
+            helper.make_graph([node], "net", *ends), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ),
+        path,
+    )
+    return path
+
+
+def test_a_size_that_the_source_refuses_is_left_out_and_one_that_only_the_target_does_is_a_failure(
+    tmp_path: Path,
+) -> None:
+    one, three, saved = pooled(tmp_path / "one.onnx", 1), pooled(tmp_path / "three.onnx", 3), tmp_path / "in.npz"
+    told = json.loads(invoke("verify", three, three, "--save-inputs", saved, "--json").stdout)["verdict"]
+    assert told["status"] == "PASS"
+    assert [f.partition(",")[0] for f in told["feeds"]] == ["seed 0", "seed 1", "seed 2"]
+    with np.load(saved) as arrays:
+        assert sorted(arrays) == ["x", "x@1", "x@2"]
+    told = json.loads(invoke("verify", one, three, "--json").stdout)["verdict"]
+    assert (told["status"], told["guilty"]) == ("FAIL", "backend")
+    assert "height=1, width=1" in told["reason"]
 
 
 def test_a_folder_of_npy_is_taken(model: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from convert.errors import ConvertError, UsageError
 from convert.options import Options
-from convert.parity.check import Method
+from convert.parity.judge import Method
 from convert.parity.verdict import PASS
 from convert.report import Report, Step
 
@@ -62,14 +62,14 @@ def verify_chain(
 ) -> Report:
     """Compare each artefact with the next by `verify` (`convert.verify`), and say which step breaks first.
 
-    inputs, and the options `model`, `outputs` and `signature`, describe the first artefact. A step that cannot be read
-    or run is an ERROR in the table of a chain; with two artefacts the error is raised.
+    inputs, and the options `model`, `outputs`, `signature` and `layout`, describe the first artefact. A step that
+    cannot be read or run is an ERROR in the table of a chain; with two artefacts the error is raised.
     """
     trust = bool(options.get("trust"))
     for i, (left, right) in enumerate(pairwise(chain)):
         own = {**options, "model": left.model or (options.get("model", "") if i == 0 else "")}
         if i:
-            own |= {"outputs": (), "signature": "", "trace": False}
+            own |= {"outputs": (), "signature": "", "trace": False, "layout": ""}
         step = Report("verify", progress=report.progress)
         whole = all(s.status == PASS for s in report.steps)  # the page and the inputs are those of the first break
         their = replace(method, target=Options(model=right.model, trust=trust), profile=method.profile and whole)

@@ -1,10 +1,9 @@
-"""Runs source, shared graph and target on the same inputs and turns their outputs into one verdict."""
+"""Runs source, shared graph and target on the same inputs, has them judged, and looks for the place of a defect."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,37 +13,19 @@ from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.options import Options
 from convert.parity import inputs
-from convert.parity.compare import FACTOR, TWIN, agreement, compare, compare_narrow, doubt, twin_error, vacuous
-from convert.parity.elements import tied, worst_elements
 from convert.parity.inputs import Feed
+from convert.parity.judge import Method, Runs, judge, settled
 from convert.parity.locate import locate, locate_source
 from convert.parity.saved import save, sets
-from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Verdict
-from convert.runners.process import Limits, Outputs, Running, execute
+from convert.parity.verdict import FAIL, INCONCLUSIVE, Divergence, Verdict
+from convert.passes.boundary import Moves, moves
+from convert.passes.layout_form import inverse
+from convert.runners.process import Outputs, Running, execute, run_all
 from convert.source import Source
 from convert.tensors import dtype_name
 
 if TYPE_CHECKING:
     from convert.runners.narrow import Narrowed
-
-
-@dataclass(frozen=True)
-class Method:
-    """How to verify.
-
-    `arrays` are the user's inputs by name or place (else `seeds` feeds are made); `rtol`/`atol` replace the bound;
-    `profile` asks for the errors along the network as well; `save` is where the inputs go (`.npz`); `target` are the
-    options to read the target with.
-    """
-
-    arrays: Mapping[Any, np.ndarray] | None = None
-    seeds: int = 3
-    rtol: float | None = None
-    atol: float | None = None
-    limits: Limits = field(default_factory=Limits)
-    profile: bool = False
-    save: Path | None = None
-    target: Options = field(default_factory=Options)
 
 
 def unavailable(*kinds: str) -> str:
@@ -64,50 +45,119 @@ def verify(source: Source, target: Source, graph: ir.Model, options: Options, me
     float64 here. Raises `ConvertError` where an artefact cannot be run at all.
     """
     method = method or Method()
-    feeds = _given(graph, method.arrays) if method.arrays is not None else inputs.generate(graph, method.seeds)
-    if method.arrays is None and len(options.examples) == len(graph.graph.inputs) > 0:
-        feeds.insert(0, inputs.given(graph, options.examples))
+    method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
+    feeds = _feeds(graph, options, method)
     if method.save is not None:
-        save(method.save, feeds)
-    arrays = [f.arrays for f in feeds]
+        save(method.save, [f for f in feeds if not f.edge])
     stored = _stored(target, graph)
     if stored == plugin.FULL and method.arrays is None:
         reason = "activations are in 8 bits, in ranges that were calibrated: give inputs that are like those (--inputs)"
         return Verdict(INCONCLUSIVE, reason, stored=stored)
-    theirs = execute(source, arrays, ("float32", "float64"), options, method.limits)
-    ours = execute(target, arrays, ("float32",), method.target, method.limits)
+
+    def run(feeds: Sequence[Feed]) -> Runs:
+        return _runs(source, target, graph, feeds, stored, options, method)
+
     try:
-        twin = _graph_outputs(graph, arrays)
-        expected, got = _guard(theirs, "source"), _guard(ours, "target")
-    finally:
-        theirs.stop()
-        ours.stop()
-    if isinstance(expected, ConvertError) and not isinstance(got, ConvertError):
-        raise expected
-    if isinstance(got, ConvertError):
-        return not_run(got, graph, feeds)
-    assert not isinstance(expected, ConvertError)
-    narrowed = _narrowed(graph, arrays, stored)
-    verdict = judge(graph, feeds, expected, _outputs(got["float32"]), twin, method, narrowed)
+        runs = run(feeds)
+    except _NotRun as failed:
+        return not_run(failed.error, graph, feeds, failed.guilty)
+    feeds = feeds[: len(runs.target)]
+    if method.save is not None:
+        save(method.save, feeds)
+    verdict = settled(judge(graph, feeds, runs, method), graph, feeds, runs, run, method)
     verdict.stored = stored
     if verdict.status == FAIL and verdict.outputs:
         verdict.divergence = _place(verdict, source, target, graph, feeds, options, method)
-    if method.profile and verdict.outputs:
+    if method.profile and verdict.outputs and not moves(graph, options.layout):
         from convert.parity.profile import profile
 
         verdict.profile = profile(graph, target, _telling(verdict, feeds), method.target)
     return verdict
 
 
-def not_run(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed]) -> Verdict:
-    """A target that does not run is a failure, unless its runtime lacks kernels for the dtypes that the model has."""
+class _NotRun(ConvertError):
+    """What the frontend or the backend made did not run, while the source did."""
+
+    def __init__(self, guilty: str, error: ConvertError) -> None:
+        super().__init__(error.message, hint=error.hint)
+        self.guilty, self.error = guilty, error
+
+
+def _feeds(graph: ir.Model, options: Options, method: Method) -> list[Feed]:
+    if method.arrays is not None:
+        return _given(graph, method.arrays)
+    feeds = inputs.generate(graph, method.seeds)
+    if len(options.examples) == len(graph.graph.inputs) > 0:
+        feeds.insert(0, inputs.given(graph, options.examples))
+    edge = inputs.smallest(graph, method.seeds) if method.seeds >= _EDGES else None
+    return [*feeds, edge] if edge is not None else feeds
+
+
+# Fewer seeds do not reach every size that is tried anyway.
+_EDGES = 3
+
+
+def _runs(
+    source: Source,
+    target: Source,
+    graph: ir.Model,
+    feeds: Sequence[Feed],
+    stored: str,
+    options: Options,
+    method: Method,
+) -> Runs:
+    """Everything on the same inputs; not on those at the edge, which come last, where the source does not take them.
+
+    Raises `ConvertError` where the source does not run, `_NotRun` where it does and something else does not.
+    """
+    edges = sum(f.edge for f in feeds)
+    arrays = [f.arrays for f in feeds]
+    theirs = execute(source, arrays, ("float32", "float64"), options, method.limits, edges)
+    moved = moves(graph, options.layout)
+    ours = execute(target, [_turned(a, moved) for a in arrays], ("float32",), method.target, method.limits, edges)
+    try:
+        twin = _graph_outputs(graph, arrays, edges)
+        expected, got = _results(theirs, "source"), _results(ours, "target")
+    finally:
+        theirs.stop()
+        ours.stop()
+    # A runtime that lacks a kernel lacks it on both sides: what that means, the target's error tells.
+    if isinstance(expected, ConvertError) and not (isinstance(expected, Unsupported) and isinstance(got, Unsupported)):
+        if edges:  # which may have taken the whole process with it
+            return _runs(source, target, graph, feeds[:-edges], stored, options, method)
+        raise expected
+    if isinstance(twin, ConvertError) and not isinstance(twin, Unsupported):
+        raise _NotRun("frontend", twin)
+    if isinstance(got, ConvertError):
+        raise _NotRun("backend", got)
+    assert isinstance(expected, dict)
+    target_outputs = [_turned(o, {n: inverse(p) for n, p in moved.items()}) for o in _outputs(got["float32"])]
+    count = min(len(o) for o in expected.values() if not isinstance(o, Unsupported))
+    for guilty, outputs in (("frontend", twin), ("backend", target_outputs)):
+        if not isinstance(outputs, ConvertError) and len(outputs) < count:
+            raise _NotRun(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
+    kept: dict[str, Outputs | Unsupported] = {
+        p: o if isinstance(o, Unsupported) else o[:count] for p, o in expected.items()
+    }
+    twin = twin if isinstance(twin, Unsupported) else twin[:count]
+    return Runs(kept, target_outputs[:count], twin, _narrowed(graph, arrays[:count], stored))
+
+
+def _turned(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str, np.ndarray]:
+    """Arrays in another layout; what has not the rank for it stays as it is, and is told by its shape."""
+    return {n: a.transpose(moved[n]) if n in moved and a.ndim == len(moved[n]) else a for n, a in arrays.items()}
+
+
+def not_run(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed], guilty: str = "backend") -> Verdict:
+    """What does not run is a failure, unless the target's runtime lacks kernels for the dtypes that the model has."""
     floats = {v.dtype for n in graph.graph.all_nodes() for v in n.outputs if v.dtype is not None}
     unusual = sorted(dtype_name(d) for d in floats if d.is_floating_point() and d != ir.DataType.FLOAT)
     labels = [f.label for f in feeds]
     if isinstance(error, Unsupported) and unusual:
         reason = f"the target's runtime here lacks kernels for a model in {', '.join(unusual)}: {error.message}"
         return Verdict(INCONCLUSIVE, reason, feeds=labels)
-    return Verdict(FAIL, f"the target does not run: {error.message}", guilty="backend", feeds=labels)
+    what = "target" if guilty == "backend" else "shared graph"
+    return Verdict(FAIL, f"the {what} does not run: {error.message}", guilty=guilty, feeds=labels)
 
 
 def _telling(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
@@ -129,6 +179,8 @@ def _place(
 ) -> Divergence | str:
     """Where the guilty side departs: the backend's artefact from the graph, or the frontend's graph from the source."""
     feed = _telling(verdict, feeds)
+    if moves(graph, options.layout) and verdict.guilty != "frontend":
+        return "the target has another layout than the graph: without --layout the place is found"
     if verdict.guilty == "frontend":
         distance = max((r.twin for r in verdict.outputs if r.twin is not None), default=np.inf)
         return locate_source(graph, source, feed, distance, options, method.limits)
@@ -141,109 +193,17 @@ def _given(graph: ir.Model, arrays: Mapping[Any, np.ndarray]) -> list[Feed]:
     return found if len(found) == 1 else [replace(f, label=f"{f.label}, set {i}") for i, f in enumerate(found)]
 
 
-def judge(
-    graph: ir.Model,
-    feeds: Sequence[Feed],
-    source: Mapping[str, Outputs | Unsupported],
-    target: Outputs,
-    twin: Outputs | Unsupported,
-    method: Method,
-    narrowed: Narrowed | None = None,
-) -> Verdict:
-    """The verdict from outputs that are at hand, each a list with one dict for each feed.
-
-    source: by precision. narrowed: of a target with narrower numbers, what the graph computes with such: how far the
-    rounded is from the exact is the noise floor then. Outputs are matched by position with the source, whose framework
-    may not name them, and by name with the graph, whose names are the contract.
-    """
-    verdict = Verdict(PASS, feeds=[f.label for f in feeds])
-    names = [str(v.name) for v in graph.graph.outputs]
-    deployed = _outputs(source["float32"])
-    exact = source["float64"]
-    verdict.reference = "the source in float64"
-    if isinstance(exact, Unsupported):
-        if isinstance(twin, Unsupported):
-            verdict.reference, exact = "the source in float32 (no float64 to be had)", deployed
-        else:
-            verdict.reference, exact = "the shared graph in float64", twin
-    wrong = _contract(graph, names, deployed, target)
-    if wrong:
-        verdict.status, (verdict.guilty, verdict.reason) = FAIL, wrong
-        return verdict
-    for position, name in enumerate(names):
-        references = [_at(o, position) for o in exact]
-        sources = [_at(o, position) for o in deployed]
-        targets = [o[name] for o in target]
-        tolerant = method.rtol is not None or method.atol is not None
-        if narrowed is None or tolerant:
-            row = compare(name, references, sources, targets, rtol=method.rtol, atol=method.atol)
-        else:
-            row = compare_narrow(
-                name, [o[name] for o in narrowed.exact], [o[name] for o in narrowed.rounded], sources, targets
-            )
-        row.elements = worst_elements(references, targets, [f.label for f in feeds])
-        picked = row.status == FAIL and references[0].dtype.kind in "iu" and not tolerant
-        if picked and tied(graph, name, feeds, references, targets, FACTOR):
-            row.status, row.reason = PASS, "what differs is picked among scores that rounding cannot tell apart"
-        row.agreement = None if narrowed is None else agreement(references, targets, row.floor)
-        if not isinstance(twin, Unsupported) and exact is not twin:
-            row.twin = max(twin_error(r, o[name]) for r, o in zip(references, twin, strict=True))
-        verdict.outputs.append(row)
-    _conclude(verdict, [[_at(o, p) for o in exact] for p in range(len(names))])
-    if exact is twin and narrowed is None and method.rtol is None and method.atol is None:
-        doubt(verdict)
-    return verdict
-
-
-def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]]) -> None:
-    for row in verdict.outputs:
-        off = row.twin is not None and row.twin > TWIN
-        if row.status == PASS and off:
-            row.status = FAIL
-            row.reason = f"in float64 the graph is {row.twin:.1e} away from the source (bound {TWIN:.0e}): not rounding"
-        if row.status == FAIL and not verdict.guilty and row.twin is not None:
-            verdict.guilty = "frontend" if off else "backend"
-    failed = [r for r in verdict.outputs if r.status == FAIL]
-    if failed:
-        verdict.status, verdict.reason = FAIL, f"{failed[0].name}: {failed[0].reason}"
-        return
-    unsure = [r for r in verdict.outputs if r.status == INCONCLUSIVE]
-    # One constant output beside outputs that move is a property of the model; nothing that moves proves nothing.
-    if unsure and (all(vacuous(r) for r in references) or any(FACTOR * r.floor >= 1 for r in unsure)):
-        verdict.status, verdict.reason = (
-            INCONCLUSIVE,
-            f"{unsure[0].name}: {unsure[0].reason}, so agreement proves nothing",
-        )
-
-
-def _contract(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> tuple[str, str] | None:
-    """Structure first: number, names and dtypes of outputs, exactly; who broke it, and how."""
-    if any(len(o) != len(names) for o in source):
-        return "frontend", f"the source has {len(source[0])} outputs, the graph {len(names)}"
-    for position, value in enumerate(graph.graph.outputs):
-        actual = _at(source[0], position)
-        declared = dtype_name(value.dtype)
-        if value.dtype is not None and declared != _name(actual):
-            return "frontend", f"output {value.name!r} is {declared} in the graph and {_name(actual)} in the source"
-    for outputs in target:
-        if set(outputs) != set(names):
-            return "backend", f"the outputs of the target are {list(outputs)}, those of the source {names}"
-    return None
-
-
-def _name(array: np.ndarray) -> str:
-    return "string" if array.dtype.kind in "OUS" else array.dtype.name
-
-
-def _graph_outputs(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]]) -> Outputs | Unsupported:
+def _graph_outputs(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], edges: int) -> Outputs | ConvertError:
     """The shared graph in float64, by the ONNX runner's reference executor, in this process: it is our own code."""
     runner = plugin.runners().get("onnx")
     if runner is None:
         return Unsupported("no ONNX runner is installed")
+    source = Source("onnx-object", thing=graph)
     try:
-        return runner.run(Source("onnx-object", thing=graph), arrays, precision="float64", options=Options())
-    except Unsupported as error:
+        found = run_all(runner, source, arrays, ("float64",), Options(), edges)["float64"]
+    except ConvertError as error:
         return error
+    return found
 
 
 def _stored(target: Source, graph: ir.Model) -> str:
@@ -261,7 +221,7 @@ def _narrowed(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], store
     return simulate(graph, arrays, stored)
 
 
-def _guard(running: Running, who: str) -> dict[str, Outputs | Unsupported] | ConvertError:
+def _results(running: Running, who: str) -> dict[str, Outputs | Unsupported] | ConvertError:
     try:
         return running.results()
     except ConvertError as error:
@@ -273,7 +233,3 @@ def _outputs(found: Outputs | Unsupported) -> Outputs:
     if isinstance(found, Unsupported):
         raise found
     return found
-
-
-def _at(outputs: Mapping[str, np.ndarray], position: int) -> np.ndarray:
-    return list(outputs.values())[position]

@@ -18,6 +18,8 @@ from convert.tensors import widened
 FACTOR = 4.0
 # The floor when the source happens to be exact: a few roundings of float32 (unit roundoff 2⁻²⁴) for each output.
 ROUNDINGS = 4.0
+# An error up to here passes, however exact the source is.
+LEAST = FACTOR * ROUNDINGS * 2.0**-24
 # How far beyond the source's own worst element the target's worst may lie. Rounding errors have tails, and the worst
 # element varies more than the mean square; defects of single elements (borders, paddings) are far beyond this.
 OUTLIER = 16.0
@@ -54,26 +56,22 @@ def compare(
         if reason:
             result.status, result.reason = FAIL, reason
             return result
-    reason = vacuous(references)
+    reason = vacuous(references) or _undecided(references, sources)
     if reason:
         result.status, result.reason = INCONCLUSIVE, reason
     return result
 
 
 def compare_narrow(
-    name: str,
-    exact: Sequence[np.ndarray],
-    rounded: Sequence[np.ndarray],
-    sources: Sequence[np.ndarray],
-    targets: Sequence[np.ndarray],
+    name: str, exact: Sequence[np.ndarray], rounded: Sequence[np.ndarray], targets: Sequence[np.ndarray]
 ) -> OutputVerdict:
     """Judge one output of a target that stores numbers in fewer bits on purpose.
 
-    exact and rounded are the graph in float64 without and with that rounding: how far it moves the output is the floor.
-    Where the bound is the output itself, agreement proves nothing: INCONCLUSIVE.
+    exact and rounded are the graph in float64 without and with that rounding, the latter in the dtype of the source:
+    how far it moves the output is the floor. Where the bound is the output itself, agreement proves nothing:
+    INCONCLUSIVE.
     """
-    noisy = [r.astype(s.dtype) for r, s in zip(rounded, sources, strict=True)]
-    result = compare(name, exact, noisy, targets)
+    result = compare(name, exact, rounded, targets)
     if result.status == PASS and FACTOR * result.floor >= 1:
         result.status = INCONCLUSIVE
         result.reason = f"narrower numbers alone move the output by {result.floor:.0%} of its size"
@@ -146,6 +144,14 @@ def _structure(source: np.ndarray, target: np.ndarray) -> str:
     return ""
 
 
+def _undecided(references: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> str:
+    shapes = [(r.shape, s.shape) for r, s in zip(references, sources, strict=True) if r.shape != s.shape]
+    if not shapes:
+        return ""
+    exact, given = shapes[0]
+    return f"rounding decides how many elements there are: {list(given)} in float32, {list(exact)} in float64"
+
+
 def _judge(reference: np.ndarray, source: np.ndarray, target: np.ndarray, result: OutputVerdict) -> str:
     if source.dtype.kind in "OUSbiu":
         # An integer that the source itself gets differently in float32 is inside its noise.
@@ -153,6 +159,8 @@ def _judge(reference: np.ndarray, source: np.ndarray, target: np.ndarray, result
         wrong = int(np.count_nonzero((source != target) & certain))
         result.error = max(result.error, wrong / max(source.size, 1))
         return f"{wrong} of {source.size} elements differ" if wrong else ""
+    if reference.shape != source.shape:
+        return ""
     roundoff = _ROUNDOFF.get(source.dtype.name, 2.0**-24)
     exact, given, got = widened(reference), widened(source), widened(target)
     if not _same_nonfinite(given, got):
@@ -203,11 +211,16 @@ def doubt(verdict: Verdict) -> None:
     Source and target are then two float32 runs of one graph. A source that is much further from it than the target is
     may be less precise, or another function: nothing at hand tells which.
     """
-    far = [r for r in verdict.outputs if r.floor > OUTLIER * max(r.error, ROUNDINGS * 2**-24)]
-    if verdict.status == PASS and far:
-        row = far[0]
+    doubtful = [row for row in verdict.outputs if far(row)]
+    if verdict.status == PASS and doubtful:
+        row = doubtful[0]
         verdict.status, verdict.reason = (
             INCONCLUSIVE,
             f"{row.name}: the source is {row.floor:.1e} away from the graph in float64 and the target {row.error:.1e}; "
             "the source has no float64 run, which would tell whether that is its rounding or was read wrong",
         )
+
+
+def far(row: OutputVerdict) -> bool:
+    """Whether the source is much further from the reference than the target is."""
+    return row.floor > OUTLIER * max(row.error, ROUNDINGS * 2**-24)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import BadInput, UsageError
-from convert.parity.guards import evaluate, fitted
+from convert.parity.guards import broken, evaluate, fitted
 from convert.tensors import dtype_name, numpy_dtype
 
 DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY = "convert.dims", "convert.example_dims", "convert.guards"
@@ -31,10 +31,16 @@ _MOST = 64  # the largest upper bound that is tried out
 
 @dataclass(frozen=True)
 class Feed:
-    """One set of inputs by name, and what it is called in the report."""
+    """One set of inputs by name, and what it is called in the report.
+
+    draw_of: the label of the feed that this one lies near to, where it was made to round differently (`draws`).
+    edge: every dynamic dim is as small as the graph says it may be, which the source may not take.
+    """
 
     label: str
     arrays: Mapping[str, np.ndarray]
+    draw_of: str = ""
+    edge: bool = False
 
 
 def load(path: Path) -> dict[str, np.ndarray]:
@@ -76,31 +82,66 @@ def generate(model: ir.Model, seeds: int = 3) -> list[Feed]:
     Integers stay inside the range that their reader noted, or that their consumers imply (rows of a Gather, depth of
     a OneHot, places in a cache that is written to).
     """
-    limits = {str(v.name): _integer_limits(v) for v in model.graph.inputs}
-    feeds = []
-    for seed, dims in zip(range(seeds), _sizes(model, seeds), strict=True):
-        rng = np.random.default_rng(seed)
-        normal = seed % 2 == 0
-        arrays = {str(v.name): _random(v, dims, rng, normal, limits[str(v.name)]) for v in model.graph.inputs}
-        sizes = ", ".join(f"{k}={n}" for k, n in dims.items())
-        feeds.append(
-            Feed(f"seed {seed}, {'normal' if normal else 'uniform'}" + (f", {sizes}" if sizes else ""), arrays)
-        )
-    return feeds
+    return [_feed(model, seed, dims) for seed, dims in enumerate(_sizes(model, seeds))]
 
 
-def _sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
-    """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards."""
-    bounds: dict[str, list[int | None]] = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
-    examples: dict[str, int] = json.loads(model.metadata_props.get(EXAMPLE_KEY, "{}"))
-    guards: list[str] = json.loads(model.metadata_props.get(GUARDS_KEY, "[]"))
+def smallest(model: ir.Model, seed: int) -> Feed | None:
+    """A feed with every dynamic dim at its least size, 1 where nothing is known; None where `generate` made such ones.
+
+    The source may refuse it: what a reader does not know to be impossible it gives as 1.
+    """
+    bounds, _, guards = _known(model)
+    free = _free(model)
+    sizes = fitted({name: (bounds.get(name) or [1])[0] or 1 for name in free}, guards, bounds)
+    usual = list(_sizes(model, 3))
+    if all(any(tried[name] <= size for tried in usual) for name, size in sizes.items()) or broken(guards, sizes):
+        return None
+    return replace(_feed(model, seed, _whole(model, sizes)), edge=True)
+
+
+def _feed(model: ir.Model, seed: int, dims: Mapping[str, int]) -> Feed:
+    rng = np.random.default_rng(seed)
+    normal = seed % 2 == 0
+    arrays = {str(v.name): _random(v, dims, rng, normal, _integer_limits(v)) for v in model.graph.inputs}
+    sizes = ", ".join(f"{k}={n}" for k, n in dims.items())
+    return Feed(f"seed {seed}, {'normal' if normal else 'uniform'}" + (f", {sizes}" if sizes else ""), arrays)
+
+
+Bounds: TypeAlias = dict[str, list[int | None]]
+
+
+def _known(model: ir.Model) -> tuple[Bounds, dict[str, int], list[str]]:
+    """Bounds, plausible sizes and guards of the dynamic dims."""
+    keys = ((DIMS_KEY, "{}"), (EXAMPLE_KEY, "{}"), (GUARDS_KEY, "[]"))
+    bounds, examples, guards = (json.loads(model.metadata_props.get(key, other)) for key, other in keys)
+    return bounds, examples, guards
+
+
+def _names(model: ir.Model) -> dict[str, bool]:
+    """The dynamic dims of the inputs, and whether they are leading ones, as a batch is."""
     names: dict[str, bool] = {}
     for value in model.graph.inputs:
         for axis, dim in enumerate(value.shape or ()):
             if isinstance(dim, ir.SymbolicDim):
                 key = dim.value if dim.value is not None else f"{value.name}.{axis}"
                 names[key] = names.get(key, False) or axis == 0
-    free = {name: leading for name, leading in names.items() if not _is_derived(name, names)}
+    return names
+
+
+def _free(model: ir.Model) -> dict[str, bool]:
+    names = _names(model)
+    return {name: leading for name, leading in names.items() if not _is_derived(name, names)}
+
+
+def _whole(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
+    """With the dims that others determine, such as "2*height"."""
+    return {**sizes, **{name: evaluate(name, sizes) for name in _names(model) if name not in sizes}}
+
+
+def _sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
+    """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards."""
+    bounds, examples, guards = _known(model)
+    free = _free(model)
     for index in range(count):
         sizes = {}
         for name, leading in free.items():
@@ -111,9 +152,7 @@ def _sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
             most = high if high is not None and high <= _MOST else usual + 1
             size = [usual, least, most][index % 3]
             sizes[name] = max(low, size if high is None else min(high, size))
-        sizes = fitted(sizes, guards, bounds)
-        # A dim that another one determines, such as "2*height".
-        yield sizes | {name: evaluate(name, sizes) for name in names if name not in free}
+        yield _whole(model, fitted(sizes, guards, bounds))
 
 
 def _is_derived(name: str, names: Iterable[str]) -> bool:

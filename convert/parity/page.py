@@ -58,7 +58,7 @@ def page(done: Report, error: ConvertError | None = None) -> str:
     if done.steps:
         sections.append(_steps(done.steps))
     if verdict is not None:
-        sections += [_outputs(verdict), _network(verdict), _worst(verdict), _place(verdict), _inputs(verdict)]
+        sections += [_place(verdict), _outputs(verdict), _network(verdict), _worst(verdict), _inputs(verdict)]
     sections += [_contract(done), _notes(done), _surroundings(done)]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
@@ -207,6 +207,11 @@ def _cell(text: str, style: str = "") -> str:
 
 
 def _table(identity: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "<thead><tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr></thead>" if head else ""
+    numbers = [cell.startswith('<td class="number"') for cell in rows[0]] if rows else []
+    cells = [
+        f'<th class="number">{escape(h)}</th>' if number else f"<th>{escape(h)}</th>"
+        for h, number in zip(head, numbers or [False] * len(head), strict=False)
+    ]
+    top = f"<thead><tr>{''.join(cells)}</tr></thead>" if head else ""
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return f'<div class="scroll"><table id="{identity}">{top}<tbody>{body}</tbody></table></div>'

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from convert import plugin
 from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.options import Options
-from convert.parity.compare import ROUNDINGS
+from convert.parity.compare import FACTOR, ROUNDINGS
 from convert.parity.inputs import Feed
 from convert.parity.trace import summary
 from convert.parity.verdict import Place
@@ -45,7 +47,7 @@ def profile(graph: ir.Model, target: Source, feed: Feed, options: Options) -> li
         return f"the artefact could not be evaluated node by node: {error.message}"
     held = _Held(theirs)
     ends = {str(v.name) for v in graph.graph.outputs}
-    places = []
+    places: dict[ir.Node, Place] = {}
     for node in graph.graph:
         name = str(node.outputs[0].name)
         reference: Any = exact.get(name)
@@ -57,8 +59,24 @@ def profile(graph: ir.Model, target: Source, feed: Feed, options: Options) -> li
         # An output is known by its name, however far it is off.
         known = name in ends and name in theirs
         off = _error(reference, theirs[name]) if known else held.nearest(reference)
-        places.append(Place(at.node, at.operator, at.module, at.source, floor, off))
-    return places
+        places[node] = Place(at.node, at.operator, at.module, at.source, floor, off)
+    return shown(places)
+
+
+def shown(places: Mapping[ir.Node, Place]) -> list[Place]:
+    """Without the errors of nodes that are off although something that is computed from them is not.
+
+    The target has no such value: it was fused with what comes next, and resembles another.
+    """
+    found = []
+    fine: set[ir.Node] = set()
+    for node, place in reversed(list(places.items())):
+        within = place.error is not None and place.error <= FACTOR * place.floor
+        if within or any(user in fine for value in node.outputs for user, _ in value.uses()):
+            fine.add(node)
+            place = place if within else replace(place, error=None)
+        found.append(place)
+    return found[::-1]
 
 
 class _Held:

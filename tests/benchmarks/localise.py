@@ -3,7 +3,8 @@
     python tests/benchmarks/localise.py [--nodes 1000] [--rows 128]
 
 A PyTorch network of residual blocks is converted to ONNX. A defect is planted halfway: once in the file, as a backend's
-would be, once in the rule that reads one layer, as a frontend's would be. Printed are the nodes of the graph, the time
+would be, once in the rule that reads one layer, as a frontend's would be (of a .pt2, which is run in a process of its
+own, and of a module in memory, which is captured first). Printed are the nodes of the graph, the time
 of one forward in PyTorch, the wall time and CPU seconds (all processes) of the search alone, and what was named. The
 exit code is 1 if that is not the place.
 """
@@ -65,7 +66,8 @@ def main() -> None:
         source = api.open_source(path)
         print(f"one forward in PyTorch: {_forward(module, example) * 1000:.0f} ms ({torch.get_num_threads()} threads)")
         right = _backend(source, options, blocks, Path(folder))
-        right &= _frontend(source, options, blocks)
+        right &= _frontend("frontend of a .pt2", source, options, blocks)
+        right &= _frontend("frontend of a module", api.open_source(module), options, blocks)
     sys.exit(not right)
 
 
@@ -101,7 +103,7 @@ def _backend(source: Any, options: Options, blocks: int, folder: Path) -> bool:
     return isinstance(found, Divergence) and found.node == wanted.name
 
 
-def _frontend(source: Any, options: Options, blocks: int) -> bool:
+def _frontend(what: str, source: Any, options: Options, blocks: int) -> bool:
     calls = 0
     entry = aten.entries["tanh"]
 
@@ -117,7 +119,7 @@ def _frontend(source: Any, options: Options, blocks: int) -> bool:
         aten.entries["tanh"] = entry
     feed = inputs.generate(graph, 1)[0]
     found = _timed(
-        f"frontend, {len(graph.graph)} nodes, defect in block {blocks // 2 - 1}",
+        f"{what}, {len(graph.graph)} nodes, defect in block {blocks // 2 - 1}",
         lambda: locate_source(graph, source, feed, 1.0, options, Limits()),
     )
     return isinstance(found, Divergence) and found.module == str(blocks // 2 - 1)

@@ -1,0 +1,114 @@
+"""More draws of rounding errors for outputs of few elements, whose noise floor and error would be single draws.
+
+The error of one number may be anything between nothing and three times its usual size by chance, in the source as well
+as in the target: their ratio says nothing. So where such an output fails by its bound alone, or passes by the noise of
+one or two numbers, both sides are run again on inputs near by, which round differently, and the root mean squares over
+all draws are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.parity.compare import FACTOR, LEAST, compare, far
+from convert.parity.inputs import RANGE_KEY, Feed
+from convert.parity.verdict import FAIL, PASS, OutputVerdict, Verdict
+from convert.tensors import widened
+
+# An output of more than FEW elements is a sample of its own. With a feed and its draws the ratio of two root mean
+# squares that are the same lies beyond 2.2 in one of 1,000 cases, beyond 3.2 in one of 100,000 (the F distribution).
+FEW, DRAWS = 256, 16
+# No more elements than these in all, and an error of the source that is large by chance could hide a defect.
+_SCARCE = 2
+_SHRINK = 2.0**-5
+"""Floating inputs of another draw are smaller by up to this share: zeros, signs and bounds stay what they are."""
+
+
+Columns = tuple[Sequence[np.ndarray], Sequence[np.ndarray], Sequence[np.ndarray]]
+"""Reference, source and target of one output on each feed."""
+
+
+def unsettled(verdict: Verdict, feeds: Sequence[Feed], columns: Sequence[Columns]) -> list[Feed]:
+    """The feeds on which chance may have decided; none where another reason decided as well."""
+    wrong = any(row.status == FAIL for row in verdict.outputs)
+    found: set[int] = set()
+    for row, arrays in zip(verdict.outputs, columns, strict=True):
+        # Without a float64 run of the source: an error of the target that is small by chance makes the source look far.
+        doubted = not wrong and verdict.status != PASS and far(row)
+        noisy = sum(r.size for r in arrays[0]) <= _SCARCE and row.error > LEAST
+        for n, (reference, source, target) in enumerate(zip(*arrays, strict=True)):
+            few = _few(reference, source, target)
+            one = compare("", [reference], [source], [target])
+            fails = row.status == FAIL and one.status == FAIL
+            if fails and not (few and _by_chance(one, reference.shape)):
+                return []
+            if few and (fails or doubted or noisy):
+                found.add(n)
+    return [feeds[n] for n in sorted(found)]
+
+
+def _few(reference: np.ndarray, source: np.ndarray, target: np.ndarray) -> bool:
+    """Whether these are few floating numbers, which differ by their values only."""
+    if reference.dtype.kind != "f" or not 0 < reference.size <= FEW or source.dtype != target.dtype:
+        return False
+    finite = [np.isfinite(widened(a)) for a in (reference, source, target)]
+    return reference.shape == source.shape == target.shape and all(np.array_equal(finite[0], f) for f in finite)
+
+
+def _by_chance(row: OutputVerdict, shape: tuple[int, ...]) -> bool:
+    """Whether so large a ratio comes more often than once in 1,000 cases.
+
+    The error of n rows is smaller than usual by a factor of r about once in r**n cases; the errors of the elements of
+    a row often go together.
+    """
+    rows = shape[0] if len(shape) > 1 else 1
+    return row.error <= FACTOR * row.floor * 1000 ** (1 / rows)
+
+
+def more(graph: ir.Model, feed: Feed, count: int = DRAWS) -> list[Feed]:
+    """Other draws of a feed: floating inputs a little smaller; where there are none, integers in another order.
+
+    Integers whose reader noted what they may hold stay as they are. Empty where nothing can be changed.
+    """
+    noted = {str(v.name) for v in graph.graph.inputs if RANGE_KEY in v.metadata_props}
+    floating = [name for name, array in feed.arrays.items() if _floating(array)]
+    changed = floating or [n for n, a in feed.arrays.items() if a.dtype.kind in "iub" and a.size > 1 and n not in noted]
+    if not changed:
+        return []
+    found = []
+    for i in range(count):
+        rng = np.random.default_rng([7, i])
+        arrays: Mapping[str, np.ndarray] = {
+            name: _another(array, rng) if name in changed else array for name, array in feed.arrays.items()
+        }
+        found.append(replace(feed, arrays=arrays, draw_of=feed.label))
+    return found
+
+
+def _floating(array: np.ndarray) -> bool:
+    return array.size > 0 and (array.dtype.kind in "fc" or array.dtype.name == "bfloat16")
+
+
+def _another(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if _floating(array):
+        return (array * (1 - rng.uniform(0, _SHRINK, array.shape))).astype(array.dtype)
+    return rng.permutation(array.ravel()).reshape(array.shape)
+
+
+def grouped(feeds: Sequence[Feed]) -> list[list[int]]:
+    """Places of the feeds that are draws of one another, each group led by the one that the others were made from."""
+    groups = {i: [i] for i, feed in enumerate(feeds) if not feed.draw_of}
+    heads = {feeds[i].label: i for i in groups}
+    for i, feed in enumerate(feeds):
+        if feed.draw_of:
+            groups[heads[feed.draw_of]].append(i)
+    return list(groups.values())
+
+
+def pooled(arrays: Sequence[np.ndarray], groups: Sequence[Sequence[int]]) -> list[np.ndarray]:
+    """The arrays of each group in one, flat where there are several."""
+    return [arrays[g[0]] if len(g) == 1 else np.concatenate([np.ravel(arrays[i]) for i in g]) for g in groups]

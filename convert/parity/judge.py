@@ -1,0 +1,219 @@
+"""Turns the outputs of source, shared graph and target on the same inputs into one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import ConvertError, Unsupported
+from convert.options import Options
+from convert.parity.compare import FACTOR, TWIN, agreement, compare, compare_narrow, doubt, twin_error, vacuous
+from convert.parity.draws import grouped, more, pooled, unsettled
+from convert.parity.elements import tied, worst_elements
+from convert.parity.inputs import Feed
+from convert.parity.margins import within_noise
+from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
+from convert.runners.process import Limits, Outputs
+from convert.tensors import dtype_name
+
+if TYPE_CHECKING:
+    from convert.runners.narrow import Narrowed
+
+
+_NO_ROUNDING = f"in float64 the graph is {{:.1e}} away from the source (bound {TWIN:.0e}): not rounding"
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to verify.
+
+    `arrays` are the user's inputs by name or place (else `seeds` feeds are made); `rtol`/`atol` replace the bound;
+    `profile` asks for the errors along the network as well; `save` is where the inputs go (`.npz`); `target` are the
+    options to read the target with.
+    """
+
+    arrays: Mapping[Any, np.ndarray] | None = None
+    seeds: int = 3
+    rtol: float | None = None
+    atol: float | None = None
+    limits: Limits = field(default_factory=Limits)
+    profile: bool = False
+    save: Path | None = None
+    target: Options = field(default_factory=Options)
+
+    @property
+    def tolerant(self) -> bool:
+        """Whether tolerances replace the bound."""
+        return self.rtol is not None or self.atol is not None
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Outputs, one dict for each feed: of the source by precision, of the target, of the graph in float64 (the twin).
+
+    narrowed: of a target with narrower numbers, what the graph computes with such: how far the rounded is from the
+    exact is the noise floor then.
+    """
+
+    source: Mapping[str, Outputs | Unsupported]
+    target: Outputs
+    twin: Outputs | Unsupported
+    narrowed: Narrowed | None = None
+
+
+def judge(graph: ir.Model, feeds: Sequence[Feed], runs: Runs, method: Method) -> Verdict:
+    """The verdict from outputs that are at hand.
+
+    Outputs are matched by position with the source, whose framework may not name them, and by name with the graph,
+    whose names are the contract. Feeds that are draws of one another are compared as one.
+    """
+    groups = grouped(feeds)
+    heads = [feeds[g[0]] for g in groups]
+    verdict = Verdict(PASS, feeds=[_told(f, len(g)) for f, g in zip(heads, groups, strict=True)])
+    names = [str(v.name) for v in graph.graph.outputs]
+    verdict.reference, exact = _reference(runs)
+    wrong = _contract(graph, names, _outputs(runs.source["float32"]), runs.target)
+    if wrong:
+        verdict.status, (verdict.guilty, verdict.reason) = FAIL, wrong
+        return verdict
+    for position, name in enumerate(names):
+        row = _compared(name, position, exact, runs, groups, method)
+        references, targets = [_at(o, position) for o in exact], [o[name] for o in runs.target]
+        first = [g[0] for g in groups]
+        row.elements = worst_elements([references[i] for i in first], [targets[i] for i in first],
+                                      [f.label for f in heads])  # fmt: skip
+        whole = row.status == FAIL and references[0].dtype.kind in "iub" and not method.tolerant
+        if whole and tied(graph, name, feeds, references, targets, FACTOR):
+            row.status, row.reason = PASS, "what differs is picked among scores that rounding cannot tell apart"
+        elif whole and within_noise(graph, name, feeds, references, targets, FACTOR):
+            row.status, row.reason = PASS, "what differs was decided by less than rounding may change"
+        row.agreement = None if runs.narrowed is None else agreement(references, targets, row.floor)
+        if not isinstance(runs.twin, Unsupported) and exact is not runs.twin:
+            errors = [twin_error(r, o[name]) for r, o in zip(references, runs.twin, strict=True)]
+            row.twin = max(errors)
+            if row.status == PASS and row.twin > TWIN:
+                where = feeds[int(np.argmax(errors))].label
+                row.status, row.reason = FAIL, f"{_NO_ROUNDING.format(row.twin)}, on {where}"
+        verdict.outputs.append(row)
+    _conclude(verdict, [[_at(exact[g[0]], p) for g in groups] for p in range(len(names))])
+    if exact is runs.twin and runs.narrowed is None and not method.tolerant:
+        doubt(verdict)
+    return verdict
+
+
+def settled(
+    verdict: Verdict,
+    graph: ir.Model,
+    feeds: Sequence[Feed],
+    runs: Runs,
+    again: Callable[[Sequence[Feed]], Runs],
+    method: Method,
+) -> Verdict:
+    """The verdict, made again on more draws where outputs of few elements may have failed by chance.
+
+    again: runs everything on other feeds. What cannot be run on them leaves the verdict as it was.
+    """
+    if method.tolerant or not verdict.outputs:
+        return verdict
+    _, exact = _reference(runs)
+    columns = [_columns(str(v.name), position, exact, runs) for position, v in enumerate(graph.graph.outputs)]
+    drawn = [d for feed in unsettled(verdict, feeds, columns) for d in more(graph, feed)]
+    if not drawn:
+        return verdict
+    every = [replace(f, edge=False) for f in (*feeds, *drawn)]  # what has run may not be left out now
+    try:
+        return judge(graph, every, again(every), method)
+    except ConvertError:
+        return verdict
+
+
+def _reference(runs: Runs) -> tuple[str, Outputs]:
+    """What the outputs are compared with, and what it is called."""
+    exact = runs.source["float64"]
+    if not isinstance(exact, Unsupported):
+        return "the source in float64", exact
+    if isinstance(runs.twin, Unsupported):
+        return "the source in float32 (no float64 to be had)", _outputs(runs.source["float32"])
+    return "the shared graph in float64", runs.twin
+
+
+def _columns(
+    name: str, position: int, exact: Outputs, runs: Runs
+) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """Reference, source and target of one output on each feed; of narrower targets exact and rounded graph, target."""
+    targets = [o[name] for o in runs.target]
+    sources = [_at(o, position) for o in _outputs(runs.source["float32"])]
+    if runs.narrowed is None:
+        return [_at(o, position) for o in exact], sources, targets
+    rounded = [o[name].astype(s.dtype) for o, s in zip(runs.narrowed.rounded, sources, strict=True)]
+    return [o[name] for o in runs.narrowed.exact], rounded, targets
+
+
+def _compared(
+    name: str, position: int, exact: Outputs, runs: Runs, groups: Sequence[Sequence[int]], method: Method
+) -> OutputVerdict:
+    if method.tolerant:
+        runs = replace(runs, narrowed=None)
+    references, sources, targets = (pooled(c, groups) for c in _columns(name, position, exact, runs))
+    if runs.narrowed is not None:
+        return compare_narrow(name, references, sources, targets)
+    return compare(name, references, sources, targets, rtol=method.rtol, atol=method.atol)
+
+
+def _told(feed: Feed, draws: int) -> str:
+    return feed.label if draws == 1 else f"{feed.label}, with {draws - 1} more draws around it"
+
+
+def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]]) -> None:
+    for row in verdict.outputs:
+        off = row.twin is not None and row.twin > TWIN
+        if row.status == FAIL and not verdict.guilty and row.twin is not None:
+            verdict.guilty = "frontend" if off else "backend"
+    failed = [r for r in verdict.outputs if r.status == FAIL]
+    if failed:
+        verdict.status, verdict.reason = FAIL, f"{failed[0].name}: {failed[0].reason}"
+        return
+    unsure = [r for r in verdict.outputs if r.status == INCONCLUSIVE]
+    empty = [bool(vacuous(r)) for r in references]
+    other = [r for r, e in zip(verdict.outputs, empty, strict=True) if r.status == INCONCLUSIVE and not e]
+    # One constant output beside outputs that move is a property of the model; nothing that moves proves nothing.
+    if other or (unsure and all(empty)):
+        unsure = other or unsure
+        verdict.status, verdict.reason = (
+            INCONCLUSIVE,
+            f"{unsure[0].name}: {unsure[0].reason}, so agreement proves nothing",
+        )
+
+
+def _contract(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> tuple[str, str] | None:
+    """Structure first: number, names and dtypes of outputs, exactly; who broke it, and how."""
+    if any(len(o) != len(names) for o in source):
+        return "frontend", f"the source has {len(source[0])} outputs, the graph {len(names)}"
+    for position, value in enumerate(graph.graph.outputs):
+        actual = _at(source[0], position)
+        declared = dtype_name(value.dtype)
+        if value.dtype is not None and declared != _name(actual):
+            return "frontend", f"output {value.name!r} is {declared} in the graph and {_name(actual)} in the source"
+    for outputs in target:
+        if set(outputs) != set(names):
+            return "backend", f"the outputs of the target are {list(outputs)}, those of the source {names}"
+    return None
+
+
+def _name(array: np.ndarray) -> str:
+    return "string" if array.dtype.kind in "OUS" else array.dtype.name
+
+
+def _outputs(found: Outputs | Unsupported) -> Outputs:
+    if isinstance(found, Unsupported):
+        raise found
+    return found
+
+
+def _at(outputs: Mapping[str, np.ndarray], position: int) -> np.ndarray:
+    return list(outputs.values())[position]

@@ -1,0 +1,105 @@
+"""Outputs of few elements: one draw of a rounding error is no noise floor, and a defect is no rounding error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper
+
+from convert import plugin
+from convert.options import Options
+from convert.parity.draws import DRAWS, grouped, more
+from convert.parity.inputs import Feed
+from convert.parity.judge import Method, Runs, judge, settled
+from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS
+from convert.report import Report
+from convert.source import Source
+
+WEIGHTS = np.random.default_rng(1000).standard_normal(300)
+
+
+def graph(dtype: int = TensorProto.FLOAT) -> ir.Model:
+    """One number out of 300: what it computes is not asked here."""
+    nodes = [helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)]
+    ends = [[helper.make_tensor_value_info("x", dtype, [300])], [helper.make_tensor_value_info("y", dtype, [])]]
+    proto = helper.make_model(helper.make_graph(nodes, "net", *ends), opset_imports=[helper.make_opsetid("", 23)])
+    return plugin.frontends()["onnx"].read(Source("onnx-object", thing=proto), Options(), Report("read"))
+
+
+def product(x: np.ndarray, dtype: type, order: np.ndarray) -> np.ndarray:
+    """The product of x and the weights, summed from left to right in the order given."""
+    terms = (x.astype(dtype) * WEIGHTS.astype(np.float32).astype(dtype))[order]
+    return np.asarray(np.cumsum(terms, dtype=dtype)[-1])
+
+
+def verdict_of(x: np.ndarray, offset: float) -> tuple[str, list[str]]:
+    """The verdict on a target that sums in another order, and adds `offset`."""
+    model, feeds = graph(), [Feed("one", {"x": x})]
+    forth, back = np.arange(300), np.random.default_rng(3).permutation(300)
+
+    def run(feeds: Sequence[Feed]) -> Runs:
+        xs = [f.arrays["x"] for f in feeds]
+        exact = [{"y": product(x, np.float64, forth)} for x in xs]
+        plain = [{"y": product(x, np.float32, forth)} for x in xs]
+        target = [{"y": product(x, np.float32, back) + np.float32(offset)} for x in xs]
+        return Runs({"float32": plain, "float64": exact}, target, exact)
+
+    runs = run(feeds)
+    found = settled(judge(model, feeds, runs, Method()), model, feeds, runs, run, Method())
+    return found.status, found.feeds
+
+
+def test_no_false_alarm_over_many_inputs_and_no_miss() -> None:
+    """The same products in two orders, 40 times; an offset beyond their rounding errors is found each time."""
+    first = again = 0
+    for seed in range(40):
+        x = np.random.default_rng(seed).standard_normal(300).astype(np.float32)
+        status, feeds = verdict_of(x, 0.0)
+        again += "more draws" in feeds[0]
+        first += status != PASS
+        # Errors of a sum of 300 such terms are about 6e-6: fifteen times that is a defect.
+        assert verdict_of(x, 1e-4)[0] == FAIL
+    assert first == 0
+    assert again > 2, "single draws would have failed"
+
+
+def test_floats_become_a_little_smaller_and_zero_stays_zero() -> None:
+    x = np.array([0.0, 1.0, -2.0, np.inf], np.float32)
+    drawn = more(graph(), Feed("one", {"x": x, "ids": np.arange(4)}))
+    assert len(drawn) == DRAWS
+    for feed in drawn:
+        got = feed.arrays["x"]
+        assert got.dtype == np.float32
+        assert got[0] == 0
+        assert np.isinf(got[3])
+        assert 0.96 < got[1] <= 1
+        assert -2 <= got[2] < -1.92
+        np.testing.assert_array_equal(feed.arrays["ids"], np.arange(4))
+    assert len({f.arrays["x"].tobytes() for f in drawn}) == DRAWS
+
+
+def test_integers_change_places_unless_their_range_was_noted() -> None:
+    model = graph(TensorProto.INT64)
+    drawn = more(model, Feed("one", {"x": np.arange(300)}))
+    assert all(sorted(f.arrays["x"]) == list(range(300)) for f in drawn)
+    assert len({f.arrays["x"].tobytes() for f in drawn}) == DRAWS
+    model.graph.inputs[0].metadata_props["convert.range"] = '[1, 300, "descending"]'
+    assert more(model, Feed("one", {"x": np.arange(300)})) == []
+
+
+def test_draws_belong_to_the_feed_that_they_were_made_from() -> None:
+    feeds = [Feed("a", {}), Feed("b", {}), Feed("a", {}, draw_of="a"), Feed("b", {}, draw_of="b"),
+             Feed("a", {}, draw_of="a")]  # fmt: skip
+    assert grouped(feeds) == [[0, 2, 4], [1, 3]]
+
+
+@pytest.mark.parametrize(("source", "status"), [(4, PASS), (3, INCONCLUSIVE)])
+def test_rounding_that_decides_the_number_of_elements_proves_nothing(source: int, status: str) -> None:
+    rng = np.random.default_rng(0)
+    exact, found = rng.standard_normal(4), rng.standard_normal(source).astype(np.float32)
+    found = exact.astype(np.float32) if source == 4 else found
+    runs = Runs({"float32": [{"y": found}], "float64": [{"y": exact}]}, [{"y": found}], [{"y": exact}])
+    assert judge(graph(), [Feed("one", {"x": exact})], runs, Method()).status == status
