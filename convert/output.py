@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import shutil
 import tempfile
@@ -40,6 +41,13 @@ def replacing(destination: Path, *, force: bool) -> Iterator[Path]:
     except OSError as error:
         raise _disk_error(error, destination) from error
     finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def discard_unfinished(destination: Path) -> None:
+    """Remove what a process that was killed while it wrote `destination` has left beside it. None may be writing it."""
+    # mkdtemp adds eight characters.
+    for folder in destination.parent.glob(f".{glob.escape(destination.name)}.{'?' * 8}"):
         shutil.rmtree(folder, ignore_errors=True)
 
 

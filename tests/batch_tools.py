@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+
+from convert.batch.plan import Task, plan
 
 # Rules files are executed before anything else: each of these ends, or does not end, in its own way.
 MISBEHAVIOUR = {
     "crash": "import os\nos.abort()\n",
     "hang": "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'while True: pass'])\n",
     "hog": "held = []\nwhile True: held.append(b'x' * (1 << 24))\n",
+    # 0x4000 is MAP_NORESERVE: addresses are taken, and no memory.
+    "grab": "import mmap\nmmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)\n",
+    "large": "held = b'x' * (500 << 20)\n",
     "error": "raise ValueError('on purpose')\n",
 }
 
@@ -35,3 +41,10 @@ def rules(folder: Path) -> dict[str, str]:
     for name, text in MISBEHAVIOUR.items():
         (folder / f"{name}.py").write_text(text)
     return {name: str(folder / f"{name}.py") for name in MISBEHAVIOUR}
+
+
+def tasks_of(
+    *what: str | Path, to: tuple[str, ...] = ("onnx",), output: Path = Path("out"), **options: Any
+) -> list[Task]:
+    """The plan for models that are not verified."""
+    return plan(map(str, what), to, output, {"verify": False, **options}, 120.0, None)

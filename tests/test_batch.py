@@ -1,4 +1,4 @@
-"""`convert batch`: plans, keys, the journal, and workers that crash, hang and take all memory."""
+"""`convert batch`: the journal, and workers that crash, hang and take all memory."""
 
 from __future__ import annotations
 
@@ -16,123 +16,15 @@ from typing import Any
 
 import onnx
 import pytest
-from batch_tools import rules, tiny
+from batch_tools import rules, tasks_of, tiny
 
-from convert.batch import identity, page, show
+from convert.batch import page, show
 from convert.batch.journal import Journal
-from convert.batch.plan import Task, plan, size
+from convert.batch.plan import Task
 from convert.batch.processes import family, sweep_orphans
 from convert.batch.run import run
 from convert.batch.show import Lines
-from convert.errors import BadInput, UsageError
-
-
-def tasks_of(*what: str | Path, to: tuple[str, ...] = ("onnx",), output: Path = Path("out"), **options: Any) -> list:
-    return plan(map(str, what), to, output, {"verify": False, **options}, 120.0, None)
-
-
-# -- plans ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_folder_is_every_model_in_it(tmp_path: Path) -> None:
-    tiny(tmp_path / "zoo/a.onnx")
-    tiny(tmp_path / "zoo/deep/b.onnx")
-    tiny(tmp_path / "zoo/deep/a.onnx")
-    (tmp_path / "zoo/twice.pt").write_bytes(b"x")
-    tiny(tmp_path / "zoo/twice.onnx")
-    (tmp_path / "zoo/notes.txt").write_text("no model")
-    (tmp_path / "zoo/saved").mkdir()
-    (tmp_path / "zoo/saved/saved_model.pb").write_bytes(b"x")
-    found = tasks_of(tmp_path / "zoo", to=("onnx", "tf"), output=tmp_path / "out")
-    names = ["a", "deep/a", "deep/b", "saved", "twice.onnx", "twice.pt"]
-    assert sorted({t.name for t in found}) == names
-    assert sorted(str(t.output.relative_to(tmp_path / "out")) for t in found) == sorted(
-        name + suffix for name in names for suffix in (".onnx", ".savedmodel")
-    )
-
-
-def test_a_manifest_says_it_for_each_model(tmp_path: Path) -> None:
-    tiny(tmp_path / "a.onnx")
-    (tmp_path / "zoo.toml").write_text(
-        """
-        [defaults]
-        to = ["onnx", "caffe2"]
-        timeout = 60
-        memory = "2GiB"
-        opset = 17
-
-        [[models]]
-        source = "a.onnx"
-        input = ["x:float32[2,3]"]
-
-        [[models]]
-        source = "a.onnx"
-        name = "other"
-        to = "tf"
-        opset = 20
-        calibrate = "data.npz"
-        """
-    )
-    first, second, third = tasks_of(tmp_path / "zoo.toml", to=("tflite",))
-    assert (first.name, first.format, second.format, third.name, third.format) == ("a", "onnx", "caffe2", "other", "tf")
-    assert first.seconds == 60
-    assert first.memory == 2 << 30
-    assert first.options == {"verify": False, "opset": 17, "input": ["x:float32[2,3]"]}
-    assert third.options == {"verify": False, "opset": 20, "calibrate": str(tmp_path / "data.npz")}
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("models = 3", "needs"),
-        ("[[models]]\nname = 'a'", "no source"),
-        ("[[models]]\nsource = 'a.onnx'\nopsett = 3", "opsett"),
-        ("[[models]]\nsource = 'a.onnx'\nopset = 'new'", "wrong type"),
-        ("[[models", "no manifest"),
-        ("[[models]]\nsource = 'a.onnx'\nto = 'caffe3'", "caffe3"),
-        ("[[models]]\nsource = 'a.onnx'\n[[models]]\nsource = 'b/a.onnx'", "several models"),
-        ("[[models]]\nsource = 'a.onnx'\nmemory = 'much'", "no amount"),
-    ],
-)
-def test_a_broken_manifest_is_refused(text: str, complaint: str, tmp_path: Path) -> None:
-    (tmp_path / "zoo.toml").write_text(text)
-    with pytest.raises((BadInput, UsageError), match=complaint):
-        tasks_of(tmp_path / "zoo.toml")
-
-
-def test_sizes() -> None:
-    assert [size(t) for t in ("8GB", "512MiB", "1.5 kb", "100")] == [8 * 10**9, 512 << 20, 1500, 100]
-
-
-# -- keys -------------------------------------------------------------------------------------------------------------
-
-
-def test_the_key_is_of_content_options_and_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tiny(tmp_path / "a.onnx")
-    task = Task("a", path, "onnx", tmp_path / "out", {"opset": 17})
-    key = identity.key(task)
-    assert identity.key(Task("b", path, "onnx", tmp_path / "elsewhere", {"opset": 17}, 5.0, 9)) == key
-    assert identity.key(Task("a", path, "onnx", tmp_path / "out", {"opset": 18})) != key
-    assert identity.key(Task("a", path, "tf", tmp_path / "out", {"opset": 17})) != key
-    monkeypatch.setattr(identity, "versions", lambda: {"torch": "0"})
-    assert identity.key(task) != key
-    monkeypatch.undo()
-    tiny(path, seed=1)
-    assert identity.key(task) != key
-
-
-def test_the_key_is_of_external_data_and_of_files_that_options_name(tmp_path: Path) -> None:
-    path = tmp_path / "a.onnx"
-    onnx.save(onnx.load(tiny(path)), path, save_as_external_data=True, location="far.bin", size_threshold=0)
-    (tmp_path / "rules.py").write_text("")
-    task = Task("a", path, "onnx", tmp_path / "out", {"rules": [str(tmp_path / "rules.py")]})
-    assert [p.name for p in identity.files(task)] == ["a.onnx", "far.bin", "rules.py"]
-    before = identity.key(task)
-    (tmp_path / "far.bin").write_bytes((tmp_path / "far.bin").read_bytes()[::-1])
-    changed = identity.key(task)
-    (tmp_path / "rules.py").write_text("import os")
-    assert len({before, changed, identity.key(task)}) == 3
-
+from convert.errors import UsageError
 
 # -- the journal ------------------------------------------------------------------------------------------------------
 
@@ -140,7 +32,7 @@ def test_the_key_is_of_external_data_and_of_files_that_options_name(tmp_path: Pa
 def test_a_line_that_was_cut_off_is_no_line(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.started("k1", Path("a"))
-        journal.end({"key": "k1", "output": "a", "outcome": "converted"})
+        journal.end({"key": "k1", "outcome": "converted"}, Path("a"))
         journal.started("k2", Path("b"))
     with open(tmp_path / "journal.jsonl", "a") as stream:
         stream.write('{"event": "ended", "key": "k2", "outp')
@@ -149,14 +41,14 @@ def test_a_line_that_was_cut_off_is_no_line(tmp_path: Path) -> None:
         assert journal.ended("k2", Path("b")) is None
         assert journal.is_ours(Path("b"))
         assert not journal.is_ours(Path("c"))
-        journal.end({"key": "k2", "output": "b", "outcome": "failed"})
+        journal.end({"key": "k2", "outcome": "failed"}, Path("b"))
     with Journal(tmp_path) as journal:
         assert (journal.ended("k2", Path("b")) or {})["outcome"] == "failed"
 
 
 def test_a_newer_start_makes_the_older_end_void(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        journal.end({"key": "old", "output": "a", "outcome": "converted"})
+        journal.end({"key": "old", "outcome": "converted"}, Path("a"))
         journal.started("new", Path("a"))
         assert journal.ended("old", Path("a")) is None
 
@@ -174,6 +66,8 @@ def test_each_end_is_its_own_and_is_written_down(tmp_path: Path, monkeypatch: py
     bad, out = rules(tmp_path / "rules"), tmp_path / "out"
     sources = {name: tiny(tmp_path / f"{name}.onnx") for name in ("good", "crash", "hang", "hog", "error")}
     sources["unsupported"] = tiny(tmp_path / "unsupported.onnx", operator="Magic", domain="mine")
+    sources["grab"] = sources["space"] = sources["good"]
+    bad["space"] = bad["grab"]
     (tmp_path / "broken.onnx").write_bytes(sources["good"].read_bytes()[:40])
     sources["broken"] = tmp_path / "broken.onnx"
     tasks = [
@@ -184,18 +78,20 @@ def test_each_end_is_its_own_and_is_written_down(tmp_path: Path, monkeypatch: py
             out / f"{name}.onnx",
             {"verify": False, **({"rules": [bad[name]]} if name in bad else {})},
             3.0 if name == "hang" else 120.0,
-            400 << 20 if name == "hog" else None,
+            400 << 20 if name in ("hog", "grab") else None,
         )
         for name, path in sources.items()
     ]
     monkeypatch.setattr(os, "sysconf", lambda name: 1)  # no machine has twice the memory
-    records = run(tasks, out, Lines(len(tasks), True, True), jobs=2, force=False)
+    records = run(tasks, out, Lines(len(tasks), True, True), jobs=2, force=False, warm=True)
     assert {r["name"]: (r["outcome"], r["attempts"]) for r in records} == {
         "good": ("converted", 1),
         "crash": ("crash", 2),
         "hang": ("timeout", 1),
         "hog": ("memory", 1),
         "error": ("bad input", 1),
+        "grab": ("bad input", 1),
+        "space": ("converted", 1),
         "unsupported": ("converted", 1),
         "broken": ("bad input", 1),
     }
@@ -203,17 +99,19 @@ def test_each_end_is_its_own_and_is_written_down(tmp_path: Path, monkeypatch: py
     onnx.checker.check_model(out / "good.onnx")
     told = show.summary(records)
     assert not told["ok"]
-    assert told["outcomes"] == {"converted": 2, "bad input": 2, "crash": 1, "timeout": 1, "memory": 1}
+    assert told["outcomes"] == {"converted": 3, "bad input": 3, "crash": 1, "timeout": 1, "memory": 1}
+    assert "Cannot allocate memory" in next(r["reason"] for r in records if r["name"] == "grab")
+    assert not list(out.glob(".*"))
 
     lines = (out / "journal.jsonl").read_text().splitlines()
-    again = run(tasks, out, Lines(len(tasks), True, True), jobs=2, force=False)
+    again = run(tasks, out, Lines(len(tasks), True, True), jobs=2, force=False, warm=True)
     assert [r["outcome"] for r in again] == [r["outcome"] for r in records]
     assert all(r["before"] for r in again)
     assert (out / "journal.jsonl").read_text().splitlines() == lines
 
     (out / "good.onnx").unlink()
     tiny(sources["unsupported"], seed=5)
-    third = run(tasks, out, Lines(len(tasks), True, True), jobs=2, force=False)
+    third = run(tasks, out, Lines(len(tasks), True, True), jobs=2, force=False, warm=True)
     assert {r["name"] for r in third if not r.get("before")} == {"good", "unsupported"}
 
 

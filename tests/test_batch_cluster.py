@@ -84,6 +84,25 @@ def test_a_machine_that_dies_loses_nothing_and_doubles_nothing(cluster: Any, tmp
     assert left == []
 
 
+def test_lack_of_memory_is_sent_again_with_more(cluster: Any, tmp_path: Path) -> None:
+    """Of what needs 500 MB beside itself twice 400 MiB is enough; what takes all there is never ends otherwise."""
+    bad, out = rules(tmp_path / "rules"), tmp_path / "out"
+    tasks = [
+        Task(name, tiny(tmp_path / f"{name}.onnx"), "onnx", out / f"{name}.onnx",
+             {"verify": False, **({"rules": [bad[name]]} if name in bad else {})}, 600.0, 400 << 20)
+        for name in ("small", "large", "hog")
+    ]  # fmt: skip
+    records = run(tasks, out, Lines(3, True, True), jobs=None, force=False, warm=True, on=Cluster())
+    assert {r["name"]: (r["outcome"], r["attempts"]) for r in records} == {
+        "small": ("converted", 1),
+        "large": ("converted", 2),
+        "hog": ("memory", 2),
+    }
+    assert records[2]["reason"] == "took more than 800 MiB"
+    lines = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    assert Counter(r["name"] for r in lines if r["event"] == "ended") == Counter(t.name for t in tasks)
+
+
 def test_a_batch_that_no_machine_can_take_is_refused(cluster: Any, tmp_path: Path) -> None:
     task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out/a.onnx", {"verify": False})
     with pytest.raises(UsageError, match="no machine of the cluster has 64 CPUs"):

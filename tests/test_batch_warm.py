@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import onnx
@@ -12,10 +13,11 @@ import pytest
 from batch_tools import rules, tiny
 
 from convert import plugin
+from convert.batch import local
 from convert.batch.plan import Task
 from convert.batch.processes import mark_of
-from convert.batch.warm import needs, nursery
-from convert.batch.worker import run
+from convert.batch.warm import needs, nursery, stages
+from convert.batch.worker import Ending, run
 
 
 def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
@@ -46,6 +48,29 @@ def test_what_a_plan_needs(tmp_path: Path) -> None:
     sources = [tiny(tmp_path / "a.onnx"), tmp_path / "broken.onnx", tmp_path / "missing.pt"]
     tasks = [Task(p.stem, p, f, tmp_path / f) for p in sources for f in ("tf", "onnx")]
     assert needs(tasks) == (("onnx",), ("onnx", "tf"))
+    found, stage_of = stages(tasks)
+    assert found == [(("onnx",), ("tf",)), ((), ("onnx",))]
+    assert stage_of == {str(tmp_path / "tf"): 0, str(tmp_path / "onnx"): 1}
+
+
+def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = {}
+
+    def noting(task: Task, stop: threading.Event | None, address: str) -> Ending:
+        taken[task.name] = Path(address).name
+        return run(task, stop, address)
+
+    monkeypatch.setattr(local, "run", noting)
+    source = tiny(tmp_path / "a.onnx")
+    tasks = [
+        Task(str(i), source, form, tmp_path / f"{i}.{form}", {"verify": False})
+        for i, form in enumerate(("onnx", "caffe2", "onnx", "caffe2"))
+    ]
+    endings: dict[str, str] = {}
+    local.run_all(tasks, 2, lambda task: None, lambda task, end: endings.update({task.name: end.outcome}), warm=True)
+    assert endings == dict.fromkeys("0123", "converted")
+    assert taken == {"0": "nursery.0", "1": "nursery.1", "2": "nursery.0", "3": "nursery.1"}
+    assert not [p for p in os.listdir("/proc") if p.isdigit() and mark_of(int(p)).startswith(f"{os.getpid():010d}-")]
 
 
 @pytest.mark.long

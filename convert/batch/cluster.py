@@ -13,9 +13,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from convert.batch import machine
 from convert.batch.identity import versions
 from convert.batch.plan import Task
 from convert.batch.processes import sweep_orphans
+from convert.batch.scratch import sweep_scratch
 from convert.batch.warm import needs, nursery
 from convert.batch.worker import PASSING, Ending, run
 from convert.errors import ConvertError, UsageError
@@ -167,12 +169,14 @@ def _connected(cluster: Cluster) -> Iterator[Any]:
 def _work(task: Task, wanted: Mapping[str, str], plan: tuple[Sequence[str], Sequence[str], bool]) -> dict[str, Any]:
     """Convert in this Ray worker; what a lost one has left behind on this machine is ended first."""
     sweep_orphans()
+    sweep_scratch()
     here = versions()
     other = [f"{k} {here.get(k, 'missing')} for {v}" for k, v in wanted.items() if here.get(k) != v]
     if other:
         return Ending("failed", f"{socket.gethostname()} has {', '.join(other)}").to_dict()
     if not task.source.exists():
         return Ending("bad input", f"{task.source} is not on {socket.gethostname()}: share its folder").to_dict()
+    machine.set_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # Ray sets this one to the task's CPUs
     kinds, formats, warm = plan
     return run(task, None, _warmed(tuple(kinds), tuple(formats)) if warm else "").to_dict()
 

@@ -20,7 +20,7 @@ import click
               help="Where outputs go: a folder, or a place such as s3://bucket/zoo.")  # fmt: skip
 @click.option("--journal", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Where the journal lies: with the outputs, or for a URL in a folder here.")  # fmt: skip
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Conversions at a time; 1, or what a cluster takes.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Conversions at a time; by default one for each CPU.")
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
               help="This machine, or a Ray cluster.")  # fmt: skip
 @click.option("--ray-address", default="", metavar="HOST:PORT", help="A running cluster ('auto': this host's).")
@@ -35,6 +35,7 @@ import click
 @click.option("--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIMS]", help="Describe an input of every model.")
 @click.option("--trust", is_flag=True, help="Allow executing what the model files contain.")
 @click.option("--force", is_flag=True, help="Do again what is done, and replace what others wrote.")
+@click.option("--redo-failed", is_flag=True, help="Do again what did not succeed.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and what operators are lacking; write nothing.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a page of all results.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each task, and one for the summary.")
@@ -56,6 +57,7 @@ def batch(
     inputs: Sequence[str],
     trust: bool,
     force: bool,
+    redo_failed: bool,
     dry_run: bool,
     report: Path | None,
     as_json: bool,
@@ -66,7 +68,7 @@ def batch(
     Models are named by manifests (.toml), folders, globs and files, or by lines of standard input where nothing is
     named.
     """
-    from convert import cli
+    from convert.telling import guard
 
     def work() -> None:
         from convert.batch import page, run, show, storage
@@ -90,16 +92,23 @@ def batch(
         on = Cluster(ray_address, cpus) if engine == "ray" else None
         where = storage.place(output)
         folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
-        tasks = plan(names, to, where, options, timeout, None if memory is None else size(memory))
+        others: list[Path] = []
+        tasks = plan(names, to, where, options, timeout, None if memory is None else size(memory), others)
+        if others and not quiet:
+            first = ", ".join(map(str, others[:5])) + (" …" if others[5:] else "")
+            click.echo(f"note: {len(others)} files are passed over, which are no models: {first}", err=True)
         with show.showing(len(tasks), as_json, quiet) as view:
             if dry_run:
-                records = run.dry_run(tasks, view, jobs=jobs, warm=not cold, on=on)
+                records = run.dry_run(
+                    tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, warm=not cold, on=on
+                )
             else:
                 with storage.kept(folder / journal_name, where):
                     records = run.run(
-                        tasks, folder, view, jobs=jobs, force=force, retries=retries, warm=not cold, on=on
-                    )
-        told = show.summary(records)
+                        tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, retries=retries,
+                        warm=not cold, on=on,
+                    )  # fmt: skip
+        told = show.summary(records) | ({"coverage": show.coverage(records)} if dry_run else {})
         if report is not None:
             page.write(report, records, told)
         if as_json:
@@ -111,4 +120,4 @@ def batch(
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    cli.guard(work, 0)
+    guard(work, 0)

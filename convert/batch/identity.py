@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import importlib.metadata
 import importlib.util
 import json
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from convert import wire
 from convert.batch.plan import Task
+from convert.errors import ConvertError
+from convert.sniff import sniff
 
-PACKAGES = ("convert-models", "torch", "tensorflow", "keras", "onnx", "onnx-ir", "onnxruntime", "numpy", "transformers")
+PACKAGES = (
+    "convert-models", "torch", "tensorflow", "keras", "onnx", "onnx-ir", "onnxruntime", "ai-edge-litert", "numpy",
+    "transformers",
+)  # fmt: skip
 """Whose versions may change the result."""
 
-_GRAPH, _NODE, _INITIALIZER, _ATTRIBUTE, _TENSOR, _SUBGRAPH, _EXTERNAL = 7, 1, 5, 5, 5, 6, 13
-"""Fields of onnx.proto: ModelProto.graph, GraphProto.node and .initializer, NodeProto.attribute, AttributeProto.t and
-.g, TensorProto.external_data."""
+_GRAPH, _FUNCTION, _NODE, _BODY, _INITIALIZER, _ATTRIBUTE, _EXTERNAL = 7, 25, 1, 7, 5, 5, 13
+"""Fields of onnx.proto: ModelProto.graph and .functions, GraphProto.node, FunctionProto.node, GraphProto.initializer,
+NodeProto.attribute, TensorProto.external_data."""
+
+_TENSORS, _SUBGRAPHS, _SPARSE = (5, 10), (6, 11), (22, 23)
+"""AttributeProto.t and .tensors, .g and .graphs, .sparse_tensor and .sparse_tensors."""
+
+_SPARSE_INITIALIZER, _PARTS = 15, (1, 2)
+"""GraphProto.sparse_initializer; SparseTensorProto.values and .indices."""
 
 
-def key(task: Task) -> str:
+def key(task: Task, by: Mapping[str, str] | None = None) -> str:
     """SHA-256 of the model's files (external data included), the options with the files they name, and versions.
 
-    The output's place and the limits are no part of it. Raises OSError if a file cannot be read.
+    by: what `versions` gives, where there are many keys to take. The output's place and the limits are no part of it.
+    Raises OSError if a file cannot be read.
     """
     digest = hashlib.sha256()
     for path in files(task):
-        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+        digest.update(os.fsencode(path.name) + f"\0{path.stat().st_size}\0".encode())
         with open(path, "rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
-    told = {"format": task.format, "options": dict(task.options), "versions": versions()}
+    told = {"format": task.format, "options": dict(task.options), "versions": dict(versions() if by is None else by)}
     digest.update(json.dumps(told, sort_keys=True, default=str).encode())
     return digest.hexdigest()
 
@@ -61,7 +74,7 @@ def files(task: Task) -> list[Path]:
             every += sorted(p for p in path.rglob("*") if p.is_file())
         elif path.is_file():
             every.append(path)
-            every += [p for p in _external(path) if p.is_file()]
+            every += [p for p in _beside(path) if p.is_file()]
     return list(dict.fromkeys(every))
 
 
@@ -77,39 +90,68 @@ def _code(factory: str) -> list[Path]:
     return [Path(spec.origin)] if spec is not None and spec.origin and os.path.isfile(spec.origin) else []
 
 
-# -- external data of ONNX --------------------------------------------------------------------------------------------
+# -- files beside the one that is named -------------------------------------------------------------------------------
+
+
+def _beside(path: Path) -> list[Path]:
+    """Where the weights of a model lie that is one file of several: what it is, its content tells."""
+    try:
+        kind = sniff(path)
+    except (ConvertError, OSError):
+        return []  # the conversion says what is wrong with it
+    if kind == "tf-meta":
+        return sorted(p for end in ("index", "data-*") for p in path.parent.glob(f"{glob.escape(path.stem)}.{end}"))
+    return _external(path) if kind == "onnx" else []
 
 
 def _external(path: Path) -> list[Path]:
     """The files beside an ONNX model that its tensors lie in."""
-    if path.suffix != ".onnx" or not path.stat().st_size:
-        return []
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         view = memoryview(data)
         try:
-            names = {name for start, end in _within(view, 0, len(view), _GRAPH) for name in _graph(view, start, end)}
+            names = set(_model(view))
         except wire.Truncated:
-            names = set()  # the conversion says what is wrong with the file
+            names = set()
         finally:
             view.release()
     return sorted(path.parent / name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts)
 
 
-def _within(data: memoryview, start: int, end: int, number: int) -> Iterator[tuple[int, int]]:
+def _model(data: memoryview) -> Iterator[str]:
+    for place in _within(data, 0, len(data), _GRAPH):
+        yield from _graph(data, *place)
+    for place in _within(data, 0, len(data), _FUNCTION):
+        yield from _nodes(data, *place, _BODY)
+
+
+def _within(data: memoryview, start: int, end: int, *numbers: int) -> Iterator[tuple[int, int]]:
     for item in wire.fields(data, start, end):
-        if item.number == number and item.wire == wire.LENGTH:
+        if item.number in numbers and item.wire == wire.LENGTH:
             yield item.start, item.end
 
 
 def _graph(data: memoryview, start: int, end: int) -> Iterator[str]:
     for place in _within(data, start, end, _INITIALIZER):
         yield from _tensor(data, *place)
-    for node in _within(data, start, end, _NODE):
+    for sparse in _within(data, start, end, _SPARSE_INITIALIZER):
+        yield from _sparse(data, *sparse)
+    yield from _nodes(data, start, end, _NODE)
+
+
+def _nodes(data: memoryview, start: int, end: int, number: int) -> Iterator[str]:
+    for node in _within(data, start, end, number):
         for attribute in _within(data, *node, _ATTRIBUTE):
-            for place in _within(data, *attribute, _TENSOR):
+            for place in _within(data, *attribute, *_TENSORS):
                 yield from _tensor(data, *place)
-            for place in _within(data, *attribute, _SUBGRAPH):
+            for place in _within(data, *attribute, *_SPARSE):
+                yield from _sparse(data, *place)
+            for place in _within(data, *attribute, *_SUBGRAPHS):
                 yield from _graph(data, *place)
+
+
+def _sparse(data: memoryview, start: int, end: int) -> Iterator[str]:
+    for place in _within(data, start, end, *_PARTS):
+        yield from _tensor(data, *place)
 
 
 def _tensor(data: memoryview, start: int, end: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -12,63 +13,18 @@ from types import TracebackType
 from typing import Any
 
 from convert.batch.storage import Url
-from convert.errors import UsageError
+from convert.errors import ResourceLimit, UsageError
 
 NAME = "journal.jsonl"
 
 
-class Journal:
-    """`journal.jsonl` in the folder of the outputs, held by one run at a time.
+class History:
+    """What the lines of a journal in `folder` say."""
 
-    A line is `{"event": "started" | "ended", "key": …, "output": …, …}`. It is written by one call and flushed to the
-    disk, so that whenever the run is killed, every line but perhaps the last is whole.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / NAME
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._descriptor)
-            raise UsageError(f"another batch is writing to {folder}", hint="wait for it, or give another -o") from None
-        self._ended: dict[tuple[str, str], dict[str, Any]] = {}
+    def __init__(self, folder: Path, content: bytes) -> None:
+        self.folder = folder
+        self._ended: dict[str, dict[str, Any]] = {}
         self._begun: set[str] = set()
-        self._read()
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        os.close(self._descriptor)
-
-    def ended(self, key: str, output: Path | Url) -> dict[str, Any] | None:
-        """The record of a task that has ended, else None."""
-        return self._ended.get((key, str(output)))
-
-    def is_ours(self, output: Path | Url) -> bool:
-        """True if a run of this journal has begun to write `output`, which may hence be replaced."""
-        return str(output) in self._begun
-
-    def started(self, key: str, output: Path | Url) -> None:
-        """Say that a task begins."""
-        self._append({"event": "started", "key": key, "output": str(output)})
-
-    def end(self, record: Mapping[str, Any]) -> None:
-        """Say how a task ended: `record` holds its key and output."""
-        self._append({"event": "ended", **record})
-
-    def _append(self, line: Mapping[str, Any]) -> None:
-        line = {**line, "time": round(time.time(), 3)}
-        os.write(self._descriptor, (json.dumps(line, ensure_ascii=False) + "\n").encode())
-        os.fsync(self._descriptor)
-        self._take(line)
-
-    def _read(self) -> None:
-        content = self.path.read_bytes()
-        if content and not content.endswith(b"\n"):
-            os.write(self._descriptor, b"\n")  # the last line was cut off: what follows starts anew
         for text in content.split(b"\n"):
             try:
                 line = json.loads(text)
@@ -77,11 +33,84 @@ class Journal:
             if isinstance(line, dict):
                 self._take(line)
 
+    def ended(self, key: str, output: Path | Url) -> dict[str, Any] | None:
+        """The record of a task that has ended, else None."""
+        found = self._ended.get(self._place(output))
+        return found if found is not None and found.get("key") == key else None
+
+    def is_ours(self, output: Path | Url) -> bool:
+        """True if a run of this journal has begun to write `output`, which may hence be replaced."""
+        return self._place(output) in self._begun
+
+    def _place(self, output: Path | Url) -> str:
+        """What an output is called in the journal: the same wherever the folder is named from, or moved to."""
+        return str(output) if isinstance(output, Url) else Path(os.path.relpath(output, self.folder)).as_posix()
+
     def _take(self, line: Mapping[str, Any]) -> None:
         output = str(line.get("output", ""))
         if line.get("event") == "started":
             self._begun.add(output)
-            # What is in the place of this output is not what an older key made.
-            self._ended = {k: v for k, v in self._ended.items() if k[1] != output}
+            self._ended.pop(output, None)  # what is in the place of this output is not what an older key made
         elif line.get("event") == "ended":
-            self._ended[str(line.get("key", "")), output] = dict(line)
+            self._ended[output] = dict(line)
+
+
+def history(folder: Path) -> History:
+    """What the journal in `folder` says, if there is one; nothing is written or held."""
+    path = folder / NAME
+    return History(folder, path.read_bytes() if path.is_file() else b"")
+
+
+class Journal(History):
+    """`journal.jsonl` in the folder of the outputs, held by one run at a time.
+
+    A line is `{"event": "started" | "ended", "key": …, "output": …, …}`. It is written by one call and flushed to the
+    disk, so that whenever the run is killed, every line but perhaps the last is whole.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / NAME
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise UsageError(f"another batch is writing to {folder}", hint="wait for it, or give another -o") from None
+        content = path.read_bytes()
+        super().__init__(folder, content)
+        if content and not content.endswith(b"\n"):
+            self._write(b"\n")  # the last line was cut off: what follows starts anew
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        os.close(self._descriptor)
+
+    def started(self, key: str, output: Path | Url) -> None:
+        """Say that a task begins. Raises `ResourceLimit` on a full disk."""
+        self._append({"event": "started", "key": key, "output": self._place(output)})
+
+    def end(self, record: Mapping[str, Any], output: Path | Url) -> None:
+        """Say how a task ended, whose key is in the record. Raises `ResourceLimit` on a full disk."""
+        self._append({"event": "ended", **record, "output": self._place(output)})
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        line = {**line, "time": round(time.time(), 3)}
+        self._write((json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass"))
+        self._take(line)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            complete = os.write(self._descriptor, data) == len(data)
+            os.fsync(self._descriptor)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            complete = False
+        if not complete:
+            raise ResourceLimit(
+                f"the disk is full: {self.folder / NAME} could not be written",
+                hint="free some space, and run the same command again",
+            )

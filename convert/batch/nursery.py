@@ -16,6 +16,7 @@ import resource
 import selectors
 import socket
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -35,17 +36,34 @@ _CORE = (
 )  # fmt: skip
 
 
-def main(place: str, parent: str, kinds: str, formats: str) -> Callable[[], None]:
-    """Serve at the socket `place` until the parent ends; returns in forks only: what the fork is to do."""
+def main(place: str, parent: str, stages: str) -> Callable[[], None]:
+    """Serve until the parent ends; returns in forks only: what the fork is to do.
+
+    stages: JSON of lists of kinds and formats. After each but the last a child goes on to import the next, while this
+    process serves those that need no more, at the socket that is called `place` and the number of the stage.
+    """
     die_with_parent(int(parent))
-    preload(kinds.split(","), formats.split(","))
-    gc.collect()
-    gc.freeze()  # else a collection in a fork writes to every object, and copies the pages that forks share
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, selectors.DefaultSelector() as selector:
-        listener.bind(place)
+    gc.disable()  # a third of the time that TensorFlow takes to import
+    wanted = json.loads(stages)
+    for number, (kinds, formats) in enumerate(wanted):
+        preload(kinds, formats)
+        gc.freeze()  # else a collection in a fork writes to every object, and copies the pages that forks share
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(f"{place}.{number}")
         listener.listen(64)
-        selector.register(listener, selectors.EVENT_READ)
         print("ready", flush=True)
+        here = os.getpid()
+        if number + 1 == len(wanted) or os.fork():
+            break
+        die_with_parent(here)
+        listener.close()
+    return serve(listener)
+
+
+def serve(listener: socket.socket) -> Callable[[], None]:
+    """Fork for every client that asks for it."""
+    with listener, selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fileobj is listener:
@@ -60,6 +78,9 @@ def preload(kinds: list[str], formats: list[str]) -> None:
     """Import what the rooms for these kinds and formats will need, as far as that starts no thread."""
     for name in _CORE:
         importlib.import_module(name)
+    with contextlib.suppress(ImportError):  # private: the operators of the evaluator, two hundred modules
+        importlib.import_module("onnx.reference.ops._op_list")
+    plugin.runners()
     for kind in filter(None, kinds):
         for room in plugin.frontends().values():
             if kind in room.KINDS:
@@ -118,6 +139,7 @@ def _become(
 ) -> Callable[[], None]:
     die_with_parent(nursery)
     os.setsid()
+    gc.enable()
     for key in list(selector.get_map().values()):
         os.close(key.fileobj.detach() if isinstance(key.fileobj, socket.socket) else key.fd)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -128,6 +150,7 @@ def _become(
         write_mark(request["environment"][MARK])
     os.environ.clear()
     os.environ.update(request["environment"])
+    tempfile.tempdir = None  # it is asked for again, in the environment of the client
     os.chdir(request["folder"])
     _limit(request["limit"])
     module, name = ENTRIES[request["entry"]]

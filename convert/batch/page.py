@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from convert.batch.show import reason
 from convert.batch.worker import GOOD
 
 _STYLE = """
@@ -46,7 +47,7 @@ def write(path: Path, records: Sequence[dict[str, Any]], summary: dict[str, Any]
     from convert.output import replacing
 
     with replacing(path, force=True) as temporary:
-        temporary.write_text(_page(records, summary), "utf-8")
+        temporary.write_text(_page(records, summary), "utf-8", "replace")  # names of files may be no text
 
 
 def _page(records: Sequence[dict[str, Any]], summary: dict[str, Any]) -> str:
@@ -55,7 +56,7 @@ def _page(records: Sequence[dict[str, Any]], summary: dict[str, Any]) -> str:
     heads = "".join(f"<th>{name}</th>" for name in _COLUMNS)
     causes = "".join(
         f"<li>{len(g['tasks'])} × {escape(g['outcome'])}: {escape(g['cause'])}<br><small>"
-        f"{escape(', '.join(g['tasks']))}</small></li>"
+        f"{escape(', '.join(g['tasks']))}{'<br>hint: ' * bool(g['hint'])}{escape(g['hint'])}</small></li>"
         for g in summary["causes"]
     )
     lacking = "".join(f'<tr><td class="n">{n}</td><td>{escape(o)}</td></tr>' for o, n in summary["unsupported"].items())
@@ -81,7 +82,7 @@ def _row(record: dict[str, Any]) -> str:
         o["error"] / o["floor"] for o in verdict.get("outputs", []) if o.get("floor") and o.get("error") is not None
     ]
     kind = "good" if record["outcome"] in GOOD else "bad"
-    reason = "" if record["outcome"] in GOOD else (record.get("reason") or "").splitlines()[:1]
+    why = "" if record["outcome"] in GOOD else reason(record)
     numbers = (
         record["seconds"],
         record["peak"] / 2**20,
@@ -93,6 +94,6 @@ def _row(record: dict[str, Any]) -> str:
         f"<td>{escape(record['name'])}</td><td>{escape(record['format'])}</td>",
         f'<td class="{kind}">{escape(record["outcome"])}</td>',
         *(f'<td class="n" data-v="{-1 if n is None else n}">{"" if n is None else f"{n:.2f}"}</td>' for n in numbers),
-        f"<td>{escape(''.join(reason))}</td>",
+        f"<td>{escape(why)}</td>",
     ]
     return f"<tr>{''.join(cells)}</tr>"

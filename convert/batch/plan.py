@@ -12,14 +12,16 @@ from typing import Any
 
 from convert import plugin
 from convert.batch.storage import Url, place
-from convert.errors import BadInput, UsageError
+from convert.errors import BadInput, ConvertError, UsageError
+from convert.sniff import sniff
 
 SUFFIXES = frozenset(
     {".onnx", ".pt", ".pth", ".pt2", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5", ".pb", ".tflite", ".meta"}
 )
-"""Files of a folder that are taken for models; what they really are is told from their content when they are read."""
+"""Files that are taken for models by their names, so that broken ones are told; any other by its content."""
 
 _MARKS = ("saved_model.pb", "saved_model.pbtxt", "init_net.pb", "predictor.minidb")
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _OPTIONS: dict[str, type | tuple[type, ...]] = {
     "input": list, "model": str, "outputs": (str, list), "signature": str, "opset": int, "layout": str,
     "weights": str, "dtype": str, "quantize": str, "calibrate": str, "inputs": str, "seeds": int, "rtol": float,
@@ -56,8 +58,11 @@ def plan(
     options: Mapping[str, Any],
     seconds: float,
     memory: int | None,
+    others: list[Path] | None = None,
 ) -> list[Task]:
     """The tasks that `what` stands for: manifests (`.toml`), folders, globs and files, for each format in `to`.
+
+    others: files of folders that are no models are added to it.
 
     Models are called as their files are, without the suffix where no other has the name. What a manifest says itself
     comes before what is given here. Raises `UsageError` for a format or option that there is not and for two tasks with
@@ -71,7 +76,7 @@ def plan(
         if path.suffix == ".toml":
             tasks += _manifest(path, base, list(to))
         else:
-            found += _found(item, path)
+            found += _found(item, path, output, [] if others is None else others)
     count = Counter(name for name, _ in found)
     for name, source in found:
         tasks += _formats(base, name if count[name] == 1 else name + source.suffix, source, list(to))
@@ -83,34 +88,58 @@ def plan(
     return tasks
 
 
-def _found(item: str, path: Path) -> list[tuple[str, Path]]:
+def _found(item: str, path: Path, output: Path | Url, others: list[Path]) -> list[tuple[str, Path]]:
     """Models and what they are called: in a folder, by their place in it."""
+    written = _written(output, path)
     if path.is_dir() and not _is_model(path):
-        found = [(str(p.relative_to(path).with_suffix("")), p) for p in _models(path)]
+        found = [(str(p.relative_to(path).with_suffix("")), p) for p in _models(path, written, others)]
     elif path.exists():
         found = [(path.stem, path)]
     else:
-        found = [(p.stem, p) for p in map(Path, sorted(glob.glob(item, recursive=True))) if _is_model(p)]
+        every = [p for p in map(Path, sorted(glob.glob(item, recursive=True))) if _is_model(p)]
+        found = [(p.stem, p) for p in every if not written & {*p.resolve().parents}]
     if not found:
         raise BadInput(f"{item} names no model", hint=f"models are folders, or end in {', '.join(sorted(SUFFIXES))}")
     return found
 
 
-def _models(folder: Path) -> Iterable[Path]:
-    for path in sorted(folder.iterdir()):
+def _written(output: Path | Url, asked: Path) -> set[Path]:
+    """The folder that an earlier run may have written into the one that is asked for."""
+    if isinstance(output, Url) or output.resolve() in (asked.resolve(), *asked.resolve().parents):
+        return set()
+    return {output.resolve()}
+
+
+def _models(folder: Path, closed: set[Path], others: list[Path]) -> Iterable[Path]:
+    if folder.resolve() in closed:
+        return
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be read: {error.strerror}", hint="check its permissions") from None
+    for path in entries:
         if path.name.startswith("."):
             continue
         if _is_model(path):
             yield path
         elif path.is_dir():
-            yield from _models(path)
+            yield from _models(path, closed | {folder.resolve()}, others)  # a link may lead back to this one
+        else:
+            others.append(path)
 
 
 def _is_model(path: Path) -> bool:
+    """Whether a name, or of one that says nothing the content, is that of a model."""
     if path.is_dir():
         marked = any((path / mark).exists() for mark in _MARKS)
-        return marked or ((path / "config.json").exists() and any(path.glob("*.safetensors")))
-    return path.suffix.lower() in SUFFIXES
+        weights = (p for pattern in _WEIGHTS for p in path.glob(pattern))
+        return marked or ((path / "config.json").exists() and any(weights))
+    if path.suffix.lower() in SUFFIXES:
+        return True
+    try:
+        return bool(sniff(path))
+    except ConvertError:
+        return False
 
 
 def _formats(base: Task, name: str, source: Path, to: list[str]) -> list[Task]:
@@ -144,10 +173,21 @@ def _manifest(path: Path, base: Task, to: list[str]) -> list[Task]:
         if "source" not in row:
             raise BadInput(f"{where} has no source", hint='add source = "model.pt"')
         own = _with(base, {k: v for k, v in row.items() if k not in ("source", "name")}, path, where)
-        source = path.parent / row["source"]
         given = row.get("to", told.get("defaults", {}).get("to", to))
-        tasks += _formats(own, row.get("name", source.stem), source, [given] if isinstance(given, str) else list(given))
+        for name, source in _sources(row, path.parent, own.output, where):
+            tasks += _formats(own, name, source, [given] if isinstance(given, str) else list(given))
     return tasks
+
+
+def _sources(row: Mapping[str, Any], folder: Path, output: Path | Url, where: str) -> list[tuple[str, Path]]:
+    """The model of a row, or those of the folder or glob that it names."""
+    source = folder / row["source"]
+    pattern = not source.exists() and glob.has_magic(row["source"])
+    if not pattern and not (source.is_dir() and not _is_model(source)):
+        return [(row.get("name", source.stem), source)]
+    if "name" in row:
+        raise BadInput(f"{where}: one name for all that {row['source']} stands for", hint="leave out the name")
+    return _found(str(source), source, output, [])
 
 
 def _with(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:

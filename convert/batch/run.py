@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from convert.batch import cluster, local
+from convert.batch import cluster, local, machine
 from convert.batch.cluster import Cluster
-from convert.batch.identity import key
-from convert.batch.journal import Journal
+from convert.batch.identity import key, versions
+from convert.batch.journal import History, Journal, history
 from convert.batch.plan import Task
 from convert.batch.processes import sweep_orphans
+from convert.batch.scratch import sweep_scratch
 from convert.batch.show import Lines
 from convert.batch.storage import Url
 from convert.batch.worker import GOOD, Ending
@@ -29,26 +30,28 @@ def run(
     *,
     jobs: int | None,
     force: bool,
+    redo_failed: bool = False,
     retries: int = local.RETRIES,
     warm: bool = False,
     on: Cluster | None = None,
 ) -> list[dict[str, Any]]:
     """Do what is not done; the records of all tasks, in the order of the plan.
 
-    Done is what the journal in `folder` says has ended with the same key, and whose output is still there if it has
-    one; `force` does it again. on: the Ray cluster that runs the tasks; without one it is this machine, `jobs` (1) at
-    a time. An output that exists and that no run of this journal began to write is left alone.
+    Done is what `_before` takes for done; `force` does all again, `redo_failed` what did not succeed. on: the Ray
+    cluster that runs the tasks; without one it is this machine, `jobs` (`local.default_jobs`) at a time. An output
+    that exists and that no run of this journal began to write is left alone.
     """
     records: dict[Path | Url, dict[str, Any]] = {}
     keys: dict[Path | Url, str] = {}
     open_tasks: list[Task] = []
     with Journal(folder) as journal:
         sweep_orphans()
+        sweep_scratch()
 
         def finish(task: Task, ending: Ending, *, note: bool = True) -> None:
             record = _record(task, keys[task.output], ending)
             if note and ending.outcome != "interrupted":
-                journal.end(record)
+                journal.end(record, task.output)
             records[task.output] = record
             view.ended(record)
 
@@ -56,17 +59,18 @@ def run(
             journal.started(keys[task.output], task.output)
             view.started(task)
 
+        by = versions()
         for task in tasks:
             try:
-                keys[task.output] = key(task)
+                keys[task.output] = key(task, by)
             except OSError as error:
                 keys[task.output] = ""
                 finish(task, Ending("bad input", f"{task.source} cannot be read: {error.strerror}"), note=False)
                 continue
-            before = None if force else journal.ended(keys[task.output], task.output)
-            if before is not None and (task.output.exists() or before["outcome"] not in GOOD):
-                records[task.output] = {**before, "before": True}
-                view.ended(records[task.output])
+            before = None if force else _before(journal, keys[task.output], task, redo_failed)
+            if before is not None:
+                records[task.output] = before
+                view.ended(before)
             elif task.output.exists() and not force and not journal.is_ours(task.output):
                 why = f"{task.output} exists already, and this batch did not write it; --force replaces it"
                 finish(task, Ending("usage", why), note=False)
@@ -74,6 +78,31 @@ def run(
                 open_tasks.append(task)
         _engine(open_tasks, jobs, begin, finish, retries, warm, on)
     return [records[task.output] for task in tasks]
+
+
+def _before(known: History, key: str, task: Task, redo_failed: bool) -> dict[str, Any] | None:
+    """The record of an earlier run that still holds: same key, output still there, or an error that would come again.
+
+    Machines and disks may be better now, and limits of time and memory wider than those that were passed.
+    """
+    found = known.ended(key, task.output)
+    if found is None:
+        return None
+    if found["outcome"] in GOOD:
+        holds = task.output.exists()
+    else:
+        holds = not redo_failed and found["outcome"] not in ("lost", "limit") and not _wider(task, found)
+    told = {k: v for k, v in found.items() if k not in ("event", "time")}
+    return {**told, **_who(task), "before": True} if holds else None
+
+
+def _wider(task: Task, record: dict[str, Any]) -> bool:
+    """Whether the task has more of what it lacked when `record` was written."""
+    limits = record.get("limits", {})
+    if record["outcome"] == "timeout":
+        return bool(task.seconds > limits.get("seconds", 0.0))
+    had = limits.get("memory")
+    return record["outcome"] == "memory" and had is not None and (task.memory is None or task.memory > had)
 
 
 def _engine(
@@ -86,16 +115,27 @@ def _engine(
     on: Cluster | None,
 ) -> None:
     if on is None:
-        local.run_all(tasks, jobs or 1, begin, finish, retries=retries, warm=warm)
+        jobs = jobs or local.default_jobs(tasks)
+        machine.set_threads(machine.cpus() // jobs)
+        local.run_all(tasks, jobs, begin, finish, retries=retries, warm=warm)
     elif tasks:
         cluster.run_all(tasks, jobs, begin, finish, retries=retries, warm=warm, cluster=on)
 
 
 def dry_run(
-    tasks: Sequence[Task], view: Lines, *, jobs: int | None, warm: bool = False, on: Cluster | None = None
+    tasks: Sequence[Task],
+    folder: Path,
+    view: Lines,
+    *,
+    jobs: int | None,
+    force: bool,
+    redo_failed: bool = False,
+    warm: bool = False,
+    on: Cluster | None = None,
 ) -> list[dict[str, Any]]:
-    """Read every model and check its operators; nothing is written, the journal neither."""
+    """Read every model that a run would convert and check its operators; nothing is written, the journal neither."""
     records: dict[Path | Url, dict[str, Any]] = {}
+    asked: list[Task] = []
 
     def finish(task: Task, ending: Ending) -> None:
         if ending.outcome == "converted":
@@ -103,7 +143,18 @@ def dry_run(
         records[task.output] = _record(task, "", ending)
         view.ended(records[task.output])
 
-    asked = [replace(task, options={**task.options, "dry-run": True}) for task in tasks]
+    known, by = history(folder), versions()
+    for task in tasks:
+        try:
+            before = None if force else _before(known, key(task, by), task, redo_failed)
+        except OSError as error:
+            finish(task, Ending("bad input", f"{task.source} cannot be read: {error.strerror}"))
+            continue
+        if before is None:
+            asked.append(replace(task, options={**task.options, "dry-run": True}))
+        else:
+            records[task.output] = before
+            view.ended(before)
     _engine(asked, jobs, view.started, finish, local.RETRIES, warm, on)
     return [records[task.output] for task in tasks]
 
@@ -111,11 +162,8 @@ def dry_run(
 def _record(task: Task, key: str, ending: Ending) -> dict[str, Any]:
     told = ending.to_dict()
     told["report"] = {k: v for k, v in told["report"].items() if k in KEPT}
-    return {
-        "key": key,
-        "name": task.name,
-        "source": str(task.source),
-        "format": task.format,
-        "output": str(task.output),
-        **told,
-    }
+    return {"key": key, **_who(task), "limits": {"seconds": task.seconds, "memory": task.memory}, **told}
+
+
+def _who(task: Task) -> dict[str, str]:
+    return {"name": task.name, "source": str(task.source), "format": task.format, "output": str(task.output)}

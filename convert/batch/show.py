@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -17,6 +18,8 @@ from convert.batch.plan import Task
 from convert.batch.worker import GOOD
 
 Record = dict[str, Any]
+
+_LONG = 200  # characters of a cause
 
 
 class Lines:
@@ -43,51 +46,73 @@ class Table(Lines):
     def __init__(self, total: int, console: Any) -> None:
         super().__init__(total, False, False)
         self.console = console
-        self.running: dict[str, float] = {}
+        self.running: dict[str, tuple[str, float]] = {}
         self.counts: Counter[str] = Counter()
         self.began = time.monotonic()
+        self.first: float | None = None
         self.before = 0
 
     def started(self, task: Task) -> None:
-        self.running[str(task.output)] = time.monotonic()
+        self.first = self.first or time.monotonic()
+        self.running[str(task.output)] = task.label, time.monotonic()
 
     def ended(self, record: Record) -> None:
+        from rich.text import Text
+
         self.running.pop(record["output"], None)
         self.counts[record["outcome"]] += 1
         self.before += bool(record.get("before"))
-        self.console.print(line(record), markup=False, highlight=False)
+        told = Text(line(record))
+        told.stylize(_colour(record["outcome"]), 0, len(record["outcome"]))
+        self.console.print(told, soft_wrap=True)
         self.done += 1
 
     def left(self) -> float | None:
-        """Seconds that the rest takes at the pace so far, not counting what was done before; None until one is done."""
+        """Seconds that the rest takes at the pace since the first task began; None until one is done."""
         fresh = self.done - self.before
-        return (time.monotonic() - self.began) / fresh * (self.total - self.done) if fresh else None
+        if not fresh or self.first is None:
+            return None
+        return (time.monotonic() - self.first) / fresh * (self.total - self.done)
 
     def render(self) -> Any:
         """What is shown now; rich asks for it a few times a second."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
         from rich.table import Table as Grid
+        from rich.text import Text
 
         now, left = time.monotonic(), self.left()
+        counts = [(f"{n} {name}  ", _colour(name)) for name, n in self.counts.most_common()]
         grid = Grid.grid(padding=(0, 2))
-        counts = ", ".join(f"{n} {name}" for name, n in sorted(self.counts.items()))
-        share = f"{self.done} of {self.total} ({self.done / self.total:.0%})"
-        grid.add_row(share, "" if left is None else f"about {_clock(left)} left", counts)
-        for output, since in self.running.items():
-            grid.add_row("running", f"{now - since:.0f} s", output)
-        return grid
+        grid.add_row(
+            ProgressBar(self.total, self.done, width=30),
+            f"{self.done} of {self.total}",
+            _clock(now - self.began),
+            "" if left is None else f"about {_clock(left)} left",
+        )
+        rows = Grid.grid(padding=(0, 2))
+        for label, since in self.running.values():
+            rows.add_row("running", Text(f"{_clock(now - since):>6}"), Text(label))
+        if not self.running and self.done < self.total:
+            rows.add_row("preparing …")
+        return Group(grid, Text.assemble(*counts), rows)
+
+
+def _colour(outcome: str) -> str:
+    return "green" if outcome in GOOD else "yellow" if outcome in ("inconclusive", "interrupted") else "red"
 
 
 @contextmanager
 def showing(total: int, as_json: bool, quiet: bool) -> Iterator[Lines]:
     """The view that fits where stdout goes."""
-    if as_json or quiet or not sys.stdout.isatty():
+    if as_json or quiet or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         yield Lines(total, as_json, quiet)
         return
     from rich.console import Console
     from rich.live import Live
 
     view = Table(total, Console())
-    with Live(console=view.console, get_renderable=view.render, refresh_per_second=4):
+    with Live(console=view.console, get_renderable=view.render, refresh_per_second=4, transient=True):
         yield view
 
 
@@ -100,52 +125,118 @@ def line(record: Record) -> str:
     """One task in one line."""
     again = f", {record['attempts']} attempts" if record.get("attempts", 1) > 1 else ""
     before = ", done before" if record.get("before") else ""
-    why = f": {record['reason'].splitlines()[0]}" if record.get("reason") and record["outcome"] not in GOOD else ""
+    why = f": {reason(record)}" if record["outcome"] not in GOOD else ""
     if record["outcome"] == "convertible":
         counts = record["report"].get("operators", {})
-        why = f": {sum(counts.values())} nodes of {len(counts)} operators, all supported"
+        why = f": {sum(counts.values())} nodes of {len(counts)} operators, all supported → {record['output']}"
     return (
         f"{record['outcome']:<12} {record['name']} → {record['format']} ({record['seconds']:.1f} s{again}{before}){why}"
     )
 
 
+def reason(record: Record) -> str:
+    """Why a task has failed, in one line; of operators without a rule, which they are and in how many nodes."""
+    found = _problems(record)
+    if len(found) < 2:
+        return (record.get("reason") or record["outcome"]).splitlines()[0]
+    counts: Counter[str] = Counter()
+    for problem in found:
+        counts[problem["operator"]] += problem["count"]
+    nodes = sum(record["report"].get("operators", {}).values())
+    share = f"{counts.total()} of {nodes} nodes" if nodes else f"{counts.total()} nodes"
+    return f"{share} have no rule: " + ", ".join(f"{n} {name}" for name, n in counts.most_common())
+
+
+def _problems(record: Record) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = record.get("report", {}).get("error", {}).get("problems", [])
+    return found
+
+
+def _named(problem: dict[str, Any]) -> str:
+    return f"{problem['operator']}: {problem['why']}" if problem["operator"] else problem["why"]
+
+
 def summary(records: Sequence[Record]) -> dict[str, Any]:
     """Counts of outcomes, failures by cause with the models that have it, and the operators that lack, most first."""
     counts = Counter(r["outcome"] for r in records)
-    causes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    causes: dict[tuple[str, str], list[Record]] = defaultdict(list)
     lacking: dict[str, set[str]] = defaultdict(set)
     for record in records:
         if record["outcome"] in GOOD:
             continue
-        label = f"{record['name']} → {record['format']}"
-        causes[record["outcome"], cause(record)].append(label)
-        for problem in record.get("report", {}).get("error", {}).get("problems", []):
-            lacking[f"{problem['operator']}: {problem['why']}"].add(label)
+        causes[record["outcome"], cause(record)].append(record)
+        for problem in _problems(record):
+            lacking[_named(problem)].add(_label(record))
     return {
         "outcomes": dict(counts.most_common()),
         "causes": [
-            {"outcome": outcome, "cause": why, "tasks": labels}
-            for (outcome, why), labels in sorted(causes.items(), key=lambda item: -len(item[1]))
+            {
+                "outcome": outcome,
+                "cause": why if len(group) > 1 else reason(group[0]),
+                "hint": _hint(group),
+                "tasks": list(map(_label, group)),
+            }
+            for (outcome, why), group in sorted(causes.items(), key=lambda item: -len(item[1]))
         ],
         "unsupported": {k: len(v) for k, v in sorted(lacking.items(), key=lambda item: (-len(item[1]), item[0]))},
         "ok": all(r["outcome"] in GOOD for r in records),
     }
 
 
+def coverage(records: Sequence[Record]) -> dict[str, int]:
+    """Of a dry run: nodes and kinds of operators in the graphs that were read, and how many of them have no rule."""
+    nodes: Counter[str] = Counter()
+    lacking: Counter[str] = Counter()
+    for record in records:
+        nodes.update(record.get("report", {}).get("operators", {}))
+        for problem in _problems(record):
+            if problem["operator"]:
+                lacking[problem["operator"]] += problem["count"]
+    return {
+        "nodes": nodes.total(),
+        "operators": len(nodes.keys() | lacking.keys()),
+        "lacking_nodes": lacking.total(),
+        "lacking_operators": len(lacking),
+    }
+
+
 def cause(record: Record) -> str:
     """The reason without what differs from model to model: paths, names in quotes and numbers."""
+    if found := _problems(record):
+        return "; ".join(sorted({_named(p) for p in found}))[:_LONG]
     first = (record.get("reason") or record["outcome"]).splitlines()[0]
-    first = first.replace(record.get("source", "\0"), "MODEL").replace(record.get("output", "\0"), "OUTPUT")
-    return re.sub(r"\d[\d.,e+-]*", "N", re.sub(r"'[^']*'", "'…'", first))[:200]
+    return re.sub(r"\d[\d.,e+-]*", "N", re.sub(r"'[^']*'", "'…'", _general(first, record)))[:_LONG]
+
+
+def _hint(group: Sequence[Record]) -> str:
+    """What can be done about it, if that is the same for all."""
+    hints = [r.get("report", {}).get("error", {}).get("hint", "") for r in group]
+    general = {_general(hint, r) for hint, r in zip(hints, group, strict=True)}
+    return hints[0] if len(set(hints)) == 1 else general.pop() if len(general) == 1 else ""
+
+
+def _general(text: str, record: Record) -> str:
+    return text.replace(record.get("source", "\0"), "MODEL").replace(record.get("output", "\0"), "OUTPUT")
+
+
+def _label(record: Record) -> str:
+    return f"{record['name']} → {record['format']}"
 
 
 def show_summary(told: dict[str, Any]) -> None:
     """Print a summary for people."""
     click.echo(", ".join(f"{n} {name}" for name, n in told["outcomes"].items()) or "nothing to do")
     for group in told["causes"]:
-        shown = ", ".join(group["tasks"][:4]) + (" …" if len(group["tasks"]) > 4 else "")
+        shown = ", ".join(group["tasks"][:4]) + (f" and {len(group['tasks']) - 4} more" if group["tasks"][4:] else "")
         click.echo(f"  {len(group['tasks'])} × {group['outcome']}: {group['cause']}\n      {shown}")
+        if group["hint"]:
+            click.echo(f"      hint: {group['hint']}")
     if told["unsupported"]:
         click.echo("unsupported, by the number of conversions that need it:")
         for operator, count in list(told["unsupported"].items())[:20]:
             click.echo(f"  {count:>4}  {operator}")
+    if found := told.get("coverage"):
+        click.echo(
+            f"operators: {found['operators']} kinds in {found['nodes']} nodes"
+            + (f"; {found['lacking_operators']} kinds lack a rule" if found["lacking_operators"] else ", all supported")
+        )

@@ -14,13 +14,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from convert.batch.plan import Task, arguments
 from convert.batch.processes import MARK, held, new_mark, sweep
+from convert.batch.scratch import scratch
 from convert.batch.storage import Url
 from convert.errors import ConvertError
+from convert.output import discard_unfinished
 from convert.runners.forked import ADDRESS, Child, fork
 
 OUTCOMES = {
@@ -33,8 +34,8 @@ OUTCOMES = {
     6: "limit",
     7: "inconclusive",
 }
-"""What an exit code of the command line means; besides there are verified, timeout, memory, crash and interrupted,
-and convertible where nothing was to be written."""
+"""What an exit code of the command line means; besides there are verified, unsafe, timeout, memory, crash, lost and
+interrupted, and convertible where nothing was to be written."""
 
 GOOD = frozenset({"verified", "converted", "convertible"})
 PASSING = frozenset({"crash", "memory", "lost"})
@@ -70,9 +71,10 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> E
     if isinstance(task.output, Url):
         return _run_and_put(task, task.output, stop, nursery)
     mark = new_mark()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    discard_unfinished(task.output)
+    with scratch() as folder, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
-        child = _start(arguments(task), {**os.environ, MARK: mark}, out, err, nursery)
+        child = _start(arguments(task), {**os.environ, MARK: mark, "TMPDIR": str(folder)}, out, err, nursery)
         try:
             if task.memory is not None:
                 _limit(child.pid, task.memory + _ROOM)
@@ -80,6 +82,7 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> E
         finally:
             sweep(lambda found: found == mark)
             child.wait()
+            discard_unfinished(task.output)
         ending = broken or _told(child.returncode, out, err)
     ending.seconds, ending.peak = round(time.monotonic() - start, 3), peak
     return ending
@@ -87,8 +90,8 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> E
 
 def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: str) -> Ending:
     """Convert to a folder of this machine, and copy what came of it to the storage."""
-    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
-        local = Path(folder) / url.name
+    with scratch() as folder:
+        local = folder / url.name
         ending = run(replace(task, output=local), stop, nursery)
         try:
             # Weights may lie beside the model that names them: it comes last.
@@ -159,6 +162,8 @@ def _told(code: int, out: BinaryIO, err: BinaryIO) -> Ending:
         outcome = "verified"
     if "error" in report:
         reason = report["error"]["message"]
+        if report["error"]["type"] == "UnsafeInput":
+            outcome = "unsafe"
         if code == 6 and "out of memory" in reason:
             outcome = "memory"
     elif code:

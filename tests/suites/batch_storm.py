@@ -2,9 +2,9 @@
 
     python tests/suites/batch_storm.py [--tasks 500] [--jobs 2] [--kill 90] [--cold]
 
-The run is killed with SIGKILL after every 90 tasks that have ended and started again. The exit code is 1 unless the
-journal ends with exactly one end for every task, each the one it had to have, every good output is a valid model, and
-no process is left.
+The run is killed with SIGKILL after every 90 tasks that have ended (with `--kill 0` never) and started again. The exit
+code is 1 unless the journal ends with exactly one end for every task, each the one it had to have, every good output is
+a valid model, and no process is left.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--kill", type=int, default=90, metavar="TASKS")
+    parser.add_argument("--kill", type=int, default=90, metavar="TASKS", help="0: never")
     parser.add_argument("--cold", action="store_true", help="a new interpreter for each task")
     args = parser.parse_args()
     start, kills = time.monotonic(), 0
@@ -81,7 +81,7 @@ def until(command: list[str], count: int) -> str | None:
         line, fresh = "", 0
         for line in run.stdout:
             fresh += not json.loads(line).get("before")
-            if fresh == count:
+            if fresh == count > 0:
                 run.kill()
                 return None
     if run.returncode != 1:
@@ -100,7 +100,7 @@ def check(out: Path, count: int) -> list[str]:
         if record["outcome"] != wanted:
             wrong.append(f"task {record['name']} ended as {record['outcome']}, not {wanted}: {record['reason']}")
         elif wanted == "converted":
-            onnx.checker.check_model(record["output"])
+            onnx.checker.check_model(out / record["output"])
     left = [p for p in os.listdir("/proc") if p.isdigit() and _orphaned(int(p))]
     return wrong + [f"process {p} is left" for p in left]
 
