@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,12 +67,25 @@ def load(source: Source, options: Options) -> Any:
     return load_source(source, options)
 
 
+_AT_FIRST_CAPTURE = (
+    "sympy.tensor.tensor", "torch._export.passes.replace_autocast_with_hop_pass",
+    "torch._export.passes.replace_set_grad_with_hop_pass", "torch._inductor.fx_passes.dedupe_symint_uses",
+    "torch._inductor.sizevars", "torch._subclasses.schema_check_mode", "torch.fx.experimental.validator",
+    "torch.utils.serialization.config",
+)  # fmt: skip
+"""What PyTorch imports when it first captures, which takes as long as the capture of a small module."""
+
+
 def preload() -> None:
     """Import what reading and running take, without starting a thread: warm workers are forked after it."""
     import torch._dynamo
     import torch.export._trace  # noqa: F401
 
-    from . import capture, execute, exported, loader, ops, reader, torchscript  # noqa: F401
+    from . import capture, execute, exported, loader, ops, quantized_tensors, reader, torchscript  # noqa: F401
+
+    for name in _AT_FIRST_CAPTURE:
+        with contextlib.suppress(ImportError):  # they are private, and another version may have none such
+            importlib.import_module(name)
 
 
 def operators() -> Iterable[Operator]:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.numerics.incomplete import erfcx, incomplete_gamma, log_ndtr
 
 from ..rules import aten
-from ..values import cast, floating, like, promoted
-from . import special_tables as table
-from .bessel import horner, in_double, ratio
-from .gamma import _lgamma
-
-_ROUNDING = 2.0**-53
-_STEPS = 100_000
-"""More terms than any pair of float32 numbers needs; a loop ends as soon as all its elements have converged."""
-
-
-# -- gamma ------------------------------------------------------------------------------------------------------------
+from ..values import cast, floating, promoted
+from .bessel import in_double
 
 
 @aten("igamma", "special_gammainc")
@@ -34,126 +24,8 @@ def igammac(g, a, x):
 
 def _rounded(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
     a, x = (floating(g, v) for v in promoted(g, a, x))
-    wide = _incomplete(g, *(cast(g, v, ir.DataType.DOUBLE) for v in (a, x)), upper=upper)
+    wide = incomplete_gamma(g, *(cast(g, v, ir.DataType.DOUBLE) for v in (a, x)), upper=upper)
     return cast(g, wide, g.dtype(a))
 
 
-def _incomplete(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
-    """The regularised integral from 0 to x (or, if `upper`, from x on) of t^(a - 1) e^-t.
-
-    A power series up to about a, a continued fraction beyond (Numerical Recipes, 6.2); at the ends as PyTorch has it.
-    """
-    zero, one = like(g, 0.0, x), like(g, 1.0, x)
-    shape = g.Shape(g.Add(a, x))
-    a, x = g.Expand(a, shape), g.Expand(x, shape)
-    inner = g.And(g.And(g.Greater(a, zero), g.Greater(x, zero)), g.Not(g.Or(_infinite(g, a), _infinite(g, x))))
-    order, point = g.Where(inner, a, one), g.Where(inner, x, one)
-    near = g.Less(point, g.Add(order, one))
-    scale = g.Exp(g.Sub(g.Sub(g.Mul(order, g.Log(point)), point), _lgamma(g, order)))
-    lower_part = g.Mul(scale, _series(g, order, g.Where(near, point, order)))
-    upper_part = g.Mul(scale, _fraction(g, order, g.Where(near, g.Add(order, like(g, 10.0, x)), point)))
-    if upper:
-        out = g.Where(near, g.Sub(one, lower_part), upper_part)
-    else:
-        out = g.Where(near, lower_part, g.Sub(one, upper_part))
-    return g.Where(inner, out, _at_the_ends(g, a, x, upper=upper))
-
-
-def _at_the_ends(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
-    """Where a or x is zero, infinite, negative or no number."""
-    zero, nan = like(g, 0.0, x), like(g, math.nan, x)
-    nothing, everything = like(g, float(upper), x), like(g, float(not upper), x)
-    out = g.Where(_infinite(g, x), everything, nan)
-    out = g.Where(_infinite(g, a), g.Where(_infinite(g, x), nan, nothing), out)
-    out = g.Where(g.Equal(x, zero), nothing, out)
-    out = g.Where(g.Equal(a, zero), g.Where(g.Greater(x, zero), everything, nan), out)
-    return g.Where(g.Or(g.Less(a, zero), g.Less(x, zero)), nan, out)
-
-
-def _infinite(g: Graph, x: ir.Value) -> ir.Value:
-    return g.Equal(g.Abs(x), like(g, math.inf, x))
-
-
-def _series(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
-    """The sum of x^n / (a (a + 1) … (a + n))."""
-    first = g.Reciprocal(a)
-    body, number, (term, total) = _loop(g, first, 2)
-    k = body.Add(body.Cast(number, to=g.dtype(x)), like(body, 1.0, x))
-    term = body.Div(body.Mul(term, x), body.Add(a, k))
-    total = body.Add(total, term)
-    far = body.Greater(body.Abs(term), body.Mul(body.Abs(total), like(body, _ROUNDING, x)))
-    return _finished(g, body, far, [term, total], [first, first])[1]
-
-
-def _fraction(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
-    """1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - …)) by Lentz's method, for x above a."""
-    one = like(g, 1.0, x)
-    start = g.Sub(g.Add(x, one), a)
-    inverse = g.Reciprocal(start)
-    huge = g.Add(g.Mul(start, like(g, 0.0, x)), like(g, 1e300, x))
-    body, number, (b, c, d, out) = _loop(g, start, 4)
-    k = body.Add(body.Cast(number, to=g.dtype(x)), one)
-    factor = body.Mul(k, body.Sub(a, k))
-    b = body.Add(b, like(body, 2.0, x))
-    d = body.Reciprocal(body.Add(body.Mul(factor, d), b))
-    c = body.Add(b, body.Div(factor, c))
-    change = body.Mul(c, d)
-    out = body.Mul(out, change)
-    far = body.Greater(body.Abs(body.Sub(change, one)), like(body, 4 * _ROUNDING, x))
-    return _finished(g, body, far, [b, c, d, out], [start, huge, inverse, inverse])[3]
-
-
-def _loop(g: Graph, like_this: ir.Value, states: int) -> tuple[Graph, ir.Value, list[ir.Value]]:
-    """A loop's body with its iteration number and its states, which are alike in shape."""
-    body = g.body("loop")
-    number = body.input("iteration", ir.DataType.INT64, [])
-    body.input("condition", ir.DataType.BOOL, [])
-    return body, number, [body.input("state", g.dtype(like_this), g.shape(like_this)) for _ in range(states)]
-
-
-def _finished(g: Graph, body: Graph, far: ir.Value, results: list[ir.Value], starts: list[ir.Value]) -> list[ir.Value]:
-    """The states after the last step; another step is made while an element is `far` from its end."""
-    again = body.ReduceMax(body.Cast(far, to=ir.DataType.INT32), keepdims=0)
-    body.output(body.Cast(again, to=ir.DataType.BOOL), body.unique("again"))
-    for value in results:
-        body.output(value, body.unique("result"))
-    found = g.Loop(g.const(_STEPS), g.const(True), *starts, body=body, outputs=len(starts))
-    return [g.facts(v, g.dtype(s), g.shape(s)) for v, s in zip(found, starts, strict=True)]
-
-
-# -- error functions --------------------------------------------------------------------------------------------------
-
-
-def _scaled_tail(g: Graph, x: ir.Value) -> ir.Value:
-    """exp(x²) erfc(x) for x of 0 and more, by the approximations of the Cephes library."""
-    one = like(g, 1.0, x)
-    z = g.Mul(x, x)
-    inner = g.Min(z, one)
-    near = g.Mul(g.Exp(inner), g.Sub(one, g.Mul(x, ratio(g, inner, table.ERF_T, table.ERF_U))))
-    middle = ratio(g, g.Min(x, like(g, 8.0, x)), table.ERFC_P, table.ERFC_Q)
-    far = ratio(g, g.Min(x, like(g, 1e40, x)), table.ERFC_R, table.ERFC_S)
-    far = g.Where(_infinite(g, x), like(g, 0.0, x), far)
-    return g.Where(g.Less(x, one), near, g.Where(g.Less(x, like(g, 8.0, x)), middle, far))
-
-
-def _erfcx(g: Graph, x: ir.Value) -> ir.Value:
-    tail = _scaled_tail(g, g.Abs(x))
-    mirrored = g.Sub(g.Mul(like(g, 2.0, x), g.Exp(g.Mul(x, x))), tail)
-    return g.Where(g.Less(x, like(g, 0.0, x)), mirrored, tail)
-
-
-def _log_ndtr(g: Graph, x: ir.Value) -> ir.Value:
-    """log of the normal distribution's integral up to x: of the tail below 0, of 1 less the other tail above."""
-    t = g.Mul(x, like(g, math.sqrt(0.5), x))
-    half, square = like(g, 0.5, x), g.Mul(t, t)
-    tail = g.Mul(_scaled_tail(g, g.Abs(t)), half)
-    below = g.Sub(g.Log(tail), square)
-    rest = g.Mul(tail, g.Exp(g.Neg(square)))
-    # log(1 - r): its series where r is small.
-    small = g.Neg(g.Mul(rest, horner(g, rest, (1 / 3, 1 / 2, 1.0))))
-    above = g.Where(g.Less(rest, like(g, 1e-5, x)), small, g.Log(g.Sub(like(g, 1.0, x), rest)))
-    out = g.Where(g.Less(x, like(g, 0.0, x)), below, above)
-    return g.Where(g.Equal(x, like(g, -math.inf, x)), x, out)
-
-
-aten.same(in_double, special_erfcx=_erfcx, special_log_ndtr=_log_ndtr)
+aten.same(in_double, special_erfcx=erfcx, special_log_ndtr=log_ndtr)

@@ -7,46 +7,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.numerics.matrices import column, identity, sides, swapped, triangle, wide
+from convert.numerics.reflections import orthogonal, reflections
 
 from ..rules import aten
 from ..sizes import reshape, size
 from ..values import like
-from .factor import _swapped, column, identity, narrow, row, sides, triangle, wide
-
-
-def reflections(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value], list[ir.Value]]:
-    """R, and Householder's vectors [..., rows, 1] with their factors [..., 1, 1], as LAPACK's geqrf has them."""
-    rows, columns = sides(g, a)
-    numbers = np.arange(rows)[:, None]
-    vectors, factors = [], []
-    zero, one = like(g, 0.0, a), like(g, 1.0, a)
-    for k in range(min(rows, columns)):
-        here = column(g, a, k)
-        head = row(g, here, k)
-        below = g.Where(numbers > k, here, zero)
-        rest = g.ReduceSum(g.Mul(below, below), [-2])
-        flat = g.Equal(rest, zero)
-        length = g.Sqrt(g.Add(g.Mul(head, head), rest))
-        beta = g.Where(g.Less(head, zero), length, g.Neg(length))
-        factor = g.Where(flat, zero, g.Div(g.Sub(beta, head), g.Where(flat, one, beta)))
-        vector_ = g.Div(below, g.Where(flat, one, g.Sub(head, beta)))
-        vector_ = g.Add(vector_, (numbers == k).astype(np.float64))
-        a = reflected(g, a, vector_, factor)
-        vectors.append(vector_)
-        factors.append(factor)
-    return a, vectors, factors
-
-
-def reflected(g: Graph, a: ir.Value, v: ir.Value, factor: ir.Value) -> ir.Value:
-    """(1 - factor v vᵀ) a."""
-    return g.Sub(a, g.Mul(g.Mul(factor, v), g.MatMul(_swapped(g, v), a)))
-
-
-def orthogonal(g: Graph, start: ir.Value, vectors: list[ir.Value], factors: list[ir.Value]) -> ir.Value:
-    """All reflections applied to `start`, the last first."""
-    for v, factor in zip(reversed(vectors), reversed(factors), strict=True):
-        start = reflected(g, start, v, factor)
-    return start
+from .factor import narrow
 
 
 @aten("linalg_qr")
@@ -106,9 +73,9 @@ def linalg_householder_product(g, x, tau):
 def ormqr(g, x, tau, other, left=True, transpose=False):
     """Q other, Qᵀ other, other Q or other Qᵀ."""
     vectors, factors = _stored(g, x, tau)
-    start = wide(g, other) if left else _swapped(g, wide(g, other))
+    start = wide(g, other) if left else swapped(g, wide(g, other))
     if transpose == left:
         # Reflections are symmetric: the transposed product applies the first one first.
         vectors, factors = vectors[::-1], factors[::-1]
     out = orthogonal(g, start, vectors, factors)
-    return narrow(g, out if left else _swapped(g, out), x)
+    return narrow(g, out if left else swapped(g, out), x)

@@ -32,6 +32,9 @@ def resized(
             return g.Resize(x, None, factors, **attributes)
     if output_size is None:
         raise Unsupported("interpolation with neither sizes nor factors")
+    if all(isinstance(n, int) for n in output_size):  # a batch of any size needs no computed shape then
+        sizes = g.const(np.array(output_size, dtype=np.int64))
+        return g.Resize(x, None, None, sizes, axes=list(range(2, 2 + len(output_size))), **attributes)
     outer = [size(g, x, 0), size(g, x, 1)]
     return g.Resize(x, None, None, vector(g, [*outer, *output_size]), **attributes)
 

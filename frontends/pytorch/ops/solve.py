@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import onnx_ir as ir
 import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.numerics.factor import lu
+from convert.numerics.matrices import identity, sides, wide
+from convert.numerics.solve import by_lu, matching, sign_and_log, solved, substituted
 
 from ..rules import aten
-from ..sizes import size, vector
 from ..values import like
-from .factor import (
-    column,
-    identity,
-    lu,
-    narrow,
-    permuted,
-    pivots_from,
-    row,
-    sides,
-    wide,
-    zeros,
-)
+from .factor import narrow, pivots_from, zeros
 from .shape import transpose
 
 
@@ -34,60 +24,19 @@ def swap(g: Graph, x: ir.Value) -> ir.Value:
     return transpose(g, x, -2, -1)
 
 
-def substituted(g: Graph, a: ir.Value, b: ir.Value, upper: bool, unit: bool = False) -> ir.Value:
-    """The x with a x = b for a triangular a, whose other triangle is not read."""
-    n, _ = sides(g, a)
-    numbers = np.arange(n)[:, None]
-    solved: dict[int, ir.Value] = {}
-    for k in range(n - 1, -1, -1) if upper else range(n):
-        here = row(g, b, k)
-        value = here if unit else g.Div(here, row(g, column(g, a, k), k))
-        solved[k] = value
-        ahead = numbers < k if upper else numbers > k
-        if ahead.any():
-            b = g.Sub(b, g.Mul(g.Where(ahead, column(g, a, k), like(g, 0.0, a)), value))
-    return g.Concat(*(solved[k] for k in range(n)), axis=-2) if n else b
-
-
-def solved(g: Graph, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
-    """The x with a x = b, and the factors and pivots of a."""
-    factors, pivots = lu(g, a)
-    return _by_lu(g, factors, pivots, b), factors, pivots
-
-
-def _by_lu(g: Graph, factors: ir.Value, pivots: list[ir.Value], b: ir.Value, adjoint: bool = False) -> ir.Value:
-    b = _matching(g, factors, b)
-    if adjoint:
-        turned = transpose(g, factors, -2, -1)
-        out = substituted(g, turned, b, upper=False)
-        return permuted(g, substituted(g, turned, out, upper=True, unit=True), pivots, back=True)
-    out = substituted(g, factors, permuted(g, b, pivots), upper=False, unit=True)
-    return substituted(g, factors, out, upper=True)
-
-
-def _matching(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
-    """b broadcast to the batch of a."""
-    if g.shape(a)[:-2] == g.shape(b)[:-2]:
-        return b
-    n = size(g, a, -1)
-    lead = g.Shape(g.MatMul(a, b))
-    shape = g.Concat(g.Slice(lead, [0], [-2], [0]), vector(g, [n, size(g, b, -1)]), axis=0)
-    return g.Expand(b, shape)
-
-
 @aten("linalg_solve_triangular")
 def linalg_solve_triangular(g, A, B, *, upper, left=True, unitriangular=False):
     a, b = wide(g, A), wide(g, B)
     if not left:
         a, b, upper = transpose(g, a, -2, -1), transpose(g, b, -2, -1), not upper
-    out = substituted(g, a, _matching(g, a, b), upper, unitriangular)
+    out = substituted(g, a, matching(g, a, b), upper, unitriangular)
     return narrow(g, out if left else transpose(g, out, -2, -1), A)
 
 
 @aten("triangular_solve")
 def triangular_solve(g, x, A, upper=True, transpose=False, unitriangular=False):
     a = swap(g, wide(g, A)) if transpose else wide(g, A)
-    out = substituted(g, a, _matching(g, a, wide(g, x)), upper != transpose, unitriangular)
+    out = substituted(g, a, matching(g, a, wide(g, x)), upper != transpose, unitriangular)
     return [narrow(g, out, x), A]
 
 
@@ -127,7 +76,7 @@ def linalg_solve(g, A, B, *, left=True):
 @aten("linalg_lu_solve")
 def linalg_lu_solve(g, LU, pivots, B, *, left=True, adjoint=False):
     b = wide(g, B) if left else swap(g, wide(g, B))
-    out = _by_lu(g, wide(g, LU), pivots_from(g, pivots), b, adjoint if left else not adjoint)
+    out = by_lu(g, wide(g, LU), pivots_from(g, pivots), b, adjoint if left else not adjoint)
     return narrow(g, out if left else swap(g, out), LU)
 
 
@@ -141,7 +90,7 @@ def cholesky_solve(g, x, input2, upper=False):
     """The solution for the matrix whose root is input2."""
     a = wide(g, input2)
     lower = swap(g, a) if upper else a
-    b = _matching(g, lower, wide(g, x))
+    b = matching(g, lower, wide(g, x))
     return narrow(g, substituted(g, swap(g, lower), substituted(g, lower, b, False), True), x)
 
 
@@ -164,16 +113,10 @@ def linalg_tensorinv(g, x, ind=2):
 
 
 def _sign_and_log(g: Graph, factors: ir.Value, pivots: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
-    n, _ = sides(g, factors)
-    if not n:
-        none = zeros(g, factors, torch.float64)
-        return g.Add(none, like(g, 1.0, none)), none
-    diagonal = g.ReduceSum(g.Mul(factors, np.eye(n)), [-1], keepdims=0)
-    swapped = g.Cast(g.Not(g.Equal(g.Concat(*pivots, axis=-1), np.arange(n))), to=ir.DataType.INT64)
-    odd = g.Cast(g.Mod(g.ReduceSum(swapped, [-1], keepdims=0), 2), to=ir.DataType.DOUBLE)
-    turn = g.Sub(like(g, 1.0, odd), g.Mul(like(g, 2.0, odd), odd))
-    sign = g.Mul(turn, g.ReduceProd(g.Sign(diagonal), [-1], keepdims=0))
-    return sign, g.ReduceSum(g.Log(g.Abs(diagonal)), [-1], keepdims=0)
+    if sides(g, factors)[0]:
+        return sign_and_log(g, factors, pivots)
+    none = zeros(g, factors, torch.float64)
+    return g.Add(none, like(g, 1.0, none)), none
 
 
 @aten("_linalg_slogdet")

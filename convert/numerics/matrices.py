@@ -1,0 +1,65 @@
+"""What solvers share: sizes of matrices, rows, columns, triangles, and the matrix of ones on its diagonal."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+LARGEST = 64
+"""Matrices of more columns are refused: the graph would get some twenty nodes for each."""
+
+
+def sides(g: Graph, x: ir.Value) -> tuple[int, int]:
+    """Rows and columns. Raises `Unsupported` where they are not known or too many."""
+    rows, columns = g.shape(x)[-2:]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise Unsupported("a factorisation of a matrix of unknown size")
+    if min(rows, columns) > LARGEST:
+        raise Unsupported(f"a factorisation of a matrix of {rows} x {columns}; {LARGEST} is the most that is unrolled")
+    return rows, columns
+
+
+def wide(g: Graph, x: ir.Value) -> ir.Value:
+    """x in float64."""
+    return x if x.dtype == ir.DataType.DOUBLE else g.Cast(x, to=ir.DataType.DOUBLE)
+
+
+def column(g: Graph, x: ir.Value, k: int) -> ir.Value:
+    """[..., rows, 1]."""
+    return g.Gather(x, np.array([k]), axis=-1)
+
+
+def row(g: Graph, x: ir.Value, k: int) -> ir.Value:
+    """[..., 1, columns]."""
+    return g.Gather(x, np.array([k]), axis=-2)
+
+
+def swapped(g: Graph, x: ir.Value) -> ir.Value:
+    """Each matrix transposed."""
+    rank = g.rank(x)
+    return g.Transpose(x, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+def lead_and(g: Graph, x: ir.Value, *tail: int) -> ir.Value:
+    """The dims of the batch of x, and behind them `tail`, as a shape."""
+    lead = g.shape(x)[:-2]
+    if all(isinstance(d, int) for d in lead):
+        return g.const(np.array([*lead, *tail], dtype=np.int64))
+    return g.Concat(g.Shape(x, start=0, end=len(lead)), np.array(tail, dtype=np.int64), axis=0)
+
+
+def identity(g: Graph, x: ir.Value, n: int, columns: int | None = None) -> ir.Value:
+    """An identity (or the first of its columns) in each matrix of the batch of x, float64."""
+    eye = np.eye(n, n if columns is None else columns)
+    lead = g.shape(x)[:-2]
+    return g.facts(g.Expand(eye, lead_and(g, x, *eye.shape)), shape=[*lead, *eye.shape]) if lead else g.const(eye)
+
+
+def triangle(g: Graph, x: ir.Value, upper: bool, unit: bool = False) -> ir.Value:
+    """The triangle of x, with ones in the diagonal if `unit`."""
+    if not unit:
+        return g.Trilu(x, 0, upper=int(upper))
+    return g.Add(g.Trilu(x, 1 if upper else -1, upper=int(upper)), np.eye(*sides(g, x)))
