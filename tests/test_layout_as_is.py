@@ -76,16 +76,47 @@ def test_mobile_block_with_squeeze_and_excitation() -> None:
     assert interior(model) == []
 
 
-def test_convnext_block_pays_for_its_dense_layers_only() -> None:
+@pytest.mark.parametrize("spatial", [1, 2])
+def test_convnext_blocks_are_convolutions(spatial: int) -> None:
+    g = Graph()
+    x = tf_conv(g, g.input("x", F, ["batch", *[8] * spatial, 3]), 8)
+    for _ in range(2):
+        y = g.LayerNormalization(tf_conv(g, x, 8, 7, group=8), 1 + weights(8), weights(8), axis=-1, epsilon=1e-3)
+        y = g.Add(g.MatMul(g.Gelu(g.Add(weights(32), g.MatMul(y, weights(8, 32)))), weights(32, 8)), weights(8))
+        x = g.Add(x, g.Mul(y, weights(8)))
+    g.output(g.ReduceMean(x, list(range(1, spatial + 1)), keepdims=0), "y")
+    model = laid_out(g, {"x": (2, *[8] * spatial, 3)}, {"x": (1, *[8] * spatial, 3)})
+    assert len(nodes(model, "Transpose")) == 1, "the input"
+    assert not nodes(model, "MatMul")
+    assert not nodes(model, "LayerNormalization")
+    assert len(nodes(model, "Conv")) == 7
+    assert all(len(n.inputs) == 3 for n in nodes(model, "Conv")), "biases are the convolutions'"
+
+
+def test_dense_layers_and_norms_stay_where_that_saves_no_transpose() -> None:
     g = Graph()
     x = tf_conv(g, g.input("x", F, ["batch", 8, 8, 3]), 8)
-    for _ in range(2):
-        y = g.LayerNormalization(tf_conv(g, x, 8, 7, group=8), 1 + weights(8), weights(8), axis=-1)
-        y = g.Add(g.MatMul(g.Gelu(g.MatMul(y, weights(8, 32))), weights(32, 8)), weights(8))
-        x = g.Add(x, g.Mul(y, weights(8)))
-    g.output(g.ReduceMean(x, [1, 2], keepdims=0), "y")
+    x = g.LayerNormalization(x, 1 + weights(8), weights(8), axis=-1)
+    x = g.Add(g.MatMul(x, weights(8, 8)), weights(8))
+    x = g.LayerNormalization(x, 1 + weights(8, seed=1), axis=-1)
+    g.output(tf_conv(g, g.Reshape(x, [-1, 4, 16, 8]), 4), "y")
     model = laid_out(g, {"x": (2, 8, 8, 3)})
-    assert len(nodes(model, "Transpose")) == 5  # the input, and one on either side of each dense part
+    assert len(nodes(model, "Transpose")) == 4
+    assert len(nodes(model, "LayerNormalization")) == 2
+    assert len(nodes(model, "MatMul")) == 1
+
+
+@pytest.mark.parametrize("bias", [(1, 6), (6, 6), (1,), (8, 8, 1)])
+def test_what_is_added_to_a_product_may_be_no_bias(bias: tuple[int, ...]) -> None:
+    g = Graph()
+    x = tf_conv(g, g.input("x", F, ["batch", 8, 8, 3]), 8)
+    width = 8 if bias[0] == 8 else 6
+    y = g.Add(g.MatMul(g.Relu(x), weights(8, 6)), weights(*((8, 6) if bias == (6, 6) else bias)))
+    g.output(g.Add(tf_conv(g, y, width), g.Exp(g.MatMul(x, weights(8, width)))), "y")
+    model = laid_out(g, {"x": (2, 8, 8, 3)})
+    assert len(nodes(model, "Transpose")) == 2
+    assert len(nodes(model, "Conv")) == 4
+    assert len(nodes(model, "Add")) == 1 + (bias != (1, 6))
 
 
 def test_dense_network_after_flatten() -> None:

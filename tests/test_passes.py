@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -65,13 +66,22 @@ def test_batch_norm_folds_into_the_convolution_before_it(layer: object, channels
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=4 * 2.0**-24 * np.abs(before).max())
 
 
-def test_batch_norm_folds_into_gemm() -> None:
+DENSE: dict[str, Callable[[Graph, ir.Value], ir.Value]] = {
+    "x·Wᵀ + b": lambda g, x: g.Gemm(x, weights(7, 5), weights(7), transB=1),
+    "x·W + b": lambda g, x: g.Gemm(x, weights(5, 7), weights(7)),
+    "x·W": lambda g, x: g.MatMul(x, weights(5, 7)),
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_batch_norm_folds_into_dense_layers(name: str) -> None:
     g = Graph()
     x = g.input("x", F, ["n", 5])
-    g.output(norm(g, g.Gemm(x, weights(7, 5), weights(7), transB=1), 7), "y")
+    g.output(norm(g, DENSE[name](g, x), 7), "y")
     model = g.model()
     before = run(model.clone(), x=(feed := weights(3, 5)))[0]
     assert fold_batch_norms(model)
+    assert counts(model) == {"Gemm": 1}
     np.testing.assert_allclose(run(model, x=feed)[0], before, rtol=1e-5, atol=1e-6)
 
 

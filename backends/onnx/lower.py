@@ -35,6 +35,7 @@ def lower(model: ir.Model, opset: int) -> None:
     if not OLDEST <= opset <= NEWEST:
         raise UsageError(f"opset {opset} cannot be written", hint=f"give --opset {OLDEST} to {NEWEST}")
     _refuse_private(model)
+    _refuse_unknown_ranks(model)
     run(PASSES, model)
     convert_opset(model, opset)
     _hoist(model)
@@ -76,6 +77,16 @@ def ir_version(model: ir.Model) -> int:
     dtypes = {v.dtype for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values())}
     dtypes |= {v.dtype for node in model.graph.all_nodes() for v in node.outputs}
     return max(onnx.helper.find_min_ir_version_for(known), *(_DTYPE_IR.get(d, 0) for d in dtypes if d is not None), 0)
+
+
+def _refuse_unknown_ranks(model: ir.Model) -> None:
+    """A valid ONNX file tells the rank of every input."""
+    unknown = [str(v.name) for v in model.graph.inputs if v.shape is None and not isinstance(v.type, ir.SequenceType)]
+    if unknown:
+        raise UsageError(
+            f"the model does not tell how many dims these inputs have: {', '.join(unknown)}",
+            hint=f"describe them, for instance --input {unknown[0]}:float32[batch,3]",
+        )
 
 
 def _refuse_private(model: ir.Model) -> None:

@@ -1,4 +1,4 @@
-"""Fold BatchNormalization of inference into the convolution or matrix product before it."""
+"""Fold BatchNormalization of inference into the convolution or dense layer before it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import onnx_ir as ir
 from convert.graph import register
 from convert.tensors import dims_of, lazy
 
-# Which axis of the weight holds the output channels.
-_CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 0}
+# Which axis of the weight holds the output channels; of a Gemm transB tells.
+_CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}
 
 
 def fold_batch_norms(model: ir.Model) -> bool:
-    """Conv/ConvTranspose/Gemm followed only by a constant BatchNormalization become one operator.
+    """Conv/ConvTranspose/Gemm/MatMul followed only by a constant BatchNormalization become one operator.
 
     With s = scale / sqrt(var + epsilon): W' = s·W along the output channels and b' = s·(b − mean) + bias (ONNX
     BatchNormalization-15). s and b' are computed in float64; the product with W is taken lazily, when W' is written.
@@ -51,6 +51,7 @@ def _fold(graph: ir.Graph, norm: ir.Node) -> bool:
         return False
     new_bias = (old_bias.reshape(-1) - mean) * factor + shift
     dtype = weight.const_value.numpy().dtype
+    producer.op_type = "Gemm" if producer.op_type == "MatMul" else producer.op_type
     producer.resize_inputs(3)
     producer.replace_input_with(1, register(graph, f"{weight.name}.folded", _scaled(weight, factor, producer)))
     producer.replace_input_with(2, register(graph, f"{x.name}.bias", ir.tensor(new_bias.astype(dtype))))
@@ -63,16 +64,15 @@ def _fold(graph: ir.Graph, norm: ir.Node) -> bool:
 
 
 def _one_output_channel_axis(producer: ir.Node, weight: ir.Value) -> bool:
-    # ConvTranspose keeps output channels per group on axis 1; Gemm is folded in its plain x·Wᵀ + b form only.
+    # ConvTranspose keeps output channels per group on axis 1; Gemm is folded where it is x·W + b or x·Wᵀ + b.
     if producer.op_type == "ConvTranspose":
         group = producer.attributes.get("group")
         return group is None or group.as_int() == 1
+    if producer.op_type == "MatMul":  # only a product of two matrices is a Gemm
+        return all(v is not None and v.shape is not None and len(v.shape) == 2 for v in producer.inputs)
     if producer.op_type == "Gemm":
-        wanted = {"transA": 0, "transB": 1, "alpha": 1.0, "beta": 1.0}
-        default = {"transA": 0, "transB": 0, "alpha": 1.0, "beta": 1.0}
-        return all(
-            (producer.attributes[k].value if k in producer.attributes else default[k]) == v for k, v in wanted.items()
-        )
+        wanted = {"transA": 0, "alpha": 1.0, "beta": 1.0}
+        return all(k not in producer.attributes or producer.attributes[k].value == v for k, v in wanted.items())
     return weight.shape is not None
 
 
@@ -80,7 +80,7 @@ def _scaled(weight: ir.Value, factor: np.ndarray, producer: ir.Node) -> ir.LazyT
     tensor = weight.const_value
     assert tensor is not None
     shape = [1] * len(tensor.shape)
-    shape[_CHANNEL_AXIS[producer.op_type]] = -1
+    shape[0 if producer.attributes.get_int("transB", 0) else _CHANNEL_AXIS[producer.op_type]] = -1
     column = factor.reshape(shape)
 
     def make() -> np.ndarray:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from convert.passes.layout_cancel import cancel_transposes, permutation
 from convert.passes.layout_cut import AS_IS, MOVED, Term, minimum_cut
+from convert.passes.layout_dense import DENSE, write_out
 from convert.passes.layout_form import (
     Form,
     Move,
@@ -48,7 +49,8 @@ def assign_layout(
     layout-sensitive operators become nodes of domain `CHANNELS_LAST` (`layout_sensitive` says what that means; weights
     keep ONNX coordinates) and other operators follow where that saves transposes. With `sensitive="as is"`, for graphs
     whose sensitive operators stand between transposes from and to N spatial… C, those operators stay as they are and
-    the rest of the graph may be moved to their coordinates.
+    the rest of the graph may be moved to their coordinates; a dense layer is then a convolution with a kernel of one
+    element, and a LayerNormalization over channels is written out (`layout_dense`).
 
     Graph inputs and outputs keep name, order, dtype and layout; with `boundary="moved"`, those of the outermost graph
     that are floating and of rank 3 or more are moved instead, and so are their shapes. Shapes must be known where
@@ -61,7 +63,7 @@ def assign_layout(
     if sensitive not in ("channels_last", "as is") or boundary not in ("as is", "moved"):
         raise ValueError(f"assign_layout knows no sensitive={sensitive!r}, boundary={boundary!r}")
     move = channels_last if sensitive == "channels_last" else channels_first
-    table = {**AGNOSTIC, **SENSITIVE} if sensitive == "channels_last" else AGNOSTIC
+    table = {**AGNOSTIC, **(SENSITIVE if sensitive == "channels_last" else DENSE)}
     names = Names(model.graph)
     modified = False
     for graph in (model.graph, *model.graph.subgraphs()):
@@ -69,6 +71,7 @@ def assign_layout(
         labels = minimum_cut(problem.count, problem.terms)
         modified |= _write(graph, problem, labels, move, names)
         modified |= cancel_transposes(graph, names)
+    write_out(model, names)
     _drop_unused(names)
     if any(node.domain == CHANNELS_LAST for node in model.graph.all_nodes()):
         model.graph.opset_imports[CHANNELS_LAST] = 1
@@ -100,12 +103,12 @@ def read(graph: ir.Graph, move: Move, table: Mapping[str, Rule], moved_boundary:
         if perm is not None and len(perm) > 2 and rank(node.inputs[0]) == rank(node.outputs[0]) == len(perm):
             _add_transpose(problem, node, perm, move)
         else:
-            _add_node(problem, node, form_of(node, move, table))
+            _add_node(problem, node, form_of(node, move, table), move)
     _add_values(problem, graph, move)
     return problem
 
 
-def _add_node(problem: Problem, node: ir.Node, form: Form) -> None:
+def _add_node(problem: Problem, node: ir.Node, form: Form, move: Move) -> None:
     number: dict[Side, int | None] = {Side.AS_IS: AS_IS, Side.MOVED: MOVED, Side.ANY: None}
     if Side.FREE in (*form.inputs, *form.outputs):
         number[Side.FREE] = number[Side.BROADCAST] = problem.variable[node] = problem.count
@@ -113,6 +116,11 @@ def _add_node(problem: Problem, node: ir.Node, form: Form) -> None:
     problem.forms[node] = form
     problem.inputs[node] = [number[side] for side in form.inputs]
     problem.outputs[node] = [number[side] or AS_IS for side in form.outputs]
+    if form.moved_price:
+        value = node.outputs[0]
+        cost = int(form.moved_price * price(value, len(dims(value)), move, UNKNOWN_DIM))
+        if cost:
+            problem.terms.append(Term(AS_IS, (problem.variable[node],), cost))
 
 
 def _add_transpose(problem: Problem, node: ir.Node, perm: tuple[int, ...], move: Move) -> None:

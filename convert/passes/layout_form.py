@@ -34,7 +34,8 @@ class Form:
     """The sides of a node, and the changes to make if its free sides turn out moved.
 
     `attributes` and `constants` (by input position) replace the node's own or are added to them; `gather` picks from
-    the output, by these indices, what the node gave before; `domain`, if set, becomes the node's domain in any case.
+    the output, by these indices, what the node gave before; `domain`, if set, becomes the node's domain in any case,
+    `moved_domain` where its free sides are moved, which costs `moved_price` times a transpose of its first output.
     """
 
     inputs: tuple[Side, ...]
@@ -43,6 +44,8 @@ class Form:
     constants: Mapping[int, np.ndarray] = field(default_factory=dict)
     gather: tuple[int, ...] | None = None
     domain: str = ""
+    moved_domain: str = ""
+    moved_price: float = 0.0
 
 
 Rule: TypeAlias = Callable[[ir.Node, Move], Form | None]

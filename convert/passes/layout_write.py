@@ -163,6 +163,8 @@ def price(value: ir.Value, full: int, move: Move, unknown: int) -> int:
 
 def rewrite(node: ir.Node, form: Form, names: Names) -> None:
     """Make the changes of a node whose free sides are moved."""
+    if form.moved_domain:
+        node.domain = form.moved_domain
     for attribute in form.attributes:
         node.attributes.add(attribute)
     for index, content in form.constants.items():

@@ -62,10 +62,10 @@ class _Conversion:
         for node, version in work:
             if version == self.target or node.graph is None or self._stays(node, version):
                 continue
+            if self._adapted(node, version, left):
+                continue
             if any(subgraphs(a) for a in node.attributes.values()) and _exists(node.op_type, self.target):
                 self._problem(node, f"opset {version} of it has another meaning than opset {self.target}")
-                continue
-            if self._adapted(node, version, left):
                 continue
             if onnx.defs.has(node.op_type, "") and _exists(node.op_type, self.target):
                 waiting.setdefault(version, []).append(node)

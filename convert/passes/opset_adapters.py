@@ -15,6 +15,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.passes.opset_expansions import EXPANSIONS as EXPANSIONS
+from convert.passes.opset_scan import lift_scan
 
 Results = Sequence[ir.Value | None] | None
 Adapter = Callable[[Graph, ir.Node, int], Results]
@@ -77,6 +78,7 @@ def _lift_upsample(g: Graph, node: ir.Node, target: int) -> Results:
 _BROADCASTING = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less")
 
 LIFTS: dict[str, Adapter] = {
+    "Scan": lift_scan,
     "Scatter": _lift_scatter,
     "PRelu": _lift_prelu,
     "Upsample": _lift_upsample,

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 from convert.passes.opset_attention import attention
+from convert.passes.opset_quantise import dequantize, quantize
 
 Expansion = Callable[[Graph, ir.Node, int], Sequence[ir.Value | None] | None]
 
@@ -48,7 +49,7 @@ def _layer_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Va
     x, scale, bias = [*node.inputs, None][:3]
     rank = g.rank(x)  # type: ignore[arg-type]
     axes = np.arange(node.attributes.get_int("axis", -1) % rank, rank)
-    y, mean, inverse = _normalized(g, node, x, axes)
+    y, mean, inverse = normalized(g, node, x, axes)
     y = g.Mul(_back(g, y, x), scale)
     return [y if bias is None else g.Add(y, bias), mean, inverse][: len(node.outputs)]
 
@@ -95,7 +96,11 @@ def _trilu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     return [g.Where(outside, zero, x)]
 
 
-def _normalized(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
+def normalized(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """`x` with mean zero and variance one along `axes`, as a LayerNormalization `node` takes epsilon and dtype.
+
+    Also the mean and, where `node` gives it, the inverse of the deviation (else the deviation itself).
+    """
     wide = _stashed(g, node, x)
     mean = g.ReduceMean(wide, axes, keepdims=1)
     centred = g.Sub(wide, mean)
@@ -124,6 +129,8 @@ EXPANSIONS: dict[str, tuple[int, Expansion]] = {
     "HardSwish": (14, _hard_swish),
     "Swish": (24, _swish),
     "Trilu": (14, _trilu),
+    "QuantizeLinear": (21, quantize),
+    "DequantizeLinear": (21, dequantize),
     "LayerNormalization": (17, _layer_normalization),
     "RMSNormalization": (23, _rms_normalization),
     "GroupNormalization": (21, _group_normalization),

@@ -162,6 +162,13 @@ MODELS = [
         for p in (1, 2, 3)
     ),
     model(
+        "Resize of any number of pictures",
+        "(float[n, 2, 3, 4] x) => (float[n, 2, 6, 5] y)"
+        " { b = Shape <start = 0, end = 1> (x) s = Constant <value_ints = [2, 6, 5]> ()"
+        ' z = Concat <axis = 0> (b, s) y = Resize <mode = "linear"> (x, , , z) }',
+        x=f32(2, 2, 3, 4),
+    ),
+    model(
         "MaxRoiPool",
         "(float[n, 4, h, w] x, float[k, 5] r) => (float[k, 4, 2, 3] y)"
         " { y = MaxRoiPool <pooled_shape = [2, 3]> (x, r) }",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from convert.errors import Unsupported
 from convert.tensors import dtype_name
 
 from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
+from ..net import Blob, Dim, Net
 from ..rules import onnx
 from ..shapes import broadcast, full_like, last, transpose
 from .linear import fully_connected
@@ -84,8 +85,8 @@ def _wanted(
     content, expected = net.static(sizes), net.results[0].shape
     if content is not None:
         wanted = dict(zip(over, map(int, content.ravel()), strict=True))
-    elif policy == "stretch" and expected is not None and all(isinstance(expected[a], int) for a in over):
-        wanted = {a: int(str(expected[a])) for a in over}
+    elif policy == "stretch" and expected is not None and all(_told(expected[a], net.shape(x)[a]) for a in over):
+        wanted = {a: int(str(expected[a])) for a in over if isinstance(expected[a], int)}
     else:
         raise Unsupported("the sizes of Resize are computed at run time; Caffe2 needs them as constants")
     scales = {a: n / _size(net, x, a) for a, n in wanted.items() if policy != "stretch" or n != net.shape(x)[a]}
@@ -96,6 +97,11 @@ def _wanted(
     if how.coordinates == "tf_crop_and_resize":
         scales = {a: n / _size(net, x, a) for a, n in wanted.items()}
     return {a: (wanted[a], scale) for a, scale in scales.items()}
+
+
+def _told(expected: Any, own: Dim) -> bool:
+    """Whether the size of an axis is a number, or the name of a dim that stays as it is."""
+    return isinstance(expected, int) or (own is not None and str(expected) == own)
 
 
 def _bounds(net: Net, roi: Blob | None, over: list[int]) -> dict[int, tuple[float, float]]:

@@ -1,0 +1,36 @@
+"""Quantisation to 16 bits for opsets that have it for 8 bits only: onnxruntime gives the same for both."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+from convert.graph import Graph
+from convert.passes.opset import convert_opset
+
+
+@pytest.mark.parametrize("kind", [ir.DataType.INT16, ir.DataType.UINT16])
+@pytest.mark.parametrize("axis", [None, 1])
+@pytest.mark.parametrize("opset", [13, 20])
+def test_sixteen_bits_before_opset_21(kind: ir.DataType, axis: int | None, opset: int) -> None:
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.uniform(-9, 9, (40, 3)), (np.arange(40)[:, None] + 0.5) * [0.25, 0.5, 1.0]])
+    scale = np.array([0.25, 0.5, 1.0], np.float32) * np.float32(1e-3 if axis else 1e-4)
+    zero = np.array([5, 3, 0], kind.numpy())
+    if axis is None:
+        scale, zero = scale[0], zero[0]
+    g = Graph()
+    stored = g.QuantizeLinear(g.input("x", ir.DataType.FLOAT, ["n", 3]), scale, zero, axis=axis)
+    g.output(stored, "stored")
+    g.output(g.DequantizeLinear(stored, scale, zero, axis=axis), "y")
+    model = g.model()
+    run = lambda: onnxruntime.InferenceSession(ir.serde.serialize_model(model).SerializeToString()).run(  # noqa: E731
+        None, {"x": x.astype(np.float32)}
+    )
+    expected = run()
+    convert_opset(model, opset)
+    assert model.graph.opset_imports[""] == opset
+    for got, want in zip(run(), expected, strict=True):
+        np.testing.assert_array_equal(got, want)
