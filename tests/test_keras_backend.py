@@ -16,6 +16,7 @@ import convert
 from convert.errors import Unsupported
 from convert.options import Options
 from convert.parity.check import Method
+from convert.passes.boundary import present
 from convert.report import Report
 from convert.runners.keras_archive import load
 from tests.tensorflow_networks import INPUT, OUTPUT, close, image, onnxruntime_of, resnet, shared
@@ -28,8 +29,9 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 def write(proto: onnx.ModelProto, path: Path, **options: str) -> Report:
     from convert.backends import keras as room
 
-    report = Report("convert")
-    room.write(shared(proto), path, "keras", Options(**options), report)
+    report, model = Report("convert"), shared(proto)
+    present(model, options.pop("layout", ""))
+    room.write(model, path, "keras", Options(**options), report)
     return report
 
 

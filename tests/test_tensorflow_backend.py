@@ -127,7 +127,8 @@ def test_a_saved_model_goes_on_training(tmp_path: Path) -> None:
         (log_probs,) = serving(**{proto.graph.input[0].name: x}).values()
         return tf.reduce_mean(tf.keras.losses.sparse_categorical_crossentropy(labels, log_probs, from_logits=True))
 
-    losses = []
+    losses, before = [], [np.array(v) for v in loaded.trainable_variables]
+    assert len(before) == 8
     for _ in range(10):
         with tf.GradientTape() as tape:
             loss = loss_of()
@@ -136,7 +137,9 @@ def test_a_saved_model_goes_on_training(tmp_path: Path) -> None:
         for variable, gradient in zip(loaded.trainable_variables, gradients, strict=True):
             variable.assign_sub(0.01 * gradient)
         losses.append(float(loss))
-    assert losses[-1] < 0.7 * losses[0]
+    assert float(loss_of()) < losses[-1] < 0.7 * losses[0]
+    for old, new in zip(before, loaded.trainable_variables, strict=True):
+        assert not np.array_equal(old, new), new.name
 
 
 def test_dtypes_and_order_are_kept(tmp_path: Path) -> None:

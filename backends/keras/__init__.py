@@ -29,7 +29,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     from .legalise import legalise
 
     copy = model.clone()
-    legalise(copy, options)
+    legalise(copy)
     emit(copy)
 
 
@@ -41,7 +41,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .artefact import write_keras
     from .legalise import legalise
 
-    legalise(model, options)
+    legalise(model)
     write_keras(model, path, report)
 
 
@@ -58,9 +58,10 @@ def operators(format: str) -> Iterable[Operator]:
     from convert.runners.quiet import import_tensorflow
 
     import_tensorflow()
+    from .limits import LIMITS
     from .ops import onnx
 
-    return rows(onnx)
+    return rows(onnx, limits={operator: "; ".join(reasons) for operator, reasons in LIMITS.items()})
 
 
 __getattr__ = lazily(__name__, onnx=".rules")  # the decorator for rules of one's own

@@ -19,6 +19,8 @@ from .ops import onnx
 from .rules import CHANNELS_LAST, OWN, key_of
 from .tensors import dims_of_value
 
+_HINT = "--to tf writes what Keras has no layer for"
+
 
 @dataclass
 class Emitted:
@@ -32,6 +34,8 @@ class Emitted:
 
 def emit(model: ir.Model) -> Emitted:
     """The model in Keras's terms. Raises one `Unsupported` that lists every node that has none."""
+    if not model.graph.inputs:
+        raise Unsupported("a Keras model has inputs, and this one has none", hint=_HINT)
     names = Names([v.name or "" for v in (*model.graph.inputs, *model.graph.outputs)])
     k, values = Emitter(names), dict[ir.Value, Value]()
     problems: list[Problem] = []
@@ -48,7 +52,7 @@ def emit(model: ir.Model) -> Emitted:
     for node in model.graph:
         problems += _emit_node(k, node, values)
     if problems:
-        raise Unsupported(problems=list(_merged(problems)), hint="--to tf writes what Keras has no layer for")
+        raise Unsupported(problems=list(_merged(problems)), hint=_HINT)
     found = Emitted(weights=k.weights)
     found.inputs = [(v.name or "input", values[v]) for v in model.graph.inputs]
     for i, value in enumerate(model.graph.outputs):

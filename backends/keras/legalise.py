@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from convert.options import Options
 from convert.passes import Pass, run
 from convert.passes.clean import clean
+from convert.passes.compose import compose_transposes
 from convert.passes.expand import expand_functions
 from convert.passes.layout import assign_layout
 from convert.passes.regroup import join_transposes
 
+from .attention import fuse_attention
 from .dense import fuse_dense
 from .ops import onnx
 from .shapes import settle_shapes
@@ -26,20 +27,14 @@ def channels_last(model: ir.Model) -> bool:
     return assign_layout(model, sensitive="channels_last")
 
 
-def channels_last_throughout(model: ir.Model) -> bool:
-    """The same, with channels-last inputs and outputs."""
-    return assign_layout(model, sensitive="channels_last", boundary="moved")
-
-
 # Their functions need what Keras has not: refused by name rather than in pieces.
 _WHOLE = ("SequenceMap", "StringNormalizer")
 
 # Batch norms stay layers of their own: they go on learning their statistics.
-BEFORE_LAYOUT: tuple[Pass, ...] = (expanded, clean, settle_shapes, clean)
-KEEP_BOUNDARY = (*BEFORE_LAYOUT, channels_last, join_transposes, clean, fuse_dense)
-MOVE_BOUNDARY = (*BEFORE_LAYOUT, channels_last_throughout, join_transposes, clean, fuse_dense)
+BEFORE_LAYOUT: tuple[Pass, ...] = (expanded, clean, settle_shapes, clean, fuse_attention, clean)
+PASSES = (*BEFORE_LAYOUT, channels_last, join_transposes, compose_transposes, clean, fuse_dense)
 
 
-def legalise(model: ir.Model, options: Options) -> bool:
-    """Run the passes that `options.layout` asks for; whether the model was modified."""
-    return run(MOVE_BOUNDARY if options.layout == "nhwc" else KEEP_BOUNDARY, model)
+def legalise(model: ir.Model) -> bool:
+    """Run the passes; whether the model was modified."""
+    return run(PASSES, model)

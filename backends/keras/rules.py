@@ -16,15 +16,20 @@ CHANNELS_LAST = "convert.channels_last"
 
 OWN = "convert.keras"
 """The domain of what `legalise` makes of ONNX's operators: Dense (x [..., I], weight [I, O], bias [O]) of MatMul and
-Add, and Expand and ConstantOfShape with their shape as the attribute `dims` (numbers, and names of dims)."""
+Add, Expand and ConstantOfShape with their shape as the attribute `dims` (numbers, and names of dims), and
+MultiHeadAttention (`attention.py`)."""
 
 DENSE = f"{OWN}::Dense"
+HEADS = f"{OWN}::MultiHeadAttention"
 
 
 def schema(operator: str) -> Schema | None:
     """How a key of the table is called; see `convert.schemas.schema`."""
     if operator == DENSE:
         return Schema((Argument("x"), Argument("w"), Argument("b")))
+    if operator == HEADS:
+        names = ("query", "key", "value", *(f"{part}_{w}" for part in ("q", "k", "v", "o") for w in ("kernel", "bias")))
+        return Schema(tuple(Argument(name, None) for name in names), (Argument("is_causal", 0),))
     return schemas.schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
 
 

@@ -45,7 +45,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
         check_tflite(copy, options)
         return
-    legalise(copy, options)
+    legalise(copy)
     check_coverage(copy)
 
 

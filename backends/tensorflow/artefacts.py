@@ -18,7 +18,7 @@ from .emit import check, emitted, fact, tensor_inputs
 from .legalise import legalise
 from .ops import onnx  # noqa: F401  (fills the table)
 from .signature import Names, rename_signature
-from .weights import Contents, filled, write_graph
+from .weights import Contents, write_graph
 
 # Protocol buffers hold no message of 2 GiB or more.
 _MESSAGE_LIMIT = 2**31 - 1
@@ -29,7 +29,7 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
 
     With `options.weights == "constants"` the weights are constants of the one function that is saved.
     """
-    legalise(model, options)
+    legalise(model)
     check(model)
     constants = options.weights == "constants"
     if constants:
@@ -49,9 +49,9 @@ def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) 
 
     A name that is not legal for a node is changed, and the report says so.
     """
-    legalise(model, options)
+    legalise(model)
     check(model)
-    definition, inputs, outputs, contents = _frozen(model)
+    definition, inputs, outputs, contents = frozen_graph(model)
     for wanted, name in [*inputs, *outputs]:
         if name != wanted:
             report.note(f"{wanted!r} is no legal name in a frozen graph, or is taken: it is called {name!r} there")
@@ -59,17 +59,12 @@ def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) 
         write_graph(definition, contents, stream)
 
 
-def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names]:
-    """The GraphDef of a legalised model, and what its inputs and outputs are called in the model and in the graph.
+def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names, Contents]:
+    """The GraphDef of a legalised model, what its inputs and outputs are called in the model and in the graph, and the
+    weights that stand beside it.
 
     Raises `ResourceLimit` for weights of 2 GiB or more.
     """
-    definition, inputs, outputs, contents = _frozen(model)
-    return filled(definition, contents), inputs, outputs
-
-
-def _frozen(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names, Contents]:
-    """The same with the weights beside the graph."""
     _fits(model)
     store = Store(variables=False, beside=True)
     # Not a tf.Graph: the content of a weight may be a variable of TensorFlow's, and is read in an init_scope.

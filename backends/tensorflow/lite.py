@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,13 +18,14 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
 
 from convert.errors import ConvertError, Location, Problem, Unsupported, UsageError
 from convert.graph import location_of
 from convert.options import Options
 from convert.report import Report
 from convert.runners.process import save_arrays
+from convert.wire import length_delimited
 
 from .artefacts import frozen_graph
 from .constants import scope_name
@@ -33,6 +35,7 @@ from .legalise import legalise
 from .ops import onnx
 from .rules import CHANNELS_LAST, LITE, standard
 from .signature import SIGNATURE, Names
+from .weights import write_graph
 
 _HINT = (
     "TensorFlow Lite's built-in operators are fewer than TensorFlow's, and its runtime here has no others; "
@@ -58,13 +61,20 @@ def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) 
 
 def prepare(model: ir.Model, folder: Path, options: Options) -> tuple[list[str], list[str]]:
     """Put the job of the child process into `folder`; returns what the inputs and outputs are called."""
-    legalise(model, options)
+    legalise(model)
     prefer_builtins(model, calibrated=bool(options.calibrate))
     check(model)
-    definition, inputs, outputs = frozen_graph(model)
+    definition, inputs, outputs, contents = frozen_graph(model)
     (folder / "model").mkdir()
-    saved = _saved_model(definition, model, inputs, outputs)
-    (folder / "model" / "saved_model.pb").write_bytes(saved.SerializeToString())
+    with open(folder / "graph.pb", "w+b") as graph, open(folder / "model" / "saved_model.pb", "wb") as stream:
+        write_graph(definition, contents, graph)
+        size = graph.tell()
+        meta = _meta_graph(definition, model, inputs, outputs).SerializeToString()
+        head = length_delimited(_GRAPH, size)
+        stream.write(_VERSION + length_delimited(_META_GRAPH, len(meta) + len(head) + size) + meta + head)
+        graph.seek(0)
+        shutil.copyfileobj(graph, stream, 1 << 20)
+    (folder / "graph.pb").unlink()
     count = 0
     for sample in samples(model, options.calibrate):
         save_arrays(folder / f"sample{count}", sample)
@@ -83,7 +93,10 @@ def finished(folder: Path, model: ir.Model, inputs: Sequence[str], outputs: Sequ
         raise Unsupported(problems=_problems(told["problems"], model), hint=_HINT)
     if told["error"]:
         raise ConvertError(f"TensorFlow's converter to TensorFlow Lite refused the graph: {told['error']}")
-    data = bytearray((folder / "model.tflite").read_bytes())
+    file = folder / "model.tflite"
+    data = bytearray(file.stat().st_size)
+    with open(file, "rb") as stream:
+        stream.readinto(memoryview(data))
     set_order(data, inputs, outputs)
     return data
 
@@ -140,12 +153,14 @@ def _parts(value: ir.Value, array: np.ndarray) -> Sequence[np.ndarray]:
     raise UsageError(f"the calibration data for {value.name!r} has shape {list(array.shape)}, and the input {shape}")
 
 
-def _saved_model(definition: Any, model: ir.Model, inputs: Names, outputs: Names) -> saved_model_pb2.SavedModel:
-    """The graph as a SavedModel of TensorFlow 1: of all that the converter reads, the one that keeps every name."""
-    saved = saved_model_pb2.SavedModel(saved_model_schema_version=1)
-    meta = saved.meta_graphs.add()
+# Fields of SavedModel: its version, 1, and its graphs; of MetaGraphDef: the graph, which is the most of it by far.
+_VERSION, _META_GRAPH, _GRAPH = b"\x08\x01", 2, 2
+
+
+def _meta_graph(definition: Any, model: ir.Model, inputs: Names, outputs: Names) -> meta_graph_pb2.MetaGraphDef:
+    """What a SavedModel of TensorFlow 1, which keeps every name, says beside its graph."""
+    meta = meta_graph_pb2.MetaGraphDef()
     meta.meta_info_def.tags.append("serve")
-    meta.graph_def.CopyFrom(definition)
     signature = meta.signature_def[SIGNATURE]
     signature.method_name = "tensorflow/serving/predict"
     for (real, node), value in zip(inputs, tensor_inputs(model), strict=True):
@@ -154,7 +169,7 @@ def _saved_model(definition: Any, model: ir.Model, inputs: Names, outputs: Names
     for real, node in outputs:
         signature.outputs[real].CopyFrom(meta_graph_pb2.TensorInfo(name=f"{node}:0", dtype=dtypes[node]))
         signature.outputs[real].tensor_shape.unknown_rank = True
-    return saved
+    return meta
 
 
 def _tensor_info(node: str, dtype: Any, shape: Any) -> meta_graph_pb2.TensorInfo:

@@ -36,18 +36,6 @@ def write_graph(definition: graph_pb2.GraphDef, contents: Contents, stream: Bina
     stream.write(rest.SerializeToString(deterministic=True))
 
 
-def filled(definition: graph_pb2.GraphDef, contents: Contents) -> graph_pb2.GraphDef:
-    """The same in memory: `definition` itself, changed."""
-    for node in definition.node:
-        if node.name in contents:
-            array = _array(*contents[node.name])
-            tensor = _empty(node, array)
-            tensor.tensor_content = array.tobytes()
-            node.CopyFrom(_constant(node))
-            node.attr["value"].tensor.CopyFrom(tensor)
-    return definition
-
-
 def _write_weight(node: node_def_pb2.NodeDef, weight: tuple[Constant, Permutation], stream: BinaryIO) -> None:
     array = _array(*weight)
     inner = _empty(node, array).SerializeToString(deterministic=True) + length_delimited(_CONTENT, array.nbytes)

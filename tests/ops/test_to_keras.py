@@ -11,6 +11,7 @@ from onnx import TensorProto
 
 pytest.importorskip("keras", reason="the Keras backend writes with Keras")
 from convert.backends import keras as room
+from convert.backends.keras.limits import declared
 from convert.backends.keras.ops import onnx as table
 
 from convert.errors import Unsupported
@@ -116,8 +117,9 @@ def test_operator(row: Case, request: pytest.FixtureRequest, outcomes: dict) -> 
     name = request.node.callspec.id
     for batch in (False, True):
         if refused(row, batch):
-            with pytest.raises(Unsupported):
+            with pytest.raises(Unsupported) as caught:
                 check(dynamic(model_of(row)) if batch else model_of(row))
+            assert declared((p.at.operator, p.why) for p in caught.value.problems), caught.value
         else:
             assert_same(outcomes[name, batch], expected(row))
 

@@ -129,11 +129,9 @@ def computed(row: Case, variant: int) -> list[np.ndarray]:
     from convert.backends.tensorflow.emit import check
     from convert.backends.tensorflow.legalise import legalise
 
-    from convert.options import Options
-
     model = ir.from_proto(model_of(row, variant))
     if variant != CONSTANT:
-        legalise(model, Options())
+        legalise(model)
     check(model)
     function, names = trace(model, Store(variables=True))
     feeds = feeds_of(row)

@@ -26,12 +26,14 @@ TIMEOUT, ALONE = 300.0, 1200.0
 class Answer:
     """What became of a case: outputs by name for each data set, or why there are none.
 
-    `status` is "ran", "refused" (`Unsupported`), "error" (another exception), "crash" or "timeout".
+    `status` is "ran", "refused" (`Unsupported`), "error" (another exception), "crash" or "timeout". `problems` are the
+    operators that are refused, each with the reason.
     """
 
     status: str
     text: str = ""
     outputs: list[dict[str, Any]] = field(default_factory=list)
+    problems: tuple[tuple[str, str], ...] = ()
 
 
 class Worker:
@@ -153,18 +155,18 @@ def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: 
     options = Options(inputs=tuple(specs), opset=onnx.defs.onnx_opset_version())
     try:
         with tempfile.TemporaryDirectory(prefix="convert-nodes-") as folder:
-            path = Path(folder) / "artefact"
+            written = plugin.formats()[form]
+            path = Path(folder) / f"artefact{written.suffix}"  # Keras goes by it
             source = plugin.claim(onnx.ModelProto.FromString(data))
             report = Report("convert")
             model = plugin.frontend_for(source).read(source, options, report)
             plugin.backend_for(form).write(model, path, form, options, report)
-            kind = plugin.formats()[form].kind
-            runner = plugin.runner_for(kind)
-            assert runner is not None, f"nothing runs {kind}"
-            found = runner.run(Source(kind, path), feeds, precision="float32", options=Options())
+            runner = plugin.runner_for(written.kind)
+            assert runner is not None, f"nothing runs {written.kind}"
+            found = runner.run(Source(written.kind, path), feeds, precision="float32", options=Options())
             return Answer("ran", outputs=[dict(f) for f in found])
     except Unsupported as error:
-        return Answer("refused", str(error))
+        return Answer("refused", str(error), problems=tuple((p.at.operator, p.why) for p in error.problems))
     except Exception as error:
         return Answer("error", f"{type(error).__name__}: {error}"[:2000])
 

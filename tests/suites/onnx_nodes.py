@@ -92,8 +92,8 @@ def judged(case: NodeCase, answer: Answer, backend: str) -> Result:
     """The status of a case by its answer."""
     if answer.status != "ran":
         reason = declared(case.name, backend) if answer.status in ("refused", "error") else ""
-        if backend == "caffe2" and answer.status == "refused":
-            reason = reason or onnx_node_caffe2.declared(answer.text)
+        if answer.status == "refused":
+            reason = reason or declared_by_room(answer, backend)
         return Result(case.name, case.operator, "gap" if reason else answer.status, reason or answer.text)
     for (_, wanted), got in zip(case.data, answer.outputs, strict=True):
         text = difference(case, wanted, got)
@@ -109,6 +109,17 @@ def judged(case: NodeCase, answer: Answer, backend: str) -> Result:
 def declared(name: str, backend: str) -> str:
     """The reason of the row that declares the case a gap of the backend's, or an empty string."""
     return next((reason for pattern, reason in GAPS.get(backend, {}).items() if fnmatchcase(name, pattern)), "")
+
+
+def declared_by_room(answer: Answer, backend: str) -> str:
+    """The reason of a refusal, where the backend's own table declares it a gap or a limit, or an empty string."""
+    if backend == "caffe2":
+        return onnx_node_caffe2.declared(answer.text)
+    if backend != "keras":
+        return ""
+    from convert.backends.keras.limits import declared as declared_by_keras
+
+    return declared_by_keras(answer.problems)
 
 
 def difference(case: NodeCase, wanted: Sequence[Any], got: dict[str, Any]) -> str:

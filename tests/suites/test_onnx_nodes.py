@@ -114,6 +114,13 @@ def test_all_pass_or_are_declared_gaps(onednn: bool) -> None:
 
 
 @pytest.mark.long
+def test_keras_is_right_or_says_why_not() -> None:
+    pytest.importorskip("keras")
+    results = run_cases(all_frozen(cases()), "keras", jobs=2)
+    assert unexplained(results) == []
+
+
+@pytest.mark.long
 @pytest.mark.caffe2
 @pytest.mark.parametrize(
     ("set_", "freeze", "least"),

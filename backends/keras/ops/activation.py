@@ -117,6 +117,10 @@ def clip(k, x, low, high):
 
 @onnx("Softmax")
 def softmax(k, x, *, axis):
+    if x.dtype == "float16":  # TensorFlow's kernel sums in half precision
+        powers = ops.exp(x - ops.max(x, axis=axis, keepdims=True))
+        total = ops.sum(ops.cast(powers, "float32"), axis=axis, keepdims=True)
+        return ops.divide(powers, ops.cast(total, "float16"))
     return k.layer(layers.Softmax, x, axis=axis)
 
 

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from ..rules import onnx
 
-onnx.gap("Keras's functional models have no subgraphs", "If", "Loop", "Scan", "SequenceMap")
+_TRAINING, _ML = "ai.onnx.preview.training", "ai.onnx.ml"
+
+onnx.gap(
+    "Keras's functional models have no subgraphs",
+    "If",
+    "Loop",
+    "Scan",
+    "SequenceMap",
+    "ai.onnx.preview::FlexAttention",
+)
+onnx.gap(
+    "gradients and steps of an optimiser are no part of a Keras model",
+    *(f"{_TRAINING}::{name}" for name in ("Adagrad", "Adam", "Gradient", "Momentum")),
+)
+onnx.gap(
+    "Keras has no layer for what other learners than networks have learnt",
+    *(f"{_ML}::{name}" for name in ("ArrayFeatureExtractor", "Binarizer", "LabelEncoder", "TreeEnsemble")),
+)
 onnx.gap(
     "Keras has no sequences and optionals of tensors",
     "ConcatFromSequence",
@@ -28,7 +45,18 @@ onnx.gap(
     "TfIdfVectorizer",
 )
 onnx.gap("a result whose shape depends on the data", "NonMaxSuppression", "Unique")
-onnx.gap("Keras has no operation for it", "DeformConv", "GridSample", "MaxRoiPool", "MaxUnpool", "RoiAlign", "Col2Im")
+onnx.gap(
+    "Keras has no operation for it",
+    "Col2Im",
+    "DeformConv",
+    "GridSample",
+    "ImageDecoder",
+    "MaxRoiPool",
+    "MaxUnpool",
+    "MelWeightMatrix",
+    "RoiAlign",
+    "TensorScatter",
+)
 onnx.gap("Keras has no complex tensors in its models", "DFT", "STFT")
 onnx.gap("Keras has no quantised kernels for it", "ConvInteger", "QLinearConv", "QLinearMatMul")
 onnx.gap(

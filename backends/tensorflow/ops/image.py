@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import numpy as np
 import tensorflow as tf
 
 from convert.errors import Unsupported
 
 from ..rules import onnx
+from .image_files import pixels_of_anymap, pixels_of_tiff
 from .narrow import text_of
-
-_JPEG = np.array([0xFF, 0xD8, 0xFF], np.uint8)
 
 
 @onnx("ImageDecoder")
 def image_decoder(t, encoded, *, pixel_format):
-    # TensorFlow decodes JPEG, PNG, BMP and GIF; with other formats the model stops when it runs.
-    text = text_of(tf.cast(encoded, tf.int32))
+    # TensorFlow decodes JPEG, PNG, BMP and GIF; with JPEG 2000 and WebP the model stops when it runs.
+    data = tf.cast(encoded, tf.int32)
+    text = text_of(data)
 
-    def jpeg():
-        return tf.io.decode_jpeg(text, 3, dct_method="INTEGER_ACCURATE")
+    def begins(*marks):
+        return tf.reduce_any([tf.reduce_all(tf.equal(data[: len(mark)], list(mark))) for mark in marks])
 
-    def other():
-        return tf.io.decode_image(text, 3, expand_animations=False)
-
-    y = tf.cond(tf.reduce_all(tf.equal(encoded[:3], _JPEG)), jpeg, other)
+    y = tf.case(
+        [
+            (begins(b"\xff\xd8\xff"), lambda: tf.io.decode_jpeg(text, 3, dct_method="INTEGER_ACCURATE")),
+            (begins(b"II*\0", b"MM\0*"), lambda: pixels_of_tiff(data)),
+            (begins(b"\x89PNG", b"GIF8", b"BM"), lambda: tf.io.decode_image(text, 3, expand_animations=False)),
+        ],
+        default=lambda: pixels_of_anymap(data),
+    )
     y.set_shape([None, None, 3])
     if pixel_format == "RGB":
         return y

@@ -10,7 +10,18 @@ from ..rules import onnx
 
 _TRAINING = "ai.onnx.preview.training"
 
-onnx.gap("TensorFlow differentiates while a graph is built, not between named tensors of one", f"{_TRAINING}::Gradient")
+
+@onnx(f"{_TRAINING}::Gradient")
+def gradient(t, *inputs, xs, y, zs=None, body=None):
+    if body is None:
+        raise Unsupported(f"a gradient of {y!r} by {', '.join(xs)}: not all of them are tensors of the graph around it")
+    count = len(xs)
+    # Values of their own: what else is made of the same tensors has no part in this derivative.
+    given = [tf.identity(tf.convert_to_tensor(x)) for x in inputs]
+    with tf.GradientTape() as tape:
+        tape.watch(given[:count])
+        (result,) = body(*given)
+    return tuple(tape.gradient(result, given[:count], unconnected_gradients="zero"))
 
 
 def columns(tensors, kinds: int):

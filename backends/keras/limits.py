@@ -1,0 +1,74 @@
+"""What Keras does not take of operators that it has: the reasons that rules raise, for `convert ops` and for tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from .ops import onnx
+
+ANYWHERE = (
+    "Keras has no operations on …",
+    "Keras's functional models have no subgraphs",
+    "a Keras model has inputs, and this one has none",
+    "…computed at run time",
+    "…only the run tells…",
+    "a dim of which nothing is known",
+    "no tensor at hand has the dim …",
+    "the dtype of a tensor is unknown",
+    "the rank of a tensor is not known",
+    "unknown dims on both sides of the axis",
+    "… spatial dims",
+)
+"""Reasons for which an operator may be refused wherever it stands (… is any text): Keras takes axes, shapes and counts
+as numbers, weights as variables, and a rank as known."""
+
+_CELL = (
+    "activation functions with numbers of their own",
+    "the activation …",
+    "a clip of the cell",
+    "coupled input and forget gates",
+    "peepholes",
+    "different activations of the cell and of its output",
+)
+
+LIMITS: dict[str, tuple[str, ...]] = {
+    "AveragePool": ("auto_pad of an AveragePool with dilations, or one that counts its pads",),
+    "BatchNormalization": ("BatchNormalization in training mode",),
+    "BitCast": ("the bits of booleans",),
+    "Conv": ("auto_pad with strides and dilations, or with unequal strides of a depthwise convolution",),
+    "DequantizeLinear": ("blocked quantisation",),
+    "Dropout": ("Dropout in training mode",),
+    "GRU": _CELL,
+    "GatherND": ("GatherND with batch_dims",),
+    "Gelu": ("Gelu has no approximation …",),
+    "LSTM": _CELL,
+    "LayerNormalization": ("the statistics of a LayerNormalization",),
+    "LpNormalization": ("LpNormalization with p=…",),
+    "LpPool": ("auto_pad of an LpPool",),
+    "MaxPool": ("the indices of a MaxPool", "auto_pad of a MaxPool with dilations, or of integers"),
+    "Pad": ("Pad mode …",),
+    "QuantizeLinear": ("blocked quantisation", "quantisation to …"),
+    "RNN": _CELL,
+    "ReduceMax": ("the largest or smallest of no elements",),
+    "ReduceMin": ("the largest or smallest of no elements",),
+    "Resize": (
+        "Resize with coordinate_transformation_mode=…",
+        "interpolation of integers",
+        "the size …, where the graph says …",
+    ),
+    "Shrink": ("Shrink of integers",),
+}
+"""By operator, what its rule does not take."""
+
+
+def declared(problems: Iterable[tuple[str, str]]) -> str:
+    """The reasons of refusals (operators with reasons), if each is a gap of the table or a limit; else nothing."""
+    reasons = []
+    for operator, why in problems:
+        name = operator.removeprefix("convert.channels_last::").removeprefix("convert.keras::")
+        known = (*ANYWHERE, *LIMITS.get(name, ()), *filter(None, [onnx.gaps.get(name)]))
+        if not any(re.fullmatch(re.escape(text).replace("…", ".*"), why) for text in known):
+            return ""
+        reasons.append(why)
+    return "; ".join(dict.fromkeys(reasons))

@@ -1,0 +1,163 @@
+"""Attention: with its projections as one layer, without them as operations."""
+
+from __future__ import annotations
+
+import numpy as np
+from keras import layers, ops
+
+from convert.errors import Unsupported
+
+from ..rules import HEADS, onnx
+from ..tensors import plus
+
+
+@onnx(HEADS)
+def multi_head_attention(
+    k, query, key, value, q_kernel, q_bias, k_kernel, k_bias, v_kernel, v_bias, o_kernel, o_bias, *, is_causal
+):
+    kernels = {"_query_dense": q_kernel, "_key_dense": k_kernel, "_value_dense": v_kernel, "_output_dense": o_kernel}
+    biases = {"_query_dense": q_bias, "_key_dense": k_bias, "_value_dense": v_bias, "_output_dense": o_bias}
+    weights = {f"{part}.kernel": w for part, w in kernels.items()} | {f"{part}.bias": w for part, w in biases.items()}
+    _, heads, size = q_kernel.shape
+    config = {} if o_kernel.shape[2] == query.shape[-1] else {"output_shape": o_kernel.shape[2]}
+    call = {"value": value} if key is value else {"value": value, "key": key}
+    return k.layer(
+        layers.MultiHeadAttention, query, weights, {**call, "use_causal_mask": True} if is_causal else call,
+        num_heads=heads, key_dim=size, value_dim=v_kernel.shape[2], use_bias=q_bias is not None, **config,
+    )  # fmt: skip
+
+
+@onnx("Attention")
+def attention(
+    k, query, key, value, mask, past_key, past_value, nonpad=None,
+    *, is_causal, kv_num_heads, q_num_heads, qk_matmul_output_mode, scale, softcap, softmax_precision,
+    left_window_size=-1, right_window_size=-1,
+):  # fmt: skip
+    query, key, value, mask, nonpad = k.tensors(query, key, value, mask, nonpad)
+    windows = (-1 if left_window_size is None else left_window_size, right_window_size)
+    flat, dtype = len(query.shape) == 3, str(query.dtype)
+    plain = mask is None and past_key is None and nonpad is None and not softcap and max(windows) < 0
+    if flat and plain and k.outputs == 1 and dtype in ("float32", "float64"):
+        y = _side_by_side(query, key, value, q_num_heads, kv_num_heads, scale, bool(is_causal))
+        if y is not None:
+            return y
+    if flat:
+        query, key, value = _heads(query, q_num_heads), _heads(key, kv_num_heads), _heads(value, kv_num_heads)
+    if past_key is not None and past_value is not None:
+        key, value = (ops.concatenate(k.tensors(*pair), axis=2) for pair in ((past_key, key), (past_value, value)))
+    seen = past_key.shape[2] if past_key is not None else 0
+    mask = mask if mask is None else _to_the_end(mask, key.shape[2])
+    if is_causal or max(windows) >= 0 or nonpad is not None:
+        mask = _allowed(query.shape[2], key.shape[2], seen, nonpad, bool(is_causal), windows, mask)
+    y, scores = _attended(query, key, value, mask, scale, softcap, qk_matmul_output_mode)
+    if flat:
+        y = ops.transpose(y, (0, 2, 1, 3))
+        y = k.layer(layers.Reshape, y, target_shape=(-1, y.shape[2] * y.shape[3]))
+    return (y, key, value, scores)[: k.outputs] if k.outputs > 1 else y
+
+
+def _side_by_side(query, key, value, heads, kv_heads, scale, causal):
+    """Attention of [batch, steps, heads · size] as Keras's operation has it; None where Keras says a wrong shape."""
+    query, key, value = (_split(x, n) for x, n in ((query, heads), (key, kv_heads), (value, kv_heads)))
+    size = query.shape[-1]
+    if value.shape[-1] != size:
+        return None
+    if heads != kv_heads:
+        key, value = (ops.repeat(x, heads // kv_heads, axis=2) for x in (key, value))
+    factor = size**-0.5 if scale is None else scale
+    y = ops.dot_product_attention(query, key, value, scale=factor, is_causal=causal)
+    return layers.Reshape((-1, heads * size), dtype=y.dtype)(y)
+
+
+def _attended(query, key, value, mask, scale, softcap, mode):
+    """The result and the scores of [batch, heads, steps, size], with as many heads of keys and values or a fraction."""
+    size = query.shape[-1]
+    if size is None or query.shape[1] is None or key.shape[1] is None:
+        raise Unsupported("heads whose number or size only the run tells")
+    dtype = str(query.dtype)
+    if dtype in ("float16", "bfloat16"):  # too little for the sums
+        wide = (ops.cast(x, "float32") for x in (query, key, value))
+        found = _attended(*wide, _wide(mask), scale, softcap, mode)
+        return tuple(ops.cast(x, dtype) for x in found)
+    if query.shape[1] != key.shape[1]:
+        times = query.shape[1] // key.shape[1]
+        key, value = ops.repeat(key, times, axis=1), ops.repeat(value, times, axis=1)
+    # Half of the scale on either side, as the standard has it.
+    factor = (scale if scale is not None else size**-0.5) ** 0.5
+    scores = shown = ops.matmul(query * factor, ops.transpose(key, (0, 1, 3, 2)) * factor)
+    if softcap:
+        scores = ops.tanh(scores / softcap) * softcap
+        shown = scores if mode == 1 else shown
+    if mask is None:
+        weights = ops.softmax(scores, axis=-1)
+        return ops.matmul(weights, value), weights if mode == 3 else scores if mode == 2 else shown
+    masked = _masked(scores, mask)
+    # A query that may attend to nothing gives zeros, and no NaN on the way, which would stay in gradients.
+    nothing = ops.equal(ops.max(masked, axis=-1, keepdims=True), -np.inf)
+    weights = ops.where(nothing, 0.0, ops.softmax(ops.where(nothing, 0.0, masked), axis=-1))
+    return ops.matmul(weights, value), weights if mode == 3 else masked if mode == 2 else shown
+
+
+def _wide(mask):
+    return mask if mask is None or str(mask.dtype) == "bool" else ops.cast(mask, "float32")
+
+
+def _heads(x, count):
+    """[batch, steps, heads · size] to [batch, heads, steps, size]."""
+    return ops.transpose(_split(x, count), (0, 2, 1, 3))
+
+
+def _split(x, count):
+    """[batch, steps, heads · size] to [batch, steps, heads, size]."""
+    if not count or x.shape[-1] is None:
+        raise Unsupported("heads whose number or size only the run tells")
+    return layers.Reshape((-1, count, x.shape[-1] // count), dtype=x.dtype)(x)
+
+
+def _allowed(queries, keys, seen, lengths, causal, windows, mask):
+    """Which keys a query may attend to, joined with the mask that was given.
+
+    lengths: how many keys of each element of the batch there are; its queries are the last of them.
+    """
+    if queries is None or keys is None or seen is None:
+        raise Unsupported("causal attention over steps whose number only the run tells")
+    key, place, conditions = np.arange(keys)[None, :], np.arange(queries)[:, None] + seen, []
+    if lengths is not None:
+        count = ops.reshape(ops.cast(lengths, "int32"), (-1, 1, 1, 1))
+        key, place = key.astype(np.int32), ops.add(ops.subtract(count, queries), place.astype(np.int32))
+        conditions.append(ops.less(key, count))
+    if causal:
+        conditions.append(_compare(ops.less_equal, np.less_equal, key, place))
+    if windows[0] >= 0:
+        conditions.append(_compare(ops.greater_equal, np.greater_equal, key, place - windows[0]))
+    if windows[1] >= 0:
+        conditions.append(_compare(ops.less_equal, np.less_equal, key, place + windows[1]))
+    own = conditions[0]
+    for condition in conditions[1:]:
+        own = _compare(ops.logical_and, np.logical_and, own, condition)
+    if mask is None:
+        return own
+    return ops.logical_and(mask, own) if str(mask.dtype) == "bool" else ops.where(own, mask, -np.inf)
+
+
+def _to_the_end(mask, keys):
+    """A mask for all keys: one that is shorter forbids those beyond its end."""
+    own = mask.shape[-1]
+    if own == keys:
+        return mask
+    if own is None or keys is None or own > keys:
+        raise Unsupported("a mask of another length than the keys, of which only the run tells the number")
+    widths = [[0, 0]] * (len(mask.shape) - 1) + [[0, keys - own]]
+    boolean = str(mask.dtype) == "bool"
+    if isinstance(mask, np.ndarray):
+        return np.pad(mask, widths, constant_values=False if boolean else -np.inf)
+    return ops.pad(mask, widths, constant_values=False if boolean else -np.inf)
+
+
+def _compare(live, known, a, b):
+    """At once where both sides are arrays."""
+    return known(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else live(a, b)
+
+
+def _masked(scores, mask):
+    return ops.where(mask, scores, -np.inf) if str(mask.dtype) == "bool" else plus(scores, mask)
