@@ -11,6 +11,7 @@ from convert.backends import tensorflow as room
 from onnx import TensorProto, helper, numpy_helper
 
 from convert.options import Options
+from convert.passes.boundary import present
 from convert.passes.facts import infer_facts
 from convert.report import Report
 
@@ -92,8 +93,9 @@ def shared(proto: onnx.ModelProto) -> ir.Model:
 
 
 def write(proto: onnx.ModelProto, path: Path, form: str = "tf", **options) -> Report:
-    report = Report("convert")
-    room.write(shared(proto), path, form, Options(**options), report)
+    report, model = Report("convert"), shared(proto)
+    present(model, options.pop("layout", ""))
+    room.write(model, path, form, Options(**options), report)
     return report
 
 

@@ -40,7 +40,7 @@ EXPECTED: dict[str, dict[str, int]] = {
 # Networks without a batch norm in them keep their Transposes around LayerNormalization and attention.
 CNNS = [n for n in EXPECTED if "ConvNeXt" not in n and n not in ("small_convnext", "vision_transformer")]
 QUICK = {"small_convnext", "vision_transformer", "resnet18"}
-FILES = {"vision_transformer", "small_convnext"}
+FILES = {"vision_transformer"}
 
 
 def marked(names: set[str]) -> list[object]:

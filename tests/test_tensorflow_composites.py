@@ -146,6 +146,19 @@ def residual(length: int | None) -> Any:
     return keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling1D()(x)))
 
 
+# A layer norm over the channels where these come first.
+NORM = ["ReduceMean", "Sub", "Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"]
+
+
+def convnext() -> Any:
+    """A block of ConvNeXt between two convolutions."""
+    x = keras.Input((8, 8, 3), name="x")
+    y = z = layers.Conv2D(6, 2, 2)(x)
+    z = layers.LayerNormalization(epsilon=1e-6)(layers.DepthwiseConv2D(3, padding="same")(z))
+    z = layers.Dense(6)(layers.Dense(12, activation="gelu")(z))
+    return keras.Model(x, layers.GlobalAveragePooling2D()(layers.Add()([y, z])))
+
+
 MODELS: dict[str, tuple[Callable[[], Any], list[str] | None, Expected]] = {
     "hard_silu": (lambda: sequential((4,), layers.Activation("hard_silu")), ["HardSwish"], {}),
     "mish": (lambda: sequential((4,), layers.Activation("mish")), ["Mish"], {}),
@@ -187,6 +200,16 @@ MODELS: dict[str, tuple[Callable[[], Any], list[str] | None, Expected]] = {
         lambda: itself(layers.MultiHeadAttention(2, 4), use_causal_mask=True),
         None,
         {"Attention": 1, "Einsum": 0},
+    ),
+    "normalised dense layer": (
+        lambda: sequential((6,), layers.Dense(4, use_bias=False), layers.BatchNormalization()),
+        ["Gemm"],
+        {"BatchNormalization": 1},
+    ),
+    "block of ConvNeXt": (
+        convnext,
+        ["Transpose", "Conv", "Conv", *NORM, "Conv", "Gelu", "Conv", "Add", "ReduceMean"],
+        {"LayerNormalization": 1, "MatMul": 2},
     ),
     "one-dimensional": (lambda: residual(32), None, {"Unsqueeze": 0, "Squeeze": 0, "Pad": 0}),
     "one-dimensional, dynamic": (lambda: residual(None), None, {"Unsqueeze": 0, "Squeeze": 0}),

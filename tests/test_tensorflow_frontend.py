@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from convert.backends.onnx.lower import lower
 
 import convert
 from convert.errors import BadInput, Unsupported, UsageError
@@ -95,6 +96,16 @@ def test_legacy_h5(tmp_path: Path) -> None:
 # -- functions, signatures and variables ------------------------------------------------------------------------------
 
 
+def test_layers_beside_the_networks_that_use_them_are_kerass_own(tmp_path: Path) -> None:
+    from keras.src.applications.convnext import LayerScale
+    from keras.src.applications.inception_resnet_v2 import CustomScaleLayer
+
+    x = keras.Input((3,), name="x")
+    y = CustomScaleLayer(0.25)([x, LayerScale(0.5, 3)(x)])
+    keras.Model(x, y).save(tmp_path / "m.keras")
+    agrees(Source("keras", tmp_path / "m.keras"), [{"x": images(2, 3)}])
+
+
 def test_function_with_nested_calls_and_dict_result() -> None:
     weight = tf.Variable(images(3, 3), name="weight")
 
@@ -150,9 +161,26 @@ def test_signature_is_chosen_and_equal_names_are_told_apart(tmp_path: Path) -> N
     agrees(source, [{"x": images(2, 3)}], signature="apply")
 
 
-def test_changed_state_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match=r"AssignAddVariableOp.*changes the model's state"):
-        read(Source("savedmodel", _module(tmp_path / "m")), signature="count")
+def test_changed_state_is_an_input_and_an_output(tmp_path: Path) -> None:
+    """More of it in test_tensorflow_state.py."""
+    source = Source("savedmodel", _module(tmp_path / "m"))
+    x, state = read(source, signature="count").graph.inputs
+    agrees(source, [{str(x.name): images(2, 3), str(state.name): images(3)}], signature="count")
+
+
+def test_what_tensorflow_can_no_longer_load(tmp_path: Path) -> None:
+    """An optimizer's slots at an object that is none any more, as older versions of Keras left them behind."""
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    file = _module(tmp_path / "m") / "saved_model.pb"
+    saved = SavedModel.FromString(file.read_bytes())
+    nodes = saved.meta_graphs[0].object_graph_def.nodes
+    first, second = [i for i, node in enumerate(nodes) if node.HasField("variable")][:2]
+    nodes[0].slot_variables.add(original_variable_node_id=first, slot_name="m", slot_variable_node_id=second)
+    file.write_bytes(saved.SerializeToString())
+    with pytest.raises(AttributeError, match="add_slot"):
+        tf.saved_model.load(str(file.parent))
+    agrees(Source("savedmodel", file.parent), [{"x": images(2, 3)}], signature="apply")
 
 
 @pytest.mark.parametrize("resource", [False, True])
@@ -179,8 +207,21 @@ def test_graph_def_in_memory_cut_at_named_tensors() -> None:
     assert [v.name for v in model.graph.outputs] == [first, "mnist_cnn_1/pool_1/MaxPool2d"]
     with pytest.raises(UsageError, match="no node 'nowhere'"):
         read(source, outputs=("nowhere",))
-    later = read(source, inputs=(parse_input(f"{first}:float32[batch,26,26,8]"),))
-    assert [v.name for v in later.graph.inputs] == [first]
+    for description in (f"{first}:float32[batch,26,26,8]", first, f"{first}:0"):
+        later = read(source, inputs=(parse_input(description),))
+        assert {first: shapes(later)[first]} == {first: ["batch", 26, 26, 8]}, "of a tensor the graph tells the shape"
+        assert [v.name for v in later.graph.inputs] == [first]
+
+
+def test_an_onnx_file_tells_the_rank_of_every_input() -> None:
+    function = tf.function(tf.nn.relu, input_signature=[tf.TensorSpec(None, name="x")], autograph=False)
+    source = Source("tf-function-object", thing=function)
+    with pytest.raises(UsageError, match="does not tell how many dims") as error:
+        lower(read(source), 20)
+    assert "--input x:" in error.value.hint
+    model = read(source, inputs=(parse_input("x:float32[batch,3]"),))
+    lower(model, 20)
+    assert shapes(model)["x"] == ["batch", 3]
 
 
 def test_user_may_fix_dims_that_are_open() -> None:
@@ -194,13 +235,16 @@ def test_user_may_fix_dims_that_are_open() -> None:
 
 
 def test_every_missing_operator_is_listed() -> None:
-    @tf.function(input_signature=[tf.TensorSpec([2, 2], name="x")])
+    @tf.function(input_signature=[tf.TensorSpec([2, 2], tf.string, name="x")])
     def function(x: Any) -> Any:
-        return tf.linalg.cholesky(tf.linalg.inv(x)) + tf.math.lgamma(x) + tf.math.lgamma(x + 1)
+        hashed = tf.strings.to_hash_bucket_fast(x, 7)
+        return tf.strings.length(x) + tf.strings.length(tf.strings.strip(x)), hashed
 
     with pytest.raises(Unsupported) as error:
         read(Source("tf-function-object", thing=function))
-    assert {p.at.operator: p.count for p in error.value.problems} == {"Cholesky": 1, "MatrixInverse": 1, "Lgamma": 2}
+    assert {p.at.operator: p.count for p in error.value.problems} == {
+        "StringLength": 2, "StringStrip": 1, "StringToHashBucketFast": 1,
+    }  # fmt: skip
 
 
 def test_truncated_files(tmp_path: Path) -> None:

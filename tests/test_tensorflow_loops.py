@@ -1,4 +1,4 @@
-"""Control flow, lists of tensors and recurrent layers of TensorFlow and Keras, against TensorFlow's own numbers."""
+"""Control flow and lists of tensors of TensorFlow, against TensorFlow's own numbers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from convert.source import Source
-from tests.keras_helper import keras, layers
-from tests.tensorflow_helper import agrees, images, shapes
+from tests.tensorflow_helper import agrees, images
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 
@@ -19,91 +18,6 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 def counts(graph: Any) -> Counter[str]:
     return Counter(n.op_type for n in graph.graph.all_nodes())
 
-
-# -- recurrent layers -------------------------------------------------------------------------------------------------
-
-
-def sequential(*stack: Any, shape: tuple[int | None, ...] = (None, 5), dtype: str = "float32") -> Any:
-    inputs = y = keras.Input(shape, name="x", dtype=dtype)
-    for layer in stack:
-        y = layer(y)
-    model = keras.Model(inputs, y)
-    chance = np.random.default_rng(0)
-    for weight in model.weights:
-        weight.assign(chance.normal(size=weight.shape) * 0.5)
-    return model
-
-
-RECURRENT: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
-    "lstm": (lambda: sequential(layers.LSTM(4, return_sequences=True)), {"LSTM": 1}),
-    "lstm, last": (lambda: sequential(layers.LSTM(4)), {"LSTM": 1}),
-    "lstm, static": (lambda: sequential(layers.LSTM(4), shape=(7, 5)), {"LSTM": 1}),
-    "lstm, relu": (lambda: sequential(layers.LSTM(4, activation="relu", use_bias=False)), {"LSTM": 1}),
-    "gru": (lambda: sequential(layers.GRU(4, return_sequences=True)), {"GRU": 1}),
-    "gru, reset before": (lambda: sequential(layers.GRU(4, reset_after=False)), {"GRU": 1}),
-    "simple, backwards": (lambda: sequential(layers.SimpleRNN(4, go_backwards=True)), {"RNN": 1}),
-    "bidirectional": (
-        lambda: sequential(
-            layers.Bidirectional(layers.LSTM(4, return_sequences=True)), layers.Bidirectional(layers.GRU(3))
-        ),
-        {"LSTM": 2, "GRU": 2},
-    ),
-    "stacked cells": (
-        lambda: sequential(layers.RNN([layers.LSTMCell(4), layers.GRUCell(3)], return_sequences=True)),
-        {"Loop": 1},
-    ),
-    "unrolled": (lambda: sequential(layers.LSTM(4, unroll=True), shape=(6, 5)), {"Loop": 0}),
-    "per step": (lambda: sequential(layers.TimeDistributed(layers.Dense(4)), layers.LSTM(3)), {"LSTM": 1}),
-    "convolutional": (lambda: sequential(layers.ConvLSTM2D(3, 3), shape=(4, 6, 6, 2)), {"Loop": 1}),
-}
-
-
-@pytest.mark.parametrize("name", RECURRENT)
-def test_recurrent_layer(name: str) -> None:
-    build, expected = RECURRENT[name]
-    model = build()
-    inner = [n or 6 for n in model.inputs[0].shape[1:]]
-    graph = agrees(Source("keras-object", thing=model), [{"x": images(n, *inner, seed=n)} for n in (2, 1)])
-    found = counts(graph)
-    assert {k: found[k] for k in expected} == expected
-    assert not expected.get("LSTM") or name == "per step" or not found["Loop"]
-    (result,) = graph.graph.outputs
-    assert shapes(graph)[str(result.name)][0] == "batch"
-
-
-@pytest.mark.parametrize("wrap", [False, True])
-def test_masked_by_embedding(wrap: bool) -> None:
-    """Zeros anywhere, in the middle too: no length would tell them."""
-    layer = layers.LSTM(4)
-    model = sequential(
-        layers.Embedding(10, 5, mask_zero=True),
-        layers.Bidirectional(layer) if wrap else layer,
-        shape=(None,),
-        dtype="int32",
-    )
-    tokens = np.array([[1, 2, 0, 0, 3, 0], [0, 4, 5, 6, 7, 8], [1, 1, 1, 1, 1, 1]], np.int32)
-    agrees(Source("keras-object", thing=model), [{"x": tokens}, {"x": tokens[:1]}])
-
-
-def test_masked_by_value() -> None:
-    model = sequential(layers.Masking(), layers.GRU(4, return_sequences=True))
-    x = images(2, 6, 5)
-    x[0, 2:4] = x[1, 5] = 0
-    agrees(Source("keras-object", thing=model), [{"x": x}])
-
-
-def test_states_in_and_out() -> None:
-    x, h, c = keras.Input((None, 5), name="x"), keras.Input((4,), name="h"), keras.Input((4,), name="c")
-    y, h_new, c_new = layers.LSTM(4, return_sequences=True, return_state=True)(x, initial_state=[h, c])
-    model = keras.Model([x, h, c], {"y": y, "h_new": h_new, "c_new": c_new})
-    graph = agrees(
-        Source("keras-object", thing=model),
-        [{"x": images(n, 6, 5), "h": images(n, 4, seed=3), "c": images(n, 4, seed=4)} for n in (2, 1)],
-    )
-    assert counts(graph)["LSTM"] == 1
-
-
-# -- branches, loops and lists ----------------------------------------------------------------------------------------
 
 X = tf.TensorSpec([None, 3], name="x")
 N = tf.TensorSpec([], tf.int32, name="n")

@@ -16,6 +16,8 @@ from convert.source import Source
 from tests.ops.tensorflow_support import run
 from tests.tensorflow_helper import ROUNDING, agrees, read, rms
 
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
+
 FOLDER = Path(__file__).parent.parent / "fixtures" / "tensorflow1"
 META = FOLDER / "checkpoint" / "model.ckpt.meta"
 
@@ -33,7 +35,9 @@ FROZEN: dict[str, dict[str, int]] = {
     "dynamic_gru": {"GRU": 1},
     "dynamic_gru_time_major": {"GRU": 1},
     "bidirectional": {"LSTM": 2},
-    "stacked": {"Loop": 1},
+    "stacked": {"LSTM": 1, "GRU": 1},
+    "stacked_lengths": {"LSTM": 1, "GRU": 1, "RNN": 1},
+    "stacked_around": {"LSTM": 1, "GRU": 1},
     "static": {},
     "block_lstm": {"LSTM": 1},
     "block_lstm_lengths": {"Scan": 1},
@@ -93,10 +97,11 @@ def test_frozen(name: str) -> None:
     assert {k: counts[k] for k in control if counts[k]} == FROZEN[name]
 
 
-def test_lengths_that_are_nothing_and_beyond_the_end() -> None:
+@pytest.mark.parametrize("name", ["dynamic_lstm_lengths", "stacked_lengths"])
+def test_lengths_that_are_nothing_and_beyond_the_end(name: str) -> None:
     """Nothing at all, and more than there is: the state that it starts with, and that of the last element."""
-    feed = {**recorded("dynamic_lstm_lengths")[0][0], "n": np.array([0, 9, 6], np.int32)}
-    agrees(Source("frozen-graph", FOLDER / "dynamic_lstm_lengths.pb"), [feed])
+    feed = {**recorded(name)[0][0], "n": np.array([0, 9, 6], np.int32)}
+    agrees(Source("frozen-graph", FOLDER / f"{name}.pb"), [feed])
 
 
 # -- checkpoints with their graph ---------------------------------------------------------------------------------
@@ -118,6 +123,21 @@ def test_meta_is_run_as_it_is_read() -> None:
 def test_outputs_of_a_graph_that_trains_have_to_be_named() -> None:
     with pytest.raises(UsageError, match="is a graph that trains"):
         read(Source("tf-meta", META))
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_what_initialises_variables_is_no_output(resource: bool, tmp_path: Path) -> None:
+    """Kernels of an initialiser, and a variable's start that is computed, feed nothing else."""
+    with tf.Graph().as_default() as net, tf.compat.v1.Session(graph=net) as session:
+        x = tf.compat.v1.placeholder(tf.float32, [None, 4], name="x")
+        w = tf.compat.v1.get_variable("w", [4, 3], use_resource=resource)
+        b = tf.compat.v1.get_variable("b", initializer=tf.range(3.0) / 3.0, use_resource=resource)
+        tf.nn.softmax(tf.matmul(x, w) + b, name="y")
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+    given = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
+    graph = agrees(Source("tf-meta", tmp_path), [{"x": given}])
+    assert [v.name for v in graph.graph.outputs] == ["y"]
 
 
 def test_unknown_nodes_and_signatures_are_told() -> None:

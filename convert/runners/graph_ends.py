@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,12 @@ NOT_RESULTS = frozenset(
 
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
+# What changes variables, tables and queues, as initialisation does.
+_CHANGES = re.compile(
+    "(Resource)?(Assign|Scatter(Nd)?(Update|Add|Sub|Mul|Div|Max|Min)|StridedSliceAssign|CountUpTo).*"
+    "|LookupTable(Insert|Remove|Import).*|InitializeTable.*|(Queue|Stack).*|DestroyResourceOp"
+)
+
 
 def unread(nodes: Sequence[Any]) -> list[Any]:
     """The NodeDefs whose tensors nothing reads and that are there for their value.
@@ -53,15 +60,44 @@ def unread(nodes: Sequence[Any]) -> list[Any]:
     return [n for n in found if n.op not in ("Exit", "RefExit")] or found
 
 
-def ends(graph: Any, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Tensor names by input and output name; `inputs` and `outputs` are what the user named."""
+def without_setup(nodes: Sequence[Any], saver: str) -> list[Any]:
+    """The NodeDefs of a graph with variables, without those that initialise, save and restore these.
+
+    `saver` is the name of the tensor that the saver takes its file's name from.
+    """
+    scope = saver.partition(":")[0].rpartition("/")[0]
+    variables = {n.name for n in nodes if n.op in ("VarHandleOp", "VariableV2", "Variable")}
+    changes = [n for n in nodes if _CHANGES.fullmatch(n.op)]
+    dropped = {n.name for n in nodes if scope and n.name.startswith(f"{scope}/")} | {n.name for n in changes}
+    dropped |= {_node(i) for n in changes for i in n.input}
+    dropped |= {n.name for n in nodes if n.input and set(n.input) <= variables}
+    users: dict[str, set[str]] = defaultdict(set)
+    for node in nodes:
+        for tensor in node.input:
+            users[_node(tensor.removeprefix("^"))].add(node.name)
+    waiting = list(dropped - variables)
+    makers = {n.name: [_node(i) for i in n.input if not i.startswith("^")] for n in nodes}
+    while waiting:
+        alone = {m for m in makers.get(waiting.pop(), ()) if m not in dropped and users[m] <= dropped}
+        dropped |= alone
+        waiting += alone
+    return [n for n in nodes if n.name not in dropped or n.name in variables]
+
+
+def ends(
+    graph: Any, inputs: Sequence[str], outputs: Sequence[str], candidates: Sequence[Any] | None = None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Tensor names by input and output name; `inputs` and `outputs` are what the user named.
+
+    Without such outputs those of `candidates`, or of the whole graph, that nothing reads.
+    """
     from tensorflow.python.framework import op_def_registry
 
     found: dict[str, str] = {}
     if outputs:
         found = {_short(o): _tensor(o) for o in outputs}
     else:
-        for node in unread(graph.node):
+        for node in unread(graph.node if candidates is None else candidates):
             definition = op_def_registry.get(node.op)
             count = 1 if definition is None else sum(_count(arg, node) for arg in definition.output_arg)
             found |= {_short(f"{node.name}:{i}"): f"{node.name}:{i}" for i in range(count)}

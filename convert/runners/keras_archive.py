@@ -18,7 +18,11 @@ _MODULES = ("keras.layers", "keras.activations", "keras.initializers", "keras.re
             "keras.dtype_policies", "keras.models", "keras.ops", "keras.src.layers", "keras.src.activations",
             "keras.src.initializers", "keras.src.models", "keras.src.ops", "keras.src.dtype_policies")  # fmt: skip
 # Layers that live beside the networks of keras.applications which use them.
-_CLASSES = {"keras.src.applications.convnext.LayerScale", "keras.src.applications.convnext.StochasticDepth"}
+_CLASSES = {
+    "keras.src.applications.convnext.LayerScale",
+    "keras.src.applications.convnext.StochasticDepth",
+    "keras.src.applications.inception_resnet_v2.CustomScaleLayer",
+}
 _TOP = {"Sequential", "Functional", "Model", "DTypePolicy", "Variable", "KerasTensor"}
 _PLAIN = {"__tensor__", "__numpy__", "__keras_tensor__", "__ellipsis__", "__slice__", "__typespec__", "__tuple__",
           "__none__", "__bytes__", "__dict__"}  # fmt: skip
@@ -46,9 +50,15 @@ def load(path: Path, *, trust: bool = False) -> Any:
         raise
     except Exception as error:
         raise BadInput(
-            f"Keras cannot load {path}: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
-            hint="which version of Keras wrote it?",
+            f"Keras cannot load {path}: {_reason(error)}",
+            hint="was it written by another version of Keras, or with functions of the user's that the file lacks?",
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """One line of what Keras says; of layers within layers the innermost's, shortened where it repeats the file."""
+    lines = (str(error).rpartition("Exception encountered: ")[2] or type(error).__name__).splitlines()
+    return lines[0] if len(lines[0]) <= 200 else f"{lines[0][:200]} …"
 
 
 def check_config(config: Any, label: str) -> None:

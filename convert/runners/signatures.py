@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+from convert.errors import UsageError
+
+VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
+"""The operators that make a variable."""
 
 
 def keras_names(model: Any) -> tuple[list[str], list[str]]:
@@ -27,6 +33,55 @@ def function_names(concrete: Any) -> tuple[list[str], list[str]]:
     named = isinstance(concrete.structured_outputs, Mapping)
     outputs = paths if named else [f"output_{i}" for i in range(len(concrete.outputs))]
     return _unique(inputs), _unique(outputs)
+
+
+def choose_signature(names: Sequence[str], wanted: str) -> str:
+    """The signature to run: the one asked for, `serving_default`, or the only one. Raises `UsageError`."""
+    name = wanted or ("serving_default" if "serving_default" in names else names[0] if len(names) == 1 else "")
+    if name not in names:
+        raise UsageError(f"no signature {wanted!r}", hint=f"signatures: {', '.join(names) or 'none'}")
+    return name
+
+
+def variable_names(nodes: Iterable[Any]) -> list[str]:
+    """The names of a graph's variables, in the order of its NodeDefs (or of what has their `name`, `op` and `attr`)."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        if node.op in VARIABLES:
+            found[(node.attr["shared_name"].s.decode() if "shared_name" in node.attr else "") or node.name] = None
+    return list(found)
+
+
+def captured_variables(concrete: Any) -> dict[str, Any]:
+    """The variables that a ConcreteFunction holds on to, by names of their own, in the order of what it captured."""
+    by_handle = {id(v.handle): v for v in concrete.graph.variables}
+    found = [by_handle[id(value)] for value in concrete.captured_inputs if id(value) in by_handle]
+    return dict(zip(_unique(v.name.partition(":")[0] for v in found), found, strict=True))
+
+
+def state_inputs(variables: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """The names of graph inputs for variables that the graph changes: of "lstm/rnn_state:0" it is `lstm_rnn_state`.
+
+    Names that are `taken` by inputs and outputs get the suffix `_state`, those that come again a number.
+    """
+    named: dict[str, str] = {}
+    used = {*taken}
+    for variable in variables:
+        plain = name = re.sub(r"\W", "_", variable.partition(":")[0])
+        number = 0
+        if {name, state_output(name)} & used:
+            plain = name = f"{plain}_state"
+        while {name, state_output(name)} & used:
+            number += 1
+            name = f"{plain}_{number}"
+        named[variable] = name
+        used |= {name, state_output(name)}
+    return named
+
+
+def state_output(name: str) -> str:
+    """The name of the graph output that holds the new value of the state input `name`."""
+    return f"{name}_next"
 
 
 def _argument(tensor: Any) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from convert.errors import BadInput, Unsupported, UsageError
+from convert.errors import BadInput, Unsupported
 from convert.options import Options
 from convert.runners.quiet import import_tensorflow
-from convert.runners.signatures import function_names, keras_names
+from convert.runners.signatures import choose_signature, function_names, keras_names
+from convert.runners.tensorflow_graph import Feeds, Frozen, run_graph
+from convert.runners.tensorflow_state import Stateful, from_function, from_saved_model, run_stateful
 from convert.source import Source
 
 if TYPE_CHECKING:
@@ -30,24 +33,18 @@ KINDS = (
     "graphdef-object",
 )
 
-Feeds = Sequence[Mapping[str, np.ndarray]]
-
-
-@dataclass(frozen=True)
-class Frozen:
-    """A GraphDef without variables, and the tensors in it that are the inputs and outputs, by name."""
-
-    graph: Any
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-
 
 @dataclass(frozen=True)
 class Runnable:
-    """An opened model: `call` runs it as deployed, `freeze` gives its graph for a run in float64."""
+    """An opened model: `call` runs it as deployed, `freeze` gives its graph for a run in float64.
+
+    `stateful` is its graph with its variables, for feeds that say what these hold.
+    """
 
     call: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
     freeze: Callable[[], Frozen]
+    inputs: Collection[str]
+    stateful: Callable[[], Stateful] | None = None
 
 
 def available() -> str:
@@ -59,6 +56,8 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     """Outputs by name for each dict of inputs. Raises `Unsupported` where an operator cannot be widened."""
     import_tensorflow()
     opened = _OPENERS[source.kind](source, options)
+    if opened.stateful is not None and any(set(feed) - set(opened.inputs) for feed in feeds):
+        return run_stateful(opened.stateful(), feeds, precision=precision)
     if precision == "float32":
         try:
             return [opened.call(feed) for feed in feeds]
@@ -82,28 +81,6 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
     return trace_graph(Frozen(widen(frozen.graph), frozen.inputs, frozen.outputs), feed)
 
 
-def run_graph(frozen: Frozen, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:
-    """Run a graph in a session of its own; in float64 without the optimisations that know float32 only."""
-    import tensorflow as tf
-
-    config = tf.compat.v1.ConfigProto()
-    if precision == "float64":
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph, config=config) as session:
-        tf.import_graph_def(frozen.graph, name="")
-        found = []
-        for feed in feeds:
-            values = {}
-            for name, value in feed.items():
-                if name not in frozen.inputs:
-                    raise UsageError(f"the model has no input {name!r}", hint=f"inputs: {', '.join(frozen.inputs)}")
-                tensor = graph.get_tensor_by_name(frozen.inputs[name])
-                values[tensor] = np.asarray(value, tensor.dtype.base_dtype.as_numpy_dtype)
-            results = session.run(list(frozen.outputs.values()), values)
-            found.append(dict(zip(frozen.outputs, map(np.asarray, results), strict=True)))
-    return found
-
-
 # -- functions and Keras models -----------------------------------------------------------------------------------
 
 
@@ -125,7 +102,7 @@ def _from_concrete(concrete: Any, inputs: Sequence[str], outputs: Sequence[str],
         outs = dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
         return Frozen(constant.graph.as_graph_def(), ins, outs)
 
-    return Runnable(run_one, freeze)
+    return Runnable(run_one, freeze, inputs, lambda: from_function(concrete, inputs, outputs))
 
 
 def _call_flat(concrete: Any, tensors: Sequence[Any]) -> list[Any]:
@@ -206,7 +183,9 @@ def _saved_model(source: Source, options: Options) -> Runnable:
         return {key: np.asarray(found[key]) for key in outputs}
 
     # Both hold on to `loaded`: a signature alone does not keep its variables.
-    return Runnable(call, lambda: _frozen_signature(loaded.signatures[name], outputs))
+    freeze = partial(_frozen_signature, loaded.signatures[name], outputs)
+    stateful = partial(from_saved_model, source.file, options)
+    return Runnable(call, freeze, concrete.structured_input_signature[1], stateful)
 
 
 def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> Frozen:
@@ -248,16 +227,14 @@ def _revived_by_session(folder: Path, options: Options) -> Runnable:
         outputs = {key: info.name for key, info in sorted(signature.outputs.items())}
         nodes = [tensor.partition(":")[0] for tensor in outputs.values()]
         constant = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), nodes)
-    frozen = Frozen(constant, inputs, outputs)
-    return Runnable(lambda feed: run_graph(frozen, [feed], precision="float32")[0], lambda: frozen)
+    return _frozen_runnable(Frozen(constant, inputs, outputs), partial(from_saved_model, folder, options))
 
 
-def choose_signature(names: Sequence[str], wanted: str) -> str:
-    """The signature to run: the one asked for, `serving_default`, or the only one. Raises `UsageError`."""
-    name = wanted or ("serving_default" if "serving_default" in names else names[0] if len(names) == 1 else "")
-    if name not in names:
-        raise UsageError(f"no signature {wanted!r}", hint=f"signatures: {', '.join(names) or 'none'}")
-    return name
+def _frozen_runnable(frozen: Frozen, stateful: Callable[[], Stateful] | None = None) -> Runnable:
+    def call(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return run_graph(frozen, [feed], precision="float32")[0]
+
+    return Runnable(call, lambda: frozen, frozen.inputs, stateful)
 
 
 # -- frozen graphs ------------------------------------------------------------------------------------------------
@@ -274,10 +251,9 @@ def _frozen_file(source: Source, options: Options) -> Runnable:
 
 
 def _meta_file(source: Source, options: Options) -> Runnable:
-    from convert.runners.tensorflow_meta import open_meta
+    from convert.runners.tensorflow_meta import open_meta, stateful_meta
 
-    frozen = Frozen(*open_meta(source.file, options))
-    return Runnable(lambda feed: run_graph(frozen, [feed], precision="float32")[0], lambda: frozen)
+    return _frozen_runnable(Frozen(*open_meta(source.file, options)), partial(stateful_meta, source.file, options))
 
 
 def _graph_object(source: Source, options: Options) -> Runnable:
@@ -288,8 +264,7 @@ def _frozen_graph(graph: Any, options: Options) -> Runnable:
     from convert.runners.graph_ends import complete, ends
 
     inputs, outputs = ends(graph, [s.name for s in options.inputs if s.name], options.outputs)
-    frozen = Frozen(complete(graph), inputs, outputs)
-    return Runnable(lambda feed: run_graph(frozen, [feed], precision="float32")[0], lambda: frozen)
+    return _frozen_runnable(Frozen(complete(graph), inputs, outputs))
 
 
 _OPENERS: dict[str, Callable[[Source, Options], Runnable]] = {

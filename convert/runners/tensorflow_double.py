@@ -11,10 +11,12 @@ import numpy as np
 from convert.errors import Location, Problem, Unsupported
 from convert.runners.constants import as_written
 from convert.runners.tensorflow_flows import flows
+from convert.runners.tensorflow_levels import OPERATORS, constants_among, fake_quant
 
 _FLOAT, _DOUBLE, _HALF, _BFLOAT16 = 1, 2, 19, 14
 _NARROW = (_FLOAT, _HALF, _BFLOAT16)
 _WIDE_COMPLEX = {8: 18}
+_OF_A_DTYPE = ("Bitcast", "NextAfter")
 _COMPILED = ("_XlaMustCompile", "_XlaCompile", "_XlaScope")
 
 
@@ -44,8 +46,12 @@ def _widen_all(nodes: Sequence[Any], added: dict[str, Any], problems: dict[str, 
         if node.name in handed_on:
             continue
         floating = _widen_attributes(node.attr)
-        if node.op in _SPELLED_OUT and _in_double(node):
-            _spell_out(node, added)
+        if node.op in OPERATORS:
+            _spell_out(node, added, fake_quant(node.op, constants_among(node, nodes)))
+        elif node.op in _SPELLED_OUT and _in_double(node):
+            _spell_out(node, added, _SPELLED_OUT[node.op])
+        elif floating and node.op in _OF_A_DTYPE:
+            problems.setdefault(node.op, Problem("means another thing in float64", Location(node.op, node.name)))
         elif floating and not has_double(node):
             problems.setdefault(
                 node.op, Problem("TensorFlow has no double kernel for it", Location(node.op, node.name))
@@ -129,11 +135,10 @@ def _fits(kernel: Any, node: Any) -> bool:
 # -- operators spelled out ----------------------------------------------------------------------------------------
 
 
-def _spell_out(node: Any, added: dict[str, Any]) -> None:
-    """Turn a node into a call of a function that computes the same in double, under the same name and outputs."""
+def _spell_out(node: Any, added: dict[str, Any], make: Callable[..., list[Any]]) -> None:
+    """Turn a node into a call of `make`, which computes the same in double, under the same name and outputs."""
     import tensorflow as tf
 
-    make = _SPELLED_OUT[node.op]
     data = [i for i in node.input if not i.startswith("^")]
     attributes = dict(node.attr.items())
     dtypes = _input_dtypes(node, len(data))
@@ -162,7 +167,7 @@ def _input_dtypes(node: Any, count: int) -> list[Any]:
         if arg.type_list_attr:
             dtypes += list(node.attr[arg.type_list_attr].list.type)
         else:
-            one = node.attr[arg.type_attr].type if arg.type_attr else arg.type
+            one = node.attr[arg.type_attr].type if arg.type_attr else _wider(arg.type)
             dtypes += [one] * (node.attr[arg.number_attr].i if arg.number_attr else 1)
     return [tf.as_dtype(d) for d in dtypes[:count]]
 

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from convert.errors import Unsupported
 from convert.options import Options
-from convert.runners.graph_ends import ends, meta_file
+from convert.runners.graph_ends import ends, meta_file, without_setup
+from convert.runners.signatures import choose_signature
+from convert.runners.tensorflow_state import Stateful, from_session
 
 
 def open_meta(path: Path, options: Options) -> tuple[Any, dict[str, str], dict[str, str]]:
     """The frozen GraphDef of a `.meta` file or its folder, and the tensors that are its inputs and outputs, by name."""
     import tensorflow as tf
 
-    from convert.runners.tensorflow import choose_signature
+    with _restored(path, options) as (session, inputs, outputs):
+        nodes = [tensor.partition(":")[0] for tensor in outputs.values()]
+        graph = session.graph.as_graph_def()
+        constant = tf.compat.v1.graph_util.convert_variables_to_constants(session, graph, nodes)
+    here = {n.name for n in constant.node}
+    return constant, {key: t for key, t in inputs.items() if t.partition(":")[0] in here}, outputs
+
+
+def stateful_meta(path: Path, options: Options) -> Stateful:
+    """The graph of a `.meta` file or its folder with its variables."""
+    with _restored(path, options) as (session, inputs, outputs):
+        return from_session(session, inputs, outputs)
+
+
+@contextmanager
+def _restored(path: Path, options: Options) -> Iterator[tuple[Any, dict[str, str], dict[str, str]]]:
+    """A session with the variables restored, and the tensors that are inputs and outputs, by name."""
+    import tensorflow as tf
 
     v1, file = tf.compat.v1, meta_file(path)
     with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
@@ -28,8 +49,8 @@ def open_meta(path: Path, options: Options) -> tuple[Any, dict[str, str], dict[s
             inputs = {key: info.name for key, info in sorted(chosen.inputs.items())}
             outputs = {key: info.name for key, info in sorted(chosen.outputs.items())}
         else:
-            inputs, outputs = ends(graph.as_graph_def(), [s.name for s in options.inputs if s.name], options.outputs)
-        nodes = [tensor.partition(":")[0] for tensor in outputs.values()]
-        constant = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), nodes)
-    here = {n.name for n in constant.node}
-    return constant, {key: t for key, t in inputs.items() if t.partition(":")[0] in here}, outputs
+            definition = graph.as_graph_def()
+            candidates = without_setup(definition.node, saver.saver_def.filename_tensor_name)
+            named = [s.name for s in options.inputs if s.name]
+            inputs, outputs = ends(definition, named, options.outputs, candidates)
+        yield session, inputs, outputs

@@ -16,7 +16,7 @@ _ENDS = frozenset({"Const", "Placeholder", "NoOp"})
 
 
 def trace_graph(frozen: Any, feed: Mapping[str, np.ndarray]) -> Trace:
-    """The trace of one run of a frozen, widened graph (`runners.tensorflow.Frozen`); a value is a tensor's name."""
+    """The trace of one run of a frozen, widened graph (`tensorflow_graph.Frozen`); a value is a tensor's name."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto()

@@ -74,17 +74,47 @@ class Body:
     @cached_property
     def order(self) -> list[Node]:
         """`live` with every node after those that it reads. Raises `BadInput` for a cycle."""
+        return self._sorted([], controls=False)
+
+    def ordered(self, effects: Sequence[str]) -> list[Node]:
+        """`live`, the nodes `effects` and what these need, after all that they read or wait for."""
+        needed = {n.name for n in self._reach([*(r.node for r in self.results), *effects])}
+        return [n for n in self._sorted(effects, controls=True) if n.name in needed]
+
+    def unordered(self, one: str, other: str) -> bool:
+        """Whether neither of two of `live` and `bystanders` reads or waits for the other, directly or not."""
+        return not (self._before[one] & self._bit[other] or self._before[other] & self._bit[one])
+
+    @cached_property
+    def _bit(self) -> dict[str, int]:
+        return {name: 1 << i for i, name in enumerate(self.nodes)}
+
+    @cached_property
+    def _before(self) -> dict[str, int]:
+        """What each node waits for, a bit for each."""
+        found = dict.fromkeys(self.arguments, 0)
+        for node in self._sorted([n.name for n in self.bystanders], controls=True):
+            found[node.name] = 0
+            for name in [r.node for r in node.inputs] + node.controls:
+                found[node.name] |= found[name] | self._bit.get(name, 0)
+        return found
+
+    def _sorted(self, effects: Sequence[str], *, controls: bool) -> list[Node]:
+        """What results and `effects` need, every node after those that it reads (with `controls`: or waits for)."""
         done: set[str] = set(self.arguments)
         pending: set[str] = set()
         order = []
-        stack = [r.node for r in reversed(self.results)]
+        stack = [*reversed(effects), *(r.node for r in reversed(self.results))]
         while stack:
             name = stack[-1]
             if name in done:
                 stack.pop()
                 continue
+            if name not in self.nodes:
+                raise BadInput(f"{self.name!r} uses a node {name!r} that it does not hold")
             node = self.nodes[name]
-            missing = [r.node for r in node.inputs if r.node not in done]
+            before = [r.node for r in node.inputs] + (node.controls if controls else [])
+            missing = [n for n in before if n not in done]
             if not missing:
                 done.add(name)
                 order.append(node)
@@ -120,9 +150,14 @@ def from_function(proto: Any) -> Body:
     return Body(proto.signature.name, _nodes(proto.node_def), arguments, results, list(proto.control_ret.values()))
 
 
-def from_graph(proto: Any, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Body:
-    """The part of a GraphDef between the nodes `inputs` and the tensors `outputs` (`node:0`)."""
-    return Body(name, _nodes(proto.node), list(inputs), [Ref.parse(o) for o in outputs])
+def from_graph(
+    proto: Any, name: str, inputs: Sequence[str], outputs: Sequence[str], effects: Sequence[str] = ()
+) -> Body:
+    """The part of a GraphDef between the nodes `inputs` and the tensors `outputs` (`node:0`).
+
+    `effects` are nodes that run for what they do.
+    """
+    return Body(name, _nodes(proto.node), list(inputs), [Ref.parse(o) for o in outputs], list(effects))
 
 
 def _nodes(protos: Iterable[Any]) -> dict[str, Node]:

@@ -28,7 +28,6 @@ class Cell:
     input_biases: list[list[Part]]
     hidden_biases: list[list[Part]]
     attributes: dict[str, Any] = field(default_factory=dict)
-    order: list[int] = field(default_factory=lambda: [0])
 
 
 @dataclass

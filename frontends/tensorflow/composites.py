@@ -88,17 +88,26 @@ def group_normalization(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir
 
 
 def dense(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir.Value | None:
-    """A product with a matrix for a Reshape of one, as tf.tensordot writes it: rows flattened and put back."""
-    product = inputs_of(tensor, "MatMul")
-    if len(product) != 2 or product[1].shape is None or len(product[1].shape) != 2:
+    """A product with a matrix for a Reshape of one, as tf.tensordot writes it: rows flattened and put back.
+
+    TensorFlow Lite makes a Gemm with the matrix transposed of the product, and adds the bias to it.
+    """
+    product, gemm = inputs_of(tensor, "MatMul"), tensor.producer()
+    turned = False
+    if not product and gemm is not None and set(gemm.attributes) <= {"transB"}:
+        product = inputs_of(tensor, "Gemm")
+        turned = "transB" in gemm.attributes and gemm.attributes["transB"].as_int() == 1
+    if len(product) < 2 or product[1].shape is None or len(product[1].shape) != 2:
         return None
     flat = inputs_of(product[0], "Reshape")
     if len(flat) != 2 or flat[0].shape is None:
         return None
-    x, (inner, outer) = flat[0], g.shape(product[1])
+    x, (inner, outer) = flat[0], reversed(g.shape(product[1])) if turned else g.shape(product[1])
     rows = g.shape(x)[:-1]
-    kept = list(target) == [*rows, outer] and None not in rows and g.shape(x)[-1] == inner
-    return g.MatMul(x, product[1]) if kept and isinstance(inner, int) else None
+    if not isinstance(inner, int) or None in rows or g.shape(x)[-1] != inner or list(target) != [*rows, outer]:
+        return None
+    y = g.MatMul(x, transpose(g, product[1], [1, 0]) if turned else product[1])
+    return y if len(product) == 2 else g.Add(y, product[2])
 
 
 def _affine(scaled: ir.Value, shift: ir.Value) -> Iterator[Affine]:

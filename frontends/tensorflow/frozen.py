@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from convert.errors import BadInput, UsageError
+from convert.errors import BadInput, ConvertError, UsageError
 from convert.options import Options
 from convert.report import Report
 from convert.runners.graph_ends import PLACEHOLDERS, unread
 
 from . import opdefs
-from .attributes import shape_of
+from .attributes import DTYPES, shape_of
 from .body import Body, Node, Ref, from_graph
 from .framed import structured
-from .program import Input, Program
+from .program import Input, Program, lower
 from .protos import open_buffer, parse
 from .tables import filled
 
@@ -52,6 +52,13 @@ def program_of(
     starts = _starts(whole, named, whole.results)
     body = Body(name, whole.nodes, [n.name for n in starts], whole.results)
     inputs = [_input(whole.nodes[n.name]) for n in starts]
+    cut = [i.name for i in inputs if whole.nodes[i.name].op not in PLACEHOLDERS]
+    if cut:
+        feeds = Body(name, whole.nodes, [], [Ref(n) for n in cut])
+        before = Body(name, whole.nodes, [n.name for n in _starts(feeds, [], feeds.results)], feeds.results)
+        sources = [_input(whole.nodes[n]) for n in before.arguments]
+        found = _facts(Program(name, before, sources, cut, functions, buffer=buffer, bodies=bodies))
+        inputs = [found.get(i.name, i) for i in inputs]
     if not options.outputs:
         report.note(f"outputs found by the graph's shape: {', '.join(map(_name, outputs))}")
     tables = filled(from_graph(graph, name, [], []), functions, [], buffer)
@@ -96,6 +103,21 @@ def _starts(body: Body, named: list[Ref], outputs: list[Ref]) -> list[Node]:
     cut = Body(body.name, body.nodes, [n.name for n in first], outputs)
     live = {n.name for n in cut.live}
     return first + [n for n in body.nodes.values() if n.name in live and n.op in PLACEHOLDERS]
+
+
+def _facts(program: Program) -> dict[str, Input]:
+    """What the outputs of a program are as inputs of the one behind it, as far as what makes them can be read."""
+    try:
+        values = lower(program, Options(), Report("inspect")).graph.outputs
+    except ConvertError:
+        return {}
+    found = {}
+    for value in values:
+        number = next((n for n, dtype in DTYPES.items() if dtype == value.dtype), None)
+        if number is not None:
+            shape = None if value.shape is None else tuple(d if isinstance(d, int) else None for d in value.shape)
+            found[str(value.name)] = Input(str(value.name), number, shape)
+    return found
 
 
 def _input(node: Node) -> Input:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from convert.errors import Unsupported, UsageError
 from convert.options import InputSpec, Options
 from convert.report import Report
 from convert.runners.quiet import import_tensorflow
-from convert.runners.signatures import function_names, keras_names
+from convert.runners.signatures import captured_variables, function_names, keras_names
 from convert.tensors import lazy, tensor_of
 
 from .attributes import dtype_of
@@ -79,10 +79,11 @@ def _program(concrete: Any, name: str, inputs: Sequence[str], outputs: Sequence[
     graph = concrete.graph
     buffer = memoryview(graph.as_graph_def().SerializeToString())
     message = parse(buffer, "GraphDef", name)
-    captured = [_captured(value, concrete) for value in concrete.captured_inputs]
+    variables = {id(v.handle): (own, v) for own, v in captured_variables(concrete).items()}
+    captured = [_captured(value, variables) for value in concrete.captured_inputs]
     arguments = [t.op.name for t in concrete.inputs]
     results = [t.name for t in concrete.outputs]
-    body = from_graph(message, name, arguments, results)
+    body = from_graph(message, name, arguments, results, [o.name for o in graph.control_outputs])
     described = [
         Input(key, t.dtype.as_datatype_enum, None if t.shape.rank is None else tuple(t.shape.as_list()))
         for key, t in zip(inputs, concrete.inputs, strict=False)
@@ -91,14 +92,20 @@ def _program(concrete: Any, name: str, inputs: Sequence[str], outputs: Sequence[
     return Program(name, body, described, list(outputs), functions, captured=captured, buffer=buffer)
 
 
-def _captured(value: Any, concrete: Any) -> Variable | ir.TensorProtocol:
-    """What a function holds on to: a variable, whose content is read when it is written, or a constant."""
-    for variable in concrete.graph.variables:
-        if variable.handle is value:
-            dtype = dtype_of(variable.dtype.base_dtype.as_datatype_enum)
-            if dtype is None:
-                raise Unsupported(f"the variable {variable.name!r} has a dtype without numbers")
-            return Variable(_plain(variable.name), lazy(dtype, variable.shape.as_list(), partial(_content, variable)))
+def _captured(value: Any, variables: Mapping[int, tuple[str, Any]]) -> Variable | ir.TensorProtocol:
+    """What a function holds on to: a variable, whose content is read when it is written, or a constant.
+
+    `variables` are those that it can be, with their names, by the `id` of their handle.
+    """
+    if id(value) in variables:
+        name, variable = variables[id(value)]
+        dtype = dtype_of(variable.dtype.base_dtype.as_datatype_enum)
+        if dtype is None:
+            raise Unsupported(f"the variable {variable.name!r} has a dtype without numbers")
+        dims = None if variable.shape.rank is None else tuple(variable.shape.as_list())
+        static = dims is not None and None not in dims
+        held = variable.shape.as_list() if static else _content(variable).shape
+        return Variable(name, lazy(dtype, held, partial(_content, variable)), shape=dims)
     if value.dtype.name in ("resource", "variant"):
         raise Unsupported("the function uses a resource that is not a variable (a table, perhaps)")
     return tensor_of(value.numpy())
@@ -116,7 +123,3 @@ def _shape(shape: Sequence[int | None], spec: InputSpec | None) -> list[int | No
     if spec is None or spec.shape is None or len(spec.shape) != len(shape):
         return list(shape)
     return [own if own is not None else wanted.size for own, wanted in zip(shape, spec.shape, strict=True)]
-
-
-def _plain(name: str) -> str:
-    return name.partition(":")[0]

@@ -15,7 +15,8 @@ from convert.rules import Rules
 
 from . import attributes, complexes, known, opdefs
 from .body import Body, Node, Ref, from_function
-from .refused import refuse, refuse_changes
+from .refused import CHANGES, refuse, refuse_changes
+from .state import Analysis
 from .tables import HANDLES, Table, Tables
 from .variables import Variable
 
@@ -39,6 +40,8 @@ class Walker:
     buffer: memoryview = field(default_factory=lambda: memoryview(b""))
     bodies: dict[str, Body] = field(default_factory=dict)
     tables: Tables = field(default_factory=lambda: Tables({}, {}))
+    orders: dict[int, tuple[Body, list[Node]]] = field(default_factory=dict)
+    changing: dict[str, bool] = field(default_factory=dict)
 
     # -- before: what is there ------------------------------------------------------------------------------------
 
@@ -49,10 +52,10 @@ class Walker:
         expand beyond all bounds, `Unsupported` for operators without a rule and for changed state.
         """
         self._count(body, {}, ())
-        lowered = self._reachable([body], lambda b: b.live)
-        seen = [(n.op, n.location) for b in lowered for n in b.live if not self._is_plumbing(n)]
-        called = [self.body(name) for b in lowered for n in b.bystanders for name in self._callees(n)]
-        beside = [n for b in lowered for n in b.bystanders]
+        lowered = self._reachable([body], self.order)
+        seen = [(n.op, n.location) for b in lowered for n in self.order(b) if not self._is_plumbing(n)]
+        beside = [n for b in lowered for n in b.bystanders if not self._changes(n)]
+        called = [self.body(name) for n in beside for name in self._callees(n)]
         beside += [n for b in self._reachable(called, lambda b: list(b.nodes.values())) for n in b.nodes.values()]
         refuse(seen + [(n.op, n.location) for n in beside])
         refuse_changes(beside)
@@ -88,14 +91,40 @@ class Walker:
         if len(path) > _DEEPEST:
             raise BadInput(f"functions call each other {_DEEPEST} deep")
         if body.name not in sizes:
-            size = len(body.live)
-            for node in body.live:
+            size = len(self.order(body))
+            for node in self.order(body):
                 for name in self._callees(node):
                     size += self._count(self.body(name), sizes, (*path, body.name))
             if size > _LARGEST:
                 raise BadInput(f"{body.name!r} expands to more than {_LARGEST:,} nodes")
             sizes[body.name] = size
         return sizes[body.name]
+
+    def order(self, body: Body) -> list[Node]:
+        """The nodes of `body` that are lowered, in order: what its results need, and what changes variables."""
+        if id(body) not in self.orders:
+            effects = [n.name for n in (*body.live, *body.bystanders) if self._changes(n)]
+            self.orders[id(body)] = body, body.ordered(effects) if effects else body.order
+        return self.orders[id(body)][1]
+
+    def _changes(self, node: Node) -> bool:
+        """Whether a node changes a variable, or calls what does."""
+        return node.op in CHANGES or any(map(self._changes_in, self._callees(node)))
+
+    def _changes_in(self, name: str) -> bool:
+        """Whether a function changes a variable, or calls what does."""
+        if name not in self.changing:
+            bodies = self._reachable([self.body(name)], lambda b: [*b.live, *b.bystanders])
+            self.changing[name] = any(n.op in CHANGES for b in bodies for n in (*b.live, *b.bystanders))
+        return self.changing[name]
+
+    def states(self, body: Body, captured: Mapping[str, Variable]) -> list[Variable]:
+        """The variables that `body` changes; `captured` are those among its arguments."""
+        if not any(map(self._changes, self.order(body))):
+            return []
+        analysis = Analysis(self._handle, self.body, lambda n: list(self._callees(n)))
+        analysis.follow(body, captured)
+        return list(analysis.changed.values())
 
     # -- lowering -------------------------------------------------------------------------------------------------
 
@@ -112,7 +141,7 @@ class Walker:
         if len(arguments) != len(body.arguments):
             raise BadInput(f"{body.name!r} takes {len(body.arguments)} arguments and is called with {len(arguments)}")
         values: dict[str, list[Any]] = {name: [value] for name, value in zip(body.arguments, arguments, strict=True)}
-        for node in body.order:
+        for node in self.order(body):
             values[node.name] = self._lower_node(g, body, node, [self._look_up(body, values, r) for r in node.inputs])
         return [self._look_up(body, values, r) for r in body.results]
 
@@ -124,6 +153,10 @@ class Walker:
         if node.op in _CALLS or node.op in self.functions:
             name = node.op if node.op in self.functions else node.attr["f"].func.name
             return self.lower(g, self.body(name), inputs)
+        kept = 1 if node.op in CHANGES else 0
+        inputs = [
+            i.read(g) if isinstance(i, Variable) and i.reference and k >= kept else i for k, i in enumerate(inputs)
+        ]
         decoded = {n: attributes.decode(v, self.buffer, self._function) for n, v in node.attr.items() if n[0] != "_"}
         return self.apply(g, node.op, inputs, decoded, node.location)
 
@@ -158,14 +191,21 @@ class Walker:
         return Region(self, proto.name)
 
     def _variable(self, g: Graph, node: Node) -> Any:
+        variable = self._handle(node)
+        return variable.read(g) if variable.reference and not variable.state else variable
+
+    def _handle(self, node: Node) -> Variable:
         shared = node.attr["shared_name"].s.decode() if "shared_name" in node.attr else ""
         variable = self.variable(node.name, shared)
-        if variable is not None:
-            return variable if node.op == "VarHandleOp" else variable.read(g)
-        raise BadInput(
-            f"the variable {shared or node.name!r} has no value in the model's checkpoint",
-            hint="save the model again with all its variables tracked",
-        )
+        if variable is None:
+            raise BadInput(
+                f"the variable {shared or node.name!r} has no value in the model's checkpoint",
+                hint="save the model again with all its variables tracked",
+            )
+        variable.reference = node.op != "VarHandleOp"
+        shape = attributes.shape_of(node.attr["shape"].shape) if "shape" in node.attr else None
+        variable.shape = variable.shape if shape is None else shape
+        return variable
 
     def _table(self, node: Node) -> Table:
         try:

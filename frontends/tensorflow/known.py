@@ -16,6 +16,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from .dims import fresh, joined, product
 from .strided import subscript
 
 _KEY = "convert.tensorflow.known"
@@ -68,11 +69,8 @@ def integer(value: ir.Value, what: str) -> int:
 
 def evaluate(g: Graph, operator: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> list[Content] | None:
     """What is known of the outputs of `operator`, or None."""
-    rule = _TABLE.get(operator)
-    if rule is None:
-        return None
     try:
-        found = rule(g, args, attributes)
+        found = _TABLE[operator](g, args, attributes) if operator in _TABLE else None
     except (IndexError, ValueError, TypeError, ArithmeticError):
         return None  # content that does not fit: the operator's rule knows better what is wrong
     if found is None:
@@ -85,18 +83,10 @@ def dims(g: Graph, value: ir.Value) -> Content | None:
     """The dims of `value`; those without a name get one, so that they are known to be the same wherever they go."""
     if value.shape is None:
         return None
-    named = [d if isinstance(d, int) else d.value or g.unique(f"{value.name}_d{i}") for i, d in enumerate(value.shape)]
+    named = [d if isinstance(d, int) else d.value or fresh(g, value, i) for i, d in enumerate(value.shape)]
     if any(not isinstance(d, int) and d.value is None for d in value.shape):
         g.facts(value, shape=named)
     return np.array(named, dtype=object)
-
-
-def _product(items: Sequence[Any]) -> Any:
-    unknown = [i for i in items if not isinstance(i, int)]
-    known = math.prod(i for i in items if isinstance(i, int))
-    if not unknown or known == 0:
-        return known
-    return unknown[0] if len(unknown) == 1 and known == 1 else None
 
 
 def _binary(compute: Callable[[int, int], int], neutral: int | None, *, commutes: bool = False) -> Any:
@@ -105,7 +95,9 @@ def _binary(compute: Callable[[int, int], int], neutral: int | None, *, commutes
             return compute(a, b)
         if neutral is not None and isinstance(b, int) and b == neutral:
             return a
-        return b if commutes and isinstance(a, int) and a == neutral else None
+        if commutes and isinstance(a, int) and a == neutral:
+            return b
+        return product([a, b]) if neutral == 1 and commutes else None
 
     def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         a, b = map(content, args)
@@ -159,7 +151,7 @@ def _shape_n(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> An
 
 def _size(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
     found = dims(g, args[0])
-    return None if found is None else np.array(_product(list(found)), dtype=object)
+    return None if found is None else np.array(product(found.tolist()), dtype=object)
 
 
 def _rank(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
@@ -225,6 +217,10 @@ def _reduce(compute: Callable[[Sequence[Any]], Any]) -> Any:
     return _with(1, one)
 
 
+def _segments(known: Content, ids: Any, count: Any, *, attributes: Mapping[str, Any]) -> Any:
+    return np.array([product(list(known[ids == n])) for n in range(int(count))], dtype=object)
+
+
 def _whole(compute: Callable[[Sequence[int]], int]) -> Callable[[Sequence[Any]], Any]:
     return lambda items: compute(items) if all(isinstance(i, int) for i in items) and items else None
 
@@ -255,6 +251,8 @@ def _broadcast_args(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]
 
 def _wider(a: Any, b: Any) -> Any:
     """The dim that two dims broadcast to; None where only the run tells."""
+    if isinstance(a, str) and isinstance(b, str):
+        return joined(a, b)
     if a == b or b == 1:
         return a
     return b if a == 1 else a if isinstance(a, int) and b is not None else b if isinstance(b, int) else None
@@ -293,7 +291,8 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "FloorMod": _binary(lambda a, b: a % b, None),
     "Maximum": _binary(max, None),
     "Minimum": _minimum,
-    "Prod": _reduce(_product),
+    "Prod": _reduce(product),
+    "UnsortedSegmentProd": _with(2, _segments),  # how TensorFlow Lite joins dims for an Einsum
     "Sum": _reduce(_whole(sum)),
     "Max": _reduce(_whole(max)),
     "Min": _reduce(_whole(min)),

@@ -13,6 +13,7 @@ from .looking import inputs_of, perm_of
 from .shaping import transpose, without
 
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
+_ACTIVATIONS = ("Relu", "Clip", "Tanh")  # that TensorFlow Lite fuses into a convolution, before the dim is dropped
 _ATTRIBUTES = {"kernel_shape", "strides", "dilations", "pads", "auto_pad", "group"}
 
 
@@ -30,6 +31,10 @@ def along_one(g: Graph, value: ir.Value, axis: int) -> ir.Value | None:
         found = along_one(g, source, perm[axis])
         left = [p - (p > perm[axis]) for i, p in enumerate(perm) if i != axis]
         return None if found is None else transpose(g, found, left)
+    if maker.op_type in _ACTIVATIONS:
+        found = None if maker.inputs[0] is None else along_one(g, maker.inputs[0], axis)
+        given = {name: attribute.value for name, attribute in maker.attributes.items()}
+        return None if found is None else g.node(maker.op_type, [found, *maker.inputs[1:]], given)
     return _window(g, maker, axis) if maker.op_type in _WINDOWS and len(value.shape) == 4 and axis > 1 else None
 
 

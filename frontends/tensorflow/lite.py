@@ -14,17 +14,20 @@ from convert.ends import Bounds, matched
 from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
 from convert.options import Options
+from convert.passes.boundary import LAYOUT_KEY
 from convert.passes.clean import drop_unused
 from convert.report import Report
 from convert.rules import Argument, Schema
 from convert.source import Source
 
 from . import lite_ops  # noqa: F401  (fills the table)
+from .dims import NamingGraph
 from .lite_file import LiteModel, Operator, Signature, Subgraph, Tensor, parse
 from .lite_quantise import INTEGERS, dequantised, quantised
 from .lite_rules import AS_STORED, activated, lite
 from .program import Input, add_described, state_written
 from .protos import open_buffer
+from .sharing import own_names, share_names
 
 _ACTIVATION = "fused_activation_function"
 _DEEPEST = 100
@@ -44,15 +47,16 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
     walker = Walker(model)
     walker.check(wanted.subgraph)
     graph = model.subgraphs[wanted.subgraph]
-    g = Graph(graph.name or "main")
+    g = NamingGraph(graph.name or "main")
     taken = dict.fromkeys(wanted.outputs.keys() - wanted.inputs.keys(), 0)  # by the outputs, whatever nodes are called
     g.reserve(taken)
     bounds: Bounds = {}
     specs = matched(list(wanted.inputs), options.inputs)
     arguments: dict[int, ir.Value] = {}
+    shapes = own_names({name: graph.tensors[number].shape for name, number in wanted.inputs.items()}, specs)
     for name, number in wanted.inputs.items():
-        tensor = graph.tensors[number]
-        arguments[number] = add_described(g, Input(name, tensor.number, tensor.shape), specs.get(name), bounds)
+        described = Input(name, graph.tensors[number].number, graph.tensors[number].shape)
+        arguments[number] = add_described(g, described, shapes[name], specs.get(name), bounds)
     if missing := [n for n in graph.inputs if n not in arguments]:
         raise BadInput(f"the signature {wanted.key!r} has no name for the input {graph.tensors[missing[0]].name!r}")
     values = walker.run(g, graph, arguments)
@@ -62,7 +66,9 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
         g.output(value_of(values, graph, number), name)
     result = g.model()
     drop_unused(result)
+    share_names(result, specs, bounds, report)
     state_written(result)
+    result.metadata_props[LAYOUT_KEY] = "nhwc"
     if bounds:
         result.metadata_props["convert.dims"] = json.dumps(bounds)
     _say_what_is_stored(model, report)

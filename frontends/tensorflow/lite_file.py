@@ -30,11 +30,15 @@ _MOST = 2_000_000
 
 @dataclass(frozen=True)
 class Quantisation:
-    """real = scale · (stored − zero point), for the whole tensor or along `axis`."""
+    """real = scale · (stored − zero point), for the whole tensor or along `axis`.
+
+    `ends` are the least and the largest integer of those of less than a byte, which are stored in bytes here.
+    """
 
     scale: np.ndarray
     zero: np.ndarray
     axis: int
+    ends: tuple[int, int] | None = None
 
     @property
     def per_axis(self) -> bool:
@@ -247,7 +251,10 @@ class _Reader:
             raise ValueError("scales for an axis that is not there")
         if zero.size not in (1, scale.size) or not np.isfinite(scale).all():
             raise ValueError("scales without zero points")
-        return Quantisation(scale, np.broadcast_to(zero, scale.shape), axis)
+        bits, signed = _BITS.get(tensor.Type(), (0, False))
+        least = -(1 << bits - 1) if signed else 0
+        ends = (least, least + (1 << bits) - 1) if bits else None
+        return Quantisation(scale, np.broadcast_to(zero, scale.shape), axis, ends)
 
     def _signature(self, signature: Any, graphs: Sequence[Subgraph]) -> Signature:
         number = signature.SubgraphIndex()

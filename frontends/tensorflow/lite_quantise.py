@@ -59,7 +59,10 @@ def _wide(g: Graph, raw: ir.Value, quantisation: Quantisation) -> ir.Value:
 def quantised(g: Graph, x: ir.Value, quantisation: Quantisation, dtype: ir.DataType) -> ir.Value:
     """`x` as stored integers."""
     scale, zero = _parameters(g, quantisation, dtype)
-    return g.QuantizeLinear(x, scale, zero, axis=quantisation.axis if quantisation.per_axis else None)
+    stored = g.QuantizeLinear(x, scale, zero, axis=quantisation.axis if quantisation.per_axis else None)
+    if quantisation.ends is None:
+        return stored
+    return g.Clip(stored, *(g.const(end, dtype) for end in quantisation.ends))
 
 
 def _parameters(g: Graph, quantisation: Quantisation, dtype: ir.DataType) -> tuple[ir.Value, ir.Value]:

@@ -11,13 +11,12 @@ from typing import Any
 from convert.errors import BadInput, UsageError
 from convert.options import Options
 from convert.report import Report
-from convert.runners.graph_ends import meta_file
+from convert.runners.graph_ends import meta_file, without_setup
 
 from .body import from_graph
 from .frozen import program_of
 from .program import Program
 from .protos import open_buffer, parse
-from .refused import STATE
 from .savedmodel import Checkpoint, restored, signed
 
 _TRAINING = re.compile(r"(Resource|Sparse)*Apply[A-Z].*")
@@ -53,10 +52,4 @@ def _candidates(meta: Any, file: Path) -> Sequence[Any]:
             f"{file} is a graph that trains: its shape does not tell which of its tensors are the model's outputs",
             hint="name them with --outputs",
         )
-    saver = meta.saver_def.filename_tensor_name.rpartition("/")[0]
-    kept = [n for n in nodes if not (saver and n.name.startswith(f"{saver}/")) and n.op not in STATE]
-    variables = {n.name for n in nodes if n.op in ("VarHandleOp", "VariableV2", "Variable")}
-    initial = {i.partition(":")[0] for n in nodes if n.op in STATE for i in n.input}
-    return [n for n in kept if n.name not in initial and not (n.input and set(n.input) <= variables)] + [
-        n for n in kept if n.name in variables
-    ]
+    return without_setup(nodes, meta.saver_def.filename_tensor_name)

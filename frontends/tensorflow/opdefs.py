@@ -23,6 +23,7 @@ from .attributes import DTYPES
 # Attributes that change how TensorFlow computes something, never what, or that follow from the inputs.
 _IMMATERIAL = {
     "use_cudnn_on_gpu",
+    "use_locking",
     "validate_shape",
     "container",
     "shared_name",

@@ -12,19 +12,24 @@ import onnx_ir as ir
 
 from convert.ends import Bounds, add_input, matched
 from convert.errors import Unsupported
-from convert.graph import Graph
+from convert.graph import Dim, Graph
 from convert.options import InputSpec, Options
+from convert.passes.boundary import LAYOUT_KEY
 from convert.passes.clean import drop_unused
 from convert.report import Report
 from convert.runners.constants import as_written
-from convert.tensors import EXACT_KEY
+from convert.runners.signatures import state_inputs, state_output, variable_names
+from convert.tensors import EXACT_KEY, dims_of
 
 from . import ops  # noqa: F401  (fills the table of rules)
 from .attributes import dtype_of
 from .body import Body
+from .dims import NamingGraph
 from .framed import structured
 from .graphdef import Walker
 from .rules import node as rules
+from .sharing import own_names, share_names
+from .state import describe
 from .tables import Tables
 from .variables import Variable
 
@@ -62,28 +67,55 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     walker = Walker(rules, program.functions, program.variable, program.buffer, program.bodies, program.tables)
     body = structured(program.body, walker.bodies)
     walker.check(body)
-    g = Graph(program.name)
+    g = NamingGraph(program.name)
+    given = {i.name for i in program.inputs}
+    taken = dict.fromkeys(set(program.outputs) - given, 0)
+    g.reserve(taken)  # by the outputs, whatever nodes are called
     bounds: Bounds = {}
     specs = matched([i.name for i in program.inputs], options.inputs)
-    arguments: list[Any] = [add_described(g, i, specs.get(i.name), bounds) for i in program.inputs]
-    open_first = [i.name for i in program.inputs if i.shape and i.shape[0] is None and i.name not in specs]
-    if len(open_first) > 1:
-        report.note(
-            f"the first dims of {', '.join(open_first)} are taken to be one batch, of the same size; "
-            f"--input {open_first[-1]}:[n,…] says that one is another"
-        )
+    shapes = own_names({i.name: i.shape for i in program.inputs}, specs)
+    arguments: list[Any] = [add_described(g, i, shapes[i.name], specs.get(i.name), bounds) for i in program.inputs]
     arguments += [c if isinstance(c, Variable) else g.const(c, name="captured") for c in program.captured]
+    states = _states(g, program, walker, body, bounds)
+    taken |= {state_output(state.state): 0 for state in states}
     results = walker.lower(g, body, arguments)
     for value, name in zip(results, program.outputs, strict=True):
+        value = value.read(g) if isinstance(value, Variable) and value.reference else value
         if not isinstance(value, ir.Value):
             raise Unsupported(f"the output {name!r} is a resource, not a tensor")
+        if name not in given:
+            taken.pop(name, None)
         g.output(value, name)
+    for state in states:
+        taken.pop(state_output(state.state))
+        g.output(state.read(g), state_output(state.state))
     model = g.model()
+    if states:
+        describe(model, states, report)
     drop_unused(model)
+    share_names(model, specs, bounds, report)
     state_written(model)
+    model.metadata_props[LAYOUT_KEY] = "nhwc"
     if bounds:
         model.metadata_props["convert.dims"] = json.dumps(bounds)
     return model
+
+
+def _states(g: Graph, program: Program, walker: Walker, body: Body, bounds: Bounds) -> list[Variable]:
+    """The variables that the program changes, each with an input of its own for the value that it has before."""
+    held = list(zip(body.arguments[len(program.inputs) :], program.captured, strict=True))
+    states = walker.states(body, {name: c for name, c in held if isinstance(c, Variable)})
+    variables = [c.name for _, c in held if isinstance(c, Variable)] + variable_names(program.body.nodes.values())
+    named = state_inputs(variables, [*(i.name for i in program.inputs), *program.outputs])
+    if inner := [state.name for state in states if state.name not in named]:
+        raise Unsupported(f"a function changes the variable {inner[0]!r}, which it makes itself")
+    states.sort(key=lambda state: list(named).index(state.name))
+    for state in states:
+        state.state, state.home = named[state.name], g
+        shape = [f"{state.state}_d{i}" if d is None else d for i, d in enumerate(state.shape or ())]
+        dims = shape if state.shape is not None else list(dims_of(state.tensor))
+        state.value = add_input(g, state.state, state.tensor.dtype, dims, None, bounds)
+    return states
 
 
 def state_written(model: ir.Model) -> None:
@@ -94,9 +126,14 @@ def state_written(model: ir.Model) -> None:
             tensor.meta.setdefault(EXACT_KEY, np.array(as_written(tensor.numpy().item())))
 
 
-def add_described(g: Graph, described: Input, spec: InputSpec | None, bounds: Bounds) -> ir.Value:
-    """A graph input as the program or, where it leaves something open, the user describes it; `bounds` grows."""
+def add_described(
+    g: Graph, described: Input, shape: Sequence[Dim] | None, spec: InputSpec | None, bounds: Bounds
+) -> ir.Value:
+    """A graph input as the program or, where it leaves something open, the user describes it; `bounds` grows.
+
+    `shape` is the program's, with the names of open dims.
+    """
     dtype = dtype_of(described.dtype)
     if dtype is None:
         raise Unsupported(f"the input {described.name!r} is a resource or a variant, not a tensor")
-    return add_input(g, described.name, dtype, described.shape, spec, bounds)
+    return add_input(g, described.name, dtype, shape, spec, bounds)

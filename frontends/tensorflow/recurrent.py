@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,20 @@ from convert.graph import Graph
 from convert.tensors import lazy
 
 from .affine import Part
-from .cells import Cell, gru, lstm, simple
-from .shaping import cast, int64
+from .cells import Cell
+from .guards import Guard, Guarded, Packing, ends, guarded, is_round, is_zero, packing, same
+from .stacked import Layer, lifted, stack
 
-Recognised = tuple[list[ir.Value], ir.Value, ir.Value]
+_MOST = 32  # states of a loop in which cells are looked for
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """Final states; of each list that the loop fills what all rounds add to it, and what the last one does."""
+
+    states: list[ir.Value]
+    outputs: list[ir.Value]
+    last: list[ir.Value]
 
 
 def recurrent(
@@ -29,17 +40,30 @@ def recurrent(
     rounds: tuple[ir.Value, Any],
     sizes: Sequence[Any],
 ) -> Recognised | None:
-    """Final states, all outputs and the last output of a loop over a sequence by one ONNX node, or None.
+    """A loop over a sequence by one ONNX node for each of the cells in it, or None.
 
     inner, initial, results: the states inside a round, before the loop and after the round. items: what a round adds
     to each list. rounds: how many there are, and what is known of that. sizes: of each list, None for one that grows
     or keeps the last round alone. Where rounds end early, or for single sequences by their lengths, the operator is
-    told so; outputs behind the end are zeros then.
+    told so; outputs behind the end are zeros then. Steps that a mask leaves out are taken away before and put back.
     """
-    if not 1 <= len(inner) <= 2 or not all(isinstance(v, ir.Value) for v in (*inner, *results)):
+    if not inner or len(inner) > _MOST or not all(isinstance(v, ir.Value) for v in (*inner, *results)):
         return None
+    copies = {k: items.index(new) for k, new in enumerate(results) if new in items and not inner[k].uses()}
+    if copies:
+        left = [[side[k] for k in range(len(inner)) if k not in copies] for side in (inner, initial, results)]
+        rest = recurrent(g, body, iteration, *left, items, rounds, sizes)
+        return None if rest is None else _with_copies(g, rest, copies)
     here = {o for n in body.graph for o in n.outputs}
-    read = [n for n in body.graph if n.op_type == "Gather" and _is_round(n.inputs[1], iteration)]
+    advanced = [guarded(value, iteration, here) for value in results]
+    added = [guarded(value, iteration, here) for value in items]
+    guard = advanced[0].guard
+    if not same([v.guard for v in (*advanced, *added)]):
+        return None
+    if any(v.kept is not None and v.kept is not old for v, old in zip(advanced, inner, strict=True)):
+        return None
+    read = [n for n in body.graph if n.op_type == "Gather" and is_round(n.inputs[1], iteration)]
+    read = [n for n in read if guard.mask is None or n.inputs[0] is not guard.mask]
     if len(read) != 1 or read[0].inputs[0] is None or read[0].attributes["axis"].as_int() != 0:
         return None
     sequence, element = read[0].inputs[0], read[0].outputs[0]
@@ -48,84 +72,99 @@ def recurrent(
         return None
     if any(size is not None and size != dims[0] for size in sizes):
         return None
-    lengths: list[ir.Value | None] = []
-    results = [_advanced(new, old, iteration, here, lengths) for new, old in zip(results, inner, strict=True)]
-    items = [_advanced(item, None, iteration, here, lengths) for item in items]
-    cell = _cell(element, list(inner), list(results))
-    if cell is None or any(item is not cell.hidden for item in items) or any(n is not lengths[0] for n in lengths):
+    layers = stack(element, inner, [v.value for v in advanced])
+    shadows = _shadows(layers, inner, advanced)
+    if not layers or shadows is None or not all(_fits(v, inner, advanced) for v in added):
         return None
-    ends = None
-    if lengths[0] is not None or dims[0] is None or dims[0] != rounds[1]:
-        # A sequence without elements ends with zeros in ONNX, not with the state that it started with.
-        if not all(map(_is_zero, initial)) or None in sizes:
+    whole = dims[0] is not None and dims[0] == rounds[1]
+    if (guard != Guard() or not whole) and not all(map(is_zero, initial)):
+        return None  # a sequence without elements ends with zeros in ONNX, not with the state that it started with
+    packed, ended = None, None
+    if guard.mask is not None:
+        aligned = None not in dims and g.shape(guard.mask)[:2] == dims[:2]
+        if not whole or not aligned or (None in sizes and any(map(_is_zeroed, added))):
             return None
-        ends = _ends(g, lengths[0], rounds[0], sequence)
-    outputs, states = _node(g, cell, sequence, ends, [initial[k] for k in cell.order])
-    placed = dict(zip(cell.order, states, strict=True))
-    return [placed[k] for k in range(len(inner))], outputs, states[0]
+        packed = packing(g, guard.mask)
+        ended, sequence = packed.counts, packed.packed(g, sequence)
+    elif guard.lengths is not None or not whole:
+        if None in sizes:
+            return None
+        ended = ends(g, guard.lengths, rounds[0], sequence)
+    return _write(g, layers, shadows, element, sequence, ended, packed, initial, added)
 
 
-def _advanced(
-    new: ir.Value,
-    old: ir.Value | None,
-    iteration: ir.Value,
-    here: set[ir.Value],
-    lengths: list[ir.Value | None],
-) -> ir.Value:
-    """`new` before it was replaced, behind the end of its sequence, by `old` (None: zeros); `lengths` grows."""
-    maker = new.producer()
-    if maker is not None and maker.op_type == "Where":
-        past, kept, advanced = maker.inputs
-        length = _length(past, iteration, here)
-        same = kept is not None and (kept is old if old is not None else _is_zero(kept))
-        if length is not None and same and advanced is not None:
-            lengths.append(length)
-            return advanced
-    lengths.append(None)
-    return new
+def _write(
+    g: Graph,
+    layers: Sequence[Layer],
+    shadows: Mapping[int, ir.Value],
+    element: ir.Value,
+    sequence: ir.Value,
+    ended: ir.Value | None,
+    packed: Packing | None,
+    initial: Sequence[ir.Value],
+    added: Sequence[Guarded],
+) -> Recognised | None:
+    """The nodes of all layers; None where a list is given what is not theirs."""
+    hiddens = {layer.cell.hidden for layer in layers}
+    if ended is not None and not all(v.value in hiddens for v in added):
+        return None  # a sum with the sequence is not zero behind the end
+    everywhere, at_end = {element: sequence}, {}
+    states: dict[int, ir.Value] = {}
+    for layer in layers:
+        x = lifted(g, layer.x, everywhere)
+        if x is None:
+            return None
+        outputs, finals = _node(g, layer.cell, x, ended, [initial[k] for k in layer.states])
+        everywhere[layer.cell.hidden], at_end[layer.cell.hidden] = outputs, finals[0]
+        states |= dict(zip(layer.states, finals, strict=True))
+    states |= {k: at_end[hidden] for k, hidden in shadows.items()}
+    found, last = [], []
+    for item in added:
+        outputs = lifted(g, item.value, everywhere)
+        if outputs is None:
+            return None
+        last.append(at_end[item.value] if item.value in at_end else _last(g, outputs))
+        found.append(outputs if packed is None else packed.unpacked(g, outputs, zeros=_is_zeroed(item)))
+    return Recognised([states[k] for k in range(len(initial))], found, last)
 
 
-def _length(past: ir.Value | None, iteration: ir.Value, here: set[ir.Value]) -> ir.Value | None:
-    """The lengths, [batch], that the number of the round has reached where `past` holds."""
-    maker = past.producer() if past is not None else None
-    if maker is not None and maker.op_type == "Unsqueeze" and maker.inputs[0] is not None:
-        maker = maker.inputs[0].producer()
-    if maker is None or maker.op_type != "GreaterOrEqual" or not _is_round(maker.inputs[0], iteration):
-        return None
-    length = maker.inputs[1]
-    return length if length is not None and length not in here and length.shape is not None \
-        and len(length.shape) == 1 else None  # fmt: skip
+def _with_copies(g: Graph, found: Recognised, copies: Mapping[int, int]) -> Recognised:
+    """With states that nothing reads in a round: each holds what was added to a list, by its number, last."""
+    states = list(found.states)
+    for k in sorted(copies):
+        states.insert(k, _last(g, found.outputs[copies[k]]))
+    return Recognised(states, found.outputs, found.last)
 
 
-def _ends(g: Graph, lengths: ir.Value | None, rounds: ir.Value, sequence: ir.Value) -> ir.Value:
-    """Where each sequence ends, int32 [batch]: no later than the rounds do, and no later than there are elements."""
-    last = g.Min(rounds, g.Squeeze(g.Shape(sequence, start=0, end=1), [0]))
-    if lengths is None:
-        return cast(g, g.Expand(last, g.Shape(sequence, start=1, end=2)), ir.DataType.INT32)
-    nothing = g.const(0, ir.DataType.INT64)
-    return cast(g, g.Max(g.Min(int64(g, lengths), last), nothing), ir.DataType.INT32)
+def _shadows(
+    layers: Sequence[Layer], inner: Sequence[ir.Value], advanced: Sequence[Guarded]
+) -> dict[int, ir.Value] | None:
+    """The states that only remember a layer's last output, which masked rounds repeat; None where others are left."""
+    found = {}
+    hiddens = {layer.cell.hidden for layer in layers}
+    held = {k for layer in layers for k in layer.states}
+    for k in set(range(len(inner))) - held:
+        repeated = all(node.op_type == "Where" and index == 2 for node, index in inner[k].uses())
+        if advanced[k].value not in hiddens or advanced[k].guard.mask is None or not repeated:
+            return None
+        found[k] = advanced[k].value
+    return found
 
 
-def _is_round(value: ir.Value | None, iteration: ir.Value) -> bool:
-    """Whether an index is the number of the round itself."""
-    while value is not None and value is not iteration:
-        maker = value.producer()
-        if maker is None or maker.op_type not in ("Cast", "Identity"):
-            return False
-        value = maker.inputs[0]
-    return value is not None
+def _fits(item: Guarded, inner: Sequence[ir.Value], advanced: Sequence[Guarded]) -> bool:
+    """Whether a list is given zeros, or the output before, where nothing advances."""
+    if item.kept is None or is_zero(item.kept):
+        return True
+    held = [new.value for new, old in zip(advanced, inner, strict=True) if old is item.kept]
+    return item.guard.mask is not None and held == [item.value]
 
 
-def _cell(x: ir.Value, inner: list[ir.Value], results: list[ir.Value]) -> Cell | None:
-    if len(inner) == 2:
-        for order in ([0, 1], [1, 0]):
-            h, c = order
-            found = lstm(x, inner[h], inner[c], results[h], results[c])
-            if found is not None:
-                found.order = order
-                return found
-        return None
-    return gru(x, inner[0], results[0]) or simple(x, inner[0], results[0])
+def _is_zeroed(item: Guarded) -> bool:
+    return item.kept is not None and is_zero(item.kept)
+
+
+def _last(g: Graph, sequence: ir.Value) -> ir.Value:
+    return g.Gather(sequence, g.const(np.array(-1, np.int64)), axis=0)
 
 
 def _node(
@@ -135,7 +174,7 @@ def _node(
     w = _weights(g, f"{cell.operator}_W", cell.inputs)
     r = _weights(g, f"{cell.operator}_R", cell.hiddens)
     b = _biases(g, cell)
-    starts = [None if _is_zero(s) else g.Unsqueeze(s, [0]) for s in initial]
+    starts = [None if is_zero(s) else g.Unsqueeze(s, [0]) for s in initial]
     count = 2 + (cell.operator == "LSTM")
     units = cell.units
     attributes: dict[str, Any] = {"hidden_size": units, **cell.attributes}
@@ -170,11 +209,3 @@ def _biases(g: Graph, cell: Cell) -> ir.Value | None:
 
     shape = [1, units * (len(cell.input_biases) + len(cell.hidden_biases))]
     return g.initializer(f"{cell.operator}_B", lazy(dtype, shape, make))
-
-
-def _is_zero(value: ir.Value) -> bool:
-    """Whether a state starts as zeros, which is what ONNX does without one."""
-    maker = value.producer()
-    if value.const_value is not None:
-        return value.const_value.nbytes < 1 << 20 and not value.const_value.numpy().any()
-    return maker is not None and maker.op_type == "Expand" and maker.inputs[0] is not None and _is_zero(maker.inputs[0])

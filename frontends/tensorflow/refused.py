@@ -35,6 +35,16 @@ STATE = frozenset(
 )
 """Operators that change a variable, a table or a queue."""
 
+CHANGES = frozenset(
+    """
+    AssignVariableOp AssignAddVariableOp AssignSubVariableOp Assign AssignAdd AssignSub ResourceScatterUpdate
+    ResourceScatterAdd ResourceScatterSub ResourceScatterMul ResourceScatterMax ResourceScatterMin
+    ResourceScatterNdUpdate ResourceScatterNdAdd ResourceScatterNdSub ScatterUpdate ScatterAdd ScatterSub
+    ScatterNdUpdate ScatterNdAdd ScatterNdSub StridedSliceAssign ResourceStridedSliceAssign
+    """.split()  # noqa: SIM905 (a table)
+)
+"""Those that change a variable to what can be computed: it becomes an input and an output of the model."""
+
 
 def refuse_changes(nodes: Iterable[Any]) -> None:
     """Raise one `Unsupported` that lists every operator in `STATE` among nodes that run for what they do."""

@@ -12,6 +12,7 @@ from convert.graph import Dim, Graph
 from convert.tensors import lazy, transposed
 
 from . import known
+from .dims import quotient, vector
 
 _KEY = "convert.tensorflow.transposed"
 
@@ -33,7 +34,12 @@ def cast(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def int64(g: Graph, x: ir.Value) -> ir.Value:
-    """`x` as ONNX wants shapes, axes and repeats."""
+    """`x` as ONNX wants shapes, axes and repeats; sizes that have names are read where they are."""
+    content = known.content(x)
+    if content is not None and content.ndim == 1 and any(isinstance(i, str) for i in content):
+        sizes = vector(g, content.tolist())
+        if sizes is not None:
+            return sizes
     return cast(g, x, ir.DataType.INT64)
 
 
@@ -82,22 +88,7 @@ def unsqueezed(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 def resolved(source: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
     """`target` with its -1 worked out from the dims of the tensor that is reshaped, where they tell."""
-    if -1 not in target:
-        return list(target)
-    rest = [d for d in target if d != -1]
-    if None in source or None in rest:
-        return [None if d == -1 else d for d in target]
-    names = [d for d in source if isinstance(d, str)]
-    for d in rest:
-        if isinstance(d, str):
-            if d not in names:
-                return [None if t == -1 else t for t in target]
-            names.remove(d)
-    above = int(np.prod([d for d in source if isinstance(d, int)], dtype=object))
-    below = int(np.prod([d for d in rest if isinstance(d, int)], dtype=object))
-    size: Dim = None
-    if below and above % below == 0 and len(names) <= 1:
-        size = names[0] if names and above == below else above // below if not names else None
+    size = quotient(source, [d for d in target if d != -1]) if -1 in target else None
     return [size if d == -1 else d for d in target]
 
 

@@ -239,9 +239,9 @@ def _emit(
         rounds, sizes = (count.value, count.content), _sizes(loop, arguments, scans)
         found = recurrent(g, turn.graph, turn.iteration, *states, [items[k] for k in scans], rounds, sizes)
         if found is not None:
-            ends, outputs, last = found
-            final |= dict(zip(carried, ends, strict=True))
-            final |= {k: from_stacked(g, g.Unsqueeze(last, [0]) if k in loop.keeps else outputs) for k in scans}
+            final |= dict(zip(carried, found.states, strict=True))
+            for k, outputs, last in zip(scans, found.outputs, found.last, strict=True):
+                final[k] = from_stacked(g, g.Unsqueeze(last, [0]) if k in loop.keeps else outputs)
             return [final[k] for k in range(len(arguments))]
     again = inside.const(np.array(True)) if count is not None else _again(inside, cond, turn.results)
     inside.output(again, inside.unique("again"))

@@ -1,4 +1,4 @@
-"""Cases of the TensorFlow frontend: segments, diagonals, pictures, quantisation, Fourier transforms, strings.
+"""Cases of the TensorFlow frontend: segments, diagonals, pictures, Fourier transforms, strings.
 
 Arrays are inputs; numbers and lists are constants, int32 unless they are floats.
 """
@@ -96,12 +96,6 @@ PICTURES = [
     case("RGBToHSV", f32(2, 4, 5, 3, low=0.0, high=1.0)),
     case("HSVToRGB", f32(2, 4, 5, 3, low=0.0, high=1.0)),
 ]  # fmt: skip
-QUANTISED = [
-    case("FakeQuantWithMinMaxArgs", f32(3, 5, low=-8, high=8)),
-    case("FakeQuantWithMinMaxArgs", f32(3, 5), min=-1.3, max=0.7, num_bits=4, narrow_range=True).named("narrow"),
-    case("FakeQuantWithMinMaxVars", f32(3, 5), -1.0, 1.5),
-    case("FakeQuantWithMinMaxVarsPerChannel", f32(3, 2), [-1.0, -0.5], [1.5, 1.0]),
-]
 COMPLEX = [
     *(case(name, f32(2, 3)) for name in ("Real", "Imag", "Angle", "ComplexAbs", "Conj", "FFT", "IFFT")),
     case("Complex", f32(2, 3), f32(2, 3, low=0)),
@@ -129,4 +123,4 @@ STRINGS = [
     case("AsString", f32(3)).named("float").xfail("another format"),
     case("StringToNumber", np.array(["1.5", "-2e3", "7"], object)),
 ]
-MORE = [*SEGMENTS, *DIAGONALS, *PICTURES, *QUANTISED, *COMPLEX, *GRADIENTS, *STRINGS]
+MORE = [*SEGMENTS, *DIAGONALS, *PICTURES, *COMPLEX, *GRADIENTS, *STRINGS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.ops.cases import case, f32, f64, i64
+from tests.ops.cases import case, f32, i64
 
 BOXES = np.array([[0, 0, 1, 1], [0, 0.05, 1, 1.05], [0, 2, 1, 3], [0, 2.4, 1, 3.4], [5, 5, 6, 6]], np.float32)
 SCORES = np.array([0.9, 0.8, 0.3, 0.7, 0.1], np.float32)
@@ -61,14 +61,4 @@ COMBINED = [
         np.float32(0.2), np.float32(0.3),
     ).named("boxes of each class"),
 ]  # fmt: skip
-RANGE = (np.float32(-1.1), np.float32(0.7))
-LEVELS = [
-    case("QuantizeAndDequantizeV2", f32(3, 5), *RANGE),
-    case("QuantizeAndDequantizeV2", f32(3, 5), *RANGE, range_given=True, num_bits=5, narrow_range=True),
-    case("QuantizeAndDequantizeV2", f32(3, 5), np.float32(0), np.float32(1.5), range_given=True, signed_input=False),
-    case("QuantizeAndDequantizeV2", f32(3, 5), *RANGE, round_mode="HALF_UP", num_bits=4),
-    case("QuantizeAndDequantizeV2", f64(3, 5), f64(5), f64(5), axis=1).named("each column"),
-    case("QuantizeAndDequantizeV3", f32(3, 5), *RANGE, 6),
-    case("QuantizeAndDequantizeV4", f32(3, 5), *RANGE, range_given=True),
-]  # fmt: skip
-OLD = [*EARLY, *CELLS, *SPARSE_ROWS, *COMBINED, *LEVELS]
+OLD = [*EARLY, *CELLS, *SPARSE_ROWS, *COMBINED]

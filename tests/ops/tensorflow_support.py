@@ -24,26 +24,15 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 
 # `tf.raw_ops` calls some arguments by other names than the operator's schema.
 OF_COMPLEX = {"Real", "Imag", "Angle", "ComplexAbs", "Conj", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT"}
+DTYPES = {"dtype", "DstT", "out_type", "output_type", "Tout", "out_idx", "Targmax", "output_idx_type", "Tsplits", "T",
+          "type"}  # fmt: skip
+STORED = {"int8": "qint8", "uint8": "quint8", "int16": "qint16", "uint16": "quint16", "int32": "qint32"}
 RENAMED = {"reduction_indices": "axis", "dim": "axis", "split_dim": "axis", "squeeze_dims": "axis", "t": "x", "e": "y",
            "input": "condition"}  # fmt: skip
 
 
 def check(row: Case, *, dynamic: bool) -> None:
-    names = [a.name for a in opdefs.find(row.operator).inputs]  # type: ignore[union-attr]
-    arrays = {f"x{i}": a for i, a in enumerate(_flat(row.inputs)) if isinstance(a, (np.ndarray, np.generic))}
-    fixed = [id(a) for n, a in zip(names, row.inputs, strict=True) if n in ("filter", "weights") or not dynamic]
-    specs = [tf.TensorSpec(_dims(a, id(a) not in fixed), _dtype(a), name=n) for n, a in arrays.items()]
-
-    @tf.function(input_signature=specs, autograph=False)
-    def function(*tensors: Any) -> Any:
-        left = iter(tensors)
-        given = {n: _given(value, left) for n, value in zip(names, row.inputs, strict=True)}
-        if row.operator in OF_COMPLEX:
-            given |= {names[0]: tf.complex(given[names[0]], tf.cos(given[names[0]]))}
-        results = [p for r in tf.nest.flatten(_raw(row.operator, given | _attributes(row))) for p in _real(r)]
-        return {f"y{i}": tf.identity(r) for i, r in enumerate(results[: _meant(row)])}
-
-    concrete = function.get_concrete_function()
+    concrete, arrays = concrete_of(row, dynamic=dynamic)
     expected = {name: value.numpy() for name, value in concrete(*map(tf.constant, arrays.values())).items()}
     model = frontend.read(Source("tf-function-object", thing=concrete), Options(), Report("convert"))
     got = run(model, arrays)
@@ -53,8 +42,31 @@ def check(row: Case, *, dynamic: bool) -> None:
         agrees(value, result)
 
 
+def concrete_of(row: Case, *, dynamic: bool, number: Any = np.float32) -> tuple[Any, dict[str, Any]]:
+    """The operator in a function, and its inputs by name; floating constants are of dtype `number`."""
+    names = [a.name for a in opdefs.find(row.operator).inputs]  # type: ignore[union-attr]
+    arrays = {f"x{i}": a for i, a in enumerate(_flat(row.inputs)) if isinstance(a, (np.ndarray, np.generic))}
+    fixed = [id(a) for n, a in zip(names, row.inputs, strict=True) if n in ("filter", "weights") or not dynamic]
+    specs = [tf.TensorSpec(_dims(a, id(a) not in fixed), _dtype(a), name=n) for n, a in arrays.items()]
+
+    @tf.function(input_signature=specs, autograph=False)
+    def function(*tensors: Any) -> Any:
+        left = iter(tensors)
+        given = {n: _given(value, left, number) for n, value in zip(names, row.inputs, strict=True)}
+        if row.operator in OF_COMPLEX:
+            given |= {names[0]: tf.complex(given[names[0]], tf.cos(given[names[0]]))}
+        if row.operator == "Dequantize":
+            given |= {"input": tf.bitcast(given["input"], STORED[given["input"].dtype.name])}
+        results = [p for r in tf.nest.flatten(_raw(row.operator, given | _attributes(row))) for p in _real(r)]
+        return {f"y{i}": tf.identity(r) for i, r in enumerate(results[: _meant(row)])}
+
+    return function.get_concrete_function(), arrays
+
+
 def _real(result: Any) -> list[Any]:
-    """A result as real tensors."""
+    """A result as real tensors of dtypes that numpy has."""
+    if result.dtype.is_quantized:
+        return [tf.bitcast(result, {q: i for i, q in STORED.items()}[result.dtype.name])]
     return [tf.math.real(result), tf.math.imag(result)] if result.dtype.is_complex else [result]
 
 
@@ -70,7 +82,9 @@ def _raw(operator: str, arguments: dict[str, Any]) -> Any:
 
 
 def _meant(row: Case) -> int:
-    """How many outputs count: batch normalisation's further ones are for its gradient alone."""
+    """How many outputs count: not batch normalisation's for its gradient, nor vectors that are not asked for."""
+    if row.attributes.get("compute_uv", row.attributes.get("compute_v", True)) is False:
+        return 1
     return (3 if row.attributes["is_training"] else 1) if row.operator.startswith("FusedBatchNorm") else 99
 
 
@@ -78,10 +92,7 @@ def _attributes(row: Case) -> dict[str, Any]:
     if row.operator == "Const":
         value = tf.make_tensor_proto(row.attributes["value"])
         return {"value": value, "dtype": tf.float32}
-    return {
-        k: tf.as_dtype(v) if k in ("dtype", "DstT", "out_type", "output_type", "Tout", "out_idx", "Targmax") else v
-        for k, v in row.attributes.items()
-    }
+    return {k: tf.as_dtype(v) if k in DTYPES else v for k, v in row.attributes.items()}
 
 
 def _dims(array: np.ndarray, dynamic: bool) -> list[int | None]:
@@ -92,15 +103,15 @@ def _flat(values: Any) -> list[Any]:
     return [v for value in values for v in (_flat(value) if isinstance(value, list) and has_array(value) else [value])]
 
 
-def _given(value: Any, left: Any) -> Any:
+def _given(value: Any, left: Any, number: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return next(left)
     if isinstance(value, list) and has_array(value):
-        return [_given(v, left) for v in value]
+        return [_given(v, left, number) for v in value]
     array = np.array(value)
     if array.dtype.kind in "Ub":
         return tf.constant(value)
-    return tf.constant(array.astype(np.float32 if array.dtype.kind == "f" and array.size else np.int32))
+    return tf.constant(array.astype(number if array.dtype.kind == "f" and array.size else np.int32))
 
 
 def run(model: ir.Model, feeds: dict[str, Any]) -> dict[str, np.ndarray]:

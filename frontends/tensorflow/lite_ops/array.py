@@ -8,10 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.graph import Graph
+from convert.graph import Dim, Graph
 
+from .. import known
 from ..lite_rules import AS_STORED, alike, dtype_of, lite, tf
-from ..shaping import int64
+from ..shaping import int64, resolved
 
 AS_STORED.update(
     """
@@ -37,7 +38,19 @@ def reshape(
         if new_shape is None:
             raise Unsupported("a reshape to nothing")
         shape = g.const(np.array(new_shape, np.int32))
+    target = known.content(shape)
+    if target is not None and target.ndim == 1 and x.shape is not None:
+        source = list(known.dims(g, x))
+        axis = _dropped(source, list(resolved(source, target.tolist())))
+        if axis is not None:
+            return squeeze(g, x, squeeze_dims=[axis])
     return tf(g, "Reshape", [x, shape])
+
+
+def _dropped(source: Sequence[Dim], target: Sequence[Dim]) -> int | None:
+    """The dim of one element that `target` lacks: the second end of a convolution along one dim is a RESHAPE."""
+    ones = (i for i, d in enumerate(source) if d == 1 and None not in target)
+    return next((i for i in ones if [*source[:i], *source[i + 1 :]] == list(target)), None)
 
 
 @lite("SQUEEZE")

@@ -10,6 +10,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.tensors import lazy
 
+from ..levels import constant_levels, leveled
 from ..lite_file import Tensor
 from ..lite_quantise import INTEGERS, requantised
 from ..lite_rules import AS_STORED, alike, lite, tf
@@ -65,8 +66,7 @@ def densify(g: Graph, x: ir.Value) -> ir.Value:
 
 @lite("FAKE_QUANT")
 def fake_quant(g: Graph, x: ir.Value, *, min: float, max: float, num_bits: int, narrow_range: bool) -> ir.Value:
-    attributes = {"min": min, "max": max, "num_bits": num_bits, "narrow_range": narrow_range}
-    return tf(g, "FakeQuantWithMinMaxArgs", [x], attributes)
+    return leveled(g, x, constant_levels(min, max, num_bits, narrow_range, lite=True), divided=False)
 
 
 def _widened(g: Graph, x: ir.Value) -> ir.Value:

@@ -11,6 +11,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from .. import known
+from ..halves import BFLOAT16, in_float32
 from ..rules import node
 from ..shaping import int64, parts_of, unsqueezed, without
 
@@ -89,6 +90,7 @@ def reversed_along(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 
 @node("ReverseSequence")
+@in_float32(BFLOAT16)
 def reverse_sequence(g: Graph, input: ir.Value, seq_lengths: ir.Value, *, seq_dim: int, batch_dim: int) -> ir.Value:
     """ONNX has it for batch and time in the first two dims; others are moved there and back."""
     rank = g.rank(input)

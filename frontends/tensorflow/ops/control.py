@@ -15,6 +15,7 @@ from .. import known
 from ..rules import node
 from ..shaping import cast
 from ..tensorlist import TensorList, from_stacked, stacked
+from ..variables import Variable
 from ..whileloop import while_loop
 
 Region = Callable[..., list[Any]]
@@ -66,7 +67,8 @@ def _branches(g: Graph, condition: ir.Value, regions: Sequence[Region], argument
     if fixed is not None:
         return regions[0 if fixed.item() else 1](g, *arguments)
     bodies = [g.body("then"), g.body("else")]
-    results = [region(body, *arguments) for region, body in zip(regions, bodies, strict=True)]
+    states = [a for a in arguments if isinstance(a, Variable) and a.state and a.home is g]
+    results = [_with_states(region, body, arguments, states) for region, body in zip(regions, bodies, strict=True)]
     same = [a is b for a, b in zip(*results, strict=True)]
     lists = [isinstance(a, TensorList) for a in results[0]]
     for body, found in zip(bodies, results, strict=True):
@@ -84,7 +86,20 @@ def _branches(g: Graph, condition: ir.Value, regions: Sequence[Region], argument
             continue
         result = either(g, next(left), *next(pairs))
         merged.append(from_stacked(g, result) if is_list else result)
+    for variable in reversed(states):
+        variable.value = merged.pop()
     return merged
+
+
+def _with_states(region: Region, body: Graph, arguments: Sequence[Any], states: Sequence[Variable]) -> list[Any]:
+    """The results of a branch and, behind them, what it leaves in the variables that it may change."""
+    before = [(variable.read(body), variable.home) for variable in states]
+    for variable in states:
+        variable.home = body
+    results = [*region(body, *arguments), *(variable.read(body) for variable in states)]
+    for variable, (value, home) in zip(states, before, strict=True):
+        variable.value, variable.home = value, home
+    return results
 
 
 def _tensor(body: Graph, value: Any) -> ir.Value:

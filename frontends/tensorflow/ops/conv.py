@@ -66,8 +66,14 @@ def depthwise_conv2d(
 
 
 def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
-    """[H, W, C, M] as [C·M, 1, H, W]; output channel c·M + m in both."""
-    tensor = filter.const_value
+    """[H, W, C, M] as [C·M, 1, H, W]; output channel c·M + m in both. What is stored as integers stays so."""
+    tensor, maker = filter.const_value, filter.producer()
+    if maker is not None and maker.op_type == "DequantizeLinear" and maker.inputs[0] is not None:
+        parameters, axis = [g.static(p) for p in maker.inputs[1:]], maker.attributes.get("axis")
+        if maker.inputs[0].const_value is not None and all(p is not None for p in parameters):
+            along = None if axis is None else axis.as_int() % 4
+            many = [_of_outputs(p, along, g.shape(filter)) for p in parameters if p is not None]
+            return g.DequantizeLinear(_depthwise_weight(g, maker.inputs[0]), *many, axis=None if along is None else 0)
     if tensor is None:
         moved = g.Transpose(filter, perm=[2, 3, 0, 1])
         height, width = g.shape(filter)[:2]
@@ -78,6 +84,14 @@ def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
     shape = [c * m, 1, h, w]
     make = lambda: tensor.numpy().transpose(2, 3, 0, 1).reshape(shape)  # noqa: E731
     return g.initializer(filter.name or "filter", lazy(tensor.dtype, shape, make))
+
+
+def _of_outputs(parameter: np.ndarray, axis: int | None, dims: Sequence[object]) -> np.ndarray:
+    """A scale or zero point of channels (`axis` 2) or of each channel's outputs (3) for each output channel."""
+    channels, each = dims[2:]
+    if axis not in (None, 2, 3) or not isinstance(channels, int) or not isinstance(each, int):
+        raise Unsupported("weights quantised along the kernel's height or width")
+    return parameter if axis is None else np.repeat(parameter, each) if axis == 2 else np.tile(parameter, channels)
 
 
 def convolution(

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..attention import attention
+from ..halves import BFLOAT16, in_float32
 from ..rules import node
 from ..shaping import reshape, transpose
 
@@ -23,6 +24,10 @@ def einsum(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
         found = _with_weight(g, x, y, *terms) or _batched(g, x, y, *terms)
         if found is not None:
             return found
+    return in_float32(BFLOAT16)(_written)(g, list(inputs), equation=equation)
+
+
+def _written(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
     return g.Einsum(*inputs, equation=equation)
 
 

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from ..refused import STATE, UNSAFE
+from ..refused import CHANGES, STATE, UNSAFE
 from ..rules import node
 
-node.gap("changes the model's state, which a converted model does not have", *sorted(STATE))
+node.gap("trains the model, or changes a table or a queue: variables alone can be state", *sorted(STATE - CHANGES))
 node.gap("touches files, other machines or Python", *sorted(UNSAFE))
 node.gap(
-    "ONNX has no operator for it, and no combination of others computes it exactly",
-    "BesselI0e", "BesselI1e", "Bitcast", "Digamma", "Erfinv", "Igamma", "Igammac", "Lgamma", "Ndtri", "NextAfter",
-    "Polygamma", "Zeta",
-)  # fmt: skip
-node.gap(
-    "ONNX has no decompositions and no solvers",
-    "Cholesky", "Lu", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "Qr", "SelfAdjointEigV2", "Svd",
-)  # fmt: skip
-node.gap(
     "ONNX has no such operator on strings",
-    "ReduceJoin", "RegexReplace", "StaticRegexReplace", "StringFormat", "StringLength", "StringNGrams",
+    "ReduceJoin", "RegexReplace", "StaticRegexReplace", "StringLength", "StringNGrams",
     "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr", "UnicodeDecode",
     "UnicodeDecodeWithOffsets",
 )  # fmt: skip
@@ -32,13 +23,8 @@ node.gap(
     "InitializeTableFromTextFile", "InitializeTableFromTextFileV2",
 )  # fmt: skip
 node.gap(
-    "ragged tensors have rows of different lengths, which the shared graph has no type for",
-    "RaggedGather", "RaggedRange", "RaggedTensorFromVariant", "RaggedTensorToSparse", "RaggedTensorToTensor",
-    "RaggedTensorToVariant",
-)  # fmt: skip
-node.gap(
     "gives a sparse tensor whose size depends on data, by a search that ONNX has no operator for",
-    "CTCBeamSearchDecoder", "DenseToDenseSetOperation", "SparseToSparseSetOperation", "SetSize",
+    "CTCBeamSearchDecoder", "SparseToSparseSetOperation", "SetSize",
     "SparseSlice", "SparseCross", "SparseReorder", "SparseConcat", "SparseSplit", "SparseAdd",
 )  # fmt: skip
 node.gap(
@@ -46,16 +32,7 @@ node.gap(
     "BroadcastGradientArgs", "HistogramSummary", "ScalarSummary", "ImageSummary", "AudioSummary", "MergeSummary",
     "ShardedFilename", "SampleDistortedBoundingBoxV2",
 )  # fmt: skip
-node.gap("an optional value, for which the reader has no type", "OptionalNone", "OptionalFromValue",
-         "OptionalGetValue", "OptionalHasValue")  # fmt: skip
-node.gap(
-    "a projective transform samples at places that ONNX's GridSample rounds differently",
-    "ImageProjectiveTransformV2", "ImageProjectiveTransformV3",
-)  # fmt: skip
-node.gap("a kernel of NVIDIA's with its weights in one vector of undocumented order", "CudnnRNN", "CudnnRNNV2",
-         "CudnnRNNV3")  # fmt: skip
 node.gap("changes its result with the machine or the moment", "Timestamp")
-node.gap("takes its range from the data, or rounds in a mode of its own: rules for it are not written", "QuantizeV2")
 node.gap("rules for it are not written", "_SwitchN")
 node.gap("works on a graph that is trained, which a converted model is not", "Conv2DBackpropFilter", "MaxPoolGrad",
          "SymbolicGradient")  # fmt: skip
@@ -63,4 +40,7 @@ node.gap("takes bytes apart, which ONNX has no operator for", "DecodeRaw", "Pars
 node.gap("is made of spectra by filters and tables of its own: rules for it are not written", "AudioSpectrogram",
          "IRFFT2D", "Mfcc")  # fmt: skip
 node.gap("writes into a part of a tensor: rules for it are not written", "TensorStridedSliceUpdate")
-node.gap("takes its range from the data, in modes of its own: rules for it are not written", "Dequantize")
+node.gap(
+    "computes on integers with ranges that are data beside them: rules for it are not written",
+    "QuantizedConv2D", "QuantizedMatMul", "QuantizeDownAndShrinkRange", "Requantize",
+)  # fmt: skip

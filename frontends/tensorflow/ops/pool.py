@@ -11,6 +11,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from .. import known
+from ..halves import BFLOAT16, in_float32
 from ..lines import through_pad
 from ..rules import node
 from ..spatial import channels_back, channels_first, explicit, padding_of, spatial
@@ -82,6 +83,7 @@ def _pool(
 
 
 @node("Dilation2D")
+@in_float32(BFLOAT16)
 def dilation_2d(
     g: Graph, input: ir.Value, filter: ir.Value, *, strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> ir.Value:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.numerics.inverses import ndtri
 
 from .. import known
 from ..rules import node
@@ -15,7 +18,7 @@ node.gap(
     "StatelessRandomUniform", "StatelessRandomUniformV2", "StatelessRandomUniformIntV2", "StatelessRandomNormal",
     "StatelessRandomNormalV2", "StatelessTruncatedNormalV2", "StatelessRandomGetKeyCounter", "StatelessMultinomial",
 )  # fmt: skip
-node.gap("ONNX has no such distribution", "TruncatedNormal", "RandomGamma", "RandomPoisson")
+node.gap("ONNX has no such distribution", "RandomGamma", "RandomPoisson")
 
 
 @node("RandomUniform")
@@ -26,6 +29,15 @@ def random_uniform(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: i
 @node("RandomStandardNormal")
 def random_standard_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
     return g.RandomNormalLike(_blank(g, shape, dtype), mean=0.0, scale=1.0, dtype=dtype)
+
+
+@node("TruncatedNormal")
+def truncated_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
+    """Within two deviations: the quantiles of what is uniform between the shares below -2 and below 2."""
+    double = ir.DataType.DOUBLE
+    least = math.erfc(math.sqrt(2)) / 2
+    unit = g.RandomUniformLike(_blank(g, shape, double), low=least, high=1 - least, dtype=double)
+    return cast(g, ndtri(g, unit), dtype)
 
 
 @node("RandomUniformInt")

@@ -11,6 +11,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from .. import known
+from ..halves import BFLOAT16, in_float32
 from ..rules import node
 from ..shaping import cast, int64
 from .math import FLOATS
@@ -66,6 +67,7 @@ def arg_min(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.D
 
 
 @node("TopKV2")
+@in_float32(BFLOAT16)
 def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type: ir.DataType) -> list[ir.Value]:
     values, indices = g.TopK(input, g.Reshape(int64(g, k), [1]), axis=-1, sorted=1, outputs=2)
     return [values, cast(g, indices, index_type)]

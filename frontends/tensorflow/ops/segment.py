@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -11,6 +12,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from .. import known
+from ..halves import BFLOAT16, in_float32
 from ..rules import node
 from ..shaping import cast, int64
 
@@ -60,7 +62,7 @@ def _neutral(kind: str, data: ir.Value) -> float:
     if neutral is not None:
         return neutral
     dtype = data.dtype.numpy() if data.dtype is not None else np.dtype(np.float32)
-    limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.finfo(dtype)
     return limits.min if kind == "Max" else limits.max
 
 
@@ -109,18 +111,21 @@ def _bins(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Val
 
 
 @node("Unique")
+@in_float32(BFLOAT16)
 def unique(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     values, where, _ = _unique(g, x, None)
     return [values, cast(g, where, out_idx)]
 
 
 @node("UniqueWithCounts")
+@in_float32(BFLOAT16)
 def unique_with_counts(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     values, where, counts = _unique(g, x, None)
     return [values, cast(g, where, out_idx), cast(g, counts, out_idx)]
 
 
 @node("UniqueV2")
+@in_float32(BFLOAT16)
 def unique_v2(g: Graph, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     axes = known.ints(axis, "axis")
     values, where, _ = _unique(g, x, axes[0] if axes else None)
@@ -135,6 +140,7 @@ def _unique(g: Graph, x: ir.Value, axis: int | None) -> tuple[ir.Value, ir.Value
 
 
 @node("ListDiff")
+@in_float32(BFLOAT16)
 def list_diff(g: Graph, x: ir.Value, y: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     same = g.Cast(g.Equal(g.Unsqueeze(x, [1]), g.Unsqueeze(y, [0])), to=ir.DataType.INT32)
     # A zero beside the comparisons: the largest of none at all is not defined.
@@ -146,6 +152,7 @@ def list_diff(g: Graph, x: ir.Value, y: ir.Value, *, out_idx: ir.DataType) -> li
 
 
 @node("DynamicPartition")
+@in_float32(BFLOAT16)
 def dynamic_partition(g: Graph, data: ir.Value, partitions: ir.Value, *, num_partitions: int) -> list[ir.Value]:
     rank = g.rank(partitions)
     if rank != 1:
@@ -173,8 +180,10 @@ def dynamic_stitch(g: Graph, indices: Sequence[ir.Value], data: Sequence[ir.Valu
 
 @node("Bucketize")
 def bucketize(g: Graph, input: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
-    limits = g.const(np.array(boundaries, np.float32))
-    x = cast(g, input, ir.DataType.FLOAT)
+    """The boundaries are float32 whatever the input is; numbers in float64 are compared as they are."""
+    kind = ir.DataType.DOUBLE if input.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
+    limits = g.const(np.array(boundaries, np.float32).astype(kind.numpy()))
+    x = cast(g, input, kind)
     return _below(g, g.GreaterOrEqual(g.Unsqueeze(x, [-1]), limits), ir.DataType.INT32)
 
 

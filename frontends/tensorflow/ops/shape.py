@@ -11,6 +11,7 @@ from convert.graph import Dim, Graph
 
 from .. import known
 from ..composites import dense, group_normalization
+from ..halves import BFLOAT16, FLOAT16, in_float32
 from ..lines import along_one
 from ..rules import node
 from ..shaping import cast, int64, resolved, transpose
@@ -110,6 +111,7 @@ def ones_like(g: Graph, x: ir.Value) -> ir.Value:
 
 
 @node("Range")
+@in_float32(BFLOAT16, FLOAT16)
 def range_(g: Graph, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Value:
     return g.Range(start, limit, delta)
 

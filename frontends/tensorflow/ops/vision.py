@@ -10,6 +10,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..halves import FLOAT16, in_float32
 from ..rules import node
 from ..shaping import cast, int64
 from ..spatial import channels_back, channels_first, padding_of, spatial
@@ -67,6 +68,7 @@ def max_pool_with_argmax(
 
 
 @node("NonMaxSuppressionV2")
+@in_float32(FLOAT16)
 def non_max_suppression_v2(
     g: Graph, boxes: ir.Value, scores: ir.Value, max_output_size: ir.Value, iou_threshold: ir.Value
 ) -> ir.Value:
@@ -74,6 +76,7 @@ def non_max_suppression_v2(
 
 
 @node("NonMaxSuppressionV3")
+@in_float32(FLOAT16)
 def non_max_suppression_v3(
     g: Graph,
     boxes: ir.Value,
@@ -86,6 +89,7 @@ def non_max_suppression_v3(
 
 
 @node("NonMaxSuppressionV4")
+@in_float32(FLOAT16)
 def non_max_suppression_v4(
     g: Graph,
     boxes: ir.Value,
@@ -105,6 +109,7 @@ def non_max_suppression_v4(
 
 
 @node("NonMaxSuppressionV5")
+@in_float32(FLOAT16)
 def non_max_suppression_v5(
     g: Graph,
     boxes: ir.Value,

@@ -1,0 +1,44 @@
+"""A GraphDef without variables, and how a session runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convert.errors import UsageError
+
+Feeds = Sequence[Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A GraphDef without variables, and the tensors in it that are the inputs and outputs, by name."""
+
+    graph: Any
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+def run_graph(frozen: Frozen, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:
+    """Run a graph in a session of its own; in float64 without the optimisations that know float32 only."""
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto()
+    if precision == "float64":
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph, config=config) as session:
+        tf.import_graph_def(frozen.graph, name="")
+        found = []
+        for feed in feeds:
+            values = {}
+            for name, value in feed.items():
+                if name not in frozen.inputs:
+                    raise UsageError(f"the model has no input {name!r}", hint=f"inputs: {', '.join(frozen.inputs)}")
+                tensor = graph.get_tensor_by_name(frozen.inputs[name])
+                values[tensor] = np.asarray(value, tensor.dtype.base_dtype.as_numpy_dtype)
+            results = session.run(list(frozen.outputs.values()), values)
+            found.append(dict(zip(frozen.outputs, map(np.asarray, results), strict=True)))
+    return found

@@ -1,0 +1,50 @@
+"""float16 and bfloat16 where ONNX's operator takes neither: computed in float32, which holds both, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+FLOAT16, BFLOAT16 = ir.DataType.FLOAT16, ir.DataType.BFLOAT16
+
+
+def in_float32(*kinds: ir.DataType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator of a rule: inputs of these `kinds` are widened before it, and its float32 results narrowed after."""
+
+    def decorate(rule: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(rule)
+        def wrapped(g: Graph, *inputs: Any, **attributes: Any) -> Any:
+            found = [x.dtype for x in _values(inputs) if x.dtype in kinds]
+            if not found:
+                return rule(g, *inputs, **attributes)
+            wide = _mapped(inputs, lambda x: _widened(g, x) if x.dtype in kinds else x)
+            narrow = lambda x: g.Cast(x, to=found[0]) if x.dtype == ir.DataType.FLOAT else x  # noqa: E731
+            return _mapped(rule(g, *wide, **attributes), narrow)
+
+        return wrapped
+
+    return decorate
+
+
+def _widened(g: Graph, x: ir.Value) -> ir.Value:
+    """A constant stays one: rules ask for its content."""
+    content = g.static(x)
+    return g.Cast(x, to=ir.DataType.FLOAT) if content is None else g.const(content.astype(np.float32))
+
+
+def _values(items: Any) -> list[ir.Value]:
+    if isinstance(items, (list, tuple)):
+        return [v for item in items for v in _values(item)]
+    return [items] if isinstance(items, ir.Value) else []
+
+
+def _mapped(items: Any, change: Callable[[ir.Value], ir.Value]) -> Any:
+    if isinstance(items, (list, tuple)):
+        return [_mapped(item, change) for item in items]
+    return change(items) if isinstance(items, ir.Value) else items

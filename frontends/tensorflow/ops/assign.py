@@ -1,0 +1,96 @@
+"""Operators that change a variable: what it holds afterwards (which becomes an output of the model)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .. import known
+from ..rules import node
+from ..shaping import int64
+from ..strided import subscript
+from ..variables import Variable
+
+# An operator of TensorFlow 1 returns its variable, those of resources return nothing.
+Result = list[Variable]
+
+
+@node("Assign", "AssignVariableOp")
+def assign(g: Graph, resource: Variable, value: ir.Value) -> Result:
+    resource.write(g, value)
+    return [resource] if resource.reference else []
+
+
+@node("AssignAdd", "AssignAddVariableOp")
+def assign_add(g: Graph, resource: Variable, value: ir.Value) -> Result:
+    return assign(g, resource, g.Add(resource.read(g), value))
+
+
+@node("AssignSub", "AssignSubVariableOp")
+def assign_sub(g: Graph, resource: Variable, value: ir.Value) -> Result:
+    return assign(g, resource, g.Sub(resource.read(g), value))
+
+
+def _by_rows(reduction: str) -> Callable[..., Any]:
+    """A rule that writes one row for each index; a scalar is written to all of a row."""
+
+    def rule(g: Graph, resource: Variable, indices: ir.Value, updates: ir.Value) -> Result:
+        rows = resource.read(g)
+        if updates.shape is not None and not len(updates.shape) and g.rank(indices):
+            updates = g.Expand(updates, g.Concat(g.Shape(indices), g.Shape(rows, start=1), axis=0))
+        return _scattered(g, resource, g.Unsqueeze(int64(g, indices), [-1]), updates, reduction)
+
+    return rule
+
+
+def _by_places(reduction: str) -> Callable[..., Any]:
+    """A rule whose indices have a number for each of the first dims."""
+
+    def rule(g: Graph, resource: Variable, indices: ir.Value, updates: ir.Value) -> Result:
+        return _scattered(g, resource, int64(g, indices), updates, reduction)
+
+    return rule
+
+
+def _scattered(g: Graph, resource: Variable, at: ir.Value, updates: ir.Value, reduction: str) -> Result:
+    if reduction == "sub":
+        updates, reduction = g.Neg(updates), "add"
+    return assign(g, resource, g.ScatterND(resource.read(g), at, updates, reduction=reduction))
+
+
+@node("StridedSliceAssign", "ResourceStridedSliceAssign")
+def strided_slice_assign(
+    g: Graph, ref: Variable, begin: ir.Value, end: ir.Value, strides: ir.Value, value: ir.Value, *, begin_mask: int,
+    end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
+) -> Result:  # fmt: skip
+    """`v[2:4, 0].assign(x)`: the elements that the subscript names, by their places in a row of all."""
+    before = ref.read(g)
+    dims = g.shape(before)
+    if not all(isinstance(d, int) for d in dims):
+        raise Unsupported("a part of a variable whose shape is not static")
+    masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask,
+             "new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}  # fmt: skip
+    items = subscript(*(known.ints(v, "a subscript") for v in (begin, end, strides)), masks)
+    shape = np.array(dims, np.int64)
+    places = np.arange(np.prod(shape)).reshape(shape)[items]
+    if value.shape is None or g.shape(value) != places.shape:
+        value = g.Expand(value, np.array(places.shape, np.int64))
+    updates = g.Reshape(value, np.array([-1], np.int64))
+    flat = g.ScatterND(g.Reshape(before, np.array([-1], np.int64)), places.reshape(-1, 1), updates)
+    return assign(g, ref, g.facts(g.Reshape(flat, shape), shape=dims))
+
+
+_ROWS = {"ResourceScatterUpdate": "none", "ResourceScatterAdd": "add", "ResourceScatterSub": "sub",
+         "ResourceScatterMul": "mul", "ResourceScatterMax": "max", "ResourceScatterMin": "min",
+         "ScatterUpdate": "none", "ScatterAdd": "add", "ScatterSub": "sub"}  # fmt: skip
+_PLACES = {"ResourceScatterNdUpdate": "none", "ResourceScatterNdAdd": "add", "ResourceScatterNdSub": "sub",
+           "ScatterNdUpdate": "none", "ScatterNdAdd": "add", "ScatterNdSub": "sub"}  # fmt: skip
+
+node.same(_by_rows, **_ROWS)
+node.same(_by_places, **_PLACES)

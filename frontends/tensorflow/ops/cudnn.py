@@ -1,0 +1,133 @@
+"""The recurrent kernels of cuDNN: one layer in one direction, with its weights in one vector.
+
+The order of that vector is what Keras writes (`_cudnn_lstm`, `_cudnn_gru` and `_standardize_cudnn_weights` in its
+TensorFlow backend): a matrix [units, in] for each gate, one [units, units] for each gate, a bias for the input and one
+for the state of each gate. Keras uses these kernels in the place of its own layers, whose numbers are the judge here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import BadInput, Unsupported
+from convert.graph import Graph
+from convert.tensors import lazy
+
+from .. import known
+from ..rules import node
+from ..shaping import cast
+
+_OPERATORS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
+_KINDS = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
+"""ONNX's operator, and where its gates are in cuDNN's order: i, f, g, o for i, o, f, g; r, z, h for z, r, h."""
+
+_LAYERS = (
+    "several layers, two directions, a projection and simple cells: there is no GPU to check their weights' order on"
+)
+_LIMITS = [node.limit(name, _LAYERS) for name in _OPERATORS]
+
+
+@node(*_OPERATORS)
+def cudnn_rnn(
+    g: Graph,
+    input: ir.Value,
+    input_h: ir.Value,
+    input_c: ir.Value,
+    params: ir.Value,
+    sequence_lengths: ir.Value | None = None,
+    *,
+    rnn_mode: str,
+    input_mode: str,
+    direction: str,
+    dropout: float,
+    seed: int,
+    seed2: int,
+    is_training: bool,
+    num_proj: int = 0,
+    time_major: bool = True,
+) -> list[Any]:
+    """Outputs, and the last states with a dim of 1 for the layer; what is kept for gradients is nothing here."""
+    layer = 0 if time_major else 1
+    simple = rnn_mode in _KINDS and input_mode == "linear_input" and direction == "unidirectional" and not num_proj
+    if not simple or g.shape(input_h)[layer] != 1:
+        raise Unsupported(_LAYERS)
+    if is_training and dropout:
+        raise Unsupported("dropout between layers, as in training")
+    operator, order = _KINDS[rnn_mode]
+    x = input if time_major else g.Transpose(input, perm=[1, 0, 2])
+    states = [input_h, input_c] if operator == "LSTM" else [input_h]
+    starts = states if time_major else [g.Transpose(s, perm=[1, 0, 2]) for s in states]
+    units, width = g.shape(input_h)[2], g.shape(input)[2]
+    if not isinstance(units, int) or not isinstance(width, int):
+        raise Unsupported("units or features of unknown number")
+    w, r, b = _weights(g, operator, params, order, units, width)
+    ends = None if _is_whole(g, x, sequence_lengths) else cast(g, sequence_lengths, ir.DataType.INT32)  # type: ignore
+    extra = {"linear_before_reset": 1} if operator == "GRU" else {}
+    y, *finals = g.node(operator, [x, w, r, b, ends, *starts], {"hidden_size": units, **extra}, outputs=1 + len(starts))
+    time, batch = g.shape(x)[:2]
+    outputs = g.facts(g.Squeeze(y, [1]), g.dtype(x), [time, batch, units])
+    if not time_major:
+        outputs, finals = (g.Transpose(outputs, perm=[1, 0, 2]), [g.Transpose(f, perm=[1, 0, 2]) for f in finals])
+    nothing = g.const(np.zeros(0, np.float32))
+    return [outputs, finals[0], finals[1] if len(finals) > 1 else nothing, nothing, nothing]
+
+
+def _weights(
+    g: Graph, operator: str, params: ir.Value, order: Sequence[int], units: int, width: int
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """W [1, gates·units, in], R [1, gates·units, units] and B [1, 2·gates·units] out of the vector."""
+    read, gates = _numbers(params), len(order)
+    if read is None or params.dtype is None:
+        raise Unsupported("weights that are computed when the model runs")
+    sizes = [gates * units * width, gates * units * units, 2 * gates * units]
+    if g.shape(params) not in ((sum(sizes),), (None,)):
+        raise BadInput(f"{units} units over {width} features have {sum(sizes)} weights, not {g.shape(params)}")
+
+    def part(name: str, number: int, inner: list[int], shape: list[int]) -> ir.Value:
+        def content() -> np.ndarray:
+            begin = sum(sizes[:number])
+            flat = read().reshape(-1)[begin : begin + sizes[number]].reshape([-1, gates, units, *inner])
+            return flat[:, order].reshape(shape)
+
+        return g.initializer(f"{operator}_{name}", lazy(params.dtype, shape, content))  # type: ignore[arg-type]
+
+    return (
+        part("W", 0, [width], [1, gates * units, width]),
+        part("R", 1, [units], [1, gates * units, units]),
+        part("B", 2, [], [1, 2 * gates * units]),
+    )
+
+
+def _numbers(value: ir.Value | None) -> Callable[[], np.ndarray] | None:
+    """The content of what is made of constants by operators that only move and repeat them, when it is asked for."""
+    if value is None:
+        return None
+    if value.const_value is not None:
+        return value.const_value.numpy
+    maker = value.producer()
+    if maker is None or maker.domain or maker.op_type not in ("Concat", "Split", "Expand", "Reshape", "Identity"):
+        return None
+    parts = [_numbers(v) for v in maker.inputs]
+    if None in parts or (maker.op_type == "Split" and len({str(o.shape) for o in maker.outputs}) > 1):
+        return None
+    first, axis, place = parts[0], maker.attributes.get_int("axis", 0), list(maker.outputs).index(value)
+    moved: dict[str, Callable[[], np.ndarray]] = {
+        "Concat": lambda: np.concatenate([p() for p in parts], axis),  # type: ignore[misc]
+        "Split": lambda: np.split(first(), len(maker.outputs), axis)[place],  # type: ignore[misc]
+        "Expand": lambda: np.broadcast_to(first(), parts[1]()),  # type: ignore[misc]
+        "Reshape": lambda: first().reshape(parts[1]()),  # type: ignore[misc]
+    }
+    return moved.get(maker.op_type, first)
+
+
+def _is_whole(g: Graph, x: ir.Value, lengths: ir.Value | None) -> bool:
+    """Whether every sequence is as long as there are steps: nothing is told, or that number is repeated."""
+    maker = lengths.producer() if lengths is not None else None
+    if lengths is None:
+        return True
+    number = known.content(maker.inputs[0]) if maker is not None and maker.op_type == "Expand" else None
+    return number is not None and number.size == 1 and number.item() is not None and number.item() == g.shape(x)[0]

@@ -1,0 +1,74 @@
+"""Strings put together: runs of words, and numbers in a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import node
+from ..shaping import cast, int64
+from .ragged import rows_of
+
+PADDED = node.limit("StringNGrams", "rows that are padded, or kept where they are shorter than a run")
+WRITTEN = node.limit("StringFormat", "tensors with dims, and numbers that are no integers: ONNX writes them otherwise")
+
+
+@node("StringNGrams")
+def string_ngrams(
+    g: Graph, data: ir.Value, data_splits: ir.Value, *, separator: str, ngram_widths: Sequence[int], left_pad: str,
+    right_pad: str, pad_width: int, preserve_short_sequences: bool,
+) -> list[ir.Value]:  # fmt: skip
+    """The runs of each width in each row of words, row by row, widths in their order."""
+    if pad_width or preserve_short_sequences:
+        raise Unsupported(PADDED)
+    splits = int64(g, data_splits)
+    first, last = g.Slice(splits, [0], [-1], [0]), g.Slice(splits, [1], [np.iinfo(np.int64).max], [0])
+    row = rows_of(g, splits)
+    count = g.Shape(row)
+    at = g.Range(0, g.Squeeze(count, [0]), 1)
+    end = g.Gather(last, row, axis=0)
+    runs, kept, keys = [], [], []
+    for i, width in enumerate(ngram_widths):
+        runs.append(_joined(g, data, at, count, width, separator))
+        kept.append(g.LessOrEqual(g.Add(at, np.int64(width)), end))
+        keys.append(g.Add(g.Mul(g.Add(g.Mul(row, np.int64(len(ngram_widths))), np.int64(i)), count), at))
+    inside = g.Concat(*kept, axis=0)
+    keys_kept = g.Compress(g.Concat(*keys, axis=0), inside, axis=0)
+    _, order = g.TopK(keys_kept, g.Shape(keys_kept), axis=0, largest=0, sorted=1, outputs=2)
+    words = g.Gather(g.Compress(g.Concat(*runs, axis=0), inside, axis=0), order, axis=0)
+    length = g.Sub(last, first)
+    counts = [g.Max(g.Sub(length, np.int64(w - 1)), np.int64(0)) for w in ngram_widths]
+    sums = g.CumSum(reduce(g.Add, counts), np.array(0, np.int64))
+    ends = g.Concat(np.zeros(1, np.int64), sums, axis=0)
+    return [g.facts(words, ir.DataType.STRING, [None]), cast(g, ends, g.dtype(data_splits))]
+
+
+def _joined(g: Graph, data: ir.Value, at: ir.Value, count: ir.Value, width: int, separator: str) -> ir.Value:
+    """From each word on, `width` words; behind the end the last one, again and again."""
+    whole = data
+    for step in range(1, width):
+        place = g.Min(g.Add(at, np.int64(step)), g.Sub(count, np.int64(1)))
+        if separator:
+            whole = g.StringConcat(whole, g.const(np.array(separator)))
+        whole = g.StringConcat(whole, g.Gather(data, place, axis=0))
+    return whole
+
+
+@node("StringFormat")
+def string_format(g: Graph, inputs: Sequence[ir.Value], *, template: str, placeholder: str, summarize: int) -> ir.Value:
+    """Integers in the place of each placeholder of a text."""
+    integers = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64)
+    if any(x.dtype not in integers or g.rank(x) for x in inputs):
+        raise Unsupported(WRITTEN)
+    parts = template.split(placeholder)
+    whole = g.const(np.array(parts[0]))
+    for value, after in zip(inputs, parts[1:], strict=True):
+        whole = g.StringConcat(whole, g.Cast(value, to=ir.DataType.STRING))
+        whole = g.StringConcat(whole, g.const(np.array(after))) if after else whole
+    return whole

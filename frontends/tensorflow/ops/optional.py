@@ -1,0 +1,48 @@
+"""Optional values: what one holds, or that it holds nothing, is known while a graph is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import node
+
+UNKNOWN = node.limit("OptionalGetValue", "an optional value that comes out of an iterator, or holds nothing")
+
+
+@dataclass(frozen=True)
+class Optional:
+    """What it holds, None where that is nothing."""
+
+    components: tuple[Any, ...] | None
+
+
+@node("OptionalFromValue")
+def from_value(g: Graph, components: Sequence[Any]) -> Optional:
+    return Optional(tuple(components))
+
+
+@node("OptionalNone")
+def nothing(g: Graph) -> Optional:
+    return Optional(None)
+
+
+@node("OptionalHasValue")
+def has_value(g: Graph, optional: Any) -> ir.Value:
+    if not isinstance(optional, Optional):
+        raise Unsupported(UNKNOWN)
+    return g.const(np.array(optional.components is not None))
+
+
+@node("OptionalGetValue")
+def get_value(g: Graph, optional: Any, *, output_shapes: object = None) -> list[Any]:
+    if not isinstance(optional, Optional) or optional.components is None:
+        raise Unsupported(UNKNOWN)
+    return list(optional.components)
