@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -124,12 +125,20 @@ def test_recurrent(name: str) -> None:
     assert set(shapes(graph)) == {"x", *"yhc"[: len(graph.graph.outputs)]}
 
 
-def test_state_that_is_kept_is_refused() -> None:
-    """A stateful layer changes the model: nothing of that may be dropped."""
+def test_state_that_is_kept_goes_in_and_out() -> None:
+    """A stateful layer changes the model: what it keeps from one call to the next is fed to the next, and agrees."""
     x = keras.Input(batch_shape=(2, 6, 5), name="x")
-    model = keras.Model(x, layers.LSTM(4, stateful=True)(x))
-    with pytest.raises(Unsupported, match="state"):
-        read(Source("keras-object", thing=model))
+    model = weighted(keras.Model(x, layers.LSTM(4, stateful=True)(x)))
+    graph = read(Source("keras-object", thing=model))
+    state = json.loads(graph.metadata_props["convert.state"])
+    assert len(state) == 2
+    told = {name: np.zeros((2, 4), np.float32) for name in state}
+    for seed in (1, 2, 3):
+        given = images(2, 6, 5, seed=seed)
+        found = run(graph, {"x": given, **told})
+        (y,) = (v for name, v in found.items() if name not in {row["output"] for row in state.values()})
+        np.testing.assert_allclose(y, model(given).numpy(), rtol=1e-5, atol=1e-6)
+        told = {name: found[row["output"]] for name, row in state.items()}
 
 
 # -- text -------------------------------------------------------------------------------------------------------------

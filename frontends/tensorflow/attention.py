@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from .dims import alike
 from .looking import inputs_of, number, only, pairs, perm_of
 
 # Beyond this a number that hides a score swallows whatever the score was, in float64 too: adding it is replacing by it.
@@ -96,7 +97,8 @@ def _fits(g: Graph, query: ir.Value, key: ir.Value, value: ir.Value) -> bool:
         return False
     q, k, v = (g.shape(x) for x in (query, key, value))
     sizes = all(isinstance(n, int) for n in (q[1], q[3], v[3]))
-    return sizes and None not in q[:2] and q[:2] == k[:2] == v[:2] and q[3] == k[3] and k[2] == v[2] is not None
+    same = alike(g, q[:2], k[:2]) and alike(g, k[:3], v[:3])
+    return sizes and same and q[3] == k[3]
 
 
 def _mask_fits(g: Graph, mask: ir.Value, query: ir.Value, key: ir.Value) -> bool:

@@ -27,6 +27,7 @@ class NamingGraph(Graph):
         super().__init__(name, parent=parent)
         self.places: dict[str, tuple[ir.Value, int]] = {}
         self.sizes: dict[str, ir.Value] = {}
+        self.equal: dict[str, str] = parent.equal if isinstance(parent, NamingGraph) else {}
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[Dim] | None) -> ir.Value:
         """As `Graph.input`."""
@@ -96,6 +97,26 @@ def vector(g: Graph, items: Sequence[Any]) -> ir.Value | None:
             parts.append([item])
     values = [g.const(np.array(p, np.int64)) if isinstance(p, list) else p for p in parts]
     return g.Concat(*values, axis=0) if len(values) > 1 else values[0]
+
+
+def equate(g: Graph, one: Any, other: Any) -> None:
+    """Note that two dims are the same number wherever the model runs, because TensorFlow takes no others."""
+    plain_names = isinstance(one, str) and isinstance(other, str) and not set(one + other) & {BETWEEN, TIMES}
+    if isinstance(g, NamingGraph) and plain_names and _first(g, one) != _first(g, other):
+        g.equal[_first(g, other)] = _first(g, one)
+
+
+def alike(g: Graph, dims: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether dims are known to be the same numbers."""
+    return len(dims) == len(others) and all(
+        a is not None and _first(g, a) == _first(g, b) for a, b in zip(dims, others, strict=True)
+    )
+
+
+def _first(g: Graph, dim: Any) -> Any:
+    while isinstance(g, NamingGraph) and dim in g.equal:
+        dim = g.equal[dim]
+    return dim
 
 
 # -- names of what is computed of dims --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from tests.suites.onnx_nodes import Result, declared, run_cases
 # What needs sequences, optionals, other domains or newer opsets than the rows of tests/ops/ can say.
 SAMPLE = [
     "test_adagrad",
+    "test_gradient_of_add",
     "test_adam_multiple",
     "test_nesterov_momentum",
     "test_ai_onnx_ml_array_feature_extractor",

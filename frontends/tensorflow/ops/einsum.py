@@ -11,6 +11,7 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..attention import attention
+from ..dims import equate
 from ..halves import BFLOAT16, in_float32
 from ..rules import node
 from ..shaping import reshape, transpose
@@ -69,8 +70,12 @@ def _batched(g: Graph, x: ir.Value, y: ir.Value, a: str, b: str, out: str) -> ir
     counted = len(batch) + 2 == len(a) == len(b) == len(out)
     if not counted or any(len(letters) != 1 for letters in (inner, rows, columns)):
         return None
-    if any(g.shape(x)[a.index(c)] != g.shape(y)[b.index(c)] for c in batch):
-        return None  # a dim of 1 would be spread
+    met = [(g.shape(x)[a.index(c)], g.shape(y)[b.index(c)]) for c in batch]
+    # TensorFlow takes only equal sizes for one letter, so that two dynamic ones are; a 1 would be spread.
+    if any(isinstance(m, int) != isinstance(n, int) or (isinstance(m, int) and m != n) for m, n in met):
+        return None
+    for m, n in met:
+        equate(g, m, n)
     if out.index(rows[0]) > out.index(columns[0]):
         x, y, a, b, rows, columns = y, x, b, a, columns, rows
     left = transpose(g, x, [a.index(c) for c in batch + rows + inner])
