@@ -87,7 +87,7 @@ def test_pixels_are_exact(data: bytes, decode: Callable[[bytes], np.ndarray]) ->
         (encoded("tiff", "P"), "a TIFF other than"),
         (b"P6 1 1 65535\n      ", "another range"),
         (b"P3 1 1 255 1 2 3", "no decoder"),
-        (b"\0\0\0\x0cjP  \r\n\x87\n", "no decoder"),
+        (b"\0\0\0\x0cjP  \r\n\x87\n", "Unknown image file format"),
         (encoded("ppm")[:-3], "values"),
         (encoded("tiff")[:200], "indices"),
     ],

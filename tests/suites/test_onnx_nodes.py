@@ -37,6 +37,7 @@ SAMPLE = [
     "test_if_opt",
     "test_if_seq",
     "test_image_decoder_decode_jpeg_bgr",
+    "test_image_decoder_decode_webp_rgb",
     "test_linear_attention_delta",
     "test_loop13_seq",
     "test_loop11",

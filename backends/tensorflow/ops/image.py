@@ -13,7 +13,7 @@ from .narrow import text_of
 
 @onnx("ImageDecoder")
 def image_decoder(t, encoded, *, pixel_format):
-    # TensorFlow decodes JPEG, PNG, BMP and GIF; with JPEG 2000 and WebP the model stops when it runs.
+    # TensorFlow decodes JPEG, PNG, BMP, GIF and WebP; with JPEG 2000 the model stops when it runs.
     data = tf.cast(encoded, tf.int32)
     text = text_of(data)
 
@@ -24,9 +24,9 @@ def image_decoder(t, encoded, *, pixel_format):
         [
             (begins(b"\xff\xd8\xff"), lambda: tf.io.decode_jpeg(text, 3, dct_method="INTEGER_ACCURATE")),
             (begins(b"II*\0", b"MM\0*"), lambda: pixels_of_tiff(data)),
-            (begins(b"\x89PNG", b"GIF8", b"BM"), lambda: tf.io.decode_image(text, 3, expand_animations=False)),
+            (begins(*(b"P%d" % kind for kind in range(1, 7))), lambda: pixels_of_anymap(data)),
         ],
-        default=lambda: pixels_of_anymap(data),
+        default=lambda: tf.io.decode_image(text, 3, expand_animations=False),
     )
     y.set_shape([None, None, 3])
     if pixel_format == "RGB":
