@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from convert.errors import Problem, Unsupported
 from convert.report import Report
+from convert.runners.signatures import state_output as state_output
 
 
 def changed_buffers(program: ExportedProgram) -> dict[str, str]:
@@ -55,11 +56,6 @@ def refuse_shared_names(states: Iterable[str], outputs: Collection[str]) -> None
             f"forward changes a buffer and returns something of the same name: {', '.join(shared)}",
             hint="give the buffer another name, or the key of the dict that forward returns",
         )
-
-
-def state_output(name: str) -> str:
-    """The name of the graph output that holds the new value of the state input `name`."""
-    return f"{name}_next"
 
 
 @contextmanager
