@@ -104,6 +104,11 @@ class Emitter:
         assert self.node is not None
         return fact(self.node.outputs[index])
 
+    def readers(self) -> set[str]:
+        """The types of the operators that read the current node's first output."""
+        assert self.node is not None
+        return {use.node.op_type for use in self.node.outputs[0].uses()}
+
     # -- layout ---------------------------------------------------------------------------------------------------
 
     def permuted(self, x: Value, perm: Sequence[int]) -> tf.Tensor:

@@ -6,12 +6,16 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
+from ..constants import Constant
 from ..rules import channels_last
 from .shape import packed
 from .windows import Windows, kernel_shape_of, padded, spatial_shape, strided, windows
 
 # Types that TensorFlow's convolutions compute in; integers are widened.
 FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
+
+# Relu6, Elu and Swish, which oneDNN applies number by number after a convolution whose weight it takes as it lies.
+_SLOW_IF_FUSED = {"Clip", "Elu", "Sigmoid", "Swish"}
 
 
 @channels_last("Conv")
@@ -22,7 +26,10 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     if bias is None:
         return y
     # BiasAdd after a grouped convolution is fused into a kernel that does not exist without oneDNN.
-    return tf.nn.bias_add(y, bias) if group == 1 and y.dtype.is_floating else y + bias
+    y = tf.nn.bias_add(y, bias) if group == 1 and y.dtype.is_floating else y + bias
+    lies = not isinstance(w, Constant) or w.trainable
+    # Nothing is checked: TensorFlow does not fuse over an EnsureShape, and does not remove it.
+    return tf.ensure_shape(y, y.shape) if lies and t.readers() & _SLOW_IF_FUSED else y
 
 
 def convolve(t, x, w, window: Windows, group: int):
