@@ -15,7 +15,7 @@ from convert.options import Options
 from convert.report import Report
 from convert.runners.graph_ends import ends
 from convert.source import Source
-from tests.tensorflow_networks import resnet, write
+from tests.tensorflow_networks import INPUT, Net, close, image, onnxruntime_of, resnet, write
 
 tf = pytest.importorskip("tensorflow")
 
@@ -88,6 +88,32 @@ def test_constants_leave_no_variables_and_the_same_signature(tmp_path: Path) -> 
         assert ("ReadVariableOp" in operations) == (weights == "variables")
         assert (len(tf.saved_model.load(str(path)).trainable_variables) > 0) == (weights == "variables")
     assert signatures[0] == signatures[1]
+
+
+@pytest.mark.parametrize(("weights", "before"), [("variables", "EnsureShape"), ("constants", "BiasAdd")])
+def test_a_convolution_of_variables_is_kept_apart_from_activations_that_are_slow_fused(
+    weights: str, before: str, tmp_path: Path
+) -> None:
+    """`tests/benchmarks/variables.py` shows why."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    net = Net()
+    x = net.add("Elu", net.conv(INPUT, 3, 8, activation=""))
+    x = net.add("Relu", net.conv(x, 8, 8, activation=""))
+    x = net.add("Flatten", net.add("GlobalAveragePool", x))
+    proto = net.model(net.add("Gemm", x, net.weight(10, 8), net.weight(10), transB=1))
+    write(proto, tmp_path / "m", weights=weights)
+    saved = saved_model_pb2.SavedModel.FromString((tmp_path / "m" / "saved_model.pb").read_bytes())
+    found = {}
+    for function in saved.meta_graphs[0].graph_def.library.function:
+        operations = {n.name: n.op for n in function.node_def}
+        found |= {n.op: operations[n.input[0].split(":")[0]] for n in function.node_def if n.op in ("Elu", "Relu")}
+    assert found == {"Elu": before, "Relu": "BiasAdd"}
+    signature = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"]
+    (got,) = signature(
+        **{k: tf.constant(image(2, 3, 32, 32)) for k in signature.structured_input_signature[1]}
+    ).values()
+    close(got.numpy(), onnxruntime_of(proto, {INPUT: image(2, 3, 32, 32)})[0])
 
 
 @pytest.mark.parametrize(

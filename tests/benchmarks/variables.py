@@ -1,11 +1,11 @@
-"""Why a convolution with its weight in a variable can be slower than with a constant: oneDNN, not the variable.
+"""Why a convolution with its weight in a variable can be slower than with a constant: oneDNN, and what is fused.
 
-    python tests/benchmarks/variables.py
+    python tests/benchmarks/variables.py [--batches 1 8]
 
 oneDNN's kernels want weights in an order of their own. A constant is put into it once. For a variable TensorFlow asks,
-at batch 1, for a kernel that takes the weight as it lies; where there is no fast one of that kind, such as one that
-also applies an activation on AVX2, it computes the activation number by number. `TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1`
-says that variables keep their values. Without oneDNN there is no difference.
+at batch 1, for a kernel that takes the weight as it lies; such a kernel applies Relu as it writes, but Relu6, Elu and
+Swish number by number once more. The last column is how our SavedModels are: an EnsureShape keeps the activation apart.
+`TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1` says that variables keep their values. Without oneDNN there is no difference.
 
 Median CPU milliseconds of four convolutions on one thread. Constants and variables each in a process of their own,
 because the kernels that a process keeps do not tell the two apart: the first would choose for the other.
@@ -13,14 +13,18 @@ because the kernels that a process keeps do not tell the two apart: the first wo
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
 import sys
 import time
 
-SHAPES = ((7, 512, 3), (7, 2048, 1), (28, 128, 3), (56, 64, 3))
-"""Side of the picture, channels, side of the kernel: from ResNet-50's last stage to its first."""
+SHAPES = ((7, 512, 3), (28, 128, 3), (56, 64, 3), (14, 96, 1), (56, 144, 1))
+"""Side of the picture, channels, side of the kernel."""
+
+ACTIVATIONS = ("relu", "relu6", "elu", "silu")
+FORMS = ("constant", "variable", "apart")
 
 SETTINGS = {
     "off": {"TF_ENABLE_ONEDNN_OPTS": "0"},
@@ -29,20 +33,21 @@ SETTINGS = {
 }
 
 
-def layers(signature, w, b):
+def layers(signature, w, b, activation: str, apart: bool):
     """Four convolutions with the same weight, as a graph."""
     import tensorflow as tf
 
     def function(x):
         for _ in range(4):
-            x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), b))
+            y = tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), b)
+            x = getattr(tf.nn, activation)(tf.ensure_shape(y, y.shape) if apart else y)
         return x
 
     return tf.function(function, input_signature=signature).get_concrete_function()
 
 
-def measure(kind: str, batch: int) -> None:
-    """Print the milliseconds of each shape, with weights of one kind."""
+def measure(form: str, activation: str, batch: int) -> None:
+    """Print the milliseconds of each shape."""
     import numpy as np
     import tensorflow as tf
 
@@ -51,8 +56,8 @@ def measure(kind: str, batch: int) -> None:
         weight = (drawn.random((kernel, kernel, channels, channels), np.float32) - 0.5) / channels
         bias = drawn.random(channels, np.float32)
         signature = [tf.TensorSpec((None, side, side, channels), tf.float32)]
-        held = (weight, bias) if kind == "constant" else (tf.Variable(weight), tf.Variable(bias))
-        function = layers(signature, *held)
+        held = (weight, bias) if form == "constant" else (tf.Variable(weight), tf.Variable(bias))
+        function = layers(signature, *held, activation, form == "apart")
         x = tf.constant(drawn.random((batch, side, side, channels), np.float32))
         times: list[float] = []
         for _ in range(25):
@@ -62,11 +67,11 @@ def measure(kind: str, batch: int) -> None:
         print(statistics.median(times[5:]), flush=True)
 
 
-def measured(kind: str, batch: int, setting: str) -> list[float]:
+def measured(form: str, activation: str, batch: int, setting: str) -> list[float]:
     """The milliseconds of each shape, from a process of its own."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1")
     done = subprocess.run(
-        [sys.executable, __file__, kind, str(batch)],
+        [sys.executable, __file__, "--one", form, activation, str(batch)],
         check=True, env={**os.environ, **threads, **SETTINGS[setting]}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
@@ -75,17 +80,22 @@ def measured(kind: str, batch: int, setting: str) -> list[float]:
 
 def main() -> None:
     """Print the table."""
-    if len(sys.argv) > 1:
-        measure(sys.argv[1], int(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        form, activation, batch = args.one
+        measure(form, activation, int(batch))
         return
-    print(f"{'oneDNN':<12} {'batch':>5} {'layer':<18} {'constant':>9} {'variable':>9} {'ratio':>7}")
+    print(f"{'oneDNN':<12} {'batch':>5} {'layer':<24} " + " ".join(f"{form:>9}" for form in FORMS))
     for setting in SETTINGS:
-        for batch in (1, 8):
-            rows = zip(SHAPES, measured("constant", batch, setting), measured("variable", batch, setting), strict=True)
-            for (side, channels, kernel), constant, variable in rows:
-                shape = f"{side}×{side}×{channels}, {kernel}×{kernel}"
-                ratio = variable / constant
-                print(f"{setting:<12} {batch:>5} {shape:<18} {constant:9.2f} {variable:9.2f} {ratio:7.2f}", flush=True)
+        for batch in args.batches:
+            for activation in ACTIVATIONS:
+                columns = [measured(form, activation, batch, setting) for form in FORMS]
+                for (side, channels, kernel), times in zip(SHAPES, zip(*columns, strict=True), strict=True):
+                    layer = f"{side}×{side}×{channels}, {kernel}×{kernel}, {activation}"
+                    print(f"{setting:<12} {batch:>5} {layer:<24} " + " ".join(f"{x:9.2f}" for x in times), flush=True)
 
 
 if __name__ == "__main__":
