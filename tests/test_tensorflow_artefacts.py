@@ -100,6 +100,7 @@ def test_a_convolution_of_variables_is_kept_apart_from_activations_that_are_slow
     net = Net()
     x = net.add("Elu", net.conv(INPUT, 3, 8, activation=""))
     x = net.add("Relu", net.conv(x, 8, 8, activation=""))
+    x = net.add("Add", x, net.conv(x, 8, 8, activation=""))
     x = net.add("Flatten", net.add("GlobalAveragePool", x))
     proto = net.model(net.add("Gemm", x, net.weight(10, 8), net.weight(10), transB=1))
     write(proto, tmp_path / "m", weights=weights)
@@ -107,8 +108,9 @@ def test_a_convolution_of_variables_is_kept_apart_from_activations_that_are_slow
     found = {}
     for function in saved.meta_graphs[0].graph_def.library.function:
         operations = {n.name: n.op for n in function.node_def}
-        found |= {n.op: operations[n.input[0].split(":")[0]] for n in function.node_def if n.op in ("Elu", "Relu")}
-    assert found == {"Elu": before, "Relu": "BiasAdd"}
+        readers = [n for n in function.node_def if n.op in ("Elu", "Relu", "AddV2")]
+        found |= {n.op: operations[n.input[-1].split(":")[0]] for n in readers}
+    assert found == {"Elu": before, "Relu": "BiasAdd", "AddV2": before}
     signature = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"]
     (got,) = signature(
         **{k: tf.constant(image(2, 3, 32, 32)) for k in signature.structured_input_signature[1]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from convert.parity.verdict import Verdict
 from convert.runners import tflite as runner
 from convert.source import Source
 from tests.tensorflow_lite_helper import encode, graph_of, run
-from tests.tensorflow_networks import Net
 
 pytest.importorskip("tensorflow")
 pytest.importorskip("ai_edge_litert")
@@ -248,29 +246,6 @@ def test_activations_in_8_bits_are_not_judged_on_random_inputs(mnist: dict[str, 
     assert "--inputs" in verdict.reason
 
 
-def test_padded_pools_do_not_stretch_the_range_of_activations(tmp_path: Path) -> None:
-    """A pad of −∞ would leave one step for all numbers; one pool comes after negative numbers, one after a Relu."""
-    net = Net()
-    pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
-    y = net.add("MaxPool", net.conv("x", 3, 8, activation=""), **pool)
-    y = net.add("MaxPool", net.conv(y, 8, 8), **pool)
-    y = net.add("MatMul", net.add("Flatten", net.add("GlobalAveragePool", y)), net.weight(8, 5))
-    graph = helper.make_graph(
-        net.nodes,
-        "pools",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 16, 16])],
-        [helper.make_tensor_value_info(y, TensorProto.FLOAT, ["n", 5])],
-        net.weights,
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    samples = {"x": np.random.default_rng(0).standard_normal((32, 3, 16, 16)).astype(np.float32)}
-    path = encode(graph_of(proto), tmp_path, Options(quantize="int8", calibrate=samples))
-    target = Source("tflite", path)
-    verdict = run_verify(api.open_source(proto), target, graph_of(proto), Options(), Method(arrays=samples))
-    assert (verdict.status, verdict.stored) == ("PASS", "int8"), verdict.reason
-    assert verdict.outputs[0].error < 0.1
-
-
 def test_conversion_verifies_on_the_calibration_data(tmp_path: Path, digits: tuple[np.ndarray, np.ndarray]) -> None:
     report = convert.convert(
         MNIST, "tflite", tmp_path / "m.tflite", verify=True, quantize="int8", calibrate={"image": digits[0][:40]}
@@ -324,23 +299,3 @@ def test_steps_are_those_of_fake_quantisation() -> None:
     )
     np.testing.assert_allclose(symmetric(x, 1), want.numpy(), atol=1e-6)
     np.testing.assert_array_equal(half(x), torch.tensor(x).half().double().numpy())
-
-
-# -- networks -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["resnet18", "mobilenetv2_100", "efficientnet_b0", "vit_tiny_patch16_224"])
-@pytest.mark.parametrize("dtype", ["", "float16"], ids=["float32", "float16"])
-def test_networks(name: str, dtype: str, tmp_path: Path) -> None:
-    import timm_helper
-
-    size = 224 if name.startswith("vit") else 64
-    module = timm_helper.create(name, size)
-    output = tmp_path / "net.tflite"
-    spec = f"x:float32[batch,3,{size},{size}]"
-    report = convert.convert(module, "tflite", output, inputs=spec, verify=True, method=Method(seeds=2), dtype=dtype)
-    assert report.verdict is not None
-    assert (report.verdict.status, report.verdict.stored) == ("PASS", dtype)
-    assert report.inputs[0].shape == ("batch", 3, size, size)
-    shutil.rmtree(tmp_path)

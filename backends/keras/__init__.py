@@ -25,12 +25,13 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     from convert.runners.quiet import import_tensorflow
 
     import_tensorflow()
+    from .content import without_content
     from .emit import emit
     from .legalise import legalise
 
     copy = model.clone()
     legalise(copy)
-    emit(copy)
+    without_content(lambda: emit(copy))
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:

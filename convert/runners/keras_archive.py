@@ -10,6 +10,7 @@ from typing import Any
 
 from convert.archives import open_archive
 from convert.errors import BadInput, ConvertError, UnsafeInput
+from convert.recursion import deeper
 from convert.runners.quiet import import_tensorflow
 
 # Classes that run code of their own, or of the file's, whatever module they come from.
@@ -45,7 +46,8 @@ def load(path: Path, *, trust: bool = False) -> Any:
     import keras
 
     try:
-        return keras.models.load_model(path, compile=False, safe_mode=not trust)
+        with deeper(sum(1 for _ in _entries(config))):  # Keras recurses over what lies behind one another
+            return keras.models.load_model(path, compile=False, safe_mode=not trust)
     except ConvertError:
         raise
     except Exception as error:
@@ -89,7 +91,7 @@ def _config(path: Path) -> Any:
         text = found
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"the configuration in {path} is not JSON: {error}") from error
 
 

@@ -183,7 +183,7 @@ def half_away(g: Graph, x: ir.Value) -> ir.Value:
     """Rounded to the nearest integer, halves away from zero."""
     size = g.Abs(x)
     whole = g.Floor(size)
-    up = g.Cast(g.GreaterOrEqual(g.Sub(size, whole), _F32(0.5)), to=ir.DataType.FLOAT)
+    up = g.Cast(g.GreaterOrEqual(g.Sub(size, whole), np.array(0.5, g.dtype(x).numpy())), to=g.dtype(x))
     return g.Mul(g.Sign(x), g.Add(whole, up))
 
 

@@ -3,8 +3,8 @@
     python tests/benchmarks/variables.py [--batches 1 8]
 
 oneDNN's kernels want weights in an order of their own. A constant is put into it once. For a variable TensorFlow asks,
-at batch 1, for a kernel that takes the weight as it lies; such a kernel applies Relu as it writes, but Relu6, Elu and
-Swish number by number once more. The last column is how our SavedModels are: an EnsureShape keeps the activation apart.
+at batch 1, for a kernel that takes the weight as it lies; such a kernel applies Relu as it writes, but Relu6, Elu,
+Swish and a sum number by number once more. The last column is how our SavedModels are: an EnsureShape keeps the activation apart.
 `TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1` says that variables keep their values. Without oneDNN there is no difference.
 
 Median CPU milliseconds of four convolutions on one thread. Constants and variables each in a process of their own,
@@ -23,7 +23,7 @@ import time
 SHAPES = ((7, 512, 3), (28, 128, 3), (56, 64, 3), (14, 96, 1), (56, 144, 1))
 """Side of the picture, channels, side of the kernel."""
 
-ACTIVATIONS = ("relu", "relu6", "elu", "silu")
+ACTIVATIONS = ("relu", "relu6", "elu", "silu", "sum")
 FORMS = ("constant", "variable", "apart")
 
 SETTINGS = {
@@ -40,7 +40,8 @@ def layers(signature, w, b, activation: str, apart: bool):
     def function(x):
         for _ in range(4):
             y = tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), b)
-            x = getattr(tf.nn, activation)(tf.ensure_shape(y, y.shape) if apart else y)
+            y = tf.ensure_shape(y, y.shape) if apart else y
+            x = x + y if activation == "sum" else getattr(tf.nn, activation)(y)
         return x
 
     return tf.function(function, input_signature=signature).get_concrete_function()

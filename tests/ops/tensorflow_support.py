@@ -26,6 +26,11 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 OF_COMPLEX = {"Real", "Imag", "Angle", "ComplexAbs", "Conj", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT"}
 DTYPES = {"dtype", "DstT", "out_type", "output_type", "Tout", "out_idx", "Targmax", "output_idx_type", "Tsplits", "T",
           "type"}  # fmt: skip
+OF_STORED = {"Dequantize", "QuantizeDownAndShrinkRange", "Requantize", "RequantizationRange"} | {
+    "Quantized" + name
+    for name in "Add AvgPool BiasAdd Concat Conv2D MatMul MaxPool Mul Relu Relu6 Reshape".split()  # noqa: SIM905
+}
+STORES = {"input", "filter", "bias", "a", "b", "x", "y", "tensor", "values", "features"}
 STORED = {"int8": "qint8", "uint8": "quint8", "int16": "qint16", "uint16": "quint16", "int32": "qint32"}
 RENAMED = {"reduction_indices": "axis", "dim": "axis", "split_dim": "axis", "squeeze_dims": "axis", "t": "x", "e": "y",
            "input": "condition"}  # fmt: skip
@@ -55,12 +60,19 @@ def concrete_of(row: Case, *, dynamic: bool, number: Any = np.float32) -> tuple[
         given = {n: _given(value, left, number) for n, value in zip(names, row.inputs, strict=True)}
         if row.operator in OF_COMPLEX:
             given |= {names[0]: tf.complex(given[names[0]], tf.cos(given[names[0]]))}
-        if row.operator == "Dequantize":
-            given |= {"input": tf.bitcast(given["input"], STORED[given["input"].dtype.name])}
+        if row.operator in OF_STORED:
+            given |= {n: _stored(given[n]) for n in STORES & given.keys()}
         results = [p for r in tf.nest.flatten(_raw(row.operator, given | _attributes(row))) for p in _real(r)]
         return {f"y{i}": tf.identity(r) for i, r in enumerate(results[: _meant(row)])}
 
     return function.get_concrete_function(), arrays
+
+
+def _stored(tensors: Any) -> Any:
+    """Integers as TensorFlow's types for integers that stand for numbers."""
+    if isinstance(tensors, list):
+        return [_stored(t) for t in tensors]
+    return tf.bitcast(tensors, STORED[tensors.dtype.name])
 
 
 def _real(result: Any) -> list[Any]:
@@ -100,18 +112,23 @@ def _dims(array: np.ndarray, dynamic: bool) -> list[int | None]:
 
 
 def _flat(values: Any) -> list[Any]:
-    return [v for value in values for v in (_flat(value) if isinstance(value, list) and has_array(value) else [value])]
+    return [v for value in values for v in (_flat(value) if _is_list(value) else [value])]
 
 
 def _given(value: Any, left: Any, number: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return next(left)
-    if isinstance(value, list) and has_array(value):
+    if _is_list(value):
         return [_given(v, left, number) for v in value]
     array = np.array(value)
     if array.dtype.kind in "Ub":
         return tf.constant(value)
     return tf.constant(array.astype(number if array.dtype.kind == "f" and array.size else np.int32))
+
+
+def _is_list(value: Any) -> bool:
+    """Whether an input is a list of tensors."""
+    return isinstance(value, list) and any(isinstance(v, (np.ndarray, np.generic)) for v in value)
 
 
 def run(model: ir.Model, feeds: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ from convert.frontends.tensorflow.rules import node
 from convert import plugin
 from tests.ops.cases import Case, params
 from tests.ops.tensorflow_cases_array import ARRAYS
+from tests.ops.tensorflow_cases_eightbit import BYTES, BYTES_BATCHED
 from tests.ops.tensorflow_cases_layers import LAYERS
 from tests.ops.tensorflow_cases_math import MATH
 from tests.ops.tensorflow_cases_more import MORE
@@ -39,7 +40,8 @@ test_tensorflow_fused.py."""
 COVERED = 310
 """How many of the operators in tensorflow_seen.tsv have rules."""
 
-CASES = [*MATH, *LAYERS, *ARRAYS, *MORE, *MISSING, *OLD, *QUANTISED, *ROWS, *WHOLE]
+LIGHT = [*MATH, *LAYERS, *ARRAYS, *MORE, *MISSING, *OLD, *QUANTISED, *ROWS, *WHOLE]
+CASES = [*LIGHT, *BYTES]
 
 
 @pytest.mark.parametrize("row", params(CASES))
@@ -58,7 +60,9 @@ def _stays_of_known_rank(row: Case) -> bool:
     return (row.operator, row.label) not in unknown
 
 
-BATCHED = [c for c in CASES if not c.reason and any(map(has_array, c.inputs)) and _stays_of_known_rank(c)]
+BATCHED = [
+    c for c in (*LIGHT, *BYTES_BATCHED) if not c.reason and any(map(has_array, c.inputs)) and _stays_of_known_rank(c)
+]
 
 
 @pytest.mark.parametrize("row", params(BATCHED))

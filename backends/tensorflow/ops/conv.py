@@ -14,8 +14,8 @@ from .windows import Windows, kernel_shape_of, padded, spatial_shape, strided, w
 # Types that TensorFlow's convolutions compute in; integers are widened.
 FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
 
-# Relu6, Elu and Swish, which oneDNN applies number by number after a convolution whose weight it takes as it lies.
-_SLOW_IF_FUSED = {"Clip", "Elu", "Sigmoid", "Swish"}
+# A sum, Relu6, Elu and Swish: what oneDNN is slow at fused with a convolution whose weight it takes as it lies.
+_SLOW_IF_FUSED = {"Add", "Sum", "Clip", "Elu", "Sigmoid", "Swish"}
 
 
 @channels_last("Conv")

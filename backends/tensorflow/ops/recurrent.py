@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import LITE, onnx
 from . import activation
 
 _BY_NAME: dict[str, Callable] = {
@@ -51,17 +52,21 @@ def recurrent(t, x, direction: str, layout: int, lengths, states, make_cell: Cal
     """Run a cell over time in each direction.
 
     x is [time, batch, input] (`layout` 1: batch first); `states` are initial states [directions, batch, hidden] or
-    functions that make zeros; `make_cell(d)` gives the step `(x_t, *states) -> states` of direction d. Returns all
-    hidden states [time, directions, batch, hidden] and the last of each state [directions, batch, hidden].
+    functions that make zeros; `make_cell(d)` gives, of direction d, what all of x is taken through before the loop, and
+    the step `(x_t, *states) -> states` on a row of that. Returns all hidden states [time, directions, batch, hidden]
+    and the last of each state [directions, batch, hidden].
     """
     if layout:
         x = tf.transpose(x, [1, 0, 2])
         states = [tf.transpose(s, [1, 0, 2]) for s in states]
+    run = _loop_without_list if t.node.domain == LITE else _loop
     every, last = [], []
     for d in range(2 if direction == "bidirectional" else 1):
         backwards = direction == "reverse" or d == 1
-        outputs, final = _one_direction(t, x, lengths, [s[d] for s in states], make_cell(d), backwards)
-        every.append(outputs)
+        project, step = make_cell(d)
+        turned = _reversed(x, lengths) if backwards else x
+        outputs, final = run(t, project(turned), lengths, [s[d] for s in states], step)
+        every.append(_reversed(outputs, lengths) if backwards else outputs)
         last.append(final)
     y = tf.stack(every, 1)
     finals = [tf.stack(parts, 0) for parts in zip(*last, strict=True)]
@@ -70,29 +75,41 @@ def recurrent(t, x, direction: str, layout: int, lengths, states, make_cell: Cal
     return y, *finals
 
 
-def _one_direction(t, x, lengths, states, cell, backwards: bool):
+def _loop(t, x, lengths, states, cell):
+    """All outputs of the cell, in a list that is stacked at the end, and its last states."""
     time = t.shape(x)[0]
-    if backwards:
-        x = _reversed(x, lengths)
-    hidden = states[0]
-    array = tf.TensorArray(x.dtype, time, element_shape=hidden.shape)
+    array = tf.TensorArray(x.dtype, time, element_shape=states[0].shape)
 
     def step(i, array, *before):
-        after = cell(x[i], *before)
-        for a, b in zip(after, before, strict=True):
-            a.set_shape(b.shape)
-        shown = after[0]
-        if lengths is not None:
-            # Beyond a sequence's length its state stays, and its output is zero.
-            alive = (i < tf.cast(lengths, tf.int32))[:, None]
-            after = [tf.where(alive, a, b) for a, b in zip(after, before, strict=True)]
-            shown = tf.where(alive, shown, tf.zeros([], x.dtype))
+        shown, after = _held(i, lengths, cell(x[i], *before), before)
         return (i + 1, array.write(i, shown), *after)
 
     loop = tf.while_loop(lambda i, *rest: i < time, step, (0, array, *states), maximum_iterations=time)
-    outputs = loop[1].stack()
-    outputs = _reversed(outputs, lengths) if backwards else outputs
-    return outputs, loop[2:]
+    return loop[1].stack(), loop[2:]
+
+
+def _loop_without_list(t, x, lengths, states, cell):
+    """`_loop` for TensorFlow Lite, which has no list of tensors whose size only the run tells: rows are replaced."""
+    time = t.shape(x)[0]
+    outputs = tf.zeros([time, *t.shape(states[0])], x.dtype)
+
+    def step(i, outputs, *before):
+        shown, after = _held(i, lengths, cell(x[i], *before), before)
+        return (i + 1, dynamic_update_slice(outputs, shown[None], tf.stack([i, 0, 0])), *after)
+
+    _, outputs, *states = tf.while_loop(lambda i, *rest: i < time, step, (0, outputs, *states))
+    return outputs, states
+
+
+def _held(i, lengths, after, before):
+    """What step i shows, and its states: beyond a sequence's length its state stays, and its output is zero."""
+    for a, b in zip(after, before, strict=True):
+        a.set_shape(b.shape)
+    if lengths is None:
+        return after[0], after
+    alive = (i < tf.cast(lengths, tf.int32))[:, None]
+    shown = tf.where(alive, after[0], tf.zeros([], after[0].dtype))
+    return shown, [tf.where(alive, a, b) for a, b in zip(after, before, strict=True)]
 
 
 def _reversed(x, lengths):
@@ -116,6 +133,11 @@ def weights_of(t, w, r, b, d: int, gates: int, hidden: int):
     return w, r, bias[: gates * hidden], bias[gates * hidden :]
 
 
+def projection(weights, bias):
+    """What takes all steps of the input [time, batch, input] to what a cell makes of them, in one product."""
+    return lambda x: tf.tensordot(x, weights, 1) + bias
+
+
 def start(t, x, given, directions: int, hidden: int, layout: int):
     """The initial state that was given, or zeros."""
     if given is not None:
@@ -134,7 +156,7 @@ def clipped(value, clip):
     return value if clip is None else tf.clip_by_value(value, -clip, clip)
 
 
-@onnx("RNN")
+@onnx("RNN", f"{LITE}::RNN")
 def rnn(
     t,
     x,
@@ -159,12 +181,12 @@ def rnn(
 
     def cell(d):
         wx, rh, bx, bh = weights_of(t, w, r, b, d, 1, hidden)
-        return lambda xt, h: [functions[d][0](clipped(xt @ wx + h @ rh + bx + bh, clip))]
+        return projection(wx, bx + bh), lambda xt, h: [functions[d][0](clipped(xt + h @ rh, clip))]
 
     return recurrent(t, x, direction, layout, lengths, [start(t, x, initial_h, count, hidden, layout)], cell)
 
 
-@onnx("GRU")
+@onnx("GRU", f"{LITE}::GRU")
 def gru(
     t,
     x,
@@ -193,7 +215,7 @@ def gru(
         f, g = functions[d]
 
         def step(xt, h):
-            xz, xr, xn = tf.split(xt @ wx + bx, 3, -1)
+            xz, xr, xn = tf.split(xt, 3, -1)
             hz, hr = tf.split(h @ rh[:, : 2 * hidden] + bh[: 2 * hidden], 2, -1)
             z, reset = f(clipped(xz + hz, clip)), f(clipped(xr + hr, clip))
             if linear_before_reset:
@@ -202,12 +224,12 @@ def gru(
                 hn = (reset * h) @ rh[:, 2 * hidden :] + bh[2 * hidden :]
             return [(1 - z) * g(clipped(xn + hn, clip)) + z * h]
 
-        return step
+        return projection(wx, bx), step
 
     return recurrent(t, x, direction, layout, lengths, [start(t, x, initial_h, count, hidden, layout)], cell)
 
 
-@onnx("LSTM")
+@onnx("LSTM", f"{LITE}::LSTM")
 def lstm(
     t,
     x,
@@ -240,13 +262,13 @@ def lstm(
         pi, po, pf = tf.split(tf.convert_to_tensor(peepholes)[d], 3) if peepholes is not None else (0.0, 0.0, 0.0)
 
         def step(xt, h, c):
-            i, o, forget, new = tf.split(xt @ wx + h @ rh + bias, 4, -1)
+            i, o, forget, new = tf.split(xt + h @ rh, 4, -1)
             i = f(clipped(i + pi * c, clip))
             forget = 1 - i if input_forget else f(clipped(forget + pf * c, clip))
             after = forget * c + i * g(clipped(new, clip))
             return [f(clipped(o + po * after, clip)) * h_of(after), after]
 
-        return step
+        return projection(wx, bias), step
 
     states = [start(t, x, s, count, hidden, layout) for s in (initial_h, initial_c)]
     return recurrent(t, x, direction, layout, lengths, states, cell)

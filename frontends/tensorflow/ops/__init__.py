@@ -11,6 +11,8 @@ from . import (
     cudnn,
     decode,
     diagonal,
+    eightbit,
+    eightbit_conv,
     einsum,
     fourier,
     fused,
@@ -48,8 +50,9 @@ from . import (
 )
 
 __all__ = [
-    "array", "assign", "bits", "block", "control", "conv", "crop", "cudnn", "decode", "diagonal", "einsum",
-    "fourier", "fused", "gaps", "gather", "grad", "image", "linalg", "lists", "math", "ngrams", "nn", "old",
-    "optional", "pool", "quantise", "quantised", "ragged", "random", "reduce", "resample", "segment", "sets",
-    "shape", "solvers", "sparse", "special", "splice", "state", "suppress", "table", "text", "vision", "warp",
+    "array", "assign", "bits", "block", "control", "conv", "crop", "cudnn", "decode", "diagonal", "eightbit",
+    "eightbit_conv", "einsum", "fourier", "fused", "gaps", "gather", "grad", "image", "linalg", "lists", "math",
+    "ngrams", "nn", "old", "optional", "pool", "quantise", "quantised", "ragged", "random", "reduce", "resample",
+    "segment", "sets", "shape", "solvers", "sparse", "special", "splice", "state", "suppress", "table", "text",
+    "vision", "warp",
 ]  # fmt: skip

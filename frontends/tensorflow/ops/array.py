@@ -103,7 +103,11 @@ def reverse_sequence(g: Graph, input: ir.Value, seq_lengths: ir.Value, *, seq_di
 
 @node("Roll")
 def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value:
-    for step, along in zip(known.ints(shift, "shift"), known.ints(axis, "axis"), strict=True):
+    axes = known.ints(axis, "axis")
+    content = known.content(shift)
+    if content is None or not all(isinstance(s, int) for s in content.ravel()):
+        return _rolled(g, input, g.Reshape(int64(g, shift), [-1]), axes)
+    for step, along in zip(known.ints(shift, "shift"), axes, strict=True):
         size = g.shape(input)[along]
         if isinstance(size, int):
             step %= size or 1
@@ -111,6 +115,16 @@ def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value
             tail = g.Slice(input, [-step], [np.iinfo(np.int64).max], [along])
             input = g.Concat(tail, g.Slice(input, [0], [-step], [along]), axis=along)
     return input
+
+
+def _rolled(g: Graph, x: ir.Value, shifts: ir.Value, axes: Sequence[int]) -> ir.Value:
+    """By as much as data says: element i comes from i - shift, counted round."""
+    dims = g.shape(x)
+    for place, along in enumerate(axes):
+        size = g.Shape(x, start=along % len(dims), end=along % len(dims) + 1)
+        places = g.Range(0, g.Squeeze(size, [0]), 1)
+        x = g.Gather(x, g.Mod(g.Sub(places, g.Slice(shifts, [place], [place + 1], [0])), size), axis=along)
+    return g.facts(x, shape=dims)
 
 
 @node("InvertPermutation")

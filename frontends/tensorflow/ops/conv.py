@@ -61,8 +61,11 @@ def depthwise_conv2d(
     data_format: str,
     dilations: Sequence[int],
 ) -> ir.Value:
-    weight = _depthwise_weight(g, filter)
-    return convolution(g, input, weight, strides, padding, explicit_paddings, data_format, dilations)
+    weight, channels = _depthwise_weight(g, filter), g.shape(filter)[2]
+    return convolution(
+        g, input, weight, strides, padding, explicit_paddings, data_format, dilations,
+        group=channels if isinstance(channels, int) else None,
+    )  # fmt: skip
 
 
 def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
@@ -103,12 +106,14 @@ def convolution(
     explicit_paddings: Sequence[int],
     data_format: str,
     dilations: Sequence[int],
+    group: int | None = None,
 ) -> ir.Value:
-    """A convolution with `weight` as ONNX has it, [out, in / groups, *kernel]."""
+    """A convolution with `weight` as ONNX has it, [out, in / groups, *kernel]; `group` follows from it and the input."""
     x = channels_first(g, input, data_format)
     steps, spread = spatial(strides, data_format, "strides"), spatial(dilations, data_format, "dilations")
     channels, inner, kernel = g.shape(x)[1], g.shape(weight)[1], _sizes(g.shape(weight)[2:])
-    group = channels // inner if isinstance(channels, int) and isinstance(inner, int) else 1
+    if group is None:
+        group = channels // inner if isinstance(channels, int) and isinstance(inner, int) else 1
     if padding == "EXPLICIT":
         pads: dict[str, object] = {"pads": explicit(explicit_paddings, data_format)}
     else:

@@ -40,7 +40,3 @@ node.gap("takes bytes apart, which ONNX has no operator for", "DecodeRaw", "Pars
 node.gap("is made of spectra by filters and tables of its own: rules for it are not written", "AudioSpectrogram",
          "IRFFT2D", "Mfcc")  # fmt: skip
 node.gap("writes into a part of a tensor: rules for it are not written", "TensorStridedSliceUpdate")
-node.gap(
-    "computes on integers with ranges that are data beside them: rules for it are not written",
-    "QuantizedConv2D", "QuantizedMatMul", "QuantizeDownAndShrinkRange", "Requantize",
-)  # fmt: skip

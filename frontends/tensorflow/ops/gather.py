@@ -93,6 +93,17 @@ def matrix_band_part(g: Graph, input: ir.Value, num_lower: ir.Value, num_upper: 
     """Trilu on both sides; a negative number keeps that side whole."""
     if input.dtype == ir.DataType.STRING:
         raise Unsupported("a band of strings")
-    lower, upper = known.integer(num_lower, "num_lower"), known.integer(num_upper, "num_upper")
-    x = g.Trilu(input, g.const(np.array(-lower, np.int64)), upper=1) if lower >= 0 else input
-    return g.Trilu(x, g.const(np.array(upper, np.int64)), upper=0) if upper >= 0 else x
+    lower, upper = _kept(g, input, num_lower, -2), _kept(g, input, num_upper, -1)
+    x = g.Trilu(input, g.Neg(lower), upper=1) if lower is not None else input
+    return g.Trilu(x, upper, upper=0) if upper is not None else x
+
+
+def _kept(g: Graph, x: ir.Value, number: ir.Value, axis: int) -> ir.Value | None:
+    """How many diagonals stay on one side, None for all; a negative number that data tells stands for the whole dim."""
+    content = known.content(number)
+    if content is not None and isinstance(content.item(), int):
+        return g.const(np.array(content.item(), np.int64)) if content.item() >= 0 else None
+    axis += g.rank(x)
+    whole = g.Squeeze(g.Shape(x, start=axis, end=axis + 1), [0])
+    count = g.Squeeze(int64(g, number))
+    return g.Where(g.Less(count, np.int64(0)), whole, count)

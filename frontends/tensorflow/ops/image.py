@@ -99,6 +99,7 @@ def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: i
 def _in_blocks(g: Graph, x: ir.Value, blocks: Sequence[int], paddings: ir.Value) -> ir.Value:
     """The same where the padding depends on sizes that only the run tells."""
     m, rank = len(blocks), g.rank(x)
+    channels = g.shape(x)[m + 1 :]
     outer, inner = np.zeros((1, 2), np.int64), np.zeros((rank - m - 1, 2), np.int64)
     full = g.Concat(outer, int64(g, paddings), inner, axis=0)
     x = g.Pad(x, g.Reshape(g.Transpose(full, perm=[1, 0]), [-1]))
@@ -109,7 +110,7 @@ def _in_blocks(g: Graph, x: ir.Value, blocks: Sequence[int], paddings: ir.Value)
     moved = g.Transpose(x, perm=order)
     tail = g.Slice(dims, [m + 1], [rank], [0])
     y = g.Reshape(moved, g.Concat(np.array([-1]), *split[0::2], tail, axis=0))
-    return g.facts(y, shape=[None] * (m + 1) + list(g.shape(x)[-(rank - m - 1) :]))
+    return g.facts(y, shape=[*[None] * (m + 1), *channels])
 
 
 def _dim(g: Graph, dims: ir.Value, i: int) -> ir.Value:

@@ -18,6 +18,11 @@ from ..rules import node
 from ..shaping import cast, unsqueezed
 from .nn import biased
 
+_UNSIGNED_LIKE = {
+    ir.DataType.INT8: ir.DataType.UINT8, ir.DataType.INT16: ir.DataType.UINT16,
+    ir.DataType.INT32: ir.DataType.UINT32, ir.DataType.INT64: ir.DataType.UINT64,
+}  # fmt: skip
+_UNSIGNED = frozenset(_UNSIGNED_LIKE.values())
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
@@ -44,6 +49,8 @@ node.same(
 
 @node("Add", "AddV2")
 def add(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    if x.dtype == ir.DataType.STRING:
+        return g.StringConcat(x, y)
     return normalization(g, x, y) or activations.prelu(g, x, y) or biased(g, x, y) or g.Add(x, y)
 
 
@@ -256,7 +263,12 @@ def _unless_zero(g: Graph, y: ir.Value, x: ir.Value, compute: Callable[[ir.Value
 
 
 def _shift(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
-    unsigned = (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64)
-    if x.dtype not in unsigned:
-        raise Unsupported("ONNX shifts unsigned integers only")
+    """ONNX shifts unsigned integers only; a negative number shifts to the right as its complement does."""
+    kind = g.dtype(x)
+    if kind not in _UNSIGNED:
+        negative = g.Less(x, g.const(0, kind))
+        x = g.Where(negative, g.BitwiseNot(x), x) if direction == "RIGHT" else x
+        shifted = g.BitShift(*(g.Cast(v, to=_UNSIGNED_LIKE[kind]) for v in (x, y)), direction=direction)
+        shifted = g.Cast(shifted, to=kind)
+        return g.Where(negative, g.BitwiseNot(shifted), shifted) if direction == "RIGHT" else shifted
     return g.BitShift(x, y, direction=direction)

@@ -29,9 +29,7 @@ def quantize_v2(
     if T == _INT32:
         raise Unsupported(WIDE)
     limits = np.iinfo(T.numpy())
-    epsilon = g.Mul(g.Max(g.Max(g.Abs(min_range), g.Abs(max_range)), _F32(1)), _F32(ensure_minimum_range))
-    low = g.Min(min_range, _F32(0))
-    high = g.Max(g.Max(max_range, g.Add(low, epsilon)), _F32(0))
+    low, high = _ends(g, min_range, max_range, _F32(ensure_minimum_range))
     if mode == "SCALED":
         first = _F32(limits.min + int(narrow_range))
         factor = _coarser(g, low, high, first, _F32(limits.max))
@@ -49,6 +47,18 @@ def quantize_v2(
             steps = g.Mul(shifted, along(g, factor, input, axis))
             steps = half_away(g, g.Add(steps, _F32(limits.min))) if limits.min else g.Floor(g.Add(steps, _F32(0.5)))
     return [g.QuantizeLinear(steps, _F32(1), np.array(0, T.numpy())), low, high]
+
+
+def _ends(g: Graph, first: ir.Value, last: ir.Value, least: np.float32) -> tuple[ir.Value, ir.Value]:
+    """A range that holds zero and is not too narrow; of constants, constants: kernels ask for the level of zero."""
+    known = g.static(first), g.static(last)
+    if known[0] is not None and known[1] is not None:
+        epsilon = np.maximum(np.maximum(np.abs(known[0]), np.abs(known[1])), _F32(1)) * least
+        bottom = np.minimum(known[0], _F32(0))
+        return g.const(bottom), g.const(np.maximum(np.maximum(known[1], bottom + epsilon), _F32(0)))
+    epsilon = g.Mul(g.Max(g.Max(g.Abs(first), g.Abs(last)), _F32(1)), least)
+    low = g.Min(first, _F32(0))
+    return low, g.Max(g.Max(last, g.Add(low, epsilon)), _F32(0))
 
 
 def _inside(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, axis: int) -> ir.Value:

@@ -17,6 +17,10 @@ from ..shaping import cast, int64
 from .math import FLOATS
 
 
+_NARROW = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
+"""Integers that ONNX does not reduce; a sum in 32 bits that is cut to fewer is the sum in fewer."""
+
+
 def _reduction(operator: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
         return _reduce(g, operator, input, reduction_indices, keep_dims)
@@ -30,7 +34,11 @@ node.same(_reduction, Sum="ReduceSum", Prod="ReduceProd", Max="ReduceMax", Min="
 @node("Mean")
 def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     if input.dtype not in FLOATS:
-        raise Unsupported("the mean of integers rounds in its own way")
+        kind = g.dtype(input)
+        wide = input if kind in (ir.DataType.INT32, ir.DataType.INT64) else g.Cast(input, to=ir.DataType.INT64)
+        total = _reduce(g, "ReduceSum", wide, reduction_indices, keep_dims)
+        count = g.Div(g.Size(input), g.Max(g.Size(total), np.int64(1)))
+        return cast(g, g.Div(total, cast(g, count, g.dtype(wide))), kind)
     return _reduce(g, "ReduceMean", input, reduction_indices, keep_dims)
 
 
@@ -50,8 +58,16 @@ def _reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: boo
     content = known.content(axes)
     if content is not None and content.size == 0:
         return g.Abs(x) if operator == "ReduceL2" else x
-    axes = g.const(content.reshape(-1).astype(np.int64)) if content is not None else g.Reshape(int64(g, axes), [-1])
-    return g.node(operator, [x, axes], {"keepdims": int(keep_dims)})
+    narrow, dims = x.dtype if x.dtype in _NARROW else None, x.shape
+    x = x if narrow is None else g.Cast(x, to=ir.DataType.INT32)
+    if content is not None:
+        y = g.node(operator, [x, content.reshape(-1).astype(np.int64)], {"keepdims": int(keep_dims)})
+    else:
+        count = 1 if axes.shape is not None and not len(axes.shape) else None
+        y = g.node(operator, [x, g.Reshape(int64(g, axes), [-1])], {"keepdims": int(keep_dims)})
+        if dims is not None and (keep_dims or count):
+            g.facts(y, shape=[None] * (len(dims) - (0 if keep_dims else 1)))
+    return y if narrow is None else g.Cast(y, to=narrow)
 
 
 @node("ArgMax")

@@ -42,12 +42,20 @@ def strided_slice(
         "new_axis_mask": new_axis_mask,
         "shrink_axis_mask": shrink_axis_mask,
     }
-    steps = known.ints(strides, "strides")
+    steps = _elements(g, strides, _length(g, strides))
     first = known.content(begin)
     if LAST_KEY in input.meta and first is not None and first.tolist() == [-1] and shrink_axis_mask == 1:
         return input.meta[LAST_KEY]
     items = subscript(_elements(g, begin, len(steps)), _elements(g, end, len(steps)), steps, masks)
     return _subscripted(g, input, items)
+
+
+def _length(g: Graph, strides: ir.Value) -> int:
+    """How many parts a subscript has; TensorFlow wants that number to be static."""
+    (length,) = g.shape(strides) if known.content(strides) is None else known.content(strides).shape
+    if not isinstance(length, int):
+        raise Unsupported("a number of strides that depends on data")
+    return length
 
 
 def _elements(g: Graph, value: ir.Value, count: int) -> list[Any]:
@@ -93,7 +101,7 @@ def _subscripted(g: Graph, x: ir.Value, items: Sequence[Any]) -> ir.Value:
 
 
 def _is_dynamic(item: Any) -> bool:
-    ends = (item.start, item.stop) if isinstance(item, slice) else (item,)
+    ends = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
     return any(isinstance(end, ir.Value) for end in ends)
 
 
@@ -102,13 +110,21 @@ def _sliced(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
         return x
     starts, ends = [], []
     for item in slices.values():
-        back = item.step is not None and item.step < 0
-        starts.append((_MAX if back else 0) if item.start is None else item.start)
-        ends.append((_MIN if back else _MAX) if item.stop is None else item.stop)
+        first, last = _open_ends(g, item.step)
+        starts.append(first if item.start is None else item.start)
+        ends.append(last if item.stop is None else item.stop)
     steps = [1 if item.step is None else item.step for item in slices.values()]
     axes = np.array(list(slices), np.int64)
-    unit = all(s == 1 for s in steps)
-    return g.Slice(x, _vector(g, starts), _vector(g, ends), axes, None if unit else np.array(steps, np.int64))
+    unit = all(isinstance(s, int) and s == 1 for s in steps)
+    return g.Slice(x, _vector(g, starts), _vector(g, ends), axes, None if unit else _vector(g, steps))
+
+
+def _open_ends(g: Graph, step: Any) -> tuple[Any, Any]:
+    """Where a slice begins and ends that does not say it: the other way round for steps back."""
+    if not isinstance(step, ir.Value):
+        return (_MAX, _MIN) if step is not None and step < 0 else (0, _MAX)
+    back = g.Less(step, np.array([0], np.int64))
+    return g.Where(back, np.array([_MAX]), np.array([0])), g.Where(back, np.array([_MIN]), np.array([_MAX]))
 
 
 def _vector(g: Graph, items: Sequence[Any]) -> ir.Value:
