@@ -260,24 +260,20 @@ def test_the_file_holds_nothing_but_kerass_own(tmp_path: Path) -> None:
     assert "Lambda" not in str(classes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
         "mobilenetv3_small_100",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in (
-                "resnet18",
-                "resnet50",
-                "mobilenetv2_100",
-                "efficientnet_b0",
-                "densenet121",
-                "vgg11_bn",
-                "convnext_atto",
-                "vit_tiny_patch16_224",
-                "regnetx_002",
-            )
-        ),
+        "resnet18",
+        "resnet50",
+        "mobilenetv2_100",
+        "efficientnet_b0",
+        "densenet121",
+        "vgg11_bn",
+        "convnext_atto",
+        "vit_tiny_patch16_224",
+        "regnetx_002",
     ],
 )
 def test_a_network_of_timm_converts_verified(name: str, tmp_path: Path) -> None:

@@ -40,14 +40,9 @@ EXPECTED: dict[str, dict[str, int]] = {
 # Networks without a batch norm in them keep their Transposes around LayerNormalization and attention.
 CNNS = [n for n in EXPECTED if "ConvNeXt" not in n and n not in ("small_convnext", "vision_transformer")]
 QUICK = {"small_convnext", "vision_transformer", "resnet18"}
-FILES = {"vision_transformer"}
 
 
-def marked(names: set[str]) -> list[object]:
-    return [pytest.param(n, marks=[] if n in names else [pytest.mark.long]) for n in NETWORKS]
-
-
-@pytest.mark.parametrize("name", marked(QUICK))
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in NETWORKS])
 def test_graph(name: str) -> None:
     model = create(name)
     key, size = model.layers[0].name, size_of(name)
@@ -62,14 +57,16 @@ def test_graph(name: str) -> None:
     assert all(rms(outputs[k] - other[k]) > 1e-3 * rms(outputs[k]) for k in outputs), "the output ignores the input"
 
 
-@pytest.mark.parametrize("name", marked(FILES))
+@pytest.mark.long
+@pytest.mark.parametrize("name", NETWORKS)
 def test_keras_file_to_onnx(name: str, tmp_path: Path) -> None:
     model = create(name)
     model.save(tmp_path / f"{name}.keras")
     verified(tmp_path / f"{name}.keras", name, model.layers[0].name, model.layers[-1].name)
 
 
-@pytest.mark.parametrize("name", marked({"resnet18"}))
+@pytest.mark.long
+@pytest.mark.parametrize("name", NETWORKS)
 def test_saved_model_to_onnx(name: str, tmp_path: Path) -> None:
     model = create(name)
     model.export(tmp_path / f"{name}.savedmodel", verbose=False)

@@ -68,6 +68,7 @@ def test_the_node_is_named_with_its_module(operator: str, pair: tuple[nn.Module,
     assert "rms" in verdict.divergence.output
 
 
+@pytest.mark.long
 def test_it_is_found_through_another_backend(pair: tuple[nn.Module, Path], tmp_path: Path) -> None:
     """The wrong file goes on to TensorFlow, channels last; the place is still that of the PyTorch module."""
     module, clean = pair

@@ -146,6 +146,7 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
     assert len(operators) == 1000  # the source: once
 
 
+@pytest.mark.long
 def test_torchscript_is_watched_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torch.manual_seed(0)
     spoiled(monkeypatch, aten, "gelu", lambda g, x, approximate="none": g.Gelu(x, approximate="tanh"))

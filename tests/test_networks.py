@@ -25,7 +25,7 @@ NETWORKS = {
     "vit_tiny_patch16_224": 224,
     "regnetx_002": 64,
 }
-QUICK = ("resnet18", "mobilenetv3_small_100", "convnext_atto")
+QUICK = ("mobilenetv3_small_100",)
 CNNS = [n for n in NETWORKS if not n.startswith(("vit", "convnext"))]
 
 

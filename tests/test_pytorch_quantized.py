@@ -259,7 +259,7 @@ def test_missing_operators_on_quantised_tensors_are_listed() -> None:
 # -- verification -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("to", ["onnx", "tf"])
+@pytest.mark.parametrize("to", ["onnx", pytest.param("tf", marks=pytest.mark.long)])
 def test_quantised_archives_are_verified(tmp_path: Path, to: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

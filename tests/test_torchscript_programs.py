@@ -207,6 +207,7 @@ class Structured(nn.Module):
         return y
 
 
+@pytest.mark.long
 def test_structured_arguments_are_verified(tmp_path: Path) -> None:
     torch.jit.script(Structured()).save(str(tmp_path / "m.pt"))
     specs = [f"{n}:float32[n]" for n in ("pair_0", "pair_1", "parts_0", "parts_1")]
