@@ -1,6 +1,7 @@
 """How fast our TensorFlow graphs run, against ONNX Runtime and against the same network written in Keras.
 
     python tests/benchmarks/latency.py [--batches 1 8] [--runs 30] [--networks resnet50 …] [--onednn on off]
+                                       [--onnx2tf PYTHON]
 
 PyTorch networks of timm are converted to ONNX, to SavedModels (with variables and with constants) and to frozen graphs;
 their twins of keras.applications run as Keras calls them (in a tf.function), as Keras exports them, and frozen.
@@ -12,6 +13,8 @@ printed: the Transposes of our frozen graph, and how many move a weight.
 
 By default TensorFlow computes with oneDNN where the processor has instructions for neural networks (AVX512-VNNI), and
 with Eigen elsewhere: two sets of kernels, of different speed on one machine. Both are measured.
+
+With `--onnx2tf`, the Python of an environment that has it, what the conversions cost follows (`savedmodel.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import savedmodel
 
 for variable in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ[variable] = "1"
@@ -231,6 +236,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--networks", nargs="+", choices=TWINS, default=list(TWINS))
     parser.add_argument("--onednn", nargs="+", choices=ONEDNN, default=list(ONEDNN))
+    parser.add_argument("--onnx2tf", metavar="PYTHON")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve", choices=GRAPHS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -252,6 +258,8 @@ def main() -> None:
             batches = [str(b) for b in args.batches]
             command = [sys.executable, __file__, "--one", "--networks", network, "--runs", str(args.runs)]
             subprocess.run([*command, "--batches", *batches], check=True, stderr=subprocess.DEVNULL, env=environment)
+    if args.onnx2tf:
+        savedmodel.table(args.networks, 3, args.onnx2tf)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import json
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from clocks import child, measured
@@ -57,8 +58,31 @@ def step(name: str, network: str, folder: Path) -> dict[str, float]:
     return {**found, "weights": weights}
 
 
+def table(networks: Sequence[str], rounds: int, onnx2tf: str) -> None:
+    """Run every network `rounds` times and print the table; `onnx2tf` is the Python of an environment that has it."""
+    print(f"{'network':<16} {'':<8} {'CPU s':>8} {'peak MiB':>9} {'peak / weights':>14}", flush=True)
+    for network in networks:
+        found = [_round(network, onnx2tf) for _ in range(rounds)]
+        median = {s: {k: statistics.median(r[s][k] for r in found) for k in found[0][s]} for s in found[0]}
+        weights = median["ours"]["weights"]
+        for who, row in median.items():
+            ratio = row["memory"] / weights
+            print(f"{network:<16} {who:<8} {row['seconds']:8.2f} {row['memory']:9.1f} {ratio:14.2f}", flush=True)
+        seconds = median["ours"]["seconds"] / (median["export"]["seconds"] + median["onnx2tf"]["seconds"])
+        print(f"{network:<16} {'ratio':<8} {seconds:8.2f}   (weights {weights:.1f} MiB)", flush=True)
+
+
+def _round(network: str, onnx2tf: str) -> dict[str, dict[str, float]]:
+    pythons = {"export": sys.executable, "onnx2tf": onnx2tf}
+    with tempfile.TemporaryDirectory() as folder:
+        return {
+            name: child(__file__, "--step", name, network, folder, python=pythons.get(name, sys.executable))
+            for name in ("export", "onnx2tf", "ours", "warm")
+        }
+
+
 def main() -> None:
-    """Run every network `rounds` times and print the table."""
+    """Print the table, or measure one step of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--onnx2tf", metavar="PYTHON")
     parser.add_argument("--rounds", type=int, default=3)
@@ -68,26 +92,10 @@ def main() -> None:
     if args.step:
         name, network, folder = args.step
         print(json.dumps(step(name, network, Path(folder))))
-        return
-    if not args.onnx2tf:
+    elif args.onnx2tf:
+        table(args.networks, args.rounds, args.onnx2tf)
+    else:
         parser.error("--onnx2tf is missing")
-    print(f"{'network':<16} {'':<8} {'CPU s':>8} {'peak MiB':>9} {'peak / weights':>14}")
-    for network in args.networks:
-        rounds = []
-        for _ in range(args.rounds):
-            with tempfile.TemporaryDirectory() as folder:
-                run = [__file__, "--step"]
-                pythons = {"export": sys.executable, "onnx2tf": args.onnx2tf}
-                steps = ("export", "onnx2tf", "ours", "warm")
-                found = {s: child(*run, s, network, folder, python=pythons.get(s, sys.executable)) for s in steps}
-                rounds.append(found)
-        median = {s: {k: statistics.median(r[s][k] for r in rounds) for k in rounds[0][s]} for s in rounds[0]}
-        weights = median["ours"]["weights"]
-        for who, row in median.items():
-            ratio = row["memory"] / weights
-            print(f"{network:<16} {who:<8} {row['seconds']:8.2f} {row['memory']:9.1f} {ratio:14.2f}", flush=True)
-        seconds = median["ours"]["seconds"] / (median["export"]["seconds"] + median["onnx2tf"]["seconds"])
-        print(f"{network:<16} {'ratio':<8} {seconds:8.2f}   (weights {weights:.1f} MiB)")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 oneDNN's kernels want weights in an order of their own. A constant is put into it once. For a variable TensorFlow asks,
 at batch 1, for a kernel that takes the weight as it lies; such a kernel applies Relu as it writes, but Relu6, Elu,
-Swish and a sum number by number once more. The last column is how our SavedModels are: an EnsureShape keeps those apart.
+Swish and a sum number by number once more. The last column, with an EnsureShape between, is our SavedModels.
 `TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1` says that variables keep their values. Without oneDNN there is no difference.
 
 Median CPU milliseconds of four convolutions on one thread. Constants and variables each in a process of their own,
