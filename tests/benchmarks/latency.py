@@ -1,14 +1,15 @@
 """How fast our TensorFlow graphs run, against ONNX Runtime and against the same network written in Keras.
 
-    python tests/benchmarks/latency.py [--batches 1 8] [--runs 30] [--networks resnet50 …] [--onednn on off]
-                                       [--onnx2tf PYTHON]
+    python tests/benchmarks/latency.py [--batches 1 8] [--runs 30] [--rounds 3] [--networks resnet50 …]
+                                       [--onednn on off] [--onnx2tf PYTHON]
 
 PyTorch networks of timm are converted to ONNX, to SavedModels (with variables and with constants) and to frozen graphs;
 their twins of keras.applications run as Keras calls them (in a tf.function), as Keras exports them, and frozen.
 
 Each graph runs in a process of its own, on one thread, and the processes take turns, so that all see the same state of
-the machine: medians of CPU milliseconds per call. One process would not do: oneDNN keeps its kernels by the shapes that
-they are for, not by whether the weights are constants, so that the first graph would choose them for all others. Also
+the machine: medians of CPU milliseconds per call, over three processes each, because one may be slower than the next
+for where its memory happens to lie. One process for all would not do: oneDNN keeps its kernels by the shapes that they
+are for, not by whether the weights are constants, so that the first graph would choose them for all others. Also
 printed: the Transposes of our frozen graph, and how many move a weight.
 
 By default TensorFlow computes with oneDNN where the processor has instructions for neural networks (AVX512-VNNI), and
@@ -200,40 +201,46 @@ class Server:
         return line
 
 
-def measure(network: str, batches: list[int], runs: int) -> None:
+def measure(network: str, batches: list[int], runs: int, rounds: int) -> None:
     """Print one network's table."""
+    times: dict[tuple[int, str], list[float]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = artefacts(network, folder)
-        servers = {graph: Server(graph, network, folder) for graph in GRAPHS}
-        try:
-            for batch in batches:
-                _table(network, batch, runs, servers)
-        finally:
-            for server in servers.values():
-                server.process.kill()
+        for _ in range(rounds):
+            _round(network, folder, batches, -(-runs // rounds), times)
         count, weights = transposes(paths["tf-frozen"])
-        print(f"{network:<16} Transposes in the frozen graph: {count}, of weights: {weights}", flush=True)
+    for batch in batches:
+        median = {graph: statistics.median(times[batch, graph]) for graph in GRAPHS}
+        for graph, value in median.items():
+            against = [f"{value / median[b]:6.2f}" for b in ("onnxruntime", "twin", "twin frozen")]
+            print(f"{network:<16} {batch:>5} {graph:<14} {value:8.1f} {' '.join(against)}", flush=True)
+    print(f"{network:<16} Transposes in the frozen graph: {count}, of weights: {weights}", flush=True)
 
 
-def _table(network: str, batch: int, runs: int, servers: dict[str, Server]) -> None:
-    times: dict[str, list[float]] = {graph: [] for graph in servers}
-    for turn in range(runs + 3):
-        for graph, server in servers.items():
-            taken = server.call(batch)
-            if turn >= 3:
-                times[graph].append(taken)
-    median = {graph: statistics.median(found) for graph, found in times.items()}
-    for graph, value in median.items():
-        against = [f"{value / median[b]:6.2f}" for b in ("onnxruntime", "twin", "twin frozen")]
-        print(f"{network:<16} {batch:>5} {graph:<14} {value:8.1f} {' '.join(against)}", flush=True)
+def _round(
+    network: str, folder: Path, batches: list[int], runs: int, times: dict[tuple[int, str], list[float]]
+) -> None:
+    """Add the milliseconds of `runs` calls of each graph, after three that are not counted."""
+    servers = {graph: Server(graph, network, folder) for graph in GRAPHS}
+    try:
+        for batch in batches:
+            for turn in range(runs + 3):
+                for graph, server in servers.items():
+                    taken = server.call(batch)
+                    if turn >= 3:
+                        times.setdefault((batch, graph), []).append(taken)
+    finally:
+        for server in servers.values():
+            server.process.kill()
 
 
 def main() -> None:
     """Measure each network in a process of its own, with either set of kernels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
-    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--runs", type=int, default=30, help="counted calls of each graph, over all rounds")
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each graph")
     parser.add_argument("--networks", nargs="+", choices=TWINS, default=list(TWINS))
     parser.add_argument("--onednn", nargs="+", choices=ONEDNN, default=list(ONEDNN))
     parser.add_argument("--onnx2tf", metavar="PYTHON")
@@ -245,7 +252,7 @@ def main() -> None:
         serve(args.serve, args.networks[0], args.folder)
         return
     if args.one:
-        measure(args.networks[0], args.batches, args.runs)
+        measure(args.networks[0], args.batches, args.runs, args.rounds)
         return
     for setting in args.onednn:
         environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": ONEDNN[setting]}
@@ -257,6 +264,7 @@ def main() -> None:
         for network in args.networks:
             batches = [str(b) for b in args.batches]
             command = [sys.executable, __file__, "--one", "--networks", network, "--runs", str(args.runs)]
+            command += ["--rounds", str(args.rounds)]
             subprocess.run([*command, "--batches", *batches], check=True, stderr=subprocess.DEVNULL, env=environment)
     if args.onnx2tf:
         savedmodel.table(args.networks, 3, args.onnx2tf)
