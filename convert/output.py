@@ -24,6 +24,7 @@ def replacing(destination: Path, *, force: bool) -> Iterator[Path]:
     """
     if destination.exists() and not force:
         raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
+    _check_replaceable(destination)
     parent = destination.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -42,6 +43,22 @@ def replacing(destination: Path, *, force: bool) -> Iterator[Path]:
         raise _disk_error(error, destination) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+_MODELS = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb", "predict_net.pb", "init_net.pb")
+
+
+def _check_replaceable(destination: Path) -> None:
+    """A folder is replaced with all that is in it: only one that holds a model, or nothing, and only by its name."""
+    if not destination.is_dir() or destination.is_symlink():
+        return
+    held = [p.name for p in destination.iterdir()]
+    if held and not any(name in _MODELS for name in held):
+        raise UsageError(
+            f"{destination} is a folder that holds other things than a model, such as {min(held)}: "
+            "it would be replaced with all of them",
+            hint="name a place in it, or remove it yourself",
+        )
 
 
 def discard_unfinished(destination: Path) -> None:
@@ -90,7 +107,7 @@ def _disk_error(error: OSError, destination: Path) -> Exception:
             f"the disk is full: {destination} could not be written, nothing was changed",
             hint="free some space, or give -o on another disk",
         )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
+    if error.errno in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
         return UsageError(
             f"{destination} cannot be written: {error.strerror}", hint="check the path and its permissions"
         )

@@ -37,20 +37,20 @@ def test_failure_leaves_the_old_one_untouched(tmp_path: Path, folder: bool) -> N
     out = tmp_path / "m"
     if folder:
         out.mkdir()
-        (out / "a").write_text("old")
+        (out / "predict_net.pb").write_text("old")
     else:
         out.write_text("old")
     with pytest.raises(RuntimeError), replacing(out, force=True) as temporary:  # noqa: PT012
         temporary.write_text("half")
         raise RuntimeError("broken off")
-    assert (out / "a" if folder else out).read_text() == "old"
+    assert (out / "predict_net.pb" if folder else out).read_text() == "old"
     assert names(tmp_path) == ["m"]
 
 
 def test_a_folder_replaces_a_folder_and_companions_move_along(tmp_path: Path) -> None:
     out = tmp_path / "m.savedmodel"
     out.mkdir()
-    (out / "stale").write_text("old")
+    (out / "saved_model.pb").write_text("old")
     with replacing(out, force=True) as temporary:
         temporary.mkdir()
         (temporary / "fresh").write_text("12345")
@@ -58,6 +58,13 @@ def test_a_folder_replaces_a_folder_and_companions_move_along(tmp_path: Path) ->
     assert names(out) == ["fresh"]
     assert size_of(out) == 5
     assert names(tmp_path) == ["m.data", "m.savedmodel"]
+
+
+def test_a_folder_of_other_things_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years")
+    with pytest.raises(UsageError, match=r"thesis\.tex"), replacing(tmp_path, force=True):
+        raise AssertionError("the body ran")
+    assert names(tmp_path) == ["thesis.tex"]
 
 
 def test_a_full_disk_is_a_resource_limit(tmp_path: Path) -> None:

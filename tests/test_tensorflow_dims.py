@@ -12,7 +12,7 @@ from convert.options import Options, parse_input
 from convert.report import Report
 from convert.source import Source
 from tests.ops.tensorflow_support import run
-from tests.tensorflow_helper import frontend, images, read, shapes
+from tests.tensorflow_helper import agrees, frontend, images, read, shapes
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 v1 = tf.compat.v1
@@ -127,3 +127,10 @@ def test_an_output_may_be_called_as_a_node_inside_would_be() -> None:
         tf.identity(second * first, name="a_1")
     model = read(Source("graphdef-object", thing=graph.as_graph_def()), outputs=("a_1", "a"))
     assert set(run(model, {"x": images(2, 4)})) == {"a_1", "a"}
+
+
+def test_linspace_finds_its_axis_among_constants() -> None:
+    """`tf.linspace` asks for the rank and compares it before it joins its ends."""
+    function = tf.function(lambda x: x + tf.linspace(0.0, 1.0, 4), input_signature=[tf.TensorSpec([None, 4], name="x")])
+    source = Source("tf-function-object", thing=function.get_concrete_function())
+    agrees(source, [{"x": np.ones((2, 4), np.float32)}])

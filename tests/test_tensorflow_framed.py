@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from convert.errors import Unsupported
@@ -140,6 +141,36 @@ def test_arrays(build: Callable[[Any], Any], counts: dict[str, int]) -> None:
         assert rms(got - reference) < 8 * ROUNDING * rms(reference)
     found = Counter(n.op_type for n in graph.graph.all_nodes())
     assert {k: found[k] for k in counts} == counts
+
+
+def choice(x: Any, i: Any) -> Any:
+    return tf.switch_case(i[0], [lambda: x * 2.0, lambda: tf.zeros([2, 3]), lambda: x - tf.cast(i, tf.float32)])
+
+
+def choice_of_constants(x: Any, i: Any) -> Any:
+    return x + tf.switch_case(i[0], [lambda: tf.constant(1.0), lambda: tf.constant(5.0), lambda: tf.constant(3.0)])
+
+
+def choices_in_a_loop(x: Any, i: Any) -> Any:
+    def body(k: Any, a: Any) -> Any:
+        inner = [lambda: a * 0.5, lambda: tf.switch_case(i[0], [lambda: a + 1.0, lambda: a - x]), lambda: a + x]
+        return k + 1, tf.switch_case(k, inner)
+
+    return tf.while_loop(lambda k, a: k < 4, body, [0, x])[1]
+
+
+@pytest.mark.parametrize("build", [choice, choice_of_constants, choices_in_a_loop], ids=lambda f: f.__name__)
+def test_several_branches_as_freezing_leaves_them(build: Callable[[Any, Any], Any]) -> None:
+    """An index that no branch has chooses the last."""
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    v1.enable_control_flow_v2()
+    specs = [tf.TensorSpec([2, 3], name="x"), tf.TensorSpec([1], tf.int32, name="i")]
+    concrete = tf.function(build, input_signature=specs, autograph=False).get_concrete_function()
+    made = convert_variables_to_constants_v2(concrete).graph.as_graph_def()
+    assert "_SwitchN" in {n.op for n in made.node}
+    feeds = [{"x": images(2, 3), "i": np.array([i], np.int32)} for i in (0, 1, 2, 7, -1)]
+    agrees(Source("graphdef-object", thing=made), feeds)
 
 
 def test_what_is_neither_loop_nor_branch_is_refused() -> None:

@@ -294,8 +294,7 @@ def test_steps_are_those_of_fake_quantisation() -> None:
     want = torch.fake_quantize_per_tensor_affine(torch.tensor(x), scale, round(-low / scale), 0, 255)
     np.testing.assert_allclose(stepped(x, low, high), want.numpy(), atol=1e-12)
     scales = torch.tensor(np.abs(x).max((0, 2)) / 127)
-    want = torch.fake_quantize_per_channel_affine(
-        torch.tensor(x), scales.float(), torch.zeros(5, dtype=torch.int32), 1, -127, 127
-    )
+    zeros = torch.zeros(5, dtype=torch.int32)
+    want = torch.fake_quantize_per_channel_affine(torch.tensor(x), scales.float(), zeros, 1, -127, 127)
     np.testing.assert_allclose(symmetric(x, 1), want.numpy(), atol=1e-6)
     np.testing.assert_array_equal(half(x), torch.tensor(x).half().double().numpy())

@@ -110,6 +110,34 @@ def test_weights_in_8_bits_stay_so(mnist: dict[str, Path]) -> None:
     np.testing.assert_array_equal(got.argmax(1), expected.argmax(1))
 
 
+_HALVES = np.arange(-60, 60, dtype=np.float32) / 8
+_ALL = np.arange(-128, 128).astype(np.int8)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ((_HALVES, ()), ("int8", 0.25, 3)),
+        ((_HALVES, ()), ("uint8", 0.25, 120)),
+        ((_HALVES, ()), ("int16", 0.25, 0)),
+        ((_ALL, (0.5, 1)), ("int8", 1.0, -2)),
+        ((_ALL, (0.75, -7)), ("uint8", 0.5, 130)),
+        ((_ALL, (0.5, 0)), ("int16", 1.0, 0)),
+        ((_ALL.view(np.uint8), (0.1, 128)), ("int8", 0.2, 0)),
+    ],
+)
+def test_halves_of_a_step(given: Any, wanted: Any, tmp_path: Path) -> None:
+    """Real numbers go to the even step, integers of another scale to the upper one."""
+    (x, scale), (kind, step, zero) = given, wanted
+    source = Result(x.shape, x.dtype.name, scale=scale[:1], zero=scale[1:]) if scale else x
+    result = Result(x.shape, kind, scale=[step], zero=[zero])
+    (tmp_path / "m.tflite").write_bytes(handmade("QUANTIZE", [source], [result], ("Quantize", {}))())
+    (expected,) = as_deployed(tmp_path / "m.tflite", {"x0": x}).values()
+    (got,) = run(read(tmp_path / "m.tflite"), {"x0": x}).values()
+    np.testing.assert_array_equal(got, expected)
+    assert got.dtype == expected.dtype
+
+
 def test_convert_with_the_verdict(mnist: dict[str, Path], tmp_path: Path) -> None:
     report = convert.convert(mnist["float32"], "onnx", tmp_path / "m.onnx")
     assert report.verdict is not None
@@ -121,6 +149,13 @@ def test_dims_that_are_open_take_the_users_word(mnist: dict[str, Path]) -> None:
     assert shapes(fixed) == {"image": [2, 28, 28, 1], "output_0": [2, 10]}
     with pytest.raises(UsageError, match="dim 1"):
         read(mnist["float32"], inputs=[parse_input("image:float32[2,27,28,1]")])
+
+
+def test_selu_is_one_operator_again(tmp_path: Path) -> None:
+    specs = [tf.TensorSpec([2, 3], name="x")]
+    concrete = tf.function(tf.nn.selu, input_signature=specs, autograph=False).get_concrete_function()
+    (tmp_path / "m.tflite").write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
+    assert [n.op_type for n in read(tmp_path / "m.tflite").graph] == ["Selu"]
 
 
 # -- signatures ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from convert.passes.facts import SMALL
 from convert.passes.layout import assign_layout
 from convert.passes.opset import convert_opset
 
+from .kernels import cast_for_kernels
 from .sigmoid import exact_probabilities
 
 OLDEST, NEWEST = 11, 23
@@ -51,7 +52,7 @@ def channels_first(model: ir.Model) -> bool:
     return assign_layout(model, sensitive="as is")
 
 
-PASSES = (clean, channels_first, fold_batch_norms, clean, exact_probabilities)
+PASSES = (clean, channels_first, fold_batch_norms, clean, exact_probabilities, cast_for_kernels)
 
 
 def _hoist(model: ir.Model) -> None:

@@ -44,6 +44,9 @@ def verify(source: Source, target: Source, graph: ir.Model, options: Options, me
     Both are run as deployed and the source also in float64, each in a child process, while the graph is evaluated in
     float64 here. Raises `ConvertError` where an artefact cannot be run at all.
     """
+    if nested := [str(v.name) for v in (*graph.graph.inputs, *graph.graph.outputs) if not _is_tensor(v)]:
+        reason = f"sequences and optionals at the ends of a model are not compared: {', '.join(nested)}"
+        return Verdict(INCONCLUSIVE, reason)
     method = method or Method()
     method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
     feeds = _feeds(graph, options, method)
@@ -73,6 +76,10 @@ def verify(source: Source, target: Source, graph: ir.Model, options: Options, me
 
         verdict.profile = profile(graph, target, _telling(verdict, feeds), method.target)
     return verdict
+
+
+def _is_tensor(value: ir.Value) -> bool:
+    return not isinstance(value.type, (ir.SequenceType, ir.OptionalType))
 
 
 class _NotRun(ConvertError):

@@ -26,6 +26,7 @@ NOT_RESULTS = frozenset(
         "ControlTrigger",
         "Switch",
         "RefSwitch",
+        "_SwitchN",
         "NextIteration",
         "SaveV2",
         "RestoreV2",
@@ -54,7 +55,7 @@ def unread(nodes: Sequence[Any]) -> list[Any]:
     Identity of a Switch is there for what waits for it.
     """
     read = {_node(i) for n in nodes for i in n.input if not i.startswith("^")}
-    switches = {n.name for n in nodes if n.op in ("Switch", "RefSwitch")}
+    switches = {n.name for n in nodes if n.op in ("Switch", "RefSwitch", "_SwitchN")}
     found = [n for n in nodes if n.name not in read and n.op not in NOT_RESULTS and "/Assert/" not in n.name]
     found = [n for n in found if not (n.op == "Identity" and n.input and _node(n.input[0]) in switches)]
     return [n for n in found if n.op not in ("Exit", "RefExit")] or found

@@ -18,6 +18,7 @@ from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.widen import widen
 from convert.plugin import FULL, HALF, WEIGHTS
+from convert.runners.narrow_recurrent import RECURRENT, RowsRounded, cell
 from convert.runners.reference import Executor
 from convert.tensors import dims_of, lazy
 
@@ -107,17 +108,19 @@ class _Rounding(Executor):
 
     def _store(self, value: ir.Value, array: Any) -> None:
         if self.stored == FULL and self.depth == 1 and _floating(array) and not _fused(value):
-            array = stepped(array, *self.ranges[str(value.name)]) if self.rounding else self._watch(value, array)
+            producer = value.producer()
+            fixed = _RANGES.get(producer.op_type) if producer is not None else None
+            array = self._stored(str(value.name), array, fixed)
         super()._store(value, array)
 
-    def _watch(self, value: ir.Value, array: np.ndarray) -> np.ndarray:
-        """Note the range of a value; what a kernel prescribes for it cuts it off."""
-        producer = value.producer()
-        fixed = _RANGES.get(producer.op_type) if producer is not None else None
+    def _stored(self, name: str, array: np.ndarray, fixed: Range | None) -> np.ndarray:
+        """What is left of a value; before ranges are known, note it. `fixed`: a range that its kernel prescribes."""
+        if self.rounding:
+            return stepped(array, *self.ranges[name])
         finite = array[np.isfinite(array)]
         low, high = fixed or (float(finite.min(initial=0.0)), float(finite.max(initial=0.0)))
-        before = self.ranges.get(str(value.name), (low, high))
-        self.ranges[str(value.name)] = min(low, before[0]), max(high, before[1])
+        before = self.ranges.get(name, (low, high))
+        self.ranges[name] = min(low, before[0]), max(high, before[1])
         return np.clip(array, *fixed) if fixed else array
 
     def _results(self, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
@@ -126,7 +129,19 @@ class _Rounding(Executor):
             x = inputs[0]
             axes = tuple(range(1, x.ndim)) if "Conv" in node.op_type else (x.ndim - 1,)
             inputs = [stepped(x, x.min(axes, keepdims=True), x.max(axes, keepdims=True)), *inputs[1:]]
+        if node.op_type in RECURRENT:
+            inputs[1:3] = self._cell(node, inputs[1], inputs[2])
         return super()._results(node, inputs)
+
+    def _cell(self, node: ir.Node, w: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The weights of a recurrent layer, as arrays that narrow what is computed with them."""
+        if self.stored == FULL and self.depth == 1:
+            name = f"{node.op_type} of {node.outputs[0].name}"
+            return cell(w, r, lambda at, array, fixed: self._stored(f"{name}, {at}", array, fixed))
+        if self.stored == WEIGHTS and self.rounding:
+            given = zip(node.inputs[1:3], (w, r), strict=True)
+            return tuple(x.view(RowsRounded) if _large(v) else x for v, x in given)
+        return w, r
 
 
 def _floating(array: Any) -> bool:
@@ -149,7 +164,16 @@ def _constant(value: ir.Value | None) -> bool:
 
 
 def _large(value: ir.Value | None) -> bool:
-    return value is not None and value.const_value is not None and value.const_value.size >= _LEAST
+    """Whether a weight is large enough to be rounded; of a recurrent layer, in each direction."""
+    if value is None or value.const_value is None:
+        return False
+    ways = dims_of(value.const_value)[0] if _of_cell(value) else 1
+    return value.const_value.size >= _LEAST * ways
+
+
+def _of_cell(value: ir.Value) -> bool:
+    """Whether a value is the weights of a recurrent layer for its inputs or its states."""
+    return any(use.node.op_type in RECURRENT and use.idx in (1, 2) for use in value.uses())
 
 
 def _channel_axis(node: ir.Node) -> int | None:
@@ -172,6 +196,9 @@ def _round_weights(graph: ir.Graph, stored: str) -> None:
         axis = _channel_axis(node) if index == 1 else None
         if stored == HALF:
             value.const_value = _changed(tensor, half)
+        elif _of_cell(value):
+            if stored == FULL or _large(value):
+                value.const_value = _changed(tensor, _by_gate)
         elif axis is not None and (stored == FULL or _large(value)):
             value.const_value = _changed(tensor, partial(symmetric, axis=axis))
         elif stored == FULL and axis is None and tensor.size > 1 and not _bias(node, index):
@@ -182,8 +209,15 @@ def _changed(tensor: ir.TensorProtocol, change: Callable[[np.ndarray], np.ndarra
     return lazy(tensor.dtype, dims_of(tensor), lambda: change(tensor.numpy()), tensor.name)
 
 
+def _by_gate(array: np.ndarray) -> np.ndarray:
+    """Weights [directions, gates · hidden, n] of a recurrent layer, rounded for each gate of each hidden number."""
+    return symmetric(array.reshape(-1, array.shape[-1]), 0).reshape(array.shape)
+
+
 def _bias(node: ir.Node, index: int) -> bool:
     """Whether an input is added to sums in 32 bits, and loses nothing."""
+    if node.op_type in RECURRENT:
+        return index == 3
     if node.op_type in _WEIGHTED:
         return index == 2
     other = node.inputs[1 - index] if node.op_type == "Add" and len(node.inputs) == 2 else None

@@ -15,7 +15,7 @@ VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 def keras_names(model: Any) -> tuple[list[str], list[str]]:
     """Input and output names of a built Keras model: keys where these are dicts, else their layers."""
     inputs = _ends(getattr(model, "_inputs_struct", None), model.inputs)
-    return _unique(inputs), _unique(_ends(getattr(model, "_outputs_struct", None), model.outputs))
+    return apart(_unique(inputs), _unique(_ends(getattr(model, "_outputs_struct", None), model.outputs)))
 
 
 def _ends(structure: Any, tensors: Sequence[Any]) -> list[str]:
@@ -32,7 +32,19 @@ def function_names(concrete: Any) -> tuple[list[str], list[str]]:
     paths = [".".join(map(str, path)) for path, _ in _leaves(concrete.structured_outputs)]
     named = isinstance(concrete.structured_outputs, Mapping)
     outputs = paths if named else [f"output_{i}" for i in range(len(concrete.outputs))]
-    return _unique(inputs), _unique(outputs)
+    return apart(_unique(inputs), _unique(outputs))
+
+
+def apart(inputs: Collection[str], outputs: Collection[str]) -> tuple[list[str], list[str]]:
+    """The same names, with `_output` behind those of outputs that inputs have too: a graph has one value of a name."""
+    taken, renamed = {*inputs, *outputs}, []
+    for name in outputs:
+        if name in inputs:
+            while name in taken:
+                name += "_output"
+            taken.add(name)
+        renamed.append(name)
+    return list(inputs), renamed
 
 
 def choose_signature(names: Sequence[str], wanted: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,10 +13,12 @@ import numpy as np
 
 from convert.errors import BadInput, Unsupported
 from convert.options import Options
+from convert.runners.keras_time import folded_time
 from convert.runners.quiet import import_tensorflow
-from convert.runners.signatures import choose_signature, function_names, keras_names
+from convert.runners.signatures import apart, choose_signature, function_names, keras_names
 from convert.runners.tensorflow_graph import Feeds, Frozen, run_graph
 from convert.runners.tensorflow_state import Stateful, from_function, from_saved_model, run_stateful
+from convert.runners.tensorflow_tables import captured_tables, with_tables
 from convert.source import Source
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     from convert.runners.tensorflow_double import widen
 
     frozen = opened.freeze()
-    return run_graph(Frozen(widen(frozen.graph), frozen.inputs, frozen.outputs), feeds, precision=precision)
+    return run_graph(replace(frozen, graph=widen(frozen.graph)), feeds, precision=precision)
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
@@ -78,7 +80,7 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
     from convert.runners.tensorflow_trace import trace_graph
 
     frozen = _OPENERS[source.kind](source, options).freeze()
-    return trace_graph(Frozen(widen(frozen.graph), frozen.inputs, frozen.outputs), feed)
+    return trace_graph(replace(frozen, graph=widen(frozen.graph)), feed)
 
 
 # -- functions and Keras models -----------------------------------------------------------------------------------
@@ -98,11 +100,19 @@ def _from_concrete(concrete: Any, inputs: Sequence[str], outputs: Sequence[str],
         from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
         constant = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
-        ins = dict(zip(inputs, (t.name for t in constant.inputs), strict=True))
         outs = dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
-        return Frozen(constant.graph.as_graph_def(), ins, outs)
+        return _with_tables(concrete, constant, inputs, outs)
 
     return Runnable(run_one, freeze, inputs, lambda: from_function(concrete, inputs, outputs))
+
+
+def _with_tables(concrete: Any, constant: Any, inputs: Sequence[str], outputs: Mapping[str, str]) -> Frozen:
+    """What a function captured beside variables is left among the inputs behind its own: tables."""
+    graph, tables = constant.graph.as_graph_def(), captured_tables(concrete)
+    held = [tables.get(id(v)) for v in concrete.captured_inputs if v.dtype.name == "resource" and id(v) in tables]
+    rest = [t.op.name for t in constant.inputs[len(inputs) :]]
+    first = with_tables(graph, {n: t for n, t in zip(rest, held, strict=True) if t is not None})
+    return Frozen(graph, {n: t.name for n, t in zip(inputs, constant.inputs, strict=False)}, outputs, first)
 
 
 def _call_flat(concrete: Any, tensors: Sequence[Any]) -> list[Any]:
@@ -140,7 +150,8 @@ def _keras_model(model: Any) -> Runnable:
         return keras.tree.flatten(model(packed, training=False))
 
     specs = [tf.TensorSpec(x.shape, x.dtype, name=f"input_{i}") for i, x in enumerate(model.inputs)]
-    concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
+    with folded_time(model):
+        concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
     return _from_concrete(concrete, inputs, outputs, call)
 
 
@@ -174,16 +185,17 @@ def _saved_model(source: Source, options: Options) -> Runnable:
     name = choose_signature(list(loaded.signatures), options.signature)
     concrete = loaded.signatures[name]
     outputs = sorted(concrete.structured_outputs)
+    called = dict(zip(outputs, apart(list(concrete.structured_input_signature[1]), outputs)[1], strict=True))
 
     def call(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         specs = concrete.structured_input_signature[1]
         found = loaded.signatures[name](
             **{key: tf.constant(value, dtype=specs[key].dtype) for key, value in feed.items()}
         )
-        return {key: np.asarray(found[key]) for key in outputs}
+        return {called[key]: np.asarray(found[key]) for key in outputs}
 
     # Both hold on to `loaded`: a signature alone does not keep its variables.
-    freeze = partial(_frozen_signature, loaded.signatures[name], outputs)
+    freeze = partial(_frozen_signature, loaded.signatures[name], list(called.values()))
     stateful = partial(from_saved_model, source.file, options)
     return Runnable(call, freeze, concrete.structured_input_signature[1], stateful)
 
@@ -224,7 +236,8 @@ def _revived_by_session(folder: Path, options: Options) -> Runnable:
         name = choose_signature([k for k in meta.signature_def if not k.startswith("__")], options.signature)
         signature = meta.signature_def[name]
         inputs = {key: info.name for key, info in sorted(signature.inputs.items())}
-        outputs = {key: info.name for key, info in sorted(signature.outputs.items())}
+        outputs = dict(zip(apart(inputs, sorted(signature.outputs))[1],
+                           (info.name for _, info in sorted(signature.outputs.items())), strict=True))  # fmt: skip
         nodes = [tensor.partition(":")[0] for tensor in outputs.values()]
         constant = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), nodes)
     return _frozen_runnable(Frozen(constant, inputs, outputs), partial(from_saved_model, folder, options))

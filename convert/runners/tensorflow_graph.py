@@ -15,11 +15,15 @@ Feeds = Sequence[Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Frozen:
-    """A GraphDef without variables, and the tensors in it that are the inputs and outputs, by name."""
+    """A GraphDef without variables, and the tensors in it that are the inputs and outputs, by name.
+
+    `first` are the operations that fill its tables.
+    """
 
     graph: Any
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
+    first: Sequence[str] = ()
 
 
 def run_graph(frozen: Frozen, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:
@@ -31,6 +35,7 @@ def run_graph(frozen: Frozen, feeds: Feeds, *, precision: str) -> list[dict[str,
         config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph, config=config) as session:
         tf.import_graph_def(frozen.graph, name="")
+        session.run([graph.get_operation_by_name(name) for name in frozen.first])
         found = []
         for feed in feeds:
             values = {}

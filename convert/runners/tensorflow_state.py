@@ -13,6 +13,7 @@ from convert.errors import UsageError
 from convert.options import Options
 from convert.runners.constants import as_written
 from convert.runners.signatures import (
+    apart,
     captured_variables,
     choose_signature,
     state_inputs,
@@ -162,7 +163,7 @@ def from_saved_model(folder: Path, options: Options) -> Stateful:
         signatures = [k for k in meta.signature_def if not k.startswith("__")]
         signature = meta.signature_def[choose_signature(signatures, options.signature)]
         inputs, outputs = ({k: i.name for k, i in sorted(s.items())} for s in (signature.inputs, signature.outputs))
-        return from_session(session, inputs, outputs)
+        return from_session(session, inputs, dict(zip(apart(inputs, outputs)[1], outputs.values(), strict=True)))
 
 
 def from_function(concrete: Any, inputs: Sequence[str], outputs: Sequence[str]) -> Stateful:

@@ -78,6 +78,16 @@ def mish(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
     return None
 
 
+def selu(g: Graph, condition: ir.Value, above: ir.Value, below: ir.Value) -> ir.Value | None:
+    """Selu for λx where x > 0, else λα·(eˣ - 1), as TensorFlow Lite has it: it stores both numbers in float32 too."""
+    sides = inputs_of(condition, "Greater")
+    if len(sides) != 2 or number(sides[1]) != 0.0 or other(above, "Mul", 1.0507009873554805) is not sides[0]:
+        return None
+    curve = inputs_of(other(below, "Mul", 1.7580993408473766), "Sub")
+    grown = only(inputs_of(curve[0], "Exp")) if curve and number(curve[1]) == 1.0 else None
+    return g.Selu(sides[0]) if grown is sides[0] else None
+
+
 def softplus(g: Graph, x: ir.Value) -> ir.Value | None:
     """Softplus for the logarithm of x = 1 + eᵗ. (Where eᵗ overflows, the logarithm is infinite and Softplus is t.)"""
     inner = only(inputs_of(other(x, "Add", 1.0), "Exp"))

@@ -22,7 +22,7 @@ PARTWISE = frozenset(
 
 SHAPES = frozenset(["Shape", "Size", "Rank", "ShapeN"])
 PASSING = frozenset(["Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"])
-AWARE = frozenset(["Real", "Imag", "Conj", "Angle", "ComplexAbs", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT"])
+AWARE = frozenset(["Real", "Imag", "Conj", "Angle", "ComplexAbs", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT", "IRFFT2D"])
 """Operators whose rules take complex tensors."""
 
 
@@ -60,11 +60,34 @@ def apply(g: Graph, operator: str, inputs: Sequence[Any], run: Callable[[Sequenc
             inputs = [v if _dtype(v) == ir.DataType.BOOL else _whole(g, v) for v in inputs]
         pairs = zip(run(_part(inputs, "real")), run(_part(inputs, "imag")), strict=True)
         return [Complex(real, imag) for real, imag in pairs]
+    if operator in _ALONE:
+        return [_ALONE[operator](g, *(_whole(g, v) for v in inputs))]
     if operator in ("Mul", "Square"):
         x, y = (_whole(g, v) for v in (inputs if operator == "Mul" else (inputs[0], inputs[0])))
         real = g.Sub(g.Mul(x.real, y.real), g.Mul(x.imag, y.imag))
         return [Complex(real, g.Add(g.Mul(x.real, y.imag), g.Mul(x.imag, y.real)))]
     raise Unsupported("complex numbers in an operator that ONNX has for real ones only")
+
+
+def _quotient(g: Graph, x: Complex, y: Complex) -> Complex:
+    """x·ȳ / |y|²."""
+    size = g.Add(g.Mul(y.real, y.real), g.Mul(y.imag, y.imag))
+    real = g.Add(g.Mul(x.real, y.real), g.Mul(x.imag, y.imag))
+    imag = g.Sub(g.Mul(x.imag, y.real), g.Mul(x.real, y.imag))
+    return Complex(g.Div(real, size), g.Div(imag, size))
+
+
+def _reciprocal(g: Graph, x: Complex) -> Complex:
+    size = g.Add(g.Mul(x.real, x.real), g.Mul(x.imag, x.imag))
+    return Complex(g.Div(x.real, size), g.Neg(g.Div(x.imag, size)))
+
+
+def _exponential(g: Graph, x: Complex) -> Complex:
+    size = g.Exp(x.real)
+    return Complex(g.Mul(size, g.Cos(x.imag)), g.Mul(size, g.Sin(x.imag)))
+
+
+_ALONE = {"Div": _quotient, "RealDiv": _quotient, "Reciprocal": _reciprocal, "Inv": _reciprocal, "Exp": _exponential}
 
 
 def _part(values: Sequence[Any], name: str) -> list[Any]:

@@ -2,7 +2,8 @@
 
 Frozen graphs of TensorFlow 2 hold it too: freezing lowers functional control flow by default. A loop's variables are
 Merge(Enter, NextIteration); its condition is what LoopCond reads; its body lies between the Switch of each variable
-and its NextIteration. A branch's operands are Switches with one predicate, and a Merge joins what was computed.
+and its NextIteration. A branch's operands are Switches with one predicate, and a Merge joins what was computed; those
+of one branch of several are _SwitchN, which freezing makes of Case.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from .refused import refuse, refuse_changes
 
 _ENTER, _EXIT, _NEXT = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "RefNextIteration")
 _RESULTS = " results"  # a node of no graph, so that what is returned is replaced like any input
-_MERGE, _SWITCH = ("Merge", "RefMerge"), ("Switch", "RefSwitch")
-OPERATORS = (*_ENTER, *_EXIT, *_NEXT, *_MERGE, *_SWITCH, "LoopCond", *_ARRAYS)
+_MERGE, _SWITCH, _CASE = ("Merge", "RefMerge"), ("Switch", "RefSwitch"), "_SwitchN"
+OPERATORS = (*_ENTER, *_EXIT, *_NEXT, *_MERGE, *_SWITCH, _CASE, "LoopCond", *_ARRAYS)
 """What `structured` takes away."""
 
 
@@ -32,7 +33,7 @@ def structured(body: Body, functions: MutableMapping[str, Body]) -> Body:
     Raises `Unsupported` for control flow that is neither, and for state that it changes.
     """
     body = as_lists(body)
-    if not {n.op for n in body.live} & {*_ENTER, *_EXIT, *_MERGE, *_SWITCH}:
+    if not {n.op for n in body.live} & {*_ENTER, *_EXIT, *_MERGE, *_SWITCH, _CASE}:
         return body
     # What only control edges lead to is looked at now: they are gone afterwards, with what they waited for.
     refuse((n.op, n.location) for n in body.bystanders)
@@ -107,10 +108,15 @@ def _structure_loop(
 def _structure_branch(nodes: dict[str, Node], name: str, functions: MutableMapping[str, Body]) -> None:
     """Put an If in the place of one Merge, if what it joins depends on one predicate and nothing is left inside."""
     merge = nodes.get(name)
-    if merge is None or len(merge.inputs) != 2 or any(nodes[r.node].op in _ENTER + _NEXT for r in merge.inputs):
+    if merge is None or any(nodes[r.node].op in _ENTER + _NEXT for r in merge.inputs):
         return
     regions = [_region(nodes, ref) for ref in merge.inputs]
     if any(region is None for region in regions):
+        return
+    if indices := _indices(nodes, merge.inputs, regions):
+        _structure_case(nodes, merge, [r or {} for r in regions], indices, functions)
+        return
+    if len(merge.inputs) != 2:
         return
     sides = [_side(nodes, ref, region or {}) for ref, region in zip(merge.inputs, regions, strict=True)]
     if sides.count(None) == 1:  # constants alone: the other side tells
@@ -133,6 +139,48 @@ def _structure_branch(nodes: dict[str, Node], name: str, functions: MutableMappi
     _replace(nodes, {(name, 0): Ref(new)}, {name})
 
 
+def _indices(nodes: Mapping[str, Node], starts: Iterable[Ref], regions: Iterable[Mapping[str, int] | None]) -> set[Ref]:
+    """What chooses among several branches: the index of the _SwitchN that they take values from, or wait for."""
+    used = {name for region in regions for name in region or {}}
+    used = used or {name for start in starts for name in _awaited(nodes, start)}
+    return {nodes[name].inputs[1] for name in used if nodes[name].op == _CASE}
+
+
+def _awaited(nodes: Mapping[str, Node], start: Ref) -> set[str]:
+    """The Switches that constants behind `start` wait for, by way of nodes that do nothing."""
+    found, stack, seen = set(), [start.node], set()
+    while stack:
+        node = nodes[stack.pop()]
+        if node.op in (*_SWITCH, _CASE):
+            found.add(node.name)
+        elif node.name not in seen and node.op not in _MERGE + _EXIT + _ENTER:
+            seen.add(node.name)
+            stack += [r.node for r in node.inputs] + [c for c in node.controls if c in nodes]
+    return found
+
+
+def _structure_case(
+    nodes: dict[str, Node], merge: Node, regions: list[dict[str, int]], indices: set[Ref],
+    functions: MutableMapping[str, Body],
+) -> None:  # fmt: skip
+    """Put a Case in the place of a Merge. Branches are joined in their order; the last is for all other indices."""
+    used = {s: 0 for region in regions for s in region}
+    if len(indices) != 1 or any(set(r.values()) - {i} for i, r in enumerate(regions)):
+        return
+    if any(nodes[s].op != _CASE or nodes[s].attr["num_outs"].i != len(regions) for s in used):
+        return
+    arguments, branches = [f"{s}/argument" for s in used], MESSAGES["AttrValue"]()
+    for i, ref in enumerate(merge.inputs):
+        label = f"{merge.name}/branch_{i}"
+        mapping = {(s, i): Ref(f"{s}/argument") for s in used}
+        functions[label] = _function(label, nodes, mapping, arguments, [ref])
+        branches.list.func.add().name = label
+    new = f"{merge.name}/case"
+    inputs = [*indices, *(nodes[s].inputs[0] for s in used)]
+    nodes[new] = Node(new, "Case", inputs, [], {"branches": branches})
+    _replace(nodes, {(merge.name, 0): Ref(new)}, {merge.name})
+
+
 def _region(nodes: Mapping[str, Node], start: Ref) -> dict[str, int] | None:
     """The Switches that `start` is computed from, with the side taken; None if other control flow is in between."""
     found: dict[str, int] = {}
@@ -140,7 +188,7 @@ def _region(nodes: Mapping[str, Node], start: Ref) -> dict[str, int] | None:
     while stack:
         ref = stack.pop()
         node = nodes[ref.node]
-        if node.op in _SWITCH:
+        if node.op in (*_SWITCH, _CASE):
             if found.setdefault(node.name, ref.index) != ref.index:
                 return None
         elif node.op in _MERGE + _EXIT + _ENTER:
@@ -194,7 +242,7 @@ def _function(
 
 def _open(body: Body) -> bool:
     """Whether control flow is left in it that has to be structured first."""
-    return any(n.op in (*_ENTER, *_EXIT, *_MERGE, *_SWITCH, *_NEXT) for n in body.nodes.values())
+    return any(n.op in (*_ENTER, *_EXIT, *_MERGE, *_SWITCH, _CASE, *_NEXT) for n in body.nodes.values())
 
 
 def _replace(nodes: dict[str, Node], mapping: Mapping[tuple[str, int], Ref], gone: set[str]) -> None:

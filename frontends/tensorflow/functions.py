@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,14 +14,17 @@ from convert.ends import matched
 from convert.errors import Unsupported, UsageError
 from convert.options import InputSpec, Options
 from convert.report import Report
+from convert.runners.keras_time import folded_time
 from convert.runners.quiet import import_tensorflow
 from convert.runners.signatures import captured_variables, function_names, keras_names
+from convert.runners.tensorflow_tables import captured_tables
 from convert.tensors import lazy, tensor_of
 
 from .attributes import dtype_of
 from .body import from_graph
 from .program import Input, Program
 from .protos import parse
+from .tables import Table
 from .variables import Variable
 
 
@@ -34,7 +38,7 @@ def from_keras(model: Any, options: Options, report: Report) -> Program:
     if not getattr(model, "inputs", None):
         raise UsageError(
             f"the inputs of the Keras model {model.name!r} are not known",
-            hint="build it as a functional or sequential model",
+            hint="export it with model.export and give that folder, or build it as a functional model",
         )
     inputs, outputs = keras_names(model)
     given = matched(inputs, options.inputs)
@@ -48,8 +52,21 @@ def from_keras(model: Any, options: Options, report: Report) -> Program:
         packed = keras.tree.pack_sequence_as(structure, list(values)) if structure is not None else values[0]
         return keras.tree.flatten(model(packed, training=False))
 
-    concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
+    try:
+        with folded_time(model):
+            concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
+    except Exception as error:
+        raise Unsupported(
+            f"Keras cannot trace {model.name!r} with the sizes that it leaves open: {_reason(error)}",
+            hint="give these sizes, for instance --input x:float32[batch,64,64,3]",
+        ) from error
     return _program(concrete, model.name, inputs, outputs)
+
+
+def _reason(error: Exception) -> str:
+    """The first lines of an error, without the colours and the tensors that Keras adds to it."""
+    text = re.sub(r"\x1b\[\d*m", "", str(error)).partition("Arguments received by")[0]
+    return f"{type(error).__name__}: {' '.join(text.split())[:300]}"
 
 
 def from_function_object(thing: Any, options: Options, report: Report) -> Program:
@@ -80,7 +97,8 @@ def _program(concrete: Any, name: str, inputs: Sequence[str], outputs: Sequence[
     buffer = memoryview(graph.as_graph_def().SerializeToString())
     message = parse(buffer, "GraphDef", name)
     variables = {id(v.handle): (own, v) for own, v in captured_variables(concrete).items()}
-    captured = [_captured(value, variables) for value in concrete.captured_inputs]
+    tables = captured_tables(concrete)
+    captured = [_captured(value, variables, tables) for value in concrete.captured_inputs]
     arguments = [t.op.name for t in concrete.inputs]
     results = [t.name for t in concrete.outputs]
     body = from_graph(message, name, arguments, results, [o.name for o in graph.control_outputs])
@@ -92,11 +110,15 @@ def _program(concrete: Any, name: str, inputs: Sequence[str], outputs: Sequence[
     return Program(name, body, described, list(outputs), functions, captured=captured, buffer=buffer)
 
 
-def _captured(value: Any, variables: Mapping[int, tuple[str, Any]]) -> Variable | ir.TensorProtocol:
-    """What a function holds on to: a variable, whose content is read when it is written, or a constant.
+def _captured(
+    value: Any, variables: Mapping[int, tuple[str, Any]], tables: Mapping[int, tuple[np.ndarray, np.ndarray]]
+) -> Variable | Table | ir.TensorProtocol:
+    """What a function holds on to: a variable, whose content is read when it is written, a table, or a constant.
 
-    `variables` are those that it can be, with their names, by the `id` of their handle.
+    `variables` are those that it can be, with their names, and `tables` their content, by the `id` of their handle.
     """
+    if id(value) in tables:
+        return Table("captured", *(_tensor(content) for content in tables[id(value)]))
     if id(value) in variables:
         name, variable = variables[id(value)]
         dtype = dtype_of(variable.dtype.base_dtype.as_datatype_enum)
@@ -107,8 +129,15 @@ def _captured(value: Any, variables: Mapping[int, tuple[str, Any]]) -> Variable 
         held = variable.shape.as_list() if static else _content(variable).shape
         return Variable(name, lazy(dtype, held, partial(_content, variable)), shape=dims)
     if value.dtype.name in ("resource", "variant"):
-        raise Unsupported("the function uses a resource that is not a variable (a table, perhaps)")
-    return tensor_of(value.numpy())
+        raise Unsupported("the function uses a resource that is neither a variable nor a table that can be read")
+    return _tensor(value.numpy())
+
+
+def _tensor(content: Any) -> ir.TensorProtocol:
+    array = np.asarray(content)
+    if array.dtype.kind == "O":
+        return ir.StringTensor(array.reshape(-1).tolist(), shape=ir.Shape(array.shape))
+    return tensor_of(array)
 
 
 def _content(variable: Any) -> np.ndarray:

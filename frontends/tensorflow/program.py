@@ -24,13 +24,14 @@ from convert.tensors import EXACT_KEY, dims_of
 from . import ops  # noqa: F401  (fills the table of rules)
 from .attributes import dtype_of
 from .body import Body
+from .complexes import Complex
 from .dims import NamingGraph
 from .framed import structured
 from .graphdef import Walker
 from .rules import node as rules
 from .sharing import own_names, share_names
 from .state import describe
-from .tables import Tables
+from .tables import Table, Tables
 from .variables import Variable
 
 
@@ -56,7 +57,7 @@ class Program:
     outputs: Sequence[str]
     functions: Mapping[str, Any] = field(default_factory=dict)
     variable: Callable[[str, str], Variable | None] = lambda name, shared: None
-    captured: Sequence[Variable | ir.TensorProtocol] = ()
+    captured: Sequence[Variable | Table | ir.TensorProtocol] = ()
     buffer: memoryview = field(default_factory=lambda: memoryview(b""))
     bodies: dict[str, Body] = field(default_factory=dict)
     tables: Tables = field(default_factory=lambda: Tables({}, {}))
@@ -69,18 +70,26 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     walker.check(body)
     g = NamingGraph(program.name)
     given = {i.name for i in program.inputs}
+    for name in program.outputs:
+        if name.removesuffix("_output") in given and name.endswith("_output"):
+            report.note(f"the output {name.removesuffix('_output')} is called {name}, because an input has its name")
     taken = dict.fromkeys(set(program.outputs) - given, 0)
     g.reserve(taken)  # by the outputs, whatever nodes are called
     bounds: Bounds = {}
     specs = matched([i.name for i in program.inputs], options.inputs)
     shapes = own_names({i.name: i.shape for i in program.inputs}, specs)
     arguments: list[Any] = [add_described(g, i, shapes[i.name], specs.get(i.name), bounds) for i in program.inputs]
-    arguments += [c if isinstance(c, Variable) else g.const(c, name="captured") for c in program.captured]
+    arguments += [c if isinstance(c, (Variable, Table)) else g.const(c, name="captured") for c in program.captured]
     states = _states(g, program, walker, body, bounds)
     taken |= {state_output(state.state): 0 for state in states}
     results = walker.lower(g, body, arguments)
     for value, name in zip(results, program.outputs, strict=True):
         value = value.read(g) if isinstance(value, Variable) and value.reference else value
+        if isinstance(value, Complex):
+            raise Unsupported(
+                f"the output {name!r} is complex, and no ONNX runtime has complex numbers",
+                hint="give tf.math.real and tf.math.imag of it as two outputs",
+            )
         if not isinstance(value, ir.Value):
             raise Unsupported(f"the output {name!r} is a resource, not a tensor")
         if name not in given:

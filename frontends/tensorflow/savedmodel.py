@@ -13,6 +13,7 @@ from google.protobuf import text_format
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
+from convert.runners.signatures import apart
 
 from .attributes import shape_of
 from .body import Body, Ref, from_function, from_graph
@@ -36,6 +37,11 @@ def read_saved_model(folder: Path, options: Options, report: Report) -> Program:
 def signed(meta: Any, label: Path, checkpoint: Path, buffer: memoryview, options: Options, report: Report) -> Program:
     """The program of one signature of a meta graph, its variables in the files that begin with `checkpoint`."""
     name, signature = _signature(meta, options.signature, label)
+    if options.outputs and set(options.outputs) != set(signature.outputs):
+        raise UsageError(
+            f"the outputs of {label} are those of its signature {name!r}: {', '.join(sorted(signature.outputs))}",
+            hint="--outputs names tensors of a frozen graph or a checkpoint; leave it out",
+        )
     if len(meta.signature_def) - sum(k in meta.signature_def for k in _INTERNAL) > 1:
         report.note(f"signature {name!r} of {', '.join(_names(meta))}")
     inputs = {key: signature.inputs[key] for key in sorted(signature.inputs, key=_natural)}
@@ -53,7 +59,8 @@ def signed(meta: Any, label: Path, checkpoint: Path, buffer: memoryview, options
     first = [info.name.partition(":")[0] for key in _INTERNAL if key in meta.signature_def
              for info in meta.signature_def[key].outputs.values()]  # fmt: skip
     tables = filled(body, functions, first, buffer)
-    return Program(name, body, described, list(outputs), functions, variables.find, buffer=buffer, tables=tables)
+    called = apart(list(inputs), list(outputs))[1]
+    return Program(name, body, described, called, functions, variables.find, buffer=buffer, tables=tables)
 
 
 def _parse(folder: Path) -> tuple[memoryview, Any]:

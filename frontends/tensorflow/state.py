@@ -126,7 +126,7 @@ def describe(model: ir.Model, states: Sequence[Variable], report: Report) -> Non
     model.metadata_props[KEY] = json.dumps(told)
     report.note(
         f"the graph changes {', '.join(listed)}: feed the value that it starts with first, then the output of the last "
-        f"call; the file's metadata {KEY} hold these values"
+        f"call; the metadata {KEY} of an ONNX file hold these values"
     )
 
 

@@ -90,6 +90,8 @@ def stacked(g: Graph, items: TensorList) -> ir.Value:
 
 def written(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList:
     """The list with `item` at `index`."""
+    if not isinstance(item, ir.Value):
+        raise Unsupported("a list of ragged or complex tensors")
     element = merged(items.element, None if item.shape is None else g.shape(item))
     if items.blank:
         return replace(items, element=element, item=item)

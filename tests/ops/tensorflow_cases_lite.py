@@ -37,6 +37,7 @@ UNARY = [
     _unary("RELU", tf.nn.relu),
     _unary("RELU6", tf.nn.relu6, f32(2, 3, 4, low=-9, high=9)),
     _unary("ELU", tf.nn.elu),
+    _unary("SELECT", tf.nn.selu),
     _unary("LOGISTIC", tf.sigmoid),
     _unary("TANH", tf.tanh),
     _unary("LOG_SOFTMAX", tf.nn.log_softmax),

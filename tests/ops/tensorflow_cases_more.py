@@ -105,6 +105,15 @@ COMPLEX = [
     case("RFFT", f32(2, 10), [7]).named("cropped"),
     case("RFFT2D", f32(2, 6, 8), [4, 8]),
     *(case("IRFFT", f32(2, 5), [n]).named(f"{n}") for n in (8, 9, 6)),
+    *(case("IRFFT2D", f32(2, 6, 5), [*n]).named(f"{n}") for n in ((6, 8), (4, 7))),
+    *(
+        case("BroadcastGradientArgs", np.array(a, np.int32), np.array(b, np.int32)).named(f"{a} {b}")
+        for a, b in (([2, 3, 1], [3, 1]), ([3, 1], [3, 1]), ([1, 1], [1]), ([2, 1, 4], [1, 3, 1]))
+    ),
+    case("TensorStridedSliceUpdate", f32(3, 4), [0, 1], [2, 4], [1, 2], f32(2, 2)),
+    case("TensorStridedSliceUpdate", f32(3, 4), [1, 0], [2, 0], [1, 1], f32(4), end_mask=2, shrink_axis_mask=1).named(
+        "row"
+    ),
 ]
 """Their complex inputs are made of, and their complex outputs taken apart into, real tensors by the runner."""
 GRADIENTS = [

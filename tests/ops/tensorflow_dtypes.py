@@ -15,7 +15,7 @@ from convert.report import Report
 from convert.runners import reference
 from convert.source import Source
 from tests.ops.cases import Case
-from tests.ops.tensorflow_support import concrete_of, tf
+from tests.ops.tensorflow_support import OF_STORED, concrete_of, tf
 
 KINDS: dict[str, Any] = {
     "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64, "int64": np.int64,
@@ -26,7 +26,7 @@ NARROW = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 OTHERWISE = {
     "LeakyRelu",  # an attribute in float32, whose 0.3 is taken to be the number that was written
     "Bitcast",  # of another size is another operation
-    "Dequantize",  # the integers are quantised ones, of which there are none of 64 bits
+    *OF_STORED,  # the integers are quantised ones, of which there are none of 64 bits
 }
 
 

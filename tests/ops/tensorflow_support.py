@@ -23,7 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 
 # `tf.raw_ops` calls some arguments by other names than the operator's schema.
-OF_COMPLEX = {"Real", "Imag", "Angle", "ComplexAbs", "Conj", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT"}
+OF_COMPLEX = {"Real", "Imag", "Angle", "ComplexAbs", "Conj", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT", "IRFFT2D"}
 DTYPES = {"dtype", "DstT", "out_type", "output_type", "Tout", "out_idx", "Targmax", "output_idx_type", "Tsplits", "T",
           "type"}  # fmt: skip
 OF_STORED = {"Dequantize", "QuantizeDownAndShrinkRange", "Requantize", "RequantizationRange"} | {

@@ -59,14 +59,17 @@ def recurrent(t, x, direction: str, layout: int, lengths, states, make_cell: Cal
     if layout:
         x = tf.transpose(x, [1, 0, 2])
         states = [tf.transpose(s, [1, 0, 2]) for s in states]
-    run = _loop_without_list if t.node.domain == LITE else _loop
+    lite = t.node.domain == LITE
+    run, turned = (_loop_without_list, _turned_lite) if lite else (_loop, _turned)
     every, last = [], []
     for d in range(2 if direction == "bidirectional" else 1):
         backwards = direction == "reverse" or d == 1
         project, step = make_cell(d)
-        turned = _reversed(x, lengths) if backwards else x
-        outputs, final = run(t, project(turned), lengths, [s[d] for s in states], step)
-        every.append(_reversed(outputs, lengths) if backwards else outputs)
+        # A sequence of its own length begins at its own end; where all have the same, steps are counted down.
+        own = backwards and lengths is not None
+        rows = project(turned(x, lengths) if own else x)
+        outputs, final = run(t, rows, lengths, [s[d] for s in states], step, backwards and not own)
+        every.append(turned(outputs, lengths) if own else outputs)
         last.append(final)
     y = tf.stack(every, 1)
     finals = [tf.stack(parts, 0) for parts in zip(*last, strict=True)]
@@ -75,27 +78,29 @@ def recurrent(t, x, direction: str, layout: int, lengths, states, make_cell: Cal
     return y, *finals
 
 
-def _loop(t, x, lengths, states, cell):
+def _loop(t, x, lengths, states, cell, backwards: bool):
     """All outputs of the cell, in a list that is stacked at the end, and its last states."""
     time = t.shape(x)[0]
     array = tf.TensorArray(x.dtype, time, element_shape=states[0].shape)
 
     def step(i, array, *before):
-        shown, after = _held(i, lengths, cell(x[i], *before), before)
-        return (i + 1, array.write(i, shown), *after)
+        at = time - 1 - i if backwards else i
+        shown, after = _held(i, lengths, cell(x[at], *before), before)
+        return (i + 1, array.write(at, shown), *after)
 
     loop = tf.while_loop(lambda i, *rest: i < time, step, (0, array, *states), maximum_iterations=time)
     return loop[1].stack(), loop[2:]
 
 
-def _loop_without_list(t, x, lengths, states, cell):
+def _loop_without_list(t, x, lengths, states, cell, backwards: bool):
     """`_loop` for TensorFlow Lite, which has no list of tensors whose size only the run tells: rows are replaced."""
     time = t.shape(x)[0]
     outputs = tf.zeros([time, *t.shape(states[0])], x.dtype)
 
     def step(i, outputs, *before):
-        shown, after = _held(i, lengths, cell(x[i], *before), before)
-        return (i + 1, dynamic_update_slice(outputs, shown[None], tf.stack([i, 0, 0])), *after)
+        at = time - 1 - i if backwards else i
+        shown, after = _held(i, lengths, cell(x[at], *before), before)
+        return (i + 1, dynamic_update_slice(outputs, shown[None], tf.stack([at, 0, 0])), *after)
 
     _, outputs, *states = tf.while_loop(lambda i, *rest: i < time, step, (0, outputs, *states))
     return outputs, states
@@ -112,10 +117,16 @@ def _held(i, lengths, after, before):
     return shown, [tf.where(alive, a, b) for a, b in zip(after, before, strict=True)]
 
 
-def _reversed(x, lengths):
-    if lengths is None:
-        return tf.reverse(x, [0])
+def _turned(x, lengths):
+    """The steps of each sequence [time, batch, …] in the opposite order, up to its length."""
     return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)
+
+
+def _turned_lite(x, lengths):
+    """`_turned` by a gather: in 8 bits, the converter gives what a reversal takes and what it gives other scales."""
+    steps, ends = tf.range(tf.shape(x)[0])[None], tf.cast(lengths, tf.int32)[:, None]
+    places = tf.where(steps < ends, ends - 1 - steps, steps)
+    return tf.transpose(tf.gather(tf.transpose(x, [1, 0, 2]), places, axis=1, batch_dims=1), [1, 0, 2])
 
 
 def hidden_of(r, hidden_size) -> int:
@@ -259,14 +270,17 @@ def lstm(
         wx, rh, bx, bh = weights_of(t, w, r, b, d, 4, hidden)
         bias = bx + bh
         f, g, h_of = functions[d]
-        pi, po, pf = tf.split(tf.convert_to_tensor(peepholes)[d], 3) if peepholes is not None else (0.0, 0.0, 0.0)
+        pi, po, pf = tf.split(tf.convert_to_tensor(peepholes)[d], 3) if peepholes is not None else (None, None, None)
+
+        def gate(x, peephole, c):
+            return f(clipped(x if peephole is None else x + peephole * c, clip))
 
         def step(xt, h, c):
             i, o, forget, new = tf.split(xt + h @ rh, 4, -1)
-            i = f(clipped(i + pi * c, clip))
-            forget = 1 - i if input_forget else f(clipped(forget + pf * c, clip))
+            i = gate(i, pi, c)
+            forget = 1 - i if input_forget else gate(forget, pf, c)
             after = forget * c + i * g(clipped(new, clip))
-            return [f(clipped(o + po * after, clip)) * h_of(after), after]
+            return [gate(o, po, after) * h_of(after), after]
 
         return projection(wx, bias), step
 

@@ -10,6 +10,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.tensors import lazy
 
+from ..activations import selu
 from ..levels import constant_levels, leveled
 from ..lite_file import Tensor
 from ..lite_quantise import INTEGERS, requantised
@@ -25,7 +26,6 @@ lite.same(
     GREATER_EQUAL="GreaterEqual", LOGICAL_AND="LogicalAnd", LOGICAL_OR="LogicalOr", ADD="AddV2", SUB="Sub", MUL="Mul",
     DIV="Div", MAXIMUM="Maximum", MINIMUM="Minimum", POW="Pow", FLOOR_DIV="FloorDiv", FLOOR_MOD="FloorMod",
     SQUARED_DIFFERENCE="SquaredDifference", ATAN2="Atan2", BITWISE_XOR="BitwiseXor", RIGHT_SHIFT="RightShift",
-    SELECT="Select", SELECT_V2="SelectV2",
     REAL="Real", IMAG="Imag", COMPLEX_ABS="ComplexAbs",
 )  # fmt: skip
 
@@ -33,6 +33,16 @@ lite.same(
 @lite("ADD_N")
 def add_n(g: Graph, *inputs: ir.Value) -> ir.Value:
     return tf(g, "AddN", [list(inputs)])
+
+
+@lite("SELECT")
+def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
+    return selu(g, condition, t, e) or tf(g, "Select", [condition, t, e])
+
+
+@lite("SELECT_V2")
+def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
+    return selu(g, condition, t, e) or tf(g, "SelectV2", [condition, t, e])
 
 
 @lite("CAST")

@@ -69,21 +69,40 @@ def strided_slice_assign(
     g: Graph, ref: Variable, begin: ir.Value, end: ir.Value, strides: ir.Value, value: ir.Value, *, begin_mask: int,
     end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
 ) -> Result:  # fmt: skip
-    """`v[2:4, 0].assign(x)`: the elements that the subscript names, by their places in a row of all."""
-    before = ref.read(g)
-    dims = g.shape(before)
-    if not all(isinstance(d, int) for d in dims):
-        raise Unsupported("a part of a variable whose shape is not static")
+    """`v[2:4, 0].assign(x)`."""
     masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask,
              "new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}  # fmt: skip
-    items = subscript(*(known.ints(v, "a subscript") for v in (begin, end, strides)), masks)
+    return assign(g, ref, _with_part(g, ref.read(g), (begin, end, strides), value, masks))
+
+
+STATIC = node.limit("TensorStridedSliceUpdate", "a part of a tensor whose shape is not static")
+
+
+@node("TensorStridedSliceUpdate")
+def tensor_strided_slice_update(
+    g: Graph, input: ir.Value, begin: ir.Value, end: ir.Value, strides: ir.Value, value: ir.Value, *, begin_mask: int,
+    end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
+) -> ir.Value:  # fmt: skip
+    masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask,
+             "new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}  # fmt: skip
+    return _with_part(g, input, (begin, end, strides), value, masks)
+
+
+def _with_part(
+    g: Graph, before: ir.Value, ends: tuple[ir.Value, ...], value: ir.Value, masks: dict[str, int]
+) -> ir.Value:
+    """`before` with other elements where the subscript points, by their places in a row of all."""
+    dims = g.shape(before)
+    if not all(isinstance(d, int) for d in dims):
+        raise Unsupported(STATIC)
+    items = subscript(*(known.ints(v, "a subscript") for v in ends), masks)
     shape = np.array(dims, np.int64)
     places = np.arange(np.prod(shape)).reshape(shape)[items]
     if value.shape is None or g.shape(value) != places.shape:
         value = g.Expand(value, np.array(places.shape, np.int64))
     updates = g.Reshape(value, np.array([-1], np.int64))
     flat = g.ScatterND(g.Reshape(before, np.array([-1], np.int64)), places.reshape(-1, 1), updates)
-    return assign(g, ref, g.facts(g.Reshape(flat, shape), shape=dims))
+    return g.facts(g.Reshape(flat, shape), shape=dims)
 
 
 _ROWS = {"ResourceScatterUpdate": "none", "ResourceScatterAdd": "add", "ResourceScatterSub": "sub",

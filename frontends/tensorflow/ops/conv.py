@@ -108,7 +108,7 @@ def convolution(
     dilations: Sequence[int],
     group: int | None = None,
 ) -> ir.Value:
-    """A convolution with `weight` as ONNX has it, [out, in / groups, *kernel]; `group` follows from it and the input."""
+    """A convolution with `weight` as ONNX has it, [out, in / groups, *kernel]; without `group` that follows from it."""
     x = channels_first(g, input, data_format)
     steps, spread = spatial(strides, data_format, "strides"), spatial(dilations, data_format, "dilations")
     channels, inner, kernel = g.shape(x)[1], g.shape(weight)[1], _sizes(g.shape(weight)[2:])

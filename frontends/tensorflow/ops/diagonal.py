@@ -10,6 +10,7 @@ from convert.graph import Graph
 
 from .. import known
 from ..rules import node
+from . import diagonal_open
 
 
 def band(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
@@ -59,6 +60,8 @@ def matrix_diag_part_v3(g: Graph, input: ir.Value, k: ir.Value, padding_value: i
 
 
 def _part(g: Graph, x: ir.Value, low: int, high: int, padding: ir.Value, align: str) -> ir.Value:
+    if low == high and diagonal_open.is_open(g, x, 2):
+        return diagonal_open.part(g, x, low)
     table = band(*_size(g, x, 2), low, high, align)
     return _looked_up(g, x, 2, table[0] if low == high else table, padding)
 
@@ -76,6 +79,8 @@ def _looked_up(g: Graph, x: ir.Value, inner: int, table: np.ndarray, padding: ir
 
 @node("MatrixDiag")
 def matrix_diag(g: Graph, diagonal: ir.Value) -> ir.Value:
+    if diagonal_open.is_open(g, diagonal, 1):
+        return diagonal_open.made(g, diagonal, 0, None, None, g.const(0, diagonal.dtype))
     (size,) = _size(g, diagonal, 1)
     return _diagonal(g, diagonal, 0, 0, size, size, g.const(0, diagonal.dtype), "RIGHT_LEFT")
 
@@ -98,8 +103,10 @@ def matrix_diag_v3(
     *,
     align: str,
 ) -> ir.Value:
-    """-1 for the number of rows or columns stands for the least that holds the diagonals."""
     low, high = _offsets(k)
+    sizes = [None if _is_least(n) else n for n in (num_rows, num_cols)]
+    if low == high and (diagonal_open.is_open(g, diagonal, 1) or any(n is not None and _is_open(n) for n in sizes)):
+        return diagonal_open.made(g, diagonal, low, *sizes, padding_value)
     (length,) = _size(g, diagonal, 1)
     rows, columns = known.integer(num_rows, "num_rows"), known.integer(num_cols, "num_cols")
     least_rows, least_columns = length - min(high, 0), length + max(low, 0)
@@ -108,6 +115,16 @@ def matrix_diag_v3(
     rows = least_rows if rows == -1 else rows
     columns = least_columns if columns == -1 else columns
     return _diagonal(g, diagonal, low, high, rows, columns, padding_value, align)
+
+
+def _is_open(number: ir.Value) -> bool:
+    content = known.content(number)
+    return content is None or not isinstance(content.item(), int)
+
+
+def _is_least(number: ir.Value) -> bool:
+    """-1 for the number of rows or columns stands for the least that holds the diagonals."""
+    return not _is_open(number) and known.integer(number, "the size") == -1
 
 
 def _diagonal(
@@ -141,6 +158,8 @@ def matrix_set_diag_v3(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Valu
 
 
 def _set(g: Graph, x: ir.Value, diagonal: ir.Value, low: int, high: int, align: str) -> ir.Value:
+    if low == high and diagonal_open.is_open(g, x, 2):
+        return diagonal_open.put(g, x, diagonal, low)
     table = _inverse(*_size(g, x, 2), low, high, align)
     new = _looked_up(g, diagonal, 1 if low == high else 2, np.maximum(table, 0), g.const(0, x.dtype))
     return g.Where(table >= 0, new, x)

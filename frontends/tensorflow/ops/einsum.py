@@ -19,13 +19,30 @@ from ..shaping import reshape, transpose
 
 @node("Einsum")
 def einsum(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
-    terms = equation.replace(" ", "").replace("->", ",").split(",")
+    equation, inputs = _of_one_rank(g, equation.replace(" ", ""), inputs)
+    terms = equation.replace("->", ",").split(",")
     if len(inputs) == 2 and len(terms) == 3 and all(_is_plain(t) for t in terms):
         x, y = inputs
         found = _with_weight(g, x, y, *terms) or _batched(g, x, y, *terms)
         if found is not None:
             return found
     return in_float32(BFLOAT16)(_written)(g, list(inputs), equation=equation)
+
+
+def _of_one_rank(g: Graph, equation: str, inputs: Sequence[ir.Value]) -> tuple[str, Sequence[ir.Value]]:
+    """An ellipsis stands for as many dims in every term in ONNX, for those that a tensor has in TensorFlow."""
+    terms = equation.partition("->")[0].split(",")
+    if "..." not in equation or any(x.shape is None for x in inputs):
+        return equation, inputs
+    counts = [g.rank(x) - len(t.replace("...", "")) if "..." in t else None for x, t in zip(inputs, terms, strict=True)]
+    most = max((c for c in counts if c is not None), default=0)
+    if all(c in (None, most) for c in counts):
+        return equation, inputs
+    wide = [
+        x if c in (None, most) else g.Unsqueeze(x, np.arange(t.index("..."), t.index("...") + most - c))
+        for x, t, c in zip(inputs, terms, counts, strict=True)
+    ]
+    return equation, wide
 
 
 def _written(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:

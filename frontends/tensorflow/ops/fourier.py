@@ -88,6 +88,22 @@ def ifft2d(g: Graph, input: Complex) -> Complex:
 def irfft(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
     """Products with the matrices of the real inverse: every frequency but the first (and the middle) counts twice."""
     (length,) = known.ints(fft_length, "fft_length")
+    return _real_inverse(g, input, length)
+
+
+@node("IRFFT2D")
+def irfft2d(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
+    """Along the rows first, which are cut to fft_length; there a transform of numbers that are not real."""
+    rows, columns = known.ints(fft_length, "fft_length")
+    have = g.shape(input.real)[-2]
+    if not isinstance(have, int) or have < rows:
+        raise Unsupported("a spectrum with fewer rows than fft_length, or with an unknown number of them")
+    if have > rows:
+        input = Complex(*(g.Slice(p, [0], [rows], [-2]) for p in (input.real, input.imag)))
+    return _real_inverse(g, _split(g, _dft(g, _joined(g, input), None, -3, inverse=1)), columns)
+
+
+def _real_inverse(g: Graph, input: Complex, length: int) -> ir.Value:
     have, want = g.shape(input.real)[-1], length // 2 + 1
     if not isinstance(have, int) or have < want:
         raise Unsupported("a spectrum that is shorter than half of fft_length, or of unknown length")

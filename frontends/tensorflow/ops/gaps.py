@@ -29,14 +29,12 @@ node.gap(
 )  # fmt: skip
 node.gap(
     "is for training or reporting, which a converted model does neither of",
-    "BroadcastGradientArgs", "HistogramSummary", "ScalarSummary", "ImageSummary", "AudioSummary", "MergeSummary",
+    "HistogramSummary", "ScalarSummary", "ImageSummary", "AudioSummary", "MergeSummary",
     "ShardedFilename", "SampleDistortedBoundingBoxV2",
 )  # fmt: skip
 node.gap("changes its result with the machine or the moment", "Timestamp")
-node.gap("rules for it are not written", "_SwitchN")
 node.gap("works on a graph that is trained, which a converted model is not", "Conv2DBackpropFilter", "MaxPoolGrad",
          "SymbolicGradient")  # fmt: skip
 node.gap("takes bytes apart, which ONNX has no operator for", "DecodeRaw", "ParseExampleV2", "ParseSingleExample")
 node.gap("is made of spectra by filters and tables of its own: rules for it are not written", "AudioSpectrogram",
-         "IRFFT2D", "Mfcc")  # fmt: skip
-node.gap("writes into a part of a tensor: rules for it are not written", "TensorStridedSliceUpdate")
+         "Mfcc")  # fmt: skip

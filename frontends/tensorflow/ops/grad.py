@@ -8,7 +8,7 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..rules import node
-from ..shaping import int64
+from ..shaping import cast, int64
 
 
 @node("ReluGrad")
@@ -52,3 +52,17 @@ def sparse_softmax_cross_entropy(g: Graph, features: ir.Value, labels: ir.Value)
     places = g.Range(0, g.Squeeze(g.Shape(features, start=1, end=2), [0]), 1)
     chosen = g.Cast(g.Equal(index, places), to=features.dtype)
     return [g.Neg(g.Squeeze(picked, [-1])), g.Sub(g.Softmax(features, axis=-1), chosen)]
+
+
+@node("BroadcastGradientArgs")
+def broadcast_gradient_args(g: Graph, s0: ir.Value, s1: ir.Value) -> list[ir.Value]:
+    """The axes along which each of two gradients is summed: where its own size is 1, unless both shapes are equal."""
+    sizes = [int64(g, s) for s in (s0, s1)]
+    counts = [g.Shape(s) for s in sizes]
+    rank = g.Max(*counts)
+    none = np.zeros(1, np.int64)
+    padded = [g.Pad(s, g.Concat(g.Sub(rank, n), none, axis=0), np.int64(1)) for s, n in zip(sizes, counts, strict=True)]
+    differ = g.Cast(g.Not(g.Equal(*padded)), to=ir.DataType.INT32)
+    differ = g.Or(g.Not(g.Equal(*counts)), g.Greater(g.ReduceSum(differ, [0]), np.int32(0)))
+    ones = [g.And(g.Equal(p, np.int64(1)), differ) for p in padded]
+    return [cast(g, g.Squeeze(g.NonZero(one), [0]), g.dtype(s0)) for one in ones]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 
@@ -10,7 +11,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import activations
+from .. import activations, known
 from ..attention import without_ones
 from ..composites import normalization, rms_normalization
 from ..looking import inputs_of, only
@@ -26,12 +27,12 @@ _UNSIGNED = frozenset(_UNSIGNED_LIKE.values())
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
-def _unary(operator: str) -> Callable[..., ir.Value]:
-    return lambda g, x: g.node(operator, [x])
+def _unary(name: str) -> Callable[..., ir.Value]:
+    return lambda g, x: g.node(name, [x])
 
 
-def _binary(operator: str) -> Callable[..., ir.Value]:
-    return lambda g, x, y: g.node(operator, [x, y])
+def _binary(name: str) -> Callable[..., ir.Value]:
+    return lambda g, x, y: g.node(name, [x, y])
 
 
 node.same(
@@ -233,7 +234,30 @@ def clip_by_value(g: Graph, t: ir.Value, clip_value_min: ir.Value, clip_value_ma
 
 @node("SelectV2")
 def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
+    """What a comparison of known sizes chooses is known too: `tf.linspace` finds its axis so."""
+    first = _decided(g, condition)
+    if first is not None and t.shape is not None and e.shape is not None and g.shape(t) == g.shape(e):
+        return t if first else e
     return g.Where(without_ones(g, condition, t), t, e)
+
+
+def _decided(g: Graph, condition: ir.Value) -> bool | None:
+    """What a scalar constant is, or what a comparison of two whole numbers that are known comes to."""
+    maker, constant = condition.producer(), g.static(condition)
+    if condition.shape is None or g.rank(condition):
+        return None
+    if constant is not None:
+        return bool(constant)
+    if maker is None or maker.op_type not in _COMPARISONS:
+        return None
+    sizes = [None if size is None else size.item() for size in map(known.content, maker.inputs)]
+    return _COMPARISONS[maker.op_type](*sizes) if all(isinstance(size, int) for size in sizes) else None
+
+
+_COMPARISONS: dict[str, Callable[..., bool]] = {
+    "Equal": operator.eq, "Less": operator.lt, "LessOrEqual": operator.le, "Greater": operator.gt,
+    "GreaterOrEqual": operator.ge,
+}  # fmt: skip
 
 
 @node("Select")

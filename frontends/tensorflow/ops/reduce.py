@@ -16,7 +16,6 @@ from ..rules import node
 from ..shaping import cast, int64
 from .math import FLOATS
 
-
 _NARROW = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
 """Integers that ONNX does not reduce; a sum in 32 bits that is cut to fewer is the sum in fewer."""
 

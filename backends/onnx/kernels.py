@@ -1,0 +1,80 @@
+"""Casts around operators for which onnxruntime has no kernel in a dtype, and that compute the same in a wider one.
+
+ONNX allows these dtypes; without the casts a file is valid and does not load. The table is of onnxruntime 1.31 on the
+CPU. Floating dtypes are left out: what a kernel rounds in another precision is another result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+_BOOL, _UINT8, _INT8, _INT16 = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16
+_UINT16, _INT32, _UINT32, _INT64 = ir.DataType.UINT16, ir.DataType.INT32, ir.DataType.UINT32, ir.DataType.INT64
+
+_SHORT = {_INT16: _INT32, _UINT16: _INT32}
+_INTEGERS = {_INT8: _INT32, _UINT8: _INT32, **_SHORT, _UINT32: _INT64}
+
+# What each operator is computed in, by its dtype. A sum is cut back to 32 bits, as it is in 32 bits. (A product is not:
+# onnxruntime's of int64 does not wrap around.)
+KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
+    "Where": {_BOOL: _UINT8, **_SHORT},
+    "Max": _SHORT,
+    "Min": _SHORT,
+    "Clip": _SHORT,
+    "Pad": _SHORT,
+    "ArgMax": {**_SHORT, _UINT32: _INT64},
+    "ArgMin": {**_SHORT, _UINT32: _INT64},
+    "Trilu": _INTEGERS,
+    "ReduceSum": {_UINT32: _INT64},
+    "ReduceMax": {_UINT32: _INT64},
+    "ReduceMin": {_UINT32: _INT64},
+    "BitShift": {_UINT16: _UINT32},
+    # Whether a number is zero is all that counts.
+    "NonZero": dict.fromkeys((_INT8, _INT16, _UINT16, _UINT32, ir.DataType.UINT64, ir.DataType.DOUBLE), _BOOL),
+}
+
+
+def cast_for_kernels(model: ir.Model) -> bool:
+    """Put casts around the operators of `KERNELS` in their dtypes. Whether anything changed."""
+    changed = False
+    for graph in model.graphs():
+        for node in graph:
+            dtype = _dtype(node)
+            wide = KERNELS.get(node.op_type, {}).get(dtype) if node.domain == "" and dtype is not None else None
+            if dtype is not None and wide is not None:
+                _widen(graph, node, dtype, wide)
+                changed = True
+    return changed
+
+
+def _dtype(node: ir.Node) -> ir.DataType | None:
+    """What a kernel is chosen by: the dtype of the data, which for Where is behind the condition."""
+    place = 1 if node.op_type == "Where" else 0
+    value = node.inputs[place] if len(node.inputs) > place else None
+    return None if value is None else value.dtype
+
+
+def _widen(graph: ir.Graph, node: ir.Node, dtype: ir.DataType, wide: ir.DataType) -> None:
+    first = 1 if node.op_type == "Where" else 0
+    for index, value in enumerate(node.inputs):
+        if index >= first and value is not None and value.dtype == dtype:
+            cast = _cast(node, value, wide, f"{node.outputs[0].name}.{index}")
+            graph.insert_before(node, cast)
+            node.replace_input_with(index, cast.outputs[0])
+    for y in node.outputs:
+        if y.dtype != dtype or not y.name:
+            continue
+        name, y.name, y.dtype = y.name, f"{y.name}.{wide.name.lower()}", wide
+        back = _cast(node, y, dtype, name)
+        ir.convenience.replace_all_uses_with(y, back.outputs[0], replace_graph_outputs=True)
+        back.replace_input_with(0, y)
+        graph.insert_after(node, back)
+
+
+def _cast(node: ir.Node, x: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
+    made = ir.Node("", "Cast", [x], {"to": ir.AttrInt64("to", dtype)}.values(), num_outputs=1, name=f"{name}.cast")
+    made.metadata_props.update(node.metadata_props)
+    made.outputs[0].name, made.outputs[0].dtype, made.outputs[0].shape = name, dtype, x.shape
+    return made

@@ -1,0 +1,49 @@
+"""TimeDistributed while a Keras model is traced: time folded into the batch, where Keras loops, and over too few steps.
+
+Keras 3.15 goes over as many steps as the batch has rows where the number of steps is left open; in eager mode, where it
+is known, over all of them. Folded, the inner layer runs once, whatever the number of steps is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+
+@contextmanager
+def folded_time(model: Any) -> Iterator[None]:
+    """For the time of a trace, the TimeDistributed layers in `model` that can be are folded."""
+    import keras
+
+    layers = [layer for layer in _layers(model) if type(layer) is keras.layers.TimeDistributed]
+    folded = [layer for layer in layers if all(map(_keeps_rows_apart, _layers(layer.layer)))]
+    for layer in folded:
+        object.__setattr__(layer, "call", partial(_call, layer))
+    try:
+        yield
+    finally:
+        for layer in folded:
+            object.__delattr__(layer, "call")
+
+
+def _layers(layer: Any) -> list[Any]:
+    return list(layer._flatten_layers()) if hasattr(layer, "_flatten_layers") else [layer]
+
+
+def _keeps_rows_apart(layer: Any) -> bool:
+    """Whether it is Keras's own, none of which mixes the rows of a batch in inference, and holds no state."""
+    return type(layer).__module__.partition(".")[0] == "keras" and not getattr(layer, "stateful", False)
+
+
+def _call(layer: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+    """As TimeDistributed.call: [batch, steps, ...] to [batch, steps, ...]."""
+    import keras
+
+    steps, inner = keras.ops.shape(inputs)[1], layer.layer
+    arguments = {"training": training} if inner._call_has_training_arg else {}
+    if inner._call_has_mask_arg and mask is not None:
+        arguments["mask"] = keras.ops.reshape(mask, (-1, *keras.ops.shape(mask)[2:]))
+    y = inner.call(keras.ops.reshape(inputs, (-1, *keras.ops.shape(inputs)[2:])), **arguments)
+    return keras.ops.reshape(y, (-1, steps, *keras.ops.shape(y)[1:]))
