@@ -11,6 +11,7 @@ import numpy as np
 from convert.errors import Location, Problem, Unsupported
 from convert.runners.constants import as_written
 from convert.runners.tensorflow_flows import flows
+from convert.runners.tensorflow_graph import leave_unoptimised
 from convert.runners.tensorflow_levels import OPERATORS, constants_among, fake_quant
 
 _FLOAT, _DOUBLE, _HALF, _BFLOAT16 = 1, 2, 19, 14
@@ -37,6 +38,7 @@ def widen(graph: Any) -> Any:
         raise Unsupported(problems=list(problems.values()), hint="without a run in float64, only float32 is compared")
     for definition in added.values():
         wide.library.function.add().CopyFrom(definition)
+    leave_unoptimised(wide)
     return wide
 
 

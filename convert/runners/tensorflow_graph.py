@@ -26,6 +26,20 @@ class Frozen:
     first: Sequence[str] = ()
 
 
+def leave_unoptimised(graph: Any) -> None:
+    """Calls bring the configuration that their functions are optimised with, whatever the session's is.
+
+    The optimizer divides by multiplying with a reciprocal in float32, for one: enough for another level of FakeQuant.
+    """
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    for node in (*graph.node, *(n for f in graph.library.function for n in f.node_def)):
+        if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
+            node.attr["config_proto"].s = config.SerializeToString()
+
+
 def run_graph(frozen: Frozen, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:
     """Run a graph in a session of its own; in float64 without the optimisations that know float32 only."""
     import tensorflow as tf
