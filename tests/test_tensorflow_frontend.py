@@ -267,3 +267,12 @@ def test_random_numbers_are_of_the_shape_dtype_and_range_that_was_asked_for() ->
     assert 2.0 <= uniform.min() < 2.1 < 2.9 < uniform.max() <= 3.0
     assert abs(normal.mean() - 5.0) < 0.02
     assert abs(normal.std() - 0.1) < 0.02
+
+
+def test_real_numbers_become_complex_and_real_again() -> None:
+    def body(x: Any) -> Any:
+        z = tf.cast(x, tf.complex64) * tf.constant(1 + 2j, tf.complex64)
+        return {"size": tf.abs(z), "real": tf.cast(tf.cast(z, tf.complex128), tf.float64)}
+
+    function = tf.function(body, input_signature=[tf.TensorSpec([None, 4], name="x")])
+    agrees(Source("tf-function-object", thing=function), [{"x": images(n, 4)} for n in (2, 1)])

@@ -18,8 +18,12 @@ _REFUSED = {"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
 _MODULES = ("keras.layers", "keras.activations", "keras.initializers", "keras.regularizers", "keras.constraints",
             "keras.dtype_policies", "keras.models", "keras.ops", "keras.src.layers", "keras.src.activations",
             "keras.src.initializers", "keras.src.models", "keras.src.ops", "keras.src.dtype_policies")  # fmt: skip
-# Layers that live beside the networks of keras.applications which use them.
+# Layers that live beside the networks of keras.applications which use them, and how quantised layers count.
 _CLASSES = {
+    "keras.quantizers.AbsMaxQuantizer",
+    "keras.quantizers.Float8QuantizationConfig",
+    "keras.quantizers.Int4QuantizationConfig",
+    "keras.quantizers.Int8QuantizationConfig",
     "keras.src.applications.convnext.LayerScale",
     "keras.src.applications.convnext.StochasticDepth",
     "keras.src.applications.inception_resnet_v2.CustomScaleLayer",

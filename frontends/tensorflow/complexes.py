@@ -22,7 +22,9 @@ PARTWISE = frozenset(
 
 SHAPES = frozenset(["Shape", "Size", "Rank", "ShapeN"])
 PASSING = frozenset(["Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"])
-AWARE = frozenset(["Real", "Imag", "Conj", "Angle", "ComplexAbs", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT", "IRFFT2D"])
+AWARE = frozenset(
+    ["Real", "Imag", "Conj", "Angle", "ComplexAbs", "Cast", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT", "IRFFT2D"]
+)
 """Operators whose rules take complex tensors."""
 
 

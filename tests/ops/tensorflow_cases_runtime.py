@@ -10,6 +10,7 @@ MASKS = {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0, "new_axis_mask": 0,
 SIGNED = np.array([-9, -8, -1, 0, 7, 1 << 30], np.int32)
 BY = np.array([1, 3, 2, 5, 1, 3], np.int32)
 WHOLE = np.array([[-7, 2, 0], [100, 100, 101], [-1, -1, 0]])
+BYTES = np.random.default_rng(0).integers(-128, 128, (5, 9)).astype(np.int8)
 
 RUNTIME = [
     *(
@@ -39,5 +40,6 @@ RUNTIME = [
     case("Max", f32(2, 3, 4), np.array([0, 2], np.int32), keep_dims=True).named("axes by data"),
     case("Sum", WHOLE.astype(np.int8), [1], keep_dims=False).named("int8, which runs over"),
     case("Einsum", [f32(2, 4, 3), f32(3, 5)], equation="...ij,...jk->...ik").named("an ellipsis of two ranks"),
+    case("BatchMatMulV3", BYTES, BYTES, Tout="int32", adj_x=False, adj_y=True).named("signed bytes"),
     case("Add", np.array(["a", "b"], object), np.array(["x", ""], object)).named("strings"),
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from convert.graph import Graph
 
 from ..attention import attention
 from ..rules import node
-from ..shaping import transpose
+from ..shaping import cast, transpose
 
 
 @node("MatMul")
@@ -21,10 +21,18 @@ def mat_mul(g: Graph, a: ir.Value, b: ir.Value, *, transpose_a: bool, transpose_
     return g.MatMul(_maybe_transposed(g, a, transpose_a), _maybe_transposed(g, b, transpose_b))
 
 
-@node("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+@node("BatchMatMul", "BatchMatMulV2")
 def batch_mat_mul(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool) -> ir.Value:
     x, y = _maybe_transposed(g, x, adj_x), _maybe_transposed(g, y, adj_y)
     return attention(g, x, y) or g.MatMul(x, y)
+
+
+@node("BatchMatMulV3")
+def batch_mat_mul_v3(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool, Tout: ir.DataType) -> ir.Value:
+    """Of the dtype asked for: bytes are summed in 32 bits. (MatMulInteger of signed ones saturates here and there.)"""
+    if g.dtype(x) != Tout or g.dtype(y) != Tout:
+        x, y = cast(g, x, Tout), cast(g, y, Tout)
+    return batch_mat_mul(g, x, y, adj_x=adj_x, adj_y=adj_y)
 
 
 def _maybe_transposed(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:

@@ -13,6 +13,7 @@ from convert.graph import Graph
 
 from .. import activations, known
 from ..attention import without_ones
+from ..complexes import Complex
 from ..composites import normalization, rms_normalization
 from ..looking import inputs_of, only
 from ..rules import node
@@ -80,8 +81,18 @@ def minimum(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Min(x, y)
 
 
+_PARTS = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}
+
+
 @node("Cast")
-def cast_(g: Graph, x: ir.Value, *, DstT: ir.DataType, Truncate: bool) -> ir.Value:
+def cast_(g: Graph, x: ir.Value | Complex, *, DstT: ir.DataType, Truncate: bool) -> ir.Value | Complex:
+    """Of a complex number its real part, unless it becomes another complex one; zero is a real one's other part."""
+    if isinstance(x, Complex):
+        kind = _PARTS.get(DstT)
+        return cast(g, x.real, DstT) if kind is None else Complex(cast(g, x.real, kind), cast(g, x.imag, kind))
+    if DstT in _PARTS:
+        real = cast(g, x, _PARTS[DstT])
+        return Complex(real, g.Expand(g.const(0, _PARTS[DstT]), g.Shape(real)))
     if Truncate and DstT in FLOATS:
         raise Unsupported("Truncate=True: ONNX rounds a cast to the nearest number")
     return cast(g, x, DstT)
