@@ -1,4 +1,4 @@
-"""Numbers by their bits: the next one that a dtype holds, and the same bits as another dtype, all by arithmetic."""
+"""Numbers by their bits: the next one that a dtype holds, the same bits as another dtype, and shifted bits."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ _FLOATS = {
     ir.DataType.FLOAT: np.dtype(np.float32), ir.DataType.FLOAT16: np.dtype(np.float16),
     ir.DataType.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
 }  # fmt: skip
+_UNSIGNED_LIKE = {
+    ir.DataType.INT8: ir.DataType.UINT8, ir.DataType.INT16: ir.DataType.UINT16,
+    ir.DataType.INT32: ir.DataType.UINT32, ir.DataType.INT64: ir.DataType.UINT64,
+}  # fmt: skip
+_UNSIGNED = frozenset(_UNSIGNED_LIKE.values())
 DOUBLES = node.limit("Bitcast", "the bits of float64 and bool: exponents go beyond what arithmetic in float64 reaches")
 
 
@@ -137,3 +142,25 @@ def _number_of(g: Graph, word: ir.Value, kind: np.dtype) -> ir.Value:
     size = g.Where(g.Equal(exponent, np.int64(most)), special, size)
     target = next(k for k, v in _FLOATS.items() if v == kind)
     return g.Cast(g.Where(negative, g.Neg(size), size), to=target)
+
+
+@node("LeftShift")
+def left_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return _shift(g, x, y, "LEFT")
+
+
+@node("RightShift")
+def right_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return _shift(g, x, y, "RIGHT")
+
+
+def _shift(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
+    """ONNX shifts unsigned integers only; a negative number shifts to the right as its complement does."""
+    kind = g.dtype(x)
+    if kind not in _UNSIGNED:
+        negative = g.Less(x, g.const(0, kind))
+        x = g.Where(negative, g.BitwiseNot(x), x) if direction == "RIGHT" else x
+        shifted = g.BitShift(*(g.Cast(v, to=_UNSIGNED_LIKE[kind]) for v in (x, y)), direction=direction)
+        shifted = g.Cast(shifted, to=kind)
+        return g.Where(negative, g.BitwiseNot(shifted), shifted) if direction == "RIGHT" else shifted
+    return g.BitShift(x, y, direction=direction)

@@ -20,11 +20,6 @@ from ..rules import node
 from ..shaping import cast, unsqueezed
 from .nn import biased
 
-_UNSIGNED_LIKE = {
-    ir.DataType.INT8: ir.DataType.UINT8, ir.DataType.INT16: ir.DataType.UINT16,
-    ir.DataType.INT32: ir.DataType.UINT32, ir.DataType.INT64: ir.DataType.UINT64,
-}  # fmt: skip
-_UNSIGNED = frozenset(_UNSIGNED_LIKE.values())
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
@@ -228,16 +223,6 @@ def atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
     return g.Where(on_axis, g.Mul(g.Sign(y), _like(g, 1.5707963267948966, x)), angle)
 
 
-@node("LeftShift")
-def left_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return _shift(g, x, y, "LEFT")
-
-
-@node("RightShift")
-def right_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return _shift(g, x, y, "RIGHT")
-
-
 @node("ClipByValue")
 def clip_by_value(g: Graph, t: ir.Value, clip_value_min: ir.Value, clip_value_max: ir.Value) -> ir.Value:
     return g.Min(g.Max(t, clip_value_min), clip_value_max)
@@ -295,15 +280,3 @@ def _is_zero(g: Graph, x: ir.Value) -> ir.Value:
 def _unless_zero(g: Graph, y: ir.Value, x: ir.Value, compute: Callable[[ir.Value], ir.Value]) -> ir.Value:
     zero = _is_zero(g, y)
     return g.Where(zero, _like(g, 0.0, x), compute(g.Where(zero, _like(g, 1.0, y), y)))
-
-
-def _shift(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
-    """ONNX shifts unsigned integers only; a negative number shifts to the right as its complement does."""
-    kind = g.dtype(x)
-    if kind not in _UNSIGNED:
-        negative = g.Less(x, g.const(0, kind))
-        x = g.Where(negative, g.BitwiseNot(x), x) if direction == "RIGHT" else x
-        shifted = g.BitShift(*(g.Cast(v, to=_UNSIGNED_LIKE[kind]) for v in (x, y)), direction=direction)
-        shifted = g.Cast(shifted, to=kind)
-        return g.Where(negative, g.BitwiseNot(shifted), shifted) if direction == "RIGHT" else shifted
-    return g.BitShift(x, y, direction=direction)
