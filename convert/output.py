@@ -45,11 +45,14 @@ def replacing(destination: Path, *, force: bool) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-_MODELS = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb", "predict_net.pb", "init_net.pb")
+_MODELS = (
+    *("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"),
+    *("predict_net.pb", "init_net.pb", "predict_net.pbtxt", "predictor.minidb"),
+)
 
 
 def _check_replaceable(destination: Path) -> None:
-    """A folder is replaced with all that is in it: only one that holds a model, or nothing, and only by its name."""
+    """Raises `UsageError` for a folder that is neither empty nor a model: it would be replaced with all it holds."""
     if not destination.is_dir() or destination.is_symlink():
         return
     held = [p.name for p in destination.iterdir()]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+import convert
 from convert.errors import ResourceLimit, UsageError
 from convert.output import replacing, size_of
 
@@ -67,6 +70,16 @@ def test_a_folder_of_other_things_is_not_replaced(tmp_path: Path) -> None:
     assert names(tmp_path) == ["thesis.tex"]
 
 
+@pytest.mark.parametrize("layout", ["nets", "metanet", "mobile"])
+def test_a_caffe2_folder_is_replaced(layout: Literal["nets", "metanet", "mobile"], tmp_path: Path) -> None:
+    out = tmp_path / "m.caffe2"
+    for _ in range(2):
+        convert.convert("fixtures/mnist_cnn.pt", "caffe2", out, caffe2_layout=layout, verify=False, force=True)
+    (out / "mine").write_text("")
+    convert.convert("fixtures/mnist_cnn.pt", "caffe2", out, caffe2_layout=layout, verify=False, force=True)
+    assert not (out / "mine").exists()
+
+
 def test_a_full_disk_is_a_resource_limit(tmp_path: Path) -> None:
     out = tmp_path / "m"
     out.write_text("old")
@@ -79,3 +92,12 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"), replacing(tmp_path / "file" / "m", force=False):
         raise AssertionError("the body ran")
+
+
+def test_a_folder_that_is_gone_is_a_usage_error(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match="cannot be written: No such file"),
+        replacing(tmp_path / "a" / "m", force=False) as temporary,
+    ):
+        shutil.rmtree(temporary.parent)
+        temporary.write_text("")

@@ -189,3 +189,19 @@ def test_options_that_contradict_each_other(words: list[str], picture: Path, mod
     done = invoke("verify", model, model, *(str(picture) if w == "P" else w for w in words))
     assert done.exit_code == 2
     assert "hint:" in done.stderr
+
+
+def test_ends_that_are_sequences_are_not_judged(tmp_path: Path) -> None:
+    """The verdict says so, in place of one on nothing."""
+    nodes = [helper.make_node("SequenceConstruct", ["x", "x"], ["y"])]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    y = helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, [2])
+    graph = helper.make_graph(nodes, "net", [x], [y])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    result = invoke(path, "--to", "tf", "-o", tmp_path / "m.savedmodel", "--json")
+    assert result.exit_code == 7, result.output
+    verdict = json.loads(result.stdout)["verdict"]
+    assert verdict["status"] == "INCONCLUSIVE"
+    assert verdict["reason"].endswith("are not compared: y")
+    assert (tmp_path / "m.savedmodel").is_dir()

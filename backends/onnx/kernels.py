@@ -74,7 +74,7 @@ def _widen(graph: ir.Graph, node: ir.Node, dtype: ir.DataType, wide: ir.DataType
 
 
 def _cast(node: ir.Node, x: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
-    made = ir.Node("", "Cast", [x], {"to": ir.AttrInt64("to", dtype)}.values(), num_outputs=1, name=f"{name}.cast")
+    made = ir.Node("", "Cast", [x], [ir.AttrInt64("to", dtype)], num_outputs=1, name=f"{name}.cast")
     made.metadata_props.update(node.metadata_props)
     made.outputs[0].name, made.outputs[0].dtype, made.outputs[0].shape = name, dtype, x.shape
     return made
