@@ -95,9 +95,10 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_is_gone_is_a_usage_error(tmp_path: Path) -> None:
-    with (
-        pytest.raises(UsageError, match="cannot be written: No such file"),
-        replacing(tmp_path / "a" / "m", force=False) as temporary,
-    ):
-        shutil.rmtree(temporary.parent)
-        temporary.write_text("")
+    def write() -> None:
+        with replacing(tmp_path / "a" / "m", force=False) as temporary:
+            shutil.rmtree(temporary.parent)
+            temporary.write_text("")
+
+    with pytest.raises(UsageError, match="cannot be written: No such file"):
+        write()
