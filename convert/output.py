@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from convert.errors import ResourceLimit, UsageError
+from convert.errors import ConvertError, ResourceLimit, UsageError
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def replacing(destination: Path, *, force: bool) -> Iterator[Path]:
         parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", dir=parent))
     except OSError as error:
-        raise _disk_error(error, destination) from error
+        raise (_disk_error(error, destination) or error) from error
     try:
         yield folder / destination.name
         written = sorted(folder.iterdir())
@@ -39,8 +39,10 @@ def replacing(destination: Path, *, force: bool) -> Iterator[Path]:
         # The artefact itself goes last: companions without it are harmless, it without them is not.
         for path in sorted(written, key=lambda p: p.name == destination.name):
             _rename(path, parent / path.name)
-    except OSError as error:
-        raise _disk_error(error, destination) from error
+    except Exception as error:
+        if told := _disk_error(error, destination):
+            raise told from error
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -104,14 +106,16 @@ def _rename(new: Path, old: Path) -> None:
         os.replace(new, old)
 
 
-def _disk_error(error: OSError, destination: Path) -> Exception:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+def _disk_error(error: Exception, destination: Path) -> ConvertError | None:
+    number = error.errno if isinstance(error, OSError) else None
+    # Libraries that write files outside Python (HDF5, TensorFlow) tell of the system's error in their text alone.
+    if number in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in str(error):
         return ResourceLimit(
             f"the disk is full: {destination} could not be written, nothing was changed",
             hint="free some space, or give -o on another disk",
         )
-    if error.errno in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
+    if number in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
         return UsageError(
-            f"{destination} cannot be written: {error.strerror}", hint="check the path and its permissions"
+            f"{destination} cannot be written: {os.strerror(number)}", hint="check the path and its permissions"
         )
-    return error
+    return None

@@ -80,11 +80,14 @@ def test_a_caffe2_folder_is_replaced(layout: Literal["nets", "metanet", "mobile"
     assert not (out / "mine").exists()
 
 
-def test_a_full_disk_is_a_resource_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("file: No space left on device [Op:Save]")]
+)
+def test_a_full_disk_is_a_resource_limit(error: Exception, tmp_path: Path) -> None:
     out = tmp_path / "m"
     out.write_text("old")
     with pytest.raises(ResourceLimit, match="disk is full"), replacing(out, force=True):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise error
     assert out.read_text() == "old"
 
 

@@ -1,4 +1,4 @@
-"""Weights of frozen graphs, which are put into the file beside the graph: every dtype, permuted, in branches."""
+"""Weights that are put beside the graph: every dtype, permuted, in branches; variables, shard by shard."""
 
 from __future__ import annotations
 
@@ -33,6 +33,39 @@ def stored(path: Path) -> dict[str, np.ndarray]:
         tf.graph_util.import_graph_def(definition, name="")
     found = {n.name: tf.make_ndarray(n.attr["value"].tensor) for n in definition.node if n.op == "Const"}
     return {name: array for name, array in found.items() if array.size > 64}
+
+
+@pytest.mark.parametrize("loader", ["tf.saved_model", "TensorFlow 1"])
+def test_variables_in_several_shards(loader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under their names in the order of the graph, permuted, one of them larger than a shard, two called the same."""
+    from convert.backends.tensorflow import checkpoint
+
+    monkeypatch.setattr(checkpoint, "_SHARD", 1000)
+    kernels = {"k": (8, 3, 3, 3), "scope/k": (8, 8, 3, 3), "scope k": (8, 8, 1, 1), "scope_k": (16, 8, 1, 1)}
+    arrays = {name: DRAWN.normal(size=shape).astype(np.float32) for name, shape in kernels.items()}
+    names = ["x", *(f"y{i}" for i in range(len(kernels)))]
+    nodes = [helper.make_node("Conv", [x, k], [y]) for x, k, y in zip(names, kernels, names[1:], strict=False)]
+    proto = model(
+        nodes,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 9, 9])],
+        [helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, ["n", 16, 5, 5])],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    path, x = tmp_path / "m.savedmodel", DRAWN.normal(size=(2, 3, 9, 9)).astype(np.float32)
+    write(proto, path)
+    assert len(list((path / "variables").iterdir())) == 3 + 2  # one shard holds the names; and the index
+    if loader == "tf.saved_model":
+        loaded = tf.saved_model.load(str(path))
+        for variable, array in zip(loaded.variables, arrays.values(), strict=True):
+            np.testing.assert_array_equal(variable.numpy(), array.transpose(2, 3, 1, 0))
+        (got,) = loaded.signatures["serving_default"](x=tf.constant(x)).values()
+    else:
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            meta = tf.compat.v1.saved_model.load(session, ["serve"], str(path))
+            ends = meta.signature_def["serving_default"]
+            got = session.run(ends.outputs[names[-1]].name, {ends.inputs["x"].name: x})
+    want = onnxruntime_of(proto, {"x": x})[0]
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())  # float32, four layers deep
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

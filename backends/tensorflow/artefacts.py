@@ -13,6 +13,7 @@ from convert.errors import ResourceLimit
 from convert.options import Options
 from convert.report import Report
 
+from .checkpoint import write_variables
 from .constants import Store, scope_name
 from .emit import check, emitted, fact, tensor_inputs
 from .legalise import legalise
@@ -34,7 +35,7 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
     constants = options.weights == "constants"
     if constants:
         _fits(model)
-    store = Store(variables=not constants)
+    store = Store(variables=not constants, beside=not constants)
     function, outputs = trace(model, store)
     root = tf.__internal__.tracking.AutoTrackable()
     root.variables = store.variables
@@ -42,6 +43,7 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
     setattr(root, "__call__", function)  # noqa: B010  (an attribute of the object, not of its class)
     tf.saved_model.save(root, str(path), signatures=function)
     rename_signature(path, plain_names("input", input_names(model)), plain_names("output", outputs))
+    write_variables(path, "variables", store.held)
 
 
 def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
-from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable, UninitializedVariable
 
 from convert.errors import Unsupported
 
@@ -32,7 +32,7 @@ class Constant:
         self.trainable = trainable
         self.dtype: tf.DType = tf_dtype(tensor.dtype)
         self.shape = tf.TensorShape([int(d) for d in tensor.shape])
-        self._made: dict[Permutation, ResourceVariable] = {}
+        self._made: dict[Permutation, BaseResourceVariable] = {}
 
     @property
     def array(self) -> np.ndarray:
@@ -60,12 +60,15 @@ class Constant:
 class Store:
     """The constants and variables of one artefact.
 
-    With `beside`, weights are placeholders in the graph, and `contents` holds by name what they stand for.
+    With `beside`, the content of weights is left out. Variables have none then, and `held` says what belongs in them,
+    in the order of `variables`; without variables, weights are placeholders in the graph, and `contents` says by name
+    what these stand for.
     """
 
     def __init__(self, *, variables: bool, beside: bool = False) -> None:
-        self.variables: list[ResourceVariable] = []
+        self.variables: list[BaseResourceVariable] = []
         self.contents: dict[str, tuple[Constant, Permutation]] = {}
+        self.held: list[tuple[Constant, Permutation]] = []
         self._use_variables = variables
         self._beside = beside
         self._graph: tf.Graph = tf.compat.v1.get_default_graph()
@@ -100,20 +103,26 @@ class Store:
 
     def _placed(self, constant: Constant, perm: Permutation) -> tf.Tensor:
         large = constant.dtype in _PLAIN and constant.tensor.nbytes >= _LARGE
-        if not (self._beside and large):
+        if not (self._beside and large) or self._use_variables:
             return tf.constant(constant.permuted(perm), constant.dtype, name="value")
         dims = constant.shape.as_list()
         made = tf.compat.v1.placeholder(constant.dtype, [dims[i] for i in perm] if perm else dims, name="value")
         self.contents[made.op.name] = (constant, perm)
         return made
 
-    def variable(self, constant: Constant, perm: Permutation) -> ResourceVariable:
+    def variable(self, constant: Constant, perm: Permutation) -> BaseResourceVariable:
         """A trainable variable, outside the graph that is being traced."""
+        name, dtype = scope_name(constant.name), constant.dtype
         with tf.init_scope():
             # tf.Variable would be caught by the creator scope of the trace, which turns content into graph constants.
-            name = scope_name(constant.name)
-            variable = ResourceVariable(constant.permuted(perm), dtype=constant.dtype, name=name)
+            if self._beside:
+                dims = constant.shape.as_list()
+                shape = [dims[i] for i in perm] if perm else dims
+                variable = UninitializedVariable(trainable=True, name=name, shape=shape, dtype=dtype)
+            else:
+                variable = ResourceVariable(constant.permuted(perm), dtype=dtype, name=name)
         self.variables.append(variable)
+        self.held.append((constant, perm))
         return variable
 
 
