@@ -21,8 +21,9 @@ FREE_BYTES = 100 << 20
 
 MOST_ENTRIES = 200_000
 
-_BROKEN = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, LookupError, OverflowError, EOFError,
-           NotImplementedError, RuntimeError)  # fmt: skip
+BROKEN = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, LookupError, OverflowError, EOFError,
+          NotImplementedError, RuntimeError)  # fmt: skip
+"""What Python raises where an archive, or what is packed in it, is damaged."""
 
 
 def is_zip(head: bytes) -> bool:
@@ -34,7 +35,7 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     """The zip archive at `path`, checked by `check_archive`; use it in a `with`. Raises `BadInput` if it is broken."""
     try:
         archive = zipfile.ZipFile(path)
-    except _BROKEN as error:
+    except BROKEN as error:
         size = path.stat().st_size
         raise BadInput(
             f"{path} begins like a zip archive, but is truncated or corrupt: {_sentence(error)}; it has {size:,} bytes",
@@ -109,7 +110,7 @@ def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
         raise ResourceLimit(f"{name} in {archive.filename} has {size:,} bytes; no more than {most:,} are read")
     try:
         return archive.read(name)
-    except (*_BROKEN, OSError) as error:
+    except (*BROKEN, OSError) as error:
         raise BadInput(
             f"the entry {name} of {archive.filename} is corrupt ({_sentence(error)})",
             hint="get the file again and compare its checksum with the source's",

@@ -220,6 +220,34 @@ def test_truncated_saved_models(tmp_path: Path, file: str, keep: float) -> None:
         read("savedmodel", folder)
 
 
+@pytest.mark.parametrize("file", ["variables.index", "variables.data-00000-of-00001"])
+def test_one_bit_of_a_checkpoint(tmp_path: Path, file: str) -> None:
+    """TensorFlow compares checksums too, and refuses."""
+    folder = Path(shutil.copytree(FIXTURES / "mnist_cnn.savedmodel", tmp_path / "m"))
+    data = bytearray((folder / "variables" / file).read_bytes())
+    data[3 * len(data) // 4] ^= 4
+    (folder / "variables" / file).write_bytes(data)
+    with pytest.raises((tf.errors.OpError, UnicodeDecodeError, ValueError)):
+        tf.saved_model.load(str(folder))
+    with pytest.raises(BadInput, match="damaged"):
+        read("savedmodel", folder)
+
+
+def test_damaged_keras_files(tmp_path: Path) -> None:
+    """In the configuration, and in the weights."""
+    path = _saved(tmp_path, keras.layers.Dense(64))
+    data = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        starts = {entry.filename: entry.header_offset for entry in archive.infolist()}
+        sizes = {entry.filename: entry.compress_size for entry in archive.infolist()}
+    for name in ("config.json", "model.weights.h5"):
+        damaged = bytearray(data)
+        damaged[starts[name] + 30 + len(name) + sizes[name] // 2] ^= 4
+        (tmp_path / "damaged.keras").write_bytes(damaged)
+        with pytest.raises(BadInput, match=r"corrupt|damaged"):
+            read("keras", tmp_path / "damaged.keras")
+
+
 def test_saved_model_without_variables_or_graph(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(FIXTURES / "mnist_cnn.savedmodel", tmp_path / "m"))
     shutil.rmtree(folder / "variables")

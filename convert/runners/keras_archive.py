@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from convert.archives import open_archive
+from convert.archives import BROKEN, open_archive, read_member
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.recursion import deeper
 from convert.runners.quiet import import_tensorflow
@@ -42,10 +42,15 @@ def load(path: Path, *, trust: bool = False) -> Any:
     Raises `UnsafeInput` for a file that holds code or classes that are not Keras's own (unless `trust`) or that reaches
     for other files, `BadInput` for one that is broken.
     """
-    config = _config(path)
-    if not trust:
-        check_config(config, str(path))
-    _check_links(path)
+    try:
+        config = _config(path)
+        if not trust:
+            check_config(config, str(path))
+        _check_links(path)
+    except (*BROKEN, OSError) as error:
+        raise BadInput(
+            f"{path} is damaged: {_reason(error)}", hint="get the file again and compare its checksum with the source's"
+        ) from error
     import_tensorflow()
     import keras
 
@@ -82,9 +87,7 @@ def _config(path: Path) -> Any:
         with open_archive(path) as archive:
             if "config.json" not in archive.namelist():
                 raise BadInput(f"{path} holds no config.json", hint="a .keras file is what model.save wrote")
-            if archive.getinfo("config.json").file_size > _CONFIG_LIMIT:
-                raise BadInput(f"the config.json in {path} is unreasonably large")
-            text: str | bytes = archive.read("config.json")
+            text: str | bytes = read_member(archive, "config.json", _CONFIG_LIMIT)
     else:
         with _open_h5(path) as file:
             found = file.attrs.get("model_config")

@@ -1,7 +1,8 @@
 """Checkpoints in TensorFlow's V2 format (a TensorBundle): an index, and shards whose tensors are memory-mapped.
 
 The index is a LevelDB table (leveldb/doc/table_format.md) from tensor names to BundleEntryProto messages
-(tensor_bundle.proto); the shards hold the tensors' bytes at the offsets that the entries give.
+(tensor_bundle.proto); the shards hold the tensors' bytes at the offsets that the entries give. Both hold checksums,
+masked as LevelDB does (leveldb/util/crc32c.h), which are compared: other numbers than were saved are not a model.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import onnx_ir as ir
 
 from convert.errors import BadInput, Unsupported
@@ -22,6 +24,8 @@ _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _FOOTER = 48
 _TRAILER = 5  # compression type and checksum after each block
 _LITTLE_ENDIAN = 0
+_PIECE = 1 << 20
+_MASK_DELTA = 0xA282EAD8
 
 
 @dataclass
@@ -32,12 +36,13 @@ class Bundle:
     entries: dict[str, Any]
     shards: int
     _buffers: dict[int, memoryview] = field(default_factory=dict)
+    _checked: set[str] = field(default_factory=set)
 
     def __contains__(self, key: str) -> bool:
         return key in self.entries
 
     def tensor(self, key: str) -> ir.Tensor:
-        """The tensor under `key`, over the mapped file. Raises `BadInput` if it is missing or does not fit."""
+        """The tensor under `key`, over the mapped file. Raises `BadInput` if it is missing, damaged or does not fit."""
         if key not in self.entries:
             raise BadInput(f"the checkpoint {self.prefix} holds no tensor {key!r}")
         entry = self.entries[key]
@@ -48,15 +53,38 @@ class Bundle:
             )
         if dtype is None or dtype == ir.DataType.STRING or shape is None or None in shape:
             raise Unsupported(f"the variable {key!r} has a dtype without numbers ({entry.dtype})")
-        return from_bytes(self._bytes(entry), dtype, [int(d or 0) for d in shape])
+        content = self._bytes(entry)
+        if key not in self._checked:
+            self._check(key, entry)
+            self._checked.add(key)
+        return from_bytes(content, dtype, [int(d or 0) for d in shape])
+
+    def _check(self, key: str, entry: Any) -> None:
+        """Read, not mapped: what is mapped stays in memory for as long as the model does."""
+        path, left, checksum = self._shard(entry.shard_id), entry.size, 0
+        with path.open("rb") as file:
+            file.seek(entry.offset)
+            while left:
+                piece = file.read(min(left, _PIECE))
+                if not piece:
+                    raise BadInput(f"{path} became shorter while it was read")
+                checksum = google_crc32c.extend(checksum, piece)
+                left -= len(piece)
+        if _masked(checksum) != entry.crc32c:
+            raise BadInput(
+                f"the tensor {key!r} in {path} is damaged: its checksum differs from the index's",
+                hint="get the file again and compare its checksum with the source's",
+            )
+
+    def _shard(self, number: int) -> Path:
+        return self.prefix.with_name(f"{self.prefix.name}.data-{number:05d}-of-{self.shards:05d}")
 
     def _bytes(self, entry: Any) -> memoryview:
         number = entry.shard_id
         if not 0 <= number < self.shards:
             raise BadInput(f"the checkpoint {self.prefix} has no shard {number}")
         if number not in self._buffers:
-            path = self.prefix.with_name(f"{self.prefix.name}.data-{number:05d}-of-{self.shards:05d}")
-            self._buffers[number] = open_buffer(path)
+            self._buffers[number] = open_buffer(self._shard(number))
         buffer = self._buffers[number]
         if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > len(buffer):
             raise BadInput(
@@ -97,6 +125,8 @@ def _block(buffer: memoryview, offset: int, size: int) -> Iterator[tuple[bytes, 
         raise BadInput("a block of the checkpoint's index runs past the end of the file", hint="is the file complete?")
     if block[size]:
         raise Unsupported("the checkpoint's index is compressed")
+    if _masked(google_crc32c.value(block[: size + 1])) != int.from_bytes(block[size + 1 :], "little"):
+        raise BadInput("a block of the checkpoint's index is damaged", hint="get the file again")
     restarts = int.from_bytes(block[size - 4 : size], "little")
     end = size - 4 - 4 * restarts
     at, key = 0, b""
@@ -108,6 +138,11 @@ def _block(buffer: memoryview, offset: int, size: int) -> Iterator[tuple[bytes, 
         at += fresh
         yield key, block[at : at + length]
         at += length
+
+
+def _masked(checksum: int) -> int:
+    """A CRC-32C as it is stored: turned by 15 bits, plus a constant."""
+    return ((checksum >> 15 | checksum << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def _pair(data: bytes, at: int) -> tuple[int, int]:

@@ -48,7 +48,7 @@ composite_tensor 5 bytes
 SaverDef        filename_tensor_name 1 string, restore_op_name 3 string
 BundleHeaderProto num_shards 1 int32, endianness 2 int32
 BundleEntryProto dtype 1 int32, shape 2 TensorShapeProto, shard_id 3 int32, offset 4 int64, size 5 int64, \
-slices 7 *bytes
+crc32c 6 fixed32, slices 7 *bytes
 """
 _ONE_OF = {"AttrValue": "value"}
 _FAR_OFFSET, _FAR_SIZE = 1000, 1001
@@ -72,6 +72,7 @@ _SCALARS = {
     "int64": 3,
     "uint64": 4,
     "int32": 5,
+    "fixed32": 7,
     "bool": 8,
     "string": 9,
     "bytes": 12,
