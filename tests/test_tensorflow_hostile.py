@@ -16,6 +16,7 @@ from convert.frontends import tensorflow as frontend
 from convert.errors import BadInput, UnsafeInput
 from convert.options import Options
 from convert.report import Report
+from convert.runners import hdf5_walk
 from convert.source import Source
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -246,6 +247,16 @@ def test_damaged_keras_files(tmp_path: Path) -> None:
         (tmp_path / "damaged.keras").write_bytes(damaged)
         with pytest.raises(BadInput, match=r"corrupt|damaged"):
             read("keras", tmp_path / "damaged.keras")
+
+
+def test_hdf5_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe stands for a damaged file over which the library loops."""
+    monkeypatch.setattr(hdf5_walk, "_PATIENCE", 3.0)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="not come to its end after 3 s"):
+        hdf5_walk.check(tmp_path / "pipe")
+    keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]).save(tmp_path / "m.h5")
+    hdf5_walk.check(tmp_path / "m.h5")
 
 
 def test_saved_model_without_variables_or_graph(tmp_path: Path) -> None:

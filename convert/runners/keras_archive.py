@@ -11,6 +11,7 @@ from typing import Any
 from convert.archives import BROKEN, open_archive, read_member
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.recursion import deeper
+from convert.runners import hdf5_walk
 from convert.runners.quiet import import_tensorflow
 
 # Classes that run code of their own, or of the file's, whatever module they come from.
@@ -89,6 +90,7 @@ def _config(path: Path) -> Any:
                 raise BadInput(f"{path} holds no config.json", hint="a .keras file is what model.save wrote")
             text: str | bytes = read_member(archive, "config.json", _CONFIG_LIMIT)
     else:
+        hdf5_walk.check(path)
         with _open_h5(path) as file:
             found = file.attrs.get("model_config")
         if found is None:
