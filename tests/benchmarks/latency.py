@@ -13,8 +13,8 @@ are for, not by whether the weights are constants, so that the first graph would
 printed: the Transposes of our frozen graph, and how many move a weight.
 
 The C library's allocator keeps what is freed (`MALLOC_TRIM_THRESHOLD_`, `MALLOC_MMAP_THRESHOLD_`). Left to itself, it
-gives memory back to the system between calls or keeps it, for what the process happened to allocate before: EfficientNet
-lost 8 to 12 ms of 45 to page faults in one process and none in the next, of the same graph.
+gives memory back to the system between calls or keeps it, for what the process happened to allocate before: a call of
+EfficientNet lost 8 to 12 ms of 45 to page faults in one process and none in the next, of the same graph.
 
 By default TensorFlow computes with oneDNN where the processor has instructions for neural networks (AVX512-VNNI), and
 with Eigen elsewhere: two sets of kernels, of different speed on one machine. Both are measured.
