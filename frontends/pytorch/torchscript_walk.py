@@ -122,8 +122,16 @@ def _frames(text: str) -> tuple[str, ...]:
     return tuple(f"{shown_path(m['file'] or m['traced'])}:{m['line'] or m['at']}" for m in _FRAME.finditer(text))
 
 
+_INNERMOST = re.compile(r"(?P<file>.+):(?P<line>\d+):\d+")
+
+
 def own_source(node: Any) -> str:
     """The line of a node; a traced one carries the whole stack, of which the innermost frame outside PyTorch counts."""
+    # A printed node names its innermost frame. To name them all, PyTorch goes through the text of the file each time.
+    if next(node.blocks(), None) is None and (m := _INNERMOST.fullmatch(str(node).strip().rpartition(" # ")[2])):
+        line = f"{shown_path(m['file'])}:{m['line']}"
+        if not line.startswith("torch/"):
+            return line
     frames = _frames(node.sourceRange())
     own = [f for f in frames if not f.startswith("torch/")]
     return (own or frames or ("",))[0]
