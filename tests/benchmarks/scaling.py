@@ -4,8 +4,9 @@
 
 Chains of small nodes, and stacks of square matrices, are written as a source of each frontend: an ONNX file, a
 TorchScript archive, a SavedModel. Each conversion is a new process that first converts a tiny model of the same pair,
-so that imports are left out, and then starts the clocks: CPU seconds (all threads) and the peak of memory beyond what
-was resident. The first table is per node, the second per byte of weights; `growth` compares with the smallest size.
+so that imports are left out, and then starts the clocks: CPU seconds (all threads, and TensorFlow's converter to
+TensorFlow Lite, which runs in a child process) and the peak of memory beyond what was resident, of this process. The
+first table is per node, the second per byte of weights; `growth` compares with the smallest size.
 """
 
 from __future__ import annotations
