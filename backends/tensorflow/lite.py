@@ -66,6 +66,7 @@ def prepare(model: ir.Model, folder: Path, options: Options) -> tuple[list[str],
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     (folder / "model").mkdir()
+    (folder / "operators.pb").write_bytes(definition.SerializeToString())
     with open(folder / "graph.pb", "w+b") as graph, open(folder / "model" / "saved_model.pb", "wb") as stream:
         write_graph(definition, contents, graph)
         size = graph.tell()
