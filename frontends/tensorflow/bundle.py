@@ -16,6 +16,7 @@ import google_crc32c
 import onnx_ir as ir
 
 from convert.errors import BadInput, Unsupported
+from convert.tensors import lazy
 
 from .attributes import dtype_of, from_bytes, shape_of
 from .protos import MESSAGES, open_buffer
@@ -24,7 +25,7 @@ _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _FOOTER = 48
 _TRAILER = 5  # compression type and checksum after each block
 _LITTLE_ENDIAN = 0
-_PIECE = 1 << 20
+_PIECE = _LARGE = 1 << 20
 _MASK_DELTA = 0xA282EAD8
 
 
@@ -41,8 +42,11 @@ class Bundle:
     def __contains__(self, key: str) -> bool:
         return key in self.entries
 
-    def tensor(self, key: str) -> ir.Tensor:
-        """The tensor under `key`, over the mapped file. Raises `BadInput` if it is missing, damaged or does not fit."""
+    def tensor(self, key: str) -> ir.TensorProtocol:
+        """The tensor under `key`, over the mapped file; a large one is mapped whenever it is asked for.
+
+        Raises `BadInput` if it is missing, damaged or does not fit.
+        """
         if key not in self.entries:
             raise BadInput(f"the checkpoint {self.prefix} holds no tensor {key!r}")
         entry = self.entries[key]
@@ -57,7 +61,12 @@ class Bundle:
         if key not in self._checked:
             self._check(key, entry)
             self._checked.add(key)
-        return from_bytes(content, dtype, [int(d or 0) for d in shape])
+        path, place = self._shard(entry.shard_id), slice(entry.offset, entry.offset + entry.size)
+        dims = [int(d or 0) for d in shape]
+        found = from_bytes(content, dtype, dims)
+        if entry.size < _LARGE:
+            return found
+        return lazy(dtype, dims, lambda: from_bytes(open_buffer(path)[place], dtype, dims).numpy())
 
     def _check(self, key: str, entry: Any) -> None:
         """Read, not mapped: what is mapped stays in memory for as long as the model does."""
