@@ -15,7 +15,13 @@ from tensorflow.python.saved_model import fingerprinting_utils
 
 from .constants import Constant, Permutation
 
-_SHARD = 32 << 20  # bytes
+_SHARD = 16 << 20
+"""Bytes of a shard, where these are not more than `_MOST`."""
+
+_MOST = 32
+
+Named = tuple[str, tuple[Constant, Permutation]]
+"""What the checkpoint calls a variable, and what it holds."""
 
 
 def write_variables(folder: Path, attribute: str, contents: Sequence[tuple[Constant, Permutation]]) -> None:
@@ -35,11 +41,17 @@ def _merge(folder: Path, attribute: str, contents: Sequence[tuple[Constant, Perm
     for file in folder.glob("variables.*"):
         file.rename(parts / f"0000{file.suffix}")
     written = [str(parts / "0000")]
-    for names, tensors in _shards(keys, contents):
+    for shard in _shards(list(zip(keys, contents, strict=True))):
         written.append(str(parts / f"{len(written):04d}"))
-        tf.raw_ops.SaveV2(prefix=written[-1], tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors)
+        _save(written[-1], shard)
     merged = str(folder / "variables")
     tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=written, destination_prefix=merged, delete_old_dirs=True)
+
+
+def _save(prefix: str, shard: Sequence[Named]) -> None:
+    names = [key for key, _ in shard]
+    tensors = [tf.constant(constant.permuted(perm), constant.dtype) for _, (constant, perm) in shard]
+    tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors)
 
 
 def _keys(prefix: Path, attribute: str) -> list[str]:
@@ -51,19 +63,17 @@ def _keys(prefix: Path, attribute: str) -> list[str]:
     return [children[i].attributes[0].checkpoint_key for i in range(len(children))]
 
 
-def _shards(
-    keys: Sequence[str], contents: Sequence[tuple[Constant, Permutation]]
-) -> Iterator[tuple[list[str], list[tf.Tensor]]]:
-    """The names and content of as many variables at a time as a shard takes, and of one at least."""
-    names: list[str] = []
-    tensors: list[tf.Tensor] = []
-    size = 0
-    for key, (constant, perm) in zip(keys, contents, strict=True):
-        if names and size + constant.tensor.nbytes > _SHARD:
-            yield names, tensors
-            names, tensors, size = [], [], 0
-        names.append(key)
-        tensors.append(tf.constant(constant.permuted(perm), constant.dtype))
-        size += constant.tensor.nbytes
-    if names:
-        yield names, tensors
+def _shards(contents: Sequence[Named]) -> Iterator[list[Named]]:
+    """As many variables at a time as a shard takes, and one at least."""
+    sizes = [constant.tensor.nbytes for _, (constant, _) in contents]
+    most = max(_SHARD, sum(sizes) // _MOST)
+    shard: list[Named] = []
+    taken = 0
+    for named, size in zip(contents, sizes, strict=True):
+        if shard and taken + size > most:
+            yield shard
+            shard, taken = [], 0
+        shard.append(named)
+        taken += size
+    if shard:
+        yield shard
