@@ -37,10 +37,10 @@ def main(folder: Path) -> None:
 
 
 def _converter(folder: Path) -> Any:
-    """TensorFlow's converter of SavedModels, without what it loads them into Python for.
+    """TensorFlow's converter of SavedModels, without its first steps.
 
-    That is its statistics, and what graphs that it has not emitted itself may be in need of; for each byte of weights
-    it takes 18 of memory.
+    They load the graph into Python, for statistics and debug information, and with what follows take 18 bytes of memory
+    for each byte of weights; without them it is half.
     """
     from tensorflow.core.framework import graph_pb2
     from tensorflow.lite.python import lite

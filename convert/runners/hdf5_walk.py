@@ -12,16 +12,19 @@ from pathlib import Path
 from convert.errors import BadInput
 
 _PATIENCE = 60.0
-"""Seconds. A network of a gigabyte takes one."""
+"""Seconds, and one more for every `_SPEED` bytes."""
+
+_SPEED = 10_000_000
 
 
 def check(path: Path) -> None:
     """Raise `BadInput` where HDF5 does not come to the end of a file."""
+    patience = _PATIENCE + path.stat().st_size / _SPEED
     command = [sys.executable, "-m", "convert.runners.hdf5_walk", str(path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
     except subprocess.TimeoutExpired:
-        told = f"HDF5 has not come to its end after {_PATIENCE:g} s"
+        told = f"HDF5 has not come to its end after {patience:.0f} s"
     else:
         if done.returncode == 0:
             return
