@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from convert.errors import Location, Problem, Unsupported
+from convert.errors import BadInput, Location, Problem, Unsupported
 from convert.graph import Graph
 from convert.report import Report
 
@@ -126,13 +126,23 @@ _INNERMOST = re.compile(r"(?P<file>.+):(?P<line>\d+):\d+")
 
 
 def own_source(node: Any) -> str:
-    """The line of a node; a traced one carries the whole stack, of which the innermost frame outside PyTorch counts."""
-    # A printed node names its innermost frame. To name them all, PyTorch goes through the text of the file each time.
-    if next(node.blocks(), None) is None and (m := _INNERMOST.fullmatch(str(node).strip().rpartition(" # ")[2])):
-        line = f"{shown_path(m['file'])}:{m['line']}"
-        if not line.startswith("torch/"):
-            return line
-    frames = _frames(node.sourceRange())
+    """The line of a node; a traced one carries the whole stack, of which the innermost frame outside PyTorch counts.
+
+    Raises `BadInput` where the archive's debug information, which is read only now, is damaged.
+    """
+    try:
+        # A printed node names its innermost frame. To name them all, PyTorch goes through the text of the file.
+        if next(node.blocks(), None) is None and (m := _INNERMOST.fullmatch(str(node).strip().rpartition(" # ")[2])):
+            line = f"{shown_path(m['file'])}:{m['line']}"
+            if not line.startswith("torch/"):
+                return line
+        frames = _frames(node.sourceRange())
+    except RuntimeError as error:
+        reason = str(error).split("\n")[0]
+        raise BadInput(
+            f"the debug information in the archive is damaged: {reason}",
+            hint="get the file again and compare its checksum with the source's",
+        ) from error
     own = [f for f in frames if not f.startswith("torch/")]
     return (own or frames or ("",))[0]
 
