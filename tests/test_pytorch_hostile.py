@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,18 @@ def test_a_file_with_changed_bytes(name: str, tmp_path: Path) -> None:
         done = CliRunner().invoke(cli, [str(path), "-o", str(tmp_path / "m.onnx"), "--dry-run", "--model", FACTORY])
         assert done.exit_code in (0, 5), done.output
         assert "Traceback" not in done.stderr
+
+
+def test_torchscript_with_damaged_debug_information(tmp_path: Path) -> None:
+    """PyTorch reads it when the line of a node is asked for."""
+    with (
+        zipfile.ZipFile(FIXTURES / "mnist_cnn_scripted.pt") as old,
+        zipfile.ZipFile(tmp_path / "m.pt", "w") as new,
+    ):
+        for entry in old.infolist():
+            data = old.read(entry)
+            new.writestr(entry, bytes(len(data)) if entry.filename.endswith(".debug_pkl") else data)
+    refused(tmp_path / "m.pt", 5, "debug information", tmp_path)
 
 
 def save_evil(path: Path, marker: Path, legacy: bool) -> None:
