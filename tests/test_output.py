@@ -13,6 +13,8 @@ import convert
 from convert.errors import ResourceLimit, UsageError
 from convert.output import replacing, size_of
 
+MNIST = Path(__file__).parent.parent / "fixtures" / "mnist_cnn.pt"
+
 
 def names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir())
@@ -74,9 +76,9 @@ def test_a_folder_of_other_things_is_not_replaced(tmp_path: Path) -> None:
 def test_a_caffe2_folder_is_replaced(layout: Literal["nets", "metanet", "mobile"], tmp_path: Path) -> None:
     out = tmp_path / "m.caffe2"
     for _ in range(2):
-        convert.convert("fixtures/mnist_cnn.pt", "caffe2", out, caffe2_layout=layout, verify=False, force=True)
+        convert.convert(MNIST, "caffe2", out, caffe2_layout=layout, verify=False, force=True)
     (out / "mine").write_text("")
-    convert.convert("fixtures/mnist_cnn.pt", "caffe2", out, caffe2_layout=layout, verify=False, force=True)
+    convert.convert(MNIST, "caffe2", out, caffe2_layout=layout, verify=False, force=True)
     assert not (out / "mine").exists()
 
 
