@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from convert import plugin
 from convert.arguments import make_options
-from convert.collector import paused_collector
 from convert.errors import ConvertError, ParityError, UsageError
+from convert.files.output import replacing, size_of
+from convert.files.sniff import sniff
+from convert.interpreter import paused_collector
 from convert.options import Options
-from convert.output import replacing, size_of
 from convert.report import Report, Tensor
-from convert.sniff import sniff
 from convert.source import Source
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def convert(
             backend.check(model, form.name, chosen)
         report.unverified = "nothing was written: a dry run"
         return report
-    from convert.parity.check import unavailable
+    from convert.parity.verify import unavailable
 
     missing = unavailable(opened.kind, form.kind)
     if missing and verify:
@@ -129,8 +129,8 @@ def verify(
 
     Raises as `convert` does for what cannot be read or run; a mismatch is a verdict, not an exception.
     """
-    from convert.parity.check import verify as run_verify
     from convert.parity.judge import Method
+    from convert.parity.verify import verify as run_verify
 
     report = report or Report("verify")
     chosen = make_options(inputs, options, rules)
@@ -176,7 +176,7 @@ def open_source(source: Any) -> Source:
 
 def describe(model: ir.Model, report: Report) -> None:
     """Put the graph's contract, operators and weights into the report."""
-    from convert.tensors import dtype_name
+    from convert.graph.tensors import dtype_name
 
     def tensor(value: ir.Value) -> Tensor:
         shape = None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)
@@ -192,7 +192,7 @@ def describe(model: ir.Model, report: Report) -> None:
 
 
 def _present(model: ir.Model, layout: str, report: Report) -> None:
-    from convert.passes.boundary import present
+    from convert.passes.layout.boundary import present
 
     if moved := present(model, layout):
         report.note(f"as --layout {layout} asks, in the output other than in the source: {', '.join(moved)}")
@@ -222,8 +222,8 @@ def _check_narrowing(options: Options, form: plugin.Format) -> None:
 def _verify_written(
     source: Source, target: Source, graph: ir.Model, options: Options, report: Report, method: Method | None
 ) -> None:
-    from convert.parity.check import verify as run_verify
-    from convert.parity.verdict import FAIL
+    from convert.parity.verify import verify as run_verify
+    from convert.verdict import FAIL
 
     try:
         with report.stage("verify"):

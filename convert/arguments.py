@@ -9,7 +9,7 @@ from typing import Any
 
 from convert.errors import UsageError
 from convert.options import InputSpec, Options, parse_input
-from convert.user_rules import load_rules
+from convert.rules.user_files import load_rules
 
 
 def make_options(inputs: Any, options: Mapping[str, Any], rules: Sequence[str | Path] = ()) -> Options:

@@ -152,3 +152,14 @@ def _parse_dim(text: str, spec: str, hint: str) -> DimSpec:
 
 def _or_blank(number: int | None) -> str:
     return "" if number is None else str(number)
+
+
+def size(text: str) -> int:
+    """Bytes of `8GB`, `512MiB` or `1000000`. Raises `UsageError`."""
+    units = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "g": 2**30}
+    number = text.strip().rstrip("BbGgIiKkMm ")
+    unit = text.strip()[len(number) :].strip().lower()
+    try:
+        return int(float(number) * units[unit])
+    except (KeyError, ValueError):
+        raise UsageError(f"{text!r} is no amount of memory", hint="for instance 8GB or 512MiB") from None

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from convert.parity.verdict import Verdict
+    from convert.verdict import Verdict
 
 SCHEMA_VERSION = 1
 

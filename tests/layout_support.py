@@ -10,7 +10,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from convert.graph import Graph
-from convert.passes.layout import CHANNELS_LAST, assign_layout
+from convert.passes.layout.assign import CHANNELS_LAST, assign_layout
 
 Shapes = dict[str, tuple[int, ...]]
 

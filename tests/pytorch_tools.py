@@ -13,9 +13,9 @@ import torch
 from convert.frontends import pytorch as frontend
 from torch import nn
 
+from convert.files.sniff import sniff
 from convert.options import Options, parse_input
 from convert.report import Report
-from convert.sniff import sniff
 from convert.source import Source
 
 FACTORY = "fixtures.mnist_model:build"

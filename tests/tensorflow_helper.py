@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 from convert.frontends import tensorflow as frontend
+from convert.frontends.tensorflow.runner import runner
 
 from convert.options import Options
 from convert.report import Report
-from convert.runners import tensorflow as runner
 from convert.source import Source
 from tests.ops.tensorflow_support import run
 

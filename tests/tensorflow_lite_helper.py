@@ -7,20 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+from convert.frontends.tensorflow.lite import runner
 
 from convert import api, plugin
 from convert.options import Options
 from convert.report import Report
-from convert.runners import tflite as runner
-from convert.runners.quiet import import_tensorflow
+from convert.runners.import_tensorflow import import_tensorflow
 from convert.source import Source
 
 
 def encode(model: ir.Model, folder: Path, options: Options | None = None) -> Path:
     """What the backend writes; TensorFlow's converter runs here instead of in a child. `model` is changed."""
     import_tensorflow()
-    from convert.backends.tensorflow.lite import finished, prepare
-    from convert.backends.tensorflow.lite_child import main
+    from convert.backends.tensorflow.lite.converter_process import main
+    from convert.backends.tensorflow.lite.writer import finished, prepare
 
     folder.mkdir(parents=True, exist_ok=True)
     ends = prepare(model, folder, options or Options())

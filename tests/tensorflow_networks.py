@@ -10,9 +10,9 @@ import onnx_ir as ir
 from convert.backends import tensorflow as room
 from onnx import TensorProto, helper, numpy_helper
 
+from convert.graph.shape_inference import infer_facts
 from convert.options import Options
-from convert.passes.boundary import present
-from convert.passes.facts import infer_facts
+from convert.passes.layout.boundary import present
 from convert.report import Report
 
 # What the graph calls its input and output: neither is a legal name in TensorFlow.

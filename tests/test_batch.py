@@ -18,7 +18,7 @@ import onnx
 import pytest
 from batch_tools import rules, tasks_of, tiny
 
-from convert.batch import page, show
+from convert.batch import html_report, show
 from convert.batch.journal import Journal
 from convert.batch.plan import Task
 from convert.batch.processes import family, sweep_orphans
@@ -191,7 +191,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 def test_the_page_escapes_what_models_are_called(tmp_path: Path) -> None:
     record = {"name": "<b>", "format": "onnx", "outcome": "failed", "reason": "<script>", "seconds": 1.0, "peak": 0}
-    page.write(tmp_path / "r.html", [record], show.summary([record]))
+    html_report.write(tmp_path / "r.html", [record], show.summary([record]))
     text = (tmp_path / "r.html").read_text()
     assert "&lt;b&gt;" in text
     assert "<script>\n" in text

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from batch_tools import tiny
 
-from convert.batch import cluster, local, machine, worker
+from convert.batch import local_engine, machine, ray_engine, worker
 from convert.batch.plan import Task
 from convert.batch.run import dry_run, run
 from convert.batch.scratch import scratch, sweep_scratch
 from convert.batch.show import Lines
 from convert.batch.worker import Ending
-from convert.output import discard_unfinished, replacing
+from convert.files.output import discard_unfinished, replacing
 
 
 class Workers:
@@ -28,7 +28,7 @@ class Workers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **endings: list[str]) -> None:
         self.endings, self.asked = endings, []
-        monkeypatch.setattr(local, "run", self._run)
+        monkeypatch.setattr(local_engine, "run", self._run)
 
     def _run(self, task: Task, stop: threading.Event | None, nursery: str) -> Ending:
         self.asked.append((task.name, task.memory))
@@ -101,23 +101,23 @@ def test_a_cluster_gives_more_memory_as_long_as_a_machine_has_it(tmp_path: Path)
     machines = [(True, 3000.0), (True, 500.0), (False, 9000.0)]
     nodes = [{"Alive": alive, "Resources": {"memory": size}} for alive, size in machines]
     ray = SimpleNamespace(nodes=lambda: nodes)
-    sent = cluster._Sent(*tasks_in(tmp_path, "a"), attempts=1)
-    again = cluster._again(ray, sent, Ending("memory"), 5)
+    sent = ray_engine._Sent(*tasks_in(tmp_path, "a"), attempts=1)
+    again = ray_engine._again(ray, sent, Ending("memory"), 5)
     assert again is not None
-    assert (again.task.memory, cluster._resources(ray, again.task, cluster.Cluster())["memory"]) == (2000, 2000)
-    assert cluster._again(ray, again, Ending("memory"), 5) is None
-    assert cluster._again(ray, sent, Ending("crash"), 5) is sent
-    assert cluster._again(ray, sent, Ending("crash"), 0) is None
-    assert cluster._again(ray, sent, Ending("unsupported"), 5) is None
+    assert (again.task.memory, ray_engine._resources(ray, again.task, ray_engine.Cluster())["memory"]) == (2000, 2000)
+    assert ray_engine._again(ray, again, Ending("memory"), 5) is None
+    assert ray_engine._again(ray, sent, Ending("crash"), 5) is sent
+    assert ray_engine._again(ray, sent, Ending("crash"), 0) is None
+    assert ray_engine._again(ray, sent, Ending("unsupported"), 5) is None
 
 
 def test_as_many_jobs_as_cpus_and_memory_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (task,) = tasks_in(tmp_path, "a")
     monkeypatch.setattr(machine, "cpus", lambda: 8)
     monkeypatch.setattr(machine, "memory", lambda: 20 << 30)
-    assert local.default_jobs([task]) == 8
-    assert local.default_jobs([task, replace(task, memory=None)]) == 5
-    assert local.default_jobs([task, replace(task, memory=64 << 30)]) == 1
+    assert local_engine.default_jobs([task]) == 8
+    assert local_engine.default_jobs([task, replace(task, memory=None)]) == 5
+    assert local_engine.default_jobs([task, replace(task, memory=64 << 30)]) == 1
 
 
 def test_the_limits_of_a_container_are_those_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

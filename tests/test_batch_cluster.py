@@ -12,9 +12,9 @@ import onnx
 import pytest
 from batch_tools import rules, tiny
 
-from convert.batch.cluster import Cluster
 from convert.batch.plan import Task
 from convert.batch.processes import mark_of
+from convert.batch.ray_engine import Cluster
 from convert.batch.run import run
 from convert.batch.show import Lines
 from convert.errors import UsageError

@@ -16,7 +16,7 @@ import pytest
 from batch_tools import tiny
 from rich.console import Console
 
-from convert.batch import page, show
+from convert.batch import html_report, show
 from convert.batch.plan import Task
 
 
@@ -105,7 +105,7 @@ def test_the_page_has_a_sortable_row_for_each_task(tmp_path: Path) -> None:
     verdict = {"outputs": [{"error": 3e-7, "floor": 2e-7}, {"error": 1e-7, "floor": 2e-7}]}
     sizes = {"weight_bytes": 2 << 20, "output_bytes": 5 << 20, "verdict": verdict}
     records = [record("a", "verified", report=sizes), *RECORDS[1:]]
-    page.write(tmp_path / "r.html", records, show.summary(records))
+    html_report.write(tmp_path / "r.html", records, show.summary(records))
     rows: list[list[tuple[str, str]]] = []
 
     class Reader(html.parser.HTMLParser):

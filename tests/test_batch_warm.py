@@ -13,10 +13,10 @@ import pytest
 from batch_tools import rules, tiny
 
 from convert import plugin
-from convert.batch import local
+from convert.batch import local_engine
+from convert.batch.fork_server_pool import needs, nursery, stages
 from convert.batch.plan import Task
 from convert.batch.processes import mark_of
-from convert.batch.warm import needs, nursery, stages
 from convert.batch.worker import Ending, run
 
 
@@ -60,14 +60,16 @@ def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypat
         taken[task.name] = Path(address).name
         return run(task, stop, address)
 
-    monkeypatch.setattr(local, "run", noting)
+    monkeypatch.setattr(local_engine, "run", noting)
     source = tiny(tmp_path / "a.onnx")
     tasks = [
         Task(str(i), source, form, tmp_path / f"{i}.{form}", {"verify": False})
         for i, form in enumerate(("onnx", "caffe2", "onnx", "caffe2"))
     ]
     endings: dict[str, str] = {}
-    local.run_all(tasks, 2, lambda task: None, lambda task, end: endings.update({task.name: end.outcome}), warm=True)
+    local_engine.run_all(
+        tasks, 2, lambda task: None, lambda task, end: endings.update({task.name: end.outcome}), warm=True
+    )
     assert endings == dict.fromkeys("0123", "converted")
     assert taken == {"0": "nursery.0", "1": "nursery.1", "2": "nursery.0", "3": "nursery.1"}
     assert not [p for p in os.listdir("/proc") if p.isdigit() and mark_of(int(p)).startswith(f"{os.getpid():010d}-")]
@@ -77,7 +79,7 @@ def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypat
 def test_no_room_starts_a_thread_when_it_is_imported() -> None:
     kinds = [kind for room in plugin.frontends().values() for kind in room.KINDS]
     program = (
-        "from convert.batch.nursery import preload, threads\n"
+        "from convert.batch.fork_server import preload, threads\n"
         f"preload({kinds}, {list(plugin.formats())})\n"
         "print(threads())"
     )

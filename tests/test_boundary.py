@@ -14,8 +14,8 @@ from layout_support import conv, nodes, weights
 
 import convert
 from convert.graph import Graph
-from convert.parity.check import Method
-from convert.passes.boundary import LAYOUT_KEY, moves, present
+from convert.parity.verify import Method
+from convert.passes.layout.boundary import LAYOUT_KEY, moves, present
 
 F = ir.DataType.FLOAT
 

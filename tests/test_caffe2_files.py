@@ -14,16 +14,16 @@ import onnxruntime
 import pytest
 from convert.backends import caffe2
 from convert.frontends import onnx as onnx_frontend
+from convert.frontends.caffe2.runner import runner
 from google.protobuf import text_format
 
-from convert import caffe2_pb2 as pb
 from convert.errors import BadInput, ConvertError, Unsupported
+from convert.files.caffe2 import caffe2_pb2 as pb
 from convert.graph import Graph
+from convert.graph.tensors import lazy
 from convert.options import Options
 from convert.report import Report
-from convert.runners import caffe2 as runner
 from convert.source import Source
-from convert.tensors import lazy
 
 needs_caffe2 = pytest.mark.skipif(
     not os.environ.get("CONVERT_CAFFE2_PYTHON"), reason="needs a real Caffe2: set CONVERT_CAFFE2_PYTHON"

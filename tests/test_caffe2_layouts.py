@@ -10,21 +10,21 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from convert.backends import caffe2
-from convert.backends.caffe2 import files
-from convert.backends.caffe2.reference import execute
+from convert.backends.caffe2.executor.executor import execute
+from convert.backends.caffe2.writer import writer
 from convert.frontends import caffe2 as frontend
+from convert.frontends.caffe2.runner import runner
 from google.protobuf import text_format
 
-from convert import caffe2_pb2 as pb
-from convert.caffe2_folder import read_folder
 from convert.errors import BadInput, Unsupported
+from convert.files.caffe2 import caffe2_pb2 as pb
+from convert.files.caffe2.folder import read_folder
+from convert.files.caffe2.minidb import read_minidb
+from convert.files.caffe2.netdef import net_of
+from convert.files.sniff import sniff
 from convert.graph import Graph
-from convert.minidb import read_minidb
-from convert.netdef import net_of
 from convert.options import Options
 from convert.report import Report
-from convert.runners import caffe2 as runner
-from convert.sniff import sniff
 from convert.source import Source
 
 needs_caffe2 = pytest.mark.skipif(
@@ -106,7 +106,7 @@ def test_every_layout_holds_the_same_model(
     layout: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if layout == "database":
-        monkeypatch.setattr(files, "_LARGEST", 100)  # as if the weights were too large for a message
+        monkeypatch.setattr(writer, "_LARGEST", 100)  # as if the weights were too large for a message
     path = written(name, tmp_path, layout)
     assert sniff(path) == "caffe2"
     assert (path / "weights.minidb").exists() == (layout == "database")
@@ -188,7 +188,7 @@ def test_profiles_on_the_real_caffe2(
     profile: str, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if layout == "database":
-        monkeypatch.setattr(files, "_LARGEST", 100)
+        monkeypatch.setattr(writer, "_LARGEST", 100)
     path = written("residual", tmp_path, layout, profile)
     (real,) = runner.run(Source("caffe2", path), [FEEDS["residual"]], precision="float32", options=Options())
     assert_close(real, expected("residual"), _WINOGRAD if profile == "nnpack" else 1)

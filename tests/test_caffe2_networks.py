@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import timm_helper
 import torch
+from convert.frontends.caffe2.runner.runner import available
 from torch import nn
 
 import convert
-from convert.parity.check import Method
-from convert.runners.caffe2 import available
+from convert.parity.verify import Method
 from tests.test_networks import NETWORKS, spec
 
 pytestmark = [pytest.mark.caffe2, pytest.mark.long]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from convert.backends.caffe2.reference import execute
+from convert.backends.caffe2.executor.executor import execute
 
 import convert
 
@@ -40,6 +40,6 @@ def test_each_step_is_verified_and_caffe2_goes_on_to_tensorflow(tmp_path: Path) 
 
 
 def _inputs(path: Path) -> tuple[str, ...]:
-    from convert.caffe2_folder import read_folder
+    from convert.files.caffe2.folder import read_folder
 
     return read_folder(path).inputs

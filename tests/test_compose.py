@@ -12,9 +12,9 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from convert.graph.shape_inference import infer_facts
 from convert.passes.clean import clean
-from convert.passes.compose import compose_transposes
-from convert.passes.facts import infer_facts
+from convert.passes.layout.compose_transposes import compose_transposes
 
 Step = list[int]
 """A permutation (of 0, 1 …), or the shape of a Reshape, with −1 for the rest."""

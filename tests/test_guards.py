@@ -7,8 +7,8 @@ import json
 import onnx_ir as ir
 import pytest
 
-from convert.parity.guards import broken, evaluate, fitted
 from convert.parity.inputs import generate
+from convert.parity.size_guards import broken, evaluate, fitted
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from convert.frontends.tensorflow.runner.keras_archive import load
 from onnx import TensorProto, helper, numpy_helper
 
 import convert
 from convert.errors import Unsupported
 from convert.options import Options
-from convert.parity.check import Method
-from convert.passes.boundary import present
+from convert.parity.verify import Method
+from convert.passes.layout.boundary import present
 from convert.report import Report
-from convert.runners.keras_archive import load
 from tests.tensorflow_networks import INPUT, OUTPUT, close, image, onnxruntime_of, resnet, shared
 
 keras = pytest.importorskip("keras", reason="the Keras backend writes with Keras")
@@ -75,7 +75,7 @@ def test_a_network_is_made_of_layers(tmp_path: Path) -> None:
 
 
 def test_our_own_runner_takes_the_names_that_keras_takes_only_as_keys(tmp_path: Path) -> None:
-    from convert.runners.signatures import keras_names
+    from convert.frontends.tensorflow.runner.names import keras_names
 
     path = tmp_path / "m.keras"
     report = write(resnet(), path)

@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import convert
+from convert.graph.tensors import lazy
 from convert.options import Options
 from convert.report import Report
-from convert.tensors import lazy
 from tests.tensorflow_networks import close
 
 keras = pytest.importorskip("keras", reason="the Keras backend writes with Keras")

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from convert.frontends.tensorflow.runner import runner
 
 import convert
 from convert.options import Options
-from convert.runners import tensorflow as runner
 from convert.source import Source
 from tests.tensorflow_helper import ROUNDING, images, rms
 

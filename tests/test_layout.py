@@ -10,7 +10,7 @@ import pytest
 from layout_support import batch_norm, check, conv, image, interior, is_last, nodes, weights
 
 from convert.graph import Graph
-from convert.passes.layout import CHANNELS_LAST
+from convert.passes.layout.assign import CHANNELS_LAST
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 

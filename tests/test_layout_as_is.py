@@ -10,7 +10,7 @@ import pytest
 from layout_support import batch_norm, check, conv, interior, nodes, weights
 
 from convert.graph import Graph
-from convert.passes.layout import assign_layout
+from convert.passes.layout.assign import assign_layout
 
 F = ir.DataType.FLOAT
 

@@ -8,7 +8,7 @@ import pytest
 from layout_support import check, conv, image, is_last, nodes, weights
 
 from convert.graph import Graph
-from convert.passes.layout import assign_layout
+from convert.passes.layout.assign import assign_layout
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 

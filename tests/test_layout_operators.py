@@ -10,9 +10,9 @@ import pytest
 from layout_support import batch_norm, check, conv, nodes, weights
 
 from convert.graph import Graph
-from convert.passes.layout_sensitive import CHANNELS_LAST, SENSITIVE
-from convert.passes.layout_table import AGNOSTIC as TABLE
-from convert.passes.layout_table import ELEMENTWISE, REDUCTIONS
+from convert.passes.layout.sensitive import CHANNELS_LAST, SENSITIVE
+from convert.passes.layout.table import AGNOSTIC as TABLE
+from convert.passes.layout.table import ELEMENTWISE, REDUCTIONS
 
 F = ir.DataType.FLOAT
 

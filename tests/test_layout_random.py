@@ -11,11 +11,11 @@ import pytest
 from layout_support import check, conv, nodes, weights
 
 from convert.graph import Graph
-from convert.passes.layout import AS_IS, MOVED, Term, assign_layout, read
-from convert.passes.layout_cut import cost, minimum_cut
-from convert.passes.layout_form import channels_first, channels_last
-from convert.passes.layout_sensitive import SENSITIVE
-from convert.passes.layout_table import AGNOSTIC
+from convert.passes.layout.assign import AS_IS, MOVED, Term, assign_layout, read
+from convert.passes.layout.min_cut import cost, minimum_cut
+from convert.passes.layout.model import channels_first, channels_last
+from convert.passes.layout.sensitive import SENSITIVE
+from convert.passes.layout.table import AGNOSTIC
 
 F = ir.DataType.FLOAT
 LAST = {**AGNOSTIC, **SENSITIVE}

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from torch import nn
 
 import convert
-from convert.parity.verdict import FAIL, Divergence
+from convert.verdict import FAIL, Divergence
 
 
 class Net(nn.Module):

@@ -16,7 +16,7 @@ from convert.frontends.pytorch.rules import aten
 from torch import nn
 
 import convert
-from convert.parity.verdict import FAIL, Divergence, Verdict
+from convert.verdict import FAIL, Divergence, Verdict
 
 
 class Net(nn.Module):
@@ -107,8 +107,8 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
     from convert.options import Options
     from convert.parity.inputs import Feed
     from convert.parity.locate import locate_source
+    from convert.reference import executor
     from convert.report import Report
-    from convert.runners import reference
     from convert.runners.process import Limits
 
     class Deep(nn.Module):
@@ -119,7 +119,7 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
 
     x = torch.linspace(-1, 1, 6).reshape(2, 3)
     deep = torch.export.export(Deep(), (x,))
-    executed, interpreted = reference.Executor._run, torch.fx.Interpreter.run_node
+    executed, interpreted = executor.Executor._run, torch.fx.Interpreter.run_node
     nodes: list[str] = []
     operators: list[str] = []
 
@@ -131,7 +131,7 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
         nodes.append(str(node.name))
         executed(self, node)
 
-    monkeypatch.setattr(reference.Executor, "_run", counted)
+    monkeypatch.setattr(executor.Executor, "_run", counted)
     spoiled(monkeypatch, aten, "tanh", lambda g, x: g.Mul(g.Tanh(x), g.const(np.float32(1.001))))
     monkeypatch.setattr(torch.fx.Interpreter, "run_node", followed)
     source, options = api.open_source(deep), Options()

@@ -10,7 +10,7 @@ import pytest
 import timm_helper
 
 import convert
-from convert.parity.check import Method
+from convert.parity.verify import Method
 
 # Spatial sizes that keep the suite quick; the ViT is fixed to 224, and VGG has a window of 7 after five halvings.
 NETWORKS = {

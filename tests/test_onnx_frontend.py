@@ -19,9 +19,9 @@ from onnx_support import FLOAT, INT64, array, assert_same, data_of, info, model,
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.graph import OPSET
 from convert.options import Options, parse_input
-from convert.passes.opset import convert_opset
+from convert.passes.opset.convert import convert_opset
+from convert.reference.executor import run
 from convert.report import Report
-from convert.runners.reference import run
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
 

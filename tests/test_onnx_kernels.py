@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from convert.backends import onnx as backend
-from convert.backends.onnx.kernels import KERNELS
+from convert.backends.onnx.onnxruntime_casts import KERNELS
 from onnx import helper
 from onnx_support import info, model, read, session
 

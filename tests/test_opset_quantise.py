@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from convert.graph import Graph
-from convert.passes.opset import convert_opset
+from convert.passes.opset.convert import convert_opset
 
 
 @pytest.mark.parametrize("kind", [ir.DataType.INT16, ir.DataType.UINT16])

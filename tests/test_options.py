@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from convert.ends import matched
 from convert.errors import UsageError
+from convert.graph.inputs import matched
 from convert.options import DimSpec, InputSpec, parse_input
 
 

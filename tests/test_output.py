@@ -11,7 +11,7 @@ import pytest
 
 import convert
 from convert.errors import ResourceLimit, UsageError
-from convert.output import replacing, size_of
+from convert.files.output import replacing, size_of
 
 MNIST = Path(__file__).parent.parent / "fixtures" / "mnist_cnn.pt"
 

@@ -24,8 +24,8 @@ import hostile
 import pytest
 import torch
 
-from convert import opcodes, pickles
 from convert.errors import BadInput
+from convert.files import pickle_opcodes, pickle_scan
 
 ALLOWED_BY_TORCH = torch._weights_only_unpickler._get_allowed_globals()
 
@@ -82,21 +82,21 @@ def test_plain_modules_need_nothing_that_is_not_allowed(tmp_path: Path) -> None:
     for index, layer in enumerate(layers):
         path = tmp_path / "layer.pt"
         torch.save(layer, path, _use_new_zipfile_serialization=index % 2 == 0)
-        data = pickles.torch_pickle_bytes(path)
-        found = opcodes.read_pickle(data)
+        data = pickle_scan.torch_pickle_bytes(path)
+        found = pickle_opcodes.read_pickle(data)
         recorder = Recorder(data)
         recorder.load()
         _assert_imports(found.globals, recorder.seen)
-        assert pickles.unsafe_globals(found.globals) == [], layer
-        assert pickles.unsafe_calls(found.called) == [], layer
-        assert pickles.top_level(data) == f"{type(layer).__module__}.{type(layer).__name__}"
+        assert pickle_scan.unsafe_globals(found.globals) == [], layer
+        assert pickle_scan.unsafe_calls(found.called) == [], layer
+        assert pickle_scan.top_level(data) == f"{type(layer).__module__}.{type(layer).__name__}"
 
 
 def test_what_may_be_called_is_what_torch_itself_calls() -> None:
-    assert set(ALLOWED_BY_TORCH) >= pickles.CALLABLE
-    beyond = pickles.PLAIN_MODULE - set(ALLOWED_BY_TORCH)
+    assert set(ALLOWED_BY_TORCH) >= pickle_scan.CALLABLE
+    beyond = pickle_scan.PLAIN_MODULE - set(ALLOWED_BY_TORCH)
     assert beyond == {"torch.nn.functional.relu", "torch.nn.functional.gelu", "torch._C._nn.gelu"} | {
-        name for name in pickles.PLAIN_MODULE if name.startswith("torch.cuda.Q")}  # fmt: skip
+        name for name in pickle_scan.PLAIN_MODULE if name.startswith("torch.cuda.Q")}  # fmt: skip
 
 
 @pytest.mark.parametrize("protocol", range(6))
@@ -109,8 +109,8 @@ def test_globals_of_any_protocol(protocol: int) -> None:
     data = pickle.dumps(thing, protocol)
     recorder = Recorder(data)
     recorder.load()
-    _assert_imports(pickles.pickled_globals(data), recorder.seen)
-    assert pickles.top_level(data) == "dict"
+    _assert_imports(pickle_scan.pickled_globals(data), recorder.seen)
+    assert pickle_scan.top_level(data) == "dict"
 
 
 def test_top_level(tmp_path: Path) -> None:
@@ -122,15 +122,15 @@ def test_top_level(tmp_path: Path) -> None:
     for thing, name in cases:
         for zipped in (True, False):
             torch.save(thing, tmp_path / "thing.pt", _use_new_zipfile_serialization=zipped)
-            assert pickles.top_level(pickles.torch_pickle_bytes(tmp_path / "thing.pt")) == name
+            assert pickle_scan.top_level(pickle_scan.torch_pickle_bytes(tmp_path / "thing.pt")) == name
 
 
 @pytest.mark.parametrize("name", hostile.pickles(Path("marker")))
 def test_hostile_pickles_are_seen_through(tmp_path: Path, name: str) -> None:
     marker = tmp_path / "executed"
     data, harmful = hostile.pickles(marker)[name]
-    assert harmful in pickles.pickled_globals(data)
-    assert harmful in pickles.unsafe_globals(pickles.pickled_globals(data))
+    assert harmful in pickle_scan.pickled_globals(data)
+    assert harmful in pickle_scan.unsafe_globals(pickle_scan.pickled_globals(data))
     assert not marker.exists()
 
 
@@ -158,9 +158,9 @@ def test_the_hostile_pickles_are_real(tmp_path: Path) -> None:
 
 def test_a_constructor_is_not_to_be_called() -> None:
     data = hostile.PROTO2 + hostile.called("torch.nn.modules.linear", "Linear", b"J\x00\x00\x00\x7f") + hostile.STOP
-    found = opcodes.read_pickle(data)
-    assert pickles.unsafe_globals(found.globals) == []
-    assert pickles.unsafe_calls(found.called) == ["torch.nn.modules.linear.Linear"]
+    found = pickle_opcodes.read_pickle(data)
+    assert pickle_scan.unsafe_globals(found.globals) == []
+    assert pickle_scan.unsafe_calls(found.called) == ["torch.nn.modules.linear.Linear"]
 
 
 def test_what_is_spelt_like_a_layer() -> None:
@@ -170,7 +170,7 @@ def test_what_is_spelt_like_a_layer() -> None:
               "torch.nn.modules.Linear", "torch.nn.modules.linear._Linear", "torch.nn.modules.linear.Linear.forward",
               "torch.nn.modules.linear.Linear\n", "torch.nn.modules.linear.Lïnear", "xtorch.nn.modules.linear.Linear",
               "torch.nn.modules..Linear", "torch.nn.quantized.modules.linear.Linear", "os.system", ""]  # fmt: skip
-    assert pickles.unsafe_globals([*layers, *others]) == others
+    assert pickle_scan.unsafe_globals([*layers, *others]) == others
 
 
 def test_names_spelt_like_layers_hold_no_functions() -> None:
@@ -178,21 +178,21 @@ def test_names_spelt_like_layers_hold_no_functions() -> None:
     for file in pkgutil.iter_modules(torch.nn.modules.__path__):
         module = importlib.import_module(f"torch.nn.modules.{file.name}")
         for name, value in vars(module).items():
-            if pickles.is_layer(f"{module.__name__}.{name}") and name != "NamedTuple":
+            if pickle_scan.is_layer(f"{module.__name__}.{name}") and name != "NamedTuple":
                 assert not isinstance(value, types.FunctionType | types.ModuleType | types.BuiltinFunctionType), name
 
 
 @pytest.mark.parametrize("name", hostile.broken_pickles())
 def test_broken_pickles(name: str) -> None:
     data = hostile.broken_pickles()[name]
-    for look in (pickles.pickled_globals, pickles.top_level):
+    for look in (pickle_scan.pickled_globals, pickle_scan.top_level):
         with pytest.raises(BadInput, match="truncated or corrupt") as raised:
             look(data)
         assert raised.value.hint
 
 
 def test_changed_bytes_never_crash(fixtures: Path) -> None:
-    data = pickles.torch_pickle_bytes(fixtures / "mnist_cnn.pt")
+    data = pickle_scan.torch_pickle_bytes(fixtures / "mnist_cnn.pt")
     source = random.Random(0)
     seen = 0
     for _ in range(300):
@@ -200,7 +200,7 @@ def test_changed_bytes_never_crash(fixtures: Path) -> None:
         for _ in range(source.randint(1, 4)):
             changed[source.randrange(len(changed))] = source.randrange(256)
         try:
-            pickles.content(opcodes.read_pickle(bytes(changed)).top)
+            pickle_scan.content(pickle_opcodes.read_pickle(bytes(changed)).top)
             seen += 1
         except BadInput:
             pass
@@ -210,19 +210,19 @@ def test_changed_bytes_never_crash(fixtures: Path) -> None:
 def test_deep_and_wide_pickles_end_soon() -> None:
     start = time.process_time()
     deep = hostile.PROTO2 + b"]" * 100_000 + b"a" * 99_999 + hostile.STOP
-    assert pickles.top_level(deep) == "list"
+    assert pickle_scan.top_level(deep) == "list"
     marks = hostile.PROTO2 + b"(" * 100_000 + b"t" * 100_000 + hostile.STOP
-    assert pickles.top_level(marks) == "tuple"
+    assert pickle_scan.top_level(marks) == "tuple"
     key = hostile.text("k")
     # Each dict holds the one before a thousand times: a walk of every path would visit 10**9 of them.
     shared = hostile.PROTO2 + hostile.EMPTY_DICT + b"q\x00"
     for level in range(3):
         shared += hostile.EMPTY_DICT + b"(" + (key + b"h" + bytes([level])) * 1000 + b"uq" + bytes([level + 1])
-    assert pickles.content(opcodes.read_pickle(shared + hostile.STOP).top).startswith("a dict")
+    assert pickle_scan.content(pickle_opcodes.read_pickle(shared + hostile.STOP).top).startswith("a dict")
     assert time.process_time() - start < 20
 
 
 def test_too_many_opcodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opcodes, "MOST_OPCODES", 1000)
+    monkeypatch.setattr(pickle_opcodes, "MOST_OPCODES", 1000)
     with pytest.raises(BadInput, match="more than 1,000 opcodes"):
-        opcodes.read_pickle(hostile.PROTO2 + b"N0" * 1000 + b"N.")
+        pickle_opcodes.read_pickle(hostile.PROTO2 + b"N0" * 1000 + b"N.")

@@ -9,9 +9,10 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 import torch
-from convert.frontends.pytorch import declared, ops  # noqa: F401  (fills the table)
-from convert.frontends.pytorch.rules import call
-from convert.frontends.pytorch.values import onnx_dtype
+from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
+from convert.frontends.pytorch.common.values import onnx_dtype
+from convert.frontends.pytorch.dispatch import call
+from convert.frontends.pytorch.files import custom_operators
 
 from convert.errors import Location, Unsupported
 from convert.graph import Graph
@@ -32,7 +33,7 @@ def applied(name: str, *args: Any, **more: Any) -> list[np.ndarray]:
             values.append(g.input(key, onnx_dtype(torch.from_numpy(arg).dtype), shape))
         else:
             values.append(arg)
-    schema = torch._C.parse_schema(f"torchao::{declared._SCHEMAS[f'torchao::{name}']}")
+    schema = torch._C.parse_schema(f"torchao::{custom_operators._SCHEMAS[f'torchao::{name}']}")
     result = call(g, schema, values, more, Location(name))
     for i, value in enumerate(result if isinstance(result, tuple) else [result]):
         g.output(value, f"y{i}")

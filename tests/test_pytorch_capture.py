@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 import torch
 from convert.backends.onnx import to_proto
-from convert.frontends.pytorch.capture import exported, inference
-from convert.frontends.pytorch.exported import lower
+from convert.frontends.pytorch.export.capture import exported, inference
+from convert.frontends.pytorch.export.lower import lower
 from convert.frontends.pytorch.rules import aten
 from torch.nn import functional as F
 

@@ -11,11 +11,11 @@ import onnxruntime
 import pytest
 import torch
 from convert.backends.onnx import to_proto
-from convert.frontends.pytorch.complexes import PREFIX
-from convert.frontends.pytorch.execute import run
-from convert.frontends.pytorch.exported import lower
-from convert.frontends.pytorch.prepare import prepared
+from convert.frontends.pytorch.common.complexes import PREFIX
+from convert.frontends.pytorch.export.lower import lower
+from convert.frontends.pytorch.export.prepare import prepared
 from convert.frontends.pytorch.rules import aten, key_of
+from convert.frontends.pytorch.runner.run import run
 
 from convert.errors import Unsupported
 from convert.options import Options, parse_input

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 import torch
 from convert.frontends import pytorch as frontend
+from convert.frontends.pytorch.runner import runner
 from pytorch_tools import FACTORY, FILES, Call, Own, agrees, noise, read, run, shape_of
 from torch import nn
 
 from convert.errors import BadInput, UnsafeInput, UsageError
+from convert.files.sniff import sniff
 from convert.options import Options
 from convert.report import Report
-from convert.runners import pytorch as runner
-from convert.sniff import sniff
 from convert.source import Source
 
 # -- files -------------------------------------------------------------------------------------------------------------

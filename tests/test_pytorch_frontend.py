@@ -12,13 +12,13 @@ import pytest
 import torch
 from convert.frontends import pytorch as frontend
 from convert.frontends.pytorch.rules import aten
+from convert.frontends.pytorch.runner import runner
 from pytorch_tools import FACTORY, FILES, Own, agrees, noise, read
 from torch import nn
 
 from convert.errors import Unsupported
+from convert.files.sniff import sniff
 from convert.options import Options
-from convert.runners import pytorch as runner
-from convert.sniff import sniff
 from convert.source import Source
 
 # -- weights -----------------------------------------------------------------------------------------------------------

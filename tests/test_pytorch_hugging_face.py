@@ -11,16 +11,16 @@ import onnx_ir as ir
 import pytest
 import torch
 from convert.frontends import pytorch as frontend
+from convert.frontends.pytorch.runner import runner
 from pytorch_tools import run
 from timm_helper import declare_torchvision_operators
 
 import convert
 from convert.errors import BadInput, UnsafeInput, Unsupported
+from convert.files.sniff import sniff
 from convert.options import Options, parse_input
 from convert.parity.inputs import generate
 from convert.report import Report
-from convert.runners import pytorch as runner
-from convert.sniff import sniff
 from convert.source import Source
 
 declare_torchvision_operators()

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from convert.frontends.pytorch import capture, inferred
-from convert.frontends.pytorch.capture import exported
-from convert.frontends.pytorch.locate import source_of
+from convert.frontends.pytorch.common.locate import source_of
+from convert.frontends.pytorch.export import capture
+from convert.frontends.pytorch.export.capture import exported
+from convert.frontends.pytorch.export.patches import fast_shapes
 from torch import Tensor, nn
 
 
@@ -92,7 +93,7 @@ def test_inferred_as_decomposed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         x = x.to(memory_format=torch.channels_last)
     ours = facts(module, x)
     for rule in ("_linear", "_layer_norm", "_batch_norm"):
-        monkeypatch.setattr(inferred, rule, lambda *_, **__: None)
+        monkeypatch.setattr(fast_shapes, rule, lambda *_, **__: None)
     assert facts(module, x) == ours
 
 
@@ -100,14 +101,14 @@ def test_ordinary_layers_are_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
     """The three rules do answer: a change in PyTorch that keeps them from being asked would only show as time."""
     answered = []
     for rule in ("_linear", "_layer_norm", "_batch_norm"):
-        before = getattr(inferred, rule)
+        before = getattr(fast_shapes, rule)
 
         def watched(*args: Any, before: Any = before, rule: str = rule, **kwargs: Any) -> Any:
             found = before(*args, **kwargs)
             answered.append((rule, found is not None))
             return found
 
-        monkeypatch.setattr(inferred, rule, watched)
+        monkeypatch.setattr(fast_shapes, rule, watched)
     module = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(5, 4), nn.LayerNorm(4)).eval()
     with torch.no_grad():
         exported(module, (torch.randn(2, 3, 5),), None, ({0: torch.export.Dim.AUTO},))
@@ -140,7 +141,7 @@ def test_everything_is_put_back() -> None:
     operators = (torch.ops.aten.linear.default, torch.ops.aten.layer_norm.default, torch.ops.aten.batch_norm.default)
     before = [dict(o.py_kernels) for o in operators]
     extract = torch.fx.experimental.proxy_tensor._extract_tensor_metadata
-    with inferred.inferred_layers():
+    with fast_shapes.inferred_layers():
         assert [dict(o.py_kernels) for o in operators] != before
     assert [dict(o.py_kernels) for o in operators] == before
     assert torch.fx.experimental.proxy_tensor._extract_tensor_metadata is extract

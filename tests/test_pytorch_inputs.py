@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
+from convert.frontends.pytorch.runner import runner
 from pytorch_tools import agrees, noise, read, run, shape_of
 from torch import nn
 
@@ -18,7 +19,6 @@ import convert
 from convert.errors import UsageError
 from convert.options import Options
 from convert.report import Report
-from convert.runners import pytorch as runner
 from convert.source import Source
 
 # -- inputs and outputs ------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from convert.options import Options, parse_input
 from convert.parity.compare import TWIN, twin_error
 from convert.parity.inputs import generate
-from convert.passes.widen import widen
+from convert.passes.to_float64 import widen
+from convert.reference import executor
 from convert.report import Report
-from convert.runners import reference
 from convert.source import Source
 
 CASES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -50,7 +50,7 @@ def test_the_twin_computes_with_the_number_that_was_written(name: str) -> None:
     model = frontend.read(source, options, Report("convert"))
     feed = generate(model, 1)[0].arrays
     (want,) = frontend.run(source, [feed], precision="float64", options=options)
-    got = reference.run(widen(model), feed)
+    got = executor.run(widen(model), feed)
     assert twin_error(want["output"], got["output"]) < TWIN / 1000
 
 
@@ -64,5 +64,5 @@ def test_equal_roundings_of_two_numbers_stay_two_constants() -> None:
     model = frontend.read(source, options, Report("convert"))
     feed = generate(model, 1)[0].arrays
     (want,) = frontend.run(source, [feed], precision="float64", options=options)
-    got = reference.run(widen(model), feed)
+    got = executor.run(widen(model), feed)
     assert all(twin_error(want[name], got[name]) < TWIN / 1000 for name in want)

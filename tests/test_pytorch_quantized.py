@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.ao.quantization as quantization
 import torch.nn.functional as F
-from convert.frontends.pytorch.execute import run as execute
+from convert.frontends.pytorch.runner.run import run as execute
 from pytorch_tools import read
 from torch import nn
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx, prepare_qat_fx

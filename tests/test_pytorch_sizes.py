@@ -13,8 +13,8 @@ from torch import nn
 
 import convert
 from convert.errors import Unsupported
-from convert.parity.guards import broken
 from convert.parity.inputs import generate
+from convert.parity.size_guards import broken
 from convert.report import Report
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from convert.frontends import pytorch as frontend
+from convert.frontends.pytorch.runner import runner
 from pytorch_tools import noise, read, run
 from torch import nn
 
@@ -17,7 +18,6 @@ import convert.api
 from convert.errors import Unsupported
 from convert.options import Options
 from convert.report import Report
-from convert.runners import pytorch as runner
 from convert.source import Source
 
 

@@ -14,9 +14,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from convert.backends.onnx.lower import lower
-from convert.frontends.pytorch import declared, ops  # noqa: F401  (fills the table)
-from convert.frontends.pytorch.rules import aten, call
-from convert.frontends.pytorch.values import onnx_dtype
+from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
+from convert.frontends.pytorch.common.values import onnx_dtype
+from convert.frontends.pytorch.dispatch import call
+from convert.frontends.pytorch.files import custom_operators
+from convert.frontends.pytorch.rules import aten
 
 import convert.api
 from convert.errors import BadInput, Location
@@ -35,7 +37,7 @@ def applied(name: str, *args: Any) -> list[np.ndarray]:
             values.append(g.input(f"x{len(feeds) - 1}", onnx_dtype(torch.from_numpy(arg).dtype), arg.shape))
         else:
             values.append(arg)
-    schema = torch._C.parse_schema(f"torchvision::{declared._SCHEMAS[f'torchvision::{name}']}")
+    schema = torch._C.parse_schema(f"torchvision::{custom_operators._SCHEMAS[f'torchvision::{name}']}")
     result = call(g, schema, values, {}, Location(name))
     for i, value in enumerate(result if isinstance(result, list) else [result]):
         if value is not None:
@@ -210,7 +212,7 @@ def test_deformable_definition_is_a_convolution_without_offsets() -> None:
 
 def test_what_of_torchvision_is_missing_is_declared() -> None:
     known = {*aten.entries, *aten.gaps}
-    assert set(declared._SCHEMAS) <= known
+    assert set(custom_operators._SCHEMAS) <= known
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from onnx_support import INT64, array, assert_same, data_of, info, model, node_t
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.graph import Graph
 from convert.options import Options
-from convert.passes.widen import widen
+from convert.passes.to_float64 import widen
+from convert.reference.executor import run
 from convert.runners import onnx as runner
-from convert.runners.reference import run
 from convert.source import Source
 
 # Where ONNX's expected output and onnxruntime disagree (align_corners with a scale that gives no whole size), the
@@ -388,11 +388,11 @@ def chain(length: int) -> Graph:
 
 
 def test_values_are_freed_after_their_last_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    from convert.runners import reference
+    from convert.reference import executor
 
     alive: list[weakref.ref[Any]] = []
     most = 0
-    store = reference.Executor._store
+    store = executor.Executor._store
 
     def counted(self: Any, value: ir.Value, content: Any) -> None:
         nonlocal most
@@ -400,7 +400,7 @@ def test_values_are_freed_after_their_last_use(monkeypatch: pytest.MonkeyPatch) 
         alive.append(weakref.ref(content))
         most = max(most, sum(r() is not None for r in alive))
 
-    monkeypatch.setattr(reference.Executor, "_store", counted)
+    monkeypatch.setattr(executor.Executor, "_store", counted)
     run(chain(20).model(), {"x": np.ones(1000)})
     assert len(alive) == 21
     # The feed itself, the value that is read and the one that is made.

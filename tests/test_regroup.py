@@ -12,9 +12,9 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from convert.graph.shape_inference import infer_facts
 from convert.passes.clean import clean
-from convert.passes.facts import infer_facts
-from convert.passes.regroup import groups_of, join_transposes
+from convert.passes.layout.move_through_reshape import groups_of, join_transposes
 
 
 def chain(shape: list, one: list[int], target: list[int], two: list[int]) -> onnx.ModelProto:

@@ -20,12 +20,10 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
-from convert import render
-from convert.cli import cli
-from convert.parity.elements import Element
+from convert.cli import cli, render
 from convert.parity.profile import shown
-from convert.parity.verdict import Divergence, OutputVerdict, Place, Verdict
 from convert.report import Report
+from convert.verdict import Divergence, Element, OutputVerdict, Place, Verdict
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 

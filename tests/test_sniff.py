@@ -13,9 +13,10 @@ import numpy as np
 import onnx
 import pytest
 
-from convert import caffe2_pb2, wire
 from convert.errors import BadInput, ConvertError, UnsafeInput
-from convert.sniff import KINDS, sniff
+from convert.files import protobuf_wire
+from convert.files.caffe2 import caffe2_pb2
+from convert.files.sniff import KINDS, sniff
 
 FIXTURES = {
     "mnist_cnn.pt": "torch-module",
@@ -182,8 +183,8 @@ def test_every_message_of_onnx_own_test_data_is_told_apart() -> None:
     tensors = [path for path in sorted(data.rglob("*.pb")) if path.stat().st_size]
     assert len(models) > 100
     assert len(tensors) > 100
-    assert {wire.message_in(path) for path in models} == {"ONNX ModelProto"}
-    assert {wire.message_in(path) for path in tensors} == {"ONNX TensorProto"}
+    assert {protobuf_wire.message_in(path) for path in models} == {"ONNX ModelProto"}
+    assert {protobuf_wire.message_in(path) for path in tensors} == {"ONNX TensorProto"}
 
 
 def test_parts_of_models_say_what_they_are(fixtures: Path, tmp_path: Path) -> None:
@@ -269,7 +270,7 @@ def test_other_archives(tmp_path: Path) -> None:
 
 def test_sniffing_imports_nothing_but_the_standard_library() -> None:
     code = (
-        "import sys; before = set(sys.modules); import convert.sniff; import convert.pickles\n"
+        "import sys; before = set(sys.modules); import convert.files.sniff; import convert.files.pickle_scan\n"
         "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
         "print(sorted(new - set(sys.stdlib_module_names) - {'convert'}))"
     )

@@ -9,9 +9,9 @@ import hostile
 import pytest
 from test_sniff import FIXTURES, kind_or_error
 
-from convert import wire
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
-from convert.sniff import sniff
+from convert.files import protobuf_wire
+from convert.files.sniff import sniff
 
 
 def test_links_that_leave_a_savedmodel_are_refused(tmp_path: Path, fixtures: Path) -> None:
@@ -81,14 +81,14 @@ def test_changed_bytes_never_crash(fixtures: Path, tmp_path: Path, name: str) ->
 
 
 def test_nested_and_endless_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MOST_FIELDS", 10_000)
+    monkeypatch.setattr(protobuf_wire, "MOST_FIELDS", 10_000)
     message = b""
     for _ in range(2000):
         message = b"\x3a" + _varint(len(message)) + message
     path = tmp_path / "deep.onnx"
     path.write_bytes(b"\x08\x07" + message)
     kind_or_error(path)
-    path.write_bytes(b"\x08\x07" * (wire.MOST_FIELDS + 1))
+    path.write_bytes(b"\x08\x07" * (protobuf_wire.MOST_FIELDS + 1))
     with pytest.raises(BadInput):
         sniff(path)
     path.write_bytes(b"\xff" * 1000)
@@ -105,6 +105,6 @@ def _varint(value: int) -> bytes:
 
 
 def test_archives_of_endless_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("convert.archives.MOST_ENTRIES", 100)
+    monkeypatch.setattr("convert.files.archives.MOST_ENTRIES", 100)
     with pytest.raises(ResourceLimit):
         sniff(hostile.write_zip(tmp_path / "many.pt", [(f"m/data/{i}", b"") for i in range(101)]))

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
+from convert.frontends.tensorflow.runner.graph_signature import ends
 from onnx import TensorProto, helper
 
 from convert import plugin
 from convert.errors import ResourceLimit
 from convert.options import Options
 from convert.report import Report
-from convert.runners.graph_ends import ends
 from convert.source import Source
 from tests.tensorflow_networks import INPUT, Net, close, image, onnxruntime_of, resnet, write
 

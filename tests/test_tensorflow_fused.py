@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from convert.frontends.tensorflow.runner import runner
 
 from convert.errors import Unsupported
 from convert.options import Options
-from convert.runners import tensorflow as runner
 from convert.source import Source
 from tests.ops.tensorflow_support import run, same
 from tests.tensorflow_helper import images, read

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from convert.frontends import tensorflow as frontend
+from convert.frontends.tensorflow.runner import hdf5_check
 
 from convert.errors import BadInput, UnsafeInput
 from convert.options import Options
 from convert.report import Report
-from convert.runners import hdf5_walk
 from convert.source import Source
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -251,12 +251,12 @@ def test_damaged_keras_files(tmp_path: Path) -> None:
 
 def test_hdf5_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe stands for a damaged file over which the library loops."""
-    monkeypatch.setattr(hdf5_walk, "_PATIENCE", 3.0)
+    monkeypatch.setattr(hdf5_check, "_PATIENCE", 3.0)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInput, match="not come to its end after 3 s"):
-        hdf5_walk.check(tmp_path / "pipe")
+        hdf5_check.check(tmp_path / "pipe")
     keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]).save(tmp_path / "m.h5")
-    hdf5_walk.check(tmp_path / "m.h5")
+    hdf5_check.check(tmp_path / "m.h5")
 
 
 def test_saved_model_without_variables_or_graph(tmp_path: Path) -> None:

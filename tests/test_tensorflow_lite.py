@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from convert.frontends.tensorflow.lite import runner
 from onnx import TensorProto, helper
 
 import convert
 from convert import api, plugin
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.options import Options
-from convert.parity.check import Method
-from convert.parity.check import verify as run_verify
-from convert.parity.verdict import Verdict
-from convert.runners import tflite as runner
+from convert.parity.verify import Method
+from convert.parity.verify import verify as run_verify
 from convert.source import Source
+from convert.verdict import Verdict
 from tests.tensorflow_lite_helper import encode, graph_of, run
 
 pytest.importorskip("tensorflow")
@@ -274,7 +274,7 @@ def test_what_cannot_be_asked_for(to: str, options: dict, told: str, tmp_path: P
 
 
 def test_calibration_data_comes_with_or_without_a_batch() -> None:
-    from convert.backends.tensorflow.lite import samples
+    from convert.backends.tensorflow.lite.writer import samples
 
     images = np.random.default_rng(0).random((3, 1, 28, 28), np.float32)
     model = graph_of(MNIST)
@@ -286,7 +286,7 @@ def test_calibration_data_comes_with_or_without_a_batch() -> None:
 
 def test_steps_are_those_of_fake_quantisation() -> None:
     torch = pytest.importorskip("torch")
-    from convert.runners.narrow import half, stepped, symmetric
+    from convert.reference.quantization_steps import half, stepped, symmetric
 
     x = np.random.default_rng(0).standard_normal((4, 5, 6))
     low, high = -1.5, 2.25

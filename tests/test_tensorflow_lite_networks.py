@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from convert.frontends.tensorflow.lite import runner
 from onnx import TensorProto, helper, numpy_helper
 
 import convert
 from convert import api
 from convert.options import Options
-from convert.parity.check import Method
-from convert.parity.check import verify as run_verify
-from convert.runners import tflite as runner
+from convert.parity.verify import Method
+from convert.parity.verify import verify as run_verify
 from convert.source import Source
 from tests.tensorflow_lite_helper import encode, graph_of, run
 from tests.tensorflow_networks import Net
@@ -72,7 +72,7 @@ def test_recurrent_layers_are_loops_of_builtins(time: int | str, tmp_path: Path)
 @pytest.mark.long
 @pytest.mark.parametrize("stored", ["float16", "int8 weights", "int8"])
 def test_recurrent_layers_in_fewer_bits_are_at_the_floor_of_their_simulation(stored: str, tmp_path: Path) -> None:
-    from convert.runners.narrow import simulate
+    from convert.reference.quantized import simulate
 
     hidden = 40
     proto, draw = recurrent(7, hidden), np.random.default_rng(1)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from convert.frontends import tensorflow as frontend
+from convert.frontends.tensorflow.lite import runner
 
 import convert
 from convert.errors import BadInput, ConvertError, Unsupported, UsageError
 from convert.options import Options, parse_input
 from convert.report import Report
 from convert.runners import onnx as reference
-from convert.runners import tflite as runner
 from convert.source import Source
 from tests.ops.cases import f32
 from tests.ops.tensorflow_support import run

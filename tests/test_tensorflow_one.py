@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from convert.errors import BadInput, UsageError
-from convert.passes.widen import widen
-from convert.runners import reference
+from convert.passes.to_float64 import widen
+from convert.reference import executor
 from convert.source import Source
 from tests.ops.tensorflow_support import run
 from tests.tensorflow_helper import ROUNDING, agrees, read, rms
@@ -83,7 +83,7 @@ def holds(graph: Any, name: str) -> None:
 
 def double(graph: Any, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs of the graph in float64, by the reference executor."""
-    return reference.run(widen(graph), feed)
+    return executor.run(widen(graph), feed)
 
 
 @pytest.mark.parametrize("name", FROZEN)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from convert.frontends.tensorflow.refused import CHANGES
+from convert.frontends.tensorflow.graph.refused import CHANGES
+from convert.frontends.tensorflow.runner import runner
 
 import convert.api
 from convert.errors import Unsupported
 from convert.options import Options
 from convert.report import Report
-from convert.runners import tensorflow as runner
 from convert.source import Source
 from tests.keras_helper import keras, layers
 from tests.ops.tensorflow_support import run

@@ -38,7 +38,7 @@ def stored(path: Path) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("loader", ["tf.saved_model", "TensorFlow 1"])
 def test_variables_in_several_shards(loader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under their names in the order of the graph, permuted, one of them larger than a shard, two called the same."""
-    from convert.backends.tensorflow import checkpoint
+    from convert.backends.tensorflow.writer import checkpoint
 
     monkeypatch.setattr(checkpoint, "_SHARD", 1000)
     kernels = {"k": (8, 3, 3, 3), "scope/k": (8, 8, 3, 3), "scope k": (8, 8, 1, 1), "scope_k": (16, 8, 1, 1)}

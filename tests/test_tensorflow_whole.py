@@ -11,7 +11,7 @@ from convert.frontends import tensorflow as frontend
 from convert.errors import Unsupported
 from convert.graph import OPSET
 from convert.options import Options
-from convert.passes.opset import convert_opset
+from convert.passes.opset.convert import convert_opset
 from convert.report import Report
 from convert.source import Source
 from tests.ops.tensorflow_support import run

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from convert.frontends.pytorch.torchscript_inputs import recorded_inputs
+from convert.frontends.pytorch.runner import runner
+from convert.frontends.pytorch.torchscript.inputs import recorded_inputs
 from torch import nn
 from torchscript_tools import FIXTURES, agree, converted, kinds, scripted
 
 from convert.errors import UsageError
 from convert.options import Options
 from convert.report import Report
-from convert.runners import pytorch as runner
 from convert.source import Source
 
 # -- the fixtures ------------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 import convert
 from convert.errors import BadInput
-from convert.runners.reference_rules import kernel
-from convert.user_rules import load_rules
+from convert.reference.table import kernel
+from convert.rules.user_files import load_rules
 
 RULES = """
 from convert.runners.reference_rules import kernel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from convert.parity.compare import compare, twin_error
-from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS
+from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 RNG = np.random.default_rng(0)
 EXACT = [RNG.standard_normal((4, 100)) for _ in range(2)]

@@ -14,9 +14,9 @@ from convert.options import Options
 from convert.parity.draws import DRAWS, grouped, more
 from convert.parity.inputs import Feed
 from convert.parity.judge import Method, Runs, judge, settled
-from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.report import Report
 from convert.source import Source
+from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 WEIGHTS = np.random.default_rng(1000).standard_normal(300)
 

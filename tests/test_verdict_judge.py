@@ -15,14 +15,14 @@ import convert
 from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.options import Options
-from convert.parity.check import not_run
 from convert.parity.compare import agreement
-from convert.parity.elements import flips, worst_elements
 from convert.parity.inputs import Feed
 from convert.parity.judge import Method, Runs, judge
-from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS
+from convert.parity.ties import flips, worst_elements
+from convert.parity.verify import not_run
 from convert.report import Report
 from convert.source import Source
+from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 
 def picking(operator: str, places: int = 5) -> ir.Model:

@@ -16,8 +16,8 @@ from PIL import Image
 
 from convert.cli import cli
 from convert.errors import BadInput, UsageError
+from convert.parity.image_inputs import parse_preparation, pictures
 from convert.parity.inputs import Feed, load
-from convert.parity.pictures import parse_preparation, pictures
 from convert.parity.saved import save, sets
 
 

@@ -11,8 +11,8 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import torch
-from convert.frontends.pytorch.names import named_outputs
-from convert.frontends.pytorch.torchscript import lower
+from convert.frontends.pytorch.inputs.output_names import named_outputs
+from convert.frontends.pytorch.torchscript.lower import lower
 from torch import nn
 
 from convert.options import Options, parse_input

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
-from convert.tables import lazily, rows
+from convert.rules.listing import lazily, rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -25,21 +25,21 @@ FORMATS = {
 def check(model: ir.Model, format: str, options: Options) -> None:
     """Raise one `Unsupported` that lists everything in the model that `write` could not emit; changes nothing."""
     from .emit import emit
-    from .legalise import legalise
+    from .legalize import legalize
 
     copy = model.clone()
-    legalise(copy)
+    legalize(copy)
     emit(copy, aten=options.profile == "aten")
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write the folder `path`. Raises `Unsupported` before anything is written."""
     from .emit import emit
-    from .files import write_folder
-    from .legalise import legalise
-    from .profiles import apply
+    from .legalize import legalize
+    from .writer.profiles import apply
+    from .writer.writer import write_folder
 
-    legalise(model)
+    legalize(model)
     net = emit(model, aten=options.profile == "aten")
     apply(net, options.profile)
     write_folder(net, path, report, options.caffe2_layout)
@@ -47,7 +47,8 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
 def preload() -> None:
     """Import what writing takes, without starting a thread: warm workers are forked after it."""
-    from . import emit, files, legalise, ops  # noqa: F401
+    from . import emit, legalize, ops  # noqa: F401
+    from .writer import writer  # noqa: F401
 
 
 def operators(format: str) -> Iterable[Operator]:

@@ -9,15 +9,16 @@ import onnx_ir as ir
 
 from convert.errors import Location, Problem, Unsupported
 from convert.graph import location_of
-from convert.schemas import operator_of, plain
-from convert.tensors import dtype_name
+from convert.graph.tensors import dtype_name
+from convert.rules.onnx_schemas import operator_of, plain
 
 from . import ops  # noqa: F401  (fills the table)
-from .dtypes import NUMBERS
-from .known import content, dims, merged, shapes
-from .loops import Body
-from .nested import Listed, Maybe, blobs_of
-from .net import Blob, Dim, Net
+from .blob import Blob, Dim
+from .common.dtypes import NUMBERS
+from .common.loops import Body
+from .common.sequence_values import Listed, Maybe, blobs_of
+from .constant_eval import content, dims, merged, shapes
+from .net import Net
 from .rules import onnx
 
 Values = dict[ir.Value, Any]
@@ -25,7 +26,7 @@ Values = dict[ir.Value, Any]
 
 
 def emit(model: ir.Model, aten: bool = False) -> Net:
-    """The Caffe2 net of a legalised graph, with blobs named as the graph's values are.
+    """The Caffe2 net of a legalized graph, with blobs named as the graph's values are.
 
     Raises one `Unsupported` that lists every operator, attribute and dtype that Caffe2 or this backend does not have.
     """

@@ -10,28 +10,13 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.tensors import tensor_of, transposed
+from convert.graph.tensors import tensor_of, transposed
 
-from .facts import infer
-
-Dim: TypeAlias = int | str | None
+from .blob import Blob, Dim
+from .shape_inference import infer
 
 # Constants up to this many bytes are shared when they are equal.
 _SMALL = 4096
-
-
-@dataclass(eq=False)
-class Blob:
-    """A tensor of the net. `content` is set for a constant; if an operator uses it, it becomes a weight on `device`.
-
-    `shape` holds ints, names of dynamic dims, or None for unknown ones; it is None where not even the rank is known.
-    """
-
-    name: str
-    dtype: ir.DataType
-    shape: tuple[Dim, ...] | None = None
-    content: ir.TensorProtocol | None = None
-    device: int = 0
 
 
 Argument: TypeAlias = "bool | int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | Net"

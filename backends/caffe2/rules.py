@@ -7,6 +7,6 @@ defaults filled in; tensors among them are `onnx_ir` tensors, subgraphs callable
 from __future__ import annotations
 
 from convert.rules import Rules
-from convert.schemas import schema
+from convert.rules.onnx_schemas import schema
 
 onnx = Rules("Caffe2", schema=schema)

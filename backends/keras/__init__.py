@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
-from convert.tables import lazily, rows
+from convert.rules.listing import lazily, rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -22,45 +22,47 @@ FORMATS = {
 
 def check(model: ir.Model, format: str, options: Options) -> None:
     """Raise one `Unsupported` that lists every node without a form in Keras; changes nothing."""
-    from convert.runners.quiet import import_tensorflow
+    from convert.runners.import_tensorflow import import_tensorflow
 
     import_tensorflow()
-    from .content import without_content
     from .emit import emit
-    from .legalise import legalise
+    from .lazy_weights import without_content
+    from .passes.legalize import legalize
 
     copy = model.clone()
-    legalise(copy)
+    legalize(copy)
     without_content(lambda: emit(copy))
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write `model` at `path`; the model is changed. Raises `Unsupported` with every node without a form in Keras."""
-    from convert.runners.quiet import import_tensorflow
+    from convert.runners.import_tensorflow import import_tensorflow
 
     import_tensorflow()
-    from .artefact import write_keras
-    from .legalise import legalise
+    from .passes.legalize import legalize
+    from .writer import write_keras
 
-    legalise(model)
+    legalize(model)
     write_keras(model, path, report)
 
 
 def preload() -> None:
     """Import what writing and running take, without starting a thread: warm workers are forked after it."""
-    from convert.runners.quiet import import_tensorflow
+    from convert.runners.import_tensorflow import import_tensorflow
 
     import_tensorflow(start=False)
-    from . import artefact, emit, legalise, ops  # noqa: F401
+    from . import emit, ops, writer  # noqa: F401
+    from .passes import legalize  # noqa: F401
 
 
 def operators(format: str) -> Iterable[Operator]:
     """The ONNX operators that this backend writes, and those that it declares it cannot."""
-    from convert.runners.quiet import import_tensorflow
+    from convert.runners.import_tensorflow import import_tensorflow
 
     import_tensorflow()
+    from . import ops  # noqa: F401  (fills the table)
     from .limits import LIMITS
-    from .ops import onnx
+    from .rules import onnx
 
     return rows(onnx, limits={operator: "; ".join(reasons) for operator, reasons in LIMITS.items()})
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.tensors import dims_of, lazy, transposed
+from convert.graph.tensors import dims_of, lazy, transposed
 
 _DTYPES = {
     ir.DataType.FLOAT: "float32",

@@ -11,13 +11,12 @@ import onnx_ir as ir
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Location, Unsupported
-from convert.graph import MODULE_KEY
-from convert.schemas import plain
+from convert.graph.builder import MODULE_KEY
+from convert.rules.onnx_schemas import plain
 
 from .constants import Constant, keras_dtype, known
 from .names import Names
-from .ops import onnx
-from .rules import key_of
+from .rules import key_of, onnx
 from .tensors import dims_of_value, permuted
 
 Value: TypeAlias = "KerasTensor | Constant | None"

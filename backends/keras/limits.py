@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from .ops import onnx
+from . import ops  # noqa: F401  (fills the table)
+from .rules import onnx
 
 ANYWHERE = (
     "Keras has no operations on …",

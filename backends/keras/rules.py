@@ -8,29 +8,28 @@ from typing import Any
 
 import onnx_ir as ir
 
-from convert import schemas
-from convert.rules import Argument, Rule, Rules, Schema
+from convert.rules import Argument, Rule, Rules, Schema, onnx_schemas
 
 CHANNELS_LAST = "convert.channels_last"
 """The domain of nodes whose data inputs and outputs the layout pass has made channels-last."""
 
 OWN = "convert.keras"
-"""The domain of what `legalise` makes of ONNX's operators: Dense (x [..., I], weight [I, O], bias [O]) of MatMul and
+"""The domain of what `legalize` makes of ONNX's operators: Dense (x [..., I], weight [I, O], bias [O]) of MatMul and
 Add, Expand and ConstantOfShape with their shape as the attribute `dims` (numbers, and names of dims), and
-MultiHeadAttention (`attention.py`)."""
+MultiHeadAttention (`passes/fuse_attention.py`)."""
 
 DENSE = f"{OWN}::Dense"
 HEADS = f"{OWN}::MultiHeadAttention"
 
 
 def schema(operator: str) -> Schema | None:
-    """How a key of the table is called; see `convert.schemas.schema`."""
+    """How a key of the table is called; see `convert.rules.onnx_schemas.schema`."""
     if operator == DENSE:
         return Schema((Argument("x"), Argument("w"), Argument("b")))
     if operator == HEADS:
         names = ("query", "key", "value", *(f"{part}_{w}" for part in ("q", "k", "v", "o") for w in ("kernel", "bias")))
         return Schema(tuple(Argument(name, None) for name in names), (Argument("is_causal", 0),))
-    return schemas.schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
+    return onnx_schemas.schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
 
 
 onnx = Rules("Keras", schema=schema)
@@ -38,7 +37,7 @@ onnx = Rules("Keras", schema=schema)
 
 def key_of(node: ir.Node) -> str:
     """The key of a node: ONNX's own for one that the layout pass has moved, where no rule takes it moved."""
-    key = schemas.operator_of(node)
+    key = onnx_schemas.operator_of(node)
     return key if key in onnx else key.removeprefix(f"{CHANNELS_LAST}::")
 
 

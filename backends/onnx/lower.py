@@ -7,15 +7,15 @@ import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported, UsageError
 from convert.graph import location_of
+from convert.graph.shape_inference import SMALL
 from convert.passes import run
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
-from convert.passes.facts import SMALL
-from convert.passes.layout import assign_layout
-from convert.passes.opset import convert_opset
+from convert.passes.layout.assign import assign_layout
+from convert.passes.opset.convert import convert_opset
 
-from .kernels import cast_for_kernels
-from .sigmoid import exact_probabilities
+from .onnxruntime_casts import cast_for_kernels
+from .stable_sigmoid import exact_probabilities
 
 OLDEST, NEWEST = 11, 23
 

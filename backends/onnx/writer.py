@@ -16,9 +16,9 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import ConvertError, ResourceLimit
-from convert.passes.facts import SMALL, weightless
+from convert.files.protobuf_wire import length_delimited
+from convert.graph.shape_inference import SMALL, weightless
 from convert.report import Report
-from convert.wire import length_delimited
 
 INLINE_LIMIT = 1_800_000_000
 """Bytes of weights up to which they are put into the .onnx file; protobuf ends at 2 GiB."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
-from convert.tables import lazily, rows
+from convert.rules.listing import lazily, rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -32,20 +32,20 @@ FORMATS = {
 
 def check(model: ir.Model, format: str, options: Options) -> None:
     """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit; changes nothing."""
-    from convert.runners.quiet import import_tensorflow
+    from convert.runners.import_tensorflow import import_tensorflow
 
     import_tensorflow()
+    from . import ops  # noqa: F401  (fills the table)
     from .emit import check as check_coverage
-    from .legalise import legalise
-    from .ops import onnx  # noqa: F401  (fills the table)
+    from .passes.legalize import legalize
 
     copy = model.clone()
     if format == "tflite":
-        from .lite import check_tflite
+        from .lite.writer import check_tflite
 
         check_tflite(copy, options)
         return
-    legalise(copy)
+    legalize(copy)
     check_coverage(copy)
 
 
@@ -54,13 +54,13 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     Raises `Unsupported` with every operator that has no rule, `ResourceLimit` for what is one message, over 2 GB.
     """
-    from convert.runners.quiet import import_tensorflow
+    from convert.runners.import_tensorflow import import_tensorflow
 
     import_tensorflow()
-    from .artefacts import write_frozen, write_saved_model
+    from .writer.savedmodel import write_frozen, write_saved_model
 
     if format == "tflite":
-        from .lite import write_tflite
+        from .lite.writer import write_tflite
 
         write_tflite(model, path, options, report)
         return
@@ -70,19 +70,23 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
 def preload() -> None:
     """Import what writing and running take, without starting a thread: warm workers are forked after it."""
-    from convert.runners.quiet import import_tensorflow
+    from convert.runners.import_tensorflow import import_tensorflow
 
     import_tensorflow(start=False)
-    from . import artefacts, legalise, lite, ops  # noqa: F401
+    from . import ops  # noqa: F401
+    from .lite import writer  # noqa: F401
+    from .passes import legalize  # noqa: F401
+    from .writer import savedmodel  # noqa: F401
 
 
 def operators(format: str) -> Iterable[Operator]:
     """The ONNX operators that this backend writes in a format, and those that it declares it cannot."""
-    from convert.runners.quiet import import_tensorflow
+    from convert.runners.import_tensorflow import import_tensorflow
 
     import_tensorflow()
-    from .lite_gaps import GAPS, LIMITS
-    from .ops import onnx
+    from . import ops  # noqa: F401  (fills the table)
+    from .lite.gaps import GAPS, LIMITS
+    from .rules import onnx
 
     return rows(onnx, GAPS, LIMITS) if format == "tflite" else rows(onnx)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,10 +11,11 @@ import tensorflow as tf
 
 from convert.errors import Location, Unsupported
 from convert.graph import location_of
+from convert.graph.values import last_uses, nodes_of
 
 from .constants import Constant, Store, permute, scope_name, tf_dtype
-from .nested import Maybe, named_tensors
 from .rules import onnx, operator_of
+from .sequence_values import Maybe, named_tensors
 
 Value: TypeAlias = Any
 """A tf.Tensor, a Constant, a sequence or optional of `nested`, or None (absent)."""
@@ -197,44 +198,6 @@ def fact(value: ir.Value) -> tuple[tf.DType, tf.TensorShape]:
     """Dtype and shape of a value as the graph has them."""
     shape = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
     return tf_dtype(value.dtype), tf.TensorShape(shape)
-
-
-def last_uses(graph: ir.Graph) -> dict[int, list[ir.Value]]:
-    """For each node's position, the values of this graph that no later node needs."""
-    last: dict[ir.Value, int] = {}
-    own: set[ir.Value] = set(graph.initializers.values())
-    for index, node in enumerate(graph):
-        own.update(node.outputs)
-        for value in used(node):
-            last[value] = index
-        for value in node.outputs:
-            last.setdefault(value, index)
-    kept = set(graph.outputs)
-    uses: dict[int, list[ir.Value]] = {}
-    for value, index in last.items():
-        if value in own and value not in kept:
-            uses.setdefault(index, []).append(value)
-    return uses
-
-
-def used(node: ir.Node) -> Iterator[ir.Value]:
-    """The inputs of a node and everything that its subgraphs use."""
-    yield from (v for v in node.inputs if v is not None)
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            graph = attribute.as_graph()
-            yield from graph.outputs
-            for inner in graph:
-                yield from used(inner)
-
-
-def nodes_of(graph: ir.Graph) -> Iterator[ir.Node]:
-    """All nodes, those of subgraphs too."""
-    for node in graph:
-        yield node
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                yield from nodes_of(attribute.as_graph())
 
 
 def check(model: ir.Model) -> None:

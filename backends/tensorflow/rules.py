@@ -8,9 +8,8 @@ from typing import Any
 
 from onnx.defs import OpSchema
 
-from convert import schemas
-from convert.rules import Rule, Rules, Schema
-from convert.schemas import operator_of, plain
+from convert.rules import Rule, Rules, Schema, onnx_schemas
+from convert.rules.onnx_schemas import operator_of, plain
 
 __all__ = [
     "CHANNELS_LAST",
@@ -39,12 +38,12 @@ def standard(operator: str) -> str:
 
 def onnx_schema(operator: str) -> OpSchema | None:
     """ONNX's own schema of a key of the table, which may be that of a channels-last node; None for others."""
-    return schemas.onnx_schema(standard(operator))
+    return onnx_schemas.onnx_schema(standard(operator))
 
 
 def schema(operator: str) -> Schema | None:
-    """How a key of the table is called; see `convert.schemas.schema`."""
-    return schemas.schema(standard(operator))
+    """How a key of the table is called; see `convert.rules.onnx_schemas.schema`."""
+    return onnx_schemas.schema(standard(operator))
 
 
 onnx = Rules("TensorFlow", schema=schema)

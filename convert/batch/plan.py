@@ -13,7 +13,8 @@ from typing import Any
 from convert import plugin
 from convert.batch.storage import Url, place
 from convert.errors import BadInput, ConvertError, UsageError
-from convert.sniff import sniff
+from convert.files.sniff import sniff
+from convert.options import size
 
 SUFFIXES = frozenset(
     {".onnx", ".pt", ".pth", ".pt2", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5", ".pb", ".tflite", ".meta"}
@@ -221,17 +222,6 @@ def _is_file(key: str, value: Any) -> bool:
 
 def _relative(value: Any, folder: Path) -> Any:
     return [str(folder / v) for v in value] if isinstance(value, list) else str(folder / value)
-
-
-def size(text: str) -> int:
-    """Bytes of `8GB`, `512MiB` or `1000000`. Raises `UsageError`."""
-    units = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "g": 2**30}
-    number = text.strip().rstrip("BbGgIiKkMm ")
-    unit = text.strip()[len(number) :].strip().lower()
-    try:
-        return int(float(number) * units[unit])
-    except (KeyError, ValueError):
-        raise UsageError(f"{text!r} is no amount of memory", hint="for instance 8GB or 512MiB") from None
 
 
 def arguments(task: Task) -> list[str]:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from convert.batch import cluster, local, machine
-from convert.batch.cluster import Cluster
-from convert.batch.identity import key, versions
+from convert.batch import local_engine, machine, ray_engine
 from convert.batch.journal import History, Journal, history
 from convert.batch.plan import Task
 from convert.batch.processes import sweep_orphans
+from convert.batch.ray_engine import Cluster
 from convert.batch.scratch import sweep_scratch
 from convert.batch.show import Lines
 from convert.batch.storage import Url
+from convert.batch.task_key import key, versions
 from convert.batch.worker import GOOD, Ending
 
 KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", "output_bytes", "seconds", "verdict",
@@ -31,7 +31,7 @@ def run(
     jobs: int | None,
     force: bool,
     redo_failed: bool = False,
-    retries: int = local.RETRIES,
+    retries: int = local_engine.RETRIES,
     warm: bool = False,
     on: Cluster | None = None,
 ) -> list[dict[str, Any]]:
@@ -115,11 +115,11 @@ def _engine(
     on: Cluster | None,
 ) -> None:
     if on is None:
-        jobs = jobs or local.default_jobs(tasks)
+        jobs = jobs or local_engine.default_jobs(tasks)
         machine.set_threads(machine.cpus() // jobs)
-        local.run_all(tasks, jobs, begin, finish, retries=retries, warm=warm)
+        local_engine.run_all(tasks, jobs, begin, finish, retries=retries, warm=warm)
     elif tasks:
-        cluster.run_all(tasks, jobs, begin, finish, retries=retries, warm=warm, cluster=on)
+        ray_engine.run_all(tasks, jobs, begin, finish, retries=retries, warm=warm, cluster=on)
 
 
 def dry_run(
@@ -155,7 +155,7 @@ def dry_run(
         else:
             records[task.output] = before
             view.ended(before)
-    _engine(asked, jobs, view.started, finish, local.RETRIES, warm, on)
+    _engine(asked, jobs, view.started, finish, local_engine.RETRIES, warm, on)
     return [records[task.output] for task in tasks]
 
 

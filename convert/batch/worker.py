@@ -21,8 +21,8 @@ from convert.batch.processes import MARK, held, new_mark, sweep
 from convert.batch.scratch import scratch
 from convert.batch.storage import Url
 from convert.errors import ConvertError
-from convert.output import discard_unfinished
-from convert.runners.forked import ADDRESS, Child, fork
+from convert.files.output import discard_unfinished
+from convert.runners.fork_client import ADDRESS, Child, fork
 
 OUTCOMES = {
     0: "converted",

@@ -11,8 +11,8 @@ from typing import Any
 from convert.errors import ConvertError, UsageError
 from convert.options import Options
 from convert.parity.judge import Method
-from convert.parity.verdict import PASS
 from convert.report import Report, Step
+from convert.verdict import PASS
 
 
 @dataclass(frozen=True)

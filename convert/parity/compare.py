@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from convert.parity.elements import flips
-from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
-from convert.tensors import widened
+from convert.graph.tensors import widened
+from convert.parity.ties import flips
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 # A correct target may round worse than the source: another summation order, a Winograd convolution, a fused kernel.
 FACTOR = 4.0

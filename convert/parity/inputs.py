@@ -12,8 +12,8 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import BadInput, UsageError
-from convert.parity.guards import broken, evaluate, fitted
-from convert.tensors import dtype_name, numpy_dtype
+from convert.graph.tensors import dtype_name, numpy_dtype
+from convert.parity.size_guards import broken, evaluate, fitted
 
 DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY = "convert.dims", "convert.example_dims", "convert.guards"
 """Metadata of the graph: bounds of dynamic dims, {"batch": [1, null]}, a plausible size of each, {"h": 224}, and

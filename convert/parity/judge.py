@@ -11,18 +11,18 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import ConvertError, Unsupported
+from convert.graph.tensors import dtype_name
 from convert.options import Options
 from convert.parity.compare import FACTOR, TWIN, agreement, compare, compare_narrow, doubt, twin_error, vacuous
 from convert.parity.draws import grouped, more, pooled, unsettled
-from convert.parity.elements import tied, worst_elements
 from convert.parity.inputs import Feed
-from convert.parity.margins import within_noise
-from convert.parity.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
+from convert.parity.rounding_margins import within_noise
+from convert.parity.ties import tied, worst_elements
 from convert.runners.process import Limits, Outputs
-from convert.tensors import dtype_name
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 if TYPE_CHECKING:
-    from convert.runners.narrow import Narrowed
+    from convert.reference.quantized import Narrowed
 
 
 _NO_ROUNDING = f"in float64 the graph is {{:.1e}} away from the source (bound {TWIN:.0e}): not rounding"

@@ -15,14 +15,16 @@ import onnx_ir as ir
 
 from convert import plugin
 from convert.errors import ConvertError
-from convert.graph import MODULE_KEY, OPERATOR_KEY, location_of
+from convert.graph import location_of
+from convert.graph.builder import MODULE_KEY, OPERATOR_KEY
 from convert.options import Options
 from convert.parity.inputs import Feed
-from convert.parity.trace import Step, Summary, Trace, agreeing, departed, steps_of, trace_graph
-from convert.parity.verdict import Divergence
+from convert.parity.pairing import agreeing, departed, steps_of, trace_graph
 from convert.report import Report
 from convert.runners.process import Limits, trace
+from convert.runners.trace import Step, Summary, Trace
 from convert.source import Source
+from convert.verdict import Divergence
 
 # Two values are the same if their statistics differ by less than this share of the error at the outputs; weights that
 # were folded and rounded to float32 move values by up to 1e-7.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from convert.parity.compare import FACTOR
-from convert.parity.verdict import OutputVerdict, Place
+from convert.verdict import OutputVerdict, Place
 
 _WIDTH, _HEIGHT = 960, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40

@@ -16,10 +16,10 @@ from convert.graph import location_of
 from convert.options import Options
 from convert.parity.compare import FACTOR, ROUNDINGS
 from convert.parity.inputs import Feed
-from convert.parity.trace import summary
-from convert.parity.verdict import Place
 from convert.report import Report
+from convert.runners.trace import summary
 from convert.source import Source
+from convert.verdict import Place
 
 _UNIT = ROUNDINGS * 2.0**-24
 # Values of the target that are tried out for one node: those whose statistics are nearest.
@@ -35,8 +35,8 @@ def profile(graph: ir.Model, target: Source, feed: Feed, options: Options) -> li
     evaluated node by node in float32; the graph in float64 is the reference. Values of the target are found by what
     they hold, in either layout: one that was fused away has no error.
     """
-    from convert.passes.widen import widen
-    from convert.runners.reference import run
+    from convert.passes.to_float64 import widen
+    from convert.reference.executor import run
 
     try:
         other = plugin.frontend_for(target).read(target, options, Report("profile"))

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import register
-from convert.tensors import dims_of, lazy
+from convert.graph.tensors import dims_of, lazy
 
 # Which axis of the weight holds the output channels; of a Gemm transB tells.
 _CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}

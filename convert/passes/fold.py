@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from convert.graph import location_of, register
-from convert.tensors import dims_of, lazy
+from convert.graph.tensors import dims_of, lazy
 
 # Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
 _LARGEST = 1 << 16

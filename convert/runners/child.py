@@ -11,8 +11,8 @@ from pathlib import Path
 
 from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
+from convert.rules.user_files import load_rules
 from convert.runners.process import NO_MEMORY, Limits, load_arrays, run_all, save_arrays
-from convert.user_rules import load_rules
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from convert.options import Options
 from convert.source import Source
 
 if TYPE_CHECKING:
-    from convert.parity.trace import Trace
+    from convert.runners.trace import Trace
 
 KINDS = ("onnx", "onnx-object")
 
@@ -112,21 +112,21 @@ def _fed(value: np.ndarray, kind: str) -> Any:
 
 
 def _double(source: Source, feeds: Feeds, options: Options) -> Outputs:
-    from convert.passes.widen import widen
+    from convert.passes.to_float64 import widen
 
     return _evaluated(widen(_graph(source, options)), feeds)
 
 
 def _evaluated(graph: Any, feeds: Feeds) -> Outputs:
-    from convert.runners.reference import run as evaluate
+    from convert.reference.executor import run as evaluate
 
     return [evaluate(graph, feed) for feed in feeds]
 
 
 def _asks_the_user(graph: Any) -> bool:
     """Whether it has operators that only kernels of the user's compute: onnxruntime does not know these."""
-    from convert.runners.reference_rules import kernel
-    from convert.schemas import operator_of
+    from convert.reference.table import kernel
+    from convert.rules.onnx_schemas import operator_of
 
     return any(node.domain and operator_of(node) in kernel for node in graph.graph.all_nodes())
 

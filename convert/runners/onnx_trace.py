@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from convert.errors import Location, Unsupported
-from convert.parity.trace import Step, Trace, summary
+from convert.runners.trace import Step, Trace, summary
 
 
 def trace_file(path: Path, feed: Mapping[str, np.ndarray], run: Callable[[Path, Any], Any]) -> Trace:

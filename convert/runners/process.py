@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convert import errors, plugin
-from convert.collector import paused_collector
 from convert.errors import ConvertError, ResourceLimit, Unsupported
+from convert.interpreter import paused_collector
 from convert.options import Options
-from convert.runners.forked import ADDRESS, Child, fork
+from convert.runners.fork_client import ADDRESS, Child, fork
 from convert.source import Source
 
 if TYPE_CHECKING:
-    from convert.parity.trace import Trace
+    from convert.runners.trace import Trace
 
 Outputs = list[dict[str, np.ndarray]]
 
@@ -194,7 +194,7 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options, limi
 
     Raises as `Running.results` does, and `Unsupported` where its runner cannot.
     """
-    from convert.parity.trace import Trace
+    from convert.runners.trace import Trace
 
     running = Running(source, [feed], (TRACE,), options, limits)
     try:

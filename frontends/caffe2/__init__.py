@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from convert.plugin import Operator
-from convert.tables import lazily, rows
+from convert.rules.listing import lazily, rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir

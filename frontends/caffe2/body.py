@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from convert.files.caffe2.netdef import Net
 from convert.graph import Graph
-from convert.netdef import Net
 
 Values = dict[str, ir.Value]
 

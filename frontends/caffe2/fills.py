@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import BadInput, Unsupported
-from convert.netdef import DTYPES, Op
+from convert.files.caffe2.netdef import DTYPES, Op
 
 FILLS = {
     "GivenTensorFill": ir.DataType.FLOAT,

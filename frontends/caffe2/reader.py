@@ -7,16 +7,16 @@ from typing import Any
 
 import onnx_ir as ir
 
-from convert.caffe2_folder import read_folder
-from convert.ends import Bounds, add_input, matched
 from convert.errors import BadInput, Location, Problem, Unsupported, UsageError
+from convert.files.caffe2.folder import read_folder
+from convert.files.caffe2.netdef import Model, Net, Op, walk
 from convert.graph import Dim, Graph
-from convert.netdef import Model, Net, Op, walk
+from convert.graph.inputs import Bounds, add_input, matched
+from convert.graph.tensors import SHORT_NAMES
 from convert.options import InputSpec, Options
 from convert.passes.clean import clean
 from convert.report import Report
 from convert.source import Source
-from convert.tensors import SHORT_NAMES
 
 from . import ops  # noqa: F401  (fills the table)
 from .body import Body

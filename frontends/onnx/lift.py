@@ -9,11 +9,11 @@ import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported, UsageError
 from convert.graph import OPSET, location_of
+from convert.graph.shape_inference import infer_facts
+from convert.graph.tensors import SHORT_NAMES, dtype_name
 from convert.options import InputSpec, Options
-from convert.passes.facts import infer_facts
-from convert.passes.opset import convert_opset
+from convert.passes.opset.convert import convert_opset
 from convert.report import Report
-from convert.tensors import SHORT_NAMES, dtype_name
 
 DIMS_KEY = "convert.dims"
 

@@ -14,16 +14,16 @@ from google.protobuf.message import DecodeError
 from onnx_ir.passes import common
 
 from convert.errors import BadInput, Unsupported
+from convert.graph.shape_inference import SMALL
 from convert.options import Options
-from convert.passes.facts import SMALL
 from convert.report import Report
 from convert.source import Source
 
 from .functions import check_functions, inline_functions
+from .lazy_proto import Span, parse
 from .lift import fix_inputs, lift
 from .nested import flatten_inputs
 from .weights import check_tensor, densified, external, mapped
-from .wire import Span, parse
 
 Weights = dict[str, ir.TensorProtocol]
 

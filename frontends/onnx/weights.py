@@ -12,9 +12,9 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import BadInput, Unsupported
-from convert.tensors import lazy, numpy_dtype
+from convert.graph.tensors import lazy, numpy_dtype
 
-from .wire import Span
+from .lazy_proto import Span
 
 # A sparse initializer is written out in full; one that would grow past this is not believed.
 _DENSE_LIMIT = 1 << 31

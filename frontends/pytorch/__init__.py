@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from convert.tables import lazily, rows
+from convert.rules.listing import lazily, rows
 
 if TYPE_CHECKING:
-    import numpy as np
     import onnx_ir as ir
 
     from convert.options import Options
-    from convert.parity.trace import Trace
     from convert.plugin import Operator
     from convert.report import Report
     from convert.source import Source
@@ -62,7 +60,7 @@ def load(source: Source, options: Options) -> Any:
 
     Raises `BadInput`, `UnsafeInput` and `UsageError` as `read` does.
     """
-    from .loader import load as load_source
+    from .files.loader import load as load_source
 
     return load_source(source, options)
 
@@ -81,7 +79,12 @@ def preload() -> None:
     import torch._dynamo
     import torch.export._trace  # noqa: F401
 
-    from . import capture, execute, exported, loader, ops, quantized_tensors, reader, torchscript  # noqa: F401
+    from . import dispatch, ops, reader  # noqa: F401
+    from .export import capture  # noqa: F401
+    from .export import lower as lower_exported  # noqa: F401
+    from .files import loader  # noqa: F401
+    from .runner import run  # noqa: F401
+    from .torchscript import lower as lower_torchscript  # noqa: F401
 
     for name in _AT_FIRST_CAPTURE:
         with contextlib.suppress(ImportError):  # they are private, and another version may have none such
@@ -94,25 +97,6 @@ def operators() -> Iterable[Operator]:
     from .rules import aten
 
     return rows(aten)
-
-
-def run(
-    source: Source, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str, options: Options
-) -> list[dict[str, np.ndarray]]:
-    """Execute the model on `feeds` (arrays by input name): outputs by name, as `read` names them.
-
-    `precision` is "float32" (as it is) or "float64" (everything floating widened).
-    """
-    from .execute import run as run_source
-
-    return run_source(source, feeds, precision, options)
-
-
-def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
-    """One run in float64, operator by operator. Raises `Unsupported` where the model runs as a whole only."""
-    from .tracing import trace as trace_source
-
-    return trace_source(source, feed, options)
 
 
 __getattr__ = lazily(__name__, aten=".rules")  # the decorator for rules of one's own

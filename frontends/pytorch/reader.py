@@ -19,14 +19,14 @@ from convert.options import DimSpec, InputSpec, Options
 from convert.report import Report
 from convert.source import Source
 
-from .arguments import arranged
-from .capture import capture, inference
-from .dims import is_fixed
-from .examples import Call, calls
-from .exported import lower
-from .hugging_face import is_hugging_face, note_ranges, specs_of
-from .infer import parameters_of
-from .loader import load
+from .export.capture import capture, inference
+from .export.dims import is_fixed
+from .export.lower import lower
+from .files.hugging_face import is_hugging_face, note_ranges, specs_of
+from .files.loader import load
+from .inputs.arguments import arranged
+from .inputs.examples import Call, calls
+from .inputs.guess import parameters_of
 
 
 def read(source: Source, options: Options, report: Report) -> ir.Model:
@@ -57,8 +57,8 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def _scripted(thing: Any, options: Options, report: Report, path: Path | None = None) -> ir.Model:
-    from .torchscript import lower as lower_script
-    from .torchscript_inputs import recorded_inputs
+    from .torchscript.inputs import recorded_inputs
+    from .torchscript.lower import lower as lower_script
 
     recorded = recorded_inputs(path) if path is not None else ()
     return lower_script(thing, options, report, recorded)

@@ -12,17 +12,14 @@ arrive as the overload's schema names them:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from convert.errors import Location
 from convert.rules import REQUIRED, Argument, Rules, Schema
 
 if TYPE_CHECKING:
     import torch
 
-    from convert.graph import Graph
 
 aten = Rules("PyTorch")
 
@@ -57,31 +54,6 @@ def is_inplace(schema: torch.FunctionSchema) -> bool:
     """True if the operator writes to its first argument."""
     first = schema.arguments[0] if schema.arguments else None
     return first is not None and first.alias_info is not None and first.alias_info.is_write
-
-
-def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Mapping[str, Any], at: Location) -> Any:
-    """Apply the rule for one call of the ATen (or custom) operator `schema`; returns value, list of values or None.
-
-    Raises `Unsupported` with the location where there is no rule, or the rule does not take an argument.
-    """
-    from .complexes import has_pair
-    from .quantization import has_quantized
-    from .quantized_tensors import call_quantized
-
-    paired = has_pair((*args, *kwargs.values()))
-    given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs)
-    named = {a.name: _normalised(a, given[a.name]) for a in schema.arguments if a.name in given and not _implied(a)}
-    bound = bindable(schema)
-    values = []
-    for argument in bound.positional:
-        if argument.name not in named:
-            break
-        values.append(named.pop(argument.name))
-    key = key_of(schema.name, schema.overload_name, paired=paired)
-    with g.at(at):
-        if schema.name.startswith("aten::") and has_quantized((*values, *named.values())):
-            return call_quantized(g, key, values, named, at, bound)
-        return aten.apply(g, key, values, named, at, schema=bound)
 
 
 def bindable(schema: torch.FunctionSchema) -> Schema:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from convert.plugin import Operator
-from convert.tables import lazily
+from convert.rules.listing import lazily
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -48,18 +48,20 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 def preload() -> None:
     """Import what reading and running take, without starting a thread: warm workers are forked after it."""
-    from convert.runners.quiet import import_tensorflow
+    from convert.runners.import_tensorflow import import_tensorflow
 
     import_tensorflow(start=False)
-    from . import framed, graphdef, lite, ops, reader  # noqa: F401
+    from . import ops, reader, walker  # noqa: F401
+    from .graph import control_flow_v1  # noqa: F401
+    from .lite import reader as lite_reader  # noqa: F401
 
 
 def operators() -> Iterable[Operator]:
     """Every operator with a rule, and the declared gaps with their reasons; TensorFlow Lite's as `tflite::ADD`."""
-    from .framed import OPERATORS
-    from .graphdef import PLUMBING
-    from .lite import lite
+    from .graph.control_flow_v1 import OPERATORS
+    from .lite.reader import lite
     from .rules import node
+    from .walker import PLUMBING
 
     yield from (Operator(name) for name in sorted({*node.entries, *PLUMBING, *OPERATORS}))
     yield from (Operator(name, reason) for name, reason in sorted(node.gaps.items()))

@@ -10,29 +10,30 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from convert.ends import Bounds, add_input, matched
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
+from convert.graph.inputs import Bounds, add_input, matched
+from convert.graph.metadata import state_output
+from convert.graph.tensors import EXACT_KEY, dims_of
 from convert.options import InputSpec, Options
-from convert.passes.boundary import LAYOUT_KEY
 from convert.passes.clean import drop_unused
+from convert.passes.layout.boundary import LAYOUT_KEY
 from convert.report import Report
-from convert.runners.constants import as_written
-from convert.runners.signatures import state_inputs, state_output, variable_names
-from convert.tensors import EXACT_KEY, dims_of
 
 from . import ops  # noqa: F401  (fills the table of rules)
-from .attributes import dtype_of
-from .body import Body
-from .complexes import Complex
-from .dims import NamingGraph
-from .framed import structured
-from .graphdef import Walker
+from .common.complexes import Complex
+from .common.dims import NamingGraph
+from .common.unify_dims import own_names, share_names
+from .graph.attributes import dtype_of
+from .graph.control_flow_v1 import structured
+from .graph.function_body import Body
+from .graph.lookup_tables import Table, Tables
+from .graph.state import describe
+from .graph.variables import Variable
 from .rules import node as rules
-from .sharing import own_names, share_names
-from .state import describe
-from .tables import Table, Tables
-from .variables import Variable
+from .runner.decimal_constants import as_written
+from .runner.names import state_inputs, variable_names
+from .walker import Walker
 
 
 @dataclass(frozen=True)

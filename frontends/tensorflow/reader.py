@@ -16,52 +16,51 @@ from .program import Program, lower
 def read(source: Source, options: Options, report: Report) -> ir.Model:
     """The shared graph of a TensorFlow or Keras model. Raises as `convert.plugin.Frontend.read` says."""
     if source.kind == "tflite":
-        from .lite import read_lite
+        from .lite.reader import read_lite
 
         return read_lite(source, options, report)
     return lower(_READERS[source.kind](source, options, report), options, report)
 
 
 def _saved_model(source: Source, options: Options, report: Report) -> Program:
-    from .savedmodel import read_saved_model
+    from .files.savedmodel import read_saved_model
 
     return read_saved_model(source.file, options, report)
 
 
 def _frozen(source: Source, options: Options, report: Report) -> Program:
-    from .frozen import read_frozen
+    from .files.frozen import read_frozen
 
     return read_frozen(source.file, options, report)
 
 
 def _meta(source: Source, options: Options, report: Report) -> Program:
-    from .meta import read_meta
+    from .files.meta_graph import read_meta
 
     return read_meta(source.file, options, report)
 
 
 def _graph_def(source: Source, options: Options, report: Report) -> Program:
-    from .frozen import from_message
+    from .files.frozen import from_message
 
     return from_message(source.thing, options, report)
 
 
 def _keras_file(source: Source, options: Options, report: Report) -> Program:
-    from convert.runners.keras_archive import load
-
-    from .functions import from_keras
+    from .files.in_memory import from_keras
+    from .runner.keras_archive import load
 
     return from_keras(load(source.file, trust=options.trust), options, report)
 
 
 def _keras(source: Source, options: Options, report: Report) -> Program:
-    from .functions import from_keras
+    from .files.in_memory import from_keras
 
     return from_keras(source.thing, options, report)
 
 
 def _function(source: Source, options: Options, report: Report) -> Program:
-    from .functions import from_function_object
+    from .files.in_memory import from_function_object
 
     return from_function_object(source.thing, options, report)
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from convert.rules import Rules
 
-from . import opdefs
+from .graph import opdefs
 
 node = Rules("TensorFlow", schema=opdefs.schema)

@@ -29,11 +29,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from convert.batch.identity import key, versions
+from convert.batch.fork_server_pool import nursery
 from convert.batch.journal import Journal
 from convert.batch.plan import Task
 from convert.batch.processes import family, held, new_mark
-from convert.batch.warm import nursery
+from convert.batch.task_key import key, versions
 from convert.batch.worker import GOOD, run
 
 PAIRS = (("onnx", "onnx"), ("onnx", "tf"), ("pt", "onnx"), ("pt", "tf"), ("pt", "caffe2"))

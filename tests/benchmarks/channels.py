@@ -20,7 +20,7 @@ import onnxruntime
 
 from convert.graph import Graph
 from convert.passes.clean import clean
-from convert.passes.layout import assign_layout
+from convert.passes.layout.assign import assign_layout
 
 SIZES = ((96, 56), (192, 28), (384, 14), (768, 7))
 BLOCKS = 3

@@ -33,9 +33,9 @@ from convert import api, plugin
 from convert.options import Options, parse_input
 from convert.parity import inputs
 from convert.parity.locate import locate, locate_source
-from convert.parity.verdict import Divergence
 from convert.report import Report
 from convert.runners.process import Limits
+from convert.verdict import Divergence
 
 WIDTH = 256
 

@@ -14,13 +14,13 @@ import onnxruntime
 import pytest
 from cases import Case
 from convert.backends import caffe2
+from convert.frontends.caffe2.runner.runner import Job, available, execute
 
-from convert import caffe2_pb2 as pb
 from convert.errors import ConvertError
+from convert.files.caffe2 import caffe2_pb2 as pb
 from convert.graph import Graph
 from convert.options import Options
 from convert.report import Report
-from convert.runners.caffe2 import Job, available, execute
 
 RUNTIME = "needs the value at conversion"
 """Why a case needs static dims."""

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from convert.graph.shape_inference import infer_facts
 from convert.options import Options
-from convert.passes.facts import infer_facts
 from convert.report import Report
 from tests.ops.cases import Case
 from tests.ops.tensorflow_backend_tools import Const

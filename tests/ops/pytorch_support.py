@@ -12,9 +12,10 @@ import onnxruntime
 import torch
 from cases import Case
 from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
-from convert.frontends.pytorch.prepare import PYTHON
-from convert.frontends.pytorch.rules import aten, call
-from convert.frontends.pytorch.values import mark, onnx_dtype
+from convert.frontends.pytorch.common.values import mark, onnx_dtype
+from convert.frontends.pytorch.dispatch import call
+from convert.frontends.pytorch.export.prepare import PYTHON
+from convert.frontends.pytorch.rules import aten
 from onnx.reference import ReferenceEvaluator
 
 from convert.errors import Location

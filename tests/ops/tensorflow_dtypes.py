@@ -11,8 +11,8 @@ import onnx_ir as ir
 from convert.frontends import tensorflow as frontend
 
 from convert.options import Options
+from convert.reference import executor
 from convert.report import Report
-from convert.runners import reference
 from convert.source import Source
 from tests.ops.cases import Case
 from tests.ops.tensorflow_support import OF_STORED, concrete_of, tf
@@ -53,7 +53,7 @@ def check_dtype(row: Case, kind: str) -> bool:
         values = [v for n in model.graph.all_nodes() for v in n.outputs]
         if not any(d in NARROW for d in dtypes.values()):
             assert not [v.name for v in values if v.dtype in NARROW], "narrower on the way"
-        for name, got in reference.run(model, arrays).items():
+        for name, got in executor.run(model, arrays).items():
             close(got, expected[name])
     return True
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from convert.frontends import tensorflow as frontend
-from convert.frontends.tensorflow import lite_file
+from convert.frontends.tensorflow.lite import file, runner
 
 from convert.options import Options
 from convert.report import Report
-from convert.runners import tflite as runner
 from convert.source import Source
 from tests.ops.cases import Case
 from tests.ops.tensorflow_support import agrees, run, same
@@ -42,7 +41,7 @@ def check(row: Case) -> None:
     function, *arrays = row.inputs
     feeds = {f"x{i}": a for i, a in enumerate(arrays)}
     data = row.attributes["make"]() if function is None else encoded(function, arrays, **row.attributes)
-    found = {o.name for s in lite_file.parse(memoryview(data), "the file").subgraphs for o in s.operators}
+    found = {o.name for s in file.parse(memoryview(data), "the file").subgraphs for o in s.operators}
     assert row.operator in found
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.tflite"

@@ -12,7 +12,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from convert.frontends import tensorflow as frontend
-from convert.frontends.tensorflow import opdefs
+from convert.frontends.tensorflow.graph import opdefs
 
 from convert.options import Options
 from convert.report import Report

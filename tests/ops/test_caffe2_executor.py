@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from caffe2_support import Nets, Row, assert_same, hand_written, reference
-from convert.backends.caffe2.reference import execute
+from convert.backends.caffe2.executor.executor import execute
+from convert.frontends.caffe2.runner.runner import available
 from test_to_caffe2 import ROWS
 
 from convert.errors import BadInput, ConvertError, Unsupported
-from convert.runners.caffe2 import available
 
 WRITTEN = [param for param in ROWS if not param.values[0].reason]
 
@@ -95,4 +95,6 @@ def test_verify_runs_it_only_where_no_caffe2_is_configured() -> None:
 
     runner = runner_for("caffe2")
     assert runner is not None
-    assert runner.__name__ == ("convert.backends.caffe2.runner" if available() else "convert.runners.caffe2")
+    assert runner.__name__ == (
+        "convert.backends.caffe2.executor.runner" if available() else "convert.frontends.caffe2.runner.runner"
+    )

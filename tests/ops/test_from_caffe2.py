@@ -16,13 +16,13 @@ from convert.backends import caffe2 as backend
 from convert.backends import onnx as onnx_backend
 from convert.frontends import caffe2
 from convert.frontends.caffe2.rules import caffe2 as rules
+from convert.frontends.caffe2.runner.runner import Job, execute
 from onnx.reference import ReferenceEvaluator
 from test_to_caffe2 import ROWS
 
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.options import Options, parse_input
 from convert.report import Report
-from convert.runners.caffe2 import Job, execute
 from convert.source import Source
 
 WRITTEN = [param for param in ROWS if param.values[0].dynamic and not param.values[0].reason]
@@ -184,8 +184,8 @@ def test_nets_of_others(row: Case, foreign: dict[int, tuple[Job, Any]]) -> None:
 
 
 def test_every_rule_has_a_case(caffe2_nets: Nets) -> None:
-    from convert.caffe2_folder import read_folder
-    from convert.netdef import walk
+    from convert.files.caffe2.folder import read_folder
+    from convert.files.caffe2.netdef import walk
 
     written = {op.type for job in caffe2_nets.jobs.values() for net in _nets(read_folder(job.net)) for op in walk(net)}
     tested = written | {row.operator for row in FOREIGN}
@@ -218,7 +218,7 @@ def test_random_fills_draw_from_the_same_distribution(operator: str, args: dict[
 
 
 def test_weights_of_random_numbers_and_missing_blobs_are_refused(tmp_path: Path) -> None:
-    from convert import caffe2_pb2 as pb
+    from convert.files.caffe2 import caffe2_pb2 as pb
 
     job = hand_written(tmp_path / "net.caffe2", "Relu", [f32(2)], {})
     random = pb.NetDef(op=[pb.OperatorDef(type="XavierFill", output=["w"])])

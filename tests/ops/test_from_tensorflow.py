@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from convert.frontends import tensorflow as frontend
-from convert.frontends.tensorflow import opdefs, ops  # noqa: F401  (`ops` fills the table)
-from convert.frontends.tensorflow.refused import CHANGES
+from convert.frontends.tensorflow import ops  # noqa: F401  (`ops` fills the table)
+from convert.frontends.tensorflow.graph import opdefs
+from convert.frontends.tensorflow.graph.refused import CHANGES
 from convert.frontends.tensorflow.rules import node
 
 from convert import plugin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from convert.frontends.tensorflow.lite import lite
+from convert.frontends.tensorflow.lite.reader import lite
 
 from tests.ops import tensorflow_cases_lite as numbers
 from tests.ops import tensorflow_cases_lite_array as arrays

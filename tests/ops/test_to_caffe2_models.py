@@ -11,13 +11,13 @@ import pytest
 from caffe2_models import MODELS, RANDOM, Model, model
 from caffe2_support import assert_same, needs_caffe2
 from convert.backends import caffe2
+from convert.frontends.caffe2.runner.runner import Job, execute
 from onnx.reference import ReferenceEvaluator
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.options import Options
 from convert.report import Report
-from convert.runners.caffe2 import Job, execute
 
 Outcomes = dict[str, dict[str, np.ndarray] | ConvertError]
 

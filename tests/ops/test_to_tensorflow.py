@@ -124,14 +124,14 @@ def computed(row: Case, variant: int) -> list[np.ndarray]:
     """
     import onnx_ir as ir
     import tensorflow as tf
-    from convert.backends.tensorflow.artefacts import plain_names, trace
     from convert.backends.tensorflow.constants import Store
     from convert.backends.tensorflow.emit import check
-    from convert.backends.tensorflow.legalise import legalise
+    from convert.backends.tensorflow.passes.legalize import legalize
+    from convert.backends.tensorflow.writer.savedmodel import plain_names, trace
 
     model = ir.from_proto(model_of(row, variant))
     if variant != CONSTANT:
-        legalise(model)
+        legalize(model)
     check(model)
     function, names = trace(model, Store(variables=True))
     feeds = feeds_of(row)
@@ -241,7 +241,8 @@ def test_operator(row: Case, onednn: str, variants: tuple[int, ...], workers) ->
 
 def test_every_rule_has_a_case() -> None:
     pytest.importorskip("tensorflow")
-    from convert.backends.tensorflow.ops import onnx as table
+    from convert.backends.tensorflow import ops  # noqa: F401
+    from convert.backends.tensorflow.rules import onnx as table
 
     rules = {operator for operator in table.entries if not operator.startswith("convert.")}
     rows = {row.operator for row in (*CASES, *RANDOM)}

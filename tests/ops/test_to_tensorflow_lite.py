@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from convert.backends.tensorflow.lite_gaps import GAPS, LIMITS
+from convert.backends.tensorflow.lite.gaps import GAPS, LIMITS
 
 from tests.ops.cases import Case
 from tests.ops.tensorflow_backend_cases import CASES
@@ -120,7 +120,8 @@ def test_sample(index: int, pool: ProcessPoolExecutor) -> None:
 
 def test_every_rule_of_tensorflow_lite_alone_is_in_the_sample() -> None:
     pytest.importorskip("tensorflow")
-    from convert.backends.tensorflow.ops import onnx as table
+    from convert.backends.tensorflow import ops  # noqa: F401
+    from convert.backends.tensorflow.rules import onnx as table
 
     ours = {name.removeprefix("convert.lite::") for name in table.entries if name.startswith("convert.lite::")}
     assert ours

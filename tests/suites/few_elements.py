@@ -26,8 +26,8 @@ from convert import api, plugin
 from convert.options import Options, parse_input
 from convert.parity.inputs import Feed
 from convert.parity.judge import Method, Runs, judge, settled
-from convert.parity.verdict import PASS
 from convert.report import Report
+from convert.verdict import PASS
 
 DEFECT = 3e-5
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import onnx
 from convert.backends.caffe2.rules import onnx as onnx_rules
+from convert.frontends.caffe2.runner.runner import Job, execute
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.options import Options
 from convert.report import Report
-from convert.runners.caffe2 import Job, execute
 from tests.suites.onnx_node_worker import Answer
 
 # What `dtypes.py` of the backend says of dtypes that Caffe2, or the kernel in question, does not have.

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+from convert.frontends.caffe2.runner.runner import VARIABLE
 from onnx import numpy_helper
-
-from convert.runners.caffe2 import VARIABLE
 
 SETS = ("node", "light", "simple", "pytorch-converted", "pytorch-operator")
 OLD_SET = "onnx-1.8.1"

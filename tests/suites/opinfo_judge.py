@@ -16,8 +16,8 @@ import onnx_ir as ir
 import onnxruntime
 import torch
 from convert.backends.onnx import to_proto
-from convert.frontends.pytorch.capture import exported, inference
-from convert.frontends.pytorch.exported import lower
+from convert.frontends.pytorch.export.capture import exported, inference
+from convert.frontends.pytorch.export.lower import lower
 from convert.frontends.pytorch.rules import aten
 from opinfo_bounds import silent
 from opinfo_compare import difference
@@ -27,11 +27,11 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
-from convert.collector import paused_collector
 from convert.errors import Unsupported
+from convert.interpreter import paused_collector
 from convert.options import Options
+from convert.reference.executor import run as evaluate
 from convert.report import Report
-from convert.runners.reference import run as evaluate
 
 # PyTorch walks over all its operators for each decomposition, and finds the same ones.
 torch.export.exported_program._collect_all_valid_cia_ops = functools.cache(_collect_all_valid_cia_ops)

@@ -132,7 +132,7 @@ def clean(pair: Pair, target: str, folder: Path) -> tuple[str, Path] | str:
 
     import convert
     from convert import plugin
-    from convert.parity.check import unavailable
+    from convert.parity.verify import unavailable
 
     module = build(pair.name)
     if target == "torchscript":
@@ -229,9 +229,9 @@ def main() -> None:
 @contextmanager
 def warm() -> Iterator[None]:
     """Models run in forks of one process that has imported the frameworks, as in a batch: it is most of the time."""
+    from convert.batch.fork_server_pool import nursery
     from convert.batch.processes import MARK, new_mark
-    from convert.batch.warm import nursery
-    from convert.runners.forked import ADDRESS
+    from convert.runners.fork_client import ADDRESS
 
     kinds = ("onnx", "torchscript", "savedmodel", "keras")
     with nursery(kinds, ("onnx", "tf", "keras", "tflite", "caffe2")) as address:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from convert.frontends.caffe2.runner.runner import available
 
-from convert.runners.caffe2 import available
 from tests.suites import onnx_node_worker
 from tests.suites.onnx_node_cases import OLD_SET, cases
 from tests.suites.onnx_node_frozen import all_frozen

@@ -14,7 +14,7 @@ import pytest
 from packaged import downloaded
 
 import convert
-from convert.parity.check import Method
+from convert.parity.verify import Method
 from convert.report import Report
 
 pytestmark = pytest.mark.long

@@ -11,7 +11,7 @@ from packaged import downloaded, installed
 
 import convert
 from convert.errors import Unsupported
-from convert.parity.check import Method
+from convert.parity.verify import Method
 from convert.report import Report
 
 TESTS = Path(__file__).resolve().parents[1]

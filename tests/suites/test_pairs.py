@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from convert.frontends.caffe2.runner import runner
 from torch import nn
 
 import convert
+from convert.batch.fork_server_pool import nursery
 from convert.batch.processes import MARK, new_mark
-from convert.batch.warm import nursery
-from convert.runners import caffe2
-from convert.runners.forked import ADDRESS
+from convert.runners.fork_client import ADDRESS
 
 pytestmark = pytest.mark.long
 
@@ -54,7 +54,7 @@ def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_every_pair_passes(source: str, artefacts: Path) -> None:
     told = {}
     for target in SUFFIXES:
-        if ".caffe2" in (source, target) and caffe2.available():
+        if ".caffe2" in (source, target) and runner.available():
             continue
         inputs = SPEC if source in (".pt", ".ts") else None
         verdict = convert.verify(artefacts / f"net{source}", artefacts / f"net{target}", inputs=inputs).verdict

@@ -13,8 +13,8 @@ from zoo_manifest import save
 from zoo_worker import GAP, PASS
 
 import convert
-from convert.batch.identity import files
 from convert.batch.plan import plan
+from convert.batch.task_key import files
 
 # The cheapest of four kinds: a CNN, a decoder with its cache, recurrent layers, sound.
 CHOSEN = ("mobilenetv4_conv_small_035", "llama-past", "lstm-tagger", "conv-tasnet")

@@ -65,7 +65,7 @@ def preload() -> None:
     import transformers.modeling_utils
     from convert.frontends.pytorch import reader  # noqa: F401
 
-    import convert.parity.check  # noqa: F401
+    import convert.parity.verify  # noqa: F401
 
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
@@ -100,7 +100,7 @@ def work(connection: Connection, entry: Entry, targets: Sequence[str], limits: L
 def _convert(built: Built, outcome: Outcome, folder: Path, limits: Limits) -> None:
     """Convert, verify and fill in the figures. Raises what `convert` does, and AssertionError for empty agreement."""
     import convert
-    from convert.parity.check import Method
+    from convert.parity.verify import Method
     from convert.runners import process
 
     path = folder / f"model.{outcome.target}"

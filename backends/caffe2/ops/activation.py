@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.shapes import last, transpose
+from ..net import Net
 from ..rules import onnx
-from ..shapes import last, transpose
 from .math import log1p, unary
 
 onnx.same(unary, Sigmoid="Sigmoid", Softsign="Softsign", Tanh="Tanh", Mish="Mish")

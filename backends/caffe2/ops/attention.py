@@ -10,12 +10,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import FLOAT, cast, widen
-from ..loops import Body
-from ..net import Blob, Net
-from ..padding import pad_constant
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.loops import Body
+from ..common.padding import pad_constant
+from ..common.shapes import broadcast, dim, full_like, zeros_like
+from ..net import Net
 from ..rules import onnx
-from ..shapes import broadcast, dim, full_like, zeros_like
 
 
 @onnx("Attention")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..net import Net
 from ..rules import onnx
 
 

@@ -10,11 +10,12 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..loops import Body, grown, started, steps_written_out, while_loop
-from ..nested import Listed, Maybe, leaves, rebuilt
-from ..net import Blob, Dim, Net, Op
+from ..blob import Blob, Dim
+from ..common.loops import Body, grown, started, steps_written_out, while_loop
+from ..common.sequence_values import Listed, Maybe, leaves, rebuilt
+from ..common.shapes import dim
+from ..net import Net, Op
 from ..rules import onnx
-from ..shapes import dim
 from .product import backwards
 
 

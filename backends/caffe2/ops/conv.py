@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from convert.errors import Unsupported
-from convert.tensors import lazy
+from convert.graph.tensors import lazy
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.conv_transpose import by_convolution
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.windows import Window, window
+from ..net import Net
 from ..rules import onnx
-from ..transposed import by_convolution
-from ..windows import Window, window
 
 
 @onnx("Conv")

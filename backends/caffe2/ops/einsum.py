@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ..dtypes import ARITHMETIC, FLOAT, cast, widen
-from ..indexing import fixed, strides_of
-from ..net import Blob, Dim, Net
+from ..blob import Blob, Dim
+from ..common.dtypes import ARITHMETIC, FLOAT, cast, widen
+from ..common.indexing import fixed, strides_of
+from ..common.shapes import reshape_fixed, transpose
+from ..net import Net
 from ..rules import onnx
-from ..shapes import reshape_fixed, transpose
 
 Term = tuple[Blob, str]
 

@@ -9,12 +9,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import COMPARED, cast, widen
-from ..indexing import fixed, linear_elements, wrapped
-from ..net import Blob, Net
-from ..padding import crop, pad_constant, pad_edge, pad_gathered, slice_axis
+from ..blob import Blob
+from ..common.dtypes import COMPARED, cast, widen
+from ..common.indexing import fixed, linear_elements, wrapped
+from ..common.padding import crop, pad_constant, pad_edge, pad_gathered, slice_axis
+from ..common.shapes import concat, dim
+from ..net import Net
 from ..rules import onnx
-from ..shapes import concat, dim
 
 
 @onnx("Gather")

@@ -7,10 +7,11 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import ARITHMETIC, FLOAT, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import ARITHMETIC, FLOAT, cast, widen
+from ..common.shapes import broadcast
+from ..net import Net
 from ..rules import onnx
-from ..shapes import broadcast
 
 _INT64 = ir.DataType.INT64
 

@@ -6,14 +6,15 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.tensors import dtype_name
+from convert.graph.tensors import dtype_name
 
-from ..dtypes import FLOAT, cast, widen
-from ..indexing import fixed
-from ..net import Blob, Net
-from ..padding import slice_axis
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.indexing import fixed
+from ..common.padding import slice_axis
+from ..common.shapes import reshape_fixed, transpose
+from ..net import Net
 from ..rules import onnx
-from ..shapes import reshape_fixed, transpose
 
 
 @onnx("MatMul")

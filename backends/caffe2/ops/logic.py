@@ -8,10 +8,11 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.rules import Rule
 
-from ..dtypes import ARITHMETIC, COMPARED, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import ARITHMETIC, COMPARED, cast, widen
+from ..common.shapes import broadcast
+from ..net import Net
 from ..rules import onnx
-from ..shapes import broadcast
 
 
 def comparison(operator: str) -> Rule:

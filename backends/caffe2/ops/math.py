@@ -10,10 +10,11 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.rules import Rule
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.shapes import broadcast
+from ..net import Net
 from ..rules import onnx
-from ..shapes import broadcast
 from .integer import float_remainder, integer_power, mixed_power
 
 

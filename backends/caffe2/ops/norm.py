@@ -6,8 +6,9 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..net import Net
 from ..rules import onnx
 
 

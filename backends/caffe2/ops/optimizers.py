@@ -8,10 +8,11 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import FLOAT, cast
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast
+from ..common.shapes import broadcast
+from ..net import Net
 from ..rules import onnx
-from ..shapes import broadcast
 
 _TRAINING = "ai.onnx.preview.training"
 

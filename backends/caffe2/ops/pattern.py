@@ -7,10 +7,11 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import ARITHMETIC, COMPARED, FLOAT, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import ARITHMETIC, COMPARED, FLOAT, cast, widen
+from ..common.shapes import broadcast, dim, last, transpose, zeros_like
+from ..net import Net
 from ..rules import onnx
-from ..shapes import broadcast, dim, last, transpose, zeros_like
 from .linear import fully_connected
 from .product import backwards, running, shifted
 

@@ -9,12 +9,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
-from ..padding import pad_constant
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.padding import pad_constant
+from ..common.pool_windows import spatial_again, taps
+from ..common.windows import Window, ceil_pads, counts, window
+from ..net import Net
 from ..rules import onnx
-from ..taps import spatial_again, taps
-from ..windows import Window, ceil_pads, counts, window
 from .conv import arguments
 
 

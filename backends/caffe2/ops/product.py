@@ -6,9 +6,10 @@ import numpy as np
 
 from convert.errors import Unsupported
 
-from ..net import Blob, Net
-from ..padding import slice_axis
-from ..shapes import concat, full_like
+from ..blob import Blob
+from ..common.padding import slice_axis
+from ..common.shapes import concat, full_like
+from ..net import Net
 
 
 def product(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:

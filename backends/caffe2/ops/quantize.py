@@ -6,13 +6,14 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.tensors import dtype_name
+from convert.graph.tensors import dtype_name
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
-from ..padding import slice_axis
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.padding import slice_axis
+from ..common.shapes import reshape_fixed
+from ..net import Net
 from ..rules import onnx
-from ..shapes import reshape_fixed
 from .conv import conv
 from .math import compute, round_half_even
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
-from ..padding import slice_axis
-from ..random import filled
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.padding import slice_axis
+from ..common.random import filled
+from ..common.shapes import concat, dim, dims
+from ..net import Net
 from ..rules import onnx
-from ..shapes import concat, dim, dims
 from .linear import fully_connected
 
 

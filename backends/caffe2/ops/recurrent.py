@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.rnn import Cell, Weights, clipped, functions_of, recurrent, state_of, weights_of
+from ..common.shapes import transpose
+from ..net import Net
 from ..rules import onnx
-from ..sequences import Cell, Weights, clipped, functions_of, recurrent, state_of, weights_of
-from ..shapes import transpose
 
 
 @onnx("RNN")

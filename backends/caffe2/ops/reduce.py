@@ -10,8 +10,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.rules import Rule
 
-from ..dtypes import ARITHMETIC, FLOAT, cast, widen
-from ..net import Blob, Net
+from ..blob import Blob
+from ..common.dtypes import ARITHMETIC, FLOAT, cast, widen
+from ..net import Net
 from ..rules import onnx
 from .product import product
 

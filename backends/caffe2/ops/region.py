@@ -10,12 +10,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import FLOAT, cast, widen
-from ..indexing import fixed
-from ..net import Blob, Net
-from ..padding import slice_axis
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.indexing import fixed
+from ..common.padding import slice_axis
+from ..common.shapes import broadcast, full_like, reshape_fixed, transpose
+from ..net import Net
 from ..rules import onnx
-from ..shapes import broadcast, full_like, reshape_fixed, transpose
 from .conv import conv_transpose
 
 _INT64 = ir.DataType.INT64

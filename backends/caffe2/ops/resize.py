@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from convert.errors import Unsupported
-from convert.tensors import dtype_name
+from convert.graph.tensors import dtype_name
 
-from ..dtypes import FLOAT, cast, widen
-from ..net import Blob, Dim, Net
+from ..blob import Blob, Dim
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.shapes import broadcast, full_like, last, transpose
+from ..net import Net
 from ..rules import onnx
-from ..shapes import broadcast, full_like, last, transpose
 from .linear import fully_connected
 from .math import round_half_even
 

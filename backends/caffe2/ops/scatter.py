@@ -9,11 +9,12 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import ARITHMETIC, cast, widen
-from ..indexing import fixed, flat, linear_elements, linear_nd, wrapped
-from ..net import Blob, Net, Op
+from ..blob import Blob
+from ..common.dtypes import ARITHMETIC, cast, widen
+from ..common.indexing import fixed, flat, linear_elements, linear_nd, wrapped
+from ..common.shapes import expand, full_like, reshape_fixed
+from ..net import Net, Op
 from ..rules import onnx
-from ..shapes import expand, full_like, reshape_fixed
 from .math import maximum, minimum
 from .product import product
 

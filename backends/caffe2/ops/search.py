@@ -9,12 +9,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import COMPARED, FLOAT, cast, widen
-from ..indexing import fixed, flat, strides_of
-from ..net import Blob, Net, Op
-from ..padding import slice_axis
+from ..blob import Blob
+from ..common.dtypes import COMPARED, FLOAT, cast, widen
+from ..common.indexing import fixed, flat, strides_of
+from ..common.padding import slice_axis
+from ..common.shapes import dim, full_like, reshape_fixed, transpose, zeros_like
+from ..net import Net, Op
 from ..rules import onnx
-from ..shapes import dim, full_like, reshape_fixed, transpose, zeros_like
 
 
 @onnx("Compress")

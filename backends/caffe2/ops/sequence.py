@@ -10,9 +10,10 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..nested import Listed, Maybe
-from ..net import Blob, Net
-from ..padding import slice_axis
+from ..blob import Blob
+from ..common.padding import slice_axis
+from ..common.sequence_values import Listed, Maybe
+from ..net import Net
 from ..rules import onnx
 
 

@@ -10,11 +10,12 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..dtypes import ARITHMETIC, NUMBERS, cast, widen
-from ..net import Blob, Net
-from ..random import dropped
+from ..blob import Blob
+from ..common.dtypes import ARITHMETIC, NUMBERS, cast, widen
+from ..common.random import dropped
+from ..common.shapes import Axis, dims, expand, full_like, reshape, reshape_fixed, reshape_to, transpose
+from ..net import Net
 from ..rules import onnx
-from ..shapes import Axis, dims, expand, full_like, reshape, reshape_fixed, reshape_to, transpose
 
 
 @onnx("Identity")

@@ -6,12 +6,13 @@ import numpy as np
 
 from convert.errors import Unsupported
 
-from ..dtypes import FLOAT, cast, widen
-from ..indexing import fixed
-from ..net import Blob, Net
-from ..padding import crop, pad_constant
+from ..blob import Blob
+from ..common.dtypes import FLOAT, cast, widen
+from ..common.indexing import fixed
+from ..common.padding import crop, pad_constant
+from ..common.shapes import reshape_fixed, transpose
+from ..net import Net
 from ..rules import onnx
-from ..shapes import reshape_fixed, transpose
 from .linear import fully_connected
 
 

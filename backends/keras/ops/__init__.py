@@ -1,37 +1,7 @@
 """The rules of the Keras backend; importing this package fills the table `onnx`."""
 
-from ..rules import onnx
-from . import (
-    activation,
-    arithmetic,
-    attention,
-    conv,
-    gaps,
-    index,
-    linear,
-    norm,
-    pool,
-    quantize,
-    recurrent,
-    reduce,
-    resize,
-    shape,
-)
+from __future__ import annotations
 
-__all__ = [
-    "activation",
-    "arithmetic",
-    "attention",
-    "conv",
-    "gaps",
-    "index",
-    "linear",
-    "norm",
-    "onnx",
-    "pool",
-    "quantize",
-    "recurrent",
-    "reduce",
-    "resize",
-    "shape",
-]
+from convert.rules.scan import import_modules
+
+import_modules(__name__, __path__)

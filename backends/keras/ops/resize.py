@@ -6,8 +6,8 @@ import numpy as np
 from keras import layers, ops
 
 from convert.errors import Unsupported
+from convert.semantics.interpolation import Method, matrix
 
-from ..interpolation import Method, matrix
 from ..rules import CHANNELS_LAST, onnx
 from ..windows import by_rank
 from .activation import floating

@@ -9,7 +9,7 @@ from convert.errors import Unsupported
 
 from ..constants import tf_dtype
 from ..rules import onnx
-from .narrow import NARROW, narrowed, widened
+from .low_precision import NARROW, narrowed, widened
 
 
 def converted(x, dtype, saturate=1, round_mode="up"):

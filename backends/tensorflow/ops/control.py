@@ -13,8 +13,8 @@ from convert.errors import Unsupported
 
 from ..constants import permute
 from ..emit import fact
-from ..nested import Maybe, is_nested, joined, listed, rebuilt, tensors
 from ..rules import onnx
+from ..sequence_values import Maybe, is_nested, joined, listed, rebuilt, tensors
 
 
 @onnx("If")

@@ -8,7 +8,7 @@ from convert.errors import Unsupported
 
 from ..rules import onnx
 from .image_files import pixels_of_anymap, pixels_of_tiff
-from .narrow import text_of
+from .low_precision import text_of
 
 
 @onnx("ImageDecoder")

@@ -10,7 +10,7 @@ from convert.errors import Unsupported
 from ..constants import tf_dtype
 from ..rules import onnx
 from .cast import converted
-from .narrow import NARROW_FLOATS, NARROW_INTS
+from .low_precision import NARROW_FLOATS, NARROW_INTS
 
 _BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), **NARROW_INTS}
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
-from ..nested import Known, Listed, Maybe, built, element, length_of, listed
 from ..rules import onnx
+from ..sequence_values import Known, Listed, Maybe, built, element, length_of, listed
 
 UNKNOWN = tf.TensorShape(None)
 

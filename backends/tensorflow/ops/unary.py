@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from ..constants import Constant
-from ..nested import is_nested
 from ..rules import onnx
+from ..sequence_values import is_nested
 
 UNSIGNED = (tf.uint8, tf.uint16, tf.uint32, tf.uint64)
 

@@ -1,5 +1,7 @@
 """The rules, one module a topic; importing this fills the table `rules.caffe2`."""
 
-from . import control, conv, index, layout, linear, math, norm, reduce, shape
+from __future__ import annotations
 
-__all__ = ["control", "conv", "index", "layout", "linear", "math", "norm", "reduce", "shape"]
+from convert.rules.scan import import_modules
+
+import_modules(__name__, __path__)

@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
+from convert.files.caffe2.netdef import DTYPES
 from convert.graph import Graph
-from convert.netdef import DTYPES
 from convert.rules import Rule
 
 from ..rules import caffe2

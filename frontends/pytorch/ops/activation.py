@@ -8,9 +8,9 @@ import torch
 
 from convert.errors import Unsupported
 
+from ..common.sizes import axis_of
+from ..common.values import cast, floating, is_float, like, widened
 from ..rules import aten
-from ..sizes import axis_of
-from ..values import cast, floating, is_float, like, widened
 from .random import uniform_numbers
 from .unary import log1p
 

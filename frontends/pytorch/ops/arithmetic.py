@@ -10,8 +10,7 @@ import torch
 
 from convert.graph import Graph
 
-from ..rules import aten
-from ..values import (
+from ..common.values import (
     Operand,
     as_value,
     cast,
@@ -24,6 +23,7 @@ from ..values import (
     result_dtype,
     torch_dtype,
 )
+from ..rules import aten
 from .unary import frexp, log1p, signbit, trunc
 
 

@@ -8,8 +8,8 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import broadcast_rank, reshape, size
 from ..rules import aten
-from ..sizes import broadcast_rank, reshape, size
 
 _DROPOUT = aten.limit(
     "scaled_dot_product_attention", "dropout_p draws random numbers even in eval mode; pass 0 unless self.training"

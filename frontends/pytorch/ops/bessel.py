@@ -10,8 +10,8 @@ from convert.graph import Graph
 from convert.numerics import bessel
 from convert.numerics.series import Function
 
+from ..common.values import cast, floating
 from ..rules import aten
-from ..values import cast, floating
 
 
 def in_double(function: Function) -> Function:

@@ -10,9 +10,9 @@ import torch
 
 from convert.graph import Graph
 
-from ..complexes import pair_of, part_dtype
+from ..common.complexes import pair_of, part_dtype
+from ..common.values import as_value, cast, mark, result_dtype, torch_dtype
 from ..rules import aten
-from ..values import as_value, cast, mark, result_dtype, torch_dtype
 from .compare import where
 
 

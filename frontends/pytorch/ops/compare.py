@@ -9,8 +9,8 @@ import torch
 
 from convert.graph import Graph
 
+from ..common.values import Operand, as_value, cast, floating, is_bool, is_float, like, marked, promoted
 from ..rules import aten
-from ..values import Operand, as_value, cast, floating, is_bool, is_float, like, marked, promoted
 from .arithmetic import floor_divide
 from .unary import isfinite
 

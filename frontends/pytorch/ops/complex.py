@@ -10,9 +10,9 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..complexes import PREFIX, Pair, common, joined, split
+from ..common.complexes import PREFIX, Pair, common, joined, split
+from ..common.values import as_value, like
 from ..rules import aten
-from ..values import as_value, like
 from .arithmetic import atan2, hypot
 
 # -- in and out -------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from ..common.values import as_value
 from ..rules import aten
-from ..values import as_value
 
 Region = Callable[..., list[Any]]
 

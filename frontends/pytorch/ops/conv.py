@@ -9,10 +9,10 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from ..common.sizes import size
+from ..common.values import is_float, like
 from ..rules import aten
-from ..sizes import size
-from ..values import is_float, like
-from .windows import Sliding, convolved, spread_out
+from .integer_conv import Sliding, convolved, spread_out
 
 
 def spread(numbers: int | Sequence[int], dims: int) -> list[int]:

@@ -11,12 +11,12 @@ import onnx_ir as ir
 import torch
 
 from convert.graph import Graph
-from convert.tensors import rounded
+from convert.graph.tensors import rounded
 
+from ..common.sizes import arange as places_up_to
+from ..common.sizes import vector
+from ..common.values import as_value, cast, onnx_dtype, result_dtype, torch_dtype
 from ..rules import aten
-from ..sizes import arange as places_up_to
-from ..sizes import vector
-from ..values import as_value, cast, onnx_dtype, result_dtype, torch_dtype
 
 # Constants up to this many elements are written out; larger ones are computed from their shape.
 _SMALL = 256

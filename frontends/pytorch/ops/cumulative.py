@@ -10,9 +10,9 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import arange, axis_of, size
+from ..common.values import cast, is_bool, is_float, torch_dtype
 from ..rules import aten
-from ..sizes import arange, axis_of, size
-from ..values import cast, is_bool, is_float, torch_dtype
 from .arithmetic import logaddexp
 from .reduce import summable
 from .shape import END

@@ -7,9 +7,9 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from ..common.sizes import arange, axis_of, size
+from ..common.values import as_value
 from ..rules import aten
-from ..sizes import arange, axis_of, size
-from ..values import as_value
 from .shape import flatten, movedim
 
 

@@ -9,12 +9,12 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.tensors import rounded
+from convert.graph.tensors import rounded
 
-from ..complexes import Pair, joined, split
+from ..common.complexes import Pair, joined, split
+from ..common.sizes import axis_of, size
+from ..common.values import cast, like
 from ..rules import aten
-from ..sizes import axis_of, size
-from ..values import cast, like
 
 LARGEST = 1024
 """The longest transform that is written as a product with matrices of its length squared."""

@@ -13,9 +13,9 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import reshape, size
+from ..common.values import cast, like
 from ..rules import aten
-from ..sizes import reshape, size
-from ..values import cast, like
 from .conv import batched
 
 _LENGTHS = aten.limit("fractional_max_pool2d", "fractional pools over dims of unknown length")

@@ -10,8 +10,8 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.numerics import gamma, inverses
 
+from ..common.values import cast, floating, like, promoted
 from ..rules import aten
-from ..values import cast, floating, like, promoted
 from .bessel import in_double
 
 aten.same(

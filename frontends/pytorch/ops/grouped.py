@@ -9,11 +9,11 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.tensors import dims_of, lazy, transposed
+from convert.graph.tensors import dims_of, lazy, transposed
 
+from ..common.sizes import size, vector
+from ..common.values import cast
 from ..rules import aten
-from ..sizes import size, vector
-from ..values import cast
 
 
 @aten("_grouped_mm")

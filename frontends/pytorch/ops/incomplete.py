@@ -7,8 +7,8 @@ import onnx_ir as ir
 from convert.graph import Graph
 from convert.numerics.incomplete import erfcx, incomplete_gamma, log_ndtr
 
+from ..common.values import cast, floating, promoted
 from ..rules import aten
-from ..values import cast, floating, promoted
 from .bessel import in_double
 
 

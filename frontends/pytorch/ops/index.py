@@ -10,9 +10,9 @@ import torch
 
 from convert.graph import Graph
 
+from ..common.sizes import axis_of, vector
+from ..common.values import cast, is_bool, widened
 from ..rules import aten
-from ..sizes import axis_of, vector
-from ..values import cast, is_bool, widened
 from .create import full_of_shape
 from .shape import atleast_1d, flatten, movedim
 

@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from ..common.values import like, promoted
 from ..rules import aten
-from ..values import like, promoted
 
 # Euclid's steps halve the numbers at least every second time.
 _STEPS = 128

@@ -12,9 +12,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import axis_of, reshape, size
+from ..common.values import as_value, cast, like, promoted, widened
 from ..rules import aten
-from ..sizes import axis_of, reshape, size
-from ..values import as_value, cast, like, promoted, widened
 from .arithmetic import add, mul
 
 

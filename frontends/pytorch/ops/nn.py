@@ -8,11 +8,11 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.tensors import transposed
+from convert.graph.tensors import transposed
 
+from ..common.sizes import axis_of, broadcast_rank, reshape, size, vector
+from ..common.values import cast, like, torch_dtype
 from ..rules import aten
-from ..sizes import axis_of, broadcast_rank, reshape, size, vector
-from ..values import cast, like, torch_dtype
 from .repeat import broadcast_tensors
 
 # -- linear -----------------------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ import torch
 from convert.graph import Graph
 from convert.parity.inputs import RANGE_KEY
 
+from ..common.values import as_value, cast
 from ..rules import aten
-from ..values import as_value, cast
 from .recurrent import layers
 
 _KEY = "convert.padded"

@@ -12,9 +12,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import reshape, size, vector
+from ..common.values import as_value
 from ..rules import aten
-from ..sizes import reshape, size, vector
-from ..values import as_value
 from .shape import END
 
 # -- padding ----------------------------------------------------------------------------------------------------------

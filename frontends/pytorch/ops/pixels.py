@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from ..common.sizes import reshape, size
 from ..rules import aten
-from ..sizes import reshape, size
-from .join import _length
+from .cat_split import _length
 
 
 @aten("pixel_shuffle")

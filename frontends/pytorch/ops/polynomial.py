@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from ..common.values import Operand, as_value, cast, floating, like, promoted
 from ..rules import aten
-from ..values import Operand, as_value, cast, floating, like, promoted
 
 Step = Callable[[Graph, ir.Value, ir.Value, ir.Value, ir.Value], ir.Value]
 

@@ -11,13 +11,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.tensors import rounded
+from convert.graph.tensors import rounded
 
+from ..common.sizes import reshape, size, vector
+from ..common.values import is_float, like
 from ..rules import aten
-from ..sizes import reshape, size, vector
-from ..values import is_float, like
 from .conv import batched, spread
-from .windows import Sliding, averaged, largest
+from .integer_conv import Sliding, averaged, largest
 
 
 def _end_pads(

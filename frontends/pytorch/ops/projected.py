@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..values import cast
+from ..common.values import cast
 from .cells import lstm_step
 from .nn import swapped
 

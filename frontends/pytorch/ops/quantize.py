@@ -9,9 +9,9 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..quantization import Scheme, from_steps, to_steps
+from ..common.quantization import Scheme, from_steps, to_steps
+from ..common.values import as_value, cast, promoted
 from ..rules import aten
-from ..values import as_value, cast, promoted
 
 # -- fake quantisation ------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..quantization import PREFIX, Scheme, from_steps, noted, rounded, scheme_of, stored, to_steps
+from ..common.quantization import PREFIX, Scheme, from_steps, noted, rounded, scheme_of, stored, to_steps
+from ..common.values import Number, as_value, cast, torch_dtype
 from ..rules import aten
-from ..values import Number, as_value, cast, torch_dtype
 
 
 def quantized_tensor(*names: str) -> Callable[[Any], Any]:

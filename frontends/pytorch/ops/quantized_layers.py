@@ -9,10 +9,10 @@ import torch
 
 from convert.graph import Graph
 
-from ..quantization import constant, rounded
+from ..common.quantization import constant, rounded
+from ..common.values import cast
+from ..common.weights import tensor_of
 from ..rules import aten
-from ..values import cast
-from ..weights import tensor_of
 from .quantized import like, measured
 
 # -- packed weights ---------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import axis_of, size, vector
+from ..common.values import as_value, cast, is_float, like, torch_dtype
 from ..rules import aten
-from ..sizes import axis_of, size, vector
-from ..values import as_value, cast, is_float, like, torch_dtype
 
 # The smallest number that is drawn where a logarithm of it is taken.
 _TINY = 2.0**-24

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.tensors import lazy
+from convert.graph.tensors import lazy
 
 from ..rules import aten
 from .projected import projected_layer

@@ -10,9 +10,9 @@ import torch
 
 from convert.graph import Graph
 
+from ..common.sizes import axes_of, axis_of, size, vector
+from ..common.values import cast, floating, is_bool, is_float, is_int, like
 from ..rules import aten
-from ..sizes import axes_of, axis_of, size, vector
-from ..values import cast, floating, is_bool, is_float, is_int, like
 from .compare import truth
 from .shape import flatten
 

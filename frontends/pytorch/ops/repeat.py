@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from ..common.sizes import axis_of, broadcast_rank, reshape, size, vector
+from ..common.values import cast, promoted
 from ..rules import aten
-from ..sizes import axis_of, broadcast_rank, reshape, size, vector
-from ..values import cast, promoted
 from .shape import atleast_1d, flatten
 
 

@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.tensors import rounded
+from convert.graph.tensors import rounded
 
+from ..common.sizes import size, vector
 from ..rules import aten
-from ..sizes import size, vector
 
 # -- interpolation ----------------------------------------------------------------------------------------------------
 

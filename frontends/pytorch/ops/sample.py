@@ -9,10 +9,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import arange, axis_of, size, vector
+from ..common.values import cast, highest, like, lowest
 from ..rules import aten
-from ..sizes import arange, axis_of, size, vector
-from ..values import cast, highest, like, lowest
-from .counts import segmented
+from .bincount import segmented
 from .reduce import vector_norm
 from .shape import END, flatten
 

@@ -11,9 +11,9 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import arange, axis_of, size, vector
+from ..common.values import as_value, cast, highest, is_float, like, lowest
 from ..rules import aten
-from ..sizes import arange, axis_of, size, vector
-from ..values import as_value, cast, highest, is_float, like, lowest
 from .arithmetic import div
 from .create import full_of_shape
 from .index import _indices

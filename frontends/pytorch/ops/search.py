@@ -10,9 +10,9 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import size
+from ..common.values import as_value, cast, like, promoted, torch_dtype
 from ..rules import aten
-from ..sizes import size
-from ..values import as_value, cast, like, promoted, torch_dtype
 from .create import linspace
 from .shape import flatten
 

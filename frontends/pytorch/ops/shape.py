@@ -8,9 +8,9 @@ import numpy as np
 
 from convert.errors import Unsupported
 
+from ..common.sizes import axes_of, axis_of, reshape, size, vector
+from ..common.values import mark
 from ..rules import aten
-from ..sizes import axes_of, axis_of, reshape, size, vector
-from ..values import mark
 
 END = np.iinfo(np.int64).max
 

@@ -13,9 +13,9 @@ from convert.numerics.factor import lu
 from convert.numerics.matrices import identity, sides, wide
 from convert.numerics.solve import by_lu, matching, sign_and_log, solved, substituted
 
+from ..common.values import like
 from ..rules import aten
-from ..values import like
-from .factor import narrow, pivots_from, zeros
+from .lu_cholesky import narrow, pivots_from, zeros
 from .shape import transpose
 
 

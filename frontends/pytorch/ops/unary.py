@@ -10,8 +10,8 @@ import torch
 
 from convert.graph import Graph
 
+from ..common.values import floating, is_bool, is_float, like, torch_dtype
 from ..rules import aten
-from ..values import floating, is_bool, is_float, like, torch_dtype
 
 
 def _floating(operator: str) -> Any:

@@ -9,9 +9,9 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.sizes import size
+from ..common.values import cast
 from ..rules import aten
-from ..sizes import size
-from ..values import cast
 
 
 @aten("torchvision::nms")

@@ -1,58 +1,7 @@
-"""The rules, one module a topic; importing this fills the table `rules.node`."""
+"""The rules, one module a topic; importing this package fills the table `rules.node`."""
 
-from . import (
-    array,
-    assign,
-    bits,
-    block,
-    control,
-    conv,
-    crop,
-    cudnn,
-    decode,
-    diagonal,
-    eightbit,
-    eightbit_conv,
-    einsum,
-    fourier,
-    fused,
-    gaps,
-    gather,
-    grad,
-    image,
-    linalg,
-    lists,
-    math,
-    ngrams,
-    nn,
-    old,
-    optional,
-    pool,
-    quantise,
-    quantised,
-    ragged,
-    random,
-    reduce,
-    resample,
-    segment,
-    sets,
-    shape,
-    solvers,
-    sparse,
-    special,
-    splice,
-    state,
-    suppress,
-    table,
-    text,
-    vision,
-    warp,
-)
+from __future__ import annotations
 
-__all__ = [
-    "array", "assign", "bits", "block", "control", "conv", "crop", "cudnn", "decode", "diagonal", "eightbit",
-    "eightbit_conv", "einsum", "fourier", "fused", "gaps", "gather", "grad", "image", "linalg", "lists", "math",
-    "ngrams", "nn", "old", "optional", "pool", "quantise", "quantised", "ragged", "random", "reduce", "resample",
-    "segment", "sets", "shape", "solvers", "sparse", "special", "splice", "state", "suppress", "table", "text",
-    "vision", "warp",
-]  # fmt: skip
+from convert.rules.scan import import_modules
+
+import_modules(__name__, __path__)

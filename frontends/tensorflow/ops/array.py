@@ -10,20 +10,20 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
-from ..halves import BFLOAT16, in_float32
+from ..common import shape_values
+from ..common.half_precision import BFLOAT16, in_float32
+from ..common.lazy_reshape import int64, parts_of, unsqueezed, without
 from ..rules import node
-from ..shaping import int64, parts_of, unsqueezed, without
 
 
 @node("ConcatV2")
 def concat_v2(g: Graph, values: Sequence[ir.Value], axis: ir.Value) -> ir.Value:
-    return g.Concat(*values, axis=known.integer(axis, "axis"))
+    return g.Concat(*values, axis=shape_values.integer(axis, "axis"))
 
 
 @node("Concat")
 def concat(g: Graph, concat_dim: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
-    return g.Concat(*values, axis=known.integer(concat_dim, "concat_dim"))
+    return g.Concat(*values, axis=shape_values.integer(concat_dim, "concat_dim"))
 
 
 @node("Pack")
@@ -48,7 +48,7 @@ def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> list[ir.Value]:
 def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> list[ir.Value]:
     if num_split == 1:
         return [value]
-    axis = known.integer(split_dim, "split_dim")
+    axis = shape_values.integer(split_dim, "split_dim")
     if value.const_value is not None:
         axis %= len(value.const_value.shape)
         return parts_of(g, value, [int(value.const_value.shape[axis]) // num_split] * num_split, axis)
@@ -57,8 +57,8 @@ def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> 
 
 @node("SplitV")
 def split_v(g: Graph, value: ir.Value, size_splits: ir.Value, split_dim: ir.Value, *, num_split: int) -> list[ir.Value]:
-    axis = known.integer(split_dim, "split_dim")
-    content = known.content(size_splits)
+    axis = shape_values.integer(split_dim, "split_dim")
+    content = shape_values.content(size_splits)
     sizes = int64(g, size_splits)
     if content is None or not all(isinstance(s, int) for s in content):
         if num_split == 1:
@@ -75,7 +75,7 @@ def split_v(g: Graph, value: ir.Value, size_splits: ir.Value, split_dim: ir.Valu
 
 @node("ReverseV2")
 def reverse_v2(g: Graph, tensor: ir.Value, axis: ir.Value) -> ir.Value:
-    axes = known.ints(axis, "axis")
+    axes = shape_values.ints(axis, "axis")
     return reversed_along(g, tensor, axes)
 
 
@@ -103,11 +103,11 @@ def reverse_sequence(g: Graph, input: ir.Value, seq_lengths: ir.Value, *, seq_di
 
 @node("Roll")
 def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value:
-    axes = known.ints(axis, "axis")
-    content = known.content(shift)
+    axes = shape_values.ints(axis, "axis")
+    content = shape_values.content(shift)
     if content is None or not all(isinstance(s, int) for s in content.ravel()):
         return _rolled(g, input, g.Reshape(int64(g, shift), [-1]), axes)
-    for step, along in zip(known.ints(shift, "shift"), axes, strict=True):
+    for step, along in zip(shape_values.ints(shift, "shift"), axes, strict=True):
         size = g.shape(input)[along]
         if isinstance(size, int):
             step %= size or 1

@@ -11,11 +11,11 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
+from ..common import shape_values
+from ..common.lazy_reshape import int64
+from ..common.strided_slice import subscript
+from ..graph.variables import Variable
 from ..rules import node
-from ..shaping import int64
-from ..strided import subscript
-from ..variables import Variable
 
 # An operator of TensorFlow 1 returns its variable, those of resources return nothing.
 Result = list[Variable]
@@ -95,7 +95,7 @@ def _with_part(
     dims = g.shape(before)
     if not all(isinstance(d, int) for d in dims):
         raise Unsupported(STATIC)
-    items = subscript(*(known.ints(v, "a subscript") for v in ends), masks)
+    items = subscript(*(shape_values.ints(v, "a subscript") for v in ends), masks)
     shape = np.array(dims, np.int64)
     places = np.arange(np.prod(shape)).reshape(shape)[items]
     if value.shape is None or g.shape(value) != places.shape:

@@ -11,12 +11,12 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 
-from .. import known
+from ..common import shape_values
+from ..common.lazy_reshape import cast
+from ..common.tensor_lists import TensorList, from_stacked, stacked
+from ..graph.variables import Variable
+from ..loops.whileloop import while_loop
 from ..rules import node
-from ..shaping import cast
-from ..tensorlist import TensorList, from_stacked, stacked
-from ..variables import Variable
-from ..whileloop import while_loop
 
 Region = Callable[..., list[Any]]
 
@@ -118,7 +118,7 @@ def either(g: Graph, value: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
         shape: list[Dim] = [x if x == y else None for x, y in zip(g.shape(a), g.shape(b), strict=True)]
         g.facts(value, shape=shape)
-        first, second = known.content(a), known.content(b)
+        first, second = shape_values.content(a), shape_values.content(b)
         if first is not None and second is not None and np.array_equal(first, second):
-            known.remember(value, first)
+            shape_values.remember(value, first)
     return value

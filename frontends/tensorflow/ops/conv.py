@@ -9,13 +9,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.tensors import lazy
+from convert.graph.tensors import lazy
 
-from .. import known
-from ..lines import without_pad
+from ..common import shape_values
+from ..common.conv_layout import channels_back, channels_first, explicit, padding_of, spatial
+from ..common.lazy_reshape import int64, transpose
+from ..patterns.conv1d import without_pad
 from ..rules import node
-from ..shaping import int64, transpose
-from ..spatial import channels_back, channels_first, explicit, padding_of, spatial
 
 
 @node("Conv2D")
@@ -207,7 +207,7 @@ def transposed_convolution(
 
 
 def _spatial_dims(sizes: ir.Value, data_format: str) -> list[object]:
-    content = known.content(sizes)
+    content = shape_values.content(sizes)
     count = len(data_format) - 2
     if content is None:
         return [None] * count

@@ -8,9 +8,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
+from ..common import shape_values
+from ..common.lazy_reshape import cast, int64
 from ..rules import node
-from ..shaping import cast, int64
 
 
 @node("CropAndResize")
@@ -27,7 +27,7 @@ def crop_and_resize(
     """Samples at y1·(h - 1) + i·(y2 - y1)·(h - 1) / (rows - 1), and so for x (crop_and_resize_op.cc)."""
     if method not in ("bilinear", "nearest"):
         raise Unsupported(f"method={method!r} is not handled")
-    rows, columns = known.ints(crop_size, "crop_size")
+    rows, columns = shape_values.ints(crop_size, "crop_size")
     x = cast(g, image, ir.DataType.FLOAT)
     y1, x1, y2, x2 = g.Split(boxes, axis=1, num_outputs=4, outputs=4)
     limits = [_limit(g, x, axis) for axis in (1, 2)]

@@ -15,11 +15,11 @@ import onnx_ir as ir
 
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
-from convert.tensors import lazy
+from convert.graph.tensors import lazy
 
-from .. import known
+from ..common import shape_values
+from ..common.lazy_reshape import cast
 from ..rules import node
-from ..shaping import cast
 
 _OPERATORS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
 _KINDS = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
@@ -129,5 +129,5 @@ def _is_whole(g: Graph, x: ir.Value, lengths: ir.Value | None) -> bool:
     maker = lengths.producer() if lengths is not None else None
     if lengths is None:
         return True
-    number = known.content(maker.inputs[0]) if maker is not None and maker.op_type == "Expand" else None
+    number = shape_values.content(maker.inputs[0]) if maker is not None and maker.op_type == "Expand" else None
     return number is not None and number.size == 1 and number.item() is not None and number.item() == g.shape(x)[0]

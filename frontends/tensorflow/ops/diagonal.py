@@ -8,9 +8,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
+from ..common import shape_values
 from ..rules import node
-from . import diagonal_open
+from . import diagonal_dynamic
 
 
 def band(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
@@ -32,7 +32,7 @@ def band(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray
 
 
 def _offsets(k: ir.Value) -> tuple[int, int]:
-    values = known.ints(k, "k")
+    values = shape_values.ints(k, "k")
     return values[0], values[-1]
 
 
@@ -60,8 +60,8 @@ def matrix_diag_part_v3(g: Graph, input: ir.Value, k: ir.Value, padding_value: i
 
 
 def _part(g: Graph, x: ir.Value, low: int, high: int, padding: ir.Value, align: str) -> ir.Value:
-    if low == high and diagonal_open.is_open(g, x, 2):
-        return diagonal_open.part(g, x, low)
+    if low == high and diagonal_dynamic.is_open(g, x, 2):
+        return diagonal_dynamic.part(g, x, low)
     table = band(*_size(g, x, 2), low, high, align)
     return _looked_up(g, x, 2, table[0] if low == high else table, padding)
 
@@ -79,8 +79,8 @@ def _looked_up(g: Graph, x: ir.Value, inner: int, table: np.ndarray, padding: ir
 
 @node("MatrixDiag")
 def matrix_diag(g: Graph, diagonal: ir.Value) -> ir.Value:
-    if diagonal_open.is_open(g, diagonal, 1):
-        return diagonal_open.made(g, diagonal, 0, None, None, g.const(0, diagonal.dtype))
+    if diagonal_dynamic.is_open(g, diagonal, 1):
+        return diagonal_dynamic.made(g, diagonal, 0, None, None, g.const(0, diagonal.dtype))
     (size,) = _size(g, diagonal, 1)
     return _diagonal(g, diagonal, 0, 0, size, size, g.const(0, diagonal.dtype), "RIGHT_LEFT")
 
@@ -105,10 +105,10 @@ def matrix_diag_v3(
 ) -> ir.Value:
     low, high = _offsets(k)
     sizes = [None if _is_least(n) else n for n in (num_rows, num_cols)]
-    if low == high and (diagonal_open.is_open(g, diagonal, 1) or any(n is not None and _is_open(n) for n in sizes)):
-        return diagonal_open.made(g, diagonal, low, *sizes, padding_value)
+    if low == high and (diagonal_dynamic.is_open(g, diagonal, 1) or any(n is not None and _is_open(n) for n in sizes)):
+        return diagonal_dynamic.made(g, diagonal, low, *sizes, padding_value)
     (length,) = _size(g, diagonal, 1)
-    rows, columns = known.integer(num_rows, "num_rows"), known.integer(num_cols, "num_cols")
+    rows, columns = shape_values.integer(num_rows, "num_rows"), shape_values.integer(num_cols, "num_cols")
     least_rows, least_columns = length - min(high, 0), length + max(low, 0)
     if rows == -1 and columns == -1:
         rows = columns = max(least_rows, least_columns)
@@ -118,13 +118,13 @@ def matrix_diag_v3(
 
 
 def _is_open(number: ir.Value) -> bool:
-    content = known.content(number)
+    content = shape_values.content(number)
     return content is None or not isinstance(content.item(), int)
 
 
 def _is_least(number: ir.Value) -> bool:
     """-1 for the number of rows or columns stands for the least that holds the diagonals."""
-    return not _is_open(number) and known.integer(number, "the size") == -1
+    return not _is_open(number) and shape_values.integer(number, "the size") == -1
 
 
 def _diagonal(
@@ -158,8 +158,8 @@ def matrix_set_diag_v3(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Valu
 
 
 def _set(g: Graph, x: ir.Value, diagonal: ir.Value, low: int, high: int, align: str) -> ir.Value:
-    if low == high and diagonal_open.is_open(g, x, 2):
-        return diagonal_open.put(g, x, diagonal, low)
+    if low == high and diagonal_dynamic.is_open(g, x, 2):
+        return diagonal_dynamic.put(g, x, diagonal, low)
     table = _inverse(*_size(g, x, 2), low, high, align)
     new = _looked_up(g, diagonal, 1 if low == high else 2, np.maximum(table, 0), g.const(0, x.dtype))
     return g.Where(table >= 0, new, x)

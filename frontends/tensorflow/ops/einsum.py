@@ -10,11 +10,11 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..attention import attention
-from ..dims import equate
-from ..halves import BFLOAT16, in_float32
+from ..common.dims import equate
+from ..common.half_precision import BFLOAT16, in_float32
+from ..common.lazy_reshape import reshape, transpose
+from ..patterns.attention import attention
 from ..rules import node
-from ..shaping import reshape, transpose
 
 
 @node("Einsum")

@@ -10,8 +10,8 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
-from ..complexes import Complex
+from ..common import shape_values
+from ..common.complexes import Complex
 from ..rules import node
 from .math import atan2
 
@@ -53,13 +53,13 @@ def complex_abs(g: Graph, x: Complex) -> ir.Value:
 
 @node("RFFT")
 def rfft(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
-    (length,) = known.ints(fft_length, "fft_length")
+    (length,) = shape_values.ints(fft_length, "fft_length")
     return _split(g, _dft(g, g.Unsqueeze(input, [-1]), length, -2, onesided=1))
 
 
 @node("RFFT2D")
 def rfft2d(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
-    rows, columns = known.ints(fft_length, "fft_length")
+    rows, columns = shape_values.ints(fft_length, "fft_length")
     half = _dft(g, g.Unsqueeze(input, [-1]), columns, -2, onesided=1)
     return _split(g, _dft(g, half, rows, -3))
 
@@ -87,14 +87,14 @@ def ifft2d(g: Graph, input: Complex) -> Complex:
 @node("IRFFT")
 def irfft(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
     """Products with the matrices of the real inverse: every frequency but the first (and the middle) counts twice."""
-    (length,) = known.ints(fft_length, "fft_length")
+    (length,) = shape_values.ints(fft_length, "fft_length")
     return _real_inverse(g, input, length)
 
 
 @node("IRFFT2D")
 def irfft2d(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
     """Along the rows first, which are cut to fft_length; there a transform of numbers that are not real."""
-    rows, columns = known.ints(fft_length, "fft_length")
+    rows, columns = shape_values.ints(fft_length, "fft_length")
     have = g.shape(input.real)[-2]
     if not isinstance(have, int) or have < rows:
         raise Unsupported("a spectrum with fewer rows than fft_length, or with an unknown number of them")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..refused import CHANGES, STATE, UNSAFE
+from ..graph.refused import CHANGES, STATE, UNSAFE
 from ..rules import node
 
 node.gap("trains the model, or changes a table or a queue: variables alone can be state", *sorted(STATE - CHANGES))

@@ -8,9 +8,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
+from ..common import shape_values
+from ..common.lazy_reshape import int64
 from ..rules import node
-from ..shaping import int64
 
 
 @node("Gather")
@@ -20,7 +20,7 @@ def gather(g: Graph, params: ir.Value, indices: ir.Value) -> ir.Value:
 
 @node("GatherV2")
 def gather_v2(g: Graph, params: ir.Value, indices: ir.Value, axis: ir.Value, *, batch_dims: int) -> ir.Value:
-    along = known.integer(axis, "axis")
+    along = shape_values.integer(axis, "axis")
     if not batch_dims:
         return g.Gather(params, indices, axis=along)
     rank, inner = g.rank(params), g.rank(indices)
@@ -100,7 +100,7 @@ def matrix_band_part(g: Graph, input: ir.Value, num_lower: ir.Value, num_upper: 
 
 def _kept(g: Graph, x: ir.Value, number: ir.Value, axis: int) -> ir.Value | None:
     """How many diagonals stay on one side, None for all; a negative number that data tells stands for the whole dim."""
-    content = known.content(number)
+    content = shape_values.content(number)
     if content is not None and isinstance(content.item(), int):
         return g.const(np.array(content.item(), np.int64)) if content.item() >= 0 else None
     axis += g.rank(x)

@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from ..common.lazy_reshape import cast, int64
 from ..rules import node
-from ..shaping import cast, int64
 
 
 @node("ReluGrad")

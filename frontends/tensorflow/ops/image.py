@@ -10,10 +10,11 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import dilated, known
+from ..common import shape_values
+from ..common.conv_layout import channels_back, channels_first
+from ..common.lazy_reshape import cast, int64
+from ..patterns import dilated
 from ..rules import node
-from ..shaping import cast, int64
-from ..spatial import channels_back, channels_first
 
 
 @node("ResizeBilinear")
@@ -47,7 +48,7 @@ def _coordinates(align_corners: bool, half_pixel_centers: bool) -> str:
 
 def _resize(g: Graph, x: ir.Value, size: ir.Value, **attributes: object) -> ir.Value:
     """Sizes for every dim, not `axes`: onnxruntime 1.31 moves a Transpose past a Resize with axes and gets it wrong."""
-    content = known.content(size)
+    content = shape_values.content(size)
     height, width = content.tolist() if content is not None else (None, None)
     shape = [*g.shape(x)[:2], height, width]
     if all(isinstance(d, int) for d in shape):
@@ -72,13 +73,13 @@ def depth_to_space(g: Graph, input: ir.Value, *, block_size: int, data_format: s
 @node("SpaceToBatchND")
 def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: ir.Value) -> ir.Value:
     """Pad, split every spatial dim into (blocks, block), and move the blocks before the batch."""
-    blocks = known.ints(block_shape, "block_shape")
-    content = known.content(paddings)
+    blocks = shape_values.ints(block_shape, "block_shape")
+    content = shape_values.content(paddings)
     if content is None or not all(isinstance(p, int) for p in content.ravel()):
         y = _in_blocks(g, input, blocks, paddings)
         dilated.remember(g, y, input, blocks, paddings)
         return y
-    pads = np.reshape(known.ints(paddings, "paddings"), (-1, 2))
+    pads = np.reshape(shape_values.ints(paddings, "paddings"), (-1, 2))
     m, rank = len(blocks), g.rank(input)
     full = np.zeros((rank, 2), np.int64)
     full[1 : m + 1] = pads
@@ -120,10 +121,10 @@ def _dim(g: Graph, dims: ir.Value, i: int) -> ir.Value:
 @node("BatchToSpaceND")
 def batch_to_space(g: Graph, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
     """The way back: blocks from the batch to between the spatial dims, then cut off `crops`."""
-    blocks = known.ints(block_shape, "block_shape")
+    blocks = shape_values.ints(block_shape, "block_shape")
     if (whole_convolution := dilated.convolution(g, input, blocks, crops)) is not None:
         return whole_convolution
-    cut = np.reshape(known.ints(crops, "crops"), (-1, 2))
+    cut = np.reshape(shape_values.ints(crops, "crops"), (-1, 2))
     m, rank = len(blocks), g.rank(input)
     inner, tail = g.shape(input)[1 : m + 1], g.shape(input)[m + 1 :]
     batch = g.shape(input)[0]

@@ -8,9 +8,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..attention import attention
+from ..common.lazy_reshape import cast, transpose
+from ..patterns.attention import attention
 from ..rules import node
-from ..shaping import cast, transpose
 
 
 @node("MatMul")

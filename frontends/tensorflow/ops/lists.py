@@ -11,10 +11,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
+from ..common import shape_values
+from ..common.lazy_reshape import cast, int64
+from ..common.tensor_lists import TensorList, element_dims, from_stacked, merged, stacked, written
 from ..rules import node
-from ..shaping import cast, int64
-from ..tensorlist import TensorList, element_dims, from_stacked, merged, stacked, written
 
 
 @node("TensorListReserve")
@@ -55,7 +55,7 @@ def push_back(g: Graph, input_handle: TensorList, tensor: ir.Value, *, element_d
         return written(g, input_handle, input_handle.count, tensor)
     element = merged(input_handle.element, None if tensor.shape is None else g.shape(tensor))
     one = g.Unsqueeze(tensor, [0])
-    before = known.content(input_handle.count)
+    before = shape_values.content(input_handle.count)
     if before is not None and before.item() == 0:
         return from_stacked(g, one)
     whole = g.Concat(stacked(g, replace(input_handle, element=element)), one, axis=0)
@@ -99,7 +99,7 @@ def gather(
     g: Graph, input_handle: TensorList, indices: ir.Value, element_shape: ir.Value, *, element_dtype: ir.DataType
 ) -> ir.Value:
     whole = stacked(g, replace(input_handle, element=merged(input_handle.element, element_dims(element_shape))))
-    places, first = known.content(indices), g.shape(whole)[0]
+    places, first = shape_values.content(indices), g.shape(whole)[0]
     if places is not None and isinstance(first, int) and places.tolist() == list(range(first)):
         return whole
     return g.Gather(whole, indices, axis=0)
@@ -110,9 +110,9 @@ def scatter(
     g: Graph, tensor: ir.Value, indices: ir.Value, element_shape: ir.Value, num_elements: ir.Value
 ) -> TensorList:
     """A list of `num_elements`, or as many as the largest index asks for where that is -1."""
-    count = known.content(num_elements)
+    count = shape_values.content(num_elements)
     if count is not None and count.item() == -1:
-        indices_known = known.content(indices)
+        indices_known = shape_values.content(indices)
         if indices_known is None or not all(isinstance(i, int) for i in indices_known):
             raise Unsupported("a list as long as an index that depends on data asks for")
         num_elements = g.const(np.array(max(indices_known.tolist(), default=-1) + 1, np.int64))

@@ -11,13 +11,14 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import activations, known
-from ..attention import without_ones
-from ..complexes import Complex
-from ..composites import normalization, rms_normalization
-from ..looking import inputs_of, only
+from ..common import shape_values
+from ..common.complexes import Complex
+from ..common.lazy_reshape import cast, unsqueezed
+from ..patterns import activations
+from ..patterns.attention import without_ones
+from ..patterns.composites import normalization, rms_normalization
+from ..patterns.matching import inputs_of, only
 from ..rules import node
-from ..shaping import cast, unsqueezed
 from .nn import biased
 
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -246,7 +247,7 @@ def _decided(g: Graph, condition: ir.Value) -> bool | None:
         return bool(constant)
     if maker is None or maker.op_type not in _COMPARISONS:
         return None
-    sizes = [None if size is None else size.item() for size in map(known.content, maker.inputs)]
+    sizes = [None if size is None else size.item() for size in map(shape_values.content, maker.inputs)]
     return _COMPARISONS[maker.op_type](*sizes) if all(isinstance(size, int) for size in sizes) else None
 
 

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.lazy_reshape import cast, int64
 from ..rules import node
-from ..shaping import cast, int64
 from .ragged import rows_of
 
 PADDED = node.limit("StringNGrams", "rows that are padded, or kept where they are shorter than a run")

@@ -10,10 +10,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..looking import along_last, perm_of
+from ..common.conv_layout import channels_back, channels_first, is_channels_last
+from ..common.lazy_reshape import broadcast_dims, reshape
+from ..patterns.matching import along_last, perm_of
 from ..rules import node
-from ..shaping import broadcast_dims, reshape
-from ..spatial import channels_back, channels_first, is_channels_last
 
 SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
 

@@ -10,11 +10,11 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
-from ..halves import BFLOAT16, in_float32
-from ..lines import through_pad
+from ..common import shape_values
+from ..common.conv_layout import channels_back, channels_first, explicit, padding_of, spatial
+from ..common.half_precision import BFLOAT16, in_float32
+from ..patterns.conv1d import through_pad
 from ..rules import node
-from ..spatial import channels_back, channels_first, explicit, padding_of, spatial
 
 
 @node("MaxPool")
@@ -35,7 +35,7 @@ def max_pool(
 def max_pool_v2(
     g: Graph, input: ir.Value, ksize: ir.Value, strides: ir.Value, *, padding: str, data_format: str
 ) -> ir.Value:
-    kernel, steps = known.ints(ksize, "ksize"), known.ints(strides, "strides")
+    kernel, steps = shape_values.ints(ksize, "ksize"), shape_values.ints(strides, "strides")
     return _pool(g, "MaxPool", input, kernel, steps, padding, data_format)
 
 

@@ -13,9 +13,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
+from ..common import shape_values
+from ..common.lazy_reshape import cast, int64
 from ..rules import node
-from ..shaping import cast, int64
 
 _INT64 = ir.DataType.INT64
 PARTITIONS = node.limit("RaggedTensorToTensor", "rows that are given as row limits or lengths, or a shape that is data")
@@ -144,7 +144,7 @@ def ragged_to_tensor(
     row_partition_tensors: Sequence[ir.Value], *, row_partition_types: Sequence[str],
 ) -> ir.Value:  # fmt: skip
     """Rows filled up, or cut, to one length: the longest's, or what `shape` says."""
-    wanted = known.content(shape)
+    wanted = shape_values.content(shape)
     levels = _levels(g, row_partition_tensors, list(row_partition_types))
     if wanted is None or levels is None:
         raise Unsupported(PARTITIONS)

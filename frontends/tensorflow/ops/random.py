@@ -9,9 +9,9 @@ import onnx_ir as ir
 from convert.graph import Graph
 from convert.numerics.inverses import ndtri
 
-from .. import known
+from ..common import shape_values
+from ..common.lazy_reshape import cast, int64
 from ..rules import node
-from ..shaping import cast, int64
 
 node.gap(
     "its numbers follow from a seed by TensorFlow's own generator",
@@ -64,12 +64,12 @@ def multinomial(
     g: Graph, logits: ir.Value, num_samples: ir.Value, *, seed: int, seed2: int, output_dtype: ir.DataType
 ) -> ir.Value:
     """Classes drawn by the logarithms of their weights."""
-    count = known.integer(num_samples, "num_samples")
+    count = shape_values.integer(num_samples, "num_samples")
     drawn = g.Multinomial(cast(g, logits, ir.DataType.FLOAT), sample_size=count, dtype=ir.DataType.INT32)
     return cast(g, g.facts(drawn, ir.DataType.INT32, [g.shape(logits)[0], count]), output_dtype)
 
 
 def _blank(g: Graph, shape: ir.Value, dtype: ir.DataType) -> ir.Value:
     zeros = g.Expand(g.const(0.0, dtype), int64(g, shape))
-    content = known.content(shape)
+    content = shape_values.content(shape)
     return zeros if content is None else g.facts(zeros, shape=content.tolist())

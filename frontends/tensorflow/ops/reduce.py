@@ -10,10 +10,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
-from ..halves import BFLOAT16, in_float32
+from ..common import shape_values
+from ..common.half_precision import BFLOAT16, in_float32
+from ..common.lazy_reshape import cast, int64
 from ..rules import node
-from ..shaping import cast, int64
 from .math import FLOATS
 
 _NARROW = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
@@ -54,7 +54,7 @@ def any_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
 
 
 def _reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
-    content = known.content(axes)
+    content = shape_values.content(axes)
     if content is not None and content.size == 0:
         return g.Abs(x) if operator == "ReduceL2" else x
     narrow, dims = x.dtype if x.dtype in _NARROW else None, x.shape
@@ -71,13 +71,13 @@ def _reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: boo
 
 @node("ArgMax")
 def arg_max(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType) -> ir.Value:
-    axis = known.integer(dimension, "dimension")
+    axis = shape_values.integer(dimension, "dimension")
     return cast(g, g.ArgMax(input, axis=axis, keepdims=0), output_type)
 
 
 @node("ArgMin")
 def arg_min(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType) -> ir.Value:
-    axis = known.integer(dimension, "dimension")
+    axis = shape_values.integer(dimension, "dimension")
     return cast(g, g.ArgMin(input, axis=axis, keepdims=0), output_type)
 
 
@@ -91,7 +91,7 @@ def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type
 @node("Cumprod")
 def cumprod(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     """A Scan along the axis; exclusive gives the product before the element is taken in."""
-    along = known.integer(axis, "axis") % g.rank(x)
+    along = shape_values.integer(axis, "axis") % g.rank(x)
     dims = [d for i, d in enumerate(g.shape(x)) if i != along]
     start = g.Squeeze(g.Slice(x, [0], [1], [along]), [along])
     ones = g.Expand(g.const(1, x.dtype), g.dims(start))
@@ -127,7 +127,7 @@ def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: b
 @node("CumulativeLogsumexp")
 def cumulative_logsumexp(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     """Each prefix by itself, as a masked row: the sum of exponentials of one prefix must not drown another's."""
-    rank, along = g.rank(x), known.integer(axis, "axis")
+    rank, along = g.rank(x), shape_values.integer(axis, "axis")
     along %= rank
     count = g.shape(x)[along]
     if not isinstance(count, int):

@@ -11,10 +11,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
+from ..common import shape_values
+from ..common.conv_layout import channels_back, channels_first
+from ..common.lazy_reshape import cast
 from ..rules import node
-from ..shaping import cast
-from ..spatial import channels_back, channels_first
 
 _STEPS = 1024
 F32 = np.float32
@@ -58,7 +58,7 @@ def scale_and_translate(
 def _weighed(g: Graph, images: ir.Value, size: ir.Value, weights: Callable[[int, int], np.ndarray]) -> ir.Value:
     """rows · x · columnsᵀ on every channel of NHWC; `weights` makes [wanted, given]."""
     x = channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
-    given, wanted = g.shape(x)[2:], known.ints(size, "size")
+    given, wanted = g.shape(x)[2:], shape_values.ints(size, "size")
     if not all(isinstance(d, int) for d in given):
         raise Unsupported("this resize needs a static height and width")
     rows, columns = (weights(int(d or 0), w) for d, w in zip(given, wanted, strict=True))

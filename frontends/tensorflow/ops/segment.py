@@ -11,10 +11,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
-from ..halves import BFLOAT16, in_float32
+from ..common import shape_values
+from ..common.half_precision import BFLOAT16, in_float32
+from ..common.lazy_reshape import cast, int64
 from ..rules import node
-from ..shaping import cast, int64
 
 _REDUCTIONS = {"Sum": ("add", 0), "Prod": ("mul", 1), "Max": ("max", None), "Min": ("min", None)}
 
@@ -127,7 +127,7 @@ def unique_with_counts(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[i
 @node("UniqueV2")
 @in_float32(BFLOAT16)
 def unique_v2(g: Graph, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
-    axes = known.ints(axis, "axis")
+    axes = shape_values.ints(axis, "axis")
     values, where, _ = _unique(g, x, axes[0] if axes else None)
     return [values, cast(g, where, out_idx)]
 

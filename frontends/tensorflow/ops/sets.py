@@ -8,9 +8,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.lazy_reshape import cast
 from ..rules import node
-from ..shaping import cast
-from .decode import packed
+from .ragged_to_sparse import packed
 
 _SORTED = (ir.DataType.INT32, ir.DataType.INT64)
 _SMALL = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16)

@@ -9,22 +9,22 @@ import onnx_ir as ir
 
 from convert.graph import Dim, Graph
 
-from .. import known
-from ..composites import dense, group_normalization
-from ..halves import BFLOAT16, FLOAT16, in_float32
-from ..lines import along_one
+from ..common import shape_values
+from ..common.half_precision import BFLOAT16, FLOAT16, in_float32
+from ..common.lazy_reshape import cast, int64, resolved, transpose
+from ..common.lazy_reshape import reshape as static_reshape
+from ..patterns.composites import dense, group_normalization
+from ..patterns.conv1d import along_one
 from ..rules import node
-from ..shaping import cast, int64, resolved, transpose
-from ..shaping import reshape as static_reshape
 
 
 @node("Reshape")
 def reshape(g: Graph, tensor: ir.Value, shape: ir.Value) -> ir.Value:
-    content = known.content(shape)
+    content = shape_values.content(shape)
     if content is None:
         return g.Reshape(tensor, int64(g, shape), allowzero=1)
     target = content.tolist()
-    source = list(known.dims(g, tensor)) if tensor.shape is not None else []
+    source = list(shape_values.dims(g, tensor)) if tensor.shape is not None else []
     if tensor.const_value is not None and all(isinstance(d, int) for d in target) and 0 not in target:
         return static_reshape(g, tensor, target)
     if source and (product := dense(g, tensor, resolved(source, target))) is not None:
@@ -54,7 +54,7 @@ def _plan(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
 
 @node("ExpandDims")
 def expand_dims(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
-    axis = known.integer(dim, "dim")
+    axis = shape_values.integer(dim, "dim")
     if input.const_value is not None:
         shape = [int(d) for d in input.const_value.shape]
         shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 1)
@@ -75,7 +75,7 @@ def squeeze(g: Graph, input: ir.Value, *, squeeze_dims: Sequence[int]) -> ir.Val
 
 @node("Transpose")
 def transpose_(g: Graph, x: ir.Value, perm: ir.Value) -> ir.Value:
-    return transpose(g, x, known.ints(perm, "perm"))
+    return transpose(g, x, shape_values.ints(perm, "perm"))
 
 
 @node("BroadcastTo")
@@ -119,7 +119,7 @@ def range_(g: Graph, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Va
 @node("LinSpace")
 def lin_space(g: Graph, start: ir.Value, stop: ir.Value, num: ir.Value) -> ir.Value:
     """start + i·(stop - start) / (num - 1), and the last one is stop itself."""
-    count = known.integer(num, "num")
+    count = shape_values.integer(num, "num")
     if count == 1:
         return g.Reshape(start, [1])
     steps = g.const(np.arange(count - 1), start.dtype)
@@ -134,5 +134,5 @@ def _like(g: Graph, number: int, x: ir.Value) -> ir.Value:
 
 def _sized(g: Graph, y: ir.Value, shape: ir.Value) -> ir.Value:
     """State the shape of `y`, which is the content of `shape` as far as that is known."""
-    content = known.content(shape)
+    content = shape_values.content(shape)
     return y if content is None else g.facts(y, shape=content.tolist())

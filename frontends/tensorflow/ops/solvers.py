@@ -12,8 +12,8 @@ from convert.numerics.reflections import orthogonal, reflections
 from convert.numerics.solve import matching, solved, substituted
 from convert.numerics.spectral import completed, singular, symmetric
 
+from ..common.lazy_reshape import cast
 from ..rules import node
-from ..shaping import cast
 from .special import narrow, wide
 
 

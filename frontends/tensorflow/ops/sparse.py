@@ -8,9 +8,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .. import known
+from ..common import shape_values
+from ..common.lazy_reshape import cast, int64, transpose
 from ..rules import node
-from ..shaping import cast, int64, transpose
 from .segment import reduced_segments, rows_of_segments, with_dims_behind
 
 
@@ -93,13 +93,13 @@ def sparse_reduce_sum(
     *,
     keep_dims: bool,
 ) -> ir.Value:
-    axes = np.array(known.ints(reduction_axes, "reduction_axes"), np.int64)
+    axes = np.array(shape_values.ints(reduction_axes, "reduction_axes"), np.int64)
     return g.ReduceSum(_dense(g, input_indices, input_values, input_shape), axes, keepdims=int(keep_dims))
 
 
 def _dense(g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value) -> ir.Value:
     """Places that are named twice add up, as sums over them do."""
-    content = known.content(shape)
+    content = shape_values.content(shape)
     zeros = g.Expand(g.const(0, values.dtype), int64(g, shape))
     if content is not None:
         g.facts(zeros, shape=content.tolist())
@@ -112,7 +112,7 @@ def _dense(g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value) -> ir
 def sparse_reshape(g: Graph, input_indices: ir.Value, input_shape: ir.Value, new_shape: ir.Value) -> list[ir.Value]:
     """Places by their number in the whole tensor: Σ index·stride, and back by division."""
     old, new = int64(g, input_shape), int64(g, new_shape)
-    content = known.content(new_shape)
+    content = shape_values.content(new_shape)
     if content is None or sum(d == -1 for d in content.tolist()) > 0:
         size = g.ReduceProd(old, [0], keepdims=1)
         given = g.ReduceProd(g.Where(g.Equal(new, np.array(-1, np.int64)), np.array(1, np.int64), new), [0], keepdims=1)
@@ -137,7 +137,7 @@ def histogram(
     g: Graph, values: ir.Value, value_range: ir.Value, nbins: ir.Value, *, dtype: ir.DataType = ir.DataType.INT32
 ) -> ir.Value:
     """⌊(x - low) / ((high - low) / n)⌋ from 0 to n - 1, counted (histogram_op.cc)."""
-    bins = known.integer(nbins, "nbins")
+    bins = shape_values.integer(nbins, "nbins")
     low, high = g.Split(value_range, axis=0, num_outputs=2, outputs=2)
     step = g.Div(g.Sub(high, low), g.const(bins, value_range.dtype))
     place = g.Clip(g.Floor(g.Div(g.Sub(g.Reshape(values, [-1]), low), step)), 0.0, float(bins - 1))

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..graph.variables import Variable
 from ..rules import node
-from ..variables import Variable
 
 
 @node("Const")

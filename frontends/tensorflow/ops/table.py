@@ -7,11 +7,11 @@ import onnx_ir as ir
 
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
-from convert.tensors import tensor_of
+from convert.graph.tensors import tensor_of
 
+from ..common.lazy_reshape import cast
+from ..graph.lookup_tables import Table
 from ..rules import node
-from ..shaping import cast
-from ..tables import Table
 
 _DOMAIN, _VERSION = "ai.onnx.ml", 4
 _WHOLE = (

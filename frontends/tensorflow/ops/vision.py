@@ -10,10 +10,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..halves import FLOAT16, in_float32
+from ..common.conv_layout import channels_back, channels_first, padding_of, spatial
+from ..common.half_precision import FLOAT16, in_float32
+from ..common.lazy_reshape import cast, int64
 from ..rules import node
-from ..shaping import cast, int64
-from ..spatial import channels_back, channels_first, padding_of, spatial
 
 
 @node("ExtractImagePatches")

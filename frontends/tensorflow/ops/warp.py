@@ -8,9 +8,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..levels import half_away
+from ..common.lazy_reshape import int64
+from ..common.quantization_levels import half_away
 from ..rules import node
-from ..shaping import int64
 
 _FLOAT = ir.DataType.FLOAT
 MODES = ("CONSTANT", "NEAREST", "REFLECT", "WRAP")

@@ -1,0 +1,63 @@
+"""Transposed convolutions as convolutions: zeros between the cells of the input, and the kernel turned round."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from convert.errors import Unsupported
+
+from ..blob import Blob
+from ..net import Net
+from .padding import crop, pad_constant, slice_axis
+from .shapes import concat, full_like, reshape_fixed, transpose
+from .windows import Window
+
+
+def by_convolution(net: Net, x: Blob, w: Blob, b: Blob | None, made: Window, extra: list[int], group: int) -> Blob:
+    """Any rank, dilation and pads. The kernel, [in, out / group, …], may be computed at run time."""
+    n = made.rank
+    for i in range(n):
+        x = _with_gaps(net, x, 2 + i, made.strides[i])
+    around = [made.extent(i) - 1 - made.pads[i] for i in range(n)]
+    around += [made.extent(i) - 1 - made.pads[n + i] + extra[i] for i in range(n)]
+    full = [0, 0, *around[:n], 0, 0, *around[n:]]
+    if min(around) < 0 or any(p >= made.extent(i % n) for i, p in enumerate(around)):
+        x, around = pad_constant(net, crop(net, x, full), full, 0.0), [0] * 2 * n
+    operands = [x, _turned(net, w, group), *([] if b is None else [b])]
+    return net.op(
+        "Conv", operands, kernels=made.kernel, strides=[1] * n, pads=around, dilations=made.dilations, group=group
+    )
+
+
+def _with_gaps(net: Net, x: Blob, axis: int, stride: int) -> Blob:
+    """`stride` − 1 zeros between the cells along an axis, by a new dim that joins it."""
+    if stride == 1:
+        return x
+    size, rank = net.shape(x)[axis], net.rank(x)
+    apart = net.facts(net.ExpandDims(x, dims=[axis + 1]), x.dtype,
+                      (*net.shape(x)[: axis + 1], 1, *net.shape(x)[axis + 1 :]))  # fmt: skip
+    zeros = full_like(net, apart, 0.0, x.dtype)
+    wide = concat(net, [apart, *[zeros] * (stride - 1)], axis + 1)
+    shape = list(net.shape(x))
+    shape[axis] = size * stride if isinstance(size, int) else None
+    if sum(not isinstance(d, int) for d in shape[1:]) > 1 or (rank > axis + 1 and None in shape[axis + 1 :]):
+        raise Unsupported("a transposed convolution of this kind over dims that are not fixed")
+    target = [0 if i < axis else d if isinstance(d, int) else -1 for i, d in enumerate(shape)]
+    joined = net.facts(net.Reshape(wide, shape=target, outputs=2)[0], x.dtype, shape)
+    # The last cell has no gap after it.
+    return slice_axis(net, joined, axis, 0, -stride)
+
+
+def _turned(net: Net, w: Blob, group: int) -> Blob:
+    """[in, out / group, …] as [out, in / group, …] with every spatial axis turned round."""
+    sizes = [d for d in net.shape(w) if isinstance(d, int)]
+    if len(sizes) < net.rank(w):
+        raise Unsupported("a transposed convolution with a kernel whose size is not fixed")
+    inner, outer, *kernel = sizes
+    for i, size in enumerate(kernel):
+        if size > 1:
+            order = net.const(np.arange(size, dtype=np.int64)[::-1].copy())
+            w = net.facts(net.Gather(w, order, axis=2 + i), w.dtype, sizes)
+    split = reshape_fixed(net, w, [group, inner // group, outer, *kernel])
+    moved = transpose(net, split, [0, 2, 1, *range(3, 3 + len(kernel))])
+    return reshape_fixed(net, moved, [group * outer, inner // group, *kernel])

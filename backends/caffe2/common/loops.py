@@ -1,0 +1,107 @@
+"""Caffe2's While: a net that is run in the same workspace again and again, and overwrites what it carries along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+
+from ..blob import Blob, Dim
+from ..net import Net, Op
+from .dtypes import NUMBERS, cast
+
+_LARGEST = 4000
+"""Up to so many operators of the graph, a loop of a known number of steps is written out: it runs faster so."""
+
+Step = Callable[[Net, Blob, Sequence[Blob]], "tuple[Blob | None, list[Blob]]"]
+
+
+@dataclass(frozen=True)
+class Body:
+    """A subgraph: `body(net, *inputs)` emits its nodes to `net` and gives its outputs."""
+
+    graph: ir.Graph
+    emit: Callable[..., list[Any]]
+
+    def __call__(self, net: Net, *inputs: Any) -> list[Any]:
+        return self.emit(net, *inputs)
+
+
+def steps_written_out(graph: ir.Graph, count: int) -> bool:
+    """Whether a body is to be written out so many times."""
+    return count * max(len(graph), 1) <= _LARGEST
+
+
+def while_loop(
+    net: Net,
+    trips: Blob | None,
+    condition: Blob | None,
+    carried: Sequence[Blob],
+    shapes: Sequence[tuple[Dim, ...] | None],
+    step: Step,
+) -> list[Blob]:
+    """The carried values after the loop; `step(net, i, values)` gives whether to go on (None: always) and new values.
+
+    `shapes` hold of the carried values in every step, as far as they are known.
+    """
+    states = [_state(net, x, shape) for x, shape in zip(carried, shapes, strict=True)]
+    zero, one = net.const(np.array([0], np.int64)), net.const(np.array([1], np.int64))
+    i = _state(net, zero, (1,))
+    limit = None if trips is None else _single(net, cast(net, trips, ir.DataType.INT64))
+    start = net.const(np.array([True])) if condition is None else _single(net, condition)
+    going = _state(net, start if limit is None else net.And(start, net.LT(zero, limit)), (1,))
+    body = net.body()
+    index = body.facts(body.Reshape(i, shape=[], outputs=2)[0], ir.DataType.INT64, ())
+    more, made = step(body, index, states)
+    # A new value may be another's old one: none is overwritten before all are there.
+    made = [body.facts(body.Copy(x), x.dtype, x.shape) if x in states else x for x in made]
+    following = body.Add(i, one)
+    goes_on = body.const(np.array([True])) if more is None else _single(body, more)
+    goes_on = goes_on if limit is None else body.And(goes_on, body.LT(following, limit))
+    for source, target in zip([*made, following, goes_on], [*states, i, going], strict=True):
+        body.ops.append(Op("Copy", [source], [target], {}))
+    body.outputs.extend([*states, i, going])
+    net.ops.append(Op("While", [going], [*states, i, going], {"loop_net": body}))
+    return states
+
+
+def started(net: Net, value: ir.Value) -> Blob:
+    """No rows of what a body gives as `value` in each step."""
+    dims = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
+    if dims is None or None in dims or value.dtype is None:
+        raise Unsupported("a loop that collects tensors whose size is not fixed")
+    shape = [0, *(int(str(d)) for d in dims)]
+    return net.facts(net.ConstantFill(shape=shape, value=_zero(value.dtype), dtype=NUMBERS[value.dtype]),
+                     value.dtype, shape)  # fmt: skip
+
+
+def grown(net: Net, rows: Blob, row: Blob) -> Blob:
+    """`rows` and one more."""
+    single = net.ExpandDims(row, dims=[0])
+    return net.facts(net.op("Concat", [rows, single], axis=0, outputs=2)[0], row.dtype, (None, *net.shape(row)))
+
+
+def _zero(dtype: ir.DataType) -> float | int:
+    return 0.0 if dtype.is_floating_point() else 0
+
+
+def _single(net: Net, x: Blob) -> Blob:
+    """A scalar as a vector of one element, as all of a loop's own numbers are."""
+    if x.shape == (1,):
+        return x
+    content = x.content
+    if content is not None:
+        return net.const(content.numpy().reshape(1))
+    return net.facts(net.Reshape(x, shape=[1], outputs=2)[0], x.dtype, (1,))
+
+
+def _state(net: Net, x: Blob, shape: tuple[Dim, ...] | None) -> Blob:
+    """A copy of a value's start, which the loop overwrites."""
+    copy: Blob = net.Copy(x)
+    copy.dtype, copy.shape = x.dtype, shape
+    return copy

@@ -1,0 +1,100 @@
+"""Pads of any rank, along any axis, of a size that may be dynamic: slices joined to the tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+
+from ..blob import Blob
+from ..net import Net
+from .dtypes import cast, widen
+from .shapes import full_like
+
+_TO_THE_END = -1  # Caffe2's Slice: a negative end e means size + e + 1
+
+
+def slice_axis(net: Net, x: Blob, axis: int, start: int, end: int) -> Blob:
+    """`x[start:end]` along one axis, in Caffe2's terms: −1 as `end` is the end, −2 the last cell."""
+    rank = net.rank(x)
+    starts, ends = [0] * rank, [_TO_THE_END] * rank
+    starts[axis], ends[axis] = start, end
+    shape = list(net.shape(x))
+    size = shape[axis]
+    shape[axis] = None
+    if isinstance(size, int):
+        low, high = (v if v >= 0 else size + v + 1 for v in (start, end))
+        shape[axis] = max(0, min(high, size) - low)
+    return net.facts(net.Slice(x, starts=starts, ends=ends), shape=shape)
+
+
+def crop(net: Net, x: Blob, pads: Sequence[int]) -> Blob:
+    """Cut off as many cells as the negative entries of `pads` say (ONNX order: all beginnings, all ends)."""
+    n = len(pads) // 2
+    for axis in range(n):
+        begin, end = -min(0, pads[axis]), -min(0, pads[n + axis])
+        if begin or end:
+            x = slice_axis(net, x, axis, begin, _TO_THE_END - end)
+    return x
+
+
+def pad_constant(net: Net, x: Blob, pads: Sequence[int], value: float) -> Blob:
+    """`x` with `value` around it. Axes with a pad must not be empty."""
+    n = len(pads) // 2
+    for axis in range(n):
+        begin, end = max(0, pads[axis]), max(0, pads[n + axis])
+        if not begin and not end:
+            continue
+        edge = full_like(net, slice_axis(net, x, axis, 0, 1), value, x.dtype)
+        x = _around(net, x, axis, _repeated(net, edge, axis, begin), _repeated(net, edge, axis, end))
+    return x
+
+
+def pad_edge(net: Net, x: Blob, pads: Sequence[int]) -> Blob:
+    """`x` with its first and last cells repeated around it."""
+    n = len(pads) // 2
+    for axis in range(n):
+        begin, end = max(0, pads[axis]), max(0, pads[n + axis])
+        first = _repeated(net, slice_axis(net, x, axis, 0, 1), axis, begin) if begin else []
+        final = _repeated(net, slice_axis(net, x, axis, -2, _TO_THE_END), axis, end) if end else []
+        x = _around(net, x, axis, first, final)
+    return x
+
+
+def pad_gathered(net: Net, x: Blob, pads: Sequence[int], mode: str) -> Blob:
+    """`x` with its mirror image (`reflect`) or repetition (`wrap`) around it, where the padded axes are static."""
+    n = len(pads) // 2
+    for axis in range(n):
+        begin, end = max(0, pads[axis]), max(0, pads[n + axis])
+        size = net.shape(x)[axis]
+        if not begin and not end:
+            continue
+        if not isinstance(size, int):
+            raise Unsupported(f"a {mode} pad of an axis whose size is not fixed")
+        indices = np.pad(np.arange(size), (begin, end), mode="reflect" if mode == "reflect" else "wrap")
+        shape = [*net.shape(x)[:axis], len(indices), *net.shape(x)[axis + 1 :]]
+        x = net.facts(net.Gather(x, net.const(indices.astype(np.int64)), axis=axis), shape=shape)
+    return x
+
+
+def _repeated(net: Net, edge: Blob, axis: int, times: int) -> list[Blob]:
+    """`edge`, of size 1 along `axis`, so often; by Tile where that takes fewer operators."""
+    if times <= 2:
+        return [edge] * times
+    wide = widen(net, edge, (ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.DOUBLE))
+    tiled = net.Tile(wide, tiles=times, axis=axis)
+    shape = None if edge.shape is None else [*edge.shape[:axis], times, *edge.shape[axis + 1 :]]
+    return [cast(net, net.facts(tiled, wide.dtype, shape), edge.dtype)]
+
+
+def _around(net: Net, x: Blob, axis: int, before: list[Blob], after: list[Blob]) -> Blob:
+    if not before and not after:
+        return x
+    parts = [*before, x, *after]
+    sizes = [p.shape[axis] if p.shape is not None else None for p in parts]
+    total = sum(s for s in sizes if isinstance(s, int)) if all(isinstance(s, int) for s in sizes) else None
+    shape = [*net.shape(x)[:axis], total, *net.shape(x)[axis + 1 :]]
+    return net.facts(net.op("Concat", parts, axis=axis, outputs=2)[0], x.dtype, shape)

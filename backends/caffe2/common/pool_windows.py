@@ -1,0 +1,80 @@
+"""Windows as a dim of their own, for pools that Caffe2's kernels do not do: dilated ones, other norms, indices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+
+from ..blob import Blob
+from ..net import Net
+from .padding import pad_constant
+from .shapes import transpose
+from .windows import Window
+
+
+class Taps(NamedTuple):
+    """`cells` is [batch, channels, windows, taps]; `inside` tells which taps [windows, taps] are in the input.
+
+    `places` are the taps' flat indices into the input's spatial dims; `sizes` are those of the output.
+    """
+
+    cells: Blob
+    inside: np.ndarray
+    places: np.ndarray
+    sizes: list[int]
+
+
+def taps(net: Net, x: Blob, made: Window, filling: float, counts: list[int]) -> Taps:
+    """The cells of every window: one gather for each spatial axis, of an input padded with `filling`.
+
+    `counts` are the numbers of windows along the axes.
+    """
+    sizes = _spatial(net, x)
+    grids = [
+        np.arange(counts[i])[None, :] * made.strides[i] + np.arange(made.kernel[i])[:, None] * made.dilations[i]
+        for i in range(made.rank)
+    ]
+    ends = [max(0, int(g.max()) + 1 - made.pads[i] - sizes[i]) for i, g in enumerate(grids)]
+    y = pad_constant(net, x, [0, 0, *made.pads[: made.rank], 0, 0, *ends], filling)
+    for i, grid in enumerate(grids):
+        # Axis 2 + 2·i: each axis before it has become two, taps and windows.
+        axis = 2 + 2 * i
+        shape = [*net.shape(y)[:axis], *grid.shape, *net.shape(y)[axis + 1 :]]
+        y = net.facts(net.Gather(y, net.const(grid.astype(np.int64)), axis=axis), x.dtype, shape)
+    n = made.rank
+    y = transpose(net, y, [0, 1, *(3 + 2 * i for i in range(n)), *(2 + 2 * i for i in range(n))])
+    windows, cells = int(np.prod(counts)), int(np.prod(made.kernel))
+    flat = net.facts(net.Reshape(y, shape=[0, 0, windows, cells], outputs=2)[0], x.dtype,
+                     (*net.shape(x)[:2], windows, cells))  # fmt: skip
+    inside, places = _geometry(grids, sizes, made)
+    return Taps(flat, inside, places, counts)
+
+
+def _spatial(net: Net, x: Blob) -> list[int]:
+    sizes = [d for d in net.shape(x)[2:] if isinstance(d, int)]
+    if len(sizes) < net.rank(x) - 2:
+        raise Unsupported("windows that are gathered, over spatial dims that are not fixed")
+    return sizes
+
+
+def _geometry(grids: list[np.ndarray], sizes: list[int], made: Window) -> tuple[np.ndarray, np.ndarray]:
+    """Of each tap [windows, taps]: whether it lies inside, and its flat index."""
+    inside, places = np.ones([1, 1], bool), np.zeros([1, 1], np.int64)
+    for i, grid in enumerate(grids):
+        cell = grid.T - made.pads[i]  # [windows, taps] along this axis
+        within = (cell >= 0) & (cell < sizes[i])
+        inside = (inside[:, None, :, None] & within[None, :, None, :]).reshape(
+            inside.shape[0] * cell.shape[0], inside.shape[1] * cell.shape[1]
+        )
+        places = (places[:, None, :, None] * sizes[i] + cell[None, :, None, :]).reshape(inside.shape)
+    return inside, places
+
+
+def spatial_again(net: Net, y: Blob, found: Taps, dtype: ir.DataType) -> Blob:
+    """[batch, channels, windows] with the output's spatial dims."""
+    shape = [*net.shape(found.cells)[:2], *found.sizes]
+    return net.facts(net.Reshape(y, shape=[0, 0, *found.sizes], outputs=2)[0], dtype, shape)

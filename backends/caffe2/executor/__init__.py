@@ -1,0 +1,1 @@
+"""Runs Caffe2 nets without Caffe2, stricter than the runtime: what `convert verify` takes where there is none."""

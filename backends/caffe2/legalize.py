@@ -1,0 +1,38 @@
+"""What is done to the graph before its nodes are emitted: the literal list of passes, in order."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
+
+from convert.passes import run
+from convert.passes.batchnorm import fold_batch_norms
+from convert.passes.clean import clean
+from convert.passes.expand_functions import expand_functions
+from convert.passes.layout.assign import assign_layout
+
+from . import ops  # noqa: F401  (fills the table)
+from .rules import onnx
+
+
+def legalize(model: ir.Model) -> None:
+    """Change `model` in place into one that the rules can emit."""
+    run(PASSES, model)
+
+
+def inline_functions(model: ir.Model) -> bool:
+    """Replace calls of the model's own functions by their bodies."""
+    return bool(model.functions) and InlinePass()(model).modified
+
+
+def expanded(model: ir.Model) -> bool:
+    """Operators without a rule are replaced by the functions that define them."""
+    return expand_functions(model, onnx)
+
+
+def channels_first(model: ir.Model) -> bool:
+    """Caffe2's operators are channels-first, as ONNX's: transposes around them (from TensorFlow) cancel out."""
+    return assign_layout(model, sensitive="as is")
+
+
+PASSES = (inline_functions, expanded, clean, channels_first, fold_batch_norms, clean)

@@ -1,0 +1,124 @@
+"""The operators of init_net: each weight as the fill that restores it exactly, written without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.files.caffe2 import caffe2_pb2 as pb
+from convert.files.protobuf_wire import length_delimited
+
+from ..common.dtypes import NUMBERS
+
+_OP, _ARG, _FLOATS = (pb.NetDef.OP_FIELD_NUMBER, pb.OperatorDef.ARG_FIELD_NUMBER, pb.Argument.FLOATS_FIELD_NUMBER)
+
+
+@dataclass(frozen=True)
+class Fill:
+    """An operator of init_net; `floats` (float32) are the content of its argument `values`, which `op` leaves out."""
+
+    op: pb.OperatorDef
+    floats: np.ndarray | None = None
+
+    def write(self, file: BinaryIO) -> int:
+        """Append the operator to a serialised NetDef; the number of bytes written."""
+        if self.floats is None or not self.floats.size:
+            return file.write(pb.NetDef(op=[self.op]).SerializeToString())
+        # Protocol Buffers frame by frame, so that no message holds a second copy of the numbers.
+        data = np.ascontiguousarray(self.floats, dtype="<f4")
+        values = pb.Argument(name="values").SerializeToString() + length_delimited(_FLOATS, data.nbytes)
+        op = self.op.SerializeToString() + length_delimited(_ARG, len(values) + data.nbytes) + values
+        head = length_delimited(_OP, len(op) + data.nbytes) + op
+        return file.write(head) + file.write(data.reshape(-1).data)
+
+
+def fills(name: str, tensor: ir.TensorProtocol, device: int = 0) -> list[Fill]:
+    """Operators that make the blob `name` on `device` with exactly the content of `tensor`."""
+    array = tensor.numpy().reshape([int(d) for d in tensor.shape])
+    if not device:
+        return _FILLS[ir.DataType(tensor.dtype)](name, array)
+    return [*_FILLS[ir.DataType(tensor.dtype)](f"{name}.cpu", array), Fill(moved(name, device))]
+
+
+def moved(name: str, device: int) -> pb.OperatorDef:
+    """The copy of a weight, filled as `NAME.cpu`, to its device."""
+    copy = pb.OperatorDef(type="CopyCPUToIDEEP", input=[f"{name}.cpu"], output=[name])
+    copy.device_option.device_type = device
+    return copy
+
+
+def _float(name: str, array: np.ndarray, operator: str = "GivenTensorFill") -> list[Fill]:
+    op = _operator(operator, name, array.shape)
+    if not array.size:
+        op.arg.add(name="values")  # the schema asks for it
+    return [Fill(op, array)]
+
+
+def _double(name: str, array: np.ndarray) -> list[Fill]:
+    """Whole mantissas times powers of two: GivenTensorDoubleFill keeps but 24 bits of a number, the int64 fill all."""
+    finite = np.isfinite(array) & (array != 0)  # the others (and the sign of zero) fit the first factor as they are
+    fraction, exponent = np.frexp(np.where(finite, array, 1.0))
+    mantissas, left = np.ldexp(fraction, 53).astype(np.int64), exponent - 53
+    factors: list[np.ndarray] = []
+    while not factors or np.any(left):
+        step = np.clip(left, -126, 127)  # exponents of float32's normal numbers
+        factors.append(np.ldexp(np.float32(1), step))
+        left = left - step
+    factors[0] = np.where(finite, factors[0], array).astype(np.float32)
+    cast = pb.OperatorDef(type="Cast", input=[f"{name}.mantissa"], output=[f"{name}.part"])
+    cast.arg.add(name="to", i=NUMBERS[ir.DataType.DOUBLE])
+    made = [*_integers("GivenTensorInt64Fill")(f"{name}.mantissa", np.where(finite, mantissas, 1)), Fill(cast)]
+    for i, factor in enumerate(factors):
+        made += _float(f"{name}.factor{i}", factor, "GivenTensorDoubleFill")
+        output = name if i == len(factors) - 1 else f"{name}.part{i}"
+        inputs = [f"{name}.part" if i == 0 else f"{name}.part{i - 1}", f"{name}.factor{i}"]
+        made.append(Fill(pb.OperatorDef(type="Mul", input=inputs, output=[output])))
+    return made
+
+
+def _half(name: str, array: np.ndarray) -> list[Fill]:
+    wide = f"{name}.float32"
+    return [*_float(wide, array), Fill(pb.OperatorDef(type="FloatToHalf", input=[wide], output=[name]))]
+
+
+def _integers(operator: str) -> Callable[[str, np.ndarray], list[Fill]]:
+    def fill(name: str, array: np.ndarray) -> list[Fill]:
+        op = _operator(operator, name, array.shape)
+        op.arg.add(name="values", ints=array.ravel().astype(np.int64).tolist())
+        return [Fill(op)]
+
+    return fill
+
+
+def _cast_integers(dtype: ir.DataType) -> Callable[[str, np.ndarray], list[Fill]]:
+    def fill(name: str, array: np.ndarray) -> list[Fill]:
+        wide = f"{name}.int32"
+        cast = pb.OperatorDef(type="Cast", input=[wide], output=[name])
+        cast.arg.add(name="to", i=NUMBERS[dtype])
+        return [*_integers("GivenTensorIntFill")(wide, array), Fill(cast)]
+
+    return fill
+
+
+_FILLS: dict[ir.DataType, Callable[[str, np.ndarray], list[Fill]]] = {
+    ir.DataType.FLOAT: _float,
+    ir.DataType.DOUBLE: _double,
+    ir.DataType.FLOAT16: _half,
+    ir.DataType.INT32: _integers("GivenTensorIntFill"),
+    ir.DataType.INT64: _integers("GivenTensorInt64Fill"),
+    ir.DataType.BOOL: _integers("GivenTensorBoolFill"),
+    ir.DataType.INT16: _integers("GivenTensorInt16Fill"),
+    ir.DataType.INT8: _cast_integers(ir.DataType.INT8),
+    ir.DataType.UINT8: _cast_integers(ir.DataType.UINT8),
+    ir.DataType.UINT16: _cast_integers(ir.DataType.UINT16),
+}
+
+
+def _operator(operator: str, name: str, shape: tuple[int, ...]) -> pb.OperatorDef:
+    op = pb.OperatorDef(type=operator, output=[name])
+    op.arg.add(name="shape", ints=shape)
+    return op

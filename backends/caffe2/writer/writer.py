@@ -1,0 +1,193 @@
+"""Serialise a net: init_net.pb, predict_net.pb and their text forms, one weight in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from google.protobuf import text_format
+
+from convert.files.caffe2 import caffe2_pb2 as pb
+from convert.files.caffe2.folder import PREDICTOR
+from convert.files.caffe2.minidb import META
+from convert.files.caffe2.netdef import INPUTS_ARGUMENT, NUMBERS, OUTPUTS_ARGUMENT
+from convert.graph.tensors import dtype_name
+from convert.report import Report
+
+from ..blob import Blob
+from ..net import Argument, Net
+from .fills import Fill, fills, moved
+from .minidb import write_tensor, write_text
+
+# Protocol Buffers readers refuse messages past 2 GiB; each operator of init_net adds its names and dims.
+_LARGEST = 2**31 - 2**20
+# Weights in text take about 12 bytes a number; past this size nobody reads them.
+_LARGEST_TEXT = 1 << 20
+
+DATABASE = "weights.minidb"
+"""Where the weights are that do not fit a message."""
+
+_READER = "!!PREDICTOR_DBREADER"
+
+
+def write_folder(net: Net, folder: Path, report: Report, layout: str = "nets") -> None:
+    """Write the files of `net` into the new folder `folder`.
+
+    `nets`: init_net and predict_net, with a database beside them where the weights do not fit a message. `mobile`: the
+    same, with init_net filling the inputs too, as loaders on mobile devices expect. `metanet`: one database with a
+    MetaNetDef and the weights, as Caffe2's predictor_exporter loads it.
+    """
+    folder.mkdir(parents=True)
+    weights = weights_of(net)
+    predict = predict_net(net, weights, folder.stem)
+    (folder / "predict_net.pbtxt").write_text(text_format.MessageToString(predict))
+    if layout == "metanet":
+        _write_predictor(net, predict, weights, folder)
+        return
+    (folder / "predict_net.pb").write_bytes(predict.SerializeToString())
+    if sum(blob.content.nbytes + 256 for blob in weights if blob.content is not None) > _LARGEST:
+        init = _loading(weights, folder, report)
+    else:
+        init = _filling(weights, folder, report)
+    if layout == "mobile":
+        init += _write(folder, [Fill(_stand_in(blob)) for blob in net.inputs])
+    if init <= _LARGEST_TEXT:
+        message = pb.NetDef.FromString((folder / "init_net.pb").read_bytes())
+        (folder / "init_net.pbtxt").write_text(text_format.MessageToString(message))
+
+
+def _filling(weights: Sequence[Blob], folder: Path, report: Report) -> int:
+    """Write init_net with the weights in it; the number of bytes."""
+    # Serialised messages one after the other are one message: repeated fields append.
+    (folder / "init_net.pb").write_bytes(_init_frame(weights, folder.stem).SerializeToString())
+    written = 0
+    for blob in weights:
+        assert blob.content is not None
+        written += _write(folder, fills(blob.name, blob.content, blob.device))
+    if written > _LARGEST_TEXT:
+        report.note(f"init_net.pb has {written:,} bytes and got no text form (1 MiB at most)")
+    return written
+
+
+def _loading(weights: Sequence[Blob], folder: Path, report: Report) -> int:
+    """Write the weights into a database, and an init_net that loads them; the number of bytes of that."""
+    with (folder / DATABASE).open("wb") as file:
+        for blob in weights:
+            assert blob.content is not None
+            write_tensor(file, _plain_name(blob), blob.content)
+    frame = _init_frame(weights, folder.stem)
+    load = frame.op.add(type="Load", output=[_plain_name(blob) for blob in weights])
+    for key, value in (("db", DATABASE), ("db_type", "minidb"), ("absolute_path", 0)):
+        _set(load.arg.add(name=key), value)
+    frame.op.extend(moved(blob.name, blob.device) for blob in weights if blob.device)
+    (folder / "init_net.pb").write_bytes(frame.SerializeToString())
+    report.note(f"the weights do not fit init_net.pb; it loads them from {DATABASE} in the workspace's root folder")
+    return frame.ByteSize()
+
+
+def _write(folder: Path, made: Iterable[Fill]) -> int:
+    with (folder / "init_net.pb").open("ab") as file:
+        return sum(fill.write(file) for fill in made)
+
+
+def _stand_in(blob: Blob) -> pb.OperatorDef:
+    """A fill of the blob of an input: zeros, of its shape with 1 for each dim that is not fixed."""
+    op = pb.OperatorDef(type="ConstantFill", output=[blob.name])
+    sizes = [d if isinstance(d, int) else 1 for d in blob.shape or ()]
+    op.arg.add(name="shape", ints=sizes)
+    op.arg.add(name="dtype", i=NUMBERS[blob.dtype])
+    if blob.dtype.is_floating_point():
+        op.arg.add(name="value", f=0.0)
+    else:
+        op.arg.add(name="value", i=0)
+    return op
+
+
+def _write_predictor(net: Net, predict: pb.NetDef, weights: Sequence[Blob], folder: Path) -> None:
+    """One database: the MetaNetDef first, then the blobs. Its nets are those that predictor_exporter looks for."""
+    parameters = [_plain_name(blob) for blob in weights]
+    load = pb.NetDef(name="global-init", external_input=[_READER], external_output=parameters)
+    load.op.add(type="Load", input=[_READER], output=parameters)
+    load.op.extend(moved(blob.name, blob.device) for blob in weights if blob.device)
+    ready = pb.NetDef(name="predict-init", op=[_stand_in(blob) for blob in net.inputs])
+    ready.external_output.extend(blob.name for blob in net.inputs)
+    meta = pb.MetaNetDef()
+    for key, value in (("PREDICT_INIT", ready), ("GLOBAL_INIT", load), ("PREDICT", predict)):
+        meta.nets.add(key=f"{key}_NET_TYPE", value=value)
+    ends = {"PARAMETERS": parameters, "INPUTS": predict.external_input[: len(net.inputs)]}
+    for key, names in {**ends, "OUTPUTS": predict.external_output}.items():
+        meta.blobs.add(key=f"{key}_BLOB_TYPE", value=names)
+    with (folder / PREDICTOR).open("wb") as file:
+        write_text(file, META, meta.SerializeToString())
+        for blob in weights:
+            assert blob.content is not None
+            write_tensor(file, _plain_name(blob), blob.content)
+
+
+def _plain_name(blob: Blob) -> str:
+    """The name of a weight before it is moved to its device."""
+    return f"{blob.name}.cpu" if blob.device else blob.name
+
+
+def weights_of(net: Net) -> list[Blob]:
+    """The constants that operators (or outputs) of the net read, in order of their first use."""
+    used = dict.fromkeys(blob for op in net.ops for blob in op.reads())
+    return [blob for blob in used if blob.content is not None]
+
+
+def predict_net(net: Net, weights: Sequence[Blob], name: str) -> pb.NetDef:
+    """The NetDef that computes: data inputs first in external_input, because the runtime binds them by position."""
+    message = _net_def(net, name)
+    message.external_input.extend(blob.name for blob in (*net.inputs, *weights))
+    message.external_output.extend(blob.name for blob in net.outputs)
+    message.arg.add(name=INPUTS_ARGUMENT, strings=[_described(blob) for blob in net.inputs])
+    message.arg.add(name=OUTPUTS_ARGUMENT, strings=[_described(blob) for blob in net.outputs])
+    return message
+
+
+def _init_frame(weights: Sequence[Blob], name: str) -> pb.NetDef:
+    return pb.NetDef(name=f"{name}_init", external_output=[blob.name for blob in weights])
+
+
+def _net_def(net: Net, name: str) -> pb.NetDef:
+    """Operators without names: a global pool whose name holds "Pool" or starts with "Conv" fails at run time."""
+    message = pb.NetDef(name=name)
+    for op in net.ops:
+        made = message.op.add(type=op.type, input=[b.name for b in op.inputs], output=[b.name for b in op.outputs])
+        for key, value in op.args.items():
+            _set(made.arg.add(name=key), value)
+        if op.engine:
+            made.engine = op.engine
+        if op.device:
+            made.device_option.device_type = op.device
+    return message
+
+
+def _set(argument: pb.Argument, value: Argument) -> None:
+    if isinstance(value, Net):
+        argument.n.CopyFrom(_net_def(value, ""))
+        # What a loop carries along is read before it is overwritten: that, too, comes from outside.
+        made: set[Blob] = set()
+        read: dict[Blob, None] = {}
+        for op in value.ops:
+            read.update(dict.fromkeys(b for b in op.reads() if b not in made))
+            made.update(op.outputs)
+        argument.n.external_input.extend(b.name for b in read)
+        argument.n.external_output.extend(b.name for b in value.outputs)
+    elif isinstance(value, (bool, int)):
+        argument.i = int(value)
+    elif isinstance(value, float):
+        argument.f = value
+    elif isinstance(value, str):
+        argument.s = value.encode()
+    elif any(isinstance(v, float) for v in value):
+        argument.floats.extend(value)  # type: ignore[arg-type]
+    elif any(isinstance(v, str) for v in value):
+        argument.strings.extend(v.encode() for v in value)  # type: ignore[union-attr]
+    else:
+        argument.ints.extend(int(v) for v in value)
+
+
+def _described(blob: Blob) -> bytes:
+    dims = "" if blob.shape is None else "[" + ",".join("?" if d is None else str(d) for d in blob.shape) + "]"
+    return f"{blob.name}:{dtype_name(blob.dtype)}{dims}".encode()

@@ -1,0 +1,237 @@
+"""Writes attention with its four projections as one node, which becomes Keras's MultiHeadAttention."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph.values import dims
+from convert.passes.layout.rewrite import Names
+
+from ..rules import OWN
+from .index_tracing import Sizes
+from .match_heads import (
+    Product,
+    back,
+    bias_of,
+    by_batch,
+    heads_of,
+    node_of,
+    only_reader,
+    product_of,
+    rearranged,
+    step,
+    step_of,
+    weights_of,
+)
+
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+
+
+def fuse_attention(model: ir.Model) -> bool:
+    """Attention without a mask, or with a causal one, whose projections are constant matrices; whether there was one.
+
+    All four projections have a bias or none has, as it is in the layer.
+    """
+    names, modified = Names(model.graph), False
+    for node in list(model.graph):
+        if node.op_type == "Attention" and node.domain == "" and node.graph is not None:
+            modified |= _fuse(model.graph, node, names)
+    if modified:
+        model.graph.opset_imports.setdefault(OWN, 1)
+    return modified
+
+
+def _fuse(graph: ir.Graph, node: ir.Node, names: Names) -> bool:
+    if not _plain(node):
+        return False
+    sizes = Sizes()
+    found = [back(v, sizes) for v in node.inputs[:3] if v is not None]
+    if None in found or len(found) != 3:
+        return False
+    projections = [p for p in found if p is not None]
+    parts = [_in_heads(node, i, places) for i, (_, places) in enumerate(projections)]
+    if any(p is None or p.ndim != 4 for p in parts) or not _scaled(node, parts[0].shape[3]):  # type: ignore[union-attr]
+        return False
+    query, _, value = (p for p in parts if p is not None)
+    batch, heads, steps, _ = query.shape
+    if value.shape[1] != heads:
+        return False
+    result = _result(node, (batch, heads, steps, value.shape[3]), sizes)
+    inputs = [_input(p, places, sizes) for (p, _), places in zip(projections, parts, strict=True)]  # type: ignore[arg-type]
+    if result is None or any(x is None for x in inputs):
+        return False
+    products = [*(p for p, _ in projections), result.product]
+    if len({p.bias is None for p in products}) != 1 or not _alone(products, node, result.target):
+        return False
+    made: list[ir.Node] = []
+    given = [x for x in inputs if x is not None]
+    sources = [_source(x, first, names, made) for x, _, first in given]
+    weights = [
+        w
+        for p, (_, columns, _), part in zip(products, given, ("query", "key", "value"), strict=False)
+        for w in weights_of(graph, p, columns, part)
+    ]
+    weights += _output_weights(graph, result)
+    made.append(node_of([*sources, *weights], node, causal=bool(node.attributes.get_int("is_causal", 0))))
+    _place(graph, made, result, names)
+    return True
+
+
+@dataclass(frozen=True)
+class Result:
+    """The projection of what attention gives, which rows [heads, size] of its matrix are whose, the value that it all
+    comes down to, and whether batch is the first dim of that, or steps."""
+
+    product: Product
+    inner: np.ndarray
+    target: ir.Value
+    batch_first: bool
+
+
+def _plain(node: ir.Node) -> bool:
+    """No mask, no cache, no softcap, no scores, and a dtype in which Keras computes as ONNX does."""
+    query = node.inputs[0]
+    alone = not any(v is not None for v in node.inputs[3:]) and not any(
+        v.uses() or v.is_graph_output() for v in node.outputs[1:]
+    )
+    dtype = query is not None and query.dtype in _FLOATS
+    return alone and dtype and not node.attributes.get_float("softcap", 0.0) and node.outputs[0].shape is not None
+
+
+def _scaled(node: ir.Node, size: int) -> bool:
+    return math.isclose(node.attributes.get_float("scale", size**-0.5), size**-0.5, rel_tol=1e-6)
+
+
+def _in_heads(node: ir.Node, index: int, places: np.ndarray) -> np.ndarray | None:
+    """[batch, heads, steps, size] of an input of the attention, which may have its heads side by side."""
+    if places.ndim != 3:
+        return places
+    count = node.attributes.get_int("q_num_heads" if index == 0 else "kv_num_heads", 0)
+    if not count or places.shape[2] % count:
+        return None
+    return places.reshape(*places.shape[:2], count, -1).transpose(0, 2, 1, 3)
+
+
+def _input(product: Product, places: np.ndarray, sizes: Sizes) -> tuple[ir.Value, np.ndarray, bool] | None:
+    """What is projected, of rank 3, the columns [heads, size] of the product, and whether batch comes first in it."""
+    found = heads_of(product, places)
+    if found is None:
+        return None
+    rows, columns = found
+    x, first = product.x, by_batch(rows)
+    if first is None:
+        return None
+    if len(dims(x)) == 2 and (node := x.producer()) is not None and node.op_type == "Reshape" and not node.domain:
+        whole = node.inputs[0]
+        if whole is None or whole.shape is None or len(dims(whole)) != 3 or dims(whole)[2] != dims(x)[1]:
+            return None
+        x = whole
+    # Rows in order are not enough: steps may be windows of what is projected.
+    wanted = rows.shape if first else rows.shape[::-1]
+    return (x, columns, first) if len(dims(x)) == 3 and sizes.of(dims(x)[:2]) == wanted else None
+
+
+def _source(x: ir.Value, first: bool, names: Names, made: list[ir.Node]) -> ir.Value:
+    """x with its batch first."""
+    if first:
+        return x
+    node = x.producer()
+    if node is not None and node.op_type == "Transpose" and node.attributes.get_ints("perm") == [1, 0, 2]:
+        assert node.inputs[0] is not None
+        return node.inputs[0]
+    known = next((n.outputs[0] for n in made if n.inputs[0] is x), None)
+    if known is None:
+        made.append(turned(x, names))
+        known = made[-1].outputs[0]
+    return known
+
+
+def turned(x: ir.Value, names: Names) -> ir.Node:
+    """The first two of three dims exchanged."""
+    node = ir.Node("", "Transpose", [x], [ir.AttrInt64s("perm", [1, 0, 2])], num_outputs=1)
+    node.name = node.outputs[0].name = names.unique(f"{x.name}_turned")
+    shape = dims(x)
+    node.outputs[0].type, node.outputs[0].shape = x.type, ir.Shape([shape[1], shape[0], shape[2]])
+    return node
+
+
+def _result(node: ir.Node, shape: tuple[int, ...], sizes: Sizes) -> Result | None:
+    """What becomes of the attention's result of this shape [batch, heads, steps, size]; None if it is not projected."""
+    batch, heads, steps, size = shape
+    value, places = node.outputs[0], np.arange(math.prod(shape)).reshape(shape)
+    if len(dims(value)) == 3:
+        places = places.transpose(0, 2, 1, 3).reshape(batch, steps, heads * size)
+    chain: list[ir.Node] = []
+    while (found := step(value, places, sizes)) is not None:
+        value, places, passed = found
+        chain.append(passed)
+    reader = only_reader(value)
+    product = product_of(reader)
+    if product is None or product.x is not value or places.shape[-1] != heads * size:
+        return None
+    product.chain += chain
+    b, h, t, d = np.unravel_index(places.reshape(-1, heads * size), shape)
+    column, row = h * size + d, b * steps + t
+    if (column != column[:1]).any() or (row != row[:, :1]).any():
+        return None
+    inner = np.argsort(column[0]).reshape(heads, size)
+    places = (row[:, :1] * product.width + np.arange(product.width)).reshape(*places.shape[:-1], product.width)
+    return _finished(product, inner, places, (batch, steps), sizes)
+
+
+def _finished(
+    product: Product, inner: np.ndarray, places: np.ndarray, shape: tuple[int, int], sizes: Sizes
+) -> Result | None:
+    """Follow a product, its rows numbered batch by batch, to the last value that is [batch, steps, O] or turned."""
+    natural = np.arange(places.size).reshape(*shape, product.width)
+    value, chain, best = product.node.outputs[0], list[ir.Node](), None
+    while True:
+        for first, wanted in ((True, natural), (False, natural.transpose(1, 0, 2))):
+            if np.array_equal(places, wanted):
+                chain_so_far = [*product.chain, *chain]
+                best = replace(product, chain=chain_so_far), value, first
+        found = step_of(product, value, places, sizes)
+        if found is None:
+            break
+        value, places, passed = found
+        chain.append(passed)
+    return None if best is None else Result(best[0], inner, best[1], best[2])
+
+
+def _alone(products: list[Product], node: ir.Node, target: ir.Value) -> bool:
+    """Whether nobody else reads what lies between the projections and the target."""
+    inside = {node, *(n for p in products for n in p.chain)}
+    values = [v for n in inside for v in n.outputs if v is not target]
+    return not any(v.is_graph_output() or any(use.node not in inside for use in v.uses()) for v in values)
+
+
+def _output_weights(graph: ir.Graph, result: Result) -> list[ir.Value | None]:
+    """Kernel [heads, size, O] and bias [O] or None."""
+    product, inner = result.product, result.inner
+
+    def kernel(array: np.ndarray) -> np.ndarray:
+        return (array.T if product.turned else array)[inner]
+
+    return [
+        rearranged(graph, product.weight, (*inner.shape, product.width), kernel),
+        bias_of(graph, product, np.arange(product.width)),
+    ]
+
+
+def _place(graph: ir.Graph, made: list[ir.Node], result: Result, names: Names) -> None:
+    """Put the nodes where the target's maker is; what that needed goes with the clean-up."""
+    target, whole = result.target, made[-1].outputs[0]
+    shape = dims(target)
+    whole.type, whole.shape = target.type, ir.Shape(shape if result.batch_first else [shape[1], shape[0], shape[2]])
+    if not result.batch_first:
+        whole.name = names.unique(f"{target.name}_by_batch")
+        made.append(turned(whole, names))
+    maker = target.producer()
+    assert maker is not None
+    last = made[-1].outputs[0]
+    last.name = target.name
+    ir.convenience.replace_nodes_and_values(graph, maker, [maker], made, [target], [last])

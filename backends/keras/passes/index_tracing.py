@@ -1,0 +1,120 @@
+"""Which element of one tensor each element of another is, where only movements lie between: tried out on indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph.values import Dim, dims
+
+# More elements than this are not tried out.
+_LARGEST = 1 << 24
+
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23)
+
+
+class Sizes:
+    """Numbers for dims of which the graph knows the names only: primes, so that no two products of them are equal."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, int] = {}
+
+    def bind(self, value: ir.Value) -> tuple[int, ...] | None:
+        """The shape of a value, with numbers for all of its names; None where it is not known, or too large."""
+        shape = dims(value) if value.shape is not None else (None,)
+        for d in shape:
+            if isinstance(d, str) and d not in self._of and len(self._of) < len(_PRIMES):
+                self._of[d] = _PRIMES[len(self._of)]
+        found = self.of(shape)
+        return None if -1 in found or math.prod(found) > _LARGEST else found
+
+    def of(self, shape: Sequence[Dim]) -> tuple[int, ...]:
+        """Dims as numbers, -1 for those that have none."""
+        return tuple(d if isinstance(d, int) else self._of.get(d or "", -1) for d in shape)
+
+
+def moved(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+    """What a node makes of its first input as its output of this number; None where it does more than move elements.
+
+    places: of each element of the first input.
+    """
+    rule = _RULES.get(node.op_type) if node.domain == "" else None
+    return None if rule is None or node.outputs[output].shape is None else rule(node, output, places, sizes)
+
+
+def is_movement(node: ir.Node | None) -> bool:
+    """Whether `moved` may say what the node does."""
+    return node is not None and node.domain == "" and node.op_type in _RULES
+
+
+def _reshaped(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+    shape = sizes.of(dims(node.outputs[output]))
+    rest = math.prod(n for n in shape if n != -1)
+    if shape.count(-1) > 1 or rest == 0 or places.size % rest or (-1 not in shape and rest != places.size):
+        return None
+    return places.reshape(shape)
+
+
+def _transposed(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+    perm = node.attributes.get_ints("perm", list(range(places.ndim))[::-1])
+    return places.transpose(perm) if len(perm) == places.ndim else None
+
+
+def _split(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+    axis = node.attributes.get_int("axis", 0)
+    if any(v.shape is None or len(v.shape) != places.ndim for v in node.outputs):
+        return None
+    lengths = [dims(v)[axis] for v in node.outputs]
+    known = [n for n in lengths if isinstance(n, int)]
+    if len(known) != len(lengths) or sum(known) != places.shape[axis]:
+        return None
+    start = sum(known[:output])
+    return np.take(places, range(start, start + known[output]), axis)
+
+
+def _gathered(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+    axis, index = node.attributes.get_int("axis", 0), _constant(node, 1)
+    if index is None or not _known(node, axis) or (index >= places.shape[axis]).any():
+        return None
+    return np.take(places, index, axis)
+
+
+def _sliced(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+    starts, ends = _constant(node, 1), _constant(node, 2)
+    if starts is None or ends is None:
+        return None
+    axes = _constant(node, 3) if len(node.inputs) > 3 and node.inputs[3] is not None else np.arange(len(starts))
+    steps = _constant(node, 4) if len(node.inputs) > 4 and node.inputs[4] is not None else np.ones(len(starts), int)
+    if axes is None or steps is None or (steps < 1).any() or not all(_known(node, int(a)) for a in axes):
+        return None
+    place = [slice(None)] * places.ndim
+    for axis, *ends_and_step in zip(axes, starts, ends, steps, strict=True):
+        place[int(axis)] = slice(*(int(n) for n in ends_and_step))
+    return places[tuple(place)]
+
+
+def _constant(node: ir.Node, index: int) -> np.ndarray | None:
+    value = node.inputs[index] if index < len(node.inputs) else None
+    return None if value is None or value.const_value is None else value.const_value.numpy()
+
+
+def _known(node: ir.Node, axis: int) -> bool:
+    """Whether the length of the first input along an axis is a number: what is picked along another depends on it."""
+    x = node.inputs[0]
+    return x is not None and x.shape is not None and isinstance(dims(x)[axis], int)
+
+
+_RULES = {
+    "Flatten": _reshaped,
+    "Gather": _gathered,
+    "Identity": _reshaped,
+    "Reshape": _reshaped,
+    "Slice": _sliced,
+    "Split": _split,
+    "Squeeze": _reshaped,
+    "Transpose": _transposed,
+    "Unsqueeze": _reshaped,
+}

@@ -1,0 +1,41 @@
+"""The passes that turn the shared graph into one that Keras's layers take as it is, in their order."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.passes import Pass, run
+from convert.passes.clean import clean
+from convert.passes.expand_functions import expand_functions
+from convert.passes.layout.assign import assign_layout
+from convert.passes.layout.compose_transposes import compose_transposes
+from convert.passes.layout.move_through_reshape import join_transposes
+
+from .. import ops  # noqa: F401  (fills the table)
+from ..rules import onnx
+from .fuse_attention import fuse_attention
+from .fuse_dense import fuse_dense
+from .static_shapes import settle_shapes
+
+
+def expanded(model: ir.Model) -> bool:
+    """Operators without a rule are replaced by the functions that define them."""
+    return expand_functions(model, {*onnx.entries, *_WHOLE})
+
+
+def channels_last(model: ir.Model) -> bool:
+    """Sensitive operators channels-last, transposes where the fewest bytes move; inputs and outputs as they are."""
+    return assign_layout(model, sensitive="channels_last")
+
+
+# Their functions need what Keras has not: refused by name rather than in pieces.
+_WHOLE = ("SequenceMap", "StringNormalizer")
+
+# Batch norms stay layers of their own: they go on learning their statistics.
+BEFORE_LAYOUT: tuple[Pass, ...] = (expanded, clean, settle_shapes, clean, fuse_attention, clean)
+PASSES = (*BEFORE_LAYOUT, channels_last, join_transposes, compose_transposes, clean, fuse_dense)
+
+
+def legalize(model: ir.Model) -> bool:
+    """Run the passes; whether the model was modified."""
+    return run(PASSES, model)

@@ -1,0 +1,215 @@
+"""Finds attention between projections of its inputs and of its result, however heads are split and joined, as one node.
+
+What lies between a projection and the attention only moves elements (`index_tracing.py`): which column of the product each
+element of a head is gets read off an array of indices that is moved along.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import register
+from convert.graph.tensors import lazy
+from convert.graph.values import dims
+
+from ..rules import OWN
+from .index_tracing import Sizes, is_movement, moved
+
+ATTENTION = "MultiHeadAttention"
+
+
+@dataclass
+class Product:
+    """x · weight with a constant matrix [I, O]; `columns` are the places in a constant of what is added to each."""
+
+    node: ir.Node
+    x: ir.Value
+    weight: ir.Value
+    turned: bool
+    bias: ir.Value | None = None
+    columns: np.ndarray | None = None
+    chain: list[ir.Node] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        """O."""
+        return int(dims(self.weight)[0 if self.turned else 1])  # type: ignore[arg-type]
+
+    @property
+    def depth(self) -> int:
+        """I."""
+        return int(dims(self.weight)[1 if self.turned else 0])  # type: ignore[arg-type]
+
+
+def product_of(node: ir.Node | None) -> Product | None:
+    """A MatMul or Gemm by a constant matrix."""
+    if node is None or node.domain or node.op_type not in ("MatMul", "Gemm"):
+        return None
+    x, weight, *bias = node.inputs
+    if x is None or x.const_value is not None or x.shape is None or not is_constant(weight) or len(dims(weight)) != 2:  # type: ignore[arg-type]
+        return None
+    assert weight is not None
+    turned = bool(node.attributes.get_int("transB", 0))
+    found = Product(node, x, weight, turned)
+    found.chain.append(node)
+    if node.op_type == "Gemm":
+        factors = {node.attributes.get_float(name, 1.0) for name in ("alpha", "beta")}
+        if factors != {1.0} or node.attributes.get_int("transA", 0):
+            return None
+        if bias and bias[0] is not None and not _added(found, bias[0], np.arange(found.width)):
+            return None
+    return found
+
+
+def is_constant(value: ir.Value | None) -> bool:
+    """Whether the content of a value with a shape is known and not the user's to give."""
+    return (
+        value is not None and value.const_value is not None and not value.is_graph_input() and value.shape is not None
+    )
+
+
+def _added(product: Product, bias: ir.Value, columns: np.ndarray) -> bool:
+    """Take a constant for the product's bias, if it is the same for all elements of a column; whether it is."""
+    shape = dims(bias)
+    if product.bias is not None or not is_constant(bias) or None in shape:
+        return False
+    places = np.arange(int(np.prod(shape))).reshape(shape)  # type: ignore[arg-type]
+    try:
+        places = np.broadcast_to(places, columns.shape)
+    except ValueError:
+        return False
+    found = np.zeros(product.width, int)
+    found[columns.ravel()] = places.ravel()
+    if not np.array_equal(found[columns], places):
+        return False
+    product.bias, product.columns = bias, found
+    return True
+
+
+def _constant_side(node: ir.Node) -> tuple[ir.Value, ir.Value] | None:
+    """What an Add adds a constant to, and the constant."""
+    for x, bias in (tuple(node.inputs), tuple(reversed(node.inputs))):
+        if x is not None and is_constant(bias) and not is_constant(x):
+            assert bias is not None
+            return x, bias
+    return None
+
+
+def back(value: ir.Value, sizes: Sizes) -> tuple[Product, np.ndarray] | None:
+    """The product that `value` consists of, and of each element its place there: row · width + column."""
+    chain: list[ir.Node] = []
+    places: list[tuple[ir.Node, int]] = []
+    while (node := value.producer()) is not None and product_of(node) is None:
+        add = _constant_side(node) if node.op_type == "Add" and not node.domain else None
+        if add is None and not is_movement(node):
+            return None
+        places.append((node, list(node.outputs).index(value)))
+        chain.append(node)
+        source = add[0] if add else node.inputs[0]
+        if source is None:
+            return None
+        value = source
+    product, shape = product_of(node), sizes.bind(value)
+    if product is None or shape is None:
+        return None
+    product.chain += chain
+    found: np.ndarray | None = np.arange(int(np.prod(shape))).reshape(shape)
+    for node, output in reversed(places):
+        assert found is not None
+        if node.op_type == "Add":
+            add = _constant_side(node)
+            if add is None or not _added(product, add[1], found % product.width):
+                return None
+        else:
+            found = moved(node, output, found, sizes)
+        if found is None:
+            return None
+    return (product, found) if found is not None else None
+
+
+def step(value: ir.Value, places: np.ndarray, sizes: Sizes) -> tuple[ir.Value, np.ndarray, ir.Node] | None:
+    """What the only reader of `value` moves it to, the places there, and the reader."""
+    reader = only_reader(value)
+    if reader is None or not is_movement(reader) or reader.inputs[0] is not value or len(reader.outputs) != 1:
+        return None
+    found = moved(reader, 0, places, sizes)
+    return None if found is None else (reader.outputs[0], found, reader)
+
+
+def step_of(
+    product: Product, value: ir.Value, places: np.ndarray, sizes: Sizes
+) -> tuple[ir.Value, np.ndarray, ir.Node] | None:
+    """The same for what comes after a product, whose bias may be added on the way."""
+    reader = only_reader(value)
+    if reader is None or reader.op_type != "Add" or reader.domain:
+        return step(value, places, sizes)
+    add = _constant_side(reader)
+    if add is None or add[0] is not value or not _added(product, add[1], places % product.width):
+        return None
+    return reader.outputs[0], places, reader
+
+
+def only_reader(value: ir.Value) -> ir.Node | None:
+    """The node that alone uses a value."""
+    readers = {use.node for use in value.uses()}
+    return readers.pop() if len(readers) == 1 and not value.is_graph_output() else None
+
+
+def by_batch(rows: np.ndarray) -> bool | None:
+    """Whether rows [batch, steps] are numbered batch by batch (else step by step); None if neither."""
+    natural = np.arange(rows.size)
+    if np.array_equal(rows, natural.reshape(rows.shape)):
+        return True
+    return False if np.array_equal(rows, natural.reshape(rows.shape[::-1]).T) else None
+
+
+def heads_of(product: Product, places: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Rows [batch, steps] and columns [heads, size] of the product that [batch, heads, steps, size] consists of."""
+    rows, columns = places // product.width, places % product.width
+    if (rows != rows[:, :1, :, :1]).any() or (columns != columns[:1, :, :1]).any():
+        return None
+    return rows[:, 0, :, 0], columns[0, :, 0, :]
+
+
+def rearranged(
+    graph: ir.Graph, source: ir.Value, shape: Sequence[int], make: Callable[[np.ndarray], np.ndarray], part: str = ""
+) -> ir.Value:
+    """A weight of this shape that is computed from `source` when it is written; `part` says which part of it."""
+    tensor = source.const_value
+    assert tensor is not None
+    assert tensor.dtype is not None
+    name = f"{source.name}.{part}" if part and math.prod(shape) < tensor.size else source.name or "weight"
+    return register(graph, name, lazy(tensor.dtype, shape, lambda: make(tensor.numpy()), name))
+
+
+def weights_of(graph: ir.Graph, product: Product, columns: np.ndarray, part: str) -> list[ir.Value | None]:
+    """Kernel [I, heads, size] and bias [heads, size] or None, of these columns [heads, size] of the product."""
+
+    def kernel(array: np.ndarray) -> np.ndarray:
+        return (array.T if product.turned else array)[:, columns]
+
+    return [
+        rearranged(graph, product.weight, (product.depth, *columns.shape), kernel, part),
+        bias_of(graph, product, columns, part),
+    ]
+
+
+def bias_of(graph: ir.Graph, product: Product, columns: np.ndarray, part: str = "") -> ir.Value | None:
+    """What is added to these columns of the product."""
+    if product.bias is None or product.columns is None:
+        return None
+    places = product.columns[columns]
+    return rearranged(graph, product.bias, places.shape, lambda array: array.ravel()[places], part)
+
+
+def node_of(inputs: Sequence[ir.Value | None], attention: ir.Node, *, causal: bool) -> ir.Node:
+    """The node of the whole, named after the attention in its middle."""
+    attributes = [ir.AttrInt64("is_causal", int(causal))]
+    node = ir.Node(OWN, ATTENTION, list(inputs), attributes, num_outputs=1, name=attention.name)
+    node.metadata_props.update(attention.metadata_props)
+    return node

@@ -1,0 +1,1 @@
+"""Writes TensorFlow Lite files, through TensorFlow's converter in a process of its own."""

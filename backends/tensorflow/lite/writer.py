@@ -1,0 +1,234 @@
+"""Writes TensorFlow Lite models: our rules emit the graph, TensorFlow's converter encodes its operators.
+
+The converter runs in a child process, because some graphs end it, and what it prints is not for the user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from convert.errors import ConvertError, Location, Problem, Unsupported, UsageError
+from convert.files.protobuf_wire import length_delimited
+from convert.graph import location_of
+from convert.graph.values import nodes_of
+from convert.options import Options
+from convert.report import Report
+from convert.runners.process import save_arrays
+
+from .. import ops  # noqa: F401  (fills the table)
+from ..constants import scope_name
+from ..emit import check, fact, tensor_inputs
+from ..passes.legalize import legalize
+from ..rules import CHANNELS_LAST, LITE, onnx, standard
+from ..writer.graph_weights import write_graph
+from ..writer.savedmodel import frozen_graph
+from ..writer.signature import SIGNATURE, Names
+from .flatbuffer import set_order
+
+_HINT = (
+    "TensorFlow Lite's built-in operators are fewer than TensorFlow's, and its runtime here has no others; "
+    "--to tf writes all of the model"
+)
+
+
+def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+    """Write a `.tflite` with one signature, `serving_default`, whose inputs and outputs are the model's.
+
+    `options.dtype` "float16" stores weights in float16. `options.quantize` "int8" stores them in 8 bits, and with
+    `options.calibrate`, arrays of samples by input name, activations too; inputs and outputs keep their dtypes.
+
+    Raises `Unsupported` with every node that the built-in operators of TensorFlow Lite cannot express, `ResourceLimit`
+    for 2 GiB or more.
+    """
+    with tempfile.TemporaryDirectory(prefix="convert-tflite-") as name:
+        folder = Path(name)
+        inputs, outputs = prepare(model, folder, options)
+        _run_converter(folder)
+        Path(path).write_bytes(finished(folder, model, inputs, outputs))
+
+
+def prepare(model: ir.Model, folder: Path, options: Options) -> tuple[list[str], list[str]]:
+    """Put the job of the child process into `folder`; returns what the inputs and outputs are called."""
+    legalize(model)
+    prefer_builtins(model, calibrated=bool(options.calibrate))
+    check(model)
+    definition, inputs, outputs, contents = frozen_graph(model)
+    (folder / "model").mkdir()
+    (folder / "operators.pb").write_bytes(definition.SerializeToString())
+    with open(folder / "graph.pb", "w+b") as graph, open(folder / "model" / "saved_model.pb", "wb") as stream:
+        write_graph(definition, contents, graph)
+        size = graph.tell()
+        meta = _meta_graph(definition, model, inputs, outputs).SerializeToString()
+        head = length_delimited(_GRAPH, size)
+        stream.write(_VERSION + length_delimited(_META_GRAPH, len(meta) + len(head) + size) + meta + head)
+        graph.seek(0)
+        shutil.copyfileobj(graph, stream, 1 << 20)
+    (folder / "graph.pb").unlink()
+    count = 0
+    for sample in samples(model, options.calibrate):
+        save_arrays(folder / f"sample{count}", sample)
+        count += 1
+    job = {"dtype": options.dtype, "quantize": options.quantize, "samples": count}
+    (folder / "job.json").write_text(json.dumps(job))
+    return [real for real, _ in inputs], [real for real, _ in outputs]
+
+
+def finished(folder: Path, model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> bytearray:
+    """The flatbuffer that the child process left in `folder`, its ends in order. Raises as `write_tflite` does."""
+    told = json.loads((folder / "status.json").read_text())
+    if "tensor list" in told["error"]:
+        raise Unsupported(problems=_collectors(model), hint=_HINT)
+    if told["problems"]:
+        raise Unsupported(problems=_problems(told["problems"], model), hint=_HINT)
+    if told["error"]:
+        raise ConvertError(f"TensorFlow's converter to TensorFlow Lite refused the graph: {told['error']}")
+    file = folder / "model.tflite"
+    data = bytearray(file.stat().st_size)
+    with open(file, "rb") as stream:
+        stream.readinto(memoryview(data))
+    set_order(data, inputs, outputs)
+    return data
+
+
+def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
+    """Give float32 nodes whose operator has rules for TensorFlow Lite (`ops/lite.py`) the domain that finds them.
+
+    calibrated: activations will be in 8 bits.
+    """
+    modified = False
+    for node in nodes_of(model.graph):
+        first = node.inputs[0] if node.inputs else None
+        better = node.domain == (CHANNELS_LAST if node.op_type == "MaxPool" else "")
+        better &= f"{LITE}::{node.op_type}" in onnx.entries and (calibrated or node.op_type != "MaxPool")
+        if better and first is not None and first.dtype == ir.DataType.FLOAT:
+            node.domain, modified = LITE, True
+    return modified
+
+
+def check_tflite(model: ir.Model, options: Options) -> None:
+    """Raise `Unsupported` with every node that `write_tflite` could not express: it is tried out, and changed."""
+    with tempfile.TemporaryDirectory(prefix="convert-tflite-") as folder:
+        plain = replace(options, dtype="", quantize="", calibrate={})
+        write_tflite(model, Path(folder) / "model.tflite", plain, Report("check"))
+
+
+def samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[dict[str, np.ndarray]]:
+    """Calibration data, one set of inputs at a time: along a dynamic leading dim, or along one that inputs do not have.
+
+    Raises `UsageError` for arrays that are not the model's inputs.
+    """
+    if not arrays:
+        return
+    values = {str(v.name): v for v in tensor_inputs(model)}
+    if set(arrays) != set(values):
+        raise UsageError(
+            f"the calibration data is for {', '.join(sorted(arrays))}, and the model's inputs are {', '.join(values)}",
+            hint="save it with numpy.savez(path, name=array, …)",
+        )
+    parts = {name: _parts(value, np.asarray(arrays[name])) for name, value in values.items()}
+    for i in range(min(len(p) for p in parts.values())):
+        yield {name: part[i] for name, part in parts.items()}
+
+
+def _parts(value: ir.Value, array: np.ndarray) -> Sequence[np.ndarray]:
+    dtype, shape = fact(value)
+    array = array.astype(dtype.as_numpy_dtype, copy=False)
+    if array.ndim == (shape.rank or 0) + 1:
+        return list(array)
+    if shape.rank and array.ndim == shape.rank and shape[0] is None:
+        return [array[i : i + 1] for i in range(len(array))]
+    if shape.is_compatible_with(array.shape):
+        return [array]
+    raise UsageError(f"the calibration data for {value.name!r} has shape {list(array.shape)}, and the input {shape}")
+
+
+# Fields of SavedModel: its version, 1, and its graphs; of MetaGraphDef: the graph, which is the most of it by far.
+_VERSION, _META_GRAPH, _GRAPH = b"\x08\x01", 2, 2
+
+
+def _meta_graph(definition: Any, model: ir.Model, inputs: Names, outputs: Names) -> meta_graph_pb2.MetaGraphDef:
+    """What a SavedModel of TensorFlow 1, which keeps every name, says beside its graph."""
+    meta = meta_graph_pb2.MetaGraphDef()
+    meta.meta_info_def.tags.append("serve")
+    signature = meta.signature_def[SIGNATURE]
+    signature.method_name = "tensorflow/serving/predict"
+    for (real, node), value in zip(inputs, tensor_inputs(model), strict=True):
+        signature.inputs[real].CopyFrom(_tensor_info(node, *fact(value)))
+    dtypes = {node.name: node.attr["T"].type for node in definition.node if node.op == "Identity"}
+    for real, node in outputs:
+        signature.outputs[real].CopyFrom(meta_graph_pb2.TensorInfo(name=f"{node}:0", dtype=dtypes[node]))
+        signature.outputs[real].tensor_shape.unknown_rank = True
+    return meta
+
+
+def _tensor_info(node: str, dtype: Any, shape: Any) -> meta_graph_pb2.TensorInfo:
+    return meta_graph_pb2.TensorInfo(name=f"{node}:0", dtype=dtype.as_datatype_enum, tensor_shape=shape.as_proto())
+
+
+def _run_converter(folder: Path) -> None:
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
+    with open(folder / "log", "wb") as log:
+        done = subprocess.run(
+            [sys.executable, "-m", f"{__package__}.lite_child", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            check=False,
+        )
+    if not (folder / "status.json").exists():
+        tail = (folder / "log").read_text(errors="replace").strip().splitlines()[-3:]
+        how = f"exit code {done.returncode}: {' | '.join(tail)}"
+        raise ConvertError(f"TensorFlow's converter to TensorFlow Lite died with {how}")
+
+
+def _problems(told: Sequence[Mapping[str, str]], model: ir.Model) -> list[Problem]:
+    """What the converter could not express, by the nodes of the model whose rules emitted it."""
+    scopes = {scope_name(node.name or node.op_type): node for node in nodes_of(model.graph)}
+    found: dict[tuple[str, str], set[str]] = {}
+    places: dict[tuple[str, str], Location] = {}
+    for problem in told:
+        node = _owner(problem["name"], scopes)
+        at = location_of(node) if node is not None else Location("", problem["name"])
+        at = replace(at, operator=standard(at.operator))
+        key = (at.operator, at.node)
+        places[key] = at
+        found.setdefault(key, set()).add(problem["operator"].removeprefix("tf."))
+    return [
+        Problem(at=at, why=f"TensorFlow Lite has no built-in {', '.join(sorted(found[key]))} for these dtypes")
+        for key, at in places.items()
+    ]
+
+
+def _collectors(model: ir.Model) -> list[Problem]:
+    """The nodes that collect results in lists of tensors, of which the converter does not say which it means."""
+    why = "TensorFlow Lite has no list of tensors for the results that it collects"
+    found = [location_of(n) for n in nodes_of(model.graph) if n.op_type in _COLLECTING]
+    return [Problem(at=replace(at, operator=standard(at.operator)), why=why) for at in found] or [Problem(why)]
+
+
+_COLLECTING = ("Loop", "Scan", "SequenceMap", "NonMaxSuppression", "LSTM", "GRU", "RNN")
+
+
+def _owner(name: str, scopes: Mapping[str, ir.Node]) -> ir.Node | None:
+    """The node with the longest name among those that are a scope of the operation's."""
+    parts = name.split("/")
+    for end in range(len(parts), 0, -1):
+        for start in range(end):
+            node = scopes.get("/".join(parts[start:end]))
+            if node is not None:
+                return node
+    return None

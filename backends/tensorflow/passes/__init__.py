@@ -1,0 +1,1 @@
+"""What the TensorFlow backend does to the shared graph before it is emitted."""

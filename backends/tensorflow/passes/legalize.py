@@ -1,0 +1,36 @@
+"""The passes that turn the shared graph into one that TensorFlow's kernels take as it is, in their order."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.passes import Pass, run
+from convert.passes.batchnorm import fold_batch_norms
+from convert.passes.clean import clean
+from convert.passes.expand_functions import expand_functions
+from convert.passes.layout.assign import assign_layout
+from convert.passes.layout.compose_transposes import compose_transposes
+from convert.passes.layout.move_through_reshape import join_transposes
+
+from ..rules import onnx
+from .fold_pads import fold_pads
+from .gradients import enclose_gradients
+
+
+def channels_last(model: ir.Model) -> bool:
+    """Sensitive operators channels-last, transposes where the fewest bytes move; inputs and outputs as they are."""
+    return assign_layout(model, sensitive="channels_last")
+
+
+def expanded(model: ir.Model) -> bool:
+    """Operators without a rule are replaced by the functions that define them."""
+    return expand_functions(model, onnx)
+
+
+BEFORE_LAYOUT: tuple[Pass, ...] = (enclose_gradients, expanded, clean, fold_batch_norms, fold_pads)
+PASSES = (*BEFORE_LAYOUT, channels_last, join_transposes, compose_transposes, clean)
+
+
+def legalize(model: ir.Model) -> bool:
+    """Run the passes; whether the model was modified."""
+    return run(PASSES, model)

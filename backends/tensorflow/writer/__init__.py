@@ -1,0 +1,1 @@
+"""Writes SavedModels and frozen graphs: files, checkpoints, signatures."""

@@ -1,0 +1,79 @@
+"""Writes the variables of a SavedModel shard by shard, so that memory never holds more than one shard of them.
+
+`tf.saved_model.save` would want every variable filled at once. It is given variables without content, whose names and
+places it writes into the checkpoint; the content is added to that checkpoint here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+from tensorflow.python.saved_model import fingerprinting_utils
+
+from ..constants import Constant, Permutation
+
+_SHARD = 16 << 20
+"""Bytes of a shard, where these are not more than `_MOST`."""
+
+_MOST = 32
+
+Named = tuple[str, tuple[Constant, Permutation]]
+"""What the checkpoint calls a variable, and what it holds."""
+
+
+def write_variables(folder: Path, attribute: str, contents: Sequence[tuple[Constant, Permutation]]) -> None:
+    """Add `contents` to the checkpoint of the SavedModel in `folder`.
+
+    They are what the variables hold that its root lists under `attribute`, in the list's order.
+    """
+    if contents:
+        _merge(folder / "variables", attribute, contents)
+    fingerprinting_utils.write_fingerprint(str(folder))
+
+
+def _merge(folder: Path, attribute: str, contents: Sequence[tuple[Constant, Permutation]]) -> None:
+    keys = _keys(folder / "variables", attribute)
+    parts = folder / "parts"
+    parts.mkdir()
+    for file in folder.glob("variables.*"):
+        file.rename(parts / f"0000{file.suffix}")
+    written = [str(parts / "0000")]
+    for shard in _shards(list(zip(keys, contents, strict=True))):
+        written.append(str(parts / f"{len(written):04d}"))
+        _save(written[-1], shard)
+    merged = str(folder / "variables")
+    tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=written, destination_prefix=merged, delete_old_dirs=True)
+
+
+def _save(prefix: str, shard: Sequence[Named]) -> None:
+    names = [key for key, _ in shard]
+    tensors = [tf.constant(constant.permuted(perm), constant.dtype) for _, (constant, perm) in shard]
+    tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors)
+
+
+def _keys(prefix: Path, attribute: str) -> list[str]:
+    """What the checkpoint calls the variables that the root object lists under `attribute`."""
+    content = tf.train.load_checkpoint(str(prefix)).get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+    nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(content).nodes
+    (listed,) = [child.node_id for child in nodes[0].children if child.local_name == attribute]
+    children = {int(child.local_name): nodes[child.node_id] for child in nodes[listed].children}
+    return [children[i].attributes[0].checkpoint_key for i in range(len(children))]
+
+
+def _shards(contents: Sequence[Named]) -> Iterator[list[Named]]:
+    """As many variables at a time as a shard takes, and one at least."""
+    sizes = [constant.tensor.nbytes for _, (constant, _) in contents]
+    most = max(_SHARD, sum(sizes) // _MOST)
+    shard: list[Named] = []
+    taken = 0
+    for named, size in zip(contents, sizes, strict=True):
+        if shard and taken + size > most:
+            yield shard
+            shard, taken = [], 0
+        shard.append(named)
+        taken += size
+    if shard:
+        yield shard

@@ -1,0 +1,153 @@
+"""Writes SavedModels and frozen graphs, with inputs and outputs called what the model calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python.framework.func_graph import FuncGraph
+
+from convert.errors import ResourceLimit
+from convert.options import Options
+from convert.report import Report
+
+from .. import ops  # noqa: F401  (fills the table)
+from ..constants import Store, scope_name
+from ..emit import check, emitted, fact, tensor_inputs
+from ..passes.legalize import legalize
+from .checkpoint import write_variables
+from .graph_weights import Contents, write_graph
+from .signature import Names, rename_signature
+
+# Protocol buffers hold no message of 2 GiB or more.
+_MESSAGE_LIMIT = 2**31 - 1
+
+
+def write_saved_model(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+    """Write a SavedModel folder with one signature, `serving_default`, and all weights as trainable variables.
+
+    With `options.weights == "constants"` the weights are constants of the one function that is saved.
+    """
+    legalize(model)
+    check(model)
+    constants = options.weights == "constants"
+    if constants:
+        _fits(model)
+    store = Store(variables=not constants, beside=not constants)
+    function, outputs = trace(model, store)
+    root = tf.__internal__.tracking.AutoTrackable()
+    root.variables = store.variables
+    root.trainable_variables = store.variables
+    setattr(root, "__call__", function)  # noqa: B010  (an attribute of the object, not of its class)
+    tf.saved_model.save(root, str(path), signatures=function)
+    rename_signature(path, plain_names("input", input_names(model)), plain_names("output", outputs))
+    write_variables(path, "variables", store.held)
+
+
+def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+    """Write a GraphDef with a placeholder for each input and an Identity for each output, under their names.
+
+    A name that is not legal for a node is changed, and the report says so.
+    """
+    legalize(model)
+    check(model)
+    definition, inputs, outputs, contents = frozen_graph(model)
+    for wanted, name in [*inputs, *outputs]:
+        if name != wanted:
+            report.note(f"{wanted!r} is no legal name in a frozen graph, or is taken: it is called {name!r} there")
+    with open(path, "wb") as stream:
+        write_graph(definition, contents, stream)
+
+
+def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names, Contents]:
+    """The GraphDef of a legalized model, what its inputs and outputs are called in the model and in the graph, and the
+    weights that stand beside it.
+
+    Raises `ResourceLimit` for weights of 2 GiB or more.
+    """
+    _fits(model)
+    store = Store(variables=False, beside=True)
+    # Not a tf.Graph: the content of a weight may be a variable of TensorFlow's, and is read in an init_scope.
+    with FuncGraph("frozen").as_default() as graph:
+        inputs = []
+        for value in tensor_inputs(model):
+            dtype, shape = fact(value)
+            inputs.append(tf.compat.v1.placeholder(dtype, shape, scope_name(value.name or "input")))
+        with tf.name_scope(_apart([scope_name(value.name or "output") for value in model.graph.outputs])):
+            found = emitted(model, store)(inputs)
+        outputs = [(name, tf.identity(value, name=scope_name(name))) for name, value in found]
+    # What no output needs would look like another output to whoever reads the graph.
+    kept = [x.op.name for x in (*inputs, *(value for _, value in outputs))]
+    definition = _needed(graph.as_graph_def(), kept)
+    given = list(zip(input_names(model), (x.op.name for x in inputs), strict=True))
+    return definition, given, [(name, value.op.name) for name, value in outputs], store.contents
+
+
+def _needed(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2.GraphDef:
+    """The nodes called `names` and all that they depend on, in the order of `definition`."""
+    nodes = {node.name: node for node in definition.node}
+    needed: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting += [x.removeprefix("^").partition(":")[0] for x in nodes[name].input]
+    kept = [node for node in definition.node if node.name in needed]
+    return graph_pb2.GraphDef(node=kept, versions=definition.versions, library=definition.library)
+
+
+def trace(model: ir.Model, store: Store) -> tuple[tf.types.experimental.ConcreteFunction, list[str]]:
+    """Trace the model once, as a function of `input_0000`, `input_0001` … that returns a dict of `output_0000` ….
+
+    Also returns what the model calls the outputs, of which a sequence has as many as elements.
+    """
+    names = [safe for safe, _ in plain_names("input", input_names(model))]
+    specs = [tf.TensorSpec(fact(v)[1], fact(v)[0], n) for n, v in zip(names, tensor_inputs(model), strict=True)]
+    run = emitted(model, store)
+    found: list[str] = []
+
+    def function(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        outputs = run(inputs)
+        found[:] = [name for name, _ in outputs]
+        return {safe: y for (safe, _), (_, y) in zip(plain_names("output", found), outputs, strict=True)}
+
+    # tf.function would trace twice, and lift the initial values of variables into the graph.
+    concrete = tf.compat.v1.wrap_function(function, specs)
+    concrete._arg_keywords = names
+    concrete._num_positional_args = len(names)
+    return concrete, found
+
+
+def input_names(model: ir.Model) -> list[str]:
+    """What the model calls the inputs of the artefact."""
+    return [value.name or f"input_{i}" for i, value in enumerate(tensor_inputs(model))]
+
+
+def plain_names(kind: str, real: list[str]) -> list[tuple[str, str]]:
+    """Names that TensorFlow takes as they are, beside those of the model.
+
+    They sort as the model's names do: TensorFlow passes the arguments of a signature in the order of their names, and
+    must find the same order once the names are changed.
+    """
+    rank = {name: i for i, name in enumerate(sorted(real))}
+    return [(f"{kind}_{rank[name]:04d}", name) for name in real]
+
+
+def _apart(names: list[str]) -> str:
+    """A name scope that no output's name can collide with."""
+    scope = "model"
+    while any(name.split("/")[0] == scope for name in names):
+        scope += "_"
+    return scope
+
+
+def _fits(model: ir.Model) -> None:
+    size = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
+    if size > _MESSAGE_LIMIT:
+        raise ResourceLimit(
+            f"the weights take {size / 2**30:.1f} GiB, and a TensorFlow graph holds less than 2",
+            hint="write --to tf with --weights variables, which keeps weights beside the graph",
+        )

@@ -1,0 +1,190 @@
+"""The process that warm workers are forked from: it has imported the frameworks, and runs no model itself.
+
+A fork of it is a process of its own as any worker is, with its own session, limits and marks, and starts in
+milliseconds. It has one thread whenever it forks, because locks that another thread holds would stay locked for good.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import selectors
+import socket
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from convert import plugin
+from convert.batch.processes import MARK, die_with_parent, write_mark
+
+ENTRIES: dict[str, tuple[str, str]] = {
+    "task": ("convert.batch.child", "convert"),
+    "run": ("convert.runners.child", "run"),
+}
+"""What a fork may become: module and function, which takes the arguments of its command line."""
+
+_CORE = (
+    "convert.api", "convert.cli", "convert.parity.verify", "convert.passes.layout.assign",
+    "convert.passes.opset.convert", "convert.passes.to_float64", "convert.reference.executor",
+    "convert.reference.quantized", "convert.runners.child",
+)  # fmt: skip
+
+
+def main(place: str, parent: str, stages: str) -> Callable[[], None]:
+    """Serve until the parent ends; returns in forks only: what the fork is to do.
+
+    stages: JSON of lists of kinds and formats. After each but the last a child goes on to import the next, while this
+    process serves those that need no more, at the socket that is called `place` and the number of the stage.
+    """
+    die_with_parent(int(parent))
+    gc.disable()  # a third of the time that TensorFlow takes to import
+    wanted = json.loads(stages)
+    for number, (kinds, formats) in enumerate(wanted):
+        preload(kinds, formats)
+        gc.freeze()  # else a collection in a fork writes to every object, and copies the pages that forks share
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(f"{place}.{number}")
+        listener.listen(64)
+        print("ready", flush=True)
+        here = os.getpid()
+        if number + 1 == len(wanted) or os.fork():
+            break
+        die_with_parent(here)
+        listener.close()
+    return serve(listener)
+
+
+def serve(listener: socket.socket) -> Callable[[], None]:
+    """Fork for every client that asks for it."""
+    with listener, selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is listener:
+                    selector.register(listener.accept()[0], selectors.EVENT_READ)
+                elif isinstance(key.fileobj, int):
+                    _tell(key, selector)
+                elif (child := _serve(key, selector)) is not None:
+                    return child
+
+
+def preload(kinds: list[str], formats: list[str]) -> None:
+    """Import what the rooms for these kinds and formats will need, as far as that starts no thread."""
+    for name in _CORE:
+        importlib.import_module(name)
+    with contextlib.suppress(ImportError):  # private: the operators of the evaluator, two hundred modules
+        importlib.import_module("onnx.reference.ops._op_list")
+    plugin.runners()
+    for kind in filter(None, kinds):
+        for room in plugin.frontends().values():
+            if kind in room.KINDS:
+                getattr(room, "preload", lambda: None)()
+    for name in filter(None, formats):
+        getattr(plugin.backend_for(name), "preload", lambda: None)()
+
+
+def _serve(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> Callable[[], None] | None:
+    """Answer one client: a fork, and its number. In the fork, what it is to do."""
+    client = key.fileobj
+    assert isinstance(client, socket.socket)
+    data, fds, _, _ = socket.recv_fds(client, 1 << 20, 2)
+    if not data:  # the client has gone; its fork, if it has one, is told apart by its mark
+        selector.unregister(client)
+        client.close()
+        return None
+    request = json.loads(data)
+    if threads() > 1:
+        client.send(json.dumps({"error": f"{threads()} threads"}).encode())
+        for fd in fds:
+            os.close(fd)
+        return None
+    nursery = os.getpid()
+    pid = os.fork()
+    if not pid:
+        return _become(request, fds, selector, nursery)
+    for fd in fds:
+        os.close(fd)
+    client.send(json.dumps({"pid": pid}).encode())
+    selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, client))
+    return None
+
+
+def _tell(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+    """A fork has ended: its client is told how."""
+    assert isinstance(key.fileobj, int)
+    pid, client = key.data
+    selector.unregister(key.fileobj)
+    os.close(key.fileobj)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with contextlib.suppress(OSError):  # nobody may wait for it any more
+        client.send(json.dumps({"code": code}).encode())
+
+
+def threads() -> int:
+    """How many threads this process has."""
+    return len(os.listdir("/proc/self/task"))
+
+
+# -- in a fork --------------------------------------------------------------------------------------------------------
+
+
+def _become(
+    request: dict[str, Any], fds: list[int], selector: selectors.BaseSelector, nursery: int
+) -> Callable[[], None]:
+    die_with_parent(nursery)
+    os.setsid()
+    gc.enable()
+    for key in list(selector.get_map().values()):
+        os.close(key.fileobj.detach() if isinstance(key.fileobj, socket.socket) else key.fd)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for place, fd in enumerate([null, *fds]):
+        os.dup2(fd, place)
+        os.close(fd)
+    if MARK in request["environment"]:
+        write_mark(request["environment"][MARK])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    tempfile.tempdir = None  # it is asked for again, in the environment of the client
+    os.chdir(request["folder"])
+    _limit(request["limit"])
+    module, name = ENTRIES[request["entry"]]
+    sys.argv = ["convert", *request["arguments"]]
+    entry = getattr(importlib.import_module(module), name)
+    return lambda: entry(request["arguments"])
+
+
+def _limit(wanted: list[int]) -> None:
+    """The client's limit of address space, unless the batch has set a lower one meanwhile."""
+    bounds = [n for n in (*wanted, *resource.getrlimit(resource.RLIMIT_AS)) if n != resource.RLIM_INFINITY]
+    if bounds:
+        resource.setrlimit(resource.RLIMIT_AS, (min(bounds), min(bounds)))
+
+
+def finish(work: Callable[[], None]) -> None:
+    """Do it and end, without taking apart the modules that were imported, which costs as much as starting."""
+    code = 1
+    try:
+        work()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            atexit._run_exitfuncs()
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    finish(main(*sys.argv[1:]))

@@ -1,0 +1,124 @@
+"""Starts the processes that warm workers are forked from, with what a plan needs imported, and ends them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from convert.batch.plan import Task
+from convert.batch.processes import MARK, new_mark, sweep
+from convert.batch.scratch import scratch
+from convert.errors import ConvertError
+from convert.files.sniff import sniff
+
+Stage = tuple[tuple[str, ...], tuple[str, ...]]
+"""Kinds to read and formats to write whose rooms are imported together."""
+
+
+class Warm:
+    """The warm processes while they come up, one for each stage of what a plan needs.
+
+    A stage has imported what the ones before it have, and more. So the first tasks begin as soon as what they need is
+    there, while the next framework is imported in another process.
+    """
+
+    def __init__(self, place: str = "", tasks: Sequence[Task] = ()) -> None:
+        self.place = place
+        self.changed = threading.Condition()
+        self.stages, self._stage_of = stages(tasks)
+        self._ready, self._over = 0, not place
+
+    def address(self, task: Task) -> str | None:
+        """The socket to fork the task's worker from, empty where there is none, None where it is not there yet."""
+        number = self._stage_of.get(str(task.output), 0)
+        if number < self._ready:
+            return f"{self.place}.{number}"
+        return "" if self._over else None
+
+    def follow(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until all of them are there, or have failed to come up; whoever waits for a change is told."""
+        assert process.stdout is not None
+        while self._ready < len(self.stages) and process.stdout.readline() == b"ready\n":
+            with self.changed:
+                self._ready += 1
+                self.changed.notify_all()
+        with self.changed:
+            self._over = True
+            self.changed.notify_all()
+
+
+def stages(tasks: Iterable[Task]) -> tuple[list[Stage], dict[str, int]]:
+    """What to import, in the order in which the plan needs it, and which stage each output needs."""
+    known: dict[tuple[str, str], int] = {}
+    found: list[Stage] = []
+    stage_of: dict[str, int] = {}
+    for task in tasks:
+        wanted = [("format", task.format), *(("kind", kind) for kind in _kind(task))]
+        if new := [item for item in wanted if item not in known]:
+            known |= dict.fromkeys(new, len(found))
+            kinds, formats = (tuple(name for what, name in new if what == which) for which in ("kind", "format"))
+            found.append((kinds, formats))
+        stage_of[str(task.output)] = max(known[item] for item in wanted)
+    return found, stage_of
+
+
+def needs(tasks: Iterable[Task]) -> Stage:
+    """The kinds of the sources, as far as their content tells, and the formats to write."""
+    every = list(tasks)
+    return tuple(sorted({k for t in every for k in _kind(t)})), tuple(sorted({t.format for t in every}))
+
+
+def _kind(task: Task) -> list[str]:
+    try:
+        return [sniff(task.source)]
+    except (ConvertError, OSError):
+        return []  # its own conversion says what is wrong with it
+
+
+@contextmanager
+def warmed(tasks: Sequence[Task]) -> Iterator[tuple[Warm, subprocess.Popen[bytes] | None]]:
+    """Warm processes for a plan, which come up while this lasts, and the first of them, which is to be followed."""
+    with scratch() as folder:
+        warm = Warm(str(folder / "nursery"), tasks)
+        with _process(folder / "nursery", warm.stages) as process:
+            yield warm, process
+
+
+@contextmanager
+def nursery(kinds: Iterable[str], formats: Iterable[str]) -> Iterator[str]:
+    """One warm process while this lasts: the path of its socket, or an empty string where it did not come up.
+
+    A room of which it has imported more than was asked for does no harm.
+    """
+    with scratch() as folder, _process(folder / "nursery", [(tuple(kinds), tuple(formats))]) as process:
+        assert process.stdout is not None
+        yield str(folder / "nursery.0") if process.stdout.readline() == b"ready\n" else ""
+
+
+@contextmanager
+def _process(place: Path, wanted: Sequence[Stage]) -> Iterator[subprocess.Popen[bytes]]:
+    """The first of the warm processes; the others descend from it. All die with the thread that calls this."""
+    mark = new_mark()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "convert.batch.fork_server", str(place), str(os.getpid()), json.dumps(wanted)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        # One thread: OpenBLAS starts its own when it is loaded. Forks have what is set here as well.
+        env={**os.environ, MARK: mark, "OPENBLAS_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        sweep(lambda found: found == mark)

@@ -1,0 +1,124 @@
+"""The local engine: as many tasks at a time as there are jobs, in the order of the plan."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+from convert.batch import machine
+from convert.batch.fork_server_pool import Warm, warmed
+from convert.batch.plan import Task
+from convert.batch.worker import PASSING, Ending, run
+
+RETRIES = 1
+
+_PATIENCE = 0.2  # seconds between looks whether all has been given up
+
+_USUAL = 4 << 30
+"""Bytes of memory that a conversion is taken to need where no limit is given."""
+
+
+def default_jobs(tasks: Iterable[Task]) -> int:
+    """As many tasks at a time as there are CPUs, and memory for the largest."""
+    most = max((task.memory or _USUAL for task in tasks), default=_USUAL)
+    return max(1, min(machine.cpus(), machine.memory() // most))
+
+
+def run_all(
+    tasks: Iterable[Task],
+    jobs: int,
+    started: Callable[[Task], None],
+    ended: Callable[[Task, Ending], None],
+    *,
+    retries: int = RETRIES,
+    warm: bool = False,
+) -> None:
+    """Run every task; `started` and `ended` are called in the thread that calls this.
+
+    warm: fork the workers from a process that has imported what they need, instead of starting interpreters.
+
+    A task that crashed, or that ran out of memory, is tried again, the latter with twice the memory if the machine has
+    that. On an exception, KeyboardInterrupt included, the running tasks are killed and it goes on to the caller.
+    """
+    waiting = list(tasks)
+    told: queue.SimpleQueue[tuple[Task, Ending | BaseException | None]] = queue.SimpleQueue()
+    total = len(waiting)
+    with (
+        warmed(waiting) if warm and total > 1 else nullcontext((Warm(), None)) as (source, process),
+        _threads(min(jobs, max(total, 1)), waiting, told, retries, source, process),
+    ):
+        while total:
+            task, what = told.get()
+            if isinstance(what, BaseException):
+                raise what
+            if what is None:
+                started(task)
+            else:
+                ended(task, what)
+                total -= 1
+
+
+@contextmanager
+def _threads(
+    count: int,
+    waiting: list[Task],
+    told: queue.SimpleQueue[tuple[Task, Ending | BaseException | None]],
+    retries: int,
+    warm: Warm,
+    process: subprocess.Popen[bytes] | None,
+) -> Iterator[None]:
+    stop = threading.Event()
+
+    def work(first: bool) -> None:
+        if first and process is not None:
+            warm.follow(process)  # what it imports takes the place of a task
+        while (taken := _take(waiting, warm, stop)) is not None:
+            task, address = taken
+            told.put((task, None))
+            try:
+                told.put((task, attempts(task, stop, retries, address)))
+            except BaseException as error:
+                told.put((task, error))
+
+    threads = [threading.Thread(target=work, args=(not i,), daemon=True) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        if process is not None:
+            process.kill()  # nobody is to wait until it has imported everything
+        for thread in threads:
+            thread.join()
+
+
+def _take(waiting: list[Task], warm: Warm, stop: threading.Event) -> tuple[Task, str] | None:
+    """The first task that can begin, and where its worker comes from; None when there is no more to do."""
+    with warm.changed:
+        while waiting and not stop.is_set():
+            for i, task in enumerate(waiting):
+                if (address := warm.address(task)) is not None:
+                    return waiting.pop(i), address
+            warm.changed.wait(_PATIENCE)
+    return None
+
+
+def attempts(task: Task, stop: threading.Event | None = None, retries: int = RETRIES, nursery: str = "") -> Ending:
+    """Run a task, and again as long as its end is one that may not come twice."""
+    count = 0
+    while True:
+        ending = run(task, stop, nursery)
+        count += 1
+        ending.attempts = count
+        if ending.outcome not in PASSING or count > retries or (stop is not None and stop.is_set()):
+            return ending
+        if ending.outcome == "memory" and task.memory is not None:
+            more = 2 * task.memory
+            if more > machine.memory():
+                return ending
+            task = replace(task, memory=more)

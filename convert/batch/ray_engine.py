@@ -1,0 +1,194 @@
+"""The Ray engine: the same worker on every machine of a cluster; a task whose machine is lost runs on another one."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from convert.batch import machine
+from convert.batch.fork_server_pool import needs, nursery
+from convert.batch.plan import Task
+from convert.batch.processes import sweep_orphans
+from convert.batch.scratch import sweep_scratch
+from convert.batch.task_key import versions
+from convert.batch.worker import PASSING, Ending, run
+from convert.errors import ConvertError, UsageError
+
+_GRACE = 300.0
+"""Seconds beyond a task's own limit, which its worker holds, before Ray is told to end it: for a worker that hangs."""
+
+_LOSSES = 3
+"""How many times Ray runs a task again whose machine was lost."""
+
+_PATIENCE = 1.0  # seconds between looks at the size of the cluster
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`address` of a running Ray cluster (empty: one is started here), and CPUs that each task is given."""
+
+    address: str = ""
+    cpus: float = 1.0
+
+
+@dataclass
+class _Sent:
+    """A task that Ray has: when it was sent, how many times, and whether Ray was told to end it."""
+
+    task: Task
+    since: float = 0.0
+    attempts: int = 0
+    cancelled: bool = False
+
+
+def run_all(
+    tasks: Sequence[Task],
+    jobs: int | None,
+    started: Callable[[Task], None],
+    ended: Callable[[Task, Ending], None],
+    *,
+    retries: int,
+    warm: bool,
+    cluster: Cluster,
+) -> None:
+    """Run every task on the cluster, no more at a time than it has CPUs for (and than `jobs`).
+
+    Ray repeats a task whose machine is lost (`max_retries`); one that crashed, or that ran out of memory, is sent
+    again, the latter with twice the memory if some machine has that. On an exception all are cancelled.
+    """
+    waiting = [_Sent(task) for task in reversed(tasks)]
+    running: dict[Any, _Sent] = {}
+    seen: set[Any] = set()
+    with _connected(cluster) as ray:
+        if tasks and not _slots(ray, cluster):
+            raise UsageError(f"no machine of the cluster has {cluster.cpus:g} CPUs", hint="give fewer --cpus")
+        remote = ray.remote(_work)
+        plan = (*needs(tasks), warm and len(tasks) > 1)
+        try:
+            while waiting or running:
+                room = _slots(ray, cluster) if jobs is None else min(jobs, _slots(ray, cluster))
+                while waiting and len(running) < max(room, 1):
+                    sent = replace(waiting.pop(), since=time.monotonic())
+                    sent.attempts += 1
+                    if sent.task.output not in seen:
+                        seen.add(sent.task.output)
+                        started(sent.task)
+                    wanted = _resources(ray, sent.task, cluster)
+                    running[remote.options(**wanted).remote(sent.task, versions(), plan)] = sent
+                for reference in ray.wait(list(running), timeout=_PATIENCE)[0]:
+                    sent = running.pop(reference)
+                    ending = _result(ray, reference, sent)
+                    again = _again(ray, sent, ending, retries)
+                    if again is not None:
+                        waiting.append(again)
+                    else:
+                        ending.attempts += sent.attempts - 1
+                        ended(sent.task, ending)
+                _end_hanging(ray, running)
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+
+def _resources(ray: Any, task: Task, cluster: Cluster) -> dict[str, Any]:
+    found = {"num_cpus": cluster.cpus, "max_retries": _LOSSES}
+    return found if task.memory is None else {**found, "memory": min(task.memory, _most_memory(ray))}
+
+
+def _again(ray: Any, sent: _Sent, ending: Ending, retries: int) -> _Sent | None:
+    """What is to be sent once more after this ending, or None."""
+    if ending.outcome not in PASSING or sent.attempts > retries:
+        return None
+    if ending.outcome != "memory" or sent.task.memory is None:
+        return sent
+    more = 2 * sent.task.memory
+    return replace(sent, task=replace(sent.task, memory=more)) if more <= _most_memory(ray) else None
+
+
+def _result(ray: Any, reference: Any, sent: _Sent) -> Ending:
+    try:
+        return Ending(**ray.get(reference))
+    except ray.exceptions.RayError as error:
+        if sent.cancelled:
+            return Ending("timeout", f"took longer than {sent.task.seconds:g} s, and its worker did not end it")
+        outcome = "memory" if isinstance(error, ray.exceptions.OutOfMemoryError) else "lost"
+        return Ending(outcome, " ".join(str(error).split())[:300])
+
+
+def _end_hanging(ray: Any, running: Mapping[Any, _Sent]) -> None:
+    for reference, sent in running.items():
+        if time.monotonic() - sent.since > sent.task.seconds * (1 + _LOSSES) + _GRACE and not sent.cancelled:
+            sent.cancelled = True
+            ray.cancel(reference, force=True)
+
+
+def _most_memory(ray: Any) -> int:
+    """Bytes that the largest machine offers to tasks."""
+    return int(max((n["Resources"].get("memory", 0) for n in ray.nodes() if n["Alive"]), default=0))
+
+
+def _slots(ray: Any, cluster: Cluster) -> int:
+    """How many tasks the machines that are there now can run at a time."""
+    every = [n["Resources"].get("CPU", 0.0) for n in ray.nodes() if n["Alive"]]
+    return sum(int(cpus / cluster.cpus) for cpus in every)
+
+
+@contextmanager
+def _connected(cluster: Cluster) -> Iterator[Any]:
+    """The module `ray`, connected. Raises `ConvertError` without Ray, `UsageError` for an address without a cluster."""
+    if importlib.util.find_spec("ray") is None:
+        raise ConvertError("the Ray engine needs Ray", hint="pip install 'convert-models[ray]'")
+    ray: Any = importlib.import_module("ray")  # an optional dependency, whose types mypy does not need
+    if ray.is_initialized():
+        yield ray
+        return
+    try:
+        # Without an address Ray would join whatever cluster it finds here.
+        more = {} if cluster.address else {"include_dashboard": False}
+        ray.init(address=cluster.address or "local", log_to_driver=False, logging_level="ERROR", **more)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        text = " ".join(str(error).split())[:300]
+        raise UsageError(f"no Ray cluster answers at {cluster.address}: {text}", hint="ray start --head") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+# -- on the machines of the cluster -----------------------------------------------------------------------------------
+
+
+def _work(task: Task, wanted: Mapping[str, str], plan: tuple[Sequence[str], Sequence[str], bool]) -> dict[str, Any]:
+    """Convert in this Ray worker; what a lost one has left behind on this machine is ended first."""
+    sweep_orphans()
+    sweep_scratch()
+    here = versions()
+    other = [f"{k} {here.get(k, 'missing')} for {v}" for k, v in wanted.items() if here.get(k) != v]
+    if other:
+        return Ending("failed", f"{socket.gethostname()} has {', '.join(other)}").to_dict()
+    if not task.source.exists():
+        return Ending("bad input", f"{task.source} is not on {socket.gethostname()}: share its folder").to_dict()
+    machine.set_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # Ray sets this one to the task's CPUs
+    kinds, formats, warm = plan
+    return run(task, None, _warmed(tuple(kinds), tuple(formats)) if warm else "").to_dict()
+
+
+_KEPT: dict[Any, str] = {}
+_STACK = ExitStack()
+
+
+def _warmed(kinds: tuple[str, ...], formats: tuple[str, ...]) -> str:
+    """The socket of this Ray worker's warm process, which lives as long as the worker does."""
+    assert threading.current_thread() is threading.main_thread()
+    key = (os.getpid(), kinds, formats)
+    if key not in _KEPT:
+        _KEPT[key] = _STACK.enter_context(nursery(kinds, formats))
+    return _KEPT[key]

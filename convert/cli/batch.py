@@ -1,0 +1,124 @@
+"""The verb `convert batch`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command()
+@click.argument("what", nargs=-1, metavar="MANIFEST|DIR|GLOB…")
+@click.option("--to", multiple=True, metavar="FORMAT", help="Output format; repeatable.")
+@click.option("-o", "--output", default="converted", show_default=True, metavar="DIR|URL",
+              help="Where outputs go: a folder, or a place such as s3://bucket/zoo.")  # fmt: skip
+@click.option("--journal", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Where the journal lies: with the outputs, or for a URL in a folder here.")  # fmt: skip
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Conversions at a time; by default one for each CPU.")
+@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
+              help="This machine, or a Ray cluster.")  # fmt: skip
+@click.option("--ray-address", default="", metavar="HOST:PORT", help="A running cluster ('auto': this host's).")
+@click.option("--cpus", type=float, default=1.0, show_default=True, help="CPUs that the cluster gives each task.")
+@click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each task.")
+@click.option("--memory", metavar="SIZE", help="For each task and all its processes, e.g. 8GB.")
+@click.option(
+    "--retries", type=click.IntRange(0), default=1, show_default=True, help="After a crash or lack of memory."
+)
+@click.option("--cold", is_flag=True, help="A new interpreter for each task, instead of forks of a warm one.")
+@click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
+@click.option("--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIMS]", help="Describe an input of every model.")
+@click.option("--trust", is_flag=True, help="Allow executing what the model files contain.")
+@click.option("--force", is_flag=True, help="Do again what is done, and replace what others wrote.")
+@click.option("--redo-failed", is_flag=True, help="Do again what did not succeed.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and what operators are lacking; write nothing.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a page of all results.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each task, and one for the summary.")
+@click.option("-q", "--quiet", is_flag=True, help="Lines for failures only.")
+def batch(
+    what: Sequence[str],
+    to: Sequence[str],
+    output: str,
+    journal: Path | None,
+    jobs: int | None,
+    engine: str,
+    ray_address: str,
+    cpus: float,
+    timeout: float,
+    memory: str | None,
+    retries: int,
+    cold: bool,
+    verify: bool | None,
+    inputs: Sequence[str],
+    trust: bool,
+    force: bool,
+    redo_failed: bool,
+    dry_run: bool,
+    report: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Convert many models, each in a process of its own, and go on where an earlier run was ended.
+
+    Models are named by manifests (.toml), folders, globs and files, or by lines of standard input where nothing is
+    named.
+    """
+    from convert.cli.output_options import guard
+
+    def work() -> None:
+        from convert.batch import html_report, run, show, storage
+        from convert.batch.journal import NAME as journal_name
+        from convert.batch.plan import plan
+        from convert.batch.ray_engine import Cluster
+        from convert.errors import UsageError
+        from convert.options import size
+
+        names = list(what)
+        if not names and not sys.stdin.isatty():
+            names = [line.strip() for line in sys.stdin if line.strip()]
+        if not names:
+            raise UsageError("no models are named", hint="name a manifest, a folder, a glob, or send lines of paths")
+        options: dict[str, Any] = {} if verify is None else {"verify": verify}
+        if inputs:
+            options["input"] = list(inputs)
+        if trust:
+            options["trust"] = True
+        if ray_address and engine != "ray":
+            raise UsageError("--ray-address is for --engine ray", hint="add --engine ray")
+        on = Cluster(ray_address, cpus) if engine == "ray" else None
+        where = storage.place(output)
+        folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
+        others: list[Path] = []
+        tasks = plan(names, to, where, options, timeout, None if memory is None else size(memory), others)
+        if others and not quiet:
+            first = ", ".join(map(str, others[:5])) + (" …" if others[5:] else "")
+            click.echo(f"note: {len(others)} files are passed over, which are no models: {first}", err=True)
+        with show.showing(len(tasks), as_json, quiet) as view:
+            if dry_run:
+                records = run.dry_run(
+                    tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, warm=not cold, on=on
+                )
+            else:
+                with storage.kept(folder / journal_name, where):
+                    records = run.run(
+                        tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, retries=retries,
+                        warm=not cold, on=on,
+                    )  # fmt: skip
+        told = show.summary(records) | ({"coverage": show.coverage(records)} if dry_run else {})
+        if report is not None:
+            html_report.write(report, records, told)
+        if as_json:
+            click.echo(json.dumps({"summary": told}, ensure_ascii=False))
+        else:
+            show.show_summary(told)
+        sys.exit(0 if told["ok"] else 1)
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    guard(work, 0)

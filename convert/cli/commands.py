@@ -1,0 +1,272 @@
+"""The command line: parses arguments, calls `api`, and is the only place that exits."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from convert import __version__, plugin
+from convert.cli import render
+from convert.cli.batch import batch
+from convert.cli.output_options import WORDS, Telling, guard, run, telling
+from convert.cli.read_options import Reading, reading
+from convert.cli.verify_options import Checks, verifying
+from convert.errors import UsageError
+from convert.report import Report
+
+_CONVERT = "model"
+
+
+class _Verbs(click.Group):
+    """A group whose first word may also be a model: `convert model.pt --to tf` is `convert` without a verb."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = tuple(args)
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
+            args = [_CONVERT, *args]
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage("convert", "MODEL --to FORMAT [OPTIONS]")
+        formatter.write_usage("convert", "verify|batch|inspect|formats|ops [OPTIONS] …")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Options of a conversion"):
+            command = self.commands[_CONVERT]
+            rows = [p.get_help_record(ctx) for p in command.get_params(ctx)]
+            formatter.write_dl([r for r in rows if r])
+        with formatter.section("Other verbs"):
+            shown = [(n, c.get_short_help_str(90)) for n, c in self.commands.items() if not c.hidden]
+            formatter.write_dl(shown)
+
+
+def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in plugin.formats() if name.startswith(incomplete)]
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="convert")
+def cli() -> None:
+    """Convert deep-learning models between PyTorch, TensorFlow, ONNX and Caffe2, and check that the numbers agree."""
+
+
+@cli.command(_CONVERT, hidden=True)
+@click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    metavar="FORMAT",
+    shell_complete=_complete_formats,
+    help="Output format (see `convert formats`); may be left out when -o tells.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Where to write; by default the model's name here.",
+)
+@click.option("--opset", type=click.IntRange(11, 23), default=20, show_default=True, help="Opset of ONNX output.")
+@click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="Layout of inputs and outputs.")
+@click.option(
+    "--weights",
+    type=click.Choice(["variables", "constants"]),
+    default="variables",
+    show_default=True,
+    help="How a SavedModel holds its weights.",
+)
+@click.option("--dtype", type=click.Choice(["float16"]), help="Store floating weights in this dtype (tflite).")
+@click.option("--quantize", type=click.Choice(["int8"]), help="Store weights in 8 bits (tflite).")
+@click.option(
+    "--calibrate",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="FILE.npz",
+    help="Samples of the inputs; with --quantize, activations are in 8 bits too.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["plain", "nnpack", "ideep", "aten"]),
+    default="plain",
+    show_default=True,
+    help="The kernels that a Caffe2 net asks for.",
+)
+@click.option(
+    "--caffe2-layout",
+    type=click.Choice(["nets", "metanet", "mobile"]),
+    default="nets",
+    show_default=True,
+    help="The files of a Caffe2 model.",
+)
+@click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
+@click.option("--force", is_flag=True, help="Replace an existing output.")
+@click.option("--skip-existing", is_flag=True, help="Leave an existing output alone, and succeed.")
+@click.option("--dry-run", is_flag=True, help="Read and check the operators, write nothing.")
+@verifying
+@reading
+@telling
+def convert_model(
+    source: Path,
+    to: str | None,
+    output: Path | None,
+    opset: int,
+    layout: str | None,
+    weights: str,
+    dtype: str | None,
+    quantize: str | None,
+    calibrate: Path | None,
+    profile: str,
+    caffe2_layout: str,
+    verify: bool | None,
+    force: bool,
+    skip_existing: bool,
+    dry_run: bool,
+    checks: Checks,
+    read: Reading,
+    tell: Telling,
+) -> None:
+    """Convert MODEL."""
+    from convert import api
+
+    def work(report: Report) -> Report:
+        return api.convert(
+            source,
+            to,
+            output,
+            verify=verify,
+            force=force,
+            skip_existing=skip_existing,
+            dry_run=dry_run,
+            rules=read.rules,
+            report=report,
+            method=checks.method(),
+            opset=opset,
+            layout=layout or "",
+            weights=weights,
+            dtype=dtype or "",
+            quantize=quantize or "",
+            calibrate=_loaded(calibrate),
+            profile=profile,
+            caffe2_layout=caffe2_layout,
+            **read.options(),
+        )
+
+    run(Report("convert", source=str(source)), work, tell, checks)
+
+
+@cli.command()
+@click.argument("chain", nargs=-1, required=True, metavar="SOURCE TARGET [TARGET]…")
+@click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="The layout that TARGET was converted to.")
+@verifying
+@reading
+@telling
+def verify(
+    chain: tuple[str, ...],
+    layout: str | None,
+    checks: Checks,
+    read: Reading,
+    tell: Telling,
+) -> None:
+    """Compare TARGET with SOURCE numerically: PASS (exit 0), FAIL (3) or INCONCLUSIVE (7).
+
+    Of more than two artefacts each is compared with the one before it. model.py:Net before a file of weights is the
+    factory of its module.
+    """
+    from convert import api
+    from convert.parity.chain import artefacts, verify_chain
+
+    def work(report: Report) -> Report:
+        return verify_chain(
+            artefacts(chain),
+            api.verify,
+            report,
+            checks.method(),
+            rules=read.rules,
+            layout=layout or "",
+            **read.options(),
+        )
+
+    run(Report("verify", source=chain[0], target=chain[-1]), work, tell, checks)
+
+
+@cli.command()
+@click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
+@reading
+@telling
+def inspect(
+    source: Path,
+    read: Reading,
+    tell: Telling,
+) -> None:
+    """Show a model's kind, inputs, outputs, operators and weights."""
+    from convert import api
+
+    def work(report: Report) -> Report:
+        return api.inspect(
+            source,
+            rules=read.rules,
+            report=report,
+            **read.options(),
+        )
+
+    run(Report("inspect", source=str(source)), work, tell)
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def formats(as_json: bool) -> None:
+    """List what can be read and what can be written."""
+    guard(lambda: render.formats(as_json), 0)
+
+
+@cli.command()
+@click.option("--to", metavar="FORMAT", shell_complete=_complete_formats, help="Operators that a backend writes.")
+@click.option("--from", "origin", metavar="FRONTEND", help="Operators that a frontend reads.")
+@click.option("--of", "names", type=click.Path(exists=True, dir_okay=False), help="Only those named in this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def ops(to: str | None, origin: str | None, names: str | None, as_json: bool) -> None:
+    """List the operators of a frontend or a backend, with declared gaps and their reasons.
+
+    --of FILE names operators, one at the start of each line: how many of them have rules, and why the rest do not.
+    """
+
+    def work() -> None:
+        if (to is None) == (origin is None):
+            raise UsageError(
+                "say one of --to FORMAT and --from FRONTEND",
+                hint=f"frontends: {', '.join(plugin.frontends())}; formats: {', '.join(plugin.formats())}",
+            )
+        if to is not None:
+            rows = list(plugin.backend_for(to).operators(to))
+        else:
+            rows = list(plugin.frontend_named(str(origin)).operators())
+        if names is not None:
+            rows = plugin.among(rows, Path(names).read_text())
+        render.operators(to or str(origin), rows, as_json)
+
+    guard(work, 0)
+
+
+cli.add_command(batch)
+
+
+def main() -> NoReturn:
+    """Entry point of the console scripts."""
+    # TensorFlow writes its start-up messages to stderr past Python; the user's own setting comes first.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    cli.main(prog_name="convert")
+    raise AssertionError("click exits")
+
+
+def _loaded(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    from convert.parity import inputs
+
+    return inputs.load(path)

@@ -1,0 +1,102 @@
+"""How a verb of the command line tells its outcome: a report or one paragraph of an error, and the exit code."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import click
+
+from convert.cli import render
+from convert.cli.verify_options import Checks
+from convert.errors import ConvertError, ResourceLimit
+from convert.report import Report
+
+WORDS = "convert.words"
+"""Where click's context keeps the words of the command line, for the page that says how to do it again."""
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What the options said: JSON or text, no progress, how many more facts."""
+
+    as_json: bool
+    quiet: bool
+    verbose: int
+
+
+_OPTIONS = [
+    click.option("--json", "as_json", is_flag=True, help="Print the report as one line of JSON."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress, no notes."),
+    click.option("-v", "--verbose", count=True, help="More facts; -vv shows tracebacks."),
+]
+
+
+def telling(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command these options, which it takes together as `tell`."""
+
+    @functools.wraps(command)
+    def with_telling(*args: Any, as_json: bool, quiet: bool, verbose: int, **rest: Any) -> Any:
+        return command(*args, tell=Telling(as_json, quiet, verbose), **rest)
+
+    for option in reversed(_OPTIONS):
+        with_telling = option(with_telling)
+    return with_telling
+
+
+def run(report: Report, work: Callable[[Report], Report], tell: Telling, checks: Checks | None = None) -> None:
+    """Do `work` with progress on stderr, print what it reports, and exit with the code that it reports."""
+    report.reproduce = shlex.join(["convert", *click.get_current_context().meta.get(WORDS, ())])
+
+    def task() -> None:
+        try:
+            with render.progress(report, quiet=tell.quiet or tell.as_json):
+                done = work(report)
+        except ConvertError as error:
+            if checks is not None:
+                checks.write(report, error)
+            raise
+        if checks is not None:
+            checks.write(done)
+        if tell.as_json:
+            click.echo(done.to_json())
+        else:
+            render.report(done, quiet=tell.quiet, verbose=tell.verbose)
+        sys.exit(done.exit_code)
+
+    guard(task, tell.verbose, report if tell.as_json else None)
+
+
+def guard(work: Callable[[], None], verbose: int, report: Report | None = None) -> None:
+    """Turn exceptions into one paragraph and an exit code; tracebacks only with -vv."""
+    try:
+        work()
+    except ConvertError as error:
+        _fail(error, verbose, report)
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except MemoryError:
+        _fail(ResourceLimit("out of memory", hint="convert on a machine with more memory"), verbose, report)
+    except Exception as error:
+        text = " ".join(str(error).split())[:600]
+        hint = "this is a defect of convert; run again with -vv and report it"
+        _fail(ConvertError(f"{type(error).__name__}: {text}", hint=hint), verbose, report, error)
+
+
+def _fail(error: ConvertError, verbose: int, report: Report | None, cause: Exception | None = None) -> NoReturn:
+    if verbose >= 2:
+        import traceback
+
+        traceback.print_exception(cause or error)
+    if report is not None:
+        click.echo(render.error_json(report, error))
+    render.error(error)
+    sys.exit(error.exit_code)

@@ -1,0 +1,216 @@
+"""What people see: results on stdout, progress, notes and errors on stderr; colour only on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from convert import plugin
+from convert.errors import ConvertError, Unsupported
+from convert.plugin import Operator
+from convert.report import Report, to_json
+
+if TYPE_CHECKING:
+    from convert.verdict import Verdict
+
+_COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow"}
+
+
+@contextmanager
+def progress(report: Report, *, quiet: bool) -> Iterator[None]:
+    """Show the stages of the work on stderr: a spinner on a terminal, a line each in a pipe, nothing if `quiet`."""
+    if quiet:
+        yield
+        return
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        report.progress = lambda stage: click.echo(f"{stage} …", err=True)
+        yield
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("starting …") as status:
+        report.progress = lambda stage: status.update(f"{stage} …")
+        yield
+
+
+def report(done: Report, *, quiet: bool, verbose: int) -> None:
+    """Print a finished report: notes to stderr, the result to stdout."""
+    if not quiet:
+        for note in done.notes:
+            click.echo(f"note: {note}", err=True)
+    if done.command == "inspect":
+        _inspection(done)
+    elif done.command == "convert":
+        _conversion(done)
+    if done.steps:
+        _steps(done)
+    if done.verdict is not None:
+        _verdict(done, verbose)
+    if verbose:
+        times = ", ".join(f"{k} {v:.2f} s" for k, v in done.seconds.items())
+        click.echo(f"time: {times}", err=True)
+
+
+def formats(as_json: bool) -> None:
+    """Print what can be read and written."""
+    readable = {k: text for f in plugin.frontends().values() for k, text in f.KINDS.items()}
+    writable = plugin.formats()
+    if as_json:
+        written = {n: {"suffix": f.suffix, "folder": f.folder, "summary": f.summary} for n, f in writable.items()}
+        click.echo(json.dumps({"read": readable, "write": written}, ensure_ascii=False))
+        return
+    click.echo("reads")
+    _table(list(readable.items()))
+    click.echo("writes (--to)")
+    _table([(n, f"{f.summary} ({f.suffix}{'/' if f.folder else ''})") for n, f in writable.items()])
+
+
+def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
+    """Print an operator table with its declared gaps."""
+    supported = sorted(r.name for r in rows if not r.gap)
+    gaps = sorted((r.name, r.gap) for r in rows if r.gap)
+    limits = sorted((r.name, r.limit) for r in rows if r.limit)
+    if as_json:
+        told = {"name": title, "operators": supported, "gaps": dict(gaps), "limits": dict(limits)}
+        click.echo(json.dumps(told, ensure_ascii=False))
+        return
+    click.echo(f"{title}: {len(supported)} operators, {len(gaps)} declared gaps")
+    for name in supported:
+        click.echo(f"  {name}")
+    for heading, reasons in (("gaps", gaps), ("not taken", limits)):
+        if reasons:
+            click.echo(heading)
+            _table(reasons)
+
+
+def error(problem: ConvertError) -> None:
+    """Print an error: one paragraph (a line for each unsupported operator) and a hint."""
+    click.echo(click.style("error: ", fg="red", bold=True, reset=True) + problem.message, err=True)
+    if problem.hint:
+        click.echo(f"hint: {problem.hint}", err=True)
+
+
+def error_json(report: Report, problem: ConvertError) -> str:
+    """The report of a failed run as one line of JSON."""
+    told: dict[str, object] = {"type": type(problem).__name__, "message": problem.message, "hint": problem.hint}
+    if isinstance(problem, Unsupported):
+        told["problems"] = [
+            {
+                "operator": p.at.operator,
+                "node": p.at.node,
+                "module": p.at.module,
+                "source": p.at.source,
+                "why": p.why,
+                "count": p.count,
+            }
+            for p in problem.problems
+        ]
+    return to_json({**report.to_dict(), "ok": False, "exit_code": problem.exit_code, "error": told})
+
+
+def _conversion(done: Report) -> None:
+    if done.unverified.startswith("nothing was written"):
+        click.echo(
+            f"{done.source} ({done.kind}) can be converted to {done.format}: "
+            f"{sum(done.operators.values())} nodes, {len(done.operators)} operators"
+        )
+        return
+    size = f", {_bytes(done.output_bytes)}" if done.output_bytes else ""
+    click.echo(f"{done.source} → {done.target} ({done.format}{size})")
+    for label, tensors in (("in ", done.inputs), ("out", done.outputs)):
+        for tensor in tensors:
+            click.echo(f"  {label} {tensor}")
+    if done.unverified:
+        click.echo(f"  not verified: {done.unverified}")
+
+
+def _steps(done: Report) -> None:
+    """A line for each pair of the chain; the verdict below is that of the first one that breaks."""
+    width = max(len(f"{step.source} → {step.target}") for step in done.steps)
+    for i, step in enumerate(done.steps, 1):
+        outputs = step.verdict.outputs if step.verdict is not None else []
+        worst = max(outputs, key=lambda row: row.error, default=None)
+        numbers = "" if worst is None else f"  error {worst.error:.2e}, noise floor {worst.floor:.2e}"
+        word = click.style(f"{step.status:<12}", fg=_COLOURS.get(step.status, "red"), bold=True)
+        pair = f"{step.source} → {step.target}"
+        click.echo(f"{i}  {pair:<{width}}  {word}{numbers}" + (f"  {step.reason}" if step.error else ""))
+    broken = next((i for i, step in enumerate(done.steps, 1) if step.status != "PASS"), 0)
+    click.echo(f"step {broken} breaks" if broken else "no step breaks")
+
+
+def _verdict(done: Report, verbose: int) -> None:
+    verdict = done.verdict
+    assert verdict is not None
+    word = click.style(verdict.status, fg=_COLOURS[verdict.status], bold=True)
+    guilty = f" (guilty: {verdict.guilty})" if verdict.guilty else ""
+    reason = f": {verdict.reason}" if verdict.reason else ""
+    click.echo(f"{word}{reason}{guilty}")
+    if verdict.stored:
+        click.echo(
+            f"  stored as {verdict.stored}: the noise floor is what that does to the graph, not rounding to float32"
+        )
+    for row in verdict.outputs:
+        twin = "" if row.twin is None else f", float64 twin {row.twin:.1e}"
+        twin += f", SQNR {row.decibels:.1f} dB" if verdict.stored else ""
+        ratio = f" ({row.error / row.floor:.2f}×)" if row.floor else ""
+        click.echo(
+            f"  {row.name}: error {row.error:.2e}, noise floor {row.floor:.2e}{ratio}{twin}"
+            + ("" if row.agreement is None else f", {row.agreement:.1%} of rows have the same largest element")
+            + (f" — {row.reason}" if row.status != "PASS" and row.reason not in verdict.reason else "")
+        )
+    _failure(verdict)
+    if verbose:
+        click.echo(f"  reference: {verdict.reference}")
+        for feed in verdict.feeds:
+            click.echo(f"  inputs: {feed}")
+
+
+def _failure(verdict: Verdict) -> None:
+    """What was wrong most, and where it began."""
+    worst = [(e, row) for row in verdict.outputs if row.status == "FAIL" for e in row.elements]
+    if worst:
+        element, row = max(worst, key=lambda pair: pair[0].error)
+        place = f"{row.name}{list(element.index)}"
+        click.echo(f"  worst: {place} is {element.target:.9g}, should be {element.reference:.9g}, on {element.feed}")
+    found = verdict.divergence
+    if isinstance(found, str):
+        click.echo(f"  place: {found}")
+    elif found is not None:
+        click.echo(f"  first node that departs: {found}")
+        told = [*(("in ", i) for i in found.inputs), ("out", found.output), ("instead", found.instead)]
+        for label, text in told:
+            if text:
+                click.echo(f"    {label} {text}")
+
+
+def _inspection(done: Report) -> None:
+    click.echo(f"{done.source}: {done.kind}")
+    for label, tensors in (("in ", done.inputs), ("out", done.outputs)):
+        for tensor in tensors:
+            click.echo(f"  {label} {tensor}")
+    click.echo(f"  {done.parameters:,} parameters, {_bytes(done.weight_bytes)} of weights")
+    click.echo(
+        f"  {sum(done.operators.values())} nodes: " + ", ".join(f"{n} {name}" for name, n in done.operators.items())
+    )
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> None:
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, text in rows:
+        click.echo(f"  {name:<{width}}  {text}")
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError

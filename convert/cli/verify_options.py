@@ -1,0 +1,121 @@
+"""The options of the command line that say how to verify, shared by `convert` and `convert verify`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from convert.errors import ConvertError, UsageError
+
+if TYPE_CHECKING:
+    from convert.parity.judge import Method
+    from convert.report import Report
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What the options said: inputs (arrays, or pictures and their preparation), bounds, limits, and files to write."""
+
+    arrays: Path | None
+    images: tuple[Path, ...]
+    image_as: str
+    seeds: int
+    rtol: float | None
+    atol: float | None
+    timeout: float
+    save_inputs: Path | None
+    page: Path | None
+    memory: str | None = None
+
+    def method(self) -> Method:
+        """How to verify. Raises `UsageError` for contradicting options, `BadInput` for unreadable inputs."""
+        from convert.options import size
+        from convert.parity.judge import Method
+        from convert.runners.process import Limits
+
+        if self.arrays is not None and self.images:
+            raise UsageError("--inputs and --image both give inputs", hint="leave one of them out")
+        if self.image_as and not self.images:
+            raise UsageError("--image-as says how pictures become inputs, and there are none", hint="give --image FILE")
+        return Method(
+            arrays=self._given(),
+            seeds=self.seeds,
+            rtol=self.rtol,
+            atol=self.atol,
+            limits=Limits(self.timeout, None if self.memory is None else size(self.memory)),
+            profile=self.page is not None,
+            save=self.save_inputs,
+        )
+
+    def _given(self) -> dict[Any, Any] | None:
+        if self.images:
+            from convert.parity.image_inputs import parse_preparation, pictures
+
+            return pictures(self.images, parse_preparation(self.image_as))
+        if self.arrays is None:
+            return None
+        if not self.arrays.exists():
+            hint = "--inputs gives arrays to verify on; to name or describe an input of the model, --input NAME"
+            raise UsageError(f"there is no file or folder {self.arrays}", hint=hint)
+        from convert.parity.inputs import load
+
+        return dict(load(self.arrays))
+
+    def write(self, done: Report, error: ConvertError | None = None) -> None:
+        """Write the page that --report asked for; after an error it tells that."""
+        if self.page is not None:
+            from convert.parity.html_report import write_page
+
+            write_page(done, self.page, error)
+
+
+_FILE = click.Path(path_type=Path, exists=True)
+
+_OPTIONS = [
+    click.option("--inputs", "arrays", type=click.Path(path_type=Path), metavar="FILE.npz",
+                 help="Verify on these inputs: an .npz, or a folder of .npy."),
+    click.option("--image", "images", type=_FILE, multiple=True, metavar="FILE",
+                 help="Verify on this picture; repeatable, all of them are one batch."),
+    click.option("--image-as", default="", metavar="HxW,KEY=VALUE,…",
+                 help="How pictures become inputs: 224x224,mean=0.5,std=0.5,layout=nchw,channels=rgb,scale=255."),
+    click.option("--save-inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
+                 help="Write the inputs that the verdict was made on."),
+    click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
+                 help="Write a page with the verdict, plots of the errors and the worst elements."),
+    click.option("--seeds", default=3, show_default=True, help="How many sets of random inputs."),
+    click.option("--rtol", type=float, help="Judge by this relative tolerance instead of the noise floor."),
+    click.option("--atol", type=float, help="Judge by this absolute tolerance instead of the noise floor."),
+    click.option("--timeout", default=600.0, show_default=True, metavar="SECONDS", help="Limit for each run."),
+    click.option("--memory", metavar="SIZE", help="Limit of address space for each run, e.g. 16GB."),
+]  # fmt: skip
+
+
+def verifying(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command these options, which it takes together as `checks`."""
+
+    @functools.wraps(command)
+    def with_checks(
+        *args: Any,
+        arrays: Path | None,
+        images: tuple[Path, ...],
+        image_as: str,
+        seeds: int,
+        rtol: float | None,
+        atol: float | None,
+        timeout: float,
+        save_inputs: Path | None,
+        page: Path | None,
+        memory: str | None,
+        **rest: Any,
+    ) -> Any:
+        checks = Checks(arrays, images, image_as, seeds, rtol, atol, timeout, save_inputs, page, memory)
+        return command(*args, checks=checks, **rest)
+
+    for option in reversed(_OPTIONS):
+        with_checks = option(with_checks)
+    return with_checks

@@ -1,0 +1,175 @@
+"""Caffe2's nets as files hold them: parsing, the arguments of operators, element types, what a folder's nets take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from convert.errors import BadInput, UsageError
+from convert.files.caffe2 import caffe2_pb2
+from convert.options import InputSpec, parse_input
+
+NUMBERS = {
+    ir.DataType.FLOAT: 1,
+    ir.DataType.INT32: 2,
+    ir.DataType.BOOL: 5,
+    ir.DataType.UINT8: 6,
+    ir.DataType.INT8: 7,
+    ir.DataType.UINT16: 8,
+    ir.DataType.INT16: 9,
+    ir.DataType.INT64: 10,
+    ir.DataType.FLOAT16: 12,
+    ir.DataType.DOUBLE: 13,
+}
+"""ONNX element types as `caffe2.TensorProto.DataType`; the others do not exist there."""
+
+DTYPES = {number: dtype for dtype, number in NUMBERS.items()}
+"""The other way round."""
+
+INPUTS_ARGUMENT, OUTPUTS_ARGUMENT = "convert_inputs", "convert_outputs"
+"""Arguments of predict_net that say what a NetDef cannot: `image:float32[batch,1,28,28]`; the runtime ignores them."""
+
+Argument: TypeAlias = "int | float | str | list[int] | list[float] | list[str] | np.ndarray | Net"
+"""The value of an argument; the content of a fill (`values`) is an array."""
+
+pb: Any = caffe2_pb2  # made at run time: type checkers do not see its classes
+
+_DEEPEST = 50
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operator as a net holds it; an argument that holds no value is the empty list, as the runtime reads it."""
+
+    type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    args: Mapping[str, Argument] = field(default_factory=dict)
+    engine: str = ""
+    device: int = 0
+
+
+@dataclass(frozen=True)
+class Net:
+    """A NetDef taken apart; `inputs` are all of external_input, weights included."""
+
+    name: str
+    ops: tuple[Op, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    args: Mapping[str, Argument] = field(default_factory=dict)
+
+    def made(self) -> set[str]:
+        """The names of all blobs that its operators write."""
+        return {name for op in self.ops for name in op.outputs}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A Caffe2 model: `init` makes the weights, beside the `blobs` of its databases; `predict` computes."""
+
+    init: Net
+    predict: Net
+    blobs: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the data inputs, in the order in which the runtime binds them.
+
+        They are what the net says itself, else what neither `init` nor a database makes: nets for mobile devices fill
+        their inputs, too.
+        """
+        weights = {*self.init.made(), *self.blobs} - set(self.described())
+        return tuple(name for name in self.predict.inputs if name not in weights)
+
+    def described(self) -> dict[str, InputSpec]:
+        """What the net says of its inputs by name; nothing where others than `convert` wrote it."""
+        found: dict[str, InputSpec] = {}
+        for text in self._texts(INPUTS_ARGUMENT):
+            try:
+                spec = parse_input(text)
+            except UsageError as error:
+                raise BadInput(f"the net's argument {INPUTS_ARGUMENT} is damaged: {error}") from None
+            found[spec.name or ""] = spec
+        return found
+
+    def results(self) -> dict[str, list[int | str | None]]:
+        """The dims of its outputs by name, as far as the net says them; None for one that is computed (`3*height`)."""
+        matches = [_RESULT.fullmatch(text) for text in self._texts(OUTPUTS_ARGUMENT)]
+        return {m["name"]: [_dim(d) for d in m["dims"].split(",") if d] for m in matches if m is not None}
+
+    def _texts(self, argument: str) -> list[str]:
+        texts = self.predict.args.get(argument)
+        return [str(text) for text in texts] if isinstance(texts, list) else []
+
+
+_RESULT = re.compile(r"(?P<name>.+):[a-z0-9]+\[(?P<dims>[^\]]*)\]")
+
+
+def _dim(text: str) -> int | str | None:
+    return int(text) if text.isdecimal() else text if text.isidentifier() else None
+
+
+def read_net(path: Path) -> Net:
+    """The net in a file. Raises `BadInput` if there is none, it is truncated, or no NetDef."""
+    try:
+        message = pb.NetDef.FromString(path.read_bytes())
+    except FileNotFoundError:
+        raise BadInput(f"{path.parent} is no Caffe2 model: it holds no {path.name}") from None
+    except DecodeError as error:
+        raise BadInput(f"{path} is no Caffe2 net: {error}", hint="get the file again") from None
+    return net_of(message, str(path))
+
+
+def net_of(message: Any, label: str = "the net", depth: int = 0) -> Net:
+    """A NetDef taken apart. Raises `BadInput` for operators without a type and for nets nested without end."""
+    if depth > _DEEPEST:
+        raise BadInput(f"{label} holds nets more than {_DEEPEST} deep")
+    ops = []
+    for op in message.op:
+        if not op.type:
+            raise BadInput(f"{label} is no Caffe2 net: it has an operator without a type")
+        args = _arguments(op.arg, f"{label}: {op.type}", depth)
+        ops.append(Op(op.type, tuple(op.input), tuple(op.output), args, op.engine, op.device_option.device_type))
+    args = _arguments(message.arg, label, depth)
+    return Net(message.name, tuple(ops), tuple(message.external_input), tuple(message.external_output), args)
+
+
+def _arguments(messages: Sequence[Any], label: str, depth: int) -> dict[str, Argument]:
+    return {argument.name: _argument(argument, label, depth) for argument in messages}
+
+
+def _argument(message: Any, label: str, depth: int) -> Argument:
+    if message.HasField("n"):
+        return net_of(message.n, label, depth + 1)
+    if message.nets or message.tensors or message.HasField("t"):
+        raise BadInput(f"{label} has an argument {message.name!r} of a form that no inference operator has")
+    for name in ("f", "i"):
+        if message.HasField(name):
+            return getattr(message, name)
+    if message.HasField("s"):
+        return _text(message.s)
+    for name, dtype in (("floats", np.float32), ("ints", np.int64)):
+        if values := getattr(message, name):
+            return np.fromiter(values, dtype, len(values)) if message.name == "values" else list(values)
+    return [_text(s) for s in message.strings]
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="surrogateescape")
+
+
+def walk(net: Net) -> Iterator[Op]:
+    """Every operator of the net, those of nets among arguments included."""
+    for op in net.ops:
+        yield op
+        for value in op.args.values():
+            if isinstance(value, Net):
+                yield from walk(value)

@@ -1,0 +1,149 @@
+"""What kind of model a folder is, told from the files in it."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+from pathlib import Path
+
+from convert.errors import BadInput, UnsafeInput
+from convert.files import foreign, protobuf_wire
+
+_WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
+_OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "rust_model.ot", "*.gguf")
+_MODELS = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".h5", ".keras", ".tflite", ".safetensors")
+_MOST_ENTRIES = 100_000
+_MOST_TEXT = 10 << 20
+
+
+def folder_kind(path: Path) -> str:
+    """The kind (a key of `sniff.KINDS`) of a folder.
+
+    Raises `BadInput` with what was found in it if it is no model, `UnsafeInput` if a link in it leaves it.
+    """
+    names = _names(path)
+    if not names:
+        raise BadInput(f"the folder {path} is empty", hint="name a model's file or folder")
+    for name in ("saved_model.pb", "saved_model.pbtxt"):
+        if name in names:
+            _check_files(path, path, [name, *_variables(path)])
+            if name == "saved_model.pb":
+                _check_message(path / name, "SavedModel")
+            return "savedmodel"
+    if {"init_net.pb", "predict_net.pb"} <= names:
+        _check_files(path, path, ["init_net.pb", "predict_net.pb"])
+        for name in ("init_net.pb", "predict_net.pb"):
+            _check_message(path / name, "Caffe2 NetDef")
+        return "caffe2"
+    if "predictor.minidb" in names:
+        _check_files(path, path, ["predictor.minidb"])
+        return "caffe2"
+    if "config.json" in names:
+        return _hugging_face(path, names)
+    if any(name.endswith(".meta") for name in names) and any(name.endswith(".index") for name in names):
+        _check_files(path, path, sorted(name for name in names if name.endswith((".meta", ".index"))))
+        return "tf-meta"
+    raise _no_model(path, names)
+
+
+def shown(path: Path) -> str:
+    """The first names in a folder, for messages."""
+    names = sorted(_names(path))
+    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
+    return (", ".join(names[:8]) + more) if names else "nothing"
+
+
+def _variables(path: Path) -> list[str]:
+    """The files of a SavedModel's checkpoint, relative to its folder; links to nowhere are among them."""
+    folder = path / "variables"
+    found = sorted(_names(folder)) if folder.is_dir() else []
+    return [f"variables/{name}" for name in found if not (folder / name).is_dir()]
+
+
+def _check_message(file: Path, expected: str) -> None:
+    """Raise `BadInput` where a protobuf file is truncated or holds another known message."""
+    try:
+        found = protobuf_wire.message_in(file)
+    except BadInput as error:
+        raise BadInput(f"{file} is truncated: {error.message}", hint="get the whole folder again") from None
+    if found not in (expected, None):
+        raise BadInput(f"{file} is no {expected}; it holds a {found}", hint="get the whole folder again")
+
+
+def _names(path: Path) -> set[str]:
+    names: set[str] = set()
+    with os.scandir(path) as entries:
+        for entry in entries:
+            names.add(entry.name)
+            if len(names) >= _MOST_ENTRIES:
+                break
+    return names
+
+
+def _hugging_face(path: Path, names: set[str]) -> str:
+    if {"metadata.json", "model.weights.h5"} <= names:
+        raise BadInput(f"{path} is an unpacked Keras archive", hint="zip its files to a .keras file, or save it again")
+    weights = sorted(name for name in names if _matches(name, _WEIGHTS))
+    if not weights:
+        other = sorted(name for name in names if _matches(name, _OTHER_WEIGHTS))
+        found = f"only {', '.join(other)}" if other else f"found: {shown(path)}"
+        raise BadInput(
+            f"{path} has a config.json, but no PyTorch weights; {found}",
+            hint="get model.safetensors or pytorch_model.bin into the folder",
+        )
+    # The hub's cache holds links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
+    root = path.parent.parent if path.absolute().parent.name == "snapshots" else path
+    _check_files(path, root, ["config.json", *weights])
+    config = path / "config.json"
+    try:
+        with config.open("rb") as file:
+            parsed = json.loads(file.read(_MOST_TEXT))
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise BadInput(f"{config} is not a JSON object", hint="get the file again")
+    return "hf-folder"
+
+
+def _check_files(path: Path, root: Path, names: list[str]) -> None:
+    """Raise `BadInput` where a file is empty or a Git-LFS pointer, `UnsafeInput` where it is a link out of `root`."""
+    inside = root.resolve()
+    for name in names:
+        file = path / name
+        if not file.resolve().is_relative_to(inside):
+            raise UnsafeInput(
+                f"{file} is a link to {file.resolve()}, outside of the model's folder",
+                hint="copy the file into the folder if you trust where it points",
+            )
+        if not file.is_file():
+            raise BadInput(f"{file} is not a file", hint="get the whole folder again")
+        with file.open("rb") as content:
+            head = content.read(1024)
+        if not head:
+            raise BadInput(f"{file} is empty", hint="get the file again; the download or the save was cut off")
+        foreign.check_pointer(str(file), head)
+
+
+def _no_model(path: Path, names: set[str]) -> BadInput:
+    """The error for a folder that is of no kind."""
+    if "model_index.json" in names:
+        return BadInput(f"{path} is a pipeline of several models", hint="name the folder of one of them: unet, vae …")
+    if any(name.endswith(".index") for name in names):
+        return BadInput(
+            f"{path} holds a TensorFlow checkpoint, which has weights and no graph",
+            hint="convert the SavedModel or Keras file, or a TensorFlow 1 checkpoint with its .meta file",
+        )
+    if "init_net.pb" in names or "predict_net.pb" in names:
+        return BadInput(f"{path} has one of a Caffe2 model's nets", hint="init_net.pb and predict_net.pb are needed")
+    if "Manifest.json" in names:
+        return BadInput(f"{path} is a Core ML package, which is not read", hint="convert what it was made from")
+    models = sorted(name for name in names if name.endswith(_MODELS))
+    hint = "model folders hold saved_model.pb, or config.json and weights, or init_net.pb and predict_net.pb"
+    if models:
+        hint = f"name one of the models in it: {', '.join(models[:8])}"
+    return BadInput(f"the folder {path} is no model; it holds {shown(path)}", hint=hint)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,258 @@
+"""What kind of model a file or folder is, told from its content: nothing is executed, unpickled or imported for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from convert.errors import BadInput
+from convert.files import foreign, pickle_opcodes, pickle_scan, protobuf_wire
+from convert.files.archives import is_zip, member, open_archive, read_member, record_root
+from convert.files.folders import folder_kind, shown
+
+KINDS: dict[str, str] = {
+    "onnx": "ONNX model (.onnx)",
+    "torch-module": "PyTorch module saved whole with torch.save (.pt, .pth), also within a checkpoint",
+    "torch-state-dict": "PyTorch weights saved with torch.save (.pt, .pth, .bin, .ckpt), also within a checkpoint",
+    "torchscript": "TorchScript archive, traced or scripted (.pt)",
+    "torch-export": "PyTorch exported program (.pt2)",
+    "safetensors": "weights without a model (.safetensors)",
+    "hf-folder": "folder of a Hugging Face model: config.json and PyTorch weights",
+    "savedmodel": "TensorFlow SavedModel (folder)",
+    "frozen-graph": "TensorFlow GraphDef, frozen (.pb)",
+    "keras": "Keras 3 model (.keras)",
+    "keras-h5": "Keras model in HDF5 (.h5, .hdf5)",
+    "tf-meta": "TensorFlow 1 checkpoint with its graph (.meta, or the folder that holds it)",
+    "tflite": "TensorFlow Lite model (.tflite)",
+    "caffe2": "Caffe2 folder: init_net.pb and predict_net.pb",
+}
+"""Every kind of file that can be told apart, with a sentence; which of them are read, the frontends say."""
+
+_HEAD = 65536
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_MOST_TEXT = 100 << 20
+
+
+def sniff(path: Path) -> str:
+    """The kind (a key of `KINDS`) of the file or folder at `path`.
+
+    Raises `BadInput` with what it is instead, if it is missing, broken or of no kind; `UnsafeInput` for an archive
+    that is made to deceive its reader; `ResourceLimit` for one that is too large to look into.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            return folder_kind(path)
+        if not stat.S_ISREG(mode):
+            raise BadInput(f"{path} is neither a file nor a folder", hint="name the model's file")
+        return _file_kind(path)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInput(f"{path} cannot be read: {reason}", hint="check its permissions and its name") from None
+
+
+def _missing(path: Path) -> BadInput:
+    """The error for a path that is not there, with what the user may have meant."""
+    if path.is_symlink():
+        return BadInput(f"{path} is a link to {os.readlink(path)}, which is not there", hint="get the file itself")
+    if path.with_name(path.name + ".index").is_file():
+        return BadInput(
+            f"{path} is the name of a TensorFlow checkpoint, not of a file",
+            hint=f"name {path}.meta, or the SavedModel or Keras file that was saved with it",
+        )
+    beside = shown(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
+    return BadInput(f"there is no file or folder {path}", hint=f"in {path.parent} there is {beside}")
+
+
+def _file_kind(path: Path) -> str:
+    size = path.stat().st_size
+    label = str(path)
+    if size == 0:
+        raise BadInput(f"{label} is empty", hint="get the file again; the download or the save was cut off")
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+        foreign.check_pointer(label, head)
+        if is_zip(head[:4]):
+            return _archive_kind(path)
+        if b"PK\x03\x04".startswith(head[:4]):
+            raise BadInput(f"{label} has {size} bytes, the first of a zip archive", hint="get the file again")
+        if head.startswith(_HDF5) or any(head.startswith(_HDF5, at) for at in (512, 1024, 2048, 4096)):
+            return _hdf5_kind(label, head, size)
+        if head[4:8] == b"TFL3":
+            return _tflite_kind(label, head, size)
+        if head[:1] == b"\x80" and head[1:2] <= b"\x05":  # PROTO and the protocol
+            return _content_kind(path, pickle_scan.torch_pickle_bytes(path))
+        if head[4:9] == b"\0\0\0\0{":
+            return _safetensors_kind(path, size)
+        foreign.check_magic(label, head)
+        foreign.check_text(label, head, size)
+    return _protobuf_kind(path, head)
+
+
+def _protobuf_kind(path: Path, head: bytes) -> str:
+    try:
+        name = protobuf_wire.message_in(path)
+    except BadInput as error:
+        raise BadInput(f"{path} is truncated: {error.message}", hint="get the file again, or save it again") from None
+    beside = path.parent
+    match name:
+        case "ONNX ModelProto":
+            return "onnx"
+        case "TensorFlow GraphDef":
+            return "frozen-graph"
+        case "TensorFlow MetaGraphDef":
+            return "tf-meta"
+        case "SavedModel":
+            raise BadInput(
+                f"{path} is the graph of a SavedModel; its weights are in the folder that it belongs to",
+                hint=f"name the folder: {beside}",
+            )
+        case "Caffe2 NetDef":
+            raise BadInput(
+                f"{path} is one of the two nets of a Caffe2 model",
+                hint="name the folder that holds both, as init_net.pb and predict_net.pb",
+            )
+        case "ONNX TensorProto":
+            raise BadInput(f"{path} is a single ONNX tensor (test data), not a model", hint="name the .onnx file")
+        case "ONNX GraphProto":
+            raise BadInput(f"{path} is an ONNX graph without its model", hint="save the ModelProto with onnx.save")
+        case str():
+            raise BadInput(f"{path} is a {name}, which is not read", hint="`convert formats` lists what can be read")
+    if re.search(r"\.data-\d{5}-of-\d{5}$|\.index$", path.name):
+        raise BadInput(
+            f"{path} is a part of a TensorFlow checkpoint, which has weights and no graph",
+            hint="name the SavedModel or Keras file, or the .meta file of a TensorFlow 1 checkpoint",
+        )
+    raise BadInput(
+        f"{path} is of no known kind; it begins with the bytes {head[:16].hex(' ')}",
+        hint="`convert formats` lists what can be read" + _suffix_hint(path),
+    )
+
+
+def _suffix_hint(path: Path) -> str:
+    """What the name promised, for files that are nothing: the only use of a suffix."""
+    promised = {
+        ".onnx": "ONNX", ".pt": "PyTorch", ".pth": "PyTorch", ".ckpt": "PyTorch", ".pb": "protobuf",
+        ".keras": "Keras", ".h5": "HDF5", ".tflite": "TensorFlow Lite", ".safetensors": "safetensors",
+    }  # fmt: skip
+    name = promised.get(path.suffix.lower())
+    return f"; a file named {path.suffix} should hold {name} and may be damaged" if name else ""
+
+
+def _hdf5_kind(label: str, head: bytes, size: int) -> str:
+    """Raises `BadInput` where the file is shorter than its superblock says (HDF5 specification, section II.A)."""
+    at = next(at for at in (0, 512, 1024, 2048, 4096) if head.startswith(_HDF5, at))
+    block = head[at:]
+    version = block[8] if len(block) > 8 else 0
+    offset, width = (24 + (4 if version == 1 else 0), 13) if version < 2 else (12, 9)
+    step = block[width] if len(block) > width else 0
+    end = int.from_bytes(block[offset + 2 * step : offset + 3 * step], "little") if 0 < step <= 8 else size
+    if len(block) < offset + 3 * step or size < end:
+        raise BadInput(
+            f"{label} is truncated: the HDF5 file should have {end:,} bytes, it has {size:,}",
+            hint="get the file again, or save it again",
+        )
+    return "keras-h5"
+
+
+def _tflite_kind(label: str, head: bytes, size: int) -> str:
+    if int.from_bytes(head[:4], "little") + 4 > size:
+        raise BadInput(f"{label} is a truncated TensorFlow Lite model", hint="get the file again")
+    return "tflite"
+
+
+def _safetensors_kind(path: Path, size: int) -> str:
+    """Raises `BadInput` unless the header is JSON of tensors that end where the file ends."""
+    again = "get the file again, or save it again"
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(size - 8, _MOST_TEXT):
+            raise BadInput(
+                f"{path} looks like safetensors, but is truncated: its header should have {length:,} bytes", hint=again
+            )
+        try:
+            header: Any = json.loads(file.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+            expected = 8 + length + max(ends, default=0)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            raise BadInput(f"{path} looks like safetensors, but its header is corrupt", hint=again) from None
+    if expected != size:
+        raise BadInput(f"{path} has {size:,} bytes, its safetensors header tells of {expected:,}", hint=again)
+    return "safetensors"
+
+
+def _archive_kind(path: Path) -> str:
+    with open_archive(path) as archive:
+        root = record_root(archive)
+        names = {name.removeprefix(root) for name in archive.namelist()}
+        if {"config.json", "metadata.json"} <= names:
+            if not any(name.startswith("model.weights") for name in names):
+                raise BadInput(f"{path} is a Keras archive without weights", hint="save it again with model.save")
+            return "keras"
+        if "archive_format" in names or "serialized_exported_program.json" in names:
+            return _exported_kind(path, archive, names)
+        if "data.pkl" in names:
+            if "constants.pkl" in names or any(name.startswith("code/") for name in names):
+                return "torchscript"
+            if any(name.startswith(".data/extern_modules") for name in names):
+                raise BadInput(
+                    f"{path} is a torch.package archive, whose code would have to be executed",
+                    hint="load it with torch.package and save it with torch.export.save",
+                )
+            return _content_kind(path, read_member(archive, root + "data.pkl", pickle_scan.MOST_BYTES))
+    raise _not_a_model(path, names)
+
+
+def _exported_kind(path: Path, archive: zipfile.ZipFile, names: set[str]) -> str:
+    entry = member(archive, "archive_format")
+    if entry is None:
+        return "torch-export"
+    form = read_member(archive, entry, 1000).decode("ascii", "replace").strip()
+    if form != "pt2":
+        raise BadInput(f"{path} is an archive of format {form!r}, not pt2", hint="save it with torch.export.save")
+    if not any(name.startswith("models/") and name.endswith(".json") for name in names):
+        raise BadInput(
+            f"{path} is a compiled PyTorch package (AOTInductor) without a graph",
+            hint="convert the exported program that it was compiled from",
+        )
+    return "torch-export"
+
+
+def _not_a_model(path: Path, names: set[str]) -> BadInput:
+    """The error for a zip archive of something else."""
+    if not names:
+        return BadInput(f"{path} is an empty zip archive", hint="get the file again, or save it again")
+    if all(name.endswith(".npy") for name in names):
+        return BadInput(
+            f"{path} is a file of NumPy arrays (.npz), not a model", hint="arrays go to --inputs of `convert verify`"
+        )
+    if "model.json" in names and any(name.startswith("code/") for name in names):
+        return BadInput(f"{path} is TorchScript of PyTorch 1.3 or before", hint="load it with torch.jit, save it again")
+    ends = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".pbtxt", ".h5", ".keras", ".tflite", ".safetensors", ".bin")
+    packed = sorted(name for name in names if name.endswith(ends))
+    what = f"that holds {', '.join(packed[:5])}" if packed else f"of {', '.join(sorted(names)[:5])}"
+    return BadInput(f"{path} is a zip archive {what}", hint="unpack it and name the model inside")
+
+
+def _content_kind(path: Path, data: bytes) -> str:
+    """Whether a pickle of torch.save holds a module or weights."""
+    try:
+        top = pickle_opcodes.read_pickle(data).top
+    except BadInput as error:
+        raise BadInput(f"{path}: {error.message}", hint=error.hint) from None
+    content = pickle_scan.content(top)
+    if content == "module":
+        return "torch-module"
+    if content == "weights":
+        return "torch-state-dict"
+    raise BadInput(
+        f"{path} is a file of torch.save that holds {content}, neither a module nor weights",
+        hint="save the module, or its state_dict()",
+    )

@@ -1,0 +1,283 @@
+"""The builder over onnx_ir that rules write to: `g.Conv(x, w, strides=[2, 2])`, constants, facts and subgraphs.
+
+A value is an `onnx_ir.Value`. Its facts (dtype, shape with named dims, constant content) are set when it is born, by
+ONNX's own inference for the node that makes it, or from better knowledge by whoever calls `g.facts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from convert.errors import Location
+from convert.graph.node_inference import infer
+from convert.graph.tensors import EXACT_KEY, dims_of, tensor_of
+
+OPSET = 23
+"""The canonical opset of the shared graph: LayerNormalization, Gelu, Attention … are one node each."""
+
+Dim: TypeAlias = int | str | None
+Operand: TypeAlias = (
+    "ir.Value | np.ndarray | np.generic | bool | int | float | str | Sequence[int] | Sequence[float] | None"
+)
+
+OPERATOR_KEY, MODULE_KEY, SOURCE_KEY = "convert.operator", "convert.module", "convert.source"
+
+# Constants up to this many bytes are shared when equal.
+_SMALL = 4096
+
+
+class Graph:
+    """An ONNX graph under construction, or a subgraph of one (`parent` is then the graph around it)."""
+
+    def __init__(self, name: str = "main", *, parent: Graph | None = None, opset: int = OPSET) -> None:
+        self.parent = parent
+        self.opset: int = parent.opset if parent else opset
+        self.location: Location = parent.location if parent else Location()
+        self.graph = ir.Graph([], [], nodes=[], opset_imports={"": self.opset}, name=name)
+        self._root: Graph = parent._root if parent else self
+        self._names: dict[str, int] = parent._root._names if parent else {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes, bytes], ir.Value] = {}
+        self._functions: dict[ir.OperatorIdentifier, ir.Function] = {}
+
+    # -- values ---------------------------------------------------------------------------------------------------
+
+    def input(self, name: str, dtype: ir.DataType, shape: Sequence[Dim] | None) -> ir.Value:
+        """A graph input. `shape` holds ints, names of dynamic dims, or None for unknown ones; None: unknown rank."""
+        value = ir.Value(name=self.unique(name), type=ir.TensorType(dtype), shape=_shape(shape))
+        self.graph.inputs.append(value)
+        return value
+
+    def output(self, value: ir.Value, name: str | None = None) -> None:
+        """Make `value` the next graph output, under `name` exactly (through Identity if it has a name already)."""
+        taken = (
+            value.is_graph_input() or value.is_initializer() or value.is_graph_output() or value.graph is not self.graph
+        )
+        if taken or (name is not None and value.name != name and name in self._root._names):
+            value = self.Identity(value)
+        if name is not None:
+            value.name = name
+            self._root._names.setdefault(name, 0)
+        self.graph.outputs.append(value)
+
+    def const(self, content: Any, dtype: ir.DataType | None = None, name: str | None = None) -> ir.Value:
+        """A constant from a number, a nested list, a numpy array or an `onnx_ir` tensor; equal small ones are shared.
+
+        Python floats become float32 and ints int64 unless `dtype` says otherwise.
+        """
+        tensor = tensor_of(content, dtype)
+        key = None
+        if name is None and tensor.nbytes <= _SMALL and tensor.dtype != ir.DataType.STRING:
+            exact = tensor.meta.get(EXACT_KEY)
+            key = (tensor.dtype.name, dims_of(tensor), tensor.tobytes(), b"" if exact is None else exact.tobytes())
+            if key in self._root._constants:
+                return self._root._constants[key]
+        value = self.initializer(name or "const", tensor)
+        if key is not None:
+            self._root._constants[key] = value
+        return value
+
+    def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
+        """A weight of the model; `tensor` may be lazy. It lives in the outermost graph, whoever asks."""
+        name = self.unique(name)
+        return register(self._root.graph, name, tensor)
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, operator: str) -> Callable[..., Any]:
+        if not operator[:1].isupper():
+            raise AttributeError(operator)
+
+        def add(*inputs: Operand, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
+            return self.node(operator, inputs, attributes, outputs=outputs, domain=domain)
+
+        return add
+
+    def node(
+        self,
+        operator: str,
+        inputs: Sequence[Operand],
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        outputs: int = 1,
+        domain: str = "",
+    ) -> Any:
+        """Append a node and return its output, or the list of its outputs where `outputs` is not 1.
+
+        Numbers and arrays among `inputs` become constants (Python numbers take the dtype that the operator's schema
+        asks for); attributes that are None are left out; a `Graph` as an attribute is a subgraph.
+        """
+        schema = _schema(operator, domain, self.opset)
+        values = self._operands(schema, inputs)
+        while values and values[-1] is None:
+            values.pop()
+        attrs = [_attribute(k, v) for k, v in (attributes or {}).items() if v is not None]
+        node = ir.Node(domain, operator, values, attrs, num_outputs=outputs)
+        at = self.location
+        node.name = self.unique(at.node or operator)
+        for key, text in ((OPERATOR_KEY, at.operator), (MODULE_KEY, at.module), (SOURCE_KEY, at.source)):
+            if text:
+                node.metadata_props[key] = text
+        for output in node.outputs:
+            output.name = self.unique(at.node or operator)
+        self.graph.append(node)
+        if domain and domain not in self._root.graph.opset_imports:
+            self._root.graph.opset_imports[domain] = 1
+        if schema is not None:
+            infer(node, schema)
+        return node.outputs[0] if outputs == 1 else list(node.outputs)
+
+    @contextmanager
+    def at(self, location: Location) -> Iterator[None]:
+        """Nodes made inside this block are said to come from `location`."""
+        before, self.location = self.location, location
+        try:
+            yield
+        finally:
+            self.location = before
+
+    def body(self, name: str = "body") -> Graph:
+        """A subgraph for If, Loop or Scan; it may use this graph's values, and its constants live out here."""
+        return Graph(name, parent=self)
+
+    # -- facts ----------------------------------------------------------------------------------------------------
+
+    def facts(self, value: ir.Value, dtype: ir.DataType | None = None, shape: Sequence[Dim] | None = None) -> ir.Value:
+        """State what is known of `value`; overrides what inference found."""
+        if dtype is not None:
+            value.type = ir.TensorType(dtype)
+        if shape is not None:
+            value.shape = _shape(shape)
+        return value
+
+    def shape(self, value: ir.Value) -> tuple[Dim, ...]:
+        """Dims as ints, names or None. Raises ValueError if the rank is unknown."""
+        if value.shape is None:
+            raise ValueError(f"the rank of {value.name} is unknown")
+        return tuple(d if isinstance(d, int) else d.value for d in value.shape)
+
+    def rank(self, value: ir.Value) -> int:
+        """Number of dims. Raises ValueError if it is unknown."""
+        return len(self.shape(value))
+
+    def dtype(self, value: ir.Value) -> ir.DataType:
+        """Element type. Raises ValueError if it is unknown."""
+        if value.dtype is None:
+            raise ValueError(f"the dtype of {value.name} is unknown")
+        return value.dtype
+
+    def static(self, value: ir.Value | None) -> np.ndarray | None:
+        """The content of a constant, else None."""
+        if value is None or value.const_value is None:
+            return None
+        return value.const_value.numpy()
+
+    def dims(self, value: ir.Value) -> ir.Value:
+        """The shape of `value` as an int64 tensor: a constant where it is static, a Shape node otherwise."""
+        if value.shape is not None and value.shape.is_static():
+            return self.const(np.array(value.shape.numpy(), dtype=np.int64))
+        return self.Shape(value)
+
+    # -- names and the end ----------------------------------------------------------------------------------------
+
+    def unique(self, name: str) -> str:
+        """`name`, or `name_1`, `name_2` … where it is taken already."""
+        names = self._root._names
+        if name not in names:
+            names[name] = 0
+            return name
+        while True:
+            names[name] += 1
+            candidate = f"{name}_{names[name]}"
+            if candidate not in names:
+                names[candidate] = 0
+                return candidate
+
+    def reserve(self, names: dict[str, int]) -> None:
+        """Share `names`, the names in use in a model that this graph's nodes will be moved to."""
+        self._root._names = self._names = names
+
+    def model(self, producer: str = "convert") -> ir.Model:
+        """The finished model; the builder must not be used afterwards."""
+        return ir.Model(self.graph, ir_version=10, producer_name=producer, functions=list(self._functions.values()))
+
+    def _operands(self, schema: onnx.defs.OpSchema | None, inputs: Sequence[Operand]) -> list[ir.Value | None]:
+        formals = _formals(schema, len(inputs))
+        known: dict[str, ir.DataType] = {}
+        for formal, operand in zip(formals, inputs, strict=True):
+            if isinstance(operand, ir.Value) and operand.dtype is not None:
+                known.setdefault(formal, operand.dtype)
+        values: list[ir.Value | None] = []
+        for formal, operand in zip(formals, inputs, strict=True):
+            if operand is None or isinstance(operand, ir.Value):
+                values.append(operand)
+            elif isinstance(operand, (np.ndarray, np.generic)):
+                values.append(self.const(operand))
+            else:
+                values.append(self.const(operand, known.get(formal)))
+        return values
+
+
+def register(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:
+    """Add an initializer to a graph (a finished one, too) as `name`, or `name_1`, … where that is taken."""
+    unique, n = name, 0
+    while unique in graph.initializers:
+        n += 1
+        unique = f"{name}_{n}"
+    shape = ir.Shape(dims_of(tensor))
+    value = ir.Value(name=unique, type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor)
+    graph.register_initializer(value)
+    return value
+
+
+def location_of(node: ir.Node) -> Location:
+    """Where a node of the shared graph came from, for error messages."""
+    props = node.metadata_props
+    operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    return Location(operator, node.name or "", props.get(MODULE_KEY, ""), props.get(SOURCE_KEY, ""))
+
+
+def _shape(shape: Sequence[Dim] | None) -> ir.Shape | None:
+    return None if shape is None else ir.Shape(shape)
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    if isinstance(value, ir.Attr):
+        return value
+    if isinstance(value, Graph):
+        return ir.AttrGraph(name, value.graph)
+    if isinstance(value, ir.DataType):
+        return ir.AttrInt64(name, int(value))
+    if isinstance(value, (bool, np.bool_, np.integer)):
+        value = int(value)
+    elif isinstance(value, np.floating):
+        value = float(value)
+    elif isinstance(value, np.ndarray):
+        return ir.AttrTensor(name, ir.Tensor(value))
+    elif isinstance(value, (list, tuple)):
+        if not value:
+            return ir.AttrInt64s(name, [])
+        value = [v.item() if isinstance(v, np.generic) else v for v in value]
+    return ir.convenience.convert_attribute(name, value)
+
+
+def _schema(operator: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
+    if domain not in ("", "ai.onnx"):
+        return None
+    return onnx.defs.get_schema(operator, opset, domain)
+
+
+def _formals(schema: onnx.defs.OpSchema | None, count: int) -> list[str]:
+    """The type variable of each input, so that a Python number takes the dtype of the tensors beside it."""
+    if schema is None:
+        return [f"?{i}" for i in range(count)]
+    names = [i.type_str for i in schema.inputs]
+    homogeneous = bool(schema.inputs) and schema.inputs[-1].is_homogeneous
+    while len(names) < count:
+        names.append(names[-1] if names and homogeneous else f"?{len(names)}")
+    return names[:count]

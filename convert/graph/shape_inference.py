@@ -1,0 +1,106 @@
+"""Facts of a whole model: dtypes and shapes by ONNX's own inference, on a copy without the weights."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+
+from convert.graph.tensors import dims_of
+
+SMALL = 4096
+"""Weights up to this many bytes take part in inference and in version conversion (shapes, axes, scales)."""
+
+
+def infer_facts(model: ir.Model) -> None:
+    """Set dtype and shape of every value of `model`, subgraphs included, as far as ONNX's inference can tell.
+
+    Shapes are inferred afresh (a stale `value_info` in a file is not believed) except where inference is silent: there
+    what was known stays. Graph inputs and outputs keep every dim that they declare. Dims that inference invents a name
+    for become unknown.
+    """
+    proto = weightless(model, value_info=False)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        return
+    _take(model.graph, inferred.graph, _dim_names(proto.graph))
+
+
+def weightless(model: ir.Model, *, value_info: bool = True) -> onnx.ModelProto:
+    """`model` as a proto in which every weight of more than a few kB is a graph input; no weight is read.
+
+    With `value_info` False the types of intermediate values are left out, except for operators without a schema.
+    """
+    copy = model.clone()
+    main = copy.graph
+    taken = 0
+    for graph in copy.graphs():
+        for name, value in list(graph.initializers.items()):
+            content = value.const_value
+            if content is not None and content.nbytes <= SMALL:
+                continue
+            graph.initializers.pop(name)
+            value.const_value = None
+            if content is not None:
+                value.type, value.shape = ir.TensorType(content.dtype), ir.Shape(dims_of(content))
+            if graph is not main:
+                taken += 1
+                value.name = f"convert.weight.{taken}"
+            if not value.is_graph_input():
+                main.inputs.append(value)
+    if not value_info:
+        for node in copy.graph.all_nodes():
+            if onnx.defs.has(node.op_type, node.domain):
+                for output in node.outputs:
+                    if not output.is_graph_output():
+                        output.type = output.shape = None
+    return ir.serde.serialize_model(copy)
+
+
+def _take(graph: ir.Graph, inferred: onnx.GraphProto, names: set[str]) -> None:
+    found = {v.name: v.type for v in (*inferred.value_info, *inferred.output)}
+    for node, proto in zip(graph, inferred.node, strict=True):
+        for output in node.outputs:
+            if output.name in found:
+                _set(output, found[output.name], names)
+        graphs = {a.name: [a.g, *a.graphs] if a.HasField("g") else list(a.graphs) for a in proto.attribute}
+        for name, attribute in node.attributes.items():
+            for subgraph, body in zip(subgraphs(attribute), graphs.get(name, []), strict=False):
+                _take(subgraph, body, names)
+
+
+def _set(value: ir.Value, proto: onnx.TypeProto, names: set[str]) -> None:
+    kind = ir.serde.deserialize_type_proto_for_type(proto)
+    shape = ir.serde.deserialize_type_proto_for_shape(proto)
+    if kind is not None and _complete(kind):
+        value.type = kind
+    if shape is None:
+        return
+    dims = [d if isinstance(d, int) else d.value if d.value in names else None for d in shape]
+    if value.shape is not None and len(value.shape) == len(dims):
+        known = [d if isinstance(d, int) else d.value for d in value.shape]
+        declared = value.is_graph_output()
+        pairs = zip(known, dims, strict=True)
+        dims = [old if new is None or (declared and old is not None) else new for old, new in pairs]
+    elif value.shape is not None and value.is_graph_output():
+        return
+    value.shape = ir.Shape(dims)
+
+
+def _complete(kind: ir.TypeProtocol) -> bool:
+    try:
+        return kind.dtype != ir.DataType.UNDEFINED
+    except (AttributeError, TypeError):
+        return False
+
+
+def subgraphs(attribute: ir.Attr) -> list[ir.Graph]:
+    """The graphs that an attribute holds: the branches of If, the bodies of Loop and Scan."""
+    if attribute.type == ir.AttributeType.GRAPH:
+        return [attribute.as_graph()]
+    return list(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else []
+
+
+def _dim_names(graph: onnx.GraphProto) -> set[str]:
+    values = [*graph.input, *graph.output, *graph.value_info]
+    return {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}

@@ -1,0 +1,93 @@
+"""Helpers on values of the shared graph: their dims and rank, constants among them, and who reads them last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+Dim: TypeAlias = int | str | None
+
+
+def inverse(perm: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes `perm`: for each axis, where it went."""
+    return tuple(int(i) for i in np.argsort(perm))
+
+
+def dims(value: ir.Value) -> tuple[Dim, ...]:
+    """Ints, names, or None for unknown dims; the rank must be known."""
+    assert value.shape is not None
+    return tuple(d if isinstance(d, int) else d.value for d in value.shape)
+
+
+def rank(value: ir.Value | None) -> int | None:
+    """Rank of a tensor that can be transposed; None for other types, strings, and where it is unknown."""
+    if value is None or value.shape is None or value.dtype == ir.DataType.STRING:
+        return None
+    return None if isinstance(value.type, (ir.SequenceType, ir.OptionalType)) else len(value.shape)
+
+
+def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """Content of a Constant node's output, or of an initializer that no caller can override."""
+    if value is None or value.is_graph_input():
+        return None
+    producer = value.producer()
+    if producer is None or (producer.op_type == "Constant" and not producer.domain):
+        return ir.convenience.get_const_tensor(value)
+    return None
+
+
+def integers(value: ir.Value | None) -> list[int] | None:
+    """A constant shape, list of axes or the like; None if it is not constant."""
+    tensor = constant(value)
+    return None if tensor is None else [int(i) for i in tensor.numpy().ravel()]
+
+
+def int64s(numbers: Iterable[int]) -> np.ndarray:
+    """Numbers as ONNX wants its shapes and axes."""
+    return np.array(list(numbers), dtype=np.int64)
+
+
+def input_at(node: ir.Node, index: int) -> ir.Value | None:
+    """An input; None where it was left out."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def last_uses(graph: ir.Graph) -> dict[int, list[ir.Value]]:
+    """For each node's position, the values of this graph that no later node needs."""
+    last: dict[ir.Value, int] = {}
+    own: set[ir.Value] = set(graph.initializers.values())
+    for index, node in enumerate(graph):
+        own.update(node.outputs)
+        for value in used(node):
+            last[value] = index
+        for value in node.outputs:
+            last.setdefault(value, index)
+    kept = set(graph.outputs)
+    uses: dict[int, list[ir.Value]] = {}
+    for value, index in last.items():
+        if value in own and value not in kept:
+            uses.setdefault(index, []).append(value)
+    return uses
+
+
+def used(node: ir.Node) -> Iterator[ir.Value]:
+    """The inputs of a node and everything that its subgraphs use."""
+    yield from (v for v in node.inputs if v is not None)
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            graph = attribute.as_graph()
+            yield from graph.outputs
+            for inner in graph:
+                yield from used(inner)
+
+
+def nodes_of(graph: ir.Graph) -> Iterator[ir.Node]:
+    """All nodes, those of subgraphs too."""
+    for node in graph:
+        yield node
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from nodes_of(attribute.as_graph())

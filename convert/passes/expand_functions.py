@@ -1,0 +1,127 @@
+"""Replaces operators that have no rule by the function that defines them in the ONNX standard."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Any
+
+import onnx as onnx_package
+import onnx_ir as ir
+from onnx_ir.passes import common
+
+from convert.graph import OPSET
+from convert.graph.builder import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
+from convert.graph.shape_inference import infer_facts
+from convert.rules.onnx_schemas import onnx_schema, operator_of
+
+_DOMAIN = "convert.expanded"
+# ONNX's functions call each other at most three deep; more would be a defect.
+_DEPTH = 8
+
+
+def expand_functions(model: ir.Model, known: Container[str]) -> bool:
+    """Inline the ONNX function body of every operator that is not `known` and has one; whether anything changed."""
+    modified = False
+    for _ in range(_DEPTH):
+        found = False
+        for number, node in enumerate(list(_nodes_of(model.graph))):
+            if operator_of(node) not in known:
+                found |= _call(model, node, f"{node.op_type}_{number}")
+        if not found:
+            break
+        common.InlinePass()(model)
+        # What a function computes inside has no dtypes and shapes yet; those of functions within depend on them.
+        infer_facts(model)
+        modified = True
+    return modified
+
+
+def _call(model: ir.Model, node: ir.Node, name: str) -> bool:
+    """Turn `node` into a call of its own copy of its operator's function."""
+    function = body_of(node, model.opset_imports.get("", OPSET))
+    if function is None:
+        return False
+    # Defaults belong to the operator's schema; the function refers to its attributes whether they are given or not.
+    schema = onnx_schema(operator_of(node))
+    assert schema is not None
+    for attribute in schema.attributes.values():
+        if attribute.name not in node.attributes and attribute.default_value.name:
+            node.attributes.add(ir.serde.deserialize_attribute(attribute.default_value))
+    for inner in _nodes_of(function.graph):
+        inner.metadata_props.setdefault(OPERATOR_KEY, operator_of(node))
+        for key in (MODULE_KEY, SOURCE_KEY):
+            if key in node.metadata_props:
+                inner.metadata_props[key] = node.metadata_props[key]
+    node.resize_inputs(len(function.inputs))
+    node.resize_outputs(len(function.outputs))
+    node.domain, node.op_type, node.overload = _DOMAIN, name, ""
+    function.domain, function.name, function.overload = _DOMAIN, name, ""
+    model.functions[function.identifier()] = function
+    model.opset_imports.setdefault(_DOMAIN, 1)
+    function.opset_imports.update({"": model.opset_imports.get("", OPSET)})
+    return True
+
+
+def body_of(node: ir.Node, opset: int) -> ir.Function | None:
+    """The function body of the node's operator at this opset, None where the standard gives none for these types."""
+    schema: Any = onnx_schema(operator_of(node))  # onnx's stubs lack half of what it has
+    if schema is None:
+        return None
+    proto = None
+    if schema.has_function:
+        proto = schema.get_function_with_opset_version(_newest(schema.function_opset_versions, opset))
+    elif schema.has_context_dependent_function:
+        version = _newest(schema.context_dependent_function_opset_versions, opset)
+        types = [_type(v) for v in node.inputs]
+        if None not in types:
+            data = ir.serde.serialize_node(node).SerializeToString()
+            encoded = schema.get_context_dependent_function_with_opset_version(version, data, types)
+            proto = onnx_package.FunctionProto.FromString(encoded) if encoded else None
+    return None if proto is None else _function(_parsed(proto), node)
+
+
+def _function(proto: onnx_package.FunctionProto, node: ir.Node) -> ir.Function | None:
+    """The body, without the optional outputs that it does not compute for this node."""
+    made = {name for inner in proto.node for name in inner.output}
+    while proto.output and proto.output[-1] not in made:
+        proto.output.pop()
+    graphs = any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values())
+    # onnx_ir does not inline functions that take graphs (SequenceMap, FlexAttention).
+    if graphs or any(name not in made for name in proto.output) or len(proto.output) < _wanted(node):
+        return None
+    return ir.serde.deserialize_function(proto)
+
+
+def _newest(versions: list[int], opset: int) -> int:
+    """The newest version that the opset has, else the oldest."""
+    return max((v for v in versions if v <= opset), default=min(versions))
+
+
+def _parsed(proto: onnx_package.FunctionProto | bytes) -> onnx_package.FunctionProto:
+    return onnx_package.FunctionProto.FromString(proto) if isinstance(proto, bytes) else proto
+
+
+def _type(value: ir.Value | None) -> bytes | None:
+    proto = onnx_package.TypeProto()
+    if value is None:
+        return proto.SerializeToString()
+    if value.type is None:
+        return None
+    ir.serde.serialize_type_into(proto, value.type)
+    if value.shape is not None:
+        ir.serde.serialize_shape_into(proto, value.shape)
+    return proto.SerializeToString()
+
+
+def _wanted(node: ir.Node) -> int:
+    """The number of outputs up to the last that has a name."""
+    return max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=0)
+
+
+def _nodes_of(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
+    """All nodes, those of subgraphs too."""
+    for node in graph:
+        yield node
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from _nodes_of(attribute.as_graph())

@@ -1,0 +1,1 @@
+"""The layout pass: where transposes go, by an exact minimum cut."""

@@ -1,0 +1,89 @@
+"""Merging of transposes that follow each other, and removal of those that change nothing or repeat another."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import onnx_ir as ir
+
+from convert.passes.layout.rewrite import Names, take_over
+
+Transposed: TypeAlias = dict[tuple[ir.Value, tuple[int, ...]], ir.Value]
+"""The transposes met so far: by value and permutation, the result."""
+
+
+def cancel_transposes(graph: ir.Graph, names: Names) -> bool:
+    """Shorten chains of Transpose in one graph, drop identities, share equal ones; returns whether anything changed."""
+    modified = False
+    first: Transposed = {}
+    for node in list(graph):
+        perm = permutation(node)
+        if perm is None:
+            continue
+        source, perm = _origin(node, perm, first)
+        if source is not node.inputs[0]:
+            node.replace_input_with(0, source)
+            node.attributes.add(ir.AttrInt64s("perm", perm))
+            modified = True
+        twin = source if _is_identity(perm) else first.setdefault((source, perm), node.outputs[0])
+        if twin is not node.outputs[0]:
+            _replace(node, twin, graph, names)
+            modified = True
+    for node in reversed(list(graph)):
+        if permutation(node) is not None and not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
+            graph.remove(node, safe=True)
+            modified = True
+    return modified
+
+
+def permutation(node: ir.Node) -> tuple[int, ...] | None:
+    """The perm of a Transpose, None for other nodes and where neither attribute nor rank gives it."""
+    if node.op_type != "Transpose" or node.domain or node.inputs[0] is None:
+        return None
+    perm = node.attributes.get_ints("perm")
+    if perm is None:
+        return None if node.inputs[0].shape is None else tuple(reversed(range(len(node.inputs[0].shape))))
+    return tuple(perm)
+
+
+def _is_identity(perm: tuple[int, ...]) -> bool:
+    return perm == tuple(range(len(perm)))
+
+
+def _origin(node: ir.Node, perm: tuple[int, ...], first: Transposed) -> tuple[ir.Value, tuple[int, ...]]:
+    """The value that `node` had better transpose, up the chain of transposes that ends in it, and by what.
+
+    That is where the chain so far does nothing, or something done already; otherwise as far up as the transposes in
+    between have no use of their own, so that they will vanish.
+    """
+    source, vanishing = node.inputs[0], True
+    assert source is not None
+    best = source, perm
+    while (producer := source.producer()) is not None and producer.graph is node.graph:
+        before = permutation(producer)
+        if before is None or producer.inputs[0] is None:
+            break
+        users = [use.node for use in source.uses()]
+        vanishing &= not source.is_graph_output() and all(permutation(user) is not None for user in users)
+        source, perm = producer.inputs[0], tuple(before[a] for a in perm)
+        if _is_identity(perm) or (source, perm) in first:
+            return source, perm
+        if vanishing:
+            best = source, perm
+    return best
+
+
+def _replace(node: ir.Node, twin: ir.Value, graph: ir.Graph, names: Names) -> None:
+    """Let `twin` stand for the output of a Transpose; an Identity where both have names that must stay."""
+    old, producer = node.outputs[0], twin.producer()
+    if old.is_graph_output():
+        named = producer is None or producer.graph is not graph or twin.is_graph_output()
+        if named or old.graph is not graph or graph.outputs.count(old) > 1:
+            node.op_type = "Identity"
+            node.attributes.clear()
+            node.replace_input_with(0, twin)
+            return
+    for user, index in old.uses():
+        user.replace_input_with(index, twin)
+    if old.is_graph_output():
+        take_over(old, twin, names)

@@ -1,0 +1,222 @@
+"""Transposes and Reshapes in a row become one Transpose between two Reshapes: windows and patches of images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from convert.graph.values import Dim, dims, int64s
+from convert.passes.layout.cancel import permutation
+from convert.passes.layout.rewrite import Names
+
+Atoms = list[list[int]]
+"""For each dim of a tensor the numbers of the factors that it is made of, slowest first."""
+
+
+def compose_transposes(model: ir.Model) -> bool:
+    """Replace every row of Transposes and Reshapes with more than one Transpose; whether there was one."""
+    names, modified = Names(model.graph), False
+    for graph in model.graphs():
+        seen: set[ir.Node] = set()
+        for node in list(graph):
+            if node not in seen and _moves(node):
+                row = _row(node)
+                seen.update(row)
+                modified |= _shortened(graph, row, names)
+    return modified
+
+
+def _shortened(graph: ir.Graph, row: list[ir.Node], names: Names) -> bool:
+    """Compose a row; without its first Reshapes, where those take apart a dim of which only a name is known."""
+    if sum(n.op_type == "Transpose" for n in row) < 2:
+        return False
+    starts = next(i for i, n in enumerate(row) if n.op_type == "Transpose")
+    return any(_compose(graph, row[i:], names) for i in range(starts + 1))
+
+
+def _moves(node: ir.Node) -> bool:
+    return node.domain == "" and node.op_type in ("Transpose", "Reshape")
+
+
+def _row(node: ir.Node) -> list[ir.Node]:
+    """The node and those after it that only move elements, as long as nobody else reads what lies between."""
+    row = [node]
+    while True:
+        y = row[-1].outputs[0]
+        readers = {use.node for use in y.uses()}
+        after = readers.pop() if len(readers) == 1 and not y.is_graph_output() else None
+        if after is None or not _moves(after) or after.inputs[0] is not y or after.graph is not node.graph:
+            break
+        row.append(after)
+    while row and row[-1].op_type != "Transpose":  # a Reshape at the end stays what it is
+        row.pop()
+    return row
+
+
+class Factors:
+    """The dims of one tensor, taken apart into factors as far as the Reshapes after it ask for."""
+
+    def __init__(self, shape: Sequence[Dim]) -> None:
+        self.sizes: list[Dim] = []
+        self.first: Atoms = [self._new(d) for d in shape]
+        self.now: Atoms = [list(part) for part in self.first]
+
+    def _new(self, d: Dim) -> list[int]:
+        if d == 1:
+            return []
+        self.sizes.append(d)
+        return [len(self.sizes) - 1]
+
+    def transpose(self, perm: Sequence[int]) -> None:
+        """Permute the dims."""
+        self.now = [self.now[p] for p in perm]
+
+    def reshape(self, shape: Sequence[Dim]) -> bool:
+        """Distribute the factors to new dims; False where that is not known, or a dim crosses two others."""
+        left = [a for part in self.now for a in part]
+        free = [i for i, d in enumerate(shape) if not isinstance(d, int) and not self._is_next(left, shape, i)]
+        if len(free) > 1 or 0 in shape:
+            return False
+        middle = free[0] if free else len(shape)
+        front, back = Atoms(), Atoms()
+        for d in shape[:middle]:
+            part = self._take(left, d, last=False)
+            if part is None:
+                return False
+            front.append(part)
+        for d in reversed(shape[middle + 1 :]):
+            part = self._take(left, d, last=True)
+            if part is None:
+                return False
+            back.insert(0, part)
+        if not free and left:
+            return False
+        self.now = [*front, *([left] if free else []), *back]
+        return True
+
+    def _is_next(self, left: Sequence[int], shape: Sequence[Dim], index: int) -> bool:
+        """Whether a named dim is a factor of its own, and so is every one before it."""
+        named = [self.sizes[a] for a in left if isinstance(self.sizes[a], str)]
+        return shape[index] in named and named.count(shape[index]) == 1 and list(shape).count(shape[index]) == 1
+
+    def _take(self, left: list[int], d: Dim, *, last: bool) -> list[int] | None:
+        """Remove from one end of the factors those that make up a dim."""
+        place = -1 if last else 0
+        if not isinstance(d, int):
+            return [left.pop(place)] if left and self.sizes[left[place]] == d else None
+        part: list[int] = []
+        while d > 1:
+            size = self.sizes[left[place]] if left else None
+            if not isinstance(size, int) or (d % size and size % d):
+                return None
+            if d % size:
+                self._split(left, place, d)
+                continue
+            part.insert(0 if last else len(part), left.pop(place))
+            d //= size
+        return part
+
+    def _split(self, left: list[int], place: int, d: int) -> None:
+        """Make two factors of one, of which that at the end has the size d."""
+        atom, size = left[place], self.sizes[left[place]]
+        assert isinstance(size, int)
+        other = len(self.sizes)
+        self.sizes[atom], slow = (d, False) if place == 0 else (size // d, True)
+        self.sizes.append(size // d if not slow else d)
+        for atoms in (*self.first, *self.now, left):
+            if atom in atoms:
+                atoms.insert(atoms.index(atom) + 1, other)
+
+    def size(self, atoms: Sequence[int]) -> Dim:
+        """The product of factors; None where one of several is not known."""
+        sizes = [self.sizes[a] for a in atoms]
+        known = [n for n in sizes if isinstance(n, int)]
+        return math.prod(known) if len(known) == len(sizes) else sizes[0] if len(sizes) == 1 else None
+
+
+def _compose(graph: ir.Graph, row: list[ir.Node], names: Names) -> bool:
+    x, y = row[0].inputs[0], row[-1].outputs[0]
+    if x is None or x.shape is None or any(n.outputs[0].shape is None for n in row):
+        return False
+    factors = Factors(dims(x))
+    for node in row:
+        if node.op_type == "Transpose":
+            perm = permutation(node)
+            if perm is None:
+                return False
+            factors.transpose(perm)
+        elif not factors.reshape(dims(node.outputs[0])):
+            return False
+    for named in (True, False):
+        made = _written(x, y, factors, *_grouped(factors, named=named), names)
+        if made is not None:
+            for node in made:
+                node.metadata_props.update(row[0].metadata_props)
+            _replace(graph, row, made)
+            return True
+    return False
+
+
+def _written(
+    x: ir.Value, y: ir.Value, factors: Factors, before: Atoms, after: Atoms, names: Names
+) -> list[ir.Node] | None:
+    """Reshape to the groups `before`, Transpose to those of `after`, Reshape to y; without those that do nothing."""
+    perm = [before.index(g) for g in after]
+    steps = [("Reshape", before)] if before != factors.first else []
+    steps += [("Transpose", after)] if perm != sorted(perm) else []
+    steps += [("Reshape", factors.now)] if not steps or steps[-1][1] != factors.now else []
+    made: list[ir.Node] = []
+    value, held = x, factors.first
+    for operator, target in steps:
+        node = ir.Node(
+            "", operator, [value], [ir.AttrInt64s("perm", perm)] if operator == "Transpose" else [], num_outputs=1
+        )
+        if operator == "Reshape":
+            shape = _target(factors, held, target)
+            if shape is None:
+                return None
+            node.resize_inputs(2)
+            node.replace_input_with(1, names.array(f"{y.name}_shape", int64s(shape)))
+        node.name = node.outputs[0].name = names.unique(f"{y.name}_{operator.lower()}")
+        node.outputs[0].type, node.outputs[0].shape = x.type, ir.Shape([factors.size(part) for part in target])
+        made.append(node)
+        value, held = node.outputs[0], target
+    return made
+
+
+def _grouped(factors: Factors, *, named: bool) -> tuple[Atoms, Atoms]:
+    """Factors that stay neighbours as one dim, in the order before and in the order after.
+
+    named: also those of which only the name is known.
+    """
+    first = [a for part in factors.first for a in part]
+    last = [a for part in factors.now for a in part]
+    groups: Atoms = []
+    for atom in last:
+        previous = groups[-1][-1] if groups else None
+        known = previous is not None and all(isinstance(factors.sizes[a], int) for a in (previous, atom))
+        if previous is not None and (named or known) and first.index(previous) + 1 == first.index(atom):
+            groups[-1].append(atom)
+        else:
+            groups.append([atom])
+    return sorted(groups, key=lambda g: first.index(g[0])), groups
+
+
+def _target(factors: Factors, before: Atoms, after: Atoms) -> list[int] | None:
+    """What Reshape is told: 0 for a dim that it copies, -1 for one more that is not known; None where there are two."""
+    found = []
+    for i, part in enumerate(after):
+        size = factors.size(part)
+        copied = i < len(before) and before[i] == part
+        found.append(size if isinstance(size, int) else 0 if copied else -1)
+    return found if found.count(-1) < 2 else None
+
+
+def _replace(graph: ir.Graph, row: list[ir.Node], made: list[ir.Node]) -> None:
+    old, new = row[-1].outputs[0], made[-1].outputs[0]
+    new.name, new.type, new.shape = old.name, old.type, old.shape
+    ir.convenience.replace_nodes_and_values(graph, row[-1], [row[-1]], made, [old], [new])
+    for node in reversed(row[:-1]):
+        graph.remove(node, safe=True)

@@ -1,0 +1,133 @@
+"""Dense layers and layer norms over the channels, in the form that they take where the channels come first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+from convert.graph.tensors import lazy
+from convert.graph.values import constant, dims, rank
+from convert.passes.layout.model import Form, Move, Rule, Side, sides, used
+from convert.passes.layout.rewrite import Names
+from convert.passes.layout.rules import trailing
+from convert.passes.opset.expansions import normalized
+
+CHANNELS_FIRST = "convert.channels_first"
+"""Domain, within the layout pass, of MatMul and LayerNormalization over dim 1; `write_out` says what they are."""
+
+# What they cost there beside a transpose of their output, as a choice: onnxruntime takes as long for blocks of ConvNeXt
+# without transposes as with them (a kernel of one element is a little faster than MatMul and Add, a layer norm in
+# pieces a little slower than one between transposes). So a layer norm costs one transpose, and a dense layer tips ties.
+_DENSE, _NORM = 1 / 64, 1 + 1 / 64
+
+# onnxruntime has no convolutions in other dtypes.
+_CONVOLVED = {ir.DataType.FLOAT, ir.DataType.FLOAT16}
+
+
+def dense(node: ir.Node, move: Move) -> Form | None:
+    """MatMul by a constant matrix: a convolution with a kernel of one element."""
+    matrix, full = constant(node.inputs[1]), rank(node.outputs[0])
+    if matrix is None or len(matrix.shape) != 2 or full is None or rank(node.inputs[0]) != full:
+        return None
+    if node.outputs[0].dtype not in _CONVOLVED:
+        return None
+    return Form(sides(node, 0), (Side.FREE,), moved_domain=CHANNELS_FIRST, moved_price=_DENSE)
+
+
+def layer_norm(node: ir.Node, move: Move) -> Form | None:
+    """LayerNormalization: moved as it is where its dims stay the last ones, in pieces where it is over the channels."""
+    full = rank(node.outputs[0])
+    kept = trailing(node, move)
+    if kept is not None or full is None or any(used(x) for x in node.outputs[1:]):
+        return kept
+    given = [constant(x) for x in node.inputs[1:] if x is not None]
+    if node.attributes.get_int("axis", -1) % full != full - 1 or any(c is None or len(c.shape) != 1 for c in given):
+        return None
+    outputs = (Side.FREE,) + (Side.AS_IS,) * (len(node.outputs) - 1)
+    return Form(sides(node, 0), outputs, moved_domain=CHANNELS_FIRST, moved_price=_NORM)
+
+
+DENSE: dict[str, Rule] = {"LayerNormalization": layer_norm, "MatMul": dense}
+"""Operators over the last dim that have a form over dim 1."""
+
+
+def write_out(model: ir.Model, names: Names) -> None:
+    """Replace the nodes of domain `CHANNELS_FIRST` by ONNX operators that compute them."""
+    taken = dict.fromkeys(names.taken, 0)
+    for node in [n for n in model.graph.all_nodes() if n.domain == CHANNELS_FIRST]:
+        g = Graph(opset=model.opset_imports.get("", 23))
+        g.reserve(taken)
+        last, y = _WRITTEN[node.op_type](g, node)
+        _put(model, g, node, last, y)
+
+
+def _convolution(g: Graph, node: ir.Node) -> tuple[ir.Node, ir.Value]:
+    x, matrix = node.inputs
+    tensor = constant(matrix)
+    assert x is not None
+    assert matrix is not None
+    assert tensor is not None
+    inner, outer = tensor.shape.numpy()
+    shape = [outer, inner] + [1] * (len(dims(x)) - 2)
+    turned = lazy(tensor.dtype, shape, lambda: tensor.numpy().T.reshape(shape))
+    add, bias = _bias(node, outer)
+    y = g.Conv(x, g.initializer(g.unique(f"{matrix.name}_kernel"), turned), bias)
+    return add or node, y
+
+
+def _bias(node: ir.Node, channels: int) -> tuple[ir.Node | None, np.ndarray | None]:
+    """The Add of a constant for each channel that is all that becomes of a product."""
+    y = node.outputs[0]
+    uses = list(y.uses())
+    add = uses[0].node if len(uses) == 1 else None
+    if add is None or add.op_type != "Add" or add.domain or add.graph is not node.graph or y.is_graph_output():
+        return None, None
+    tensor = constant(add.inputs[1 - uses[0].idx])
+    shape = [] if tensor is None else list(tensor.shape.numpy())
+    by_channel = [channels] + [1] * (len(dims(y)) - 2)
+    if tensor is None or shape not in (by_channel, [1, *by_channel]):
+        return None, None
+    return add, tensor.numpy().reshape(channels)
+
+
+def _pieces(g: Graph, node: ir.Node) -> tuple[ir.Node, ir.Value]:
+    x = node.inputs[0]
+    assert x is not None
+    y, _, _ = normalized(g, node, x, np.array([1]))
+    y = y if g.dtype(y) == g.dtype(x) else g.Cast(y, to=g.dtype(x))
+    for operator, parameter in zip((g.Mul, g.Add), node.inputs[1:], strict=False):
+        tensor = constant(parameter)
+        if tensor is not None:
+            y = operator(y, tensor.numpy().reshape(-1, *[1] * (len(dims(x)) - 2)))
+    return node, y
+
+
+_WRITTEN: dict[str, Callable[[Graph, ir.Node], tuple[ir.Node, ir.Value]]] = {
+    "LayerNormalization": _pieces,
+    "MatMul": _convolution,
+}
+"""For each operator: build its form; returns the node whose output that is, and the output."""
+
+
+def _put(model: ir.Model, g: Graph, node: ir.Node, last: ir.Node, y: ir.Value) -> None:
+    """Let what `g` holds take the place of `node` and, if that is another, of `last`."""
+    graph, old = node.graph, last.outputs[0]
+    assert graph is not None
+    nodes, values = list(g.graph), list(g.graph.initializers.values())
+    g.graph.remove(nodes)
+    for value in values:
+        g.graph.initializers.pop(value.name or "")
+        model.graph.register_initializer(value)
+    for new in nodes:
+        new.metadata_props.update({**node.metadata_props, **last.metadata_props})
+    maker = y.producer()
+    assert maker is not None
+    maker.name = last.name
+    graph.insert_before(node, nodes)
+    y.type, y.shape = old.type, old.shape
+    old.replace_all_uses_with(y, replace_graph_outputs=True)
+    y.name, old.name = old.name, None
+    graph.remove([last] if last is node else [last, node], safe=True)

@@ -1,0 +1,289 @@
+"""Adapters between opsets where ONNX's version converter has none, or needlessly clumsy ones.
+
+An adapter is `adapter(g, node, target) -> results or None`: it builds the replacement in `g` and returns one value for
+each output of `node`; None leaves the node to the next way of converting it. Lifts and lowerings build at the target
+opset, expansions at the node's own (what they build is lowered in its turn).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.passes.opset.scan import lift_scan
+
+Results = Sequence[ir.Value | None] | None
+Adapter = Callable[[Graph, ir.Node, int], Results]
+
+
+# -- lifting ----------------------------------------------------------------------------------------------------------
+
+
+def _lift_broadcast(g: Graph, node: ir.Node, target: int) -> Results:
+    """Add, Mul … before opset 7: the second operand is aligned with `axis` of the first, not with its end."""
+    x, y = node.inputs
+    if not node.attributes.get_int("broadcast", 0) or x is None or y is None:
+        return [g.node(node.op_type, [x, y])]
+    axis = node.attributes.get_int("axis", -1)
+    if "axis" in node.attributes:
+        axis = axis + g.rank(x) if axis < 0 else axis
+        missing = g.rank(x) - axis - g.rank(y)
+        if missing > 0:
+            y = g.Unsqueeze(y, np.arange(g.rank(y), g.rank(y) + missing, dtype=np.int64))
+    return [g.node(node.op_type, [x, y])]
+
+
+def _lift_softmax(g: Graph, node: ir.Node, target: int) -> Results:
+    """Softmax before opset 13 flattens to 2-D at `axis`: the same as now where `axis` is the last one."""
+    x = node.inputs[0]
+    if x is None or x.shape is None:
+        return None
+    rank, axis = g.rank(x), node.attributes.get_int("axis", 1)
+    if axis not in (rank - 1, -1):
+        return None
+    return [g.node(node.op_type, [x], {"axis": -1})]
+
+
+def _lift_scatter(g: Graph, node: ir.Node, target: int) -> Results:
+    """Scatter became ScatterElements in opset 11."""
+    return [g.node("ScatterElements", node.inputs, dict(node.attributes))]
+
+
+def _lift_prelu(g: Graph, node: ir.Node, target: int) -> Results:
+    """PRelu before opset 7 has one slope for all, or one a channel; later slopes are aligned with the last axis."""
+    x, slope = node.inputs
+    if node.graph is None or node.graph.opset_imports.get("", target) >= 7 or x is None or slope is None:
+        return [g.PRelu(x, slope)]
+    if g.rank(slope) == 1 and g.shape(slope) != (1,) and g.rank(x) > 2:
+        slope = g.Unsqueeze(slope, np.arange(1, g.rank(x) - 1, dtype=np.int64))
+    return [g.PRelu(x, slope)]
+
+
+def _lift_upsample(g: Graph, node: ir.Node, target: int) -> Results:
+    """Upsample became Resize in opset 10; before opset 9 its scales are an attribute."""
+    x, scales = [*node.inputs, None][:2]
+    given = node.attributes.get_floats("scales")
+    if scales is None and given is not None:
+        scales = g.const(np.array(given, dtype=np.float32))
+    mode = node.attributes.get_string("mode", "nearest")
+    attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "mode": mode}
+    return [g.node("Resize", [x, None, scales], attributes)]
+
+
+_BROADCASTING = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less")
+
+LIFTS: dict[str, Adapter] = {
+    "Scan": lift_scan,
+    "Scatter": _lift_scatter,
+    "PRelu": _lift_prelu,
+    "Upsample": _lift_upsample,
+    **dict.fromkeys(_BROADCASTING, _lift_broadcast),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _lift_softmax),
+}
+
+
+# -- lowering ---------------------------------------------------------------------------------------------------------
+
+
+def _lower_axes(g: Graph, node: ir.Node, target: int) -> Results:
+    """Squeeze, Unsqueeze and the reductions: `axes` was an attribute."""
+    data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+    attributes = {k: a for k, a in node.attributes.items() if k != "noop_with_empty_axes"}
+    given = None if axes is None else _constant(node, 1, "axes")
+    keeps = node.attributes.get_int("noop_with_empty_axes", 0) != 0
+    if (given is None or not len(given)) and keeps:
+        return [g.Identity(data)] if node.op_type in _PLAIN else None
+    axes_list = given.tolist() if given is not None and len(given) else None
+    return [g.node(node.op_type, [data], {**attributes, "axes": axes_list})]
+
+
+_PLAIN = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp")
+
+
+def _lower_split(g: Graph, node: ir.Node, target: int) -> Results:
+    """Split: no `num_outputs` before opset 18, sizes as an attribute before opset 13."""
+    data, axis = node.inputs[0], node.attributes.get_int("axis", 0)
+    count = len(node.outputs)
+    sizes = None
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        if target >= 13:
+            return None
+        sizes = _constant(node, 1, "split").tolist()
+    else:
+        dim = data.shape[axis] if data is not None and data.shape is not None else None
+        if not isinstance(dim, int):
+            raise Unsupported(f"opset {target} cannot split a dim of unknown size into {count} unequal parts")
+        chunk = -(-dim // count)
+        sizes = [max(0, min(chunk, dim - i * chunk)) for i in range(count)]
+    given = [data, np.array(sizes, dtype=np.int64)] if target >= 13 else [data]
+    attributes = {"axis": axis, "split": None if target >= 13 else sizes}
+    made = g.node("Split", given, attributes, outputs=count)
+    return [made] if count == 1 else made
+
+
+def _lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
+    """Pad before opset 18 pads every axis."""
+    if len(node.inputs) < 4 or node.inputs[3] is None:
+        return None
+    data, rank = node.inputs[0], g.rank(node.inputs[0])  # type: ignore[arg-type]
+    pads, axes = _constant(node, 1, "pads"), _constant(node, 3, "axes") % rank
+    full = np.zeros(2 * rank, dtype=np.int64)
+    for i, axis in enumerate(axes):
+        full[axis], full[rank + axis] = pads[i], pads[len(axes) + i]
+    if node.attributes.get_string("mode", "constant") == "wrap":
+        raise Unsupported(f"mode='wrap' is not in opset {target}")
+    return [g.node("Pad", [data, full, node.inputs[2]], dict(node.attributes))]
+
+
+def _lower_resize(g: Graph, node: ir.Node, target: int) -> Results:
+    """Resize before opset 18 takes sizes for every axis; before opset 13 `roi` and `scales` have to be there."""
+    attributes = dict(node.attributes)
+    for name, default in (("antialias", 0), ("keep_aspect_ratio_policy", "stretch")):
+        attribute = attributes.pop(name, None)
+        if attribute is not None and target < 18 and attribute.value != default:
+            raise Unsupported(f"{name}={attribute.value!r} is not in opset {target}")
+    if attributes.get("coordinate_transformation_mode") is not None and target < 19:
+        mode = attributes["coordinate_transformation_mode"].as_string()
+        if mode == "half_pixel_symmetric":
+            raise Unsupported(f"coordinate_transformation_mode={mode!r} is not in opset {target}")
+    inputs = [*node.inputs, None, None, None][:4]
+    axes = attributes.pop("axes", None)
+    if axes is not None:
+        if inputs[1] is not None and inputs[1].const_value is None:
+            return None
+        inputs = _full_resize(g, node, inputs, [a % g.rank(inputs[0]) for a in axes.as_ints()])  # type: ignore[arg-type]
+    if target < 13:
+        empty = g.const(np.zeros(0, np.float32))
+        inputs = [inputs[0], inputs[1] or empty, inputs[2] or empty, inputs[3]]
+    return [g.node("Resize", inputs, attributes)]
+
+
+def _full_resize(g: Graph, node: ir.Node, inputs: list[ir.Value | None], axes: list[int]) -> list[ir.Value | None]:
+    x, rank = inputs[0], g.rank(inputs[0])  # type: ignore[arg-type]
+    order = np.array([axes.index(a) if a in axes else len(axes) + a for a in range(rank)], dtype=np.int64)
+    scales, sizes, roi = inputs[2], inputs[3], None
+    if inputs[1] is not None and inputs[1].const_value is not None and inputs[1].const_value.size:
+        part = inputs[1].const_value.numpy()
+        start, end = np.zeros(rank, part.dtype), np.ones(rank, part.dtype)
+        start[axes], end[axes] = part[: len(axes)], part[len(axes) :]
+        roi = g.const(np.concatenate([start, end]))
+    if scales is not None:
+        scales = g.Gather(g.Concat(scales, np.ones(rank, np.float32), axis=0), order, axis=0)
+    if sizes is not None:
+        sizes = g.Gather(g.Concat(sizes, g.dims(x), axis=0), order, axis=0)  # type: ignore[arg-type]
+    return [x, roi, scales, sizes]
+
+
+def _lower_softmax(g: Graph, node: ir.Node, target: int) -> Results:
+    """Softmax over one axis, where the old one flattens: the axis goes last and comes back."""
+    x = node.inputs[0]
+    rank = g.rank(x)  # type: ignore[arg-type]
+    axis = node.attributes.get_int("axis", -1) % max(rank, 1)
+    if axis == rank - 1:
+        return [g.node(node.op_type, [x], {"axis": axis})]
+    perm = list(range(rank))
+    perm[axis], perm[-1] = perm[-1], perm[axis]
+    return [g.Transpose(g.node(node.op_type, [g.Transpose(x, perm=perm)], {"axis": rank - 1}), perm=perm)]
+
+
+def _lower_constant(g: Graph, node: ir.Node, target: int) -> Results:
+    """Constant before opset 12 holds a tensor."""
+    tensor = ir.convenience.get_const_tensor(node.outputs[0])
+    if tensor is None:
+        return None
+    return [g.node("Constant", [], {"value": ir.AttrTensor("value", ir.Tensor(tensor.numpy(), dtype=tensor.dtype))})]
+
+
+def _lower_cast_like(g: Graph, node: ir.Node, target: int) -> Results:
+    """CastLike is a Cast wherever the dtype is known."""
+    like = node.inputs[1]
+    if like is None or like.dtype is None:
+        return None
+    return [g.Cast(node.inputs[0], to=like.dtype)]
+
+
+def _lower_dropout(g: Graph, node: ir.Node, target: int) -> Results:
+    """Dropout outside training passes its input on; its mask is all true."""
+    training = _maybe_constant(node, 2)
+    if len(node.inputs) > 2 and (training is None or bool(training)):
+        raise Unsupported(f"training_mode is not in opset {target}")
+    if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
+        return None
+    return [g.Identity(node.inputs[0]), None][: len(node.outputs)]
+
+
+def _lower_grid_sample(g: Graph, node: ir.Node, target: int) -> Results:
+    """GridSample before opset 20: other names of the modes, images only."""
+    if target < 16:
+        return None
+    if g.rank(node.inputs[0]) != 4:  # type: ignore[arg-type]
+        raise Unsupported(f"opset {target} samples 4-D inputs only")
+    attributes = dict(node.attributes)
+    mode = attributes.pop("mode", None)
+    name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode.as_string() if mode else "linear", "nearest")
+    return [g.node("GridSample", node.inputs, {**attributes, "mode": name})]
+
+
+def _lower_quantize(g: Graph, node: ir.Node, target: int) -> Results:
+    """Quantisation before opset 13 is by tensor only."""
+    scale = node.inputs[1]
+    if scale is None or scale.shape is None or len(scale.shape) != 0:
+        raise Unsupported(f"opset {target} has no scale by axis")
+    return [g.node(node.op_type, node.inputs)]
+
+
+def _lower_reshape(g: Graph, node: ir.Node, target: int) -> Results:
+    """Reshape before opset 14 copies a dim for each zero in `shape`; `allowzero` matters to empty tensors only."""
+    x, wanted = node.inputs[0], _maybe_constant(node, 1)
+    known = x is not None and x.shape is not None and x.shape.is_static()
+    full = known and 0 not in x.shape.numpy()  # type: ignore[union-attr]
+    if (wanted is None and not full) or (wanted is not None and 0 in wanted):
+        raise Unsupported(f"allowzero=1 is not in opset {target}")
+    return [g.Reshape(*node.inputs)]
+
+
+def _lower_shape(g: Graph, node: ir.Node, target: int) -> Results:
+    """Shape before opset 15 gives all dims."""
+    start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", 2**31 - 1)
+    return [g.Slice(g.Shape(node.inputs[0]), np.array([start]), np.array([end]), np.array([0]))]
+
+
+_REDUCTIONS = (
+    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+    "ReduceSumSquare",
+)
+
+LOWERINGS: dict[str, tuple[int, Adapter]] = {
+    **dict.fromkeys(("Squeeze", "Unsqueeze", "ReduceSum"), (13, _lower_axes)),
+    **dict.fromkeys(_REDUCTIONS, (18, _lower_axes)),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), (13, _lower_softmax)),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), (13, _lower_quantize)),
+    "Reshape": (14, _lower_reshape),
+    "Shape": (15, _lower_shape),
+    "Split": (18, _lower_split),
+    "Pad": (18, _lower_pad),
+    "Resize": (19, _lower_resize),
+    "Constant": (12, _lower_constant),
+    "CastLike": (15, _lower_cast_like),
+    "Dropout": (12, _lower_dropout),
+    "GridSample": (20, _lower_grid_sample),
+}
+"""Operator → the opset that brought its present form, and the adapter to what was before."""
+
+
+def _maybe_constant(node: ir.Node, index: int) -> np.ndarray | None:
+    if index >= len(node.inputs) or node.inputs[index] is None:
+        return None
+    tensor = ir.convenience.get_const_tensor(node.inputs[index])  # type: ignore[arg-type]
+    return None if tensor is None else np.atleast_1d(tensor.numpy())
+
+
+def _constant(node: ir.Node, index: int, name: str) -> np.ndarray:
+    content = _maybe_constant(node, index)
+    if content is None:
+        raise Unsupported(f"its input {name!r} is computed, and the older opset wants it as a constant")
+    return content

@@ -1,0 +1,160 @@
+"""Compares two versions of an ONNX operator: does a node mean the same in both?"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from convert.graph.node_inference import type_proto
+from convert.graph.tensors import dtype_name
+
+# Operators whose meaning changed at an opset although a node may look the same on both sides of it.
+_REDEFINED = {
+    "Softmax": 13,
+    "LogSoftmax": 13,
+    "Hardmax": 13,
+    "RoiAlign": 16,
+    "GroupNormalization": 21,
+    "QuantizeLinear": 13,
+    "DequantizeLinear": 13,
+    "Dropout": 12,
+    "PRelu": 7,
+}
+
+# Attribute values that came later than the attribute.
+_LATE_VALUES = {
+    ("Pad", "mode", "wrap"): 19,
+    ("Resize", "coordinate_transformation_mode", "half_pixel_symmetric"): 19,
+    ("ScatterElements", "reduction", "max"): 18,
+    ("ScatterElements", "reduction", "min"): 18,
+    ("GridSample", "mode", "linear"): 20,
+    ("GridSample", "mode", "cubic"): 20,
+    ("ScatterND", "reduction", "max"): 18,
+    ("ScatterND", "reduction", "min"): 18,
+}
+
+
+@cache
+def same_signature(operator: str, version: int, target: int) -> bool:
+    """True if the two versions differ at most in the types that they take."""
+    one, two = onnx.defs.get_schema(operator, version, ""), onnx.defs.get_schema(operator, target, "")
+    if one.since_version == two.since_version:
+        return True
+    same = _attributes(one) == _attributes(two) and _formals(one) == _formals(two)
+    return same and not _redefined(operator, version, target)
+
+
+def fits(node: ir.Node, version: int, target: int) -> bool:
+    """True if the older version `target` of the node's operator takes it as it is.
+
+    Attributes that the older version lacks are dropped where they are at their default, which is the older behaviour
+    (the exceptions are listed above).
+    """
+    new = onnx.defs.get_schema(node.op_type, version, "")
+    old = onnx.defs.get_schema(node.op_type, target, "")
+    if new.since_version == old.since_version:
+        return True
+    if _redefined(node.op_type, version, target) or wrong_types(node, old) or not _inputs_fit(node, new, old):
+        return False
+    extra = []
+    for name, attribute in node.attributes.items():
+        text = attribute.value if attribute.type == ir.AttributeType.STRING else ""
+        late = _LATE_VALUES.get((node.op_type, name, text))
+        if late is not None and target < late:
+            return False
+        if name not in old.attributes:
+            if attribute.value != default_of(new, name):
+                return False
+            extra.append(name)
+    for name in new.attributes:
+        changed = name in old.attributes and default_of(new, name) != default_of(old, name)
+        if changed and name not in node.attributes:
+            return False
+    if any(a.required and name not in node.attributes for name, a in old.attributes.items()):
+        return False
+    for name in extra:
+        node.attributes.pop(name)
+    return True
+
+
+def wrong_types(node: ir.Node, schema: onnx.defs.OpSchema) -> str:
+    """Why the schema does not take the node's known input types, or an empty string."""
+    constraints = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    bound: dict[str, str] = {}
+    for i, value in enumerate(node.inputs):
+        if value is None or value.type is None or not schema.inputs:
+            continue
+        formal = schema.inputs[min(i, len(schema.inputs) - 1)]
+        text = type_text(value)
+        allowed = constraints.get(formal.type_str, {formal.type_str})
+        if text not in allowed:
+            return f"opset {schema.since_version} of it does not take {dtype_name(value.dtype)}"
+        if formal.is_homogeneous and bound.setdefault(formal.type_str, text) != text:
+            return f"opset {schema.since_version} of it wants inputs of one type"
+    return ""
+
+
+def type_text(value: ir.Value) -> str:
+    """The type of a value as schemas write it: `tensor(float)`, `seq(tensor(int64))`."""
+    return _text(type_proto(value))
+
+
+def default_of(schema: onnx.defs.OpSchema, name: str) -> Any:
+    """The default of an attribute as a Python value, None where there is none."""
+    attribute = schema.attributes[name]
+    proto = attribute.default_value
+    if proto.type == onnx.AttributeProto.UNDEFINED:
+        return None
+    value = onnx.helper.get_attribute_value(proto)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return tuple(v.decode() if isinstance(v, bytes) else v for v in value)
+    return value
+
+
+def _redefined(operator: str, version: int, target: int) -> bool:
+    boundary = _REDEFINED.get(operator)
+    return boundary is not None and (version < boundary) != (target < boundary)
+
+
+def _inputs_fit(node: ir.Node, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> bool:
+    if not old.min_input <= len(node.inputs) <= old.max_input or len(node.outputs) > old.max_output:
+        return False
+    names = [(i.name, i.option) for i in old.inputs]
+    for i, value in enumerate(node.inputs[: len(names)]):
+        required = names[i][1] == onnx.defs.OpSchema.FormalParameterOption.Single
+        if value is None and required:
+            return False
+    # An input that was renamed is the same one; an input that changed its place is not met in ONNX's history.
+    return len(old.inputs) <= len(new.inputs) or len(node.inputs) >= old.min_input
+
+
+def _attributes(schema: onnx.defs.OpSchema) -> dict[str, tuple[Any, bool, Any]]:
+    return {n: (a.type, a.required, _hashable(default_of(schema, n))) for n, a in schema.attributes.items()}
+
+
+def _hashable(value: Any) -> Any:
+    return value.SerializeToString() if hasattr(value, "SerializeToString") else value
+
+
+def _formals(schema: onnx.defs.OpSchema) -> tuple[Any, ...]:
+    return (
+        [(i.name.lower(), i.option) for i in schema.inputs],
+        [(o.name.lower(), o.option) for o in schema.outputs],
+    )
+
+
+def _text(proto: onnx.TypeProto) -> str:
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        name = onnx.TensorProto.DataType.Name(proto.tensor_type.elem_type).lower()
+        return f"tensor({name})"
+    if kind == "sequence_type":
+        return f"seq({_text(proto.sequence_type.elem_type)})"
+    if kind == "optional_type":
+        return f"optional({_text(proto.optional_type.elem_type)})"
+    return kind or ""

@@ -1,0 +1,250 @@
+"""Moves a model from one opset to another, up or down, node by node, so that weights and names stay where they are.
+
+A node keeps its place where both versions of its operator mean the same by it. Others go, in this order, through an
+adapter of ours, ONNX's version converter (for that node alone, with its small constants), or the operator's body as an
+ONNX function. What none of these can do is listed in one `Unsupported`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+import onnx
+import onnx_ir as ir
+
+from convert.errors import Location, Problem, Unsupported
+from convert.graph import Graph, location_of
+from convert.graph.node_inference import infer
+from convert.graph.shape_inference import infer_facts, subgraphs
+from convert.passes.opset.adapters import LIFTS, LOWERINGS, Adapter
+from convert.passes.opset.compare_schemas import fits, same_signature
+from convert.passes.opset.expansions import EXPANSIONS
+from convert.passes.opset.onnx_tools import expand_function, version_convert
+
+_MAX_ROUNDS = 32
+
+
+def convert_opset(model: ir.Model, target: int, *, keep_newer: bool = False) -> None:
+    """Rewrite `model` in place for opset `target` of the default domain; needs the model's facts.
+
+    Raises `Unsupported` that lists every operator which the target opset cannot express, with the reason. With
+    `keep_newer` a model of a newer opset keeps such nodes instead, and its own opset with them.
+    """
+    source = model.graph.opset_imports.get("", target)
+    work = [(node, source) for node in model.graph.all_nodes() if node.domain == ""]
+    conversion = _Conversion(model, target)
+    for _ in range(_MAX_ROUNDS):
+        if not work:
+            break
+        work = conversion.round(work)
+    conversion.note_unfinished(node for node, _ in work)
+    if conversion.problems and not (keep_newer and source > target):
+        conversion.fail()
+    model.graph.opset_imports[""] = source if conversion.problems else target
+    if conversion.changed:
+        infer_facts(model)
+
+
+class _Conversion:
+    """The state of one `convert_opset`: names in use, and what could not be done."""
+
+    def __init__(self, model: ir.Model, target: int) -> None:
+        self.model, self.target = model, target
+        self.names = _names(model)
+        self.problems: dict[tuple[str, str], list[Location]] = {}
+        self.changed = False
+
+    def round(self, work: Sequence[tuple[ir.Node, int]]) -> list[tuple[ir.Node, int]]:
+        """Convert each (node, version); returns the nodes that expansions made and that need another round."""
+        left: list[tuple[ir.Node, int]] = []
+        waiting: dict[int, list[ir.Node]] = {}
+        for node, version in work:
+            if version == self.target or node.graph is None or self._stays(node, version):
+                continue
+            if self._adapted(node, version, left):
+                continue
+            if any(subgraphs(a) for a in node.attributes.values()) and _exists(node.op_type, self.target):
+                self._problem(node, f"opset {version} of it has another meaning than opset {self.target}")
+                continue
+            if onnx.defs.has(node.op_type, "") and _exists(node.op_type, self.target):
+                waiting.setdefault(version, []).append(node)
+            else:
+                self._expand(node, version, left, f"not in opset {self.target}, and ONNX defines no function for it")
+        for version, nodes in waiting.items():
+            converted = version_convert(nodes, version, self.target)
+            for node, result in zip(nodes, converted, strict=True):
+                if isinstance(result, str):
+                    self._expand(node, version, left, result)
+                else:
+                    self._splice_graph(node, result, self.target)
+        return left
+
+    def note_unfinished(self, nodes: Iterable[ir.Node]) -> None:
+        """Count nodes that are left after the last round among what could not be done."""
+        for node in nodes:
+            self._problem(node, f"its expansion for opset {self.target} does not end")
+
+    def fail(self) -> NoReturn:
+        """Raise what could not be done."""
+        raise Unsupported(
+            problems=[Problem(why, places[0], len(places)) for (_, why), places in self.problems.items()],
+            hint=f"another --opset may have what opset {self.target} lacks",
+        )
+
+    def _stays(self, node: ir.Node, version: int) -> bool:
+        if not (_exists(node.op_type, self.target) and _exists(node.op_type, version)):
+            return False
+        if any(subgraphs(a) for a in node.attributes.values()):
+            sequences = any(isinstance(v.type, (ir.SequenceType, ir.OptionalType)) for v in node.outputs)
+            same = node.op_type in ("If", "Loop") or min(version, self.target) >= 9
+            return same and not (sequences and self.target < 13)
+        if version < self.target:
+            return same_signature(node.op_type, version, self.target)
+        return fits(node, version, self.target)
+
+    def _adapted(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]]) -> bool:
+        """Apply an adapter of ours if there is one that takes the node."""
+        adapter: Adapter | None
+        if version < self.target:
+            adapter = LIFTS.get(node.op_type)
+        else:
+            since, adapter = LOWERINGS.get(node.op_type, (0, None))
+            adapter = adapter if self.target < since <= version else None
+        if adapter is not None and self._run(adapter, node, self.target) is not None:
+            return True
+        since, expansion = EXPANSIONS.get(node.op_type, (0, None))
+        if expansion is None or self.target >= since:
+            return False
+        made = self._run(expansion, node, version)
+        left.extend((n, version) for n in _with_inner(made or ()))
+        return made is not None
+
+    def _run(self, adapter: Adapter, node: ir.Node, opset: int) -> list[ir.Node] | None:
+        g = Graph(opset=opset)
+        g.reserve(self.names)
+        g.location = Location(node=node.name or node.op_type)
+        try:
+            results = adapter(g, node, self.target)
+        except (Unsupported, ValueError) as error:
+            self._problem(node, str(error))
+            return []
+        if results is None:
+            return None
+        own = {id(v) for n in g.graph for v in n.outputs}
+        results = [r if r is None or id(r) in own else g.Identity(r) for r in results]
+        nodes, values = list(g.graph), list(g.graph.initializers.values())
+        g.graph.remove(nodes)
+        self._place(node, nodes, results, values)
+        return nodes
+
+    def _expand(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]], why: str) -> None:
+        body = expand_function(node, version)
+        if isinstance(body, str):
+            self._problem(node, why)
+            return
+        left.extend((n, version) for n in _with_inner(self._splice_graph(node, body, version)))
+
+    def _splice_graph(self, node: ir.Node, body: ir.Graph, opset: int) -> list[ir.Node]:
+        """Put the nodes of `body`, whose inputs and outputs are those of `node` in order, in the place of `node`."""
+        actual = [v for v in node.inputs if v is not None]
+        for formal, value in zip(list(body.inputs), actual, strict=True):
+            formal.replace_all_uses_with(value, replace_graph_outputs=True)
+        nodes, results, values = list(body), list(body.outputs), list(body.initializers.values())
+        body.outputs.clear()
+        body.remove(nodes)
+        own = {id(v) for n in nodes for v in n.outputs}
+        placed: list[ir.Value | None] = []
+        for result in results:
+            if id(result) not in own:
+                nodes.append(ir.Node("", "Identity", [result]))
+                result = nodes[-1].outputs[0]
+            placed.append(result)
+        outputs = iter(placed)
+        for value in (v for n in nodes for v in n.outputs):
+            value.name = self._unique(f"{node.name or node.op_type}_{value.name or 'value'}")
+        for n in nodes:
+            n.name = self._unique(node.name or n.op_type)
+        for value in values:
+            value.name = self._unique(f"{node.name or node.op_type}_{value.name}")
+        for n in nodes:
+            _infer(n, opset)
+        self._place(node, nodes, [next(outputs) if v.name else None for v in node.outputs], values)
+        return nodes
+
+    def _place(
+        self, node: ir.Node, nodes: list[ir.Node], results: Sequence[ir.Value | None], initializers: Iterable[ir.Value]
+    ) -> None:
+        graph = node.graph
+        assert graph is not None
+        self.changed = True
+        for value in list(initializers):
+            if value.graph is not None:
+                value.graph.initializers.pop(value.name)  # type: ignore[arg-type]
+            self.model.graph.register_initializer(value)
+        for n in nodes:
+            n.metadata_props.update({**node.metadata_props, **n.metadata_props})
+        names = [v.name for v in node.outputs]
+        made_last = next((r.producer() for r in results if r is not None), None)
+        if made_last is not None:
+            made_last.name = node.name
+        graph.insert_before(node, nodes)
+        for old, new, name in zip(node.outputs, results, names, strict=False):
+            if new is None:
+                continue
+            if old.type is not None:
+                new.type = old.type
+            if old.shape is not None:
+                new.shape = old.shape
+            old.replace_all_uses_with(new, replace_graph_outputs=True)
+            new.name, old.name = name, None
+        graph.remove(node, safe=True)
+
+    def _problem(self, node: ir.Node, why: str) -> None:
+        self.problems.setdefault((node.op_type, why), []).append(location_of(node))
+
+    def _unique(self, name: str) -> str:
+        candidate, count = name, 0
+        while candidate in self.names:
+            count += 1
+            candidate = f"{name}_{count}"
+        self.names[candidate] = 0
+        return candidate
+
+
+def _with_inner(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """The nodes and those in their subgraphs."""
+    for node in nodes:
+        yield node
+        for attribute in node.attributes.values():
+            for graph in subgraphs(attribute):
+                yield from graph.all_nodes()
+
+
+def _infer(node: ir.Node, opset: int) -> None:
+    if node.op_type == "Constant":
+        node.outputs[0].const_value = ir.convenience.get_const_tensor(node.outputs[0])
+    if node.domain == "" and _exists(node.op_type, opset):
+        # Inference that fails leaves facts unknown; what needs them says so.
+        with suppress(ValueError):
+            infer(node, onnx.defs.get_schema(node.op_type, opset, ""))
+
+
+def _exists(operator: str, opset: int) -> bool:
+    try:
+        schema = onnx.defs.get_schema(operator, opset, "")
+    except onnx.defs.SchemaError:
+        return False
+    return not schema.deprecated
+
+
+def _names(model: ir.Model) -> dict[str, int]:
+    names: dict[str, int] = {}
+    for graph in model.graphs():
+        for value in (*graph.inputs, *graph.initializers.values()):
+            names[value.name or ""] = 0
+        for node in graph:
+            names[node.name or ""] = 0
+            names.update((v.name or "", 0) for v in node.outputs)
+    return names

@@ -1,0 +1,138 @@
+"""Operators written out in smaller ones, for opsets that lack them; more exact than the bodies in ONNX's schemas.
+
+(ONNX's own functions take the variance as E[x²] − E[x]², which cancels in float32; here it is E[(x − E[x])²].)
+Each expansion is built at the opset of its node; what it uses is lowered in its turn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+from convert.passes.opset.attention import attention
+from convert.passes.opset.quantize import dequantize, quantize
+
+Expansion = Callable[[Graph, ir.Node, int], Sequence[ir.Value | None] | None]
+
+
+def _gelu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    x = node.inputs[0]
+    if node.attributes.get_string("approximate", "none") == "tanh":
+        cube = g.Mul(g.Mul(x, x), x)
+        inner = g.Mul(g.Add(x, g.Mul(cube, 0.044715)), math.sqrt(2 / math.pi))
+        phi = g.Add(g.Tanh(inner), 1.0)
+    else:
+        phi = g.Add(g.Erf(g.Mul(x, math.sqrt(0.5))), 1.0)
+    return [g.Mul(g.Mul(x, 0.5), phi)]
+
+
+def _mish(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    x = node.inputs[0]
+    return [g.Mul(x, g.Tanh(g.Softplus(x)))]
+
+
+def _hard_swish(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    x = node.inputs[0]
+    return [g.Mul(x, g.HardSigmoid(x, alpha=1 / 6, beta=0.5))]
+
+
+def _swish(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    x, alpha = node.inputs[0], node.attributes.get_float("alpha", 1.0)
+    return [g.Mul(x, g.Sigmoid(x if alpha == 1.0 else g.Mul(x, alpha)))]
+
+
+def _layer_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value | None] | None:
+    x, scale, bias = [*node.inputs, None][:3]
+    rank = g.rank(x)  # type: ignore[arg-type]
+    axes = np.arange(node.attributes.get_int("axis", -1) % rank, rank)
+    y, mean, inverse = normalized(g, node, x, axes)
+    y = g.Mul(_back(g, y, x), scale)
+    return [y if bias is None else g.Add(y, bias), mean, inverse][: len(node.outputs)]
+
+
+def _rms_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    x, scale = node.inputs
+    rank = g.rank(x)  # type: ignore[arg-type]
+    axes = np.arange(node.attributes.get_int("axis", -1) % rank, rank)
+    wide = _stashed(g, node, x)
+    power = g.ReduceMean(g.Mul(wide, wide), axes, keepdims=1)
+    y = g.Div(wide, g.Sqrt(g.Add(power, node.attributes.get_float("epsilon", 1e-5))))
+    return [g.Mul(_back(g, y, x), scale)]
+
+
+def _group_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Opset 21 and later, where scale and bias are by channel."""
+    x, scale, bias = node.inputs
+    groups, rank = node.attributes.get_int("num_groups"), g.rank(x)  # type: ignore[arg-type]
+    grouped = g.Reshape(_stashed(g, node, x), np.array([0, groups, -1], dtype=np.int64))
+    mean = g.ReduceMean(grouped, np.array([2]), keepdims=1)
+    centred = g.Sub(grouped, mean)
+    variance = g.ReduceMean(g.Mul(centred, centred), np.array([2]), keepdims=1)
+    normal = g.Div(centred, g.Sqrt(g.Add(variance, node.attributes.get_float("epsilon", 1e-5))))
+    y = _back(g, g.Reshape(normal, g.dims(x)), x)  # type: ignore[arg-type]
+    by_channel = np.array([-1] + [1] * (rank - 2), dtype=np.int64)
+    return [g.Add(g.Mul(y, g.Reshape(scale, by_channel)), g.Reshape(bias, by_channel))]
+
+
+def _trilu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    x, k = [*node.inputs, None][:2]
+    rank = g.rank(x)  # type: ignore[arg-type]
+    dims = g.dims(x)  # type: ignore[arg-type]
+
+    def numbers(axis: int) -> ir.Value:
+        return g.Range(np.int64(0), g.Gather(dims, np.int64(axis), axis=0), np.int64(1))
+
+    distance = g.Sub(g.Unsqueeze(numbers(rank - 1), [0]), g.Unsqueeze(numbers(rank - 2), [1]))
+    if k is not None:
+        distance = g.Sub(distance, k)
+    upper = node.attributes.get_int("upper", 1)
+    # Less is in opset 9; the OrEqual forms are not in opset 11.
+    outside = g.Less(distance, np.int64(0)) if upper else g.Less(np.int64(0), distance)
+    zero = g.const(np.zeros((), g.dtype(x).numpy()), g.dtype(x))  # type: ignore[arg-type]
+    return [g.Where(outside, zero, x)]
+
+
+def normalized(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """`x` with mean zero and variance one along `axes`, as a LayerNormalization `node` takes epsilon and dtype.
+
+    Also the mean and, where `node` gives it, the inverse of the deviation (else the deviation itself).
+    """
+    wide = _stashed(g, node, x)
+    mean = g.ReduceMean(wide, axes, keepdims=1)
+    centred = g.Sub(wide, mean)
+    variance = g.ReduceMean(g.Mul(centred, centred), axes, keepdims=1)
+    deviation = g.Sqrt(g.Add(variance, node.attributes.get_float("epsilon", 1e-5)))
+    inverse = g.Reciprocal(deviation) if len(node.outputs) > 2 else deviation
+    return g.Div(centred, deviation), mean, inverse
+
+
+def _stashed(g: Graph, node: ir.Node, x: ir.Value | None) -> ir.Value:
+    """`x` in the dtype that the operator computes in (`stash_type`)."""
+    wanted = ir.DataType(node.attributes.get_int("stash_type", 1))
+    assert x is not None
+    return x if g.dtype(x) == wanted else g.Cast(x, to=wanted)
+
+
+def _back(g: Graph, y: ir.Value, x: ir.Value | None) -> ir.Value:
+    assert x is not None
+    return y if g.dtype(y) == g.dtype(x) else g.Cast(y, to=g.dtype(x))
+
+
+EXPANSIONS: dict[str, tuple[int, Expansion]] = {
+    "Attention": (23, attention),
+    "Gelu": (20, _gelu),
+    "Mish": (18, _mish),
+    "HardSwish": (14, _hard_swish),
+    "Swish": (24, _swish),
+    "Trilu": (14, _trilu),
+    "QuantizeLinear": (21, quantize),
+    "DequantizeLinear": (21, dequantize),
+    "LayerNormalization": (17, _layer_normalization),
+    "RMSNormalization": (23, _rms_normalization),
+    "GroupNormalization": (21, _group_normalization),
+}
+"""Operator → the opset that brought it (in this meaning), and its expansion for older ones."""

@@ -1,0 +1,119 @@
+"""A copy of the graph in which everything floating is float64: the twin that tells a wrong operator from rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph.shape_inference import subgraphs
+from convert.graph.tensors import EXACT_KEY, dims_of, lazy
+
+NARROW = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+"""The dtypes that become float64. Float8 and narrower ones are quantisation, not rounding, and stay."""
+
+# Attributes that name a dtype, whatever the operator. (QuantizeLinear's are in _KEPT: they say what to round to.)
+_DTYPE_ATTRIBUTES = frozenset(
+    {
+        "to",
+        "dtype",
+        "stash_type",
+        "softmax_precision",
+        "output_datatype",
+        "output_dtype",
+        "qk_matmul_output_dtype",
+    }
+)
+_KEPT = frozenset({("QuantizeLinear", "output_dtype"), ("QuantizeLinear", "precision")})
+
+
+def widen(model: ir.Model) -> ir.Model:
+    """The same computation in float64; `model` stays as it is.
+
+    Every tensor, value, dtype attribute and Cast from float32, float16 or bfloat16 becomes float64, complex64 becomes
+    complex128, in subgraphs too; weights are widened when they are asked for. Integers, booleans, strings and float8
+    stay, and so do attributes that are numbers: they are what the operator was given. QuantizeLinear still rounds to
+    its integers, from a float64 quotient; where the float32 quotient is at a tie the two may differ by one step, as
+    any two implementations may.
+    """
+    twin = model.clone()
+    for graph in twin.graphs():
+        for value in (*graph.inputs, *graph.initializers.values()):
+            _widen_value(value)
+        for node in graph:
+            for output in node.outputs:
+                _widen_value(output)
+            _widen_attributes(node)
+    return twin
+
+
+def widened_type(kind: ir.TypeProtocol | None) -> ir.TypeProtocol | None:
+    """The type with its dtype widened, inside sequences and optionals too."""
+    if isinstance(kind, ir.TensorType):
+        return ir.TensorType(widened_dtype(kind.dtype))
+    if isinstance(kind, ir.SparseTensorType):
+        return ir.SparseTensorType(widened_dtype(kind.dtype))
+    if isinstance(kind, (ir.SequenceType, ir.OptionalType)):
+        inner = widened_type(kind.elem_type)
+        return type(kind)(inner)  # type: ignore[arg-type]
+    return kind
+
+
+def widened_dtype(dtype: ir.DataType) -> ir.DataType:
+    """FLOAT, FLOAT16 and BFLOAT16 to DOUBLE, COMPLEX64 to COMPLEX128, others as they are."""
+    if dtype in NARROW:
+        return ir.DataType.DOUBLE
+    return ir.DataType.COMPLEX128 if dtype == ir.DataType.COMPLEX64 else dtype
+
+
+def widened_tensor(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """The tensor in float64, converted when it is asked for and not kept; itself where there is nothing to widen."""
+    dtype = widened_dtype(tensor.dtype)
+    if dtype == tensor.dtype:
+        return tensor
+    shape = dims_of(tensor)
+    exact = tensor.meta.get(EXACT_KEY)
+    if exact is not None:
+        return ir.Tensor(np.asarray(exact, dtype.numpy()).reshape(shape), name=tensor.name)
+    return lazy(dtype, shape, lambda: tensor.numpy().astype(dtype.numpy()), tensor.name)
+
+
+def _widen_value(value: ir.Value) -> None:
+    value.type = widened_type(value.type)
+    if value.const_value is not None:
+        value.const_value = widened_tensor(value.const_value)
+
+
+def _widen_attributes(node: ir.Node) -> None:
+    for name, attribute in list(node.attributes.items()):
+        if subgraphs(attribute):
+            continue
+        if attribute.type == ir.AttributeType.TENSOR:
+            node.attributes[name] = ir.AttrTensor(name, widened_tensor(attribute.as_tensor()))
+        elif attribute.type == ir.AttributeType.INT and name in _DTYPE_ATTRIBUTES and (node.op_type, name) not in _KEPT:
+            number = attribute.as_int()
+            if number:
+                node.attributes[name] = ir.AttrInt64(name, int(widened_dtype(ir.DataType(number))))
+        elif attribute.type == ir.AttributeType.TYPE_PROTO:
+            kind = attribute.value
+            node.attributes[name] = ir.AttrTypeProto(name, ir.TypeAndShape(widened_type(kind.type), kind.shape))
+    _widen_implied(node)
+
+
+def _widen_implied(node: ir.Node) -> None:
+    """Where leaving an attribute out means float32, say float64."""
+    if node.domain != "":
+        return
+    if node.op_type == "Constant":
+        for name in ("value_float", "value_floats"):
+            attribute = node.attributes.pop(name, None)
+            if attribute is not None:
+                node.attributes["value"] = ir.AttrTensor("value", ir.Tensor(np.array(attribute.value, np.float64)))
+    elif node.op_type == "ConstantOfShape" and "value" not in node.attributes:
+        node.attributes["value"] = ir.AttrTensor("value", ir.Tensor(np.zeros(1)))
+    elif node.op_type in ("RandomNormal", "RandomUniform", "SequenceEmpty") and "dtype" not in node.attributes:
+        node.attributes["dtype"] = ir.AttrInt64("dtype", int(ir.DataType.DOUBLE))
+    elif node.op_type in _WINDOWS and "output_datatype" not in node.attributes:
+        node.attributes["output_datatype"] = ir.AttrInt64("output_datatype", int(ir.DataType.DOUBLE))
+
+
+_WINDOWS = frozenset({"HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix"})

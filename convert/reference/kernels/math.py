@@ -1,0 +1,116 @@
+"""Reference kernels of functions of one element or one axis, where ONNX's own round to float32 or take their time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from convert.errors import Unsupported
+from convert.reference.table import kernel
+
+Array = Any
+
+
+@kernel("Erf")
+def erf(count: int, x: Array) -> Array:
+    return special.erf(x).astype(x.dtype)
+
+
+@kernel("Sigmoid")
+def sigmoid(count: int, x: Array) -> Array:
+    return special.expit(x).astype(x.dtype)
+
+
+@kernel("Gelu")
+def gelu(count: int, x: Array, *, approximate: str) -> Array:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + special.erf(x * np.sqrt(0.5)))
+
+
+@kernel("Mish")
+def mish(count: int, x: Array) -> Array:
+    return x * np.tanh(np.logaddexp(0, x))
+
+
+@kernel("Softplus")
+def softplus(count: int, x: Array) -> Array:
+    return np.logaddexp(0, x).astype(x.dtype)
+
+
+@kernel("HardSigmoid")
+def hard_sigmoid(count: int, x: Array, *, alpha: float, beta: float) -> Array:
+    return np.clip(x * alpha + beta, 0, 1).astype(x.dtype)
+
+
+@kernel("HardSwish")
+def hard_swish(count: int, x: Array) -> Array:
+    return x * np.clip(x / 6 + 0.5, 0, 1)
+
+
+@kernel("Selu")
+def selu(count: int, x: Array, *, alpha: float, gamma: float) -> Array:
+    return (gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))).astype(x.dtype)
+
+
+@kernel("Elu")
+def elu(count: int, x: Array, *, alpha: float) -> Array:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))).astype(x.dtype)
+
+
+@kernel("Celu")
+def celu(count: int, x: Array, *, alpha: float) -> Array:
+    return (np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha))).astype(x.dtype)
+
+
+@kernel("Softmax")
+def softmax(count: int, x: Array, *, axis: int) -> Array:
+    powers = np.exp(x - x.max(axis, keepdims=True, initial=-np.inf))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+@kernel("LogSoftmax")
+def log_softmax(count: int, x: Array, *, axis: int) -> Array:
+    shifted = x - x.max(axis, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+
+
+@kernel("ReduceLogSumExp")
+def reduce_log_sum_exp(count: int, x: Array, axes: Array = None, *, keepdims: int, noop_with_empty_axes: int) -> Array:
+    if (axes is None or not len(axes)) and noop_with_empty_axes:
+        return x
+    where = None if axes is None or not len(axes) else tuple(int(a) for a in axes)
+    return np.asarray(special.logsumexp(x, axis=where, keepdims=bool(keepdims))).astype(x.dtype)
+
+
+@kernel("Dropout")
+def dropout(count: int, x: Array, ratio: Array = None, training_mode: Array = None, *, seed: Any = None) -> Any:
+    if training_mode is not None and bool(training_mode) and (ratio is None or float(ratio) > 0):
+        raise Unsupported("in training it is random, so that no two runs agree")
+    return (x, np.ones(x.shape, bool))[:count] if count > 1 else x
+
+
+@kernel("Range")
+def number_range(count: int, start: Array, limit: Array, delta: Array) -> Array:
+    start, limit, delta = (np.asarray(v).reshape(()) for v in (start, limit, delta))
+    steps = max(0, int(np.ceil((limit - start) / delta)))
+    return (start + np.arange(steps, dtype=start.dtype) * delta).astype(start.dtype)
+
+
+@kernel("GatherElements")
+def gather_elements(count: int, x: Array, indices: Array, *, axis: int) -> Array:
+    """ONNX's own fails, or takes the first column for all of them, where the axis has more than 32 elements."""
+    kept = tuple(slice(None) if d == axis % x.ndim else slice(n) for d, n in enumerate(indices.shape))
+    return np.take_along_axis(x[kept], indices, axis)
+
+
+@kernel("Expand")
+def expand(count: int, x: Array, shape: Array) -> Array:
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in shape)))
+
+
+@kernel("Identity")
+def identity(count: int, x: Array) -> Array:
+    return x

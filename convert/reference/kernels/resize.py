@@ -1,0 +1,126 @@
+"""Reference kernel of Resize: one matrix of interpolation weights for each axis that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from convert.reference.table import kernel
+
+Array = Any
+
+
+@kernel("Resize")
+def resize(
+    count: int,
+    x: Array,
+    roi: Array = None,
+    scales: Array = None,
+    sizes: Array = None,
+    *,
+    antialias: int,
+    axes: Any,
+    coordinate_transformation_mode: str,
+    cubic_coeff_a: float,
+    exclude_outside: int,
+    extrapolation_value: float,
+    keep_aspect_ratio_policy: str,
+    mode: str,
+    nearest_mode: str,
+) -> Array:
+    """ONNX Resize-19. Separable: every mode interpolates along one axis after the other."""
+    chosen = [a % x.ndim for a in (axes or range(x.ndim))]
+    lengths = [x.shape[a] for a in chosen]
+    factors, targets = _targets(lengths, scales, sizes, keep_aspect_ratio_policy)
+    crop = coordinate_transformation_mode == "tf_crop_and_resize"
+    y = x.astype(np.float64) if x.dtype.kind != "f" else x
+    outside = np.zeros((1,) * x.ndim, bool)
+    for i, axis in enumerate(chosen):
+        span = (float(roi[i]), float(roi[i + len(chosen)])) if crop else (0.0, 1.0)
+        if targets[i] == lengths[i] and factors[i] == 1 and not crop:
+            continue
+        at = _coordinates(lengths[i], targets[i], factors[i], coordinate_transformation_mode, span)
+        if crop:
+            beyond = (at < 0) | (at > lengths[i] - 1)
+            outside = outside | beyond.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+        matrix = _matrix(at, lengths[i], factors[i], mode, nearest_mode, cubic_coeff_a, exclude_outside, antialias)
+        y = np.moveaxis(np.tensordot(matrix.astype(y.dtype), y, axes=(1, axis)), 0, axis)
+    if crop:
+        y = np.where(outside, extrapolation_value, y)
+    if x.dtype.kind in "iu":
+        limits = np.iinfo(x.dtype)
+        y = np.clip(np.rint(y) if mode == "nearest" else np.trunc(y), limits.min, limits.max)
+    return np.ascontiguousarray(y).astype(x.dtype)
+
+
+def _targets(lengths: Sequence[int], scales: Array, sizes: Array, policy: str) -> tuple[list[float], list[int]]:
+    if sizes is None or not len(sizes):
+        factors = [float(s) for s in scales]
+        return factors, [int(np.floor(n * s)) for n, s in zip(lengths, factors, strict=True)]
+    targets = [int(s) for s in sizes]
+    factors = [t / n for t, n in zip(targets, lengths, strict=True)]
+    if policy != "stretch":
+        one = min(factors) if policy == "not_larger" else max(factors)
+        factors = [one] * len(factors)
+        targets = [int(np.floor(n * one + 0.5)) for n in lengths]
+    return factors, targets
+
+
+def _coordinates(length: int, target: int, scale: float, mode: str, span: tuple[float, float]) -> Array:
+    """Where in the input each output position lies (ONNX Resize, coordinate_transformation_mode)."""
+    at = np.arange(target, dtype=np.float64)
+    if mode == "align_corners":
+        return at * (length - 1) / (target - 1) if target > 1 else at * 0
+    if mode == "asymmetric":
+        return at / scale
+    if mode == "pytorch_half_pixel":
+        return (at + 0.5) / scale - 0.5 if target > 1 else at * 0
+    if mode == "half_pixel_symmetric":
+        exact = length * scale
+        offset = length / 2 * (1 - target / exact)
+        return offset + (at + 0.5) / scale - 0.5
+    if mode == "tf_crop_and_resize":
+        start, end = span
+        if target > 1:
+            return start * (length - 1) + at * (end - start) * (length - 1) / (target - 1)
+        return at * 0 + 0.5 * (start + end) * (length - 1)
+    return (at + 0.5) / scale - 0.5
+
+
+def _matrix(
+    at: Array, length: int, scale: float, mode: str, nearest_mode: str, coefficient: float, exclude: int, antialias: int
+) -> Array:
+    """Weights [target, length]: what each input position gives to each output position."""
+    matrix = np.zeros((len(at), length))
+    rows = np.arange(len(at))
+    if mode == "nearest":
+        matrix[rows, np.clip(_nearest(at, nearest_mode), 0, length - 1).astype(int)] = 1
+        return matrix
+    shrink = min(1.0, scale) if antialias else 1.0
+    reach = (1 if mode == "linear" else 2) / shrink
+    first = np.floor(at - reach).astype(int)
+    for offset in range(int(np.ceil(2 * reach)) + 2):
+        column = first + offset
+        distance = np.abs(column - at) * shrink
+        weight = np.maximum(0, 1 - distance) if mode == "linear" else cubic(distance, coefficient)
+        if exclude:
+            weight = np.where((column < 0) | (column >= length), 0, weight)
+        np.add.at(matrix, (rows, np.clip(column, 0, length - 1)), weight)
+    return matrix / matrix.sum(1, keepdims=True) if exclude or antialias else matrix
+
+
+def _nearest(at: Array, mode: str) -> Array:
+    if mode == "floor":
+        return np.floor(at)
+    if mode == "ceil":
+        return np.ceil(at)
+    return np.ceil(at - 0.5) if mode == "round_prefer_floor" else np.floor(at + 0.5)
+
+
+def cubic(distance: Array, a: float) -> Array:
+    """Keys' cubic convolution kernel with parameter `a` (R. Keys, 1981)."""
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    far = a * (((distance - 5) * distance + 8) * distance - 4)
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))

@@ -1,0 +1,63 @@
+"""Recurrent layers with their numbers in 8 bits: what a cell computes is rounded inside of the reference kernels.
+
+The kernels take arrays as they come, so that weights which are arrays of these classes see every product and sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+RECURRENT = ("GRU", "LSTM", "RNN")
+
+# Ranges that TensorFlow Lite's 8-bit kernels prescribe.
+_FIXED = {special.expit: (0.0, 255 / 256), np.tanh: (-1.0, 127 / 128)}
+
+Store = Callable[[str, np.ndarray, tuple[float, float] | None], np.ndarray]
+
+
+class RowsRounded(np.ndarray):
+    """Weights whose products take the other matrix with each row rounded to 256 steps of its own."""
+
+    def __rmatmul__(self, other: Any) -> np.ndarray:
+        from convert.reference.quantization_steps import stepped
+
+        rows = np.asarray(other)
+        return stepped(rows, rows.min(-1, keepdims=True), rows.max(-1, keepdims=True)) @ np.asarray(self)
+
+
+class Stored(np.ndarray):
+    """Weights, and what a cell makes of them: every result goes through `store`, by its place in the step."""
+
+    store: Store | None = None
+    first = False
+    """Whether a product with this begins a step."""
+    place: list[int]
+
+    def __array_finalize__(self, other: Any) -> None:
+        if isinstance(other, Stored):
+            self.store, self.first, self.place = other.store, other.first, other.place
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        result = getattr(ufunc, method)(*(np.asarray(x) if isinstance(x, Stored) else x for x in inputs), **options)
+        if method != "__call__" or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
+            return result
+        if ufunc is np.matmul and self.first and inputs[1] is self:
+            self.place[0] = 0
+        self.place[0] += 1
+        assert self.store is not None
+        found = self.store(str(self.place[0]), result, _FIXED.get(ufunc)).view(Stored)
+        found.store, found.place = self.store, self.place
+        return found
+
+
+def cell(w: np.ndarray, r: np.ndarray, store: Store) -> tuple[Stored, Stored]:
+    """The weights of a layer, for inputs and for states, that have `store` round what the cell computes."""
+    place = [0]
+    both = w.view(Stored), r.view(Stored)
+    for array, first in zip(both, (True, False), strict=True):
+        array.store, array.first, array.place = store, first, place
+    return both

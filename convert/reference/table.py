@@ -1,0 +1,36 @@
+"""The table of the reference executor's own kernels: `kernel(outputs, *arrays, **attributes) -> array or arrays`.
+
+Users add what their operators compute, `@kernel("mine::Cube")`: it is what these are verified with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from convert.rules import Argument, Rules, Schema
+from convert.rules.onnx_schemas import schema
+
+
+@cache
+def decimal_schema(operator: str) -> Schema | None:
+    """ONNX's schema with float defaults as the decimals they are written as: 0.01, not the float32 next to it.
+
+    A framework in float64 computes with the decimal, and so has the twin to.
+    """
+    found = schema(operator)
+    return None if found is None else replace(found, keyword=tuple(map(_decimal, found.keyword)))
+
+
+def decimal(number: float) -> float:
+    """The shortest decimal that rounds to the same float32."""
+    return float(str(np.float32(number)))
+
+
+def _decimal(argument: Argument) -> Argument:
+    return replace(argument, default=decimal(argument.default)) if isinstance(argument.default, float) else argument
+
+
+kernel = Rules("reference", schema=decimal_schema)

@@ -1,0 +1,89 @@
+"""A child process that a warm process forks for its client, in place of a new interpreter: `convert batch` runs one."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+ADDRESS = "CONVERT_NURSERY"
+"""The variable that holds the path of the warm process's socket, where there is one (`convert.batch.fork_server`)."""
+
+_PATIENCE = 30.0  # seconds for a fork; it takes milliseconds
+
+
+class Child(Protocol):
+    """What is used of a child process: of `subprocess.Popen`, or of `Forked`."""
+
+    pid: int
+    returncode: Any
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+class Forked:
+    """A process that is the child of another one; the leader of its session."""
+
+    def __init__(self, connection: socket.socket, pid: int) -> None:
+        self.connection, self.pid = connection, pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal, or None while it runs."""
+        try:
+            return self.wait(0.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended. Raises `subprocess.TimeoutExpired` after `timeout` seconds."""
+        if self.returncode is None:
+            self.connection.settimeout(timeout)
+            try:
+                told = self.connection.recv(1 << 16)
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired("a forked process", timeout or 0.0) from None
+            except OSError:
+                told = b""
+            # The warm process has died, and what it had forked dies with it.
+            self.returncode = json.loads(told)["code"] if told else -signal.SIGKILL
+            self.connection.close()
+        return self.returncode
+
+
+def fork(
+    entry: str, arguments: Sequence[str], environment: Mapping[str, str], out: int, err: int, address: str
+) -> Forked | None:
+    """A fork of the warm process at `address` that does `entry` (one of `nursery.ENTRIES`), or None if there is none.
+
+    out and err: file descriptors for its output. It has this process's folder and limit of address space.
+    """
+    if not address:
+        return None
+    request = {
+        "entry": entry,
+        "arguments": list(arguments),
+        "environment": dict(environment),
+        "folder": os.getcwd(),
+        "limit": resource.getrlimit(resource.RLIMIT_AS),
+    }
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        connection.settimeout(_PATIENCE)
+        connection.connect(address)
+        socket.send_fds(connection, [json.dumps(request).encode()], [out, err])
+        told = connection.recv(1 << 16)
+    except OSError:
+        told = b""
+    answer = json.loads(told) if told else {}
+    if "pid" not in answer:
+        connection.close()
+        return None
+    return Forked(connection, answer["pid"])

@@ -1,0 +1,1 @@
+"""Arithmetic that several backends need, with the specification that it follows; imports no framework."""

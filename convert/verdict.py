@@ -1,0 +1,118 @@
+"""What a comparison is called, PASS, FAIL or INCONCLUSIVE, and what is known about it: outputs, place, profile."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
+EXIT_CODES = {PASS: 0, FAIL: 3, INCONCLUSIVE: 7}
+
+
+@dataclass
+class OutputVerdict:
+    """One output over all feeds; errors are relative to the root mean square of the float64 reference.
+
+    `error` is the target's, `floor` the source's own float32 error (or the least that float32 allows), `twin` how far
+    the graph in float64 is from the source in float64 (None where that was not run). Of a target with narrower numbers
+    `floor` is what this narrowing does to the graph, and `agreement` the share of rows with the same largest element
+    (or one that this narrowing cannot tell from it). `elements` are the worst ones.
+    """
+
+    name: str
+    status: str = PASS
+    reason: str = ""
+    error: float = 0.0
+    floor: float = 0.0
+    twin: float | None = None
+    worst: float = 0.0
+    agreement: float | None = None
+    elements: list[Element] = field(default_factory=list)
+
+    @property
+    def decibels(self) -> float:
+        """The ratio of the output to its error."""
+        return float(-20 * np.log10(self.error)) if self.error else np.inf
+
+
+@dataclass
+class Divergence:
+    """The first operator that nothing on the other side agrees with: a node of the graph where the backend is guilty,
+    an operator of the source where the frontend is. `inputs` and `output` are statistics of its values, `instead` what
+    the graph has in place of the source's.
+    """
+
+    operator: str
+    node: str
+    module: str = ""
+    source: str = ""
+    inputs: list[str] = field(default_factory=list)
+    output: str = ""
+    instead: str = ""
+
+    def __str__(self) -> str:
+        where = [f"{self.operator}, node {self.node!r}"]
+        where += [f"in {self.module}"] if self.module else []
+        where += [f"at {self.source}"] if self.source else []
+        return ", ".join(where)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One node of the shared graph, for the errors along the network, relative to its output's root mean square.
+
+    `floor` is what float32 alone does to the graph up to here, `error` what the target's value is off (None where the
+    target has no such value: it was fused away, or everything behind a defect is something else).
+    """
+
+    node: str
+    operator: str
+    module: str
+    source: str
+    floor: float
+    error: float | None
+
+
+@dataclass
+class Verdict:
+    """The outcome for a pair. `guilty` is `frontend` or `backend` where the shared graph told them apart.
+
+    `divergence` is the first node where the two sides of the guilty step depart from each other, or why it was not
+    found; `profile` the errors along the network, where they were asked for, or why they cannot be had.
+    """
+
+    status: str
+    reason: str = ""
+    guilty: str = ""
+    reference: str = ""
+    feeds: list[str] = field(default_factory=list)
+    outputs: list[OutputVerdict] = field(default_factory=list)
+    divergence: Divergence | str | None = None
+    profile: list[Place] | str | None = None
+    stored: str = ""
+    """How the target stores numbers (`plugin.STORED`), where it is less precise than the source on purpose."""
+
+    @property
+    def exit_code(self) -> int:
+        """0, 3 (mismatch) or 7 (inconclusive)."""
+        return EXIT_CODES[self.status]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "exit_code": self.exit_code}
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element of an output: what the reference and the target hold there, on which inputs.
+
+    `error` is relative to the root mean square of the reference; of integers it is the plain difference.
+    """
+
+    index: tuple[int, ...]
+    reference: float
+    target: float
+    error: float
+    feed: str

@@ -1,0 +1,162 @@
+"""Run Caffe2 models with a real Caffe2, in the Python that CONVERT_CAFFE2_PYTHON names."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from convert.errors import BadInput, ConvertError, Unsupported
+from convert.files.caffe2.folder import PREDICTOR
+from convert.options import Options
+from convert.source import Source
+
+KINDS: Sequence[str] = ("caffe2",)
+
+VARIABLE = "CONVERT_CAFFE2_PYTHON"
+"""Names the interpreter of a Python with Caffe2 (3.8 with torch 1.8.1, say)."""
+
+_CHILD = Path(__file__).with_name("caffe2_child.py")
+_CRASHES = {-signal.SIGFPE: "a division by zero", -signal.SIGSEGV: "a segmentation fault", -signal.SIGABRT: "an abort",
+            -signal.SIGKILL: "a kill, for lack of memory probably"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of the net in a folder."""
+
+    net: Path
+    feeds: Mapping[str, np.ndarray]
+
+
+def available() -> str:
+    """Empty if Caffe2 can be run, else what is missing."""
+    python = os.environ.get(VARIABLE, "")
+    if not python:
+        return f"no Caffe2: {VARIABLE} names no interpreter that has one (Python 3.8 with torch 1.8.1)"
+    return _missing(python)
+
+
+def run(
+    source: Source, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str, options: Options
+) -> list[dict[str, np.ndarray]]:
+    """Run the net in the folder `source` on each of `feeds`; its outputs by name, in the order of external_output.
+
+    Raises `Unsupported` for precision float64, `BadInput` for a folder without nets, `ConvertError` where Caffe2
+    refuses the net or dies of it.
+    """
+    if precision != "float32":
+        raise Unsupported("Caffe2 has float32 kernels only for most operators: it cannot run in float64")
+    for name in ("init_net.pb", "predict_net.pb"):
+        if not any((source.file / file).is_file() for file in (name, PREDICTOR)):
+            raise BadInput(f"{source.file} is no Caffe2 model: it holds no {name}")
+    outputs = []
+    for result in execute([Job(source.file, feed) for feed in feeds]):
+        if isinstance(result, ConvertError):
+            raise result
+        outputs.append(result)
+    return outputs
+
+
+def execute(jobs: Sequence[Job], *, seconds: float | None = None) -> list[dict[str, np.ndarray] | ConvertError]:
+    """The outputs of each job, or the error that it ended in; a job that kills the interpreter spares the others.
+
+    A job may take so many `seconds`, where that is given; one that takes longer is killed, and the next one started.
+    """
+    missing = available()
+    if missing:
+        raise ConvertError(missing, hint=f"set {VARIABLE}")
+    with tempfile.TemporaryDirectory(prefix="convert-caffe2-") as name:
+        folder = Path(name)
+        described = [_prepare(folder, number, job) for number, job in enumerate(jobs)]
+        (folder / "jobs.json").write_text(json.dumps(described))
+        results: dict[int, dict[str, np.ndarray] | ConvertError] = {}
+        while len(results) < len(jobs):
+            results.update(_run_child(folder, len(results), len(jobs), seconds))
+        return [results[i] for i in range(len(jobs))]
+
+
+def _prepare(folder: Path, number: int, job: Job) -> dict[str, object]:
+    arrays = {str(i): np.asarray(array) for i, array in enumerate(job.feeds.values())}
+    np.savez(folder / f"{number}.in.npz", **arrays)  # type: ignore[arg-type]
+    return {
+        "net": str(job.net.resolve()),
+        "names": list(job.feeds),
+        "inputs": str(folder / f"{number}.in.npz"),
+        "output": str(folder / f"{number}.out.npz"),
+    }
+
+
+def _run_child(
+    folder: Path, first: int, count: int, seconds: float | None
+) -> dict[int, dict[str, np.ndarray] | ConvertError]:
+    """What became of the jobs from `first` on, up to one that ends the interpreter."""
+    # Isolated (-I), so that it neither finds our modules beside the script nor takes our PYTHONPATH for its own.
+    command = [os.environ[VARIABLE], "-I", str(_CHILD), str(folder / "jobs.json"), str(first)]
+    results: dict[int, dict[str, np.ndarray] | ConvertError] = {}
+    with (folder / "stderr").open("wb") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
+    late = False
+    with process:
+        assert process.stdout is not None
+        for line in _lines(process.stdout.fileno(), seconds):
+            if line is None:
+                late = True
+                process.kill()
+                break
+            word, _, rest = line.partition(" ")
+            number, _, text = rest.partition(" ")
+            if word == "done":
+                results[int(number)] = _outputs(folder / f"{number}.out.npz", json.loads(text))
+            elif word == "failed":
+                results[int(number)] = ConvertError(f"Caffe2 could not run the net: {_brief(json.loads(text))}")
+    if len(results) < count - first:
+        death = _CRASHES.get(process.returncode, f"exit code {process.returncode}")
+        death = f"having taken more than {seconds:g} s" if late else death
+        last = (folder / "stderr").read_text(errors="replace").strip().splitlines()[-1:]
+        text = f"Caffe2's process died while it ran the net, of {death}"
+        results[first + len(results)] = ConvertError(text, hint=last[0] if last else "")
+    return results
+
+
+def _lines(descriptor: int, seconds: float | None) -> Iterator[str | None]:
+    """The lines of a pipe as they come; None if none comes in time."""
+    pending = b""
+    while True:
+        if not select.select([descriptor], [], [], seconds)[0]:
+            yield None
+            return
+        more = os.read(descriptor, 1 << 16)
+        if not more:
+            return
+        *whole, pending = (pending + more).split(b"\n")
+        yield from (line.decode() for line in whole)
+
+
+def _outputs(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[str(i)] for i, name in enumerate(names)}
+
+
+def _brief(text: str) -> str:
+    """Caffe2's message without its stack of native frames."""
+    return text.split("\nframe #")[0].strip()
+
+
+@cache
+def _missing(python: str) -> str:
+    command = [python, "-I", "-c", "from caffe2.python import workspace"]
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"{VARIABLE} names {python!r}, which cannot be run: {error.strerror}"
+    return "" if process.returncode == 0 else f"{VARIABLE} names {python!r}, which has no caffe2.python.workspace"

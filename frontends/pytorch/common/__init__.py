@@ -1,0 +1,1 @@
+"""What both readers of PyTorch models share: values, sizes, dtypes, weights, state."""

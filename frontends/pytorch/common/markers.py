@@ -1,0 +1,7 @@
+"""Limits that a rule and a replacement for the capture declare with one text."""
+
+from __future__ import annotations
+
+from ..rules import aten
+
+PIECES = aten.limit("tensor_split", "how many pieces there are is not known before run time, and they are outputs")

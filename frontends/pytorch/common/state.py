@@ -1,0 +1,144 @@
+"""Buffers that forward changes, which become inputs and outputs of the graph: their names, and how a module runs so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from convert.errors import Problem, Unsupported
+from convert.graph.metadata import state_output
+from convert.report import Report
+
+
+def changed_buffers(program: ExportedProgram) -> dict[str, str]:
+    """The buffers that forward changes, by path, each with the name of the node that computes its new value.
+
+    Raises `Unsupported` where forward changes a parameter.
+    """
+    specs = program.graph_signature.output_specs
+    parameters = [str(s.target) for s in specs if s.kind == OutputKind.PARAMETER_MUTATION]
+    if parameters:
+        raise Unsupported(
+            problems=[Problem(f"forward writes to the parameter {name}") for name in parameters],
+            hint="make it a buffer, which becomes an input and an output of the converted model",
+        )
+    return {str(s.target): s.arg.name for s in specs if s.kind == OutputKind.BUFFER_MUTATION}
+
+
+def state_inputs(buffers: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """The names of graph inputs for buffers, by path: "layers.0.cache" is `layers_0_cache`.
+
+    Names that are `taken` by inputs of forward, and those of outputs (`output_0`), get the suffix `_state`.
+    """
+    names = {}
+    for path in buffers:
+        name = path.replace(".", "_")
+        names[path] = f"{name}_state" if name in taken or _OUTPUT.fullmatch(name) else name
+    return names
+
+
+_OUTPUT = re.compile(r"output(_\d+)?")
+
+
+def refuse_shared_names(states: Iterable[str], outputs: Collection[str]) -> None:
+    """Raise `Unsupported` where an input for a buffer, or its output, is called as an output of forward is."""
+    shared = sorted({n for name in states for n in (name, state_output(name)) if n in outputs})
+    if shared:
+        raise Unsupported(
+            f"forward changes a buffer and returns something of the same name: {', '.join(shared)}",
+            hint="give the buffer another name, or the key of the dict that forward returns",
+        )
+
+
+@contextmanager
+def watching(module: nn.Module) -> Iterator[dict[str, Any]]:
+    """Makes capture see buffers that forward replaces (`self.h = h`), which torch.export would drop without a word.
+
+    They are written to in place when forward ends; what it returns is copied first, for it may be the old buffer.
+    Yields what other attributes of modules held before forward assigned to them, by path.
+    """
+    buffers: dict[str, torch.Tensor] = {}
+    others: dict[str, Any] = {}
+    assigned: dict[str, Any] = {}
+
+    def begin(_: nn.Module, args: Any, kwargs: Any) -> None:
+        buffers.update(module.named_buffers(remove_duplicate=False))
+        others.update(_attributes(module))
+
+    def end(_: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+        now = _attributes(module)
+        assigned.update({path: old for path, old in others.items() if path in now and now[path] is not old})
+        replaced = {path: new for path, new in module.named_buffers(remove_duplicate=False) if new is not buffers[path]}
+        if not replaced:
+            return None
+        output = pytree.tree_map_only(torch.Tensor, torch.clone, output)
+        for path, new in replaced.items():
+            buffers[path].copy_(new)
+            _set(module, path, buffers[path])
+        return output
+
+    handles = [
+        module.register_forward_pre_hook(begin, with_kwargs=True),
+        module.register_forward_hook(end, with_kwargs=True),
+    ]
+    try:
+        yield assigned
+    finally:
+        for handle in handles:
+            handle.remove()
+        for path, value in assigned.items():
+            owner, _, name = path.rpartition(".")
+            setattr(module.get_submodule(owner), name, value)
+
+
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    """The tensors and numbers that modules hold as plain attributes, by path."""
+    found = {}
+    for path, owner in module.named_modules():
+        for name, value in vars(owner).items():
+            if isinstance(value, (torch.Tensor, int, float)) and name != "training":
+                found[f"{path}.{name}" if path else name] = value
+    return found
+
+
+def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], report: Report) -> None:
+    """Raise `Unsupported` for tensors that forward both reads and replaces, and that are no buffers.
+
+    What it replaces and never reads is a by-product. A number that it changes is noted: the graph has its first value.
+    """
+    constants = {str(s.target) for s in program.graph_signature.input_specs if s.kind == InputKind.CONSTANT_TENSOR}
+    read = sorted(path for path, value in assigned.items() if isinstance(value, torch.Tensor) and path in constants)
+    if read:
+        raise Unsupported(
+            problems=[Problem(f"forward replaces the tensor {path}, which is no buffer") for path in read],
+            hint="register it with register_buffer: then it becomes an input and an output of the converted model",
+        )
+    for path, value in assigned.items():
+        if not isinstance(value, torch.Tensor):
+            report.note(f"forward changes the number {path}; the converted model computes with {value} at every call")
+
+
+@contextmanager
+def holding(module: nn.Module, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
+    """Inside, the buffers of these paths hold these values; afterwards they are the tensors that they were."""
+    before = {path: module.get_buffer(path) for path in values}
+    for path, value in values.items():
+        _set(module, path, value.clone())
+    try:
+        yield
+    finally:
+        for path, value in before.items():
+            _set(module, path, value)
+
+
+def _set(module: nn.Module, path: str, value: torch.Tensor) -> None:
+    owner, _, name = path.rpartition(".")
+    module.get_submodule(owner)._buffers[name] = value

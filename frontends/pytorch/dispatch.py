@@ -1,0 +1,112 @@
+"""How a call of an ATen operator reaches its rule: plain, complex, or on quantized tensors, which round again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.errors import Location, Unsupported
+from convert.graph import Graph
+from convert.rules import Schema
+
+from .common.quantization import PREFIX, Scheme, from_steps, noted, scheme_of, to_steps
+from .common.values import as_value
+from .rules import _implied, _normalised, aten, bindable, key_of
+
+KEEPING = frozenset(
+    (  # noqa: SIM905
+        "view _unsafe_view reshape view_as reshape_as flatten unflatten squeeze unsqueeze permute transpose t swapaxes "
+        "movedim select slice narrow chunk split split_with_sizes unbind expand expand_as repeat clone detach alias "
+        "contiguous dropout relu max_pool1d max_pool2d max_pool3d quantized_max_pool2d max min amax amin topk sort "
+        "pixel_shuffle pixel_unshuffle channel_shuffle upsample_nearest1d upsample_nearest2d upsample_nearest3d "
+        "index_select index gather roll flip reflection_pad1d reflection_pad2d replication_pad2d"
+    ).split()
+)
+"""Operators that pick elements: what they give has the scheme of their operand, whatever that is."""
+
+AVERAGING = frozenset(
+    (  # noqa: SIM905
+        "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d mean "
+        "_adaptive_avg_pool2d _adaptive_avg_pool3d upsample_bilinear2d"
+    ).split()
+)
+"""Operators whose results often lie half way between two steps: they are computed on whole numbers of steps."""
+
+_CENTRED = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
+"""Those that PyTorch rounds before it adds the zero point, as its kernels do for what a convolution gives (channels
+last); the others it rounds afterwards, which makes halves go the other way where the zero point is odd."""
+
+ROUNDING = frozenset(
+    "hardtanh clamp threshold leaky_relu elu gelu cat stack constant_pad_nd relu6".split()  # noqa: SIM905
+)
+"""Operators that give a float result, which PyTorch rounds to the scheme of the first operand."""
+
+
+def call_quantized(
+    g: Graph, key: str, values: Sequence[Any], named: Mapping[str, Any], at: Location, schema: Schema
+) -> Any:
+    """Apply the rule for an ATen operator of which an operand is quantised. Raises `Unsupported` if there is none."""
+    base = key.partition(".")[0]
+    own = next((PREFIX + k for k in (key, base) if PREFIX + k in aten), None)
+    if own is not None:
+        return aten.apply(g, own, values, named, at, schema=schema)
+    scheme = next(_schemes(values))
+    if base not in KEEPING | AVERAGING | ROUNDING or scheme.axis is not None:
+        by = " by channel" if scheme.axis is not None else ""
+        raise Unsupported(f"no PyTorch rule for this operator on tensors that are quantised{by}").located(at)
+    if base in AVERAGING:
+        return _averaged(g, key, values, named, at, schema, scheme)
+    result = aten.apply(g, key, values, named, at, schema=schema)
+    if base in ROUNDING:
+        return noted(from_steps(g, to_steps(g, result, scheme), scheme), scheme)
+    if isinstance(result, (list, tuple)):
+        return [noted(r, scheme) if r.dtype == ir.DataType.FLOAT else r for r in result]
+    return noted(result, scheme)
+
+
+def _averaged(
+    g: Graph, key: str, values: Sequence[Any], named: Mapping[str, Any], at: Location, schema: Schema, scheme: Scheme
+) -> ir.Value:
+    """With a step of one: sums of whole numbers are exact, and so are the halves that are rounded to even."""
+    steps = Scheme(1.0, scheme.zero, scheme.dtype)
+    moved = from_steps(g, to_steps(g, values[0], scheme), steps)
+    result = aten.apply(g, key, [moved, *values[1:]], named, at, schema=schema)
+    if key.partition(".")[0] not in _CENTRED and not (isinstance(scheme.zero, int) and scheme.zero % 2 == 0):
+        result, steps = g.Add(result, as_value(g, scheme.zero, torch.float32)), Scheme(1.0, 0, scheme.dtype)
+    return noted(from_steps(g, to_steps(g, result, steps), scheme), scheme)
+
+
+def _schemes(values: Sequence[Any]) -> Iterator[Scheme]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _schemes(value)
+        elif (found := scheme_of(value)) is not None:
+            yield found
+
+
+def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Mapping[str, Any], at: Location) -> Any:
+    """Apply the rule for one call of the ATen (or custom) operator `schema`; returns value, list of values or None.
+
+    Raises `Unsupported` with the location where there is no rule, or the rule does not take an argument.
+    """
+    from .common.complexes import has_pair
+    from .common.quantization import has_quantized
+    from .dispatch import call_quantized
+
+    paired = has_pair((*args, *kwargs.values()))
+    given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs)
+    named = {a.name: _normalised(a, given[a.name]) for a in schema.arguments if a.name in given and not _implied(a)}
+    bound = bindable(schema)
+    values = []
+    for argument in bound.positional:
+        if argument.name not in named:
+            break
+        values.append(named.pop(argument.name))
+    key = key_of(schema.name, schema.overload_name, paired=paired)
+    with g.at(at):
+        if schema.name.startswith("aten::") and has_quantized((*values, *named.values())):
+            return call_quantized(g, key, values, named, at, bound)
+        return aten.apply(g, key, values, named, at, schema=bound)

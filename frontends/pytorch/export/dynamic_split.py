@@ -1,0 +1,63 @@
+"""Cuts along a length that is known at run time only into as many pieces as capture counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.graph import Graph
+
+from ..common.sizes import axis_of, vector
+
+aten = torch.ops.aten
+
+_CUTS = {
+    aten.chunk.default: "chunks",
+    aten.unsafe_chunk.default: "chunks",
+    aten.split.Tensor: "split_size",
+    aten.unsafe_split.Tensor: "split_size",
+    aten.split_copy.Tensor: "split_size",
+}
+"""The operators, with the name of their second argument."""
+
+
+def is_counted(node: torch.fx.Node) -> bool:
+    """True for a chunk or split by lengths that are not known: rules, which see values only, do not know the number."""
+    if node.target not in _CUTS or not isinstance(node.meta.get("val"), (list, tuple)):
+        return False
+    named = _arguments(node, node.args, node.kwargs)
+    fake = named["self"].meta["val"]
+    return not all(isinstance(n, int) for n in (named[_CUTS[node.target]], fake.shape[named["dim"] or 0]))
+
+
+def counted(g: Graph, node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> list[ir.Value]:
+    """The pieces, as many as the graph was captured with.
+
+    values, named: the arguments of `node`, for which `is_counted` holds, lowered. That there are as many is a guard of
+    the capture. For another length the node fails when it runs: its last size is not one of a piece then, and becomes
+    one that Split refuses.
+    """
+    given, count = _arguments(node, values, named), len(node.meta["val"])
+    x, number = given["self"], given[_CUTS[node.target]]
+    axis = axis_of(g, x, given["dim"] or 0)
+    length = g.Shape(x, start=axis, end=axis + 1)
+    by_number = _CUTS[node.target] == "chunks"
+    each = g.Div(g.Add(length, number - 1), number) if by_number else vector(g, number)
+    last = g.Sub(length, g.Mul(each, count - 1))
+    fits = g.And(g.Greater(last, 0), g.LessOrEqual(last, each))
+    if count == (number if by_number else 1):
+        fits = g.Or(fits, g.Equal(length, 0))  # nothing in as many pieces of nothing
+    last = g.Where(fits, last, _REFUSED)
+    pieces = g.Split(x, g.Concat(*[each] * (count - 1), last, axis=0), axis=axis, outputs=count)
+    return [pieces] if count == 1 else pieces
+
+
+_REFUSED = -(2**31)
+
+
+def _arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    names = [a.name for a in node.target._schema.arguments]
+    return dict.fromkeys(names) | dict(zip(names, values, strict=False)) | dict(named)

@@ -1,0 +1,119 @@
+"""What capture could not do, where, and what there is to do about it."""
+
+from __future__ import annotations
+
+import re
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from convert.errors import Unsupported, UsageError
+
+from ..common.locate import shown_path
+from ..inputs.arguments import arranged
+from ..inputs.examples import Call
+from .guards import Place
+
+CHOICES = (
+    "rewrite it with torch.cond, torch.while_loop or torch.scan; or torch.jit.script the module, whose branches and "
+    "loops convert; or give --trace to convert only the path that the example takes"
+)
+
+_SIZE = re.compile(r"L\['(?P<input>\w+)'\]\.size\(\)\[(?P<place>\d+)\]")
+_DATA_DEPENDENT = (
+    "GuardOnDataDependentSymNode",
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
+    "UncapturedHigherOrderOpError",
+)
+
+
+def check_runs(module: nn.Module, call: Call) -> None:
+    """Raise `UsageError` if it is the inputs that forward does not take, rather than capture that fails."""
+    args, kwargs = arranged(module, {name: example.tensor for name, example in call.items()})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module(*args, **kwargs)
+    except Exception as error:
+        if type(error).__module__.startswith("torch._dynamo"):
+            return
+        shown = ", ".join(f"{n} {list(e.tensor.shape)}" for n, e in call.items())
+        at = _user_line(error)
+        raise UsageError(
+            f"forward does not run on inputs as described ({shown}){f' at {at}' if at else ''}: {short(error)}",
+            hint="describe the inputs that this model takes with --input NAME:DTYPE[DIMS]",
+        ) from error
+
+
+def is_about_data(error: Exception) -> bool:
+    names = {type(e).__name__ for e in _chain(error)}
+    return bool(names & set(_DATA_DEPENDENT)) or "data-dependent" in str(error) or "_is_tracing" in str(error)
+
+
+def explained(error: Exception, call: Call, lines: Mapping[Place, str]) -> Exception:
+    """What capture could not do, where, and what there is to do about it."""
+    where = _user_line(error)
+    at = f" at {where}" if where else ""
+    if is_about_data(error):
+        return Unsupported(
+            f"forward decides in Python on the value of a tensor{at}, and a graph holds only one way", hint=CHOICES
+        )
+    asked = [(n, p) for n, e in call.items() for p, w in e.wishes.items() if w.asked and (n, p) in lines]
+    if "specialized" in str(error) and asked:
+        listed = "; ".join(f"{_dim_name(call, n, p)} of {n}{placed(lines[n, p])}" for n, p in asked)
+        return Unsupported(
+            f"forward takes only one size of a dim that was to be dynamic: {listed}",
+            hint="give a number for that dim in --input, or rewrite that line so that it does not need the number",
+        )
+    text = _SIZE.sub(lambda m: _dim_name(call, m["input"], int(m["place"])), short(error))
+    if "Constraints violated" in str(error) or "specialized" in str(error):
+        return Unsupported(
+            f"forward does not take every size of a dim that was to be dynamic{at}: {text}",
+            hint="give a number for that dim in --input, or bounds that hold",
+        )
+    return Unsupported(
+        f"torch.export could not capture forward{at}: {text}",
+        hint="check that forward runs on these inputs; --trace records the operators of one run instead",
+    )
+
+
+def placed(line: str) -> str:
+    return f", at {line}" if line else ""
+
+
+def _dim_name(call: Call, label: str, place: int) -> str:
+    """The user's name of a dim that PyTorch calls L['x'].size()[2]."""
+    wish = call[label].wishes.get(place) if label in call else None
+    return wish.name if wish is not None and wish.name else f"{label}.shape[{place}]"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _user_line(error: Exception) -> str:
+    """file:line of the user's innermost frame, with the line itself."""
+    torch_folder, own = str(Path(torch.__file__).parent), str(Path(__file__).parent)
+    for e in reversed(list(_chain(error))):
+        for frame in reversed(traceback.extract_tb(e.__traceback__)):
+            if not frame.filename.startswith((torch_folder, own)) and "contextlib" not in frame.filename:
+                return (
+                    f"{shown_path(frame.filename)}:{frame.lineno} ({frame.line})"
+                    if frame.line
+                    else f"{frame.filename}:{frame.lineno}"
+                )
+    return ""
+
+
+def short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:500]}"

@@ -1,0 +1,264 @@
+"""Walks the graph of an ExportedProgram, in the dialect before decomposition, and lowers it node by node."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.report import Report
+
+from .. import ops  # noqa: F401  (fills the table)
+from ..common.complexes import Pair, constant_pair, input_pair, joined, takes_complex
+from ..common.locate import Locator
+from ..common.state import changed_buffers, refuse_shared_names, state_inputs, state_output
+from ..common.values import as_value, mark, onnx_dtype
+from ..common.weights import identity_of, tensor_of
+from ..dispatch import call
+from ..inputs.output_names import output_names
+from ..rules import aten, is_inplace
+from . import dims as naming
+from .as_strided import is_dense, strided
+from .dynamic_split import counted, is_counted
+from .facts import stated
+from .guards import guards_of
+from .prepare import INLINED, SKIPPED, check, only_checked, operator_key, prepared
+
+
+@dataclass
+class Walk:
+    """What lowering one program needs everywhere: names of dims, and where nodes come from."""
+
+    dims: naming.Dims
+    locate: Locator
+    shared: dict[tuple[object, ...], ir.Value]
+
+
+Values = dict[torch.fx.Node, Any]
+
+
+def lower(program: ExportedProgram, report: Report, wanted: Mapping[tuple[str, int], str] | None = None) -> ir.Model:
+    """The shared graph of a captured program.
+
+    `wanted` names dynamic dims by input name and place. Inputs keep the names that torch.export gave them, which are
+    those of forward's arguments; outputs are named by `names.output_names`. Raises `Unsupported` with every operator
+    that has no rule.
+    """
+    with report.stage("prepare"):
+        program = prepared(program, report)
+    changed = changed_buffers(program)
+    inputs = _inputs(program)
+    outputs = _outputs(program)
+    states = state_inputs(changed, [n.name for n in inputs])
+    refuse_shared_names(states.values(), [name for name, _ in outputs])
+    outputs += [(state_output(states[path]), _node_named(program, n)) for path, n in changed.items()]
+    walk = Walk(
+        naming.Dims(naming.choose(((n.name, n.meta.get("val")) for n in inputs), wanted or {})),
+        Locator(program.graph, {name for name, _ in outputs} | {n.name for n in inputs} | set(states.values())),
+        {},
+    )
+    check(program, walk.locate)
+    with report.stage("lower"):
+        g = Graph()
+        env: Values = {node: _input(walk, g, node) for node in inputs}
+        _state(walk, g, program, env, states)
+        _run(walk, g, program.graph_module, env)
+        for name, node in outputs:
+            g.output(_as_output(g, env[node] if isinstance(node, torch.fx.Node) else node), name)
+        model = g.model()
+    shapes = [n.meta["val"].shape for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
+    if states:
+        report.note(_about(states))
+    model.metadata_props["convert.dims"] = naming.bounds(walk.dims, program.range_constraints, shapes)
+    guards = guards_of(program, inputs, walk.dims)
+    if guards:
+        model.metadata_props["convert.guards"] = json.dumps(guards)
+    _drop_unused(model)
+    return model
+
+
+# -- the ends of the graph --------------------------------------------------------------------------------------------
+
+
+def _inputs(program: ExportedProgram) -> list[torch.fx.Node]:
+    """The placeholders of the user's tensors and run-time numbers, in order."""
+    names = {
+        s.arg.name
+        for s in program.graph_signature.input_specs
+        if s.kind == InputKind.USER_INPUT and type(s.arg).__name__ != "ConstantArgument"
+    }
+    return [n for n in program.graph.nodes if n.op == "placeholder" and n.name in names]
+
+
+def _outputs(program: ExportedProgram) -> list[tuple[str, Any]]:
+    """The name of each output and its node (or its number, where it is constant); None is left out."""
+    results = next(n for n in program.graph.nodes if n.op == "output").args[0]
+    specs = program.graph_signature.output_specs
+    users = [r for r, s in zip(results, specs, strict=True) if s.kind == OutputKind.USER_OUTPUT]
+    names = output_names(program.call_spec.out_spec)
+    return [(name, node) for name, node in zip(names, users, strict=True) if node is not None]
+
+
+def _node_named(program: ExportedProgram, name: str) -> torch.fx.Node:
+    return next(n for n in program.graph.nodes if n.name == name)
+
+
+def _about(states: Mapping[str, str]) -> str:
+    """What the user has to know about buffers that became inputs and outputs."""
+    listed = ", ".join(f"{path} (input {name}, output {state_output(name)})" for path, name in states.items())
+    return f"forward changes {listed}: feed the value that it has in the module first, then the output of the last call"
+
+
+def _input(walk: Walk, g: Graph, node: torch.fx.Node, name: str = "") -> ir.Value:
+    fake = node.meta["val"]
+    if isinstance(fake, torch.Tensor):
+        if fake.is_complex():
+            return input_pair(g, name or node.name, fake, [walk.dims.of(d) for d in fake.shape])
+        return g.input(name or node.name, onnx_dtype(fake.dtype), [walk.dims.of(d) for d in fake.shape])
+    kinds = {torch.SymInt: ir.DataType.INT64, torch.SymFloat: ir.DataType.DOUBLE, torch.SymBool: ir.DataType.BOOL}
+    if type(fake) not in kinds:
+        raise Unsupported(f"the input {node.name} is a {type(fake).__name__}, not a tensor")
+    return mark(g.input(node.name, kinds[type(fake)], []))
+
+
+def _state(walk: Walk, g: Graph, program: ExportedProgram, env: Values, states: Mapping[str, str]) -> None:
+    """Parameters, buffers and constants become initializers named as in the module; shared memory is stored once.
+
+    Buffers that forward changes are inputs, with the names in `states` by their paths.
+    """
+    specs = {s.arg.name: s for s in program.graph_signature.input_specs if hasattr(s.arg, "name")}
+    for node in program.graph.nodes:
+        if node.op != "placeholder" or node in env:
+            continue
+        spec = specs[node.name]
+        if spec.target in states:
+            env[node] = _input(walk, g, node, states[str(spec.target)])
+            continue
+        if not node.users:
+            continue
+        if spec.kind == InputKind.USER_INPUT:
+            env[node] = getattr(spec.arg, "value", None)
+            continue
+        name = str(spec.target)
+        tensor = program.state_dict.get(name)
+        if tensor is None:
+            tensor = program.constants.get(name)
+        if not isinstance(tensor, torch.Tensor):
+            raise Unsupported(
+                f"{name} is a {type(tensor).__name__} that forward uses, which has no equivalent in a graph"
+            )
+        env[node] = _weight(walk, g, name, tensor)
+
+
+def _weight(walk: Walk, g: Graph, name: str, tensor: torch.Tensor) -> ir.Value:
+    if tensor.is_complex():
+        return constant_pair(g, tensor)
+    key = identity_of(tensor)
+    if key not in walk.shared:
+        walk.shared[key] = g.initializer(name, tensor_of(tensor, name))
+    return walk.shared[key]
+
+
+def _as_output(g: Graph, value: Any) -> ir.Value:
+    if isinstance(value, Pair):
+        return joined(g, value)
+    return value if isinstance(value, ir.Value) else as_value(g, value, torch.tensor(value).dtype)
+
+
+def _drop_unused(model: ir.Model) -> None:
+    """Weights that a rule replaced (a transposed one, say) go, so that nobody reads or writes them."""
+    unused = [
+        name for name, value in model.graph.initializers.items() if not value.uses() and not value.is_graph_output()
+    ]
+    for name in unused:
+        del model.graph.initializers[name]
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def _run(walk: Walk, g: Graph, module: torch.fx.GraphModule, env: Values) -> Any:
+    """Lower every node of `module`, whose placeholders are in `env`; returns what it returns."""
+    results: Any = None
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            env[node] = _attribute(walk, g, module, str(node.target))
+        elif node.op == "call_function":
+            env[node] = None if only_checked(node) else _node(walk, g, node, env)
+        elif node.op == "output":
+            results = torch.fx.node.map_arg(node.args[0], lambda n: env.get(n))
+    return results
+
+
+def _attribute(walk: Walk, g: Graph, module: torch.fx.GraphModule, target: str) -> Any:
+    """A region (a graph that a higher-order operator takes) as a callable, a tensor as a weight."""
+    found: Any = module
+    for part in target.split("."):
+        found = getattr(found, part)
+    if isinstance(found, torch.fx.GraphModule):
+        return region(walk, found)
+    return _weight(walk, g, target, found)
+
+
+def region(walk: Walk, module: torch.fx.GraphModule) -> Callable[..., list[Any]]:
+    """`region(g, *values)` lowers the graph into `g` and returns its results as a list."""
+
+    def build(g: Graph, *values: Any) -> list[Any]:
+        places = [n for n in module.graph.nodes if n.op == "placeholder"]
+        results = _run(walk, g, module, dict(zip(places, values, strict=True)))
+        return list(results) if isinstance(results, (list, tuple)) else [results]
+
+    return build
+
+
+def _node(walk: Walk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
+    target = node.target
+    args, kwargs = (torch.fx.node.map_arg(a, lambda n: env[n]) for a in (node.args, node.kwargs))
+    if target is operator.getitem:
+        return args[0][args[1]]
+    key = operator_key(target, takes_complex(node))
+    if key is None:
+        return _inlined(g, target, args)
+    at = walk.locate(node, key)
+    if is_dense(node):
+        with g.at(at):
+            result = strided(g, node, args, kwargs)
+    elif is_counted(node):
+        with g.at(at):
+            result = counted(g, node, args, kwargs)
+    elif isinstance(target, torch._ops.OpOverload):
+        result = call(g, target._schema, args, kwargs, at)
+    elif isinstance(target, torch._ops.HigherOrderOperator):
+        with g.at(at):
+            result = aten.apply(g, key, args, kwargs, at)
+    elif not any(isinstance(a, ir.Value) for a in args):
+        return target(*args, **kwargs)
+    else:
+        with g.at(at):
+            result = aten.apply(g, key, args, kwargs, at)
+    result = stated(walk.dims, g, result, node.meta.get("val"), at)
+    if (
+        isinstance(target, torch._ops.OpOverload)
+        and is_inplace(target._schema)
+        and isinstance(node.args[0], torch.fx.Node)
+    ):
+        env[node.args[0]] = result
+    return result
+
+
+def _inlined(g: Graph, target: Any, args: tuple[Any, ...]) -> Any:
+    """A region that only switches gradients or autocast on or off; what merely checks something gives None."""
+    if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in INLINED:
+        at = next(i for i, a in enumerate(args) if callable(a))
+        return args[at](g, *args[at + 1 :])
+    assert target._schema.name.removeprefix("aten::") in SKIPPED
+    return None

@@ -1,0 +1,226 @@
+"""Writes functions that torch.export cannot capture, because they look at data, in terms of those that it can.
+
+`capturable()` is a mode for the time of a capture. What a function decides on data becomes a tensor (`torch.equal`), a
+mask (`ctc_loss`), or is left out where it only refuses bad input (`gaussian_nll_loss`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from convert.errors import Unsupported
+
+from ...common.markers import PIECES
+from . import ctc
+
+
+class capturable(TorchFunctionMode):
+    """Calls of the functions in `_REPLACED` go to their replacements."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _REPLACED.get(func, func)(*args, **(kwargs or {}))
+
+
+# -- comparisons ------------------------------------------------------------------------------------------------------
+
+
+def equal(input: Tensor, other: Tensor) -> Tensor:
+    """A boolean of rank 0 in the place of Python's: a program that branches on it is still told so."""
+    if input.shape != other.shape:
+        return torch.full((), False)
+    return (input == other).all()
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    return torch.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Their number follows from that of the elements: torch.export would not know it."""
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = list(choose(range(input.shape[0]), r))
+    return input[torch.tensor(places, dtype=torch.int64).reshape(len(places), r)] if r else input.new_empty(0)
+
+
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Along one dim: torch.export takes the result for a tensor of more dims."""
+    if dim is None:
+        return torch.unique_consecutive(input, return_inverse=return_inverse, return_counts=return_counts)
+    moved = input.movedim(dim, 0)
+    if moved.shape[0] == 0:
+        places, inverse = torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
+    else:
+        differs = (moved[1:] != moved[:-1]).flatten(1).any(1) if moved.dim() > 1 else moved[1:] != moved[:-1]
+        starts = torch.cat((torch.ones(1, dtype=torch.bool), differs))
+        places, inverse = starts.nonzero().squeeze(1), starts.cumsum(0) - 1
+    found = input.index_select(dim, places)
+    counts = torch.cat((places, torch.tensor([moved.shape[0]]))).diff()
+    rest = [v for v, asked in ((inverse, return_inverse), (counts, return_counts)) if asked]
+    return (found, *rest) if rest else found
+
+
+# -- statistics -------------------------------------------------------------------------------------------------------
+
+
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """Covariances of the rows of `input`: PyTorch's checks of the weights' values are left out."""
+    rows = input.unsqueeze(0) if input.dim() < 2 else input
+    weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
+    weighted = rows if weights is None else rows * weights
+    total = rows.shape[1] if weights is None else weights.sum()
+    norm = total - correction
+    if weights is not None and aweights is not None and correction != 0:
+        norm = total - correction * (weights * aweights).sum() / total
+    norm = norm.clamp(min=0) if isinstance(norm, Tensor) else max(norm, 0)
+    centred = rows - (weighted.sum(1) / total).unsqueeze(1)
+    scaled = centred if weights is None else centred * weights
+    return (centred @ scaled.mT.conj() / norm).squeeze()
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """Covariances over the deviations of both rows, within [-1, 1]."""
+    found = cov(input)
+    if found.dim() == 0:
+        return found / found
+    deviation = found.diagonal().real.sqrt() if found.is_complex() else found.diagonal().sqrt()
+    found = found / deviation.unsqueeze(1) / deviation.unsqueeze(0)
+    if found.is_complex():
+        return torch.complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
+    return found.clamp(-1, 1)
+
+
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> torch.return_types.linalg_lstsq:
+    """Least squares by the singular values, which give the shortest solution for any rank.
+
+    The residuals are of unknown length: PyTorch gives none where a matrix is not of full rank.
+    """
+    rows, columns = A.shape[-2:]
+    vector = B.dim() == A.dim() - 1 and B.shape == A.shape[:-1]
+    right = B.unsqueeze(-1) if vector else B
+    u, s, vh = torch.linalg.svd(A, full_matrices=False)
+    least = (torch.finfo(A.dtype).eps * max(rows, columns) if rcond is None else rcond) * s.amax(-1, keepdim=True)
+    kept = s > least
+    inverse = torch.where(kept, 1 / torch.where(kept, s, 1), 0)
+    solution = vh.mT @ (inverse.unsqueeze(-1) * (u.mT @ right))
+    rank = kept.sum(-1)
+    residuals = A.new_zeros(0)
+    if rows > columns and driver != "gelsy":
+        gaps = (A @ solution - right).square().sum(-2)
+        full = (rank == columns).all()
+        residuals = gaps.flatten()[full.expand(gaps.numel())].reshape(-1, *gaps.shape[1:])
+    singular = s if driver in ("gelsd", "gelss") else A.new_zeros(0)
+    count = rank if driver != "gels" else torch.zeros(0, dtype=torch.int64)
+    return torch.return_types.linalg_lstsq((solution.squeeze(-1) if vector else solution, residuals, count, singular))
+
+
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
+    """Refuses what gives a number of pieces that depends on data."""
+    if isinstance(indices_or_sections, Tensor) and indices_or_sections.dim() == 0:
+        raise Unsupported(PIECES)
+    return torch.tensor_split(input, indices_or_sections, dim)
+
+
+def linspace(start: Any, end: Any, steps: int, **kwargs: Any) -> Tensor:
+    """As many numbers as a size that is not known: torch.export would fix it. Counted from both ends, as PyTorch does.
+
+    Where the ends are tensors, PyTorch's own function takes them.
+    """
+    if not isinstance(steps, torch.SymInt) or isinstance(start, Tensor) or isinstance(end, Tensor):
+        return torch.linspace(start, end, steps, **kwargs)
+    dtype = kwargs.pop("dtype", None) or torch.get_default_dtype()
+    wide = dtype if dtype.is_floating_point else torch.float32
+    first, last = (n if dtype.is_floating_point else int(n) for n in (start, end))
+    place = torch.arange(steps, device=kwargs.get("device"))
+    step = torch.full((), last - first, dtype=wide) / torch.sym_max(steps - 1, 1)
+    rising, falling = first + step * place.to(wide), last - step * (steps - 1 - place).to(wide)
+    return torch.where(place < torch.sym_max(steps // 2, 1), rising, falling).to(dtype)
+
+
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """From a place that is a tensor: torch.export would ask for the number."""
+    if not isinstance(start, Tensor):
+        return torch.narrow(input, dim, start, length)
+    first = torch.where(start < 0, start + input.shape[dim], start)
+    return input.index_select(dim, first.reshape(1) + torch.arange(length, device=input.device))
+
+
+# -- layers -----------------------------------------------------------------------------------------------------------
+
+
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """As many classes as the data has, where none are given."""
+    if num_classes != -1:
+        return F.one_hot(input, num_classes)
+    count = input.max().item() + 1
+    torch._check(count >= 0)
+    return (input.unsqueeze(-1) == torch.arange(count)).to(torch.int64)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Half of log(var) + (input - target)² / var, without PyTorch's check that no variance is negative."""
+    if not isinstance(var, Tensor):
+        var = var * torch.ones_like(input)
+    if var.shape != input.shape and input.shape[:-1] == var.shape:
+        var = var.unsqueeze(-1)
+    var = var.clamp(min=eps)
+    loss = 0.5 * (torch.log(var) + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return _reduced(loss, reduction)
+
+
+def linear_cross_entropy(*args: Any, options: Any = None, **kwargs: Any) -> Tensor:
+    """Without the options, which say how much is computed at a time."""
+    return F.linear_cross_entropy(*args, **kwargs)
+
+
+def _reduced(loss: Tensor, reduction: str) -> Tensor:
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+_REPLACED: dict[Any, Callable[..., Any]] = {
+    torch.equal: equal,
+    Tensor.equal: equal,
+    torch.allclose: allclose,
+    Tensor.allclose: allclose,
+    torch.combinations: combinations,
+    torch.functional.unique_consecutive: unique_consecutive,
+    torch.unique_consecutive: unique_consecutive,
+    Tensor.unique_consecutive: unique_consecutive,
+    torch.cov: cov,
+    Tensor.cov: cov,
+    torch.corrcoef: corrcoef,
+    Tensor.corrcoef: corrcoef,
+    torch.linalg.lstsq: lstsq,
+    torch.linspace: linspace,
+    torch.narrow: narrow,
+    Tensor.narrow: narrow,
+    torch.tensor_split: tensor_split,
+    Tensor.tensor_split: tensor_split,
+    F.one_hot: one_hot,
+    F.gaussian_nll_loss: gaussian_nll_loss,
+    F.linear_cross_entropy: linear_cross_entropy,
+    F.ctc_loss: ctc.ctc_loss,
+    torch.ctc_loss: ctc.ctc_loss_numbered,
+}

@@ -1,0 +1,300 @@
+"""Makes a captured program ready for lowering: no writes that others see, no operator that only needs decomposing."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from convert.errors import Unsupported
+from convert.report import Report
+
+from ..common.complexes import takes_complex
+from ..common.locate import Locator
+from ..rules import aten, is_inplace, key_of
+from .as_strided import is_dense
+from .patches.whole_rnn import whole_layers
+
+INLINED = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
+"""Higher-order operators that only mark a region: their graph is lowered where they stand."""
+
+SKIPPED = frozenset(
+    (
+        "_assert_scalar",
+        "_assert_async",
+        "_assert_tensor_metadata",
+        "sym_constrain_range",
+        "sym_constrain_range_for_size",
+        "_set_grad_enabled",
+        "_functional_assert_async",
+        "_functional_assert_scalar",
+    )
+)
+"""Operators that check or note something at run time and compute nothing."""
+
+PYTHON: dict[Any, str] = {
+    operator.add: "add",
+    operator.sub: "sub",
+    operator.mul: "mul",
+    operator.floordiv: "floordiv",
+    operator.mod: "remainder",
+    operator.truediv: "sym_truediv",
+    operator.pow: "pow",
+    operator.neg: "neg",
+    operator.eq: "eq",
+    operator.ne: "ne",
+    operator.lt: "lt",
+    operator.le: "le",
+    operator.gt: "gt",
+    operator.ge: "ge",
+    operator.and_: "logical_and",
+    operator.or_: "logical_or",
+    operator.not_: "sym_not",
+    abs: "abs",
+    round: "sym_round",
+    torch.sym_max: "sym_max",
+    torch.sym_min: "sym_min",
+    torch.sym_not: "sym_not",
+    torch.sym_float: "sym_float",
+    torch.sym_int: "sym_int",
+    torch.sym_ite: "sym_ite",
+    torch.sym_sqrt: "sqrt",
+}
+"""Python's functions on sizes, by the rule that lowers them."""
+
+
+def prepared(program: ExportedProgram, report: Report) -> ExportedProgram:
+    """The program with writes made explicit where somebody could see them, and unruled operators decomposed.
+
+    A buffer that forward changes is an output then (`state.changed_buffers`).
+    """
+    if _has_visible_writes(program) or uses_vmap(program) or _has_subclasses(program):
+        program = _functional(_without_silent_aliases(program))
+        if any(s.kind == OutputKind.USER_INPUT_MUTATION for s in program.graph_signature.output_specs):
+            report.note(
+                "forward writes to one of its inputs in place; the converted model leaves its inputs as they are"
+            )
+    for _ in range(8):
+        table = _decompositions(program)
+        if not table:
+            break
+        with whole_layers():
+            program = program.run_decompositions(table)
+    return program
+
+
+def _has_subclasses(program: ExportedProgram) -> bool:
+    """True for a graph that takes tensors out of weights of a class of their own (torchao's quantised ones).
+
+    Functionalising makes inputs of the tensors inside.
+    """
+    return any("access_subclass_inner_tensor" in str(node.target) for node in program.graph.nodes)
+
+
+def uses_vmap(program: ExportedProgram) -> bool:
+    """True for a graph with the marks of torch.vmap in it (associative_scan leaves them), which mean nothing in ONNX.
+
+    Functionalising carries them out: operators on the batched tensors remain.
+    """
+    return any(
+        getattr(node.target, "__module__", "") == "torch._functorch.predispatch"
+        for node in program.graph.nodes
+        if node.op == "call_function"
+    )
+
+
+def _functional(program: ExportedProgram) -> ExportedProgram:
+    try:
+        with whole_layers():
+            return program.run_decompositions({})
+    except AssertionError as error:
+        hint = "where one tensor is two buffers and forward writes to it, keep it in one of them"
+        raise Unsupported("PyTorch cannot make the writes of forward explicit", hint=hint) from error
+    except RuntimeError as error:
+        if (found := re.match(r"Constant (\S+) is mutated", str(error))) is None:
+            raise
+        raise Unsupported(
+            f"forward writes to the tensor {found[1]}, which is no buffer",
+            hint="register it with register_buffer: then it becomes an input and an output of the converted model",
+        ) from error
+
+
+def check(program: ExportedProgram, locator: Locator) -> None:
+    """Raise one `Unsupported` with every operator that has no rule, each with its module path and source line."""
+    aten.check((key, locator(node, key)) for node, key in _operators(program.graph_module))
+
+
+def operator_key(target: Any, paired: bool = False) -> str | None:
+    """The key of a call's target in the rule table; None for what needs no rule. `paired`: an operand is complex."""
+    if isinstance(target, torch._ops.OpOverload):
+        name = target._schema.name
+        return (
+            None
+            if name.removeprefix("aten::") in SKIPPED
+            else key_of(name, target._schema.overload_name, paired=paired)
+        )
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        name = target.name()
+        return None if name in INLINED else f"higher_order::{name}"
+    if target is operator.getitem:
+        return None
+    return PYTHON.get(target) or f"python::{getattr(target, '__name__', target)}"
+
+
+def only_checked(node: torch.fx.Node) -> bool:
+    """True for a run-time number that nothing but checks at run time look at."""
+    if isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)) or not node.users:
+        return False
+    return all(_name(user) in SKIPPED or only_checked(user) for user in node.users)
+
+
+def _name(node: torch.fx.Node) -> str:
+    target = node.target
+    return target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else ""
+
+
+def _operators(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, str]]:
+    for node in module.graph.nodes:
+        if node.op == "call_function" and not only_checked(node):
+            key = operator_key(node.target, takes_complex(node))
+            if key is not None and not is_dense(node):
+                yield node, key
+    for _, child in module.named_children():
+        if isinstance(child, torch.fx.GraphModule):
+            yield from _operators(child)
+
+
+def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
+    """How to decompose the operators that have no rule, for those that PyTorch can."""
+    # A declared gap says more than whatever its decomposition would end in.
+    targets = {
+        node.target for node, key in _operators(program.graph_module) if key not in aten and key not in aten.gaps
+    }
+    targets = {t for t in targets if isinstance(t, torch._ops.OpOverload)}
+    if not targets:
+        return {}
+    builtin = all(t.namespace in ("aten", "prims") for t in targets)
+    known = _known_decompositions() if builtin else torch.export.default_decompositions()
+    from torch._decomp import get_decompositions
+
+    more = get_decompositions([t for t in targets if t not in known])
+    return {t: known[t] if t in known else more[t] for t in targets if t in known or t in more}
+
+
+@cache
+def _known_decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """PyTorch's own, which take a walk over all operators to collect; operators of others may come later."""
+    return torch.export.default_decompositions()
+
+
+# -- writes -----------------------------------------------------------------------------------------------------------
+
+# Operators that may return their input itself although their schema does not say so.
+_SILENT_ALIASES = ("dropout", "feature_dropout", "alpha_dropout", "positive")
+
+
+def _without_silent_aliases(program: ExportedProgram) -> ExportedProgram:
+    """The program with what `_SILENT_ALIASES` return replaced by what they are given.
+
+    PyTorch's functionalisation takes their results for fresh memory. The program itself stays as it was.
+    """
+    if not any(_is_silent_alias(node) for node in program.graph.nodes):
+        return program
+    module = copy.deepcopy(program.graph_module)
+    for node in list(module.graph.nodes):
+        if _is_silent_alias(node):
+            node.replace_all_uses_with(node.args[0])
+            module.graph.erase_node(node)
+    return program._update(module, program.graph_signature)
+
+
+def _is_silent_alias(node: torch.fx.Node) -> bool:
+    target = node.target
+    if (
+        not isinstance(target, torch._ops.OpOverload)
+        or target._schema.name.removeprefix("aten::") not in _SILENT_ALIASES
+    ):
+        return False
+    training = node.args[2] if len(node.args) > 2 else node.kwargs.get("train", False)
+    return not training
+
+
+def _has_visible_writes(program: ExportedProgram) -> bool:
+    """True if an in-place operator writes to state, or to memory that is read later under another name.
+
+    Other in-place operators (`relu_` on what a convolution just made) need nothing: the result takes the name of
+    what was written to.
+    """
+    kinds = {s.arg.name: s.kind for s in program.graph_signature.input_specs if hasattr(s.arg, "name")}
+    graph = program.graph_module.graph
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    group: dict[torch.fx.Node, set[torch.fx.Node]] = {}
+    for node in graph.nodes:
+        group[node] = {node}
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            for source in _aliased(node):
+                group[source].add(node)
+                merged = group[source] | group[node]
+                for member in merged:
+                    group[member] = merged
+    for node in graph.nodes:
+        if _updates_statistics(node):
+            return True
+        if (
+            node.op == "call_function"
+            and isinstance(node.target, torch._ops.OpOverload)
+            and is_inplace(node.target._schema)
+        ):
+            written = node.args[0]
+            if not isinstance(written, torch.fx.Node):
+                return True
+            for member in group[written]:
+                if kinds.get(member.name) in (InputKind.BUFFER, InputKind.PARAMETER, InputKind.CONSTANT_TENSOR):
+                    return True
+                earlier = member is not written and order[member] < order[node]
+                if earlier and any(order[user] > order[node] for user in member.users):
+                    return True
+        elif isinstance(node.target, torch._ops.HigherOrderOperator) and _writes(node):
+            return True
+    return False
+
+
+def _updates_statistics(node: torch.fx.Node) -> bool:
+    """True for a normalisation in training mode, which writes to its running statistics without saying so."""
+    if _name(node) not in ("batch_norm", "instance_norm"):
+        return False
+    running, training = node.args[3], node.args[5]
+    return running is not None and training is True
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    """True if a region's graph holds an in-place operator."""
+    for argument in node.all_input_nodes:
+        if argument.op == "get_attr":
+            module = getattr(argument.graph.owning_module, str(argument.target), None)
+            if isinstance(module, torch.fx.GraphModule):
+                for inner in module.graph.nodes:
+                    if isinstance(inner.target, torch._ops.OpOverload) and is_inplace(inner.target._schema):
+                        return True
+                    if isinstance(inner.target, torch._ops.HigherOrderOperator) and _writes(inner):
+                        return True
+    return False
+
+
+def _aliased(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The arguments whose memory the result of a call may share."""
+    schema = node.target._schema
+    if schema.name.removeprefix("aten::") in _SILENT_ALIASES:
+        return [a for a in node.args[:1] if isinstance(a, torch.fx.Node)]
+    found = []
+    for i, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and i < len(node.args) and isinstance(node.args[i], torch.fx.Node):
+            found.append(node.args[i])
+    return found

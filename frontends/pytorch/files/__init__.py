@@ -1,0 +1,1 @@
+"""PyTorch's files: which are safe to load, and what is in them."""

@@ -1,0 +1,184 @@
+"""Reads `.pt2` archives with torch.export, after a look that nothing in them would be executed.
+
+`torch.export.load` unpickles whatever it cannot read otherwise, calls `sympy.sympify` (hence `eval`) on the sizes in
+the archive's JSON, and resolves names inside the torch package: so the parts of the archive are checked first, and
+while it loads, every `torch.load` inside it is held to weights only.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from convert.errors import BadInput, UnsafeInput
+from convert.files.archives import open_archive, read_member
+
+from .custom_operators import declare
+
+_MOST_JSON = 1 << 30
+_TARGET = re.compile(
+    r"torch\.ops\.[a-z_]\w*\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|torch\.sym_\w+|torch\._sym_\w+", re.ASCII
+)
+_CUSTOM = re.compile(r"torch\.ops\.(?!aten\.|prim\.|higher_order\.)([a-z_]\w*)\.(\w+)(?:\.\w+)?", re.ASCII)
+_CODE = re.compile(r"torch|math|_operator")
+"""How a target begins that PyTorch resolves to a Python function; others name weights."""
+
+_FUNCTIONS = frozenset(
+    (  # noqa: SIM905
+        "Symbol Integer Rational Float Add Mul Pow Max Min Mod PythonMod Abs Eq Ne Le Lt Ge Gt And Or Not Equality "
+        "Unequality LessThan StrictLessThan GreaterThan StrictGreaterThan FloorDiv ModularIndexing Where CleanDiv "
+        "CeilToInt FloorToInt CeilDiv LShift RShift PowByNatural FloatPow FloatTrueDiv IntTrueDiv TruncToFloat "
+        "TruncToInt RoundToInt RoundDecimal ToFloat Identity IsNonOverlappingAndDenseIndicator floor ceiling sqrt log "
+        "exp Piecewise ExprCondPair oo int_oo true false True False zoo nan pi E I"
+    ).split()
+)
+"""What PyTorch writes sizes with."""
+_SYMBOL = re.compile(r"[a-z]{1,3}f?\d+|[A-Za-z]\w{0,40}", re.ASCII)
+_NODES = (
+    ast.Expression,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.Call,
+    ast.Name,
+    ast.Constant,
+    ast.keyword,
+    ast.Load,
+    ast.operator,
+    ast.unaryop,
+    ast.boolop,
+    ast.cmpop,
+    ast.Tuple,
+)
+
+
+def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
+    """The program in a `.pt2` file. Raises `BadInput` if it is broken, `UnsafeInput` if reading it could run code."""
+    named = _operators(path, trust)
+    unknown = declare(named)
+    if unknown:
+        raise BadInput(
+            f"{path} calls operators that no library here has registered: {', '.join(unknown)}",
+            hint="import the library that defines them in a file of rules, and give that with --rules FILE",
+        )
+    try:
+        with _weights_only(not trust):
+            return torch.export.load(path)
+    except Exception as error:
+        text = " ".join(str(error).split())[:400]
+        raise BadInput(
+            f"{path} could not be read as an exported program: {type(error).__name__}: {text}",
+            hint="save it again with torch.export.save of the PyTorch version installed here",
+        ) from error
+
+
+@contextmanager
+def _weights_only(on: bool) -> Iterator[None]:
+    """Holds `torch.load` to weights only, whatever its caller asks for; PyTorch reads that from the environment."""
+    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    before = os.environ.get(name)
+    if on:
+        os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+
+
+def _operators(path: Path, trust: bool) -> set[str]:
+    """The custom operators that the program calls. Raises `UnsafeInput` where reading the file could run code."""
+    found: set[str] = set()
+    with open_archive(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".json"):
+                try:
+                    content = json.loads(read_member(archive, name, _MOST_JSON))
+                except (ValueError, RecursionError) as error:
+                    raise BadInput(f"{path}: {name} is not JSON: {error}", hint="get the file again") from None
+                if not trust:
+                    _check_json(path, name, content)
+                found |= {f"{m[1]}::{m[2]}" for key, v in _entries(content) if key == "target" and (m := _call(v))}
+    return found
+
+
+def _call(target: Any) -> re.Match[str] | None:
+    """The namespace and name of a custom operator."""
+    return _CUSTOM.fullmatch(target) if isinstance(target, str) else None
+
+
+def _check_json(path: Path, name: str, content: Any) -> None:
+    """Refuse sizes that are more than arithmetic, targets that are no operators, and pickled objects."""
+    for key, value in _entries(content):
+        if key == "expr_str" and not _is_arithmetic(value):
+            raise _unsafe(path, f"{name} holds {value!r} where a size should be")
+        if key == "target" and isinstance(value, str) and _CODE.match(value) and not _TARGET.fullmatch(value):
+            raise _unsafe(path, f"{name} calls {value!r}, which is not an operator")
+        if key == "path_name" and isinstance(value, str) and re.match(r"(custom_obj|opaque_obj)", Path(value).name):
+            raise _unsafe(path, f"{name} names the pickled object {value!r}")
+
+
+def _unsafe(path: Path, why: str) -> UnsafeInput:
+    return UnsafeInput(
+        f"{path} would have to execute code to be read: {why}", hint="if you trust the file, add --trust"
+    )
+
+
+def _entries(content: Any) -> Iterator[tuple[str, Any]]:
+    pending = [content]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            yield from item.items()
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+
+
+def _is_arithmetic(text: Any) -> bool:
+    """True for an expression of numbers, symbols and the functions that PyTorch prints sizes with."""
+    if not isinstance(text, str) or len(text) > 10_000:
+        return False
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    for node in ast.walk(tree):
+        if not isinstance(node, _NODES):
+            return False
+        if isinstance(node, ast.Call) and not isinstance(node.func, ast.Name):
+            return False
+        if (
+            isinstance(node, ast.Name)
+            and node.id not in _FUNCTIONS
+            and (id(node) in called or not _SYMBOL.fullmatch(node.id))
+        ):
+            return False
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _SYMBOL.fullmatch(node.value):
+            return False
+        if isinstance(node, ast.Pow) and _large_power(tree):
+            return False
+    return True
+
+
+def _large_power(tree: ast.AST) -> bool:
+    """A power of numbers such as 9**9**9 would keep the machine busy for ever."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            exponent = node.right
+            if not (isinstance(exponent, ast.Constant) and isinstance(exponent.value, int) and exponent.value <= 64):
+                return True
+    return False

@@ -1,0 +1,113 @@
+"""Keeps TorchScript archives from acting outside of their tensors: `torch.jit.load` runs code that the archive brings.
+
+The pickles of an archive are read by a restricted reader in C++ that builds TorchScript's own types only, and its code
+is compiled to TorchScript, not to Python. But a class may have a `__setstate__`, which runs while it is loaded, and
+TorchScript has operators that write and map files.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+from convert.errors import UnsafeInput
+from convert.files.archives import member, open_archive, read_member
+
+_MOST_CODE = 64 << 20
+_CALL = re.compile(r"\bops\.(\w+)\.(\w+)")
+
+FILES = frozenset(("save", "from_file"))
+"""TorchScript's operators that take the name of a file."""
+
+NAMESPACES = frozenset(
+    (
+        "aten",
+        "prim",
+        "prims",
+        "quantized",
+        "_quantized",
+        "sparse",
+        "mkldnn",
+        "torchvision",
+        "torchaudio",
+        "torch_scatter",
+        "torch_sparse",
+        "torch_cluster",
+        "torch_spline_conv",
+        "detectron2",
+        "mmcv",
+    )
+)
+"""Of `torch.ops`: those that compute. Others send, receive, open or allocate."""
+
+
+def refuse_unsafe(path: Path) -> None:
+    """Look through the code of a TorchScript archive before it is loaded.
+
+    Raises `UnsafeInput` where it calls an operator on files or one of a namespace that is not known to be harmless,
+    or cannot be looked through.
+    """
+    with open_archive(path) as archive:
+        if member(archive, "model.json") is not None:
+            raise _unsafe(path, "it is in the format of PyTorch before 1.2, whose code may lie anywhere in it")
+        for name in archive.namelist():
+            if name.endswith(".py"):
+                for found in _suspects(read_member(archive, name, _MOST_CODE).decode("utf-8", "replace")):
+                    raise _unsafe(path, f"{name.partition('code/')[2] or name} {found}")
+
+
+def custom_operators(path: Path) -> set[str]:
+    """The operators of `torch.ops` that the code of an archive calls, as "namespace::name"."""
+    found: set[str] = set()
+    with open_archive(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".py"):
+                code = read_member(archive, name, _MOST_CODE).decode("utf-8", "replace")
+                found |= {f"{m[1]}::{m[2]}" for m in _CALL.finditer(code)}
+    return found
+
+
+def _unsafe(path: Path, why: str) -> UnsafeInput:
+    return UnsafeInput(
+        f"{path} could act on files or the network while it is loaded or run: {why}",
+        hint="if you trust the file, add --trust",
+    )
+
+
+def _suspects(code: str) -> Iterator[str]:
+    """What is wrong with one source file, in words."""
+    try:
+        tokens = [
+            t
+            for t in tokenize.generate_tokens(io.StringIO(code).readline)
+            if t.type in (tokenize.NAME, tokenize.OP, tokenize.STRING, tokenize.NUMBER, tokenize.ERRORTOKEN)
+        ]
+    except (tokenize.TokenError, SyntaxError, ValueError) as error:
+        yield f"cannot be looked through ({str(error)[:80]})"
+        return
+    texts = [t.string for t in tokens]
+    for i, text in enumerate(texts):
+        if text in FILES and i and texts[i - 1] == ".":
+            yield f"calls {text}"
+        if text == "ops" and texts[i + 1 : i + 2] == ["."] and not set(texts[i + 2 : i + 3]) <= NAMESPACES:
+            yield f"calls an operator of {texts[i + 2] if i + 2 < len(texts) else 'nothing'}"
+        if text == "getattr" and not _is_plain_getattr(texts[i : i + 8]):
+            yield "takes an attribute by a name that is not plain"
+
+
+def _is_plain_getattr(texts: list[str]) -> bool:
+    """`getattr(self, "0")`, which is how a submodule with a number for a name is written."""
+    if texts[1:2] != ["("] or "," not in texts:
+        return False
+    place = texts.index(",")
+    if texts[place + 2 : place + 3] != [")"]:
+        return False
+    try:
+        name = ast.literal_eval(texts[place + 1])
+    except (ValueError, SyntaxError):
+        return False
+    return isinstance(name, str) and name not in FILES | {"ops"}

@@ -1,0 +1,86 @@
+"""Puts inputs by name into the arguments of a module's forward, the nested ones into tuples and dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from .guess import parameters_of
+
+
+def arranged(module: nn.Module, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments of forward from values by name.
+
+    `args_0`, `args_1` … fill `*args`; `pair_0` and `pair_1` are a tuple for `pair`, `batch_a` is in a dict for `batch`.
+    """
+    parameters = parameters_of(module)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    leading = True
+    for parameter in parameters:
+        found = argument_of(parameter.name, {p.name for p in parameters}, values)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args += list(found or ())
+            leading = False
+        elif found is None:
+            leading = False
+        elif leading and parameter.kind is not parameter.KEYWORD_ONLY:
+            args.append(found)
+        else:
+            kwargs[parameter.name] = found
+    return tuple(args), kwargs
+
+
+def arranged_shapes(module: nn.Module, shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """`shapes` by the names that torch.export asks for: those of the parameters, nested as the values are."""
+    names = {p.name for p in parameters_of(module)}
+    wrapped = {name: (shape,) for name, shape in shapes.items()}
+    found = {name: argument_of(name, names, wrapped) for name in (p.name for p in parameters_of(module))}
+    return {name: _unwrapped(value) for name, value in found.items() if value is not None}
+
+
+def argument_of(name: str, names: set[str], values: Mapping[str, Any]) -> Any:
+    """The value of a parameter: its own, or one built of those that its name begins; None if there is none."""
+    if name in values:
+        return values[name]
+    return _built({n[len(name) + 1 :]: v for n, v in values.items() if n.startswith(f"{name}_") and n not in names})
+
+
+def as_declared(value: Any, kind: Any) -> Any:
+    """An input of a TorchScript function as its type asks for it: numbers as Python's, lists as lists."""
+    if kind.kind() == "OptionalType":
+        return as_declared(value, kind.containedTypes()[0])
+    if kind.kind() in ("IntType", "FloatType", "BoolType"):
+        return value.item()
+    if kind.kind() == "ListType":
+        return [as_declared(v, kind.containedTypes()[0]) for v in value]
+    if kind.kind() == "TupleType":
+        return tuple(as_declared(v, k) for v, k in zip(value, kind.containedTypes(), strict=True))
+    if kind.kind() == "DictType":
+        return {k: as_declared(v, kind.containedTypes()[1]) for k, v in value.items()}
+    return value
+
+
+def _built(parts: Mapping[str, Any]) -> Any:
+    """A tuple where the keys begin with numbers ("0", "1_0"), else a dict of them."""
+    if not parts:
+        return None
+    groups: dict[str, dict[str, Any]] = {}
+    for key, value in parts.items():
+        first, _, rest = key.partition("_")
+        groups.setdefault(first, {})[rest] = value
+    if not all(first.isdecimal() for first in groups):
+        return dict(parts)
+    ordered = sorted(groups, key=int)
+    return tuple(groups[first][""] if "" in groups[first] else _built(groups[first]) for first in ordered)
+
+
+def _unwrapped(value: Any) -> Any:
+    """The shapes of `arranged_shapes`, which are wrapped in a tuple of one while they are put together."""
+    if isinstance(value, dict):
+        return {key: _unwrapped(v) for key, v in value.items()}
+    if len(value) == 1 and not isinstance(value[0], tuple):
+        return value[0]
+    return tuple(map(_unwrapped, value))

@@ -1,0 +1,227 @@
+"""The inputs that a module is captured with: the user's arrays, tensors made to the user's specs, or guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from convert.errors import UsageError
+from convert.options import InputSpec, Options
+
+from .guess import BATCH, Guess, guesses, parameters_of, required
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A dim that should be dynamic: its name, its bounds, and whether the user asked for it.
+
+    `fixed` is the length to take where forward turns out to be written for one; None keeps that of the example.
+    """
+
+    name: str | None
+    low: int | None = None
+    high: int | None = None
+    asked: bool = False
+    fixed: int | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """One input: a tensor to capture with and the dims wished to be dynamic."""
+
+    tensor: torch.Tensor
+    wishes: dict[int, Wish] = field(default_factory=dict)
+
+
+Call = dict[str, Example]
+"""Inputs by the name of forward's parameter, in order."""
+
+# Sizes for dims that the user left open, a row a try: those of pictures (three or more dims behind the batch), others.
+_PICTURES = (
+    (224, 256, 288),
+    (64, 96, 128),
+    (32, 48, 64),
+    (128, 160, 192),
+    (256, 320, 384),
+    (512, 576, 640),
+    (28, 36, 44),
+)
+_OTHERS = (
+    (7, 11, 13),
+    (16, 24, 32),
+    (64, 96, 128),
+    (256, 320, 384),
+    (1024, 1280, 1536),
+    (16000, 16640, 17280),
+    (2, 3, 5),
+)
+
+
+def calls(module: nn.Module, options: Options) -> Iterator[tuple[Call, str | None]]:
+    """Calls to try, the likeliest first, each with what was assumed for it; None where the user said everything.
+
+    Raises `UsageError` where inputs are not described and cannot be inferred, or a description fits no input.
+    """
+    names = given_names(module, options)
+    specs = {names[i] if s.name is None else s.name: s for i, s in enumerate(options.inputs)}
+    arrays = {names[k] if isinstance(k, int) else k: a for k, a in options.examples.items()}
+    left = [n for n in names if n not in arrays and (n not in specs or specs[n].shape is None)]
+    if left and len(names) > 1:
+        raise UsageError(
+            f"the inputs {', '.join(left)} of this {type(module).__name__} are not described",
+            hint=f"give --input for each of {', '.join(names)}, or example arrays",
+        )
+    if left:
+        yield from _guessed(module, left[0], specs.get(left[0]))
+    elif arrays and not specs:
+        tensors = {n: _tensor(arrays[n]) for n in names}
+        yield _batched(tensors), None
+    else:
+        yield from _described(names, specs, {n: _tensor(a) for n, a in arrays.items()})
+
+
+def given_names(module: nn.Module, options: Options) -> list[str]:
+    """The inputs that are used, in the order of forward: those it requires and those the user named.
+
+    The elements of `*args` are called `args_0`, `args_1` …, and those of an input that is a tuple, list or dict by its
+    name and theirs: `pair_0`, `batch_mask`.
+    """
+    parameters = parameters_of(module)
+    known = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    variadic = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    named = [s.name for s in options.inputs if s.name] + [k for k in options.examples if isinstance(k, str)]
+    nested = {n: [m for m in named if m not in known and m.startswith(f"{n}_")] for n in known}
+    inside = {m for leaves in nested.values() for m in leaves}
+    unknown = [
+        n for n in named if n not in known and n not in inside and not (variadic and n.startswith(f"{variadic}_"))
+    ]
+    if unknown:
+        raise UsageError(f"forward has no input {unknown[0]!r}", hint=f"its inputs are {', '.join(known)}")
+    places = [i for i, s in enumerate(options.inputs) if s.name is None] + [
+        k for k in options.examples if isinstance(k, int)
+    ]
+    count = max(places, default=-1) + 1
+    wanted = set(required(module)) | set(named) | set(known[:count])
+    names = [m for n in known for m in nested[n] or ([n] if n in wanted else [])]
+    if variadic:
+        more = max(count - len(known), len([n for n in named if n not in known]), 0 if names else 1)
+        names += [f"{variadic}_{i}" for i in range(more)]
+    if count > len(names):
+        raise UsageError(
+            f"forward takes {len(names)} inputs, but {count} are described", hint=f"its inputs are {', '.join(known)}"
+        )
+    return names
+
+
+def _guessed(module: nn.Module, name: str, spec: InputSpec | None) -> Iterator[tuple[Call, str | None]]:
+    for guess in guesses(module):
+        dtype = getattr(torch, spec.dtype) if spec is not None and spec.dtype else guess.dtype
+        wishes = {place: Wish(label, fixed=None if place else 1) for place, label in guess.dynamic.items()}
+        yield (
+            {name: Example(filled(_distinct(guess), dtype), wishes)},
+            f"the input {name} was taken to be {guess}: {guess.why}",
+        )
+
+
+def _distinct(guess: Guess) -> list[int]:
+    """Another width than height where both are dynamic, so that capture cannot take them for one."""
+    shape = list(guess.shape)
+    if 3 in guess.dynamic:
+        shape[3] += 32
+    return shape
+
+
+def _tensor(array: Any) -> torch.Tensor:
+    return array if isinstance(array, torch.Tensor) else torch.as_tensor(array)
+
+
+def _batched(tensors: Mapping[str, torch.Tensor]) -> Call:
+    """The user's arrays with their common first dim dynamic; one of length 1 is doubled, for 1 would be built in."""
+    lengths = {t.shape[0] for t in tensors.values() if t.dim() > 1}
+    if len(lengths) != 1:
+        return {n: Example(t) for n, t in tensors.items()}
+    (length,) = lengths
+    call = {}
+    for name, tensor in tensors.items():
+        shared = tensor.dim() > 0 and tensor.shape[0] == length and (tensor.dim() > 1 or length > 1)
+        if shared and length == 1:
+            tensor = tensor.repeat(BATCH, *[1] * (tensor.dim() - 1))
+        call[name] = Example(tensor, {0: Wish("batch", fixed=length)} if shared else {})
+    return call
+
+
+def _described(
+    names: Sequence[str], specs: Mapping[str, InputSpec], arrays: Mapping[str, torch.Tensor]
+) -> Iterator[tuple[Call, str | None]]:
+    """Calls made to the specs: one where sizes are given or arrays are there, several tries for open sizes."""
+    wishes = {
+        n: {i: Wish(d.name, d.low, d.high, True) for i, d in enumerate(s.shape or ()) if d.dynamic}
+        for n, s in specs.items()
+    }
+    for name, array in arrays.items():
+        shape = specs[name].shape if name in specs else None
+        if shape is not None and len(shape) != array.dim():
+            raise UsageError(f"the example for {name} has {array.dim()} dims, its description {len(shape)}")
+    tries = len(_OTHERS) if any(wishes.get(n) for n in names if n not in arrays) else 1
+    for turn in range(tries):
+        sizes: dict[str, int] = {}
+        call = {}
+        for name in names:
+            tensor = arrays.get(name)
+            if tensor is None:
+                tensor = _made(specs[name], turn, sizes)
+            call[name] = Example(tensor, wishes.get(name, {}))
+        yield call, "" if tries > 1 and turn < tries - 1 else None
+
+
+def _made(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torch.Tensor:
+    assert spec.shape is not None
+    dtype = getattr(torch, spec.dtype or "float32")
+    rows = _PICTURES if len(spec.shape) >= 4 and dtype.is_floating_point else _OTHERS
+    row = rows[min(turn, len(rows) - 1)]
+    shape = []
+    used = 0
+    for place, dim in enumerate(spec.shape):
+        if dim.size is not None:
+            shape.append(dim.size)
+            continue
+        if dim.name not in sizes or dim.name is None:
+            size = BATCH if place == 0 else row[min(used, len(row) - 1)]
+            used += place > 0
+            size = min(max(size, dim.low or 1), dim.high if dim.high is not None else size)
+            if dim.name is None:
+                shape.append(size)
+                continue
+            sizes[dim.name] = size
+        shape.append(sizes[dim.name])
+    return filled(shape, dtype)
+
+
+def lengthened(call: Call) -> Call | None:
+    """The same call with the shortest dims that the user wants dynamic made longer; None where there are none."""
+    wishes = [(e, i, w) for e in call.values() for i, w in e.wishes.items() if w.asked and e.tensor.shape[i] == BATCH]
+    if not wishes or any((w.high or _LONGER) < _LONGER for _, _, w in wishes):
+        return None
+    made = dict(call)
+    for name, example in call.items():
+        shape = list(example.tensor.shape)
+        for place, wish in example.wishes.items():
+            shape[place] = _LONGER if wish.asked and shape[place] == BATCH else shape[place]
+        if shape != list(example.tensor.shape):
+            made[name] = replace(example, tensor=filled(shape, example.tensor.dtype))
+    return made
+
+
+_LONGER = 24
+"""A length that cuts into many numbers of equal pieces."""
+
+
+def filled(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """Uniform numbers in 0…1, or zeros for integers and booleans, the same every time."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.rand(tuple(shape), generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(dtype)
+    return torch.zeros(tuple(shape), dtype=dtype)

@@ -1,0 +1,190 @@
+"""Joins and cuts: concatenation, splits, slices."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common.markers import PIECES
+from ..common.sizes import axis_of, vector
+from ..common.values import promoted
+from ..rules import aten
+from .shape import END, atleast_1d
+
+
+@aten("cat", "concat", "concatenate")
+def cat(g, tensors, dim=0):
+    kept = [x for x in tensors if x.shape is None or not (g.rank(x) == 1 and g.shape(x)[0] == 0)] or tensors[:1]
+    return g.Concat(*promoted(g, *kept), axis=axis_of(g, kept[0], dim)) if len(kept) > 1 else kept[0]
+
+
+@aten("stack")
+def stack(g, tensors, dim=0):
+    axis = dim + g.rank(tensors[0]) + 1 if dim < 0 else dim
+    return g.Concat(*(g.Unsqueeze(x, [axis]) for x in promoted(g, *tensors)), axis=axis)
+
+
+def _at_least(g: Graph, x: ir.Value, rank: int) -> ir.Value:
+    if g.rank(x) >= rank:
+        return x
+    axes = {2: {0: [0, 1], 1: [0]}, 3: {0: [0, 1, 2], 1: [0, 2], 2: [2]}}[rank][g.rank(x)]
+    return g.Unsqueeze(x, axes)
+
+
+@aten("hstack")
+def hstack(g, tensors):
+    parts = [atleast_1d(g, x) for x in tensors]
+    return cat(g, parts, 0 if g.rank(parts[0]) == 1 else 1)
+
+
+@aten("vstack", "row_stack")
+def vstack(g, tensors):
+    return cat(g, [_at_least(g, x, 2) for x in tensors], 0)
+
+
+@aten("dstack")
+def dstack(g, tensors):
+    return cat(g, [_at_least(g, x, 3) for x in tensors], 2)
+
+
+@aten("column_stack")
+def column_stack(g, tensors):
+    return cat(g, [g.Reshape(x, [-1, 1]) if g.rank(x) <= 1 else x for x in tensors], 1)
+
+
+def _pieces(g: Graph, x: ir.Value, sizes: list[int], axis: int) -> list[ir.Value]:
+    if len(sizes) == 1:
+        return [x]
+    return g.Split(x, sizes, axis=axis, outputs=len(sizes))
+
+
+@aten("split", "split_copy", "unsafe_split")
+def split(g, x, split_size, dim=0):
+    if not isinstance(split_size, int):
+        return split_with_sizes(g, x, split_size, dim)
+    axis, length = axis_of(g, x, dim), _length(g, x, dim, "split")
+    if split_size == 0:
+        return [x]
+    return _pieces(g, x, [min(split_size, length - i) for i in range(0, length, split_size)] or [0], axis)
+
+
+@aten("split_with_sizes", "split.sizes", "split_with_sizes_copy", "unsafe_split_with_sizes")
+def split_with_sizes(g, x, split_sizes, dim=0):
+    if all(isinstance(s, int) for s in split_sizes):
+        return _pieces(g, x, split_sizes, axis_of(g, x, dim))
+    return g.Split(x, vector(g, split_sizes), axis=axis_of(g, x, dim), outputs=len(split_sizes))
+
+
+@aten("chunk", "unsafe_chunk")
+def chunk(g, x, chunks, dim=0):
+    length = _length(g, x, dim, "chunk")
+    return split(g, x, max(-(-length // chunks), 1), dim) if length else [x] * chunks
+
+
+@aten("tensor_split.tensor_indices_or_sections")
+def tensor_split_at(g, x, places, dim=0):
+    """Bounds that are computed at run time."""
+    count = g.shape(places)[0] if g.rank(places) == 1 else None
+    if not isinstance(count, int):
+        raise Unsupported(PIECES)
+    axis = axis_of(g, x, dim)
+    last = np.iinfo(np.int64).max
+    bounds = [g.Slice(g.Cast(places, to=ir.DataType.INT64), [i], [i + 1], [0]) for i in range(count)]
+    bounds = [g.const([0]), *bounds, g.const([last])]
+    return [g.Slice(x, a, b, [axis]) for a, b in itertools.pairwise(bounds)]
+
+
+@aten("tensor_split")
+def tensor_split(g, x, sections, dim=0):
+    axis = axis_of(g, x, dim)
+    length = g.shape(x)[axis]
+    if isinstance(length, int):
+        each, more = divmod(length, sections)
+        return _pieces(g, x, [each + (i < more) for i in range(sections)], axis)
+    rows = g.Shape(x, start=axis, end=axis + 1)
+    longer = g.Less(np.arange(sections), g.Mod(rows, sections))
+    return g.Split(x, g.Add(g.Div(rows, sections), g.Cast(longer, to=ir.DataType.INT64)), axis=axis, outputs=sections)
+
+
+@aten("tensor_split.indices")
+def tensor_split_indices(g, x, indices, dim=0):
+    length = g.shape(x)[axis_of(g, x, dim)]
+    if isinstance(length, int):
+        indices = [min(max(i + length if i < 0 else i, 0), length) for i in indices]
+    bounds = [0, *indices, END]
+    return [g.Slice(x, [a], [b], [axis_of(g, x, dim)]) for a, b in itertools.pairwise(bounds)]
+
+
+@aten("unbind", "unbind_copy")
+def unbind(g, x, dim=0):
+    axis, length = axis_of(g, x, dim), _length(g, x, dim, "unbind")
+    return [g.Squeeze(p, [axis]) for p in _pieces(g, x, [1] * length, axis)]
+
+
+def _length(g: Graph, x: ir.Value, dim: int, what: str) -> int:
+    length = g.shape(x)[axis_of(g, x, dim)]
+    if not isinstance(length, int):
+        raise Unsupported(f"{what} along a dim of unknown length, which gives a number of pieces that is not known")
+    return length
+
+
+@aten("select", "select_copy")
+def select(g, x, dim, index):
+    axis = axis_of(g, x, dim)
+    return g.Gather(x, index, axis=axis)
+
+
+@aten("slice", "slice_copy")
+def slice_(g, x, dim=0, start=None, end=None, step=1):
+    axis = axis_of(g, x, dim)
+    start = 0 if start is None else start
+    end = END if end is None else end
+    length = g.shape(x)[axis]
+    from_start = isinstance(start, int) and start == 0 and step == 1
+    if from_start and isinstance(end, int) and (end >= END or (isinstance(length, int) and end >= length)):
+        return x
+    return g.Slice(x, vector(g, start), vector(g, end), [axis], vector(g, step))
+
+
+@aten("narrow", "narrow_copy")
+def narrow(g, x, dim, start, length):
+    axis = axis_of(g, x, dim)
+    if isinstance(start, int) and isinstance(length, int):
+        end = start + length
+        return g.Slice(x, [start], [END if end == 0 else end], [axis])
+    first = vector(g, start)
+    return g.Slice(x, first, g.Add(first, vector(g, length)), [axis])
+
+
+@aten("hsplit")
+def hsplit(g, x, sections):
+    return _split_at(g, x, sections, 0 if g.rank(x) == 1 else 1)
+
+
+@aten("vsplit")
+def vsplit(g, x, sections):
+    return _split_at(g, x, sections, 0)
+
+
+@aten("dsplit")
+def dsplit(g, x, sections):
+    return _split_at(g, x, sections, 2)
+
+
+def _split_at(g: Graph, x: ir.Value, sections: int | list[int], dim: int) -> list[ir.Value]:
+    return (tensor_split if isinstance(sections, int) else tensor_split_indices)(g, x, sections, dim)
+
+
+@aten("atleast_2d")
+def atleast_2d(g, x):
+    return [_at_least(g, v, 2) for v in x] if isinstance(x, list) else _at_least(g, x, 2)
+
+
+@aten("atleast_3d")
+def atleast_3d(g, x):
+    return [_at_least(g, v, 3) for v in x] if isinstance(x, list) else _at_least(g, x, 3)

@@ -1,0 +1,179 @@
+"""What picks elements by their order: sort, top-k, medians, modes, distinct elements."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common.sizes import axis_of, size, vector
+from ..common.values import cast, highest, is_bool, is_float, like, torch_dtype, widened
+from ..rules import aten
+from .index import compress
+from .shape import flatten
+
+
+@aten("topk")
+def topk(g, x, k, dim=-1, largest=True, sorted=True):
+    if g.rank(x) == 0:
+        return [x, g.const(0)]
+    values, indices = g.TopK(
+        widened(g, x), vector(g, k), axis=axis_of(g, x, dim), largest=int(largest), sorted=1, outputs=2
+    )
+    return [cast(g, values, g.dtype(x)), indices]
+
+
+@aten("sort", "sort.stable")
+def sort(g, x, dim=-1, descending=False, *, stable=False):
+    """TopK of everything: of equals the lower index comes first, so it is stable."""
+    if g.rank(x) == 0:
+        return [x, g.const(0)]
+    operand = cast(g, x, torch.int32) if is_bool(g, x) else x
+    values, indices = topk(g, operand, size(g, x, dim), dim, descending)
+    return [cast(g, values, torch_dtype(g, x)), indices]
+
+
+@aten("argsort", "argsort.stable")
+def argsort(g, x, dim=-1, descending=False, *, stable=False):
+    return sort(g, x, dim, descending)[1]
+
+
+@aten("msort")
+def msort(g, x):
+    return sort(g, x, 0)[0]
+
+
+# -- middle -----------------------------------------------------------------------------------------------------------
+
+
+def _picked(g: Graph, x: ir.Value, place: int | ir.Value, axis: int, keepdim: bool) -> list[ir.Value]:
+    """The element at `place` in ascending order and its index; `place` may differ along the other dims."""
+    values, indices = sort(g, x, axis)
+    if isinstance(place, int):
+        found = [g.Gather(v, [place] if keepdim else place, axis=axis) for v in (values, indices)]
+        return [found[0], found[1]]
+    found = [g.GatherElements(v, place, axis=axis) for v in (values, indices)]
+    return found if keepdim else [g.Squeeze(v, [axis]) for v in found]
+
+
+@aten("kthvalue")
+def kthvalue(g, x, k, dim=-1, keepdim=False):
+    if g.rank(x) == 0:
+        return [x, g.const(0)]
+    if not isinstance(k, int):
+        raise Unsupported("kthvalue with a k that is computed at run time")
+    return _picked(g, x, k - 1, axis_of(g, x, dim), keepdim)
+
+
+@aten("median.dim")
+def median_dim(g, x, dim, keepdim=False):
+    """The lower of the two middle elements; the first NaN where there is one."""
+    if g.rank(x) == 0:
+        return [x, g.const(0)]
+    axis = axis_of(g, x, dim)
+    length = size(g, x, axis)
+    if not isinstance(length, int):
+        raise Unsupported("median along a dim of unknown length")
+    values, indices = _picked(g, _nan_last(g, x), (length - 1) // 2, axis, keepdim)
+    if not is_float(g, x):
+        return [values, indices]
+    missing = g.Cast(g.IsNaN(x), to=ir.DataType.INT32)
+    some = g.Cast(g.ReduceMax(missing, [axis], keepdims=int(keepdim)), to=ir.DataType.BOOL)
+    first = g.ArgMax(missing, axis=axis, keepdims=int(keepdim))
+    return [g.Where(some, like(g, float("nan"), x), values), g.Where(some, first, indices)]
+
+
+@aten("nanmedian.dim")
+def nanmedian_dim(g, x, dim, keepdim=False):
+    """The lower middle one of the elements that are numbers; NaN where there is none."""
+    if g.rank(x) == 0 or not is_float(g, x):
+        return median_dim(g, x, dim, keepdim)
+    axis = axis_of(g, x, dim)
+    present = g.Cast(g.Not(g.IsNaN(x)), to=ir.DataType.INT64)
+    count = g.ReduceSum(present, [axis], keepdims=1)
+    place = g.Max(g.Div(g.Sub(count, 1), 2), 0)
+    values, indices = _picked(g, _nan_last(g, x), place, axis, keepdim)
+    none = g.Equal(count if keepdim else g.Squeeze(count, [axis]), 0)
+    return [g.Where(none, like(g, float("nan"), x), values), indices]
+
+
+def _nan_last(g: Graph, x: ir.Value) -> ir.Value:
+    """NaN as infinity, for sorting by comparison."""
+    return g.Where(g.IsNaN(x), like(g, np.inf, x), x) if is_float(g, x) else x
+
+
+@aten("median")
+def median(g, x):
+    return median_dim(g, flatten(g, x), 0)[0]
+
+
+@aten("nanmedian")
+def nanmedian(g, x):
+    return nanmedian_dim(g, flatten(g, x), 0)[0]
+
+
+@aten("mode")
+def mode(g, x, dim=-1, keepdim=False):
+    """The element that occurs most often, of several the smallest, and the last place where it stands."""
+    if g.rank(x) == 0:
+        return [x, g.const(0)]
+    axis = axis_of(g, x, dim)
+    same = g.Equal(g.Unsqueeze(x, [axis]), g.Unsqueeze(x, [axis + 1]))
+    count = g.ReduceSum(g.Cast(same, to=ir.DataType.INT64), [axis], keepdims=0)
+    often = g.Equal(count, g.ReduceMax(count, [axis]))
+    number = cast(g, x, torch.int32) if is_bool(g, x) else x
+    value = g.ReduceMin(g.Where(often, number, like(g, highest(g.dtype(number)), number)), [axis])
+    places = g.Cast(g.Equal(number, value), to=ir.DataType.INT32)
+    index = g.ArgMax(places, axis=axis, select_last_index=1)
+    found = [cast(g, value, torch_dtype(g, x)), index]
+    return found if keepdim else [g.Squeeze(v, [axis]) for v in found]
+
+
+# -- distinct elements ------------------------------------------------------------------------------------------------
+
+
+@aten("_unique2")
+def unique(g, x, sorted=True, return_inverse=False, return_counts=False):
+    """Sorted in any case, as PyTorch does it too."""
+    found, _, inverse, counts = g.Unique(_sortable(g, x), sorted=1, outputs=4)
+    inverse = _shaped_like(g, inverse, x) if return_inverse else None
+    return [cast(g, found, torch_dtype(g, x)), inverse, counts if return_counts else None]
+
+
+@aten("unique_dim")
+def unique_dim(g, x, dim, sorted=True, return_inverse=False, return_counts=False):
+    found, _, inverse, counts = g.Unique(_sortable(g, x), axis=axis_of(g, x, dim), sorted=1, outputs=4)
+    return [cast(g, found, torch_dtype(g, x)), inverse, counts if return_counts else None]
+
+
+@aten("unique_consecutive")
+def unique_consecutive(g, x, return_inverse=False, return_counts=False, dim=None):
+    """Elements, or slices along `dim`, that differ from the one before."""
+    flat, axis = (flatten(g, x), 0) if dim is None else (x, axis_of(g, x, dim))
+    length = size(g, flat, axis)
+    end = np.iinfo(np.int64).max
+    before, after = g.Slice(flat, [0], [-1], [axis]), g.Slice(flat, [1], [end], [axis])
+    differs = g.Cast(g.Not(g.Equal(before, after)), to=ir.DataType.INT32)
+    others = [i for i in range(g.rank(flat)) if i != axis]
+    differs = g.ReduceMax(differs, others, keepdims=0) if others else differs
+    if length == 0:
+        none = g.const(np.zeros(0, np.int64))
+        return [flat, _shaped_like(g, none, x), none]
+    starts = g.Cast(g.Concat(g.const(np.ones(1, np.int32)), differs, axis=0), to=ir.DataType.BOOL)
+    found = compress(g, flat, starts, axis)
+    inverse = g.Sub(g.CumSum(g.Cast(starts, to=ir.DataType.INT64), 0), 1)
+    places = g.Squeeze(g.NonZero(starts), [0])
+    ends = g.Concat(g.Slice(places, [1], [end], [0]), vector(g, length), axis=0)
+    inverse = _shaped_like(g, inverse, x) if dim is None else inverse
+    return [found, inverse if return_inverse else None, g.Sub(ends, places) if return_counts else None]
+
+
+def _sortable(g: Graph, x: ir.Value) -> ir.Value:
+    return cast(g, x, torch.int64) if is_bool(g, x) else widened(g, x)
+
+
+def _shaped_like(g: Graph, flat: ir.Value, x: ir.Value) -> ir.Value:
+    return g.Reshape(flat, g.dims(x), allowzero=1)

@@ -1,0 +1,157 @@
+"""Singular values, eigenvalues of symmetric matrices, and what follows from them, by Jacobi's rotations in float64."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+from convert.numerics.matrices import identity, sides, wide
+from convert.numerics.spectral import completed, singular, symmetric
+
+from ..common.values import as_value, like
+from ..rules import aten
+from .lu_cholesky import narrow
+from .shape import transpose
+
+
+@aten("_linalg_svd")
+def _linalg_svd(g, A, full_matrices=False, compute_uv=True, *, driver=None):
+    u, values, v = singular(g, wide(g, A))
+    if not compute_uv:
+        empty = g.const(np.zeros(0, g.dtype(narrow(g, values, A)).numpy()))
+        return [empty, narrow(g, values, A), empty]
+    u, v = (completed(g, x, full_matrices) for x in (u, v))
+    return [narrow(g, u, A), narrow(g, values, A), narrow(g, transpose(g, v, -2, -1), A)]
+
+
+@aten("linalg_svd")
+def linalg_svd(g, A, full_matrices=True, *, driver=None):
+    return _linalg_svd(g, A, full_matrices)
+
+
+@aten("linalg_svdvals")
+def linalg_svdvals(g, A, *, driver=None):
+    return narrow(g, singular(g, wide(g, A))[1], A)
+
+
+@aten("svd")
+def svd(g, x, some=True, compute_uv=True):
+    """The second matrix is V itself, not transposed."""
+    u, values, v = singular(g, wide(g, x))
+    rows, columns = sides(g, x)
+    if not compute_uv:
+        u, v = (g.Mul(identity(g, x, n), like(g, 0.0, values)) for n in (rows, columns))
+    else:
+        u, v = (completed(g, m, not some) for m in (u, v))
+    return [narrow(g, u, x), narrow(g, values, x), narrow(g, v, x)]
+
+
+# -- symmetric --------------------------------------------------------------------------------------------------------
+
+
+@aten("_linalg_eigh")
+def _linalg_eigh(g, A, UPLO="L", compute_v=True):
+    values, vectors = symmetric(g, wide(g, A), UPLO.upper() == "U")
+    return [narrow(g, values, A), narrow(g, vectors, A) if compute_v else None]
+
+
+@aten("linalg_eigh")
+def linalg_eigh(g, A, UPLO="L"):
+    return _linalg_eigh(g, A, UPLO)
+
+
+@aten("linalg_eigvalsh")
+def linalg_eigvalsh(g, A, UPLO="L"):
+    return _linalg_eigh(g, A, UPLO)[0]
+
+
+# -- what follows -----------------------------------------------------------------------------------------------------
+
+
+@aten("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float")
+def linalg_pinv(g, x, *, atol=None, rtol=None, hermitian=False):
+    """V S⁺ Uᵀ, with singular values up to max(atol, rtol times the largest) taken for zero."""
+    rows, columns = sides(g, x)
+    eps = float(np.finfo(g.dtype(x).numpy()).eps)
+    default = eps * max(rows, columns)
+    if rtol is None:
+        rtol = (
+            default
+            if atol is None
+            else g.Where(
+                g.Greater(as_value(g, atol, ir.DataType.DOUBLE), g.const(0.0, ir.DataType.DOUBLE)),
+                g.const(0.0, ir.DataType.DOUBLE),
+                g.const(default, ir.DataType.DOUBLE),
+            )
+        )
+    u, values, v = singular(g, wide(g, _mirrored(g, x) if hermitian else x))
+    relative, absolute = (_limit(g, t) for t in (rtol, 0.0 if atol is None else atol))
+    largest = g.ReduceMax(values, [-1])
+    least = g.Max(absolute, g.Mul(relative, largest))
+    inverse = g.Where(g.Greater(values, least), g.Reciprocal(values), like(g, 0.0, values))
+    return narrow(g, g.MatMul(g.Mul(v, g.Unsqueeze(inverse, [-2])), transpose(g, u, -2, -1)), x)
+
+
+def _limit(g: Graph, value: Any) -> ir.Value:
+    """A tolerance with a last dim to broadcast along the singular values."""
+    limit = as_value(g, value, ir.DataType.DOUBLE)
+    return g.Unsqueeze(limit, [-1]) if g.rank(limit) else limit
+
+
+def _mirrored(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Add(g.Trilu(x, 0, upper=0), transpose(g, g.Trilu(x, -1, upper=0), -2, -1))
+
+
+@aten("linalg_pinv.rcond_tensor")
+def linalg_pinv_rcond_tensor(g, x, rcond, hermitian=False):
+    return linalg_pinv(g, x, atol=0.0, rtol=rcond, hermitian=hermitian)
+
+
+@aten("linalg_pinv.default")
+def linalg_pinv_rcond(g, x, rcond=1e-15, hermitian=False):
+    return linalg_pinv(g, x, atol=0.0, rtol=rcond, hermitian=hermitian)
+
+
+@aten("pinverse")
+def pinverse(g, x, rcond=1e-15):
+    return linalg_pinv(g, x, atol=0.0, rtol=rcond)
+
+
+@aten("linalg_matrix_exp", "matrix_exp")
+def linalg_matrix_exp(g, x):
+    """Taylor's series of the matrix halved until its norm is small, then squared as often."""
+    a = wide(g, x)
+    n, _ = sides(g, a)
+    norm = g.ReduceMax(g.ReduceSum(g.Abs(a), [-2], keepdims=0), keepdims=0)
+    halvings = g.Max(g.Ceil(g.Div(g.Log(g.Max(norm, like(g, 1e-300, a))), like(g, math.log(2), a))), like(g, 0.0, a))
+    small = g.Div(a, g.Pow(like(g, 2.0, a), halvings))
+    out = term = identity(g, a, n)
+    for k in range(1, 19):
+        term = g.Div(g.MatMul(term, small), like(g, float(k), a))
+        out = g.Add(out, term)
+    body = g.body("loop")
+    body.input("iteration", ir.DataType.INT64, [])
+    again = body.input("condition", ir.DataType.BOOL, [])
+    state = body.input("state", g.dtype(a), g.shape(a))
+    body.output(body.Identity(again), body.unique("again"))
+    body.output(body.MatMul(state, state), body.unique("result"))
+    squared = g.Loop(g.Cast(halvings, to=ir.DataType.INT64), g.const(True), out, body=body)
+    return narrow(g, g.facts(squared, g.dtype(a), g.shape(a)), x)
+
+
+aten.gap(
+    "eigenvalues of a matrix that is not symmetric are complex, and ONNX has no complex linear algebra",
+    "linalg_eig",
+    "linalg_eigvals",
+    "_linalg_eigvals",
+)
+aten.gap(
+    "a symmetric indefinite factorisation (Bunch and Kaufman) branches on the data at every column",
+    "linalg_ldl_factor_ex",
+    "linalg_ldl_factor",
+    "linalg_ldl_solve",
+)

@@ -1,0 +1,130 @@
+"""torchao's quantisation by blocks, found by the names of its operators, and products of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common.quantization import Scheme, from_steps, to_steps
+from ..common.sizes import reshape, size
+from ..common.values import as_value, cast
+from ..rules import aten
+
+_BOUNDS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int16: (-(2**15), 2**15 - 1)}
+
+
+@aten("torchao::quantize_affine")
+def quantize_affine(g, input, block_size, scale, zero_point, output_dtype, quant_min=None, quant_max=None):
+    rows, scheme = _rows(g, input, block_size, scale, zero_point, output_dtype)
+    steps = to_steps(g, rows, scheme, quant_min, quant_max)
+    return g.Reshape(steps, g.dims(input))
+
+
+@aten("torchao::dequantize_affine")
+def dequantize_affine(
+    g, input, block_size, scale, zero_point, input_dtype, quant_min=None, quant_max=None, output_dtype=torch.float32
+):
+    if output_dtype != torch.float32:
+        raise Unsupported(f"torchao's dequantisation to {output_dtype}")
+    rows, scheme = _rows(g, input, block_size, scale, zero_point, input_dtype)
+    return g.Reshape(from_steps(g, rows, scheme), g.dims(input))
+
+
+def _width(g: Graph, x: ir.Value, block: Sequence[Any]) -> int | None:
+    """How many elements in a row share a scale; None where all do. A block of a run-time size is the whole dim."""
+    whole = [isinstance(b, ir.Value) or b == n for b, n in zip(block, g.shape(x), strict=True)]
+    if all(whole):
+        return None
+    first = next((i for i, b in enumerate(block) if b != 1), len(block) - 1)
+    if (first < len(block) - 1 and not all(whole[first:])) or not all(isinstance(b, int) for b in block[first:]):
+        raise Unsupported(f"blocks of quantisation of the shape {list(block)}, which are not parts of rows")
+    return int(np.prod(block[first:]))
+
+
+def _rows(
+    g: Graph, x: ir.Value, block: Sequence[Any], scale: ir.Value, zero: ir.Value | None, dtype: torch.dtype
+) -> tuple[ir.Value, Scheme]:
+    """x with one scale a row, and its scheme; or x as it is where all of it has one."""
+    if dtype not in _BOUNDS:
+        raise Unsupported(f"torchao's quantisation to {dtype}")
+    zero_point: Any = 0 if zero is None else zero
+    width = _width(g, x, block)
+    if width is None:
+        return x, Scheme(scale, zero_point, dtype)
+    return g.Reshape(x, g.const(np.array([-1, width]))), Scheme(scale, zero_point, dtype, 0)
+
+
+@aten("torchao::choose_qparams_affine")
+def choose_qparams_affine(
+    g, input, mapping_type, block_size, target_dtype, quant_min=None, quant_max=None, eps=None, scale_dtype=None,
+    zero_point_dtype=None, keepdim=False,
+):  # fmt: skip
+    if target_dtype not in _BOUNDS:
+        raise Unsupported(f"torchao's quantisation to {target_dtype}")
+    least, most = _BOUNDS[target_dtype]
+    quant_min, quant_max = least if quant_min is None else quant_min, most if quant_max is None else quant_max
+    eps = torch.finfo(torch.float32).smallest_normal if eps is None else eps
+    low, high = _extremes(g, cast(g, input, torch.float32), block_size)
+    scale, zero = _chosen(g, mapping_type, low, high, quant_min, quant_max, eps)
+    lengths = _lengths(g, input, block_size, keepdim)
+    if mapping_type == "ASYMMETRIC":
+        zero_point_dtype = zero_point_dtype or torch.int32
+    return (
+        cast(g, reshape(g, scale, lengths), scale_dtype or torch.float32),
+        cast(g, reshape(g, zero, lengths), zero_point_dtype or torch.float32),
+    )
+
+
+def _extremes(g: Graph, x: ir.Value, block: Sequence[Any]) -> tuple[ir.Value, ir.Value]:
+    """The least and the greatest element of each block, with zero between them."""
+    width, zero = _width(g, x, block), g.const(0.0, ir.DataType.FLOAT)
+    if width is None:
+        return g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)
+    rows = g.Reshape(x, g.const(np.array([-1, width])))
+    return g.Min(g.ReduceMin(rows, [1], keepdims=0), zero), g.Max(g.ReduceMax(rows, [1], keepdims=0), zero)
+
+
+def _chosen(g: Graph, mapping: str, low: ir.Value, high: ir.Value, least: int, most: int, eps: float) -> Any:
+    def number(value: float) -> ir.Value:
+        return as_value(g, value, torch.float32)
+
+    if mapping == "ASYMMETRIC":
+        scale = g.Max(g.Div(g.Sub(high, low), number(float(most - least))), number(eps))
+        zero = g.Sub(number(least), g.Round(g.Div(low, scale)))
+        return scale, g.Clip(zero, number(least), number(most))
+    if mapping == "SYMMETRIC":
+        scale = g.Div(g.Max(g.Neg(low), high), number((most - least) / 2))
+    elif mapping == "SYMMETRIC_NO_CLIPPING_ERR":
+        scale = g.Max(g.Div(low, number(float(least))), g.Div(high, number(float(most))))
+    else:
+        raise Unsupported(f"torchao's mapping {mapping}")
+    scale = g.Max(scale, number(eps))
+    return scale, g.Add(g.Mul(scale, number(0.0)), number(int((most + least + 1) / 2)))
+
+
+def _lengths(g: Graph, x: ir.Value, block: Sequence[Any], keepdim: bool) -> list[Any]:
+    """The shape that torchao gives scales: the number of blocks along each dim, without those of one block."""
+    lengths: list[Any] = []
+    for i, (length, part) in enumerate(zip(g.shape(x), block, strict=True)):
+        whole = isinstance(part, ir.Value) or (part == length and part != 1)
+        if isinstance(part, int) and part > 1 and not whole:
+            if not isinstance(length, int):
+                raise Unsupported("blocks along a dim whose size is not known")
+            lengths.append(length // part)
+        elif not whole:
+            lengths.append(size(g, x, i))
+        elif keepdim:
+            lengths.append(1)
+    return lengths
+
+
+@aten("_int_mm")
+def int_mm(g, self, mat2):
+    return g.MatMulInteger(self, mat2)

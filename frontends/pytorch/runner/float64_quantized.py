@@ -1,0 +1,102 @@
+"""PyTorch's quantised layers in float64: the weights unpacked, the float operator, and rounding to the new scheme.
+
+Importing this module fills the table of `double`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from .float64_ops import DOUBLE, Double, content, measured, quantised
+
+
+def _layer(function: Double, relu: bool = False) -> Double:
+    """A float function of quantised tensors whose last two arguments are the scheme of the result."""
+
+    def run(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        *args, scale, zero = args
+        first = x[0] if isinstance(x, (list, tuple)) else x
+        out = function(content(x), *map(content, args), **kwargs)
+        scale, zero = first.q_scale() if scale is None else scale, first.q_zero_point() if zero is None else zero
+        return quantised(out.relu() if relu else out, scale, zero, first)
+
+    return run
+
+
+def _convolved(dims: int, transposed: bool) -> Double:
+    kind = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
+
+    def run(x: torch.Tensor, packed: Any, *again: Any) -> torch.Tensor:
+        ops, packing = torch.ops.quantized, f"conv{max(dims, 2)}d"
+        weight, bias = getattr(ops, f"{kind}_unpack")(packed)
+        named = ("stride", "padding", "dilation", "output_padding")
+        given = {name: list(getattr(ops, f"{packing}_{name}")(packed))[-dims:] for name in named}
+        if not transposed:
+            del given["output_padding"]
+        groups = getattr(ops, f"{packing}_groups")(packed)
+        bias = None if bias is None else bias.double()
+        return getattr(F, kind)(x, content(weight), bias, groups=groups, **given)
+
+    return run
+
+
+def _multiplied(x: torch.Tensor, packed: Any) -> torch.Tensor:
+    weight, bias = torch.ops.quantized.linear_unpack(packed)
+    return F.linear(x, content(weight), None if bias is None else bias.double())
+
+
+def _dynamic(function: Double, relu: bool = False) -> Double:
+    """A layer that quantises its float input by what it finds in it."""
+
+    def run(x: torch.Tensor, packed: Any, reduce_range: bool = False) -> torch.Tensor:
+        q = quantised(x, *measured(x, 0, 255, reduce_range), torch.quint8)
+        out = function(content(q), packed)
+        return out.relu() if relu else out
+
+    return run
+
+
+def _leaky_relu(x: torch.Tensor, slope: float, inplace: bool) -> torch.Tensor:
+    return F.leaky_relu(x, slope)
+
+
+def _batch_norm(x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> torch.Tensor:
+    return F.batch_norm(x, mean, var, weight, bias, False, 0.0, eps)
+
+
+def _half_linear(relu: bool) -> Double:
+    """A linear layer whose weight was rounded to float16 when it was packed."""
+
+    def run(x: torch.Tensor, packed: Any) -> torch.Tensor:
+        weight, bias = torch.ops.quantized.linear_unpack_fp16(packed)
+        out = F.linear(x, weight.double(), None if bias is None else bias.double())
+        return out.relu() if relu else out
+
+    return run
+
+
+_LAYERS: dict[str, Double] = {
+    **{f"conv{dims}d": _convolved(dims, False) for dims in (1, 2, 3)},
+    **{f"conv_transpose{dims}d": _convolved(dims, True) for dims in (1, 2, 3)},
+    **{f"batch_norm{dims}": _batch_norm for dims in ("", "1d", "2d", "3d")},
+    "linear": _multiplied, "add": torch.add, "mul": torch.mul, "matmul": torch.matmul, "cat": torch.cat,
+    "hardswish": F.hardswish, "sigmoid": torch.sigmoid, "softmax": torch.softmax, "leaky_relu": _leaky_relu,
+    "layer_norm": F.layer_norm, "group_norm": F.group_norm, "prelu": F.prelu,
+}  # fmt: skip
+DOUBLE |= {
+    f"quantized::{name}{'_relu' * relu}": _layer(f, relu) for name, f in _LAYERS.items() for relu in (False, True)
+}
+DOUBLE |= {
+    "quantized::linear_dynamic": _dynamic(_multiplied),
+    "quantized::linear_relu_dynamic": _dynamic(_multiplied, True),
+}
+DOUBLE |= {
+    "quantized::linear_dynamic_fp16": _half_linear(False),
+    "quantized::linear_relu_dynamic_fp16": _half_linear(True),
+}
+
+
+# -- groups of rows ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,245 @@
+"""Runs PyTorch models with named arrays, as they are or in float64."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+from torch.export import ExportedProgram
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from convert.errors import BadInput, Unsupported
+from convert.options import InputSpec, Options
+from convert.source import Source
+
+from ..common.dtypes import TORCH_DTYPES, onnx_dtype
+from ..common.state import holding, state_inputs, state_output
+from ..common.weights import array_of, tensor_from
+from ..export.capture import inference
+from ..files.hugging_face import is_hugging_face
+from ..files.loader import load
+from ..inputs.arguments import argument_of, arranged, as_declared
+from ..inputs.complex_inputs import complex_inputs
+from ..inputs.guess import parameters_of
+from ..inputs.output_names import named_outputs
+from ..torchscript.state import attributes
+from ..torchscript.state import holding as holding_script
+from . import float64_quantized  # noqa: F401  (fills the table)
+from .float64_ops import DOUBLE, in_double
+
+Feed = Mapping[str, np.ndarray]
+
+
+def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each feed (arrays by input name). An object in memory is left as it was."""
+    if is_hugging_face(source):  # its forward has the inputs that are asked for
+        options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
+    thing = load(source, options)
+    paired = complex_inputs(thing, options)
+    double = precision == "float64"
+    call, module = named_call(thing, double, owned=source.path is not None)
+    results = []
+    with torch.no_grad(), inference(module), all_in_double() if double else nullcontext():
+        for feed in feeds:
+            tensors = {name: tensor_of_feed(array, double) for name, array in feed.items()}
+            tensors |= {name: torch.view_as_complex(tensors[name]) for name in paired & tensors.keys()}
+            try:
+                results.append({name: _array(value) for name, value in call(tensors).items()})
+            except AssertionError as error:
+                if double and "float64" in str(error):  # torchao's tensors compute above what `Widened` sees
+                    raise Unsupported(f"the source does not run in float64: {error}") from error
+                raise
+    return results
+
+
+def named_call(
+    thing: Any, double: bool, owned: bool
+) -> tuple[Callable[[dict[str, torch.Tensor]], Any], torch.nn.Module | None]:
+    """A function of inputs by name that gives outputs by name, and the module behind it if there is one.
+
+    The module is a copy in float64 if that is asked.
+    """
+    if isinstance(thing, ExportedProgram):
+        module = thing.module(check_guards=False)
+        module = widened_module(module, owned) if double else module
+        # Such a module refuses eval(): its mode was settled when it was captured.
+        names = thing.graph_signature.user_inputs
+        return _stateful(lambda tensors: call_program(thing, module, tensors), module, names), None
+    if isinstance(thing, torch.jit.ScriptFunction):
+        return lambda tensors: _call_script(thing, thing.schema.arguments, tensors), None
+    if isinstance(thing, torch.jit.ScriptModule):
+        script = _widened_script(thing, owned) if double else thing
+        arguments = script._c._get_method("forward").schema.arguments[1:]
+        return _stateful_script(script, arguments), script
+    module = widened_module(thing, owned) if double else thing
+
+    def call(tensors: dict[str, torch.Tensor]) -> Any:
+        args, kwargs = arranged(module, tensors)
+        return module(*args, **kwargs)
+
+    return _stateful(call, module, [p.name for p in parameters_of(module)]), module
+
+
+def _stateful(
+    call: Callable[[dict[str, torch.Tensor]], Any], module: torch.nn.Module, names: Iterable[Any]
+) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
+    """`call` with the inputs that are buffers put into the module, and their new values among the outputs."""
+    buffers = {
+        name: path for path, name in state_inputs((path for path, _ in module.named_buffers()), [*names]).items()
+    }
+
+    def run_with_state(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+        states = {buffers[name]: tensor for name, tensor in tensors.items() if name in buffers}
+        with holding(module, states):
+            outputs = named_outputs(call({n: t for n, t in tensors.items() if n not in buffers}))
+            new = {state_output(n): module.get_buffer(buffers[n]).clone() for n in tensors if n in buffers}
+        return {**outputs, **new}
+
+    return run_with_state
+
+
+def widened_module(module: torch.nn.Module, owned: bool) -> torch.nn.Module:
+    """The module in float64: itself if it is `owned`, else a copy."""
+    return (module if owned else copy.deepcopy(module)).double()
+
+
+def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.ScriptModule:
+    """The module with its constants widened too, which are its weights if it is frozen."""
+    if not owned:
+        # A copy would share its code, and so its constants, with the original.
+        file = io.BytesIO()
+        torch.jit.save(module, file)
+        file.seek(0)
+        module = torch.jit.load(file)
+    for node in module._c._get_method("forward").graph.findAllNodes("prim::Constant"):
+        content = node.output().toIValue() if node.output().type().kind() == "TensorType" else None
+        if isinstance(content, torch.Tensor):
+            node.t_("value", _wide(content))
+    return module.double()
+
+
+def _stateful_script(script: Any, arguments: Sequence[Any]) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
+    """A call with the inputs that are attributes put into the module, and their new values among the outputs."""
+
+    def run_with_state(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+        paths = {name: path for path, name in state_inputs(attributes(script), _names_in(arguments, tensors)).items()}
+        own = {n: t for n, t in tensors.items() if n not in paths}
+        with holding_script(script, {paths[n]: t for n, t in tensors.items() if n in paths}):
+            outputs = _call_script(script, arguments, own)
+            now = attributes(script)
+            new = {state_output(n): now[paths[n]] for n in tensors if n in paths}
+            new = {n: v.clone() if isinstance(v, torch.Tensor) else v for n, v in new.items()}
+        return {**outputs, **new}
+
+    return run_with_state
+
+
+def _names_in(arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """The inputs that are arguments of forward, or parts of one."""
+    names = [a.name for a in arguments]
+    return [t for t in tensors if t in names or any(t.startswith(f"{n}_") for n in names)]
+
+
+def _call_script(script: Any, arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Call with the structure that the declared types of the arguments have."""
+    names = {a.name for a in arguments}
+    found = [(a, argument_of(a.name, names, tensors)) for a in arguments]
+    return named_outputs(script(**{a.name: as_declared(value, a.type) for a, value in found if value is not None}))
+
+
+def call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
+    """Call with the structure that the program was captured with; its constant inputs are filled in."""
+    leaves = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind.name != "USER_INPUT":
+            continue
+        if spec.arg.name in tensors:
+            leaves.append(tensors[spec.arg.name])
+        elif type(spec.arg).__name__ == "ConstantArgument":
+            leaves.append(spec.arg.value)
+        else:
+            raise BadInput(f"the input {spec.arg.name} was not given")
+    args, kwargs = pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+    return module(*args, **kwargs)
+
+
+def tensor_of_feed(array: np.ndarray, double: bool) -> torch.Tensor:
+    """An input as PyTorch takes it, in float64 if `double` and it is floating."""
+    wider = _WIDER.get(TORCH_DTYPES[ir.DataType.from_numpy(array.dtype)]) if double else None
+    # Widened in numpy: inside `all_in_double` PyTorch would widen the dtype that the bytes of a bfloat16 are read as.
+    return tensor_from(array if wider is None else array.astype(onnx_dtype(wider).numpy()))
+
+
+def _array(value: Any) -> np.ndarray:
+    if isinstance(value, torch.Tensor):
+        return np.array(array_of(torch.view_as_real(value.resolve_conj()) if value.is_complex() else value))
+    return np.asarray(value)
+
+
+# -- float64 ----------------------------------------------------------------------------------------------------------
+
+_WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
+
+
+def _wide(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(_WIDER[value.dtype]) if value.dtype in _WIDER else value
+    return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
+
+
+class Widened(TorchDispatchMode):
+    """Runs every operator in float64: dtypes asked for, tensors read and tensors made are widened.
+
+    It works below modules, exported programs and the TorchScript interpreter alike.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args, kwargs = pytree.tree_map(_wide, (args, kwargs or {}))
+        return pytree.tree_map(_wide, (in_double(func) or func)(*args, **kwargs))
+
+
+class _Literals(TorchFunctionMode):
+    """Keeps tensors that are made of Python's numbers at the float32 values that the deployed program has."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        made = func in (torch.tensor, torch.as_tensor) and not isinstance(args[0] if args else None, torch.Tensor)
+        if made and result.dtype == torch.float64 and (kwargs or {}).get("dtype") is None:
+            return torch.from_numpy(result.numpy().astype(np.float32).astype(np.float64))  # below the modes
+        return result
+
+
+class Composite(TorchFunctionMode):
+    """torchao's operators are written in Python above the dispatcher and refuse float64: they are met one level up."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._qualified_op_name if isinstance(func, torch._ops.OpOverloadPacket) else str(func)
+        name = func._schema.name if isinstance(func, torch._ops.OpOverload) else name
+        rule = DOUBLE.get(name) if name.startswith("torchao::") else None
+        return (rule or func)(*args, **(kwargs or {}))
+
+
+@contextmanager
+def all_in_double() -> Iterator[None]:
+    """Everything floating is float64 inside the block: operands, results, and what integers divided give."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Composite(), Widened(), _Literals():
+            yield
+    finally:
+        torch.set_default_dtype(before)

@@ -1,0 +1,128 @@
+"""Runs a captured program operator by operator in float64 and keeps a summary of every value, to find a defect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from convert.errors import Location, Unsupported, UsageError
+from convert.options import Options
+from convert.report import Report
+from convert.runners.trace import Step, Summary, Trace, summary
+from convert.source import Source
+
+from ..common.complexes import takes_complex
+from ..common.locate import Locator
+from ..common.state import changed_buffers
+from ..export.capture import capture, inference
+from ..export.prepare import operator_key
+from ..inputs.complex_inputs import complex_inputs
+from .run import all_in_double, call_program, named_call, tensor_of_feed, widened_module
+
+
+def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
+    """One run in float64: of the program that torch.export captures, in its dialect before decomposition.
+
+    What is TorchScript, changes its state or cannot be captured runs as it is, and the kernels that it calls are
+    watched: those know no module and no line. Raises `Unsupported` for complex inputs.
+    """
+    from ..files.loader import load
+
+    thing = load(source, options)
+    if complex_inputs(thing, options):
+        raise Unsupported("models with complex inputs are not followed")
+    program = _program(thing, feed, options)
+    if program is None or changed_buffers(program):
+        return _watched(thing, feed)
+    module = widened_module(program.module(check_guards=False), owned=False)
+    recorder = _Recorder(module)
+    with torch.no_grad(), inference(None), all_in_double():
+        tensors = {name: tensor_of_feed(array, True) for name, array in feed.items()}
+        call_program(program, recorder.call, tensors)  # type: ignore[arg-type]
+    return recorder.trace
+
+
+def _program(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> ExportedProgram | None:
+    if isinstance(thing, ExportedProgram):
+        return thing
+    if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) or options.trace:
+        return None
+    try:  # with these very inputs, so that it takes the path that they take
+        return capture(thing, replace(options, inputs=(), examples=dict(feed)), Report("trace"))[0]
+    except (Unsupported, UsageError):
+        return None
+
+
+def _watched(thing: Any, feed: Mapping[str, np.ndarray]) -> Trace:
+    call, module = named_call(thing, True, owned=False)
+    watching = _Watching()
+    with torch.no_grad(), inference(module), all_in_double(), watching:
+        call({name: tensor_of_feed(array, True) for name, array in feed.items()})
+    return watching.trace
+
+
+class _Watching(TorchDispatchMode):
+    """Records every kernel that gives floating tensors, below modules and TorchScript's interpreter alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trace = Trace()
+        self.names = WeakTensorKeyDictionary()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        if tensors:
+            read = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+            inputs = tuple(self.names[t] for t in read if t in self.names)
+            operator = func._schema.name.removeprefix("aten::")
+            outputs = tuple(f"{operator}.{len(self.trace.steps)}.{i}" for i in range(len(tensors)))
+            for name, tensor in zip(outputs, tensors, strict=True):
+                self.names[tensor] = name
+                self.trace.values[name] = summary(tensor.detach().double().numpy())
+            self.trace.steps.append(Step(Location(operator), inputs, outputs))
+        return result
+
+
+class _Recorder(torch.fx.Interpreter):
+    """An interpreter that summarises what every node gives, when it gives it: an operator in place changes it later."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        assert isinstance(module, torch.fx.GraphModule)
+        super().__init__(module)
+        self.trace = Trace()
+        self.locate = Locator(module.graph, set())
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module itself would be called with."""
+        leaves = pytree.arg_tree_leaves(*args, **kwargs)
+        return self.run(*leaves, enable_io_processing=False)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run the node, and record it."""
+        result = super().run_node(n)
+        values = self._values(n.name, result)
+        self.trace.values |= values
+        if n.op == "call_function":
+            key = operator_key(n.target, takes_complex(n)) or str(n.target)
+            inputs = tuple(name for node in n.all_input_nodes for name in (node.name, *self._parts(node.name)))
+            self.trace.steps.append(Step(self.locate(n, key), inputs, tuple(values) or (n.name,)))
+        return result
+
+    def _values(self, name: str, result: Any) -> dict[str, Summary]:
+        if isinstance(result, torch.Tensor) and not result.is_complex() and not result.is_quantized:
+            return {name: summary(result.detach().cpu().numpy())}
+        if isinstance(result, (list, tuple)):
+            return {k: v for i, r in enumerate(result) for k, v in self._values(f"{name}.{i}", r).items()}
+        return {}
+
+    def _parts(self, name: str) -> list[str]:
+        return [v for v in (f"{name}.{i}" for i in range(8)) if v in self.trace.values]

@@ -1,0 +1,155 @@
+"""The state of reading one TorchScript program: the graph, what was written, what has no rule, where we are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.errors import BadInput, Location, Problem, Unsupported
+from convert.graph import Graph
+from convert.report import Report
+
+from ..common.locate import shown_path
+from ..common.quantization import constant
+from ..common.weights import identity_of, tensor_of
+from .values import Dict, List, Memory, Object, Tensor, TensorState
+
+Env = dict[int, Any]
+
+
+class Raised(Exception):
+    """The program raises an exception on this path."""
+
+
+@dataclass
+class Walk:
+    """The state of one reading.
+
+    `calls` holds the source lines of the calls around the current node, `states` the attributes that are graph inputs.
+    """
+
+    g: Graph
+    report: Report
+    memory: Memory = field(default_factory=Memory)
+    problems: dict[tuple[str, str], tuple[Location, set[str]]] = field(default_factory=dict)
+    weights: dict[tuple[object, ...], tuple[ir.Value, torch.Tensor]] = field(default_factory=dict)
+    names: dict[tuple[object, ...], str] = field(default_factory=dict)
+    graphs: dict[Any, Any] = field(default_factory=dict)
+    objects: list[Object] = field(default_factory=list)
+    states: dict[str, Any] = field(default_factory=dict)
+    path: str = ""
+    node: Any = None
+    calls: list[str] = field(default_factory=list)
+
+    def problem(self, error: Unsupported, at: Location) -> None:
+        """Note what has no rule, to be listed with everything else that has none."""
+        for problem in error.located(at).problems:
+            _, places = self.problems.setdefault((problem.why, problem.at.operator), (problem.at, set()))
+            places.add(f"{problem.at.module} {problem.at.source} {problem.at.node}")
+
+    def check(self) -> None:
+        """Raise one `Unsupported` that lists all that was noted."""
+        if self.problems:
+            listed = [Problem(why, at, len(places)) for (why, _), (at, places) in self.problems.items()]
+            raise Unsupported(
+                problems=listed, hint="add a rule with --rules FILE, or replace the operator in the model"
+            )
+
+    def location(self, node: Any, operator: str = "") -> Location:
+        """Where a TorchScript node comes from."""
+        kind = operator or node.kind().removeprefix("aten::")
+        short = kind.rpartition("::")[2].partition(".")[0]
+        name = f"{self.path}.{short}" if self.path else short
+        return Location(kind, name, self.path, _source(node, self.calls))
+
+    def value(self, content: Any) -> Any:
+        """A tensor's content as a value of the graph; constants become initializers, shared memory once."""
+        if not isinstance(content, torch.Tensor):
+            return content
+        key = identity_of(content)
+        if key not in self.weights:
+            name = self.names.get(key, "const")
+            # The tensor is kept too, so that its address is not given to another one.
+            made = constant(self.g, content, name) if content.is_quantized else None
+            made = self.g.initializer(name, tensor_of(content, name)) if made is None else made
+            self.weights[key] = made, content
+        return self.weights[key][0]
+
+    def tensor(self, content: Any, example: torch.Tensor | None = None) -> Tensor:
+        """A new tensor of the program, sharing memory with no other."""
+        if example is None and isinstance(content, torch.Tensor):
+            example = example_of(content)
+        return Tensor(TensorState(content, example, self.memory.version()), scope=self.memory.scope)
+
+    def lifted(self, value: Any, path: str = "") -> Any:
+        """A Python object of TorchScript (an attribute, a literal, a default) as a value of the program."""
+        if isinstance(value, torch.Tensor):
+            tensor = value.detach()
+            if path:
+                self.names.setdefault(identity_of(tensor), path)
+            return self.tensor(tensor)
+        if isinstance(value, list):
+            return List(tuple(self.lifted(v, f"{path}.{i}") for i, v in enumerate(value)), self.memory.scope)
+        if isinstance(value, dict):
+            return Dict({k: self.lifted(v, f"{path}.{k}") for k, v in value.items()}, self.memory.scope)
+        if isinstance(value, tuple):
+            return tuple(self.lifted(v, f"{path}.{i}") for i, v in enumerate(value))
+        if isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject)):
+            thing = Object(value, path)
+            self.objects.append(thing)
+            return thing
+        return value
+
+
+def example_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor like `tensor` on the meta device; a quantised one is the float tensor that it stands for."""
+    dtype = torch.float32 if tensor.is_quantized else tensor.dtype
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
+
+
+# -- sources ----------------------------------------------------------------------------------------------------------
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|^(?P<traced>[^\s()]+\.py)\((?P<at>\d+)\)', re.M)
+
+
+@cache
+def _frames(text: str) -> tuple[str, ...]:
+    return tuple(f"{shown_path(m['file'] or m['traced'])}:{m['line'] or m['at']}" for m in _FRAME.finditer(text))
+
+
+_INNERMOST = re.compile(r"(?P<file>.+):(?P<line>\d+):\d+")
+
+
+def own_source(node: Any) -> str:
+    """The line of a node; a traced one carries the whole stack, of which the innermost frame outside PyTorch counts.
+
+    Raises `BadInput` where the archive's debug information, which is read only now, is damaged.
+    """
+    try:
+        # A printed node names its innermost frame. To name them all, PyTorch goes through the text of the file.
+        if next(node.blocks(), None) is None and (m := _INNERMOST.fullmatch(str(node).strip().rpartition(" # ")[2])):
+            line = f"{shown_path(m['file'])}:{m['line']}"
+            if not line.startswith("torch/"):
+                return line
+        frames = _frames(node.sourceRange())
+    except RuntimeError as error:
+        reason = str(error).split("\n")[0]
+        raise BadInput(
+            f"the debug information in the archive is damaged: {reason}",
+            hint="get the file again and compare its checksum with the source's",
+        ) from error
+    own = [f for f in frames if not f.startswith("torch/")]
+    return (own or frames or ("",))[0]
+
+
+def _source(node: Any, calls: list[str]) -> str:
+    """The innermost line outside PyTorch's own layers and functions."""
+    lines = [own_source(node), *reversed(calls)]
+    lines = [line for line in lines if line]
+    own = [line for line in lines if not line.startswith("torch/")]
+    return (own or lines or [""])[0]

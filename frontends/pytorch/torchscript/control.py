@@ -1,0 +1,189 @@
+"""Conditions of a TorchScript program: decided where they are known, else an ONNX If."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.errors import Location
+from convert.graph import Graph
+
+from .context import Env, Raised, Walk
+from .merge import as_output, as_value, common, completed, forget, is_unknown, merged, restore, snapshot
+from .snapshots import Path, Slot, Tree
+from .values import UNKNOWN, Mutable, Number, Tensor, has_unknown, spoil
+
+Run = Callable[[Walk, Env, Any, list[Any]], list[Any]]
+"""Runs a block of a node on arguments and gives its results."""
+
+
+@dataclass
+class Branch:
+    """One side of a condition, run on its own: its results, and what it wrote, as they were at its end."""
+
+    body: Graph
+    results: list[Tree]
+    writes: dict[Mutable, Tree]
+    spoilt: list[Tensor]
+
+
+def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
+    """The outputs of a prim::If."""
+    condition = env[node.input().unique()]
+    blocks = list(node.blocks())
+    if has_unknown(condition):
+        for block in blocks:
+            explored(walk, env, block, [], run)
+        return several(node, [UNKNOWN] * node.outputsSize())
+    if not isinstance(condition, Number):
+        return several(node, run(walk, env, blocks[0 if condition else 1], []))
+    at = walk.location(node, "if")
+    sides = [_branch(walk, env, block, run) for block in blocks]
+    if sides[0] is None and sides[1] is None:
+        raise Raised("both branches raise an exception")
+    if sides[0] is None or sides[1] is None:
+        # A branch that only raises is a check of the input: the other one is taken as it stands.
+        walk.report.note(f"the check at {at.source or at.node} is not part of the converted model")
+        kept = 1 if sides[0] is None else 0
+        discard(sides[kept].body)
+        return several(node, run(walk, env, blocks[kept], []))
+    return several(node, _joined(walk, condition, sides, at))
+
+
+def written_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Tensor]]:
+    """What was written in the current scope, and apart from it the tensors that nothing certain is known of now."""
+    written = walk.memory.written(start)
+    spoilt = [t for t in written if isinstance(t, Tensor) and t.state.stale]
+    return [t for t in written if t not in spoilt], spoilt
+
+
+def _branch(walk: Walk, env: Env, block: Any, run: Run) -> Branch | None:
+    """Run a block into a graph of its own; None if it raises an exception whatever the input is."""
+    outer, body = walk.g, walk.g.body("branch")
+    with walk.memory.trial() as start:
+        walk.g = body
+        try:
+            results = [snapshot(walk, r) for r in run(walk, env, block, [])]
+            written, spoilt = written_since(walk, start)
+            return Branch(body, results, {thing: snapshot(walk, thing) for thing in written}, spoilt)
+        except Raised:
+            discard(body)
+            return None
+        finally:
+            walk.g = outer
+
+
+def _joined(walk: Walk, condition: Number, sides: list[Branch], at: Location) -> list[Any]:
+    """An If node with one output for each value that differs; what the branches wrote is written after it."""
+    written, spoilt = _written(sides)
+    before = {thing: snapshot(walk, thing) for thing in written}
+    kept = [{t: side.writes.get(t, before[t]) for t in written} for side in sides]
+    ends = [[completed(walk, a[t], b[t]) for t in written] for a, b in (kept, kept[::-1])]
+    trees = [[*side.results, *end] for side, end in zip(sides, ends, strict=True)]
+    count = len(sides[0].results)
+    if any(is_unknown(tree) for side in trees for tree in side):
+        for side in sides:
+            discard(side.body)
+        for thing in written:
+            forget(walk, thing)
+        return [UNKNOWN] * count
+    pairs: list[tuple[Slot, Slot, Slot]] = []
+
+    def note(path: Path, a: Slot, b: Slot) -> Any:
+        pairs.append((a, b, common(a, b)))
+
+    for i, (a, b) in enumerate(zip(*trees, strict=True)):
+        merged(walk, a, b, note, own=i >= count)
+    outputs = iter(_if_node(walk, condition, sides, pairs, at))
+    made: dict[tuple[int, int], Any] = {}
+
+    def take(path: Path, a: Slot, b: Slot) -> Any:
+        value = as_value(walk, common(a, b), next(outputs), a.thing, b.thing)
+        if a.thing is None or b.thing is None:
+            return value
+        # Two names of one tensor stay two names of one tensor.
+        return made.setdefault((id(a.thing), id(b.thing)), value)
+
+    for tensor in spoilt:
+        spoil(walk.memory, tensor, str(at))
+    values = [merged(walk, a, b, take, own=i >= count) for i, (a, b) in enumerate(zip(*trees, strict=True))]
+    for thing, value in zip(written, values[count:], strict=True):
+        restore(walk, thing, value)
+    return values[:count]
+
+
+def _written(sides: list[Branch]) -> tuple[list[Mutable], list[Tensor]]:
+    """What either side wrote, without views of it, and the tensors that nothing certain is known of.
+
+    A view follows from what it is a view of, where it can be made anew; the side that did not write to the view itself
+    may have changed it through its base.
+    """
+    spoilt = list(dict.fromkeys([*sides[0].spoilt, *sides[1].spoilt]))
+    written = [t for t in dict.fromkeys([*sides[0].writes, *sides[1].writes]) if t not in spoilt]
+    kept: list[Mutable] = []
+    for thing in written:
+        view = thing.view if isinstance(thing, Tensor) else None
+        if view is None or not any(base in written or base in spoilt for base in view.bases):
+            kept.append(thing)
+        elif isinstance(thing, Tensor) and (view.replay is None or view.bases[0] in spoilt):
+            spoilt.append(thing)
+    return kept, spoilt
+
+
+def _if_node(
+    walk: Walk, condition: Number, sides: list[Branch], pairs: list[tuple[Slot, Slot, Slot]], at: Location
+) -> list[Any]:
+    if not pairs:
+        for side in sides:
+            discard(side.body)
+        return []
+    for a, b, like in pairs:
+        sides[0].body.output(as_output(walk, a, sides[0].body, like))
+        sides[1].body.output(as_output(walk, b, sides[1].body, like))
+    with walk.g.at(at):
+        made = walk.g.node(
+            "If", [condition.value], {"then_branch": sides[0].body, "else_branch": sides[1].body}, outputs=len(pairs)
+        )
+    return [made] if len(pairs) == 1 else made
+
+
+def several(node: Any, results: list[Any]) -> Any:
+    """The results of a block as a node's outputs: alone, or a tuple."""
+    return results[0] if node.outputsSize() == 1 else tuple(results)
+
+
+def explored(walk: Walk, env: Env, block: Any, args: list[Any], run: Run) -> None:
+    """Look through a block behind an operator without a rule, for others without one."""
+    outer, body = walk.g, walk.g.body("trial")
+    written: list[Mutable] = []
+    with walk.memory.trial() as start:
+        walk.g = body
+        try:
+            run(walk, env, block, args)
+            written = walk.memory.written(start)
+        except Raised:
+            pass
+        finally:
+            walk.g = outer
+            discard(body)
+    for thing in written:
+        forget(walk, thing)
+
+
+def discard(body: Graph) -> None:
+    """Take back a graph: values outside must not count its nodes among their users."""
+    _detach(body.graph)
+    del body.graph.outputs[:]
+    body.graph.remove(list(body.graph))
+
+
+def _detach(graph: ir.Graph) -> None:
+    for node in graph:
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                _detach(attribute.as_graph())
+        for i in range(len(node.inputs)):
+            node.replace_input_with(i, None)

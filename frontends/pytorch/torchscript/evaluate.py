@@ -1,0 +1,154 @@
+"""Evaluates ATen operators of a TorchScript program: by PyTorch where all is known, on examples, else by the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.errors import Location, Unsupported
+
+from ..dispatch import call
+from ..rules import aten, is_inplace, key_of
+from . import views
+from .context import Walk, example_of
+from .values import UNKNOWN, Dict, List, Maybe, Number, Object, Sequence, Tensor, Unknown, read
+
+# Constants up to this many bytes are computed while reading where that is exact.
+_SMALL = 65536
+
+
+def raw(walk: Walk, value: Any) -> Any:
+    """A value of the program as rules take it; constant tensors stay PyTorch's until they are needed in the graph."""
+    if isinstance(value, Tensor):
+        return read(walk.memory, value)
+    if isinstance(value, Number):
+        return value.value
+    if isinstance(value, List):
+        if isinstance(value.state, Sequence):
+            raise Unsupported("this operator takes a list whose length is not known")
+        return [raw(walk, v) for v in value.state]
+    if isinstance(value, Maybe):
+        raise Unsupported("this operator takes an optional that data decide about")
+    if isinstance(value, Dict):
+        return {k: raw(walk, v) for k, v in value.state.items()}
+    if isinstance(value, Object):
+        return value.script
+    return tuple(raw(walk, v) for v in value) if isinstance(value, tuple) else value
+
+
+def plain(value: Any) -> Any:
+    """A known value as the Python object that PyTorch's own operators take."""
+    if isinstance(value, Tensor):
+        return value.state.content
+    if isinstance(value, List):
+        return [plain(v) for v in value.state]
+    if isinstance(value, Dict):
+        return {k: plain(v) for k, v in value.state.items()}
+    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+
+
+def evaluate(walk: Walk, schema: torch.FunctionSchema, contents: list[Any], at: Location) -> Any:
+    """The functional result of an operator on contents: computed where that is exact, else by the rule."""
+    name = schema.name.removeprefix("aten::")
+    if name in views.PASSING:
+        return contents[0]
+    if _may_fold(schema, name, contents):
+        return executed(schema, contents)
+    values = [_map(c, walk.value) for c in contents]
+    with walk.g.at(at):
+        return call(walk.g, schema, values, {}, at)
+
+
+def _may_fold(schema: torch.FunctionSchema, name: str, contents: list[Any]) -> bool:
+    """True if everything is known and computing it now changes no rounding and makes no large constant."""
+    if is_inplace(schema) or _any(contents, lambda c: isinstance(c, (ir.Value, Unknown))):
+        return False
+    op, tags = _overload(schema)
+    if op is None or any("nondeterministic" in str(t) for t in tags):
+        return False
+    if not any("Tensor" in str(r.type) for r in schema.returns) or name in ("tensor", "as_tensor"):
+        return True
+    if key_of(schema.name, schema.overload_name) not in aten and _any(contents, lambda c: isinstance(c, torch.Tensor)):
+        return False
+    if any(a.alias_info is not None for a in schema.arguments):
+        return name not in views.UNCERTAIN and name != "to"
+    example = run_on_meta(schema, [_map(c, _meta) for c in contents])
+    listed = example if isinstance(example, (list, tuple)) else [example]
+    exact = not _any(contents, lambda c: isinstance(c, torch.Tensor)) or not any(
+        isinstance(e, torch.Tensor) and (e.is_floating_point() or e.is_complex()) for e in listed
+    )
+    return exact and all(isinstance(e, torch.Tensor) and e.nbytes <= _SMALL for e in listed)
+
+
+def executed(schema: torch.FunctionSchema, args: list[Any]) -> Any:
+    """What PyTorch itself computes."""
+    op, _ = _overload(schema)
+    if op is None:
+        raise Unsupported("no PyTorch rule for this operator")
+    split = next((i for i, a in enumerate(schema.arguments) if a.kwarg_only), len(schema.arguments))
+    named = {a.name: v for a, v in zip(schema.arguments[split:], args[split:], strict=False)}
+    with torch.no_grad():
+        return op(*args[:split], **named)
+
+
+@cache
+def _overload(schema: torch.FunctionSchema) -> tuple[Any, tuple[Any, ...]]:
+    try:
+        op, _, tags = torch._C._get_operation_overload(schema.name, schema.overload_name)
+    except (RuntimeError, TypeError):
+        return None, ()
+    return op, tuple(tags)
+
+
+def _meta(content: Any) -> Any:
+    return example_of(content) if isinstance(content, torch.Tensor) else content
+
+
+# -- examples ---------------------------------------------------------------------------------------------------------
+
+
+def examples(schema: torch.FunctionSchema, args: list[Any], in_place: bool) -> Any:
+    """What the operator gives for the example inputs, on the meta device: dtype and rank are facts; None if unknown."""
+    values = [_example(a) for a in args]
+    if _any(values, lambda v: v is UNKNOWN):
+        return None
+    if in_place and isinstance(values[0], torch.Tensor):
+        values[0] = values[0].clone()
+    return run_on_meta(schema, values)
+
+
+def _example(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return UNKNOWN if value.state.example is None else value.state.example
+    if isinstance(value, Number):
+        return UNKNOWN if value.example is None else value.example
+    if isinstance(value, List):
+        return [_example(v) for v in value.state] if isinstance(value.state, tuple) else UNKNOWN
+    return value
+
+
+def run_on_meta(schema: torch.FunctionSchema, values: list[Any]) -> Any:
+    for i, argument in enumerate(schema.arguments[: len(values)]):
+        if "Device" in str(argument.real_type):
+            values[i] = torch.device("meta")
+    try:
+        return executed(schema, values)
+    except Exception:
+        # Whatever goes wrong here (shapes that depend on data, no meta kernel) only means that nothing is known.
+        return None
+
+
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_map(v, function) for v in value)
+    return function(value)
+
+
+def _any(value: Any, test: Callable[[Any], bool]) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_any(v, test) for v in value)
+    return test(value)

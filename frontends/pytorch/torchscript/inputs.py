@@ -1,0 +1,271 @@
+"""What a TorchScript module takes: from the user, from the inputs that a trace recorded, or guessed from its layers."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from convert.errors import UsageError
+from convert.files.archives import member, open_archive, read_member
+from convert.graph import Dim
+from convert.options import DimSpec, InputSpec
+from convert.report import Report
+
+from ..export.capture import inference
+from ..inputs.examples import filled
+from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
+from .state import holding
+
+_MOST_PICKLE = 1 << 20
+_STORAGES = {
+    "FloatStorage": "float32",
+    "DoubleStorage": "float64",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+}
+
+
+@dataclass(frozen=True)
+class Input:
+    """One tensor that the module takes. `sizes` are example lengths of its dims, `bounds` those of the dynamic ones."""
+
+    name: str
+    dtype: torch.dtype
+    dims: tuple[Dim, ...]
+    sizes: tuple[int, ...]
+    bounds: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+
+
+# -- what a trace recorded --------------------------------------------------------------------------------------------
+
+
+def recorded_inputs(path: Path) -> tuple[InputSpec, ...]:
+    """Shapes and dtypes of the inputs that the archive at `path` was traced with; empty for a scripted one.
+
+    They are in `traced_inputs.pkl`, whose tensors have no content. Its classes and functions are replaced by ones
+    that only note their arguments; if it names any other, nothing is taken from it.
+    """
+    with open_archive(path) as archive:
+        name = member(archive, "traced_inputs.pkl")
+        data = read_member(archive, name, _MOST_PICKLE) if name is not None else b""
+    try:
+        found = _Recorded(io.BytesIO(data)).load().get("forward", []) if data else []
+    except (pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError):
+        return ()
+    leaves = torch.utils._pytree.tree_leaves(found)
+    return tuple(i for i in leaves if isinstance(i, InputSpec))
+
+
+class _Recorded(pickle.Unpickler):
+    """Reads the metadata of tensors and executes nothing: every name that it resolves is one of these."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "torch" and name in _STORAGES:
+            return _STORAGES[name]
+        known = {
+            "torch.jit._pickle.restore_type_tag": lambda value, tag: value,
+            "collections.OrderedDict": dict,
+            "torch._utils._rebuild_tensor_v2": lambda dtype, offset, sizes, *rest: InputSpec(
+                None, dtype, tuple(DimSpec(size=int(n)) for n in sizes)
+            ),
+        }
+        if f"{module}.{name}" not in known:
+            raise pickle.UnpicklingError(f"{module}.{name}")
+        return known[f"{module}.{name}"]
+
+    def persistent_load(self, key: Any) -> Any:
+        return key[1]
+
+
+# -- putting together -------------------------------------------------------------------------------------------------
+
+
+def described(
+    module: Any,
+    names: Sequence[str],
+    specs: Sequence[InputSpec],
+    examples: Mapping[Any, Any],
+    recorded: Sequence[InputSpec],
+    report: Report,
+) -> dict[str, Input]:
+    """The tensors that are known of, by name. Raises `UsageError` for a description that fits no input."""
+    if len(specs) > len(names):
+        raise UsageError(
+            f"forward takes {len(names)} inputs, but {len(specs)} are described",
+            hint=f"its inputs are {', '.join(names)}",
+        )
+    named = {spec.name or names[i]: spec for i, spec in enumerate(specs)}
+    arrays = {names[k] if isinstance(k, int) and k < len(names) else k: torch.as_tensor(a) for k, a in examples.items()}
+    for name in [*named, *arrays]:
+        if name not in names:
+            raise UsageError(f"forward has no input {name!r}", hint=f"its inputs are {', '.join(names)}")
+    known = dict(zip(names, recorded, strict=False)) if len(recorded) <= len(names) else {}
+    inputs: dict[str, Input] = {}
+    measured: dict[str, Input] = {}
+    for name in names:
+        spec = named.get(name)
+        if spec is not None and spec.shape is not None:
+            dtype = (
+                spec.dtype
+                or (str(arrays[name].dtype).removeprefix("torch.") if name in arrays else None)
+                or (known[name].dtype if name in known else None)
+            )
+            inputs[name] = _to_spec(name, dtype or "float32", spec.shape, arrays.get(name))
+        elif name in arrays:
+            measured[name] = Input(name, arrays[name].dtype, tuple(arrays[name].shape), tuple(arrays[name].shape))
+        elif name in known:
+            shape = tuple(d.size or 0 for d in known[name].shape or ())
+            dtype = getattr(torch, (spec.dtype if spec else None) or known[name].dtype or "float32")
+            measured[name] = Input(name, dtype, shape, shape)
+    if measured and not inputs:
+        return _batched(module, measured, report)
+    return {**inputs, **measured}
+
+
+def _to_spec(name: str, dtype: str, shape: Sequence[DimSpec], array: torch.Tensor | None) -> Input:
+    if array is not None and array.dim() != len(shape):
+        raise UsageError(f"the example for {name} has {array.dim()} dims, its description {len(shape)}")
+    dims: list[Dim] = []
+    sizes: list[int] = []
+    bounds: dict[str, tuple[int, int | None]] = {}
+    for i, dim in enumerate(shape):
+        usual = min(max(dim.low or 1, BATCH if i == 0 else 32), dim.high or 1 << 30)
+        size = dim.size if dim.size is not None else usual
+        sizes.append(int(array.shape[i]) if array is not None else size)
+        label = dim.name or ("batch" if i == 0 else f"{name}_{i}")
+        dims.append(dim.size if dim.size is not None else label)
+        if dim.size is None:
+            bounds[label] = (dim.low if dim.low is not None else 1, dim.high)
+    return Input(name, getattr(torch, dtype), tuple(dims), tuple(sizes), bounds)
+
+
+def _batched(module: Any, inputs: dict[str, Input], report: Report) -> dict[str, Input]:
+    """The inputs with their common first dim dynamic, if the module takes another batch than the recorded one."""
+    lengths = {i.sizes[0] for i in inputs.values() if i.sizes}
+    if len(lengths) != 1:
+        return inputs
+    (length,) = lengths
+    if not _takes_batch(module, list(inputs.values()), length):
+        report.note(f"the batch is {length}, as traced: the module does not take another one")
+        return inputs
+    return {
+        name: replace(i, dims=("batch", *i.dims[1:]), bounds={"batch": (1, None)}) if i.sizes else i
+        for name, i in inputs.items()
+    }
+
+
+def _takes_batch(module: Any, inputs: list[Input], length: int) -> bool:
+    """Whether the module runs at another batch, and gives outputs that are longer by as much."""
+    other = length + 3
+    try:
+        before = _lengths(_run(module, inputs))
+        after = _lengths(_run(module, [replace(i, sizes=(other, *i.sizes[1:])) if i.sizes else i for i in inputs]))
+    except Exception:
+        return False
+    if len(before) != len(after):
+        return False
+    pairs = [(b, a) for b, a in zip(before, after, strict=True) if b is not None]
+    grown = [(b, a) for b, a in pairs if b != a]
+    return bool(grown) and all(b % length == 0 and a == b // length * other for b, a in grown)
+
+
+def check_runs(module: Any, inputs: list[Input]) -> None:
+    """Raise `UsageError` where the module does not run on tensors of the sizes that were described.
+
+    Where sizes other than the batch were left open, that those chosen here do not fit says nothing.
+    """
+    if any(isinstance(dim, str) for i in inputs for dim in i.dims[1:]):
+        return
+    if any(not i.sizes and not i.dtype.is_floating_point for i in inputs):  # nor does a count that happens to be zero
+        return
+    try:
+        _run(module, inputs)
+    except Exception as error:
+        if "Could not run '" in str(error):  # an operator that is only declared, of a library that is not installed
+            return
+        shown = ", ".join(f"{i.name} {list(i.sizes)}" for i in inputs)
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise UsageError(
+            f"forward does not run on inputs as described ({shown}): {lines[-1].strip() if lines else error}",
+            hint="describe the inputs that this module takes with --input NAME:DTYPE[DIMS]",
+        ) from error
+
+
+def _run(module: Any, inputs: list[Input]) -> Any:
+    owner = module if isinstance(module, torch.nn.Module) else None
+    kept = nullcontext() if owner is None else holding(owner, {})
+    with torch.no_grad(), inference(owner), kept:
+        return module(*(filled(i.sizes, i.dtype) for i in inputs))
+
+
+def _lengths(result: Any) -> list[Any]:
+    leaves = torch.utils._pytree.tree_leaves(result)
+    return [leaf.shape[0] if leaf.dim() else None for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+# -- guesses ----------------------------------------------------------------------------------------------------------
+
+
+def guessed(module: Any, name: str, asked: str | None, report: Report) -> Input:
+    """The only input of a scripted module, from its first layer that tells; tried out by running the module.
+
+    Raises `UsageError` if no layer tells anything.
+    """
+    for layer, sizes, dtype in _guesses(module):
+        dtype = getattr(torch, asked) if asked else dtype
+        example = Input(name, dtype, tuple(sizes), tuple(sizes), {"batch": (1, None)})
+        if _takes_batch(module, [example], sizes[0]):
+            found = replace(example, dims=("batch", *sizes[1:]))
+            shown = ",".join(map(str, found.dims))
+            report.note(
+                f"the input {name} was taken to be {str(dtype).removeprefix('torch.')}[{shown}]: of its layers "
+                f"{layer} takes that"
+            )
+            return found
+    raise UsageError(
+        "the inputs of this TorchScript module cannot be inferred",
+        hint=f"describe them, for instance --input {name}:float32[batch,3,224,224]",
+    )
+
+
+def _guesses(module: Any) -> Iterator[tuple[str, list[int], torch.dtype]]:
+    for path, layer in module.named_modules() if isinstance(module, torch.nn.Module) else ():
+        kind, weight = getattr(layer, "original_name", ""), getattr(layer, "weight", None)
+        if kind in ("LSTM", "GRU", "RNN"):
+            weight = getattr(layer, "weight_ih_l0", None)
+            kind = "Linear"
+        if not isinstance(weight, torch.Tensor) or kind not in _SHAPES:
+            continue
+        for sizes in _SHAPES[kind](weight):
+            yield path or "the module", sizes, torch.int64 if kind == "Embedding" else weight.dtype
+        return
+
+
+def _pictures(weight: torch.Tensor) -> Iterator[list[int]]:
+    channels = weight.shape[1]
+    # One channel is more often MNIST than ImageNet.
+    for size in (28, *SIZES) if channels == 1 else SIZES:
+        yield [BATCH, channels, size, size]
+
+
+_SHAPES = {
+    "Conv2d": _pictures,
+    "Conv1d": lambda weight: ([BATCH, weight.shape[1], length] for length in LENGTHS),
+    "Conv3d": lambda weight: ([BATCH, weight.shape[1], size, size, size] for size in (16, 32, 64, 112, 8)),
+    "Linear": lambda weight: ([BATCH, *more, weight.shape[1]] for more in ([], [SEQUENCE])),
+    "Embedding": lambda weight: [[BATCH, SEQUENCE]],
+    "BatchNorm2d": lambda weight: [[BATCH, weight.shape[0], 32, 32]],
+}

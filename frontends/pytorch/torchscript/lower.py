@@ -1,0 +1,263 @@
+"""Reads TorchScript modules and functions, traced or scripted: the inputs, the run over the program, the outputs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.utils import _pytree as pytree
+
+from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
+from convert.graph import Graph
+from convert.options import InputSpec, Options
+from convert.report import Report
+
+from .. import ops  # noqa: F401  (fills the table)
+from ..common.values import mark, onnx_dtype
+from ..inputs.output_names import output_names
+from .context import Raised, Walk
+from .inputs import Input, check_runs, described, guessed
+from .interpreter import run_graph, run_method
+from .numbers import as_number
+from .state import changed, give, take, tell
+from .values import NUMBERS, Dict, List, Number, Object, Tensor, read
+from .values import Sequence as Growing
+
+
+def lower(
+    module: torch.jit.ScriptModule | torch.jit.ScriptFunction,
+    options: Options,
+    report: Report,
+    recorded: Sequence[InputSpec] = (),
+) -> ir.Model:
+    """The shared graph of a TorchScript module's `forward`, or of a function, in eval mode.
+
+    Inputs are those that the options describe, else those that a trace recorded (`recorded_inputs` of its archive,
+    or the shapes in a trace made in memory), else guessed from the layers. They
+    keep the names of forward's arguments. Raises `Unsupported` with every operator that has no rule, `UsageError`
+    where inputs are not described and cannot be inferred.
+    """
+    arguments = _arguments(module)
+    recorded = recorded or _recorded_in_graph(module)
+    with report.stage("inputs"):
+        inputs = _inputs(module, arguments, options.inputs, options.examples, recorded, report)
+    with report.stage("lower"):
+        walk, result = _read(module, arguments, inputs, report, {})
+        states = changed(walk)
+        if states:
+            # What forward changes is only known behind its end, so it is read once more.
+            walk, result = _read(module, arguments, inputs, Report("again"), states)
+            tell(report, states, inputs)
+        _outputs(walk, result, _returned(module))
+        take(walk, states, inputs)
+        model = walk.g.model()
+    if [a.name for a in arguments] == list(inputs):
+        check_runs(module, list(inputs.values()))
+    bounds = {name: list(pair) for i in inputs.values() for name, pair in i.bounds.items()}
+    model.metadata_props["convert.dims"] = json.dumps(bounds)
+    unused = [n for n, v in model.graph.initializers.items() if not v.uses() and not v.is_graph_output()]
+    for name in unused:
+        del model.graph.initializers[name]
+    return model
+
+
+def _read(
+    module: Any, arguments: list[Any], inputs: Mapping[str, Input], report: Report, states: Mapping[str, Any]
+) -> tuple[Walk, Any]:
+    """Run the program on graph inputs, those of attributes in `states` among them; what it returns."""
+    walk = Walk(Graph(), report)
+    values = [_argument(walk, a.name, a.type, inputs, a) for a in arguments]
+    give(walk, states, inputs)
+    result = _run(walk, module, values)
+    walk.check()
+    return walk, result
+
+
+def _run(walk: Walk, module: Any, values: list[Any]) -> Any:
+    try:
+        if isinstance(module, torch.jit.ScriptFunction):
+            return run_graph(walk, module.graph, values)
+        root = Object(module._c, "")
+        walk.objects.append(root)
+        return run_method(walk, root, "forward", values)
+    except Raised as error:
+        walk.check()  # what has no rule may be why
+        raise BadInput(
+            f"the program raises an exception for the inputs described: {error}",
+            hint="describe other inputs with --input",
+        ) from None
+    except ConvertError:
+        walk.check()
+        raise
+    except Exception as error:
+        at = walk.location(walk.node) if walk.node is not None else "TorchScript"
+        raise ConvertError(
+            f"{at}: reading failed with {type(error).__name__}: {error}",
+            hint="this is a defect of convert; run again with -vv and report it",
+        ) from error
+
+
+# -- inputs -----------------------------------------------------------------------------------------------------------
+
+
+def _arguments(module: Any) -> list[Any]:
+    """The arguments of forward without self. Raises `BadInput` where there is no forward."""
+    if isinstance(module, torch.jit.ScriptFunction):
+        return list(module.schema.arguments)
+    if not module._c._has_method("forward"):
+        raise BadInput("this TorchScript module has no method forward", hint="save the module whose forward is wanted")
+    return list(module._c._get_method("forward").schema.arguments)[1:]
+
+
+def _recorded_in_graph(module: Any) -> tuple[InputSpec, ...]:
+    """The shapes that the graph of a module traced in this process still carries."""
+    from convert.options import DimSpec
+
+    graph = module.graph if isinstance(module, torch.jit.ScriptFunction) else module._c._get_method("forward").graph
+    kinds = [v.type() for v in graph.inputs()][0 if isinstance(module, torch.jit.ScriptFunction) else 1 :]
+    if not kinds or any(k.kind() != "TensorType" or k.sizes() is None or k.dtype() is None for k in kinds):
+        return ()
+    return tuple(
+        InputSpec(None, str(k.dtype()).removeprefix("torch."), tuple(DimSpec(size=n) for n in k.sizes())) for k in kinds
+    )
+
+
+def _inputs(
+    module: Any,
+    arguments: list[Any],
+    specs: Sequence[InputSpec],
+    examples: Mapping[Any, Any],
+    recorded: Sequence[InputSpec],
+    report: Report,
+) -> dict[str, Input]:
+    """The tensors that the graph takes, by name."""
+    given = {s.name for s in specs} | {k for k in examples if isinstance(k, str)}
+    names = [n for a in arguments for n in _leaves(a.name, a.type, given)]
+    wanted = [
+        n
+        for a in arguments
+        if not a.has_default_value() and "Optional" not in str(a.type)
+        for n in _leaves(a.name, a.type, given)
+    ]
+    inputs = described(module, names, specs, examples, recorded, report)
+    missing = [n for n in wanted if n not in inputs]
+    if missing and len(wanted) == 1:
+        inputs[missing[0]] = guessed(module, missing[0], specs[0].dtype if specs else None, report)
+    elif missing:
+        raise UsageError(
+            f"the inputs {', '.join(missing)} of this TorchScript module are not described",
+            hint=f"give --input for each of {', '.join(wanted)}, or example arrays",
+        )
+    return inputs
+
+
+def _leaves(name: str, kind: Any, given: set[Any]) -> list[str]:
+    """The names of the tensors and numbers in an argument: nested ones joined with "_"."""
+    if kind.kind() == "OptionalType":
+        return _leaves(name, kind.containedTypes()[0], given)
+    if kind.kind() == "TupleType":
+        return [n for i, k in enumerate(kind.containedTypes()) for n in _leaves(f"{name}_{i}", k, given)]
+    if kind.kind() in ("ListType", "DictType"):
+        return sorted((n for n in given if isinstance(n, str) and n.startswith(f"{name}_")), key=_by_number)
+    return [name]
+
+
+def _by_number(name: str) -> tuple[int, str]:
+    last = name.rpartition("_")[2]
+    return (int(last) if last.isdecimal() else 0, name)
+
+
+_NUMBERS = {"IntType": int, "FloatType": float, "BoolType": bool}
+
+
+def _argument(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input], argument: Any = None) -> Any:
+    """The value of an argument: graph inputs for what is described, its default for what is not."""
+    given = [n for n in inputs if n == name or n.startswith(f"{name}_")]
+    default = argument is not None and argument.has_default_value()
+    if kind.kind() == "OptionalType":
+        return (
+            _argument(walk, name, kind.containedTypes()[0], inputs)
+            if given
+            else (walk.lifted(argument.default_value) if default else None)
+        )
+    if not given and default:
+        return walk.lifted(argument.default_value)
+    if kind.kind() == "TupleType":
+        return tuple(_argument(walk, f"{name}_{i}", k, inputs) for i, k in enumerate(kind.containedTypes()))
+    if kind.kind() == "ListType":
+        return List(tuple(_argument(walk, n, kind.containedTypes()[0], inputs) for n in given))
+    if kind.kind() == "DictType":
+        return Dict({n.removeprefix(f"{name}_"): _argument(walk, n, kind.containedTypes()[1], inputs) for n in given})
+    if name not in inputs:
+        raise UsageError(f"the input {name} ({kind.annotation_str}) is not described", hint=f"give --input {name}:…")
+    if kind.kind() in _NUMBERS:
+        python = _NUMBERS[kind.kind()]
+        return Number(mark(walk.g.input(name, NUMBERS[python], [])), python)
+    if kind.kind() != "TensorType":
+        raise Unsupported(f"the input {name} is a {kind.annotation_str}, which has no equivalent in a graph")
+    found = inputs[name]
+    example = torch.empty(found.sizes, dtype=found.dtype, device="meta")
+    return walk.tensor(walk.g.input(name, onnx_dtype(found.dtype), found.dims), example)
+
+
+# -- outputs ----------------------------------------------------------------------------------------------------------
+
+
+def _returned(module: Any) -> Any:
+    """The type of what forward returns."""
+    schema = module.schema if isinstance(module, torch.jit.ScriptFunction) else module._c._get_method("forward").schema
+    return schema.returns[0].type if len(schema.returns) == 1 else None
+
+
+def _outputs(walk: Walk, result: Any, kind: Any) -> None:
+    """Name what forward returns, as `names.output_names` does for the source."""
+    leaves, spec = pytree.tree_flatten(_python(result, kind))
+    for name, leaf in zip(output_names(spec), leaves, strict=True):
+        if leaf is None:
+            continue
+        if isinstance(leaf, Tensor):
+            try:
+                walk.g.output(walk.value(read(walk.memory, leaf)), name)
+            except Unsupported as error:
+                raise error.located(Location("output", name)) from None
+        elif isinstance(leaf, (Number, bool, int, float)):
+            walk.g.output(as_number(walk.g, leaf), name)
+        elif isinstance(leaf, str):
+            walk.g.output(walk.g.const(leaf), name)
+        else:
+            raise Unsupported(f"the output {name} is a {type(leaf).__name__}, which has no equivalent in a graph")
+
+
+def _python(value: Any, kind: Any = None) -> Any:
+    """Lists, dicts and named tuples of the program as Python's; `kind` is the type that was declared."""
+    if isinstance(value, List):
+        if isinstance(value.state, Growing):
+            raise Unsupported(
+                "forward returns a list whose length depends on the input", hint="return torch.stack or torch.cat of it"
+            )
+        return [_python(v) for v in value.state]
+    if isinstance(value, Dict):
+        return {k: _python(v) for k, v in value.state.items()}
+    if not isinstance(value, tuple):
+        return value
+    kinds = kind.containedTypes() if kind is not None and kind.kind() == "TupleType" else [None] * len(value)
+    items = tuple(map(_python, value, kinds))
+    fields = _fields(kind) if kind is not None else []
+    return namedtuple("Named", fields)(*items) if len(fields) == len(items) > 0 else items
+
+
+def _fields(kind: Any) -> list[str]:
+    """The names in a type such as `NamedTuple(a : Tensor, b : (Tensor, Tensor))`; none for another type."""
+    text = kind.str()
+    if not text.startswith("NamedTuple("):
+        return []
+    depth, outer = 0, ""
+    for letter in text.removeprefix("NamedTuple("):
+        depth += (letter in "([") - (letter in ")]")
+        outer += letter if depth == 0 else ""
+    return re.findall(r"(\w+) : ", outer)

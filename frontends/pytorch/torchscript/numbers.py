@@ -1,0 +1,201 @@
+"""Arithmetic of Python numbers that are only known at run time, as ONNX nodes on int64, double and bool of rank 0."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common.values import cast, mark
+from .values import UNKNOWN, List, Number, is_known
+
+INT, FLOAT, BOOL = ir.DataType.INT64, ir.DataType.DOUBLE, ir.DataType.BOOL
+_DTYPES = {int: INT, float: FLOAT, bool: BOOL}
+_KINDS = {"int": int, "float": float, "bool": bool}
+
+
+def kind_of(g: Graph, value: ir.Value) -> type:
+    """The Python type of a run-time number."""
+    dtype = g.dtype(value)
+    return bool if dtype == BOOL else float if dtype.is_floating_point() else int
+
+
+def apply(g: Graph, kind: str, args: list[Any], returns: list[str], schema: torch.FunctionSchema) -> Any:
+    """One operator on numbers, known and not. Raises `Unsupported` where there is no formula for it."""
+    if kind in _LISTS:
+        found = [a for a in args if isinstance(a, List)]
+        if found and isinstance(found[0].state, tuple):
+            return _LISTS[kind](g, args)
+    if kind not in _FORMULAS or not all(isinstance(a, (Number, bool, int, float)) for a in args):
+        raise Unsupported("no PyTorch rule for this operator on values that are known at run time only")
+    common = float if any(_type(a) is float for a in args) else int
+    values = [_value(g, a, bool if kind in _LOGIC and _type(a) is bool else common) for a in args]
+    result = _FORMULAS[kind](g, *values)
+    wanted = _KINDS.get(returns[0] if returns else "") or (common if g.dtype(result) != BOOL else bool)
+    return Number(mark(cast(g, result, _DTYPES[wanted])), wanted, _example(schema, args))
+
+
+def _type(number: Any) -> type:
+    return number.kind if isinstance(number, Number) else type(number)
+
+
+def _value(g: Graph, number: Any, kind: type) -> ir.Value:
+    if isinstance(number, Number):
+        return cast(g, number.value, _DTYPES[kind])
+    return g.const(kind(number), _DTYPES[kind])
+
+
+def _example(schema: torch.FunctionSchema, args: list[Any]) -> Any:
+    numbers = [a.example if isinstance(a, Number) else a for a in args]
+    if any(n is None or n is UNKNOWN for n in numbers):
+        return None
+    try:
+        return torch._C._get_operation_overload(schema.name, schema.overload_name)[0](*numbers)
+    except Exception:
+        # Division by zero and the like: there is no example then.
+        return None
+
+
+def as_number(g: Graph, number: Any) -> ir.Value:
+    """A number, known or not, as a value of rank 0."""
+    return _value(g, number, _type(number))
+
+
+# -- formulas ---------------------------------------------------------------------------------------------------------
+
+
+def _floor_divide(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Python's: ONNX truncates integers, and its Mod has the sign of the divisor as Python's has."""
+    if g.dtype(a) == FLOAT:
+        return g.Floor(g.Div(a, b))
+    constant = g.static(b)
+    if constant is not None and constant > 0 and a.meta.get("convert.dim") is not None:
+        return g.Div(a, b)
+    return g.Div(g.Sub(a, g.Mod(a, b)), b)
+
+
+def _remainder(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+    if g.dtype(a) == FLOAT:
+        return g.Sub(a, g.Mul(b, g.Floor(g.Div(a, b))))
+    return g.Mod(a, b)
+
+
+def _as_float(formula: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+    return lambda g, *args: formula(g, *(cast(g, a, FLOAT) for a in args))
+
+
+def _node(name: str) -> Callable[..., ir.Value]:
+    return lambda g, *args: g.node(name, args)
+
+
+def _range_length(g: Graph, low: ir.Value, high: ir.Value, step: ir.Value) -> ir.Value:
+    """How many steps lead from low to high: the ceiling of (high - low) / step, at least 0."""
+    return g.Max(g.Neg(_floor_divide(g, g.Sub(low, high), step)), 0)
+
+
+def _rounded(name: str) -> Callable[..., ir.Value]:
+    return lambda g, a: a if g.dtype(a) == INT else g.node(name, [a])
+
+
+def _not_equal(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+    return g.Not(g.Equal(a, b))
+
+
+_LOGIC = frozenset(("aten::__and__", "aten::__or__", "aten::__xor__", "aten::__not__"))
+
+_FORMULAS: dict[str, Callable[..., ir.Value]] = {
+    "aten::add": _node("Add"),
+    "aten::sub": _node("Sub"),
+    "aten::mul": _node("Mul"),
+    "aten::neg": _node("Neg"),
+    "aten::div": _as_float(_node("Div")),
+    "aten::floordiv": _floor_divide,
+    "aten::remainder": _remainder,
+    "aten::pow": _as_float(_node("Pow")),
+    "prim::min": _node("Min"),
+    "prim::max": _node("Max"),
+    "prim::abs": _node("Abs"),
+    "aten::abs": _node("Abs"),
+    "aten::fmod": lambda g, a, b: g.Mod(a, b, fmod=1),
+    "aten::eq": _node("Equal"),
+    "aten::ne": _not_equal,
+    "aten::lt": _node("Less"),
+    "aten::le": _node("LessOrEqual"),
+    "aten::gt": _node("Greater"),
+    "aten::ge": _node("GreaterOrEqual"),
+    "aten::__and__": lambda g, a, b: g.And(a, b) if g.dtype(a) == BOOL else g.BitwiseAnd(a, b),
+    "aten::__or__": lambda g, a, b: g.Or(a, b) if g.dtype(a) == BOOL else g.BitwiseOr(a, b),
+    "aten::__xor__": lambda g, a, b: g.Xor(a, b) if g.dtype(a) == BOOL else g.BitwiseXor(a, b),
+    "aten::__not__": lambda g, a: g.Not(cast(g, a, BOOL)),
+    "aten::Int": lambda g, a: cast(g, a, INT),
+    "aten::Float": lambda g, a: cast(g, a, FLOAT),
+    "aten::Bool": lambda g, a: cast(g, a, BOOL),
+    "aten::IntImplicit": lambda g, a: a,
+    "aten::FloatImplicit": lambda g, a: a,
+    "aten::ScalarImplicit": lambda g, a: a,
+    "aten::ceil": _rounded("Ceil"),
+    "aten::floor": _rounded("Floor"),
+    "aten::round": _rounded("Round"),
+    "aten::sqrt": _as_float(_node("Sqrt")),
+    "aten::exp": _as_float(_node("Exp")),
+    "aten::log": _as_float(_node("Log")),
+    "aten::__range_length": _range_length,
+    "aten::__derive_index": lambda g, index, start, step: g.Add(start, g.Mul(index, step)),
+    "aten::sym_int": lambda g, a: cast(g, a, INT),
+    "aten::sym_float": lambda g, a: cast(g, a, FLOAT),
+}
+
+
+# -- lists of numbers -------------------------------------------------------------------------------------------------
+
+
+def _reduced(name: str) -> Callable[[Graph, list[Any]], Any]:
+    """A fold of `name` over the numbers of one list, or over two numbers."""
+
+    def reduce(g: Graph, args: list[Any]) -> Any:
+        items = list(args[0].state)
+        kind = float if any(_type(i) is float for i in items) else int
+        result = _value(g, items[0], kind) if items else g.const(0)
+        for item in items[1:]:
+            result = g.node(name, [result, _value(g, item, kind)])
+        return Number(mark(result), kind)
+
+    return reduce
+
+
+def _same_numbers(g: Graph, args: list[Any]) -> Any:
+    """Equality of two lists: of their lengths now, of their items at run time."""
+    a, b = (list(x.state) for x in args)
+    if len(a) != len(b):
+        return False
+    known = [(x, y) for x, y in zip(a, b, strict=True) if is_known(x) and is_known(y)]
+    if any(operator.ne(x, y) for x, y in known):
+        return False
+    result = None
+    for x, y in zip(a, b, strict=True):
+        if (is_known(x) and is_known(y)) or (isinstance(x, Number) and isinstance(y, Number) and x.value is y.value):
+            continue
+        kind = float if float in (_type(x), _type(y)) else int
+        same = g.Equal(_value(g, x, kind), _value(g, y, kind))
+        result = same if result is None else g.And(result, same)
+    return True if result is None else Number(mark(result), bool)
+
+
+def _different_numbers(g: Graph, args: list[Any]) -> Any:
+    same = _same_numbers(g, args)
+    return not same if isinstance(same, bool) else Number(mark(g.Not(same.value)), bool)
+
+
+_LISTS: dict[str, Callable[[Graph, list[Any]], Any]] = {
+    "prim::min": _reduced("Min"),
+    "prim::max": _reduced("Max"),
+    "aten::sum": _reduced("Add"),
+    "aten::eq": _same_numbers,
+    "aten::ne": _different_numbers,
+}

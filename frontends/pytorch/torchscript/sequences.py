@@ -1,0 +1,297 @@
+"""Lists of a TorchScript program whose length or place is not known: ONNX sequences, and rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common.values import cast, mark
+from .context import Walk
+from .numbers import as_number
+from .values import NUMBERS, List, Number, Sequence, Tensor, enlist, is_known, read
+
+
+def refuse(why: str) -> Any:
+    """Raise `Unsupported`, as an expression."""
+    raise Unsupported(why)
+
+
+def on_sequence(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """The operators on a list that became an ONNX sequence."""
+    kind = node.kind().removeprefix("aten::")
+    if kind not in _ON_SEQUENCES:
+        raise Unsupported("this operator on a list whose length is not known")
+    with walk.g.at(walk.location(node)):
+        return _ON_SEQUENCES[kind](walk, args[0], args[0].state, *args[1:])
+
+
+def length_of(walk: Walk, sequence: Sequence) -> ir.Value:
+    """The number of items; of rows of a tensor from its shape."""
+    rows = _rows(sequence)
+    if rows is None:
+        return walk.g.SequenceLength(sequence.value)
+    x, axis = rows
+    return walk.g.Squeeze(walk.g.Shape(x, start=axis, end=axis + 1), [0])
+
+
+def item_of(walk: Walk, sequence: Sequence, place: Any) -> Any:
+    """The item at a place, which may count from the end."""
+    g, rows = walk.g, _rows(sequence)
+    place = as_number(g, place)
+    value = g.SequenceAt(sequence.value, place) if rows is None else g.Gather(rows[0], place, axis=rows[1])
+    g.facts(value, dtype=sequence.dtype)
+    if rows is None:
+        g.facts(value, shape=None if sequence.rank is None else [None] * sequence.rank)
+    if sequence.item is not Tensor:
+        return Number(mark(value), sequence.item)
+    tensor = walk.tensor(value)
+    enlist(tensor)
+    return tensor
+
+
+def _rows(sequence: Sequence) -> tuple[ir.Value, int] | None:
+    """The tensor and the dim that an unbind took apart, where that is what the sequence is."""
+    node = sequence.value.producer()
+    if node is None or node.op_type != "SplitToSequence" or len(node.inputs) > 1 or node.inputs[0] is None:
+        return None
+    return node.inputs[0], node.attributes["axis"].as_int()
+
+
+def _append(walk: Walk, thing: List, sequence: Sequence, item: Any) -> List:
+    walk.memory.write(thing, inserted(walk, sequence, [item]))
+    return thing
+
+
+def _insert(walk: Walk, thing: List, sequence: Sequence, place: Any, item: Any) -> Any:
+    walk.memory.write(thing, inserted(walk, sequence, [item], place))
+    return ()
+
+
+def _extend(walk: Walk, thing: List, sequence: Sequence, more: List) -> List:
+    walk.memory.write(thing, concatenated(walk, sequence, more.state))
+    return thing
+
+
+def _replace(walk: Walk, thing: List, sequence: Sequence, place: Any, item: Any) -> List:
+    place = _from_start(walk, place, length_of(walk, sequence))
+    shorter = replace(sequence, value=_typed(walk, walk.g.SequenceErase(sequence.value, place), sequence))
+    walk.memory.write(thing, inserted(walk, shorter, [item], Number(place, int)))
+    return thing
+
+
+def _pop(walk: Walk, thing: List, sequence: Sequence, place: Any = -1) -> Any:
+    item = item_of(walk, sequence, place)
+    shorter = walk.g.SequenceErase(sequence.value, as_number(walk.g, place))
+    walk.memory.write(thing, replace(sequence, value=_typed(walk, shorter, sequence)))
+    return item
+
+
+def _reverse(walk: Walk, thing: List, sequence: Sequence) -> Any:
+    walk.memory.write(thing, _cut(walk, sequence, None, None, -1))
+    return ()
+
+
+def _clear(walk: Walk, thing: List, sequence: Sequence) -> Any:
+    walk.memory.write(thing, _empty(walk, sequence))
+    return ()
+
+
+def _slice(walk: Walk, thing: List, sequence: Sequence, start: Any, end: Any, step: Any = 1) -> List:
+    if not isinstance(step, int) or step == 0:
+        raise Unsupported("slicing a list by a step known at run time only")
+    return List(_cut(walk, sequence, start, end, step), walk.memory.scope)
+
+
+_ON_SEQUENCES: dict[str, Callable[..., Any]] = {
+    "append": _append,
+    "insert": _insert,
+    "extend": _extend,
+    "_set_item": _replace,
+    "pop": _pop,
+    "Delete": lambda walk, thing, sequence, place: (_pop(walk, thing, sequence, place), ())[1],
+    "reverse": _reverse,
+    "clear": _clear,
+    "slice": _slice,
+    "len": lambda walk, thing, sequence: Number(mark(length_of(walk, sequence)), int),
+    "__getitem__": lambda walk, thing, sequence, place: item_of(walk, sequence, place),
+}
+
+
+# -- making sequences -------------------------------------------------------------------------------------------------
+
+
+def _typed(walk: Walk, value: ir.Value, like: Sequence) -> ir.Value:
+    return sequence_typed(value, like.dtype)
+
+
+def _empty(walk: Walk, like: Sequence) -> Sequence:
+    return replace(like, value=_typed(walk, walk.g.SequenceEmpty(dtype=like.dtype), like))
+
+
+def _from_start(walk: Walk, place: Any, length: ir.Value) -> ir.Value:
+    """A place that does not count from the end."""
+    g = walk.g
+    value = as_number(g, place)
+    if isinstance(place, int) and place >= 0:
+        return value
+    return g.Where(g.Less(value, 0), g.Add(value, length), value)
+
+
+def concatenated(walk: Walk, first: Any, second: Any) -> Sequence:
+    """Two lists as one, at least one of which is a sequence; the other may be a tuple of items."""
+    if isinstance(second, tuple):
+        return inserted(walk, first, second)
+    if isinstance(first, tuple):
+        first = inserted(walk, _empty(walk, second), first)
+    if first.dtype != second.dtype:
+        raise Unsupported("joining lists of tensors of two dtypes")
+    return _picked(walk, second, walk.g.const(0), 1, length_of(walk, second), first)
+
+
+def _cut(walk: Walk, sequence: Sequence, start: Any, end: Any, step: int) -> Sequence:
+    """Python's list[start:end:step]."""
+    g = walk.g
+    length = length_of(walk, sequence)
+    last = length if step > 0 else g.Sub(length, 1)
+    least = g.const(0 if step > 0 else -1)
+
+    def bound(given: Any, default: ir.Value) -> ir.Value:
+        if given is None:
+            return default
+        return g.Max(g.Min(_from_start(walk, given, length), last), least)
+
+    first, stop = bound(start, least if step > 0 else last), bound(end, last if step > 0 else least)
+    room = g.Sub(stop, first) if step > 0 else g.Sub(first, stop)
+    count = g.Max(g.Div(g.Add(room, abs(step) - 1), abs(step)), 0)
+    return _picked(walk, sequence, first, step, count, _empty(walk, sequence))
+
+
+def _picked(walk: Walk, sequence: Sequence, first: ir.Value, step: int, count: ir.Value, onto: Sequence) -> Sequence:
+    """`onto` with `count` items of a sequence behind it, each `step` places after the one before."""
+    body = walk.g.body("list")
+    turn = body.input("step", ir.DataType.INT64, [])
+    body.input("go_on", ir.DataType.BOOL, [])
+    before = sequence_typed(body.input("list", sequence.dtype, None), sequence.dtype)
+    item = body.SequenceAt(sequence.value, body.Add(first, body.Mul(turn, step)))
+    body.output(body.const(True))
+    body.output(sequence_typed(body.SequenceInsert(before, item), sequence.dtype))
+    value = walk.g.Loop(count, None, onto.value, body=body)
+    rank = sequence.rank if onto.rank in (None, sequence.rank) else None
+    return replace(sequence, value=sequence_typed(value, sequence.dtype), rank=rank)
+
+
+def inserted(walk: Walk, sequence: Sequence, items: Iterable[Any], place: Any = None) -> Sequence:
+    """A sequence with items put at its end, or one at a place."""
+    for item in items:
+        if isinstance(item, Tensor):
+            enlist(item)
+        value = walk.value(read(walk.memory, item)) if isinstance(item, Tensor) else as_number(walk.g, item)
+        at = None if place is None else as_number(walk.g, place)
+        longer = walk.g.SequenceInsert(sequence.value, cast(walk.g, value, sequence.dtype), at)
+        sequence = replace(sequence, value=sequence_typed(longer, sequence.dtype))
+    return sequence
+
+
+def sequence_typed(value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """State that `value` is a sequence of tensors of `dtype`."""
+    value.type = ir.SequenceType(ir.TensorType(dtype))
+    return value
+
+
+def joined(new_axis: int) -> Callable[[Walk, Any, list[Any]], Any]:
+    """torch.cat and torch.stack of a list that grew in a loop."""
+
+    def join(walk: Walk, node: Any, args: list[Any]) -> Any:
+        if not isinstance(args[0], List) or not isinstance(args[0].state, Sequence):
+            return NotImplemented
+        sequence, g = args[0].state, walk.g
+        axis = args[1] if isinstance(args[1], int) else refuse("a dim that is known at run time only")
+        rank = None if sequence.rank is None else sequence.rank + new_axis
+        if axis < 0 and rank is not None:
+            axis += rank
+        with g.at(walk.location(node)):
+            value = g.ConcatFromSequence(sequence.value, axis=axis, new_axis=new_axis)
+        return walk.tensor(g.facts(value, dtype=sequence.dtype, shape=None if rank is None else [None] * rank))
+
+    return join
+
+
+def parted(sizes: Callable[[Graph, ir.Value, Any], ir.Value] | None) -> Callable[[Walk, Any, list[Any]], Any]:
+    """A rule that cuts a tensor into as many parts as its length decides when the model runs.
+
+    `sizes(g, length, argument)` are the lengths of the parts; None takes each row by itself.
+    """
+
+    def cut(walk: Walk, node: Any, args: list[Any]) -> Any:
+        if isinstance(args[0], str):
+            return List(tuple(args[0].split(*[a for a in args[1:] if a is not None])), walk.memory.scope)
+        if not isinstance(args[0], Tensor) or not isinstance(args[-1], int) or isinstance(args[1], List):
+            return NotImplemented
+        content = read(walk.memory, args[0])
+        if not isinstance(content, ir.Value) or content.shape is None or content.dtype is None:
+            return NotImplemented
+        rank = len(content.shape)
+        axis = args[-1] % rank if rank else 0
+        if not rank or (all(isinstance(a, int) for a in args[1:]) and isinstance(content.shape[axis], int)):
+            return NotImplemented
+        g = walk.g
+        with g.at(walk.location(node)):
+            length = g.Squeeze(g.Shape(content, start=axis, end=axis + 1), [0])
+            given = None if sizes is None else sizes(g, length, as_number(g, args[1]))
+            parts = g.SplitToSequence(content, given, axis=axis, keepdims=0 if sizes is None else None)
+        enlist(args[0])
+        typed = sequence_typed(parts, content.dtype)
+        state = Sequence(typed, content.dtype, rank - (sizes is None), Tensor)
+        return List(state, walk.memory.scope)
+
+    return cut
+
+
+def numbers(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """Tensor.tolist: a number, or the numbers of a tensor with one dim."""
+    g, kind = walk.g, (int, float, bool, complex)[args[2]]
+    content = read(walk.memory, args[0])
+    if is_known(args[0]):
+        return walk.lifted(content.tolist())
+    if args[1] > 1 or kind is complex:
+        raise Unsupported("tolist of a tensor with several dims, or of complex numbers")
+    with g.at(walk.location(node)):
+        wide = cast(g, walk.value(content), NUMBERS[kind])
+        if args[1] == 0:
+            return Number(mark(wide), kind)
+        rows = sequence_typed(g.SplitToSequence(wide, axis=0, keepdims=0), NUMBERS[kind])
+        state = Sequence(rows, NUMBERS[kind], 0, kind)
+        count = g.shape(wide)[0]
+        known = tuple(item_of(walk, state, i) for i in range(count)) if isinstance(count, int) else state
+    return List(known, walk.memory.scope)
+
+
+def split_sizes(g: Graph, length: ir.Value, each: ir.Value) -> ir.Value:
+    """Of torch.split: a tensor without rows has one part."""
+    count = g.Max(g.Div(g.Sub(g.Add(length, each), 1), each), 1)
+    return g.Min(g.Sub(length, g.Mul(g.Range(0, count, 1), each)), each)
+
+
+def chunk_sizes(g: Graph, length: ir.Value, count: ir.Value) -> ir.Value:
+    """Of torch.chunk: parts as long as `count` of them have to be, and no more of them than that takes."""
+    each = g.Div(g.Sub(g.Add(length, count), 1), count)
+    least = g.Max(each, 1)
+    parts = g.Where(g.Equal(length, 0), count, g.Div(g.Sub(g.Add(length, least), 1), least))
+    return g.Min(g.Sub(length, g.Mul(g.Range(0, parts, 1), each)), each)
+
+
+def chosen(walk: Walk, node: Any, items: tuple[Any, ...], index: Number) -> Any:
+    """One of several numbers, at a place that is known at run time only."""
+    kinds = {i.kind if isinstance(i, Number) else type(i) for i in items}
+    if len(kinds) != 1 or not kinds <= {int, float, bool}:
+        raise Unsupported("an item of a list at a place that is known at run time only")
+    g = walk.g
+    with g.at(walk.location(node)):
+        row = g.Concat(*(g.Unsqueeze(as_number(g, i), [0]) for i in items), axis=0)
+        return Number(mark(g.Gather(row, index.value, axis=0)), kinds.pop())

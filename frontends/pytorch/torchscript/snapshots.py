@@ -1,0 +1,78 @@
+"""Snapshots of values of a TorchScript program: trees whose leaves are what ONNX nodes can carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import onnx_ir as ir
+
+from convert.graph import Dim
+
+from .values import NUMBERS, UNINITIALIZED, Sequence
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A leaf: a tensor's content, or a number, string or None as it is, or a list that became a sequence.
+
+    `kind` is Tensor, int, float, bool, Sequence, or None for what cannot vary; `item` is the kind of a list's items.
+    """
+
+    content: Any
+    thing: Any = None
+    kind: Any = None
+    dtype: ir.DataType | None = None
+    shape: tuple[Dim, ...] | None = None
+    example: Any = None
+    item: Any = None
+
+
+@dataclass(frozen=True)
+class Shot:
+    """What a list, dict, tuple or module held at one moment; `thing` is the object, `keys` those of a dict."""
+
+    thing: Any
+    items: tuple[Any, ...]
+    keys: tuple[Any, ...] = ()
+
+
+Tree: TypeAlias = "Slot | Shot"
+Path = tuple[int, ...]
+
+MAYBE = ("present", "value")
+"""The keys of the Shot of an optional (`Maybe`)."""
+
+
+# -- optionals --------------------------------------------------------------------------------------------------------
+
+
+def is_maybe(tree: Tree) -> bool:
+    """True for the snapshot of an optional whose presence depends on data."""
+    return isinstance(tree, Shot) and tree.thing is None and tree.keys == MAYBE
+
+
+def may_be_none(a: Tree, b: Tree) -> bool:
+    """True if a variable that is `a` or `b` may be None and may be something else."""
+    if is_maybe(a) or is_maybe(b):
+        return not (_is_blank(a) or _is_blank(b))
+    one, other = (a, b) if _is_none(a) else (b, a)
+    return _is_none(one) and (isinstance(other, Shot) or other.kind not in (None, Sequence))
+
+
+def as_maybe(tree: Tree) -> Shot:
+    """A value or None as an optional."""
+    if isinstance(tree, Shot) and is_maybe(tree):
+        return tree
+    there = not _is_none(tree)
+    return Shot(
+        None, (Slot(there, None, bool, NUMBERS[bool], (), there), tree if there else Slot(UNINITIALIZED)), MAYBE
+    )
+
+
+def _is_none(tree: Tree) -> bool:
+    return isinstance(tree, Slot) and tree.content is None
+
+
+def _is_blank(tree: Tree) -> bool:
+    return isinstance(tree, Slot) and tree.content is UNINITIALIZED

@@ -1,0 +1,170 @@
+"""Attributes that a TorchScript module's forward changes: inputs and outputs of the graph, and set for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from convert.errors import Problem, Unsupported
+from convert.graph.tensors import dtype_name
+from convert.report import Report
+
+from ..common.state import state_inputs, state_output
+from ..common.values import mark, onnx_dtype
+from ..common.weights import identity_of
+from .context import Walk, example_of
+from .numbers import as_number
+from .values import NUMBERS, Dict, List, Number, Object, Tensor, read
+
+_PYTHON = (bool, int, float)
+
+
+# -- in the graph -----------------------------------------------------------------------------------------------------
+
+
+def changed(walk: Walk) -> dict[str, Any]:
+    """What tensors and numbers of the module that forward reads and changes held before, by path.
+
+    Raises `Unsupported` for parameters and for lists, dicts and optionals, whose form may change from call to call.
+    """
+    effects = {id(thing) for thing, _, effect in walk.memory.journal if effect}
+    found, problems = {}, []
+    for thing in walk.objects:
+        for name, value in thing.state.items():
+            assigned = name in thing.written and not _is_unchanged(thing, name, value)
+            if not assigned and not _is_written(value, effects):
+                continue
+            path = _path(thing, name)
+            if assigned and name not in thing.read:
+                walk.report.note(f"forward sets {path} and never reads it: that is not part of the converted model")
+                continue
+            before = thing.script.getattr(name)
+            if isinstance(before, _PYTHON) or (isinstance(before, torch.Tensor) and not before.requires_grad):
+                found[path] = before
+            else:
+                kind = "parameter" if isinstance(before, torch.Tensor) else type(before).__name__
+                at = thing.written.get(name)
+                why = f"forward changes {path}, a {kind}, which cannot be an input and an output of a graph"
+                problems.append(Problem(why, at) if at else Problem(why))
+    if problems:
+        raise Unsupported(problems=problems, hint="make it a buffer (register_buffer) of one shape, or an argument")
+    return found
+
+
+def give(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
+    """Make graph inputs of these attributes, by path; forward reads those instead of what the module holds."""
+    names = state_inputs(states, taken)
+    for path, before in states.items():
+        if isinstance(before, torch.Tensor):
+            value = walk.g.input(names[path], onnx_dtype(before.dtype), list(before.shape))
+            walk.states[path] = walk.tensor(value, example_of(before))
+        else:
+            kind = type(before)
+            walk.states[path] = Number(mark(walk.g.input(names[path], NUMBERS[kind], [])), kind, before)
+
+
+def take(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
+    """Make graph outputs of what the attributes hold when forward ends. Raises `Unsupported` for another shape."""
+    names = state_inputs(states, taken)
+    ends = {_path(thing, name): value for thing in walk.objects for name, value in thing.state.items()}
+    for path, before in states.items():
+        end = ends.get(path, walk.states[path])
+        if isinstance(end, Tensor):
+            value = walk.value(read(walk.memory, end))
+            sizes = [] if value.shape is None else [(a, b) for a, b in zip(value.shape, before.shape, strict=False)]
+            grown = end.state.example is not None and end.state.example.shape != before.shape
+            grown = grown or (value.shape is not None and len(value.shape) != before.dim())
+            if grown or any(isinstance(a, int) and a != b for a, b in sizes) or value.dtype != onnx_dtype(before.dtype):
+                raise _other_form(path, before, value, end.state.example)
+            walk.g.output(value, state_output(names[path]))
+        else:
+            walk.g.output(as_number(walk.g, end), state_output(names[path]))
+
+
+def _other_form(path: str, before: torch.Tensor, value: Any, example: torch.Tensor | None) -> Unsupported:
+    sizes = value.shape if example is None else example.shape
+    after = "of unknown rank" if sizes is None else [d if isinstance(d, int) else str(d) for d in sizes]
+    was = f"{str(before.dtype).removeprefix('torch.')}{list(before.shape)}"
+    return Unsupported(
+        f"{path} is {was} before forward and {dtype_name(value.dtype)}{after} after it: an input that is fed "
+        "with an output cannot change its shape or dtype",
+        hint="where it has its final shape after a first call, call the module once and convert or save it then; else "
+        "keep a buffer of the largest size and the place up to which it is filled",
+    )
+
+
+def tell(report: Report, states: Mapping[str, Any], taken: Collection[str]) -> None:
+    """What the user has to know about attributes that became inputs and outputs."""
+    listed = (f"{p} (input {n}, output {state_output(n)})" for p, n in state_inputs(states, taken).items())
+    report.note(
+        f"forward changes {', '.join(listed)}: feed the value that it has in the module first, then the output of the "
+        "last call"
+    )
+
+
+def _path(thing: Object, name: str) -> str:
+    return f"{thing.path}.{name}" if thing.path else name
+
+
+def _is_unchanged(thing: Object, name: str, value: Any) -> bool:
+    before = thing.script.getattr(name)
+    if isinstance(value, Tensor):
+        content = value.state.content
+        known = isinstance(content, torch.Tensor) and isinstance(before, torch.Tensor)
+        return known and identity_of(content) == identity_of(before)
+    return isinstance(value, (bool, int, float, str, type(None))) and type(value) is type(before) and value == before
+
+
+def _is_written(value: Any, effects: set[int]) -> bool:
+    if id(value) in effects and isinstance(value, (Tensor, List, Dict)):
+        return True
+    items = value.state if isinstance(value, List) else value.state.values() if isinstance(value, Dict) else ()
+    return any(_is_written(v, effects) for v in items) if isinstance(items, tuple) or isinstance(value, Dict) else False
+
+
+# -- in PyTorch -------------------------------------------------------------------------------------------------------
+
+
+def attributes(module: Any) -> dict[str, Any]:
+    """The buffers of a TorchScript module and the numbers that its code assigns to, by path."""
+    found: dict[str, Any] = dict(module.named_buffers(remove_duplicate=False))
+    parts = [(path, part) for path, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
+    names = {name for _, part in parts for method in _methods(part) for name in _assigned(method)}
+    for path, part in parts:
+        for name in names:
+            if part._c.hasattr(name) and isinstance(value := part._c.getattr(name), (*_PYTHON, torch.Tensor)):
+                found.setdefault(f"{path}.{name}" if path else name, value)
+    return found
+
+
+def _methods(part: Any) -> Iterator[Any]:
+    for name in part._c._method_names():
+        yield part._c._get_method(name).graph
+
+
+def _assigned(graph: Any) -> Iterator[str]:
+    for node in graph.findAllNodes("prim::SetAttr"):
+        yield node.s("name")
+
+
+@contextmanager
+def holding(module: Any, values: Mapping[str, Any]) -> Iterator[None]:
+    """Inside, the attributes of these paths hold these values; afterwards they all are as they were."""
+    before = {path: v.clone() if isinstance(v, torch.Tensor) else v for path, v in attributes(module).items()}
+    for path, value in values.items():
+        _set(module, path, type(before[path])(value) if isinstance(before[path], _PYTHON) else value.clone())
+    try:
+        yield
+    finally:
+        for path, value in before.items():
+            _set(module, path, value)
+
+
+def _set(module: Any, path: str, value: Any) -> None:
+    owner, _, name = path.rpartition(".")
+    for part in filter(None, owner.split(".")):
+        module = getattr(module, part)
+    setattr(module, name, value)

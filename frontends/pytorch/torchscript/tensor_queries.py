@@ -1,0 +1,289 @@
+"""What a TorchScript program asks about tensors (size, dtype, value), and operators that compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+
+from ..common.quantization import quantized_dtype, scheme_of
+from ..common.sizes import size, vector
+from ..common.values import cast, mark, onnx_dtype, torch_dtype
+from ..rules import _scalar_types as scalar_types
+from .context import Walk
+from .evaluate import plain
+from .values import NUMBERS, List, Maybe, Number, Sequence, Tensor, is_known, read
+
+IGNORED = frozenset(
+    (
+        "prim::Print",
+        "aten::warn",
+        "aten::_assert",
+        "aten::_assert_async",
+        "aten::_assert_tensor_metadata",
+        "prim::Enter",
+        "prim::Exit",
+        "aten::set_grad_enabled",
+        "aten::manual_seed",
+        "prim::record_function",
+        "aten::sym_constrain_range",
+        "aten::sym_constrain_range_for_size",
+        "aten::_assert_scalar",
+    )
+)
+"""Operators that check, print or note something."""
+
+Inspection = Callable[[Walk, Any, list[Any]], Any]
+
+
+def dims_of(walk: Walk, tensor: Tensor) -> list[Any]:
+    """The sizes of a tensor: ints where they are static, run-time numbers elsewhere."""
+    content = read(walk.memory, tensor)
+    if isinstance(content, torch.Tensor):
+        return list(content.shape)
+    if content.shape is None:
+        raise Unsupported("the number of dims of this tensor is not known")
+    return [_dim(walk, tensor, content, i) for i in range(len(content.shape))]
+
+
+def _dim(walk: Walk, tensor: Tensor, content: ir.Value, dim: int) -> Any:
+    found = size(walk.g, content, dim)
+    if isinstance(found, int):
+        return found
+    example = tensor.state.example
+    return Number(found, int, None if example is None or dim >= example.dim() else int(example.shape[dim]))
+
+
+def _size(walk: Walk, node: Any, args: list[Any]) -> Any:
+    with walk.g.at(walk.location(node)):
+        if len(args) == 1:
+            return List(tuple(dims_of(walk, args[0])), walk.memory.scope)
+        rank = rank_of(walk, args[0])
+        if not isinstance(args[1], int) or not -rank <= args[1] < rank:
+            raise Unsupported(f"the size of dim {args[1]} of a tensor with {rank} dims")
+        content = read(walk.memory, args[0])
+        if isinstance(content, torch.Tensor):
+            return content.shape[args[1]]
+        return _dim(walk, args[0], content, args[1] % rank)
+
+
+def rank_of(walk: Walk, tensor: Tensor) -> int:
+    """The number of dims. Raises `Unsupported` where it is not known."""
+    content = read(walk.memory, tensor)
+    if isinstance(content, torch.Tensor):
+        return content.dim()
+    if content.shape is None:
+        raise Unsupported("the number of dims of this tensor is not known")
+    return len(content.shape)
+
+
+def _length(walk: Walk, node: Any, args: list[Any]) -> Any:
+    return _size(walk, node, [args[0], 0]) if isinstance(args[0], Tensor) else NotImplemented
+
+
+def _numel(walk: Walk, node: Any, args: list[Any]) -> Any:
+    content = read(walk.memory, args[0])
+    if isinstance(content, torch.Tensor):
+        return content.numel()
+    if content.shape is not None and content.shape.is_static():
+        return int(np.prod(content.shape.numpy(), dtype=np.int64))
+    example = args[0].state.example
+    with walk.g.at(walk.location(node)):
+        return Number(mark(walk.g.Size(content)), int, None if example is None else example.numel())
+
+
+def dtype_of(walk: Walk, tensor: Tensor) -> torch.dtype:
+    """The dtype of a tensor."""
+    content = read(walk.memory, tensor)
+    scheme = scheme_of(content)
+    if scheme is not None:
+        return quantized_dtype(scheme.dtype)
+    return content.dtype if isinstance(content, torch.Tensor) else torch_dtype(walk.g, content)
+
+
+def _dtype(walk: Walk, node: Any, args: list[Any]) -> Any:
+    found = dtype_of(walk, args[0])
+    return next(number for number, dtype in scalar_types().items() if dtype == found)
+
+
+def _on_dtype(test: Callable[[torch.dtype], bool]) -> Inspection:
+    return lambda walk, node, args: test(dtype_of(walk, args[0])) if isinstance(args[0], Tensor) else NotImplemented
+
+
+def _always(answer: Any) -> Inspection:
+    return lambda walk, node, args: answer
+
+
+def _requires_grad(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """As in a module that could be trained: then the fused kernels for inference alone stay out of the program."""
+    content = read(walk.memory, args[0])
+    return isinstance(content, torch.Tensor) and content.is_floating_point()
+
+
+def _passed(walk: Walk, node: Any, args: list[Any]) -> Any:
+    return args[0]
+
+
+def _unwrapped(walk: Walk, node: Any, args: list[Any]) -> Any:
+    return args[0].value if isinstance(args[0], Maybe) else args[0]
+
+
+def _differs(args: list[Any]) -> Any:
+    """Whether two things are two; for an optional and None whether it is there."""
+    for one, other in (args, args[::-1]):
+        if isinstance(one, Maybe) and other is None:
+            return one.present
+    return args[0] is not args[1]
+
+
+def _negated(walk: Walk, node: Any, truth: Any) -> Any:
+    if not isinstance(truth, Number):
+        return not truth
+    with walk.g.at(walk.location(node)):
+        return Number(mark(walk.g.Not(truth.value)), bool)
+
+
+def _number(kind: type | None) -> Inspection:
+    """The value of a tensor with one element."""
+
+    def inspect(walk: Walk, node: Any, args: list[Any]) -> Any:
+        if not isinstance(args[0], Tensor):
+            return NotImplemented
+        content = read(walk.memory, args[0])
+        if isinstance(content, torch.Tensor):
+            found = content.item()
+            return found if kind is None else kind(found)
+        return number_of(walk, content, kind, node)
+
+    return inspect
+
+
+def number_of(walk: Walk, content: ir.Value, kind: type | None, node: Any) -> Number:
+    """The element of a tensor in the graph as a run-time number of `kind`, or of its own."""
+    g, dtype = walk.g, torch_dtype(walk.g, content)
+    if dtype.is_complex:
+        raise Unsupported("the value of a complex tensor as a number")
+    kind = kind or (float if dtype.is_floating_point else bool if dtype == torch.bool else int)
+    with g.at(walk.location(node)):
+        flat = (
+            content
+            if content.shape is not None and len(content.shape) == 0
+            else g.Reshape(content, g.const(np.array([], dtype=np.int64)))
+        )
+        return Number(mark(cast(g, flat, NUMBERS[kind])), kind)
+
+
+def _tensor_of_number(walk: Walk, node: Any, args: list[Any]) -> Any:
+    if isinstance(args[0], Number):
+        # The example of a number is not that of its tensor: what it counts is the dtype.
+        dtypes = {int: torch.int64, float: torch.float64, bool: torch.bool}
+        return walk.tensor(args[0].value, torch.empty((), dtype=dtypes[args[0].kind], device="meta"))
+    return walk.tensor(torch.tensor(args[0], dtype=torch.float64 if isinstance(args[0], float) else None))
+
+
+def _tensor_of_list(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """torch.tensor of numbers, some of them known at run time only."""
+    if isinstance(args[0], Tensor):
+        return NotImplemented
+    dtype = scalar_types()[args[1]] if len(args) > 1 and isinstance(args[1], int) else None
+    if is_known(args[0]):
+        return walk.tensor(torch.tensor(plain(args[0]), dtype=dtype))
+    with walk.g.at(walk.location(node)):
+        content = _stacked(walk, args[0], dtype or _dtype_of_numbers(args[0]))
+    rank = 0 if isinstance(args[0], Number) else len(content.shape or ())
+    return walk.tensor(content, torch.empty((1,) * rank, dtype=dtype or _dtype_of_numbers(args[0]), device="meta"))
+
+
+def _stacked(walk: Walk, value: Any, dtype: torch.dtype) -> ir.Value:
+    g = walk.g
+    if isinstance(value, Number):
+        return cast(g, value.value, dtype)
+    if isinstance(value, List) and isinstance(value.state, tuple):
+        if dtype == torch.int64 and all(isinstance(v, (int, Number)) for v in value.state):
+            return vector(g, [v.value if isinstance(v, Number) else v for v in value.state])
+        return g.Concat(*(g.Unsqueeze(_stacked(walk, v, dtype), [0]) for v in value.state), axis=0)
+    if isinstance(value, List) and value.state.item is not Tensor:
+        # With one more at the end, because runtimes do not join a sequence that is empty.
+        longer = g.SequenceInsert(value.state.value, g.const(0, value.state.dtype))
+        joined = g.ConcatFromSequence(longer, axis=0, new_axis=1)
+        row = g.Slice(g.facts(joined, value.state.dtype, [None]), np.array([0]), np.array([-1]), np.array([0]))
+        return cast(g, g.facts(row, value.state.dtype, [None]), dtype)
+    if isinstance(value, (bool, int, float)):
+        return g.const(value, onnx_dtype(dtype))
+    raise Unsupported("a tensor made of a list whose length is not known")
+
+
+def _dtype_of_numbers(value: Any) -> torch.dtype:
+    if isinstance(value, List) and isinstance(value.state, Sequence):
+        return {float: torch.float32, bool: torch.bool}.get(value.state.item, torch.int64)
+    if isinstance(value, List) and not isinstance(value.state, Sequence):
+        dtypes = [_dtype_of_numbers(v) for v in value.state]
+        return torch.float32 if torch.float32 in dtypes else dtypes[0] if dtypes else torch.float32
+    kind = value.kind if isinstance(value, Number) else type(value)
+    return torch.float32 if kind is float else torch.bool if kind is bool else torch.int64
+
+
+INSPECTIONS: dict[str, Inspection] = {
+    "aten::size": _size,
+    "aten::sym_size": _size,
+    "aten::len": _length,
+    "aten::numel": _numel,
+    "prim::shape": _size,
+    "aten::dim": lambda walk, node, args: rank_of(walk, args[0]),
+    "aten::ndimension": lambda walk, node, args: rank_of(walk, args[0]),
+    "prim::dtype": _dtype,
+    "prim::device": _always(torch.device("cpu")),
+    "prim::layout": _always(torch.strided),
+    "prim::is_cuda": _always(False),
+    "prim::is_cpu": _always(True),
+    "prim::is_sparse": _always(False),
+    "prim::is_quantized": lambda walk, node, args: str(dtype_of(walk, args[0])).startswith("torch.q"),
+    "prim::is_mkldnn": _always(False),
+    "prim::is_meta": _always(False),
+    "prim::is_mps": _always(False),
+    "prim::is_nested": _always(False),
+    "prim::is_vulkan": _always(False),
+    "prim::is_xla": _always(False),
+    "prim::is_xpu": _always(False),
+    "prim::is_sparse_csr": _always(False),
+    "prim::requires_grad": _requires_grad,
+    "aten::requires_grad": _requires_grad,
+    "aten::is_grad_enabled": _always(True),
+    "aten::is_autocast_enabled": _always(False),
+    "aten::is_autocast_cpu_enabled": _always(False),
+    "aten::is_inference": _always(True),
+    "prim::is_compiling": _always(False),
+    "aten::is_scripting": _always(True),
+    "aten::is_floating_point": _on_dtype(lambda d: d.is_floating_point),
+    "aten::is_complex": _on_dtype(lambda d: d.is_complex),
+    "aten::is_signed": _on_dtype(lambda d: d.is_signed),
+    "aten::item": _number(None),
+    "aten::Int": _number(int),
+    "aten::Float": _number(float),
+    "aten::Bool": _number(bool),
+    "aten::IntImplicit": _number(int),
+    "aten::FloatImplicit": _number(float),
+    "aten::ScalarImplicit": _number(None),
+    "aten::is_nonzero": _number(bool),
+    "aten::_local_scalar_dense": _number(None),
+    "prim::NumToTensor": _tensor_of_number,
+    "aten::tensor": _tensor_of_list,
+    "aten::as_tensor": _tensor_of_list,
+    "prim::data": _passed,
+    "aten::cpu": _passed,
+    "prim::unchecked_cast": _unwrapped,
+    "prim::unchecked_unwrap_optional": _unwrapped,
+    "aten::_unwrap_optional": _unwrapped,
+    "aten::wait": _passed,
+    "prim::profile": _passed,
+    "prim::annotate": _passed,
+    "aten::requires_grad_": _passed,
+    "aten::__is__": lambda walk, node, args: _negated(walk, node, _differs(args)),
+    "aten::__isnot__": lambda walk, node, args: _differs(args),
+}
+"""What is answered while reading; NotImplemented hands the operator on."""

@@ -1,0 +1,75 @@
+"""What convolutions, pools and resizes share: layouts, the spatial part of an attribute, and padding made explicit.
+
+The shared graph keeps TensorFlow's coordinates; an operator that ONNX has for channels-first only stands between two
+Transposes, which the layout pass removes where they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Dim, Graph
+
+from .lazy_reshape import transpose
+
+
+def is_channels_last(data_format: str) -> bool:
+    """Whether NHWC, NDHWC … Raises `Unsupported` for a packed layout."""
+    if data_format not in ("NHWC", "NDHWC", "NCHW", "NCDHW"):
+        raise Unsupported(f"data_format={data_format!r} is not handled")
+    return data_format[-1] == "C"
+
+
+def channels_first(g: Graph, x: ir.Value, data_format: str) -> ir.Value:
+    """`x` in NCHW. The rank follows from `data_format` where it is not known."""
+    rank = len(data_format)
+    if x.shape is None:
+        g.facts(x, shape=[None] * rank)
+    if not is_channels_last(data_format):
+        return x
+    return transpose(g, x, [0, rank - 1, *range(1, rank - 1)])
+
+
+def channels_back(g: Graph, y: ir.Value, data_format: str) -> ir.Value:
+    """A result in NCHW back in `data_format`."""
+    rank = len(data_format)
+    return transpose(g, y, [0, *range(2, rank), 1]) if is_channels_last(data_format) else y
+
+
+def spatial(values: Sequence[int], data_format: str, what: str) -> list[int]:
+    """The entries of `values` for height, width …; raises `Unsupported` unless those for batch and channels are 1."""
+    last = is_channels_last(data_format)
+    outer = (values[0], values[-1]) if last else (values[0], values[1])
+    if outer != (1, 1):
+        raise Unsupported(f"{what}={list(values)} reaches over batch or channels")
+    return list(values[1:-1] if last else values[2:])
+
+
+def padding_of(
+    sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: str
+) -> dict[str, object]:
+    """`pads` (or `auto_pad`) for TensorFlow's SAME and VALID over spatial dims of `sizes`.
+
+    SAME puts the smaller half of (⌈n / s⌉ - 1)·s + k - n before; with s = 1 that does not depend on n.
+    """
+    if padding == "VALID":
+        return {"pads": [0] * (2 * len(kernel))}
+    if padding != "SAME":
+        raise Unsupported(f"padding={padding!r} is not handled")
+    totals = []
+    for size, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
+        reach = (k - 1) * d + 1
+        if s != 1 and not isinstance(size, int):
+            return {"auto_pad": "SAME_UPPER"}
+        totals.append(reach - 1 if s == 1 else max((-(-int(size or 0) // s) - 1) * s + reach - int(size or 0), 0))
+    return {"pads": [t // 2 for t in totals] + [t - t // 2 for t in totals]}
+
+
+def explicit(paddings: Sequence[int], data_format: str) -> list[int]:
+    """ONNX pads from `explicit_paddings`, which holds (before, after) for every dim of `data_format`."""
+    pairs = list(zip(paddings[0::2], paddings[1::2], strict=True))
+    inner = pairs[1:-1] if is_channels_last(data_format) else pairs[2:]
+    return [b for b, _ in inner] + [a for _, a in inner]

@@ -1,0 +1,192 @@
+"""The levels that numbers are quantised to, and the arithmetic that finds a number's level as TensorFlow's does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+from convert.graph.tensors import lazy
+
+from .lazy_reshape import unsqueezed
+
+_F32 = np.float32
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Levels of an unsigned integer of `bits`, float32, scalars or one for each index of the last axis.
+
+    A number x has the level floor((x - bottom) · inverse - start + ½) + origin, and the level `zero` stands for 0.0;
+    `divisor` is 1 / inverse. Where a range is [0, 0], every number has the level of zero.
+    """
+
+    scale: np.ndarray | ir.Value
+    inverse: np.ndarray | ir.Value
+    divisor: np.ndarray | ir.Value
+    bottom: np.ndarray | ir.Value
+    start: np.ndarray | ir.Value
+    origin: np.ndarray | ir.Value
+    zero: np.ndarray | ir.Value
+    bits: int
+    narrow: bool
+
+    @property
+    def least(self) -> int:
+        """The lowest level."""
+        return 1 if self.narrow else 0
+
+    @property
+    def most(self) -> int:
+        """The highest level."""
+        return int(2**self.bits - 1)
+
+    @property
+    def kind(self) -> ir.DataType:
+        """The integer that holds a level."""
+        return ir.DataType.UINT8 if self.bits <= 8 else ir.DataType.UINT16
+
+
+def constant_levels(
+    low: float | np.ndarray, high: float | np.ndarray, bits: int, narrow: bool, *, lite: bool = False
+) -> Levels:
+    """The levels between two numbers, moved so that zero is one of them (`Nudge` in fake_quant_ops_functor.h).
+
+    TensorFlow Lite counts them from the lowest, and takes the reciprocal of the scale for its inverse.
+    """
+    low, high = np.asarray(low, _F32), np.asarray(high, _F32)
+    least, most = _F32(1 if narrow else 0), _F32(2**bits - 1)
+    none = (low == 0) & (high == 0)
+    span = np.where(none, _F32(1), high - low)
+    scale, inverse = np.where(none, _F32(1), span / (most - least)), np.where(none, _F32(0), (most - least) / span)
+    place = np.clip(least - low / scale, least, most)
+    whole = np.floor(place)
+    zero = whole + (place - whole >= _F32(0.5)).astype(_F32)
+    bottom = (least - zero) * scale
+    start, origin = np.floor(-bottom * inverse + _F32(0.5)), zero
+    if lite:
+        inverse, start, origin = _F32(1) / scale, np.zeros_like(zero), np.full_like(zero, least)
+    divisor = np.where(none, _F32(np.inf), scale)
+    parts = (np.asarray(p, _F32) for p in (scale, inverse, divisor, bottom, start, origin, zero))
+    return Levels(*parts, bits, narrow)
+
+
+def run_time_levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: bool) -> Levels:
+    """The same between two numbers that the model computes."""
+    least, most = _F32(1 if narrow else 0), _F32(2**bits - 1)
+    none = g.And(g.Equal(low, _F32(0)), g.Equal(high, _F32(0)))
+    span = g.Sub(high, low)
+    scale = g.Where(none, _F32(1), g.Div(span, most - least))
+    inverse = g.Where(none, _F32(0), g.Div(most - least, span))
+    place = g.Min(g.Max(g.Sub(least, g.Div(low, scale)), least), most)
+    whole = g.Floor(place)
+    zero = g.Add(whole, g.Cast(g.GreaterOrEqual(g.Sub(place, whole), _F32(0.5)), to=ir.DataType.FLOAT))
+    bottom = g.Mul(g.Sub(least, zero), scale)
+    start = g.Floor(g.Add(g.Mul(g.Neg(bottom), inverse), _F32(0.5)))
+    return Levels(scale, inverse, g.Where(none, _F32(np.inf), scale), bottom, start, zero, zero, bits, narrow)
+
+
+def leveled(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value:
+    """`x` at its levels, as numbers. TensorFlow divides by the scale in some kernels and multiplies in others."""
+    if isinstance(levels.zero, np.ndarray) and isinstance(levels.scale, np.ndarray) and x.const_value is not None:
+        return _stored(g, x, levels, divided=divided)
+    steps = x if _is(levels.bottom, 0) else g.Sub(x, levels.bottom)
+    steps = g.Div(steps, levels.divisor) if divided else g.Mul(steps, levels.inverse)
+    steps = steps if _is(levels.start, 0) else g.Sub(steps, levels.start)
+    steps = g.Floor(g.Add(steps, _F32(0.5)))
+    if levels.narrow or levels.bits not in (8, 16):  # else the integer saturates
+        least, most = (_apart(g, _F32(n), levels.origin) for n in (levels.least, levels.most))
+        steps = g.Min(g.Max(steps, least), most)
+    scale = levels.scale if isinstance(levels.scale, ir.Value) else g.const(levels.scale)
+    origin, zero = (
+        g.Cast(v, to=levels.kind) if isinstance(v, ir.Value) else g.const(v.astype(levels.kind.numpy()))
+        for v in (levels.origin, levels.zero)
+    )
+    axis = g.rank(x) - 1 if g.rank(scale) else None
+    one = g.const(1.0, ir.DataType.FLOAT) if axis is None else g.Expand(_F32(1), g.dims(scale))
+    return g.DequantizeLinear(g.QuantizeLinear(steps, one, origin, axis=axis), scale, zero, axis=axis)
+
+
+def _apart(g: Graph, level: np.float32, zero: np.ndarray | ir.Value) -> np.ndarray | ir.Value:
+    return level - zero if isinstance(zero, np.ndarray) else g.Sub(level, zero)
+
+
+def _is(parameter: np.ndarray | ir.Value, number: float) -> bool:
+    return isinstance(parameter, np.ndarray) and bool((parameter == number).all())
+
+
+def _stored(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value:
+    """A weight as integers. They stay unsigned also where a range is symmetrical.
+
+    Products of unsigned and signed bytes saturate in onnxruntime on processors without instructions for them.
+    """
+    tensor, zero = x.const_value, levels.zero
+    assert tensor is not None
+    assert isinstance(zero, np.ndarray)
+    assert isinstance(levels.scale, np.ndarray)
+    shape, kind = [int(d) for d in tensor.shape], levels.kind.numpy()
+
+    def make() -> np.ndarray:
+        steps = tensor.numpy() - levels.bottom
+        steps = (steps / levels.divisor if divided else steps * levels.inverse) - levels.start
+        return np.clip(np.floor(steps + _F32(0.5)) + levels.origin, levels.least, levels.most).astype(kind)
+
+    stored = g.initializer(x.name or "const", lazy(levels.kind, shape, make))
+    axis = len(shape) - 1 if zero.ndim else None
+    return g.DequantizeLinear(stored, g.const(levels.scale), g.const(zero.astype(kind)), axis=axis)
+
+
+def stepped(
+    g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, ends: tuple[int, int], axis: int, *, up: bool, given: bool
+) -> ir.Value:
+    """`x` at steps between `ends`, zero at zero: the side of the range that asks for the coarser step decides.
+
+    The arithmetic is that of quantize_and_dequantize_op.h: halves go to the even step, or upwards; numbers outside
+    of a range that is given go to its end.
+    """
+    kind = g.dtype(x).numpy()
+    bottom, top = np.array(ends[0], kind), np.array(ends[1], kind)
+    huge, zero = np.array(np.finfo(kind).max, kind), np.array(0, kind)
+    from_low = g.Where(g.Greater(g.Mul(bottom, low), zero), g.Div(bottom, low), huge)
+    from_high = g.Where(g.Greater(g.Mul(top, high), zero), g.Div(top, high), huge)
+    by_low = g.Less(from_low, from_high)
+    step = g.Where(by_low, g.Div(low, bottom) if ends[0] else g.Mul(low, zero), g.Div(high, top))
+    scale = g.Where(by_low, from_low, from_high)
+    integer = _integer_of(ends) if kind == _F32 else None
+    if given and not (integer and integer[1] == ends):
+        first, last = g.Where(by_low, low, g.Mul(bottom, step)), g.Where(by_low, g.Mul(top, step), high)
+        x = g.Max(g.Min(x, along(g, last, x, axis)), along(g, first, x, axis))
+    steps = g.Mul(x, along(g, scale, x, axis))
+    if up:
+        steps = g.Floor(g.Add(steps, np.array(0.5, kind)))
+    if integer is None:
+        return g.Mul(steps if up else g.Round(steps), along(g, step, x, axis))
+    nought = g.const(np.array(-integer[1][0], integer[0].numpy()))
+    whole = g.QuantizeLinear(steps, g.const(1.0, ir.DataType.FLOAT), nought)
+    if axis == -1:
+        return g.DequantizeLinear(whole, step, nought)
+    return g.DequantizeLinear(whole, step, g.Expand(nought, g.dims(step)), axis=axis)
+
+
+def _integer_of(ends: tuple[int, int]) -> tuple[ir.DataType, tuple[int, int]] | None:
+    """The unsigned integer that holds what lies between `ends`, and the ends of its own range about the same zero."""
+    for kind, count in ((ir.DataType.UINT8, 256), (ir.DataType.UINT16, 65536)):
+        first = -count // 2 if ends[0] < 0 else 0
+        if first <= ends[0] and ends[1] < first + count:
+            return kind, (first, first + count - 1)
+    return None
+
+
+def half_away(g: Graph, x: ir.Value) -> ir.Value:
+    """Rounded to the nearest integer, halves away from zero."""
+    size = g.Abs(x)
+    whole = g.Floor(size)
+    up = g.Cast(g.GreaterOrEqual(g.Sub(size, whole), np.array(0.5, g.dtype(x).numpy())), to=g.dtype(x))
+    return g.Mul(g.Sign(x), g.Add(whole, up))
+
+
+def along(g: Graph, parameter: ir.Value, x: ir.Value, axis: int) -> ir.Value:
+    """One number for each index of `axis`, or one for all, to broadcast against `x`."""
+    return parameter if axis == -1 or not g.rank(parameter) else unsqueezed(g, parameter, range(1, g.rank(x) - axis))

@@ -1,0 +1,299 @@
+"""What is known of small integer tensors while a graph is lowered: `[batch, 7, 7, 64]` is not data, it is a shape.
+
+A tensor's known content is an array of objects: ints, names of dynamic dims, or None for elements that only the run
+will tell. So the shape arithmetic around Reshape and its like ends in constants, and the batch stays dynamic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from .dims import fresh, joined, product
+from .strided_slice import subscript
+
+_KEY = "convert.tensorflow.known"
+_LARGEST = 1024
+_INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
+
+Content = np.ndarray
+"""dtype object: int, str or None."""
+
+
+def content(value: Any) -> Content | None:
+    """The known content of an int32 or int64 tensor, or None where nothing is known."""
+    if not isinstance(value, ir.Value) or value.dtype not in _INTEGERS:
+        return None
+    if value.const_value is not None:
+        array = value.const_value.numpy() if value.const_value.size <= _LARGEST else None
+        return None if array is None else array.astype(object)
+    return value.meta.get(_KEY)
+
+
+def remember(value: ir.Value, known: Content) -> None:
+    """State what is known of `value`."""
+    if value.dtype in _INTEGERS and value.const_value is None:
+        value.meta[_KEY] = wrapped(known, value.dtype)
+
+
+def wrapped(content: Content, dtype: ir.DataType | None) -> Content:
+    """Integers as they are stored in 32 or 64 bits, where sums and products may have run over; the rest as it is."""
+    half = 1 << (31 if dtype == ir.DataType.INT32 else 63)
+
+    def one(item: Any) -> Any:
+        return (item + half) % (2 * half) - half if isinstance(item, int) and not -half <= item < half else item
+
+    return content if dtype not in _INTEGERS else np.asarray(np.frompyfunc(one, 1, 1)(content), dtype=object)
+
+
+def ints(value: ir.Value, what: str) -> list[int]:
+    """The content of an integer tensor as a list. Raises `Unsupported` where it depends on data."""
+    known = content(value)
+    if known is None or not all(isinstance(k, int) for k in known.ravel()):
+        raise Unsupported(f"{what} depends on data; it has to be constant")
+    return [int(k) for k in known.ravel()]
+
+
+def integer(value: ir.Value, what: str) -> int:
+    """The content of an integer scalar. Raises `Unsupported` where it depends on data."""
+    (only,) = ints(value, what)
+    return only
+
+
+def evaluate(g: Graph, operator: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> list[Content] | None:
+    """What is known of the outputs of `operator`, or None."""
+    try:
+        found = _TABLE[operator](g, args, attributes) if operator in _TABLE else None
+    except (IndexError, ValueError, TypeError, ArithmeticError):
+        return None  # content that does not fit: the operator's rule knows better what is wrong
+    if found is None:
+        return None
+    found = found if isinstance(found, list) else [found]
+    return [np.asarray(f, dtype=object) for f in found]
+
+
+def dims(g: Graph, value: ir.Value) -> Content | None:
+    """The dims of `value`; those without a name get one, so that they are known to be the same wherever they go."""
+    if value.shape is None:
+        return None
+    named = [d if isinstance(d, int) else d.value or fresh(g, value, i) for i, d in enumerate(value.shape)]
+    if any(not isinstance(d, int) and d.value is None for d in value.shape):
+        g.facts(value, shape=named)
+    return np.array(named, dtype=object)
+
+
+def _binary(compute: Callable[[int, int], int], neutral: int | None, *, commutes: bool = False) -> Any:
+    def one(a: Any, b: Any) -> Any:
+        if isinstance(a, int) and isinstance(b, int):
+            return compute(a, b)
+        if neutral is not None and isinstance(b, int) and b == neutral:
+            return a
+        if commutes and isinstance(a, int) and a == neutral:
+            return b
+        return product([a, b]) if neutral == 1 and commutes else None
+
+    def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        a, b = map(content, args)
+        return None if a is None or b is None else np.asarray(np.frompyfunc(one, 2, 1)(a, b), dtype=object)
+
+    return rule
+
+
+def _minimum(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    """The lesser of a size and of a maximum over the same size is the size, whatever it is."""
+    for size, other in (args, args[::-1]):
+        maker, found = other.producer(), content(size)
+        among = map(content, maker.inputs) if maker is not None and maker.op_type == "Max" else ()
+        if found is not None and found.tolist() in [c.tolist() for c in among if c is not None and c.tolist()]:
+            return found
+    return _LEAST(g, args, attributes)
+
+
+_LEAST = _binary(min, None)
+
+
+def _unary(compute: Callable[[Content, Mapping[str, Any]], Any]) -> Any:
+    def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        known = content(args[0])
+        return None if known is None else compute(known, attributes)
+
+    return rule
+
+
+def _with(count: int, compute: Callable[..., Any]) -> Any:
+    """A rule over a known first input and `count` further inputs that have to be whole."""
+
+    def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        known = content(args[0])
+        rest = [content(a) for a in args[1 : 1 + count]]
+        if known is None or any(r is None or not all(isinstance(i, int) for i in r.ravel()) for r in rest):
+            return None
+        return compute(known, *(r.astype(np.int64) for r in rest if r is not None), attributes=attributes)
+
+    return rule
+
+
+def _shape(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    return dims(g, args[0]) if isinstance(args[0], ir.Value) else None
+
+
+def _shape_n(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    found = [dims(g, value) for value in args[0]]
+    return None if any(f is None for f in found) else found
+
+
+def _size(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    found = dims(g, args[0])
+    return None if found is None else np.array(product(found.tolist()), dtype=object)
+
+
+def _rank(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    return None if args[0].shape is None else np.array(len(args[0].shape), dtype=object)
+
+
+def _joined(values: Sequence[Any]) -> list[Content] | None:
+    """The content of each value, with None for every element of those that are not known."""
+    found = []
+    for value in values:
+        known = content(value)
+        if known is None:
+            if value.dtype not in _INTEGERS or value.shape is None or not value.shape.is_static():
+                return None
+            known = np.full(tuple(value.shape.numpy()), None, dtype=object)
+        found.append(known)
+    return found if any(i is not None for f in found for i in f.ravel()) else None
+
+
+def _pack(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    found = _joined(args[0])
+    return None if found is None else np.stack(found, attributes.get("axis", 0))
+
+
+def _concat(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    found, axis = _joined(args[0]), content(args[1])
+    return None if found is None or axis is None else np.concatenate(found, int(axis))
+
+
+def _concat_old(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    return _concat(g, (args[1], args[0]), attributes)
+
+
+def _unpack(known: Content, attributes: Mapping[str, Any]) -> list[Content]:
+    axis = attributes.get("axis", 0)
+    return [np.take(known, i, axis) for i in range(known.shape[axis])]
+
+
+def _split(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    axis, known = content(args[0]), content(args[1])
+    return None if axis is None or known is None else np.split(known, attributes["num_split"], int(axis))
+
+
+def _strided_slice(known: Content, begin: Any, end: Any, strides: Any, *, attributes: Mapping[str, Any]) -> Any:
+    return known[subscript(begin.tolist(), end.tolist(), strides.tolist(), attributes)]
+
+
+def _slice(known: Content, begin: Any, size: Any, *, attributes: Mapping[str, Any]) -> Any:
+    return known[tuple(slice(b, None if s < 0 else b + s) for b, s in zip(begin.tolist(), size.tolist(), strict=True))]
+
+
+def _gather(known: Content, indices: Any, axis: Any = 0, *, attributes: Mapping[str, Any]) -> Any:
+    return None if attributes.get("batch_dims") else np.take(known, indices, int(axis))
+
+
+def _reduce(compute: Callable[[Sequence[Any]], Any]) -> Any:
+    def one(known: Content, axes: Any, *, attributes: Mapping[str, Any]) -> Any:
+        if known.ndim != 1 or np.size(axes) != 1:
+            return None
+        result = compute(list(known))
+        return np.array([result] if attributes.get("keep_dims") else result, dtype=object)
+
+    return _with(1, one)
+
+
+def _segments(known: Content, ids: Any, count: Any, *, attributes: Mapping[str, Any]) -> Any:
+    return np.array([product(list(known[ids == n])) for n in range(int(count))], dtype=object)
+
+
+def _whole(compute: Callable[[Sequence[int]], int]) -> Callable[[Sequence[Any]], Any]:
+    return lambda items: compute(items) if all(isinstance(i, int) for i in items) and items else None
+
+
+def _cast(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    return content(args[0]) if attributes["DstT"] in _INTEGERS else None
+
+
+def _range(start: Content, limit: Any, delta: Any, *, attributes: Mapping[str, Any]) -> Any:
+    return np.arange(int(start), int(limit), int(delta)) if isinstance(start.item(), int) else None
+
+
+def _fill(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    size, item = content(args[0]), content(args[1])
+    if size is None or item is None or not all(isinstance(s, int) for s in size) or math.prod(size) > _LARGEST:
+        return None
+    return np.full(tuple(size), item.item(), dtype=object)
+
+
+def _broadcast_args(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    both = [content(a) for a in args]
+    if both[0] is None or both[1] is None:
+        return None
+    rank = max(len(b) for b in both if b is not None)
+    padded = [[1] * (rank - len(b)) + b.tolist() for b in both if b is not None]
+    return [np.array([_wider(a, b) for a, b in zip(*padded, strict=True)], dtype=object)]
+
+
+def _wider(a: Any, b: Any) -> Any:
+    """The dim that two dims broadcast to; None where only the run tells."""
+    if isinstance(a, str) and isinstance(b, str):
+        return joined(a, b)
+    if a == b or b == 1:
+        return a
+    return b if a == 1 else a if isinstance(a, int) and b is not None else b if isinstance(b, int) else None
+
+
+def _squeeze(known: Content, attributes: Mapping[str, Any]) -> Any:
+    return np.squeeze(known, tuple(attributes.get("squeeze_dims") or ()) or None)
+
+
+_TABLE: dict[str, Callable[..., Any]] = {
+    "Shape": _shape,
+    "ShapeN": _shape_n,
+    "Size": _size,
+    "Rank": _rank,
+    "Pack": _pack,
+    "ConcatV2": _concat,
+    "Concat": _concat_old,
+    "Unpack": _unary(_unpack),
+    "Split": _split,
+    "StridedSlice": _with(3, _strided_slice),
+    "Slice": _with(2, _slice),
+    "Gather": _with(1, _gather),
+    "GatherV2": _with(2, _gather),
+    "BroadcastArgs": _broadcast_args,
+    "Reshape": _with(1, lambda known, shape, attributes: known.reshape(shape.tolist())),
+    "ExpandDims": _with(1, lambda known, axis, attributes: np.expand_dims(known, int(axis))),
+    "Squeeze": _unary(_squeeze),
+    "Cast": _cast,
+    "Range": _with(2, _range),
+    "Fill": _fill,
+    "Add": _binary(lambda a, b: a + b, 0, commutes=True),
+    "AddV2": _binary(lambda a, b: a + b, 0, commutes=True),
+    "Sub": _binary(lambda a, b: a - b, 0),
+    "Mul": _binary(lambda a, b: a * b, 1, commutes=True),
+    "FloorDiv": _binary(lambda a, b: a // b, 1),
+    "FloorMod": _binary(lambda a, b: a % b, None),
+    "Maximum": _binary(max, None),
+    "Minimum": _minimum,
+    "Prod": _reduce(product),
+    "UnsortedSegmentProd": _with(2, _segments),  # how TensorFlow Lite joins dims for an Einsum
+    "Sum": _reduce(_whole(sum)),
+    "Max": _reduce(_whole(max)),
+    "Min": _reduce(_whole(min)),
+}

@@ -1,0 +1,113 @@
+"""TensorFlow's lists of tensors while a graph is lowered: their elements stacked in one tensor, or not written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Dim, Graph
+
+from . import shape_values
+from .lazy_reshape import int64
+
+
+@dataclass(frozen=True)
+class TensorList:
+    """A list as a value: `stacked` is [count, *element], or None where nothing was written to it.
+
+    `element` are the dims of one element, None where its rank is not known; `count` is an integer scalar. `blank`
+    is set inside a loop that writes one element a round: then `item` is what this round wrote.
+    """
+
+    dtype: ir.DataType
+    element: tuple[Dim, ...] | None
+    count: ir.Value
+    stacked: ir.Value | None = None
+    blank: bool = False
+    item: ir.Value | None = None
+
+
+def from_stacked(g: Graph, stacked: ir.Value) -> TensorList:
+    """The list of the slices of `stacked` along its first dim."""
+    dims = g.shape(stacked)
+    count = g.const(np.array(dims[0], np.int64)) if isinstance(dims[0], int) else _first_dim(g, stacked)
+    return TensorList(g.dtype(stacked), dims[1:], count, stacked)
+
+
+def _first_dim(g: Graph, x: ir.Value) -> ir.Value:
+    count = g.Squeeze(g.Shape(x, start=0, end=1), [0])
+    name = g.shape(x)[0]
+    if name is not None:
+        shape_values.remember(count, np.array(name, dtype=object))
+    return count
+
+
+def filled_up(g: Graph, x: ir.Value, size: ir.Value) -> ir.Value:
+    """`x` with zeros behind its last element, so that it has `size` of them."""
+    wanted, dims = g.Reshape(int64(g, size), [1]), g.shape(x)
+    lacking = g.Sub(wanted, g.Shape(x, start=0, end=1))
+    none = np.zeros(len(dims) - 1, np.int64)
+    content = shape_values.content(size)
+    longer = g.Pad(x, g.Concat(np.zeros(1, np.int64), none, lacking, none, axis=0))
+    return g.facts(longer, g.dtype(x), [None if content is None else content.item(), *dims[1:]])
+
+
+def merged(first: Sequence[Dim] | None, second: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
+    """What two statements about the same dims tell together; the second names those that the first leaves open."""
+    if first is None or second is None:
+        return tuple(second) if first is None and second is not None else None if first is None else tuple(first)
+    if len(first) != len(second):
+        raise Unsupported(f"a list with elements of rank {len(first)} and of rank {len(second)}")
+    return tuple(a if isinstance(a, int) or b is None else b for a, b in zip(first, second, strict=True))
+
+
+def element_dims(shape: ir.Value) -> tuple[Dim, ...] | None:
+    """The dims that an `element_shape` states; -1 for all of them says nothing."""
+    content = shape_values.content(shape)
+    if content is None or content.ndim == 0:
+        return None
+    return tuple(None if d == -1 else d for d in content.tolist())
+
+
+def stacked(g: Graph, items: TensorList) -> ir.Value:
+    """All elements in one tensor; those that were never written are zeros, as TensorFlow reads them."""
+    if items.blank:
+        raise Unsupported("a list that is read in the loop that writes it, one element a round")
+    if items.stacked is not None:
+        return items.stacked
+    if items.element is None or None in items.element:
+        raise Unsupported("a list whose elements' shape is not known before the first is written")
+    parts = [g.Reshape(int64(g, items.count), [1])]
+    parts += [g.const(np.array([d], np.int64)) if isinstance(d, int) else _dim(g, str(d)) for d in items.element]
+    zeros = g.Expand(g.const(0, items.dtype), g.Concat(*parts, axis=0) if len(parts) > 1 else parts[0])
+    count = shape_values.content(items.count)
+    return g.facts(zeros, shape=[None if count is None else count.item(), *items.element])
+
+
+def written(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList:
+    """The list with `item` at `index`."""
+    if not isinstance(item, ir.Value):
+        raise Unsupported("a list of ragged or complex tensors")
+    element = merged(items.element, None if item.shape is None else g.shape(item))
+    if items.blank:
+        return replace(items, element=element, item=item)
+    items = replace(items, element=element)
+    at = g.Reshape(int64(g, index), [1, 1])
+    new = g.ScatterND(stacked(g, items), at, g.Unsqueeze(item, [0]))
+    return replace(items, stacked=new)
+
+
+def _dim(g: Graph, name: str) -> ir.Value:
+    """The size of a named dim as a tensor of shape [1], from an input of the model that has it."""
+    top = g
+    while top.parent is not None:
+        top = top.parent
+    for value in top.graph.inputs:
+        for axis, dim in enumerate(value.shape or ()):
+            if isinstance(dim, ir.SymbolicDim) and dim.value == name:
+                return g.Shape(value, start=axis, end=axis + 1)
+    raise Unsupported("a list whose elements' shape depends on data")

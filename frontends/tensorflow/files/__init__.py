@@ -1,0 +1,1 @@
+"""TensorFlow's files: SavedModels, checkpoints, frozen graphs, and models in memory."""

@@ -1,0 +1,169 @@
+"""Checkpoints in TensorFlow's V2 format (a TensorBundle): an index, and shards whose tensors are memory-mapped.
+
+The index is a LevelDB table (leveldb/doc/table_format.md) from tensor names to BundleEntryProto messages
+(tensor_bundle.proto); the shards hold the tensors' bytes at the offsets that the entries give. Both hold checksums,
+masked as LevelDB does (leveldb/util/crc32c.h), which are compared: other numbers than were saved are not a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import onnx_ir as ir
+
+from convert.errors import BadInput, Unsupported
+from convert.graph.tensors import lazy
+
+from ..graph.attributes import dtype_of, from_bytes, shape_of
+from ..graph.protos import MESSAGES, open_buffer
+
+_MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
+_FOOTER = 48
+_TRAILER = 5  # compression type and checksum after each block
+_LITTLE_ENDIAN = 0
+_PIECE = _LARGE = 1 << 20
+_MASK_DELTA = 0xA282EAD8
+
+
+@dataclass
+class Bundle:
+    """An open checkpoint: `prefix` is its path without `.index`."""
+
+    prefix: Path
+    entries: dict[str, Any]
+    shards: int
+    _buffers: dict[int, memoryview] = field(default_factory=dict)
+    _checked: set[str] = field(default_factory=set)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.entries
+
+    def tensor(self, key: str) -> ir.TensorProtocol:
+        """The tensor under `key`, over the mapped file; a large one is mapped whenever it is asked for.
+
+        Raises `BadInput` if it is missing, damaged or does not fit.
+        """
+        if key not in self.entries:
+            raise BadInput(f"the checkpoint {self.prefix} holds no tensor {key!r}")
+        entry = self.entries[key]
+        dtype, shape = dtype_of(entry.dtype), shape_of(entry.shape)
+        if entry.slices:
+            raise Unsupported(
+                f"the variable {key!r} is stored in slices", hint="save the model without partitioned variables"
+            )
+        if dtype is None or dtype == ir.DataType.STRING or shape is None or None in shape:
+            raise Unsupported(f"the variable {key!r} has a dtype without numbers ({entry.dtype})")
+        content = self._bytes(entry)
+        if key not in self._checked:
+            self._check(key, entry)
+            self._checked.add(key)
+        path, place = self._shard(entry.shard_id), slice(entry.offset, entry.offset + entry.size)
+        dims = [int(d or 0) for d in shape]
+        found = from_bytes(content, dtype, dims)
+        if entry.size < _LARGE:
+            return found
+        return lazy(dtype, dims, lambda: from_bytes(open_buffer(path)[place], dtype, dims).numpy())
+
+    def _check(self, key: str, entry: Any) -> None:
+        """Read, not mapped: what is mapped stays in memory for as long as the model does."""
+        path, left, checksum = self._shard(entry.shard_id), entry.size, 0
+        with path.open("rb") as file:
+            file.seek(entry.offset)
+            while left:
+                piece = file.read(min(left, _PIECE))
+                if not piece:
+                    raise BadInput(f"{path} became shorter while it was read")
+                checksum = google_crc32c.extend(checksum, piece)
+                left -= len(piece)
+        if _masked(checksum) != entry.crc32c:
+            raise BadInput(
+                f"the tensor {key!r} in {path} is damaged: its checksum differs from the index's",
+                hint="get the file again and compare its checksum with the source's",
+            )
+
+    def _shard(self, number: int) -> Path:
+        return self.prefix.with_name(f"{self.prefix.name}.data-{number:05d}-of-{self.shards:05d}")
+
+    def _bytes(self, entry: Any) -> memoryview:
+        number = entry.shard_id
+        if not 0 <= number < self.shards:
+            raise BadInput(f"the checkpoint {self.prefix} has no shard {number}")
+        if number not in self._buffers:
+            self._buffers[number] = open_buffer(self._shard(number))
+        buffer = self._buffers[number]
+        if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > len(buffer):
+            raise BadInput(
+                f"shard {number} of {self.prefix} is shorter than its index says", hint="is the download complete?"
+            )
+        return buffer[entry.offset : entry.offset + entry.size]
+
+
+def open_bundle(prefix: Path) -> Bundle:
+    """Open the checkpoint `prefix` (`…/variables/variables`). Raises `BadInput` where the index is not one."""
+    path = prefix.with_name(prefix.name + ".index")
+    buffer = open_buffer(path)
+    try:
+        pairs = dict(_table(buffer))
+        header = MESSAGES["BundleHeaderProto"].FromString(pairs.pop(b"", b""))
+        entries = {key.decode(): MESSAGES["BundleEntryProto"].FromString(value) for key, value in pairs.items()}
+    except BadInput:
+        raise
+    except Exception as error:
+        raise BadInput(f"{path} is not a checkpoint's index: {error}", hint="is the file complete?") from error
+    if header.endianness != _LITTLE_ENDIAN:
+        raise Unsupported(f"{path} was written on a big-endian machine")
+    return Bundle(prefix, entries, header.num_shards)
+
+
+def _table(buffer: memoryview) -> Iterator[tuple[bytes, bytes]]:
+    footer = bytes(buffer[-_FOOTER:])
+    if len(footer) < _FOOTER or footer[-8:] != _MAGIC:
+        raise BadInput("not a checkpoint's index: the magic number at its end is missing", hint="is the file complete?")
+    at = _number(footer, _number(footer, 0)[1])[1]  # past the handle of the meta index
+    for _, handle in _block(buffer, *_pair(footer, at)):
+        yield from _block(buffer, *_pair(handle, 0))
+
+
+def _block(buffer: memoryview, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    block = bytes(buffer[offset : offset + size + _TRAILER])
+    if len(block) != size + _TRAILER:
+        raise BadInput("a block of the checkpoint's index runs past the end of the file", hint="is the file complete?")
+    if block[size]:
+        raise Unsupported("the checkpoint's index is compressed")
+    if _masked(google_crc32c.value(block[: size + 1])) != int.from_bytes(block[size + 1 :], "little"):
+        raise BadInput("a block of the checkpoint's index is damaged", hint="get the file again")
+    restarts = int.from_bytes(block[size - 4 : size], "little")
+    end = size - 4 - 4 * restarts
+    at, key = 0, b""
+    while at < end:
+        shared, at = _number(block, at)
+        fresh, at = _number(block, at)
+        length, at = _number(block, at)
+        key = key[:shared] + block[at : at + fresh]
+        at += fresh
+        yield key, block[at : at + length]
+        at += length
+
+
+def _masked(checksum: int) -> int:
+    """A CRC-32C as it is stored: turned by 15 bits, plus a constant."""
+    return ((checksum >> 15 | checksum << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def _pair(data: bytes, at: int) -> tuple[int, int]:
+    first, at = _number(data, at)
+    return first, _number(data, at)[0]
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at

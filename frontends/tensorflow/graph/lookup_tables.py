@@ -1,0 +1,128 @@
+"""Lookup tables: what a handle stands for where constants fill it, and which constants do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+
+from .attributes import dtype_of, tensor_of_proto
+from .function_body import Body, Node, Ref, from_function
+
+HANDLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "AnonymousHashTable")
+FILLING = ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2")
+_FROM_FILES = ("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_MOST = 100_000_000
+_PASSING = ("Identity", "StopGradient", "Snapshot")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's keys and values, each of one dim; it is not changed after it is filled."""
+
+    name: str
+    keys: ir.TensorProtocol
+    values: ir.TensorProtocol
+
+
+@dataclass
+class Tables:
+    """The tables of a graph by their handles' nodes, and why those that are not there are not."""
+
+    found: dict[str, Table]
+    reasons: dict[str, str]
+
+    def find(self, node: str) -> Table:
+        """The table of a handle. Raises `Unsupported` where constants alone do not tell what is in it."""
+        if node in self.found:
+            return self.found[node]
+        raise Unsupported(self.reasons.get(node, "a table that nothing in the model fills"))
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """A body with what its arguments stand for outside: a node of the outermost graph, and its scope."""
+
+    body: Body
+    arguments: Mapping[str, tuple[_Scope, Ref]]
+
+    def resolve(self, ref: Ref) -> Node | None:
+        """The node that makes `ref`, through calls' arguments and operators that pass it on."""
+        if ref.node in self.arguments:
+            scope, outside = self.arguments[ref.node]
+            return scope.resolve(outside)
+        node = self.body.nodes.get(ref.node)
+        while node is not None and node.op in _PASSING and node.inputs:
+            return self.resolve(node.inputs[0])
+        return node
+
+
+def filled(graph: Body, functions: Mapping[str, Any], first: Sequence[str], buffer: memoryview) -> Tables:
+    """The tables of a graph: filled by its own nodes, or by functions that the nodes `first` lead to."""
+    scope = _Scope(graph, {})
+    tables = Tables({}, {})
+    for node in graph.nodes.values():
+        if node.op in (*FILLING, *_FROM_FILES):
+            _fill(tables, scope, node, buffer)
+    started = Body(graph.name, graph.nodes, [], [], [name for name in first if name in graph.nodes])
+    calls = [n for n in started.bystanders if n.op in _CALLS and n.attr["f"].func.name in functions]
+    for inner, node in (found for call in calls for found in _called(scope, call, functions, 0)):
+        _fill(tables, inner, node, buffer)
+    return tables
+
+
+def _called(scope: _Scope, call: Node, functions: Mapping[str, Any], depth: int) -> Iterator[tuple[_Scope, Node]]:
+    body = from_function(functions[call.attr["f"].func.name])
+    inner = _Scope(body, {name: (scope, ref) for name, ref in zip(body.arguments, call.inputs, strict=False)})
+    for node in body.nodes.values():
+        if node.op in (*FILLING, *_FROM_FILES):
+            yield inner, node
+        elif node.op in _CALLS and node.attr["f"].func.name in functions and depth < 10:
+            yield from _called(inner, node, functions, depth + 1)
+
+
+def _fill(tables: Tables, scope: _Scope, node: Node, buffer: memoryview) -> None:
+    handle = scope.resolve(node.inputs[0]) if node.inputs else None
+    if handle is None or handle.op not in HANDLES:
+        return
+    if node.op in _FROM_FILES:
+        tables.reasons[handle.name] = "a table that is filled from a file"
+        return
+    keys, values = (_content(scope, ref, buffer) for ref in node.inputs[1:3])
+    if keys is None or values is None:
+        tables.reasons[handle.name] = "a table that is filled with what is computed"
+    elif handle.name in tables.found:
+        del tables.found[handle.name]
+        tables.reasons[handle.name] = "a table that is filled twice"
+    elif len(keys.shape) != 1 or len(values.shape) != 1:
+        tables.reasons[handle.name] = "a table with keys or values that are tensors"
+    elif handle.name not in tables.reasons:
+        tables.found[handle.name] = Table(handle.name, keys, values)
+
+
+def _content(scope: _Scope, ref: Ref, buffer: memoryview) -> ir.TensorProtocol | None:
+    """A constant, or the range of numbers that vocabularies are given; None for anything else."""
+    node = scope.resolve(ref)
+    if node is None:
+        return None
+    if node.op == "Const":
+        return tensor_of_proto(node.attr["value"].tensor, buffer)
+    if node.op not in ("Range", "Cast"):
+        return None
+    parts = [_content(scope, r, buffer) for r in node.inputs]
+    numbers = [p.numpy() for p in parts if p is not None and p.dtype != ir.DataType.STRING]
+    if len(numbers) != len(parts):
+        return None
+    if node.op == "Cast":
+        dtype = dtype_of(node.attr["DstT"].type)
+        return None if dtype is None or dtype == ir.DataType.STRING else ir.tensor(numbers[0].astype(dtype.numpy()))
+    start, limit, step = (n.item() for n in numbers)
+    if not step or abs((limit - start) / step) > _MOST:
+        return None
+    return ir.tensor(np.arange(start, limit, step, dtype=numbers[0].dtype))

@@ -1,0 +1,145 @@
+"""State: the variables that a graph changes, which become inputs and outputs of the converted model.
+
+They are found before anything is lowered. TensorFlow runs what reads and what changes a variable in the order of
+control edges; where these leave the order open, so that TensorFlow's own result would be chance, the graph is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Problem, Unsupported
+from convert.graph.metadata import state_output
+from convert.report import Report
+
+from .function_body import Body, Node, Ref
+from .refused import CHANGES
+from .variables import Variable
+
+KEY = "convert.state"
+"""Metadata of the model, JSON by the name of a state's input: the variable, the output that has its new value, and what
+it starts with: nested lists, one number for all elements, or null where that is too much to be told here."""
+
+_HANDLES = ("VarHandleOp", "VariableV2", "Variable")
+_PASSING = ("Identity", "StopGradient", "Snapshot")
+_FIRST = {"If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
+_LOOPS = ("While", "StatelessWhile")
+_MOST = 4096  # elements of an initial value that are told one by one
+
+Arguments = Mapping[str, Variable]
+
+
+@dataclass
+class Analysis:
+    """Which variables a program changes: `find` gives that of a handle, `body` a function, `called` those of a node."""
+
+    find: Callable[[Node], Variable | None]
+    body: Callable[[str], Body]
+    called: Callable[[Node], Sequence[str]]
+    changed: dict[int, Variable] = field(default_factory=dict)
+
+    def follow(self, body: Body, arguments: Arguments) -> dict[int, list[tuple[Node, bool]]]:
+        """What `body` does with each variable (by `id`): the nodes that use it, and whether they change it.
+
+        Raises `Unsupported` where it changes what cannot be told, or in no order.
+        """
+        uses: dict[int, list[tuple[Node, bool]]] = {}
+        for node in (*body.live, *body.bystanders):
+            held = [self._held(body, arguments, ref) for ref in node.inputs]
+            if node.op in CHANGES:
+                if not held or held[0] is None:
+                    raise Unsupported("changes a variable that cannot be told").located(node.location)
+                self.changed[id(held[0])] = held[0]
+                uses.setdefault(id(held[0]), []).append((node, True))
+                held = [None, *held[1:]]
+            written = self._written(node, held)
+            for variable in {id(v): v for v in held if v is not None}.values():
+                uses.setdefault(id(variable), []).append((node, id(variable) in written))
+        _refuse_races(body, uses)
+        return uses
+
+    def _written(self, node: Node, held: Sequence[Variable | None]) -> set[int]:
+        """The variables that the functions which a node calls change."""
+        found: set[int] = set()
+        first = _FIRST.get(node.op, 0)
+        for name in self.called(node) if node.op not in CHANGES else ():
+            body = self.body(name)
+            given = {a: v for a, v in zip(body.arguments, held[first:], strict=False) if v is not None}
+            uses = self.follow(body, given)
+            found |= {key for key, rows in uses.items() if any(writes for _, writes in rows)}
+        return found
+
+    def _held(self, body: Body, arguments: Arguments, ref: Ref) -> Variable | None:
+        """The variable whose handle `ref` is, if it is one."""
+        while ref.node not in arguments:
+            node = body.nodes.get(ref.node)
+            if node is None or ref.node in body.arguments:
+                return None
+            if node.op in _HANDLES:
+                return self.find(node)
+            if node.op in CHANGES and node.inputs:  # of TensorFlow 1: it hands the reference on
+                ref = node.inputs[0]
+            elif node.op in _LOOPS and ref.index < len(node.inputs):
+                ref = node.inputs[ref.index]
+            elif node.op in _PASSING and not self._is_reference(body, arguments, node.inputs[0]):
+                ref = node.inputs[0]
+            else:
+                return None
+        return arguments[ref.node]
+
+    def _is_reference(self, body: Body, arguments: Arguments, ref: Ref) -> bool:
+        variable = self._held(body, arguments, ref)
+        return variable is not None and variable.reference
+
+
+def _refuse_races(body: Body, uses: Mapping[int, Sequence[tuple[Node, bool]]]) -> None:
+    """Raise for two uses of a variable, one of which changes it, where neither waits for the other."""
+    rows = [rows for rows in uses.values() if any(writes for _, writes in rows) and len(rows) > 1]
+    if not rows:
+        return
+    problems = []
+    for used in rows:
+        for node, writes in used:
+            others = [n for n, _ in used if writes and n is not node]
+            loose = [n for n in others if body.unordered(n.name, node.name)]
+            if loose:
+                why = f"changes a variable, and nothing says whether before or after {loose[0].name!r} uses it"
+                problems.append(Problem(why, node.location))
+    if problems:
+        raise Unsupported(problems=problems, hint="order them with tf.control_dependencies")
+
+
+def describe(model: ir.Model, states: Sequence[Variable], report: Report) -> None:
+    """Say in the metadata and in the report which inputs and outputs are state, and what it starts with."""
+    told, listed = {}, []
+    for variable in states:
+        initial = _initial(variable.tensor)
+        told[variable.state] = {"variable": variable.name, "output": state_output(variable.state), "initial": initial}
+        start = f"starts as {initial}" if isinstance(initial, (int, float, str)) else "starts as saved"
+        listed.append(f"{variable.name} (input {variable.state}, output {state_output(variable.state)}, {start})")
+    model.metadata_props[KEY] = json.dumps(told)
+    report.note(
+        f"the graph changes {', '.join(listed)}: feed the value that it starts with first, then the output of the last "
+        f"call; the metadata {KEY} of an ONNX file hold these values"
+    )
+
+
+def _initial(tensor: ir.TensorProtocol) -> Any:
+    """An initial value as JSON: one number where all elements are equal, nested lists, or None."""
+    array = tensor.numpy()
+    if tensor.dtype == ir.DataType.STRING:
+        array = np.vectorize(lambda b: b.decode("utf-8", "replace"), otypes=[object])(array)
+    elif tensor.dtype.is_floating_point():
+        array = array.astype(np.float64)
+        if not np.isfinite(array).all():
+            return None
+    if array.size and (array == array.flat[0]).all():
+        first = array.flat[0]
+        return first.item() if isinstance(first, np.generic) else first
+    return array.tolist() if array.size <= _MOST else None

@@ -1,0 +1,132 @@
+"""TensorFlow 1's TensorArrays as TensorFlow 2's lists: what a handle and a flow do together, the list does alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from convert.errors import Unsupported
+
+from .function_body import Body, Node, Ref
+from .protos import MESSAGES
+
+# The list operator, the inputs that it takes (by place; "shape": the elements' shape, "lengths": none are known),
+# and the attribute that holds the dtype of an element.
+_LISTS: dict[str, tuple[str, tuple[int | str, ...], str]] = {
+    "TensorArrayV3": ("TensorListReserve", ("shape", 0), "dtype"),
+    "TensorArrayReadV3": ("TensorListGetItem", (2, 1, "shape"), "dtype"),
+    "TensorArrayWriteV3": ("TensorListSetItem", (3, 1, 2), "T"),
+    "TensorArrayGatherV3": ("TensorListGather", (2, 1, "shape"), "dtype"),
+    "TensorArrayScatterV3": ("TensorListScatterIntoExistingList", (3, 2, 1), "T"),
+    "TensorArraySizeV3": ("TensorListLength", (1,), ""),
+    "TensorArrayConcatV3": ("TensorListConcatV2", (1, "shape", "lengths"), "dtype"),
+}
+OPERATORS = (*_LISTS, "TensorArrayCloseV3")
+"""What `as_lists` takes away."""
+
+_INT32, _INT64 = 3, 9
+
+
+def as_lists(body: Body) -> Body:
+    """`body` with lists in the place of arrays; itself where there are none.
+
+    Raises `Unsupported` for an array that grows.
+    """
+    arrays = {n.name for n in body.nodes.values() if n.op in _LISTS}
+    if not arrays:
+        return body
+    nodes: dict[str, Node] = {}
+    for node in body.nodes.values():
+        if node.op in _LISTS:
+            _rewrite(nodes, node, body.nodes)
+        elif node.op != "TensorArrayCloseV3":
+            nodes[node.name] = node
+
+    def moved(ref: Ref) -> Ref:
+        """A list has one output; only the lengths of a concatenation are a second."""
+        if ref.node not in arrays:
+            return ref
+        second = body.nodes[ref.node].op == "TensorArrayConcatV3" and (ref.index == 1 or ref.output == "lengths")
+        return Ref(ref.node, "", int(second))
+
+    def here(control: str) -> bool:
+        return control in nodes
+
+    nodes = {
+        name: replace(n, inputs=[moved(r) for r in n.inputs], controls=[*filter(here, n.controls)])
+        for name, n in nodes.items()
+    }
+    return Body(body.name, nodes, body.arguments, [moved(r) for r in body.results], body.effects)
+
+
+def _rewrite(nodes: dict[str, Node], node: Node, before: Mapping[str, Node]) -> None:
+    operator, places, dtype = _LISTS[node.op]
+    attr = {"element_dtype": node.attr[dtype]} if dtype in node.attr else {}
+    if node.op == "TensorArrayV3" and "dynamic_size" in node.attr and node.attr["dynamic_size"].b:
+        raise Unsupported("a TensorArray that grows").located(node.location)
+    if node.op == "TensorArrayScatterV3" and _is_fresh(node.inputs[3], before) and _counts_up(node.inputs[1], before):
+        operator, places = "TensorListFromTensor", (2, "shape")
+    if node.op == "TensorArrayGatherV3" and _is_all(node, before):
+        operator, places = "TensorListStack", (2, "shape")
+    inputs = []
+    for place in places:
+        if isinstance(place, int):
+            inputs.append(node.inputs[place])
+            continue
+        content = [] if place == "lengths" else _element(node)
+        name = f"{node.name}/{place}"
+        nodes[name] = Node(name, "Const", [], [], _vector(content, _INT64 if place == "lengths" else _INT32))
+        inputs.append(Ref(name))
+    nodes[node.name] = Node(node.name, operator, inputs, node.controls, attr)
+
+
+def _element(node: Node) -> list[int] | None:
+    """The stated dims of an element, None for an unknown rank."""
+    value = node.attr["element_shape"] if "element_shape" in node.attr else None  # noqa: SIM401 (protobuf)
+    if value is None or value.shape.unknown_rank:
+        return None
+    return [d.size for d in value.shape.dim]
+
+
+def _vector(content: list[int] | None, dtype: int) -> dict[str, Any]:
+    """The attributes of a Const: a vector, or the scalar -1 for None."""
+    value, kind = MESSAGES["AttrValue"](), MESSAGES["AttrValue"]()
+    kind.type = value.tensor.dtype = dtype
+    if content is not None:
+        value.tensor.tensor_shape.dim.add().size = len(content)
+    field = value.tensor.int_val if dtype == _INT32 else value.tensor.int64_val
+    field.extend([-1] if content is None else content)
+    return {"value": value, "dtype": kind}
+
+
+def _is_fresh(flow: Ref, nodes: Mapping[str, Node]) -> bool:
+    return flow.node in nodes and nodes[flow.node].op == "TensorArrayV3"
+
+
+def _counts_up(indices: Ref, nodes: Mapping[str, Node]) -> bool:
+    """Whether indices are 0, 1, 2 …: an array that was filled so holds what the tensor holds."""
+    node = nodes.get(indices.node)
+    if node is None or node.op != "Range":
+        return False
+    ends = [nodes.get(node.inputs[k].node) for k in (0, 2)]
+    return [_scalar(e) for e in ends] == [0, 1]
+
+
+def _is_all(node: Node, nodes: Mapping[str, Node]) -> bool:
+    """Whether a gather takes all elements in order, as `stack` does."""
+    if not _counts_up(node.inputs[1], nodes):
+        return False
+    size = nodes.get(nodes[node.inputs[1].node].inputs[1].node)
+    return size is not None and size.op == "TensorArraySizeV3" and size.inputs[1] == node.inputs[2]
+
+
+def _scalar(node: Node | None) -> int | None:
+    if node is None or node.op != "Const":
+        return None
+    tensor = node.attr["value"].tensor
+    if len(tensor.tensor_shape.dim) or tensor.dtype != _INT32:
+        return None
+    if tensor.tensor_content:
+        return int.from_bytes(tensor.tensor_content, "little", signed=True)
+    return tensor.int_val[0] if tensor.int_val else 0

@@ -1,0 +1,288 @@
+"""What a TensorFlow Lite file holds: subgraphs of operators over tensors, read from the flatbuffer with checks."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import BadInput
+
+from ..graph.attributes import DTYPES
+from .packed_bytes import strings_of, unpacked
+from .sparse import dense
+
+# TensorFlow's number (types.proto) for TensorFlow Lite's (schema.fbs, enum TensorType).
+NUMBERS = {
+    0: 1, 1: 19, 2: 3, 3: 4, 4: 9, 5: 7, 6: 10, 7: 5, 8: 8, 9: 6, 10: 2, 11: 18, 12: 23, 13: 20, 14: 21, 15: 22,
+    16: 17, 17: 6, 18: 14, 19: 6, 20: 4, 21: 25, 22: 24,
+}  # fmt: skip
+_BITS = {17: (4, True), 19: (2, True), 20: (4, False)}
+"""Types of less than a byte, by number: bits and sign; they are read as whole bytes."""
+
+_MOST = 2_000_000
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """real = scale · (stored − zero point), for the whole tensor or along `axis`.
+
+    `ends` are the least and the largest integer of those of less than a byte, which are stored in bytes here.
+    """
+
+    scale: np.ndarray
+    zero: np.ndarray
+    axis: int
+    ends: tuple[int, int] | None = None
+
+    @property
+    def per_axis(self) -> bool:
+        return self.scale.size > 1
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of a subgraph; `content` makes a constant's array, `number` is TensorFlow's for the dtype."""
+
+    name: str
+    number: int
+    shape: tuple[int | None, ...]
+    quantisation: Quantisation | None
+    content: ir.TensorProtocol | None
+    variable: bool
+
+    @property
+    def dtype(self) -> ir.DataType | None:
+        """None for handles to variables and tables."""
+        return DTYPES.get(self.number)
+
+    @property
+    def is_complex(self) -> bool:
+        """The shared graph has such numbers as pairs of real ones."""
+        return self.number in (8, 18)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator: tensors by number (-1: left out), options by name, and their defaults."""
+
+    name: str
+    inputs: list[int]
+    outputs: list[int]
+    options: dict[str, Any]
+    defaults: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """A function of the model."""
+
+    name: str
+    tensors: list[Tensor]
+    inputs: list[int]
+    outputs: list[int]
+    operators: list[Operator]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A signature: its key, its subgraph, and the tensors that it calls by a name."""
+
+    key: str
+    subgraph: int
+    inputs: dict[str, int]
+    outputs: dict[str, int]
+
+
+@dataclass(frozen=True)
+class LiteModel:
+    """A whole file."""
+
+    subgraphs: list[Subgraph]
+    signatures: list[Signature] = field(default_factory=list)
+
+
+def schema() -> Any:
+    """The accessors for the flatbuffer, from whichever of the two packages is installed."""
+    try:
+        from ai_edge_litert import schema_py_generated as module
+    except ImportError:
+        from tensorflow.lite.python import schema_py_generated as module
+    return module
+
+
+def parse(data: memoryview, label: str) -> LiteModel:
+    """The model in `data`. Raises `BadInput` for a file that is cut off, or that points at what it does not hold."""
+    if bytes(data[4:8]) != b"TFL3":
+        raise BadInput(f"{label} is no TensorFlow Lite model")
+    try:
+        return _Reader(schema(), data).model()
+    except (struct.error, IndexError, ValueError, TypeError, OverflowError, KeyError, AttributeError, MemoryError) as e:
+        raise BadInput(
+            f"{label} is damaged: its tables point outside of the file, or at what is no table",
+            hint="get the file again, or convert it again",
+        ) from e
+
+
+class _Reader:
+    """Reads one file with the generated accessors, whose offsets are only as good as the file."""
+
+    def __init__(self, module: Any, data: memoryview) -> None:
+        self.schema, self.data = module, data
+        self.root = module.Model.GetRootAs(data, 0)
+        self.names = {v: k for k, v in vars(module.BuiltinOperator).items() if isinstance(v, int)}
+        self.options = {v: k for k, v in vars(module.BuiltinOptions).items() if isinstance(v, int)}
+        self.count = 0
+
+    def model(self) -> LiteModel:
+        graphs = [self._subgraph(self.root.Subgraphs(i)) for i in range(self._bounded(self.root.SubgraphsLength()))]
+        if not graphs:
+            raise ValueError("no subgraphs")
+        count = self._bounded(self.root.SignatureDefsLength())
+        signatures = [self._signature(self.root.SignatureDefs(i), graphs) for i in range(count)]
+        return LiteModel(graphs, signatures)
+
+    def _bounded(self, count: int) -> int:
+        """A number of entries, as far as the file can hold them and a model can mean them."""
+        self.count += count
+        if 4 * count > len(self.data) or self.count > _MOST:
+            raise ValueError("more entries than bytes")
+        return count
+
+    def _subgraph(self, graph: Any) -> Subgraph:
+        tensors = [self._tensor(graph.Tensors(i)) for i in range(self._bounded(graph.TensorsLength()))]
+
+        def known(numbers: Sequence[int], least: int) -> list[int]:
+            if any(not least <= n < len(tensors) for n in numbers):
+                raise ValueError("a tensor that is not there")
+            return list(numbers)
+
+        operators = []
+        for i in range(self._bounded(graph.OperatorsLength())):
+            operator = graph.Operators(i)
+            name, options, defaults = self._what(operator)
+            inputs = known([operator.Inputs(k) for k in range(self._bounded(operator.InputsLength()))], -1)
+            outputs = known([operator.Outputs(k) for k in range(self._bounded(operator.OutputsLength()))], 0)
+            operators.append(Operator(name, inputs, outputs, options, defaults))
+        ends = [
+            known([get(k) for k in range(self._bounded(count))], 0)
+            for get, count in ((graph.Inputs, graph.InputsLength()), (graph.Outputs, graph.OutputsLength()))
+        ]
+        return Subgraph(_text(graph.Name()), tensors, *ends, operators)
+
+    def _what(self, operator: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+        """An operator's name, options and default options; custom ones go by the name in the file."""
+        code = self.root.OperatorCodes(operator.OpcodeIndex())
+        if operator.OpcodeIndex() >= self.root.OperatorCodesLength():
+            raise ValueError("an operator code that is not there")
+        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        if number == self.schema.BuiltinOperator.CUSTOM:
+            return f"custom {_text(code.CustomCode())}", {}, {}
+        name = self.names.get(number, f"operator {number}")
+        kind = self.options.get(operator.BuiltinOptionsType(), "NONE")
+        table = operator.BuiltinOptions()
+        if kind == "NONE" or table is None:
+            return name, {}, {}
+        accessor = getattr(self.schema, kind)()
+        accessor.Init(table.Bytes, table.Pos)
+        made = getattr(self.schema, f"{kind}T")
+        return name, _plain(made.InitFromObj(accessor)), _plain(made())
+
+    def _tensor(self, tensor: Any) -> Tensor:
+        kind = tensor.Type()
+        number = NUMBERS[kind]
+        # The signature's -1 are dims that may vary; the shape then holds 1.
+        vector = tensor.ShapeSignatureAsNumpy() if tensor.ShapeSignatureLength() > 0 else tensor.ShapeAsNumpy()
+        sizes = [] if isinstance(vector, int) else vector.tolist()
+        content = self._content(tensor, kind, number, tensor.ShapeAsNumpy())
+        shape = tuple(None if d < 0 else int(d) for d in sizes)
+        return Tensor(
+            _text(tensor.Name()), number, shape, self._quantisation(tensor, shape), content, tensor.IsVariable()
+        )
+
+    def _content(self, tensor: Any, kind: int, number: int, vector: Any) -> ir.TensorProtocol | None:
+        if not 0 <= tensor.Buffer() < self.root.BuffersLength():
+            raise ValueError("a buffer that is not there")
+        raw = self._bytes(self.root.Buffers(tensor.Buffer()))
+        dtype = DTYPES.get(number)
+        if raw is None or dtype is None or tensor.IsVariable():
+            return None
+        shape = [] if isinstance(vector, int) else [int(d) for d in vector]
+        count = int(np.prod(shape, dtype=object)) if shape else 1
+        if any(d < 0 for d in shape):
+            raise ValueError("a constant of unknown size")
+        if dtype == ir.DataType.STRING:
+            return ir.StringTensor(strings_of(raw, count), shape=ir.Shape(shape))
+        sparsity = tensor.Sparsity()
+        if sparsity is not None:
+            made = dense(self.schema.SparsityParametersT.InitFromObj(sparsity), raw, shape, np.dtype(dtype.numpy()))
+            return ir.Tensor(made, dtype=dtype)
+        if kind in _BITS:
+            return ir.Tensor(unpacked(raw, count, *_BITS[kind]).reshape(shape), dtype=dtype)
+        size = np.dtype(dtype.numpy()).itemsize
+        if len(raw) != count * size:
+            raise ValueError("a constant of another size")
+        return ir.Tensor(np.frombuffer(raw, np.dtype(dtype.numpy())).reshape(shape), dtype=dtype)
+
+    def _bytes(self, buffer: Any) -> memoryview | None:
+        """A buffer's bytes where they are: in the table, or behind it in files of more than 2 GB."""
+        if buffer.Offset() > 1:
+            start, size = buffer.Offset(), buffer.Size()
+            if start + size > len(self.data):
+                raise ValueError("a buffer outside of the file")
+            return self.data[start : start + size]
+        if not buffer.DataLength():
+            return None
+        return memoryview(buffer.DataAsNumpy())
+
+    def _quantisation(self, tensor: Any, shape: Sequence[int | None]) -> Quantisation | None:
+        found = tensor.Quantization()
+        if found is None or not found.ScaleLength():
+            return None
+        scale = np.array(found.ScaleAsNumpy(), np.float32)
+        zero = np.array(found.ZeroPointAsNumpy(), np.int64) if found.ZeroPointLength() else np.zeros(1, np.int64)
+        axis = found.QuantizedDimension()
+        if scale.size > 1 and (not 0 <= axis < len(shape) or shape[axis] != scale.size):
+            raise ValueError("scales for an axis that is not there")
+        if zero.size not in (1, scale.size) or not np.isfinite(scale).all():
+            raise ValueError("scales without zero points")
+        bits, signed = _BITS.get(tensor.Type(), (0, False))
+        least = -(1 << bits - 1) if signed else 0
+        ends = (least, least + (1 << bits) - 1) if bits else None
+        return Quantisation(scale, np.broadcast_to(zero, scale.shape), axis, ends)
+
+    def _signature(self, signature: Any, graphs: Sequence[Subgraph]) -> Signature:
+        number = signature.SubgraphIndex()
+        count = len(graphs[number].tensors)
+
+        def named(get: Callable[[int], Any], length: int) -> dict[str, int]:
+            maps = [get(i) for i in range(self._bounded(length))]
+            if any(not 0 <= m.TensorIndex() < count for m in maps):
+                raise ValueError("a tensor that is not there")
+            return {_text(m.Name()): m.TensorIndex() for m in maps}
+
+        inputs = named(signature.Inputs, signature.InputsLength())
+        outputs = named(signature.Outputs, signature.OutputsLength())
+        return Signature(_text(signature.SignatureKey()), number, inputs, outputs)
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode("utf-8", "replace")
+
+
+def _plain(options: Any) -> dict[str, Any]:
+    """An options object by the schema's names: `fusedActivationFunction` is `fused_activation_function` there."""
+    return {re.sub(r"(?<!^)(?=[A-Z])", "_", k).lower(): _value(v) for k, v in vars(options).items()}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return float(str(np.float32(value))) if isinstance(value, float) else value

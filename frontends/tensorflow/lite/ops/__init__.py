@@ -1,0 +1,7 @@
+"""The rules for TensorFlow Lite's operators, one module a topic; importing this fills the table `rules.lite`."""
+
+from __future__ import annotations
+
+from convert.rules.scan import import_modules
+
+import_modules(__name__, __path__)

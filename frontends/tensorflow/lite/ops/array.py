@@ -1,0 +1,154 @@
+"""Shapes, slices, and elements moved about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Dim, Graph
+
+from ...common import shape_values
+from ...common.lazy_reshape import int64, resolved
+from ..rules import AS_STORED, alike, dtype_of, lite, tf
+
+AS_STORED.update(
+    """
+    RESHAPE TRANSPOSE SQUEEZE EXPAND_DIMS SLICE STRIDED_SLICE GATHER GATHER_ND PACK UNPACK SPLIT SPLIT_V TILE SHAPE
+    RANK REVERSE_V2 REVERSE_SEQUENCE BROADCAST_TO
+    """.split()  # noqa: SIM905 (a table)
+)
+
+lite.same(
+    alike, EXPAND_DIMS="ExpandDims", TRANSPOSE="Transpose", SLICE="Slice", GATHER_ND="GatherNd", SCATTER_ND="ScatterNd",
+    TILE="Tile", BROADCAST_TO="BroadcastTo", BROADCAST_ARGS="BroadcastArgs", FILL="Fill", RANGE="Range", RANK="Rank",
+    PAD="Pad", PADV2="PadV2", REVERSE_V2="ReverseV2", WHERE="Where", ZEROS_LIKE="ZerosLike",
+    MATRIX_DIAG="MatrixDiag", MATRIX_SET_DIAG="MatrixSetDiag",
+)  # fmt: skip
+
+
+@lite("RESHAPE")
+def reshape(
+    g: Graph, x: ir.Value, shape: ir.Value | None = None, *, new_shape: Sequence[int] | None = None
+) -> ir.Value:
+    """The input counts where there is one (kernels/reshape.cc)."""
+    if shape is None:
+        if new_shape is None:
+            raise Unsupported("a reshape to nothing")
+        shape = g.const(np.array(new_shape, np.int32))
+    target = shape_values.content(shape)
+    if target is not None and target.ndim == 1 and x.shape is not None:
+        source = list(shape_values.dims(g, x))
+        axis = _dropped(source, list(resolved(source, target.tolist())))
+        if axis is not None:
+            return squeeze(g, x, squeeze_dims=[axis])
+    return tf(g, "Reshape", [x, shape])
+
+
+def _dropped(source: Sequence[Dim], target: Sequence[Dim]) -> int | None:
+    """The dim of one element that `target` lacks: the second end of a convolution along one dim is a RESHAPE."""
+    ones = (i for i, d in enumerate(source) if d == 1 and None not in target)
+    return next((i for i in ones if [*source[:i], *source[i + 1 :]] == list(target)), None)
+
+
+@lite("SQUEEZE")
+def squeeze(g: Graph, x: ir.Value, *, squeeze_dims: Sequence[int] | None = None) -> ir.Value:
+    return tf(g, "Squeeze", [x], {"squeeze_dims": list(squeeze_dims or [])})
+
+
+@lite("SHAPE")
+def shape(g: Graph, x: ir.Value, *, out_type: int = 2) -> ir.Value:
+    return tf(g, "Shape", [x], {"out_type": dtype_of(out_type)})
+
+
+@lite("CONCATENATION")
+def concatenation(g: Graph, *values: ir.Value, axis: int) -> ir.Value:
+    return tf(g, "ConcatV2", [list(values), g.const(np.array(axis, np.int32))])
+
+
+@lite("PACK")
+def pack(g: Graph, *values: ir.Value, axis: int) -> ir.Value:
+    return tf(g, "Pack", [list(values)], {"axis": axis})
+
+
+@lite("UNPACK")
+def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> ir.Value | list[ir.Value]:
+    return tf(g, "Unpack", [value], {"num": num, "axis": axis})
+
+
+@lite("SPLIT")
+def split(g: Graph, axis: ir.Value, value: ir.Value, *, num_splits: int) -> ir.Value | list[ir.Value]:
+    return tf(g, "Split", [axis, value], {"num_split": num_splits})
+
+
+@lite("SPLIT_V")
+def split_v(
+    g: Graph, value: ir.Value, sizes: ir.Value, axis: ir.Value, *, num_splits: int
+) -> ir.Value | list[ir.Value]:
+    return tf(g, "SplitV", [value, sizes, axis], {"num_split": num_splits})
+
+
+@lite("STRIDED_SLICE")
+def strided_slice(
+    g: Graph,
+    x: ir.Value,
+    begin: ir.Value,
+    end: ir.Value,
+    strides: ir.Value,
+    *,
+    begin_mask: int,
+    end_mask: int,
+    ellipsis_mask: int,
+    new_axis_mask: int,
+    shrink_axis_mask: int,
+    offset: bool,
+) -> ir.Value:
+    """With `offset`, ends are counted from begins."""
+    masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask}
+    masks |= {"new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}
+    if offset:
+        end = tf(g, "AddV2", [begin, end])
+    return tf(g, "StridedSlice", [x, begin, end, strides], masks)
+
+
+@lite("GATHER")
+def gather(g: Graph, params: ir.Value, indices: ir.Value, *, axis: int, batch_dims: int) -> ir.Value:
+    return tf(g, "GatherV2", [params, indices, g.const(np.array(axis, np.int32))], {"batch_dims": batch_dims})
+
+
+@lite("ONE_HOT")
+def one_hot(g: Graph, indices: ir.Value, depth: ir.Value, on: ir.Value, off: ir.Value, *, axis: int) -> ir.Value:
+    return tf(g, "OneHot", [indices, depth, on, off], {"axis": axis})
+
+
+@lite("MIRROR_PAD")
+def mirror_pad(g: Graph, x: ir.Value, paddings: ir.Value, *, mode: int) -> ir.Value:
+    return tf(g, "MirrorPad", [x, paddings], {"mode": ("REFLECT", "SYMMETRIC")[mode]})
+
+
+@lite("REVERSE_SEQUENCE")
+def reverse_sequence(g: Graph, x: ir.Value, lengths: ir.Value, *, seq_dim: int, batch_dim: int) -> ir.Value:
+    return tf(g, "ReverseSequence", [x, lengths], {"seq_dim": seq_dim, "batch_dim": batch_dim})
+
+
+@lite("SPARSE_TO_DENSE")
+def sparse_to_dense(g: Graph, indices: ir.Value, shape: ir.Value, values: ir.Value, default: ir.Value) -> ir.Value:
+    return tf(g, "SparseToDense", [indices, shape, values, default], {"validate_indices": False})
+
+
+@lite("DYNAMIC_UPDATE_SLICE")
+def dynamic_update_slice(g: Graph, x: ir.Value, update: ir.Value, start: ir.Value) -> ir.Value:
+    """`update` written into `x` at `start`, moved so that it stays inside (kernels/dynamic_update_slice.cc)."""
+    dims = g.shape(update)
+    if not all(isinstance(d, int) for d in dims):
+        raise Unsupported("an update whose shape depends on data")
+    sizes = np.array(dims, np.int64)
+    if not len(dims):
+        return update
+    first = g.Max(g.Min(int64(g, start), g.Sub(g.dims(x), sizes)), np.zeros(len(dims), np.int64))
+    places = np.indices(dims, np.int64)
+    index = g.Add(np.moveaxis(places, 0, -1), first)
+    y = g.ScatterND(x, index, update)
+    return y if x.shape is None else g.facts(y, shape=g.shape(x))

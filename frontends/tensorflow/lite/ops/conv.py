@@ -1,0 +1,160 @@
+"""Convolutions, transposed convolutions and pools. Filters are stored with the channels of the result first."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ...common.lazy_reshape import transpose
+from ...ops.conv import convolution, transposed_convolution
+from ..rules import lite, padding_name, tf
+
+
+@lite("CONV_2D")
+def conv_2d(
+    g: Graph,
+    x: ir.Value,
+    filter: ir.Value,
+    bias: ir.Value | None = None,
+    *,
+    padding: int,
+    stride_h: int,
+    stride_w: int,
+    dilation_h_factor: int,
+    dilation_w_factor: int,
+) -> ir.Value:
+    """[out, H, W, in / groups]."""
+    strides, dilations = [1, stride_h, stride_w, 1], [1, dilation_h_factor, dilation_w_factor, 1]
+    weight = transpose(g, filter, [0, 3, 1, 2])
+    return _biased(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
+
+
+@lite("DEPTHWISE_CONV_2D")
+def depthwise_conv_2d(
+    g: Graph,
+    x: ir.Value,
+    filter: ir.Value,
+    bias: ir.Value | None = None,
+    *,
+    padding: int,
+    stride_h: int,
+    stride_w: int,
+    dilation_h_factor: int,
+    dilation_w_factor: int,
+) -> ir.Value:
+    """[1, H, W, in · multiplier]."""
+    strides, dilations = [1, stride_h, stride_w, 1], [1, dilation_h_factor, dilation_w_factor, 1]
+    weight = transpose(g, filter, [3, 0, 1, 2])
+    return _biased(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
+
+
+@lite("CONV_3D")
+def conv_3d(
+    g: Graph,
+    x: ir.Value,
+    filter: ir.Value,
+    bias: ir.Value | None = None,
+    *,
+    padding: int,
+    stride_d: int,
+    stride_h: int,
+    stride_w: int,
+    dilation_d_factor: int,
+    dilation_h_factor: int,
+    dilation_w_factor: int,
+) -> ir.Value:
+    """[D, H, W, in / groups, out], as TensorFlow has it."""
+    strides = [1, stride_d, stride_h, stride_w, 1]
+    dilations = [1, dilation_d_factor, dilation_h_factor, dilation_w_factor, 1]
+    weight = transpose(g, filter, [4, 3, 0, 1, 2])
+    return _biased(g, convolution(g, x, weight, strides, padding_name(padding), [], "NDHWC", dilations), bias)
+
+
+@lite("TRANSPOSE_CONV")
+def transpose_conv(
+    g: Graph,
+    output_shape: ir.Value,
+    filter: ir.Value,
+    x: ir.Value,
+    bias: ir.Value | None = None,
+    *,
+    padding: int,
+    stride_h: int,
+    stride_w: int,
+) -> ir.Value:
+    """[out, H, W, in]."""
+    weight = transpose(g, filter, [3, 0, 1, 2])
+    strides, ones = [1, stride_h, stride_w, 1], [1, 1, 1, 1]
+    y = transposed_convolution(g, output_shape, weight, x, strides, padding_name(padding), [], "NHWC", ones)
+    return _biased(g, y, bias)
+
+
+@lite("CONV_3D_TRANSPOSE")
+def conv_3d_transpose(
+    g: Graph,
+    output_shape: ir.Value,
+    filter: ir.Value,
+    x: ir.Value,
+    bias: ir.Value | None = None,
+    *,
+    padding: int,
+    stride_d: int,
+    stride_h: int,
+    stride_w: int,
+    dilation_d_factor: int,
+    dilation_h_factor: int,
+    dilation_w_factor: int,
+) -> ir.Value:
+    """[D, H, W, out, in]."""
+    strides = [1, stride_d, stride_h, stride_w, 1]
+    dilations = [1, dilation_d_factor, dilation_h_factor, dilation_w_factor, 1]
+    weight = transpose(g, filter, [4, 3, 0, 1, 2])
+    y = transposed_convolution(g, output_shape, weight, x, strides, padding_name(padding), [], "NDHWC", dilations)
+    return _biased(g, y, bias)
+
+
+def _biased(g: Graph, y: ir.Value, bias: ir.Value | None) -> ir.Value:
+    """Converters write a bias of zeros where there is none."""
+    if bias is None or _is_zero(bias):
+        return y
+    return tf(g, "BiasAdd", [y, bias], {"data_format": "NHWC"})
+
+
+def _is_zero(bias: ir.Value) -> bool:
+    maker = bias.producer()
+    if maker is not None and maker.op_type == "DequantizeLinear" and maker.inputs[0] is not None:
+        bias = maker.inputs[0]
+    return bias.const_value is not None and not bias.const_value.numpy().any()
+
+
+def _windows(filter_height: int, filter_width: int, stride_h: int, stride_w: int, padding: int) -> dict[str, object]:
+    return {
+        "ksize": [1, filter_height, filter_width, 1],
+        "strides": [1, stride_h, stride_w, 1],
+        "padding": padding_name(padding),
+        "data_format": "NHWC",
+    }
+
+
+@lite("MAX_POOL_2D")
+def max_pool_2d(
+    g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
+) -> ir.Value:
+    windows = _windows(filter_height, filter_width, stride_h, stride_w, padding)
+    return tf(g, "MaxPool", [x], {**windows, "explicit_paddings": []})
+
+
+@lite("AVERAGE_POOL_2D")
+def average_pool_2d(
+    g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
+) -> ir.Value:
+    return tf(g, "AvgPool", [x], _windows(filter_height, filter_width, stride_h, stride_w, padding))
+
+
+@lite("L2_POOL_2D")
+def l2_pool_2d(
+    g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
+) -> ir.Value:
+    """The square root of the mean of squares over what is inside the picture."""
+    return g.Sqrt(tf(g, "AvgPool", [g.Mul(x, x)], _windows(filter_height, filter_width, stride_h, stride_w, padding)))

@@ -1,0 +1,40 @@
+"""Declared gaps of the table for TensorFlow Lite, with the reason that a user is told."""
+
+from __future__ import annotations
+
+from ..rules import lite
+
+STABLEHLO = [
+    "STABLEHLO_" + name
+    for name in """
+    LOGISTIC ADD DIVIDE MULTIPLY MAXIMUM RESHAPE CLAMP CONCATENATE BROADCAST_IN_DIM CONVOLUTION SLICE CUSTOM_CALL
+    REDUCE ABS AND COSINE EXPONENTIAL FLOOR LOG MINIMUM NEGATE OR POWER REMAINDER RSQRT SELECT SUBTRACT TANH SCATTER
+    COMPARE CONVERT DYNAMIC_SLICE DYNAMIC_UPDATE_SLICE PAD IOTA DOT_GENERAL REDUCE_WINDOW SORT WHILE GATHER TRANSPOSE
+    RNG_BIT_GENERATOR COMPOSITE SHIFT_LEFT CBRT CASE
+    """.split()  # noqa: SIM905 (a table)
+]
+
+lite.gap("no interpreter runs it, so that a rule could not be checked", "CALL")
+lite.gap(
+    "keeps state between calls, which a converted model does not have",
+    "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE",
+)  # fmt: skip
+lite.gap(
+    "looks strings or numbers up in a table, for which the shared graph has no operator",
+    "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP",
+)  # fmt: skip
+lite.gap("keeps its state from call to call, one step at a time", "LSTM", "RNN", "SVDF")
+lite.gap(
+    "recurrent layers of two directions: the converter writes them as two of one direction",
+    "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN",
+)  # fmt: skip
+lite.gap("its numbers follow from a generator that no other runtime has", "MULTINOMIAL",
+         "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")  # fmt: skip
+lite.gap("ONNX has no operator that looks at bits so", "BITCAST", "LSH_PROJECTION")
+lite.gap(
+    "no converter of the last years writes it",
+    "CONCAT_EMBEDDINGS", "EMBEDDING_LOOKUP_SPARSE", "SKIP_GRAM", "DELEGATE",
+)  # fmt: skip
+lite.gap("suppresses softly, which lowers scores: ONNX's operator does not", "NON_MAX_SUPPRESSION_V5")
+lite.gap("rules for StableHLO in TensorFlow Lite files are not written", *STABLEHLO)
+lite.gap("rules for it are not written", "DILATE", "REDUCE_WINDOW")

@@ -1,0 +1,40 @@
+"""Resizes, blocks between space, depth and batch, boxes, and spectra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..rules import alike, lite, tf
+
+
+def _resize(operator: str) -> Callable[..., ir.Value]:
+    def rule(g: Graph, x: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool) -> ir.Value:
+        return tf(g, operator, [x, size], {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers})
+
+    return rule
+
+
+def _blocks(operator: str) -> Callable[..., ir.Value]:
+    def rule(g: Graph, x: ir.Value, *, block_size: int) -> ir.Value:
+        return tf(g, operator, [x], {"block_size": block_size, "data_format": "NHWC"})
+
+    return rule
+
+
+lite.same(_resize, RESIZE_BILINEAR="ResizeBilinear", RESIZE_NEAREST_NEIGHBOR="ResizeNearestNeighbor")
+lite.same(_blocks, SPACE_TO_DEPTH="SpaceToDepth", DEPTH_TO_SPACE="DepthToSpace")
+lite.same(alike, SPACE_TO_BATCH_ND="SpaceToBatchND", BATCH_TO_SPACE_ND="BatchToSpaceND")
+
+
+@lite("NON_MAX_SUPPRESSION_V4")
+def non_max_suppression_v4(g: Graph, *inputs: ir.Value) -> list[ir.Value]:
+    return tf(g, "NonMaxSuppressionV4", list(inputs), {"pad_to_max_output_size": True})
+
+
+@lite("RFFT2D")
+def rfft2d(g: Graph, x: ir.Value, length: ir.Value) -> ir.Value:
+    return tf(g, "RFFT2D", [x, length])

@@ -1,0 +1,90 @@
+"""Arithmetic, comparisons, logic and casts: mostly TensorFlow's operators under other names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.graph.tensors import lazy
+
+from ...common.lazy_reshape import cast
+from ...common.quantization_levels import constant_levels, leveled
+from ...patterns.activations import selu
+from ..file import Tensor
+from ..quantization import INTEGERS, requantised
+from ..rules import AS_STORED, alike, lite, tf
+
+AS_STORED.add("QUANTIZE")
+
+lite.same(
+    alike, ABS="Abs", CEIL="Ceil", COS="Cos", EXP="Exp", FLOOR="Floor", LOG="Log", LOGICAL_NOT="LogicalNot", NEG="Neg",
+    ROUND="Round", RSQRT="Rsqrt", SIGN="Sign", SIN="Sin", SQRT="Sqrt", SQUARE="Square",
+    EQUAL="Equal", NOT_EQUAL="NotEqual", LESS="Less", LESS_EQUAL="LessEqual", GREATER="Greater",
+    GREATER_EQUAL="GreaterEqual", LOGICAL_AND="LogicalAnd", LOGICAL_OR="LogicalOr", ADD="AddV2", SUB="Sub", MUL="Mul",
+    DIV="Div", MAXIMUM="Maximum", MINIMUM="Minimum", POW="Pow", FLOOR_DIV="FloorDiv", FLOOR_MOD="FloorMod",
+    SQUARED_DIFFERENCE="SquaredDifference", ATAN2="Atan2", BITWISE_XOR="BitwiseXor", RIGHT_SHIFT="RightShift",
+    REAL="Real", IMAG="Imag", COMPLEX_ABS="ComplexAbs",
+)  # fmt: skip
+
+
+@lite("ADD_N")
+def add_n(g: Graph, *inputs: ir.Value) -> ir.Value:
+    return tf(g, "AddN", [list(inputs)])
+
+
+@lite("SELECT")
+def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
+    return selu(g, condition, t, e) or tf(g, "Select", [condition, t, e])
+
+
+@lite("SELECT_V2")
+def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
+    return selu(g, condition, t, e) or tf(g, "SelectV2", [condition, t, e])
+
+
+@lite("CAST")
+def cast_(g: Graph, x: ir.Value, *, output: Tensor) -> ir.Value:
+    """The result's tensor says the dtype: the option of that name is left at its default by converters."""
+    if output.dtype is None:
+        raise Unsupported("a cast to something that is no tensor")
+    if output.is_complex:
+        raise Unsupported("a cast to complex numbers")
+    return tf(g, "Cast", [x], {"DstT": output.dtype, "Truncate": False})
+
+
+@lite("DEQUANTIZE")
+def dequantize(g: Graph, x: ir.Value) -> ir.Value:
+    """Real numbers already, except those in float16."""
+    return _widened(g, x) if x.const_value is not None else cast(g, x, ir.DataType.FLOAT)
+
+
+@lite("QUANTIZE")
+def quantize(g: Graph, x: ir.Value, *, given: Tensor, output: Tensor) -> ir.Value:
+    if output.quantisation is None or output.dtype not in INTEGERS:
+        raise Unsupported("quantisation without a scale")
+    return requantised(g, x, given, output)
+
+
+@lite("DENSIFY")
+def densify(g: Graph, x: ir.Value) -> ir.Value:
+    """What the reader of constants has done."""
+    return x
+
+
+@lite("FAKE_QUANT")
+def fake_quant(g: Graph, x: ir.Value, *, min: float, max: float, num_bits: int, narrow_range: bool) -> ir.Value:
+    return leveled(g, x, constant_levels(min, max, num_bits, narrow_range, lite=True), divided=False)
+
+
+def _widened(g: Graph, x: ir.Value) -> ir.Value:
+    """A weight in float32, computed when it is written."""
+    tensor = x.const_value
+    assert tensor is not None
+    if tensor.dtype == ir.DataType.FLOAT:
+        return x
+    make: Callable[[], object] = lambda: tensor.numpy().astype("float32")  # noqa: E731
+    shape = [int(d) for d in tensor.shape]
+    return g.initializer(x.name or "weight", lazy(ir.DataType.FLOAT, shape, make))  # type: ignore[arg-type]

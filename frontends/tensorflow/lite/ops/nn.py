@@ -1,0 +1,83 @@
+"""Activations, fully connected layers, normalisations and tables of embeddings."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ...common.lazy_reshape import transpose
+from ..rules import alike, lite, tf
+
+lite.same(
+    alike, RELU="Relu", RELU6="Relu6", ELU="Elu", LOGISTIC="Sigmoid", TANH="Tanh", LOG_SOFTMAX="LogSoftmax",
+)  # fmt: skip
+
+
+@lite("RELU_N1_TO_1")
+def relu_n1_to_1(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Clip(x, -1.0, 1.0)
+
+
+@lite("RELU_0_TO_1")
+def relu_0_to_1(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Clip(x, 0.0, 1.0)
+
+
+@lite("LEAKY_RELU")
+def leaky_relu(g: Graph, x: ir.Value, *, alpha: float) -> ir.Value:
+    return g.LeakyRelu(x, alpha=alpha)
+
+
+@lite("PRELU")
+def prelu(g: Graph, x: ir.Value, alpha: ir.Value) -> ir.Value:
+    return g.PRelu(x, alpha)
+
+
+@lite("HARD_SWISH")
+def hard_swish(g: Graph, x: ir.Value) -> ir.Value:
+    return g.HardSwish(x)
+
+
+@lite("GELU")
+def gelu(g: Graph, x: ir.Value, *, approximate: bool) -> ir.Value:
+    return g.Gelu(x, approximate="tanh" if approximate else "none")
+
+
+@lite("SOFTMAX")
+def softmax(g: Graph, x: ir.Value, *, beta: float) -> ir.Value:
+    return g.Softmax(x if beta == 1 else g.Mul(x, beta), axis=-1)
+
+
+@lite("FULLY_CONNECTED")
+def fully_connected(
+    g: Graph, x: ir.Value, weights: ir.Value, bias: ir.Value | None = None, *, keep_num_dims: bool
+) -> ir.Value:
+    """x · weightsᵀ + bias over the last dim; the others become one where they are not kept."""
+    rank = g.rank(x)
+    if keep_num_dims and rank != 2:
+        y = g.MatMul(x, transpose(g, weights, [1, 0]))
+        return y if bias is None else g.Add(y, bias)
+    width = g.shape(weights)[1]
+    if rank != 2 or g.shape(x)[1] != width:
+        x = g.Reshape(x, np.array([-1, width], np.int64))
+    return g.Gemm(x, weights, bias, transB=1)
+
+
+@lite("L2_NORMALIZATION")
+def l2_normalization(g: Graph, x: ir.Value) -> ir.Value:
+    """Along the last dim; a length below 1e-6 counts as that (internal/reference/l2normalization.h)."""
+    return g.Div(x, g.Max(g.ReduceL2(x, [-1]), 1e-6))
+
+
+@lite("LOCAL_RESPONSE_NORMALIZATION")
+def local_response_normalization(
+    g: Graph, x: ir.Value, *, radius: int, bias: float, alpha: float, beta: float
+) -> ir.Value:
+    return tf(g, "LRN", [x], {"depth_radius": radius, "bias": bias, "alpha": alpha, "beta": beta})
+
+
+@lite("EMBEDDING_LOOKUP")
+def embedding_lookup(g: Graph, ids: ir.Value, table: ir.Value) -> ir.Value:
+    return g.Gather(table, ids, axis=0)

@@ -1,0 +1,65 @@
+"""Reductions, searches, sums over segments, and matrix products over batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ...common.lazy_reshape import transpose
+from ..rules import alike, dtype_of, lite, tf
+
+
+def _reduction(operator: str) -> Callable[..., ir.Value]:
+    def rule(g: Graph, x: ir.Value, axes: ir.Value, *, keep_dims: bool) -> ir.Value:
+        return tf(g, operator, [x, axes], {"keep_dims": keep_dims})
+
+    return rule
+
+
+lite.same(
+    _reduction, SUM="Sum", MEAN="Mean", REDUCE_MAX="Max", REDUCE_MIN="Min", REDUCE_PROD="Prod", REDUCE_ANY="Any",
+    REDUCE_ALL="All",
+)  # fmt: skip
+lite.same(
+    alike, SEGMENT_SUM="SegmentSum", UNSORTED_SEGMENT_SUM="UnsortedSegmentSum",
+    UNSORTED_SEGMENT_PROD="UnsortedSegmentProd", UNSORTED_SEGMENT_MAX="UnsortedSegmentMax",
+    UNSORTED_SEGMENT_MIN="UnsortedSegmentMin", TOPK_V2="TopKV2",
+)  # fmt: skip
+
+
+@lite("ARG_MAX")
+def arg_max(g: Graph, x: ir.Value, axis: ir.Value, *, output_type: int) -> ir.Value:
+    return tf(g, "ArgMax", [x, axis], {"output_type": dtype_of(output_type)})
+
+
+@lite("ARG_MIN")
+def arg_min(g: Graph, x: ir.Value, axis: ir.Value, *, output_type: int) -> ir.Value:
+    return tf(g, "ArgMin", [x, axis], {"output_type": dtype_of(output_type)})
+
+
+@lite("CUMSUM")
+def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
+    return tf(g, "Cumsum", [x, axis], {"exclusive": exclusive, "reverse": reverse})
+
+
+@lite("BUCKETIZE")
+def bucketize(g: Graph, x: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
+    return tf(g, "Bucketize", [x], {"boundaries": list(boundaries)})
+
+
+@lite("UNIQUE")
+def unique(g: Graph, x: ir.Value, *, idx_out_type: int) -> list[ir.Value]:
+    return tf(g, "Unique", [x], {"out_idx": dtype_of(idx_out_type)})
+
+
+@lite("BATCH_MATMUL")
+def batch_matmul(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool) -> ir.Value:
+    sides = []
+    for value, turned in ((x, adj_x), (y, adj_y)):
+        rank = g.rank(value)
+        perm = [*range(rank - 2), rank - 1, rank - 2]
+        sides.append(transpose(g, value, perm) if turned else value)
+    return g.MatMul(*sides)

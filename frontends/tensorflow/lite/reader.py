@@ -1,0 +1,266 @@
+"""The reader of TensorFlow Lite files: subgraphs to the shared graph, quantised tensors between Q and DQ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
+from convert.graph import Graph
+from convert.graph.inputs import Bounds, matched
+from convert.options import Options
+from convert.passes.clean import drop_unused
+from convert.passes.layout.boundary import LAYOUT_KEY
+from convert.report import Report
+from convert.rules import Argument, Schema
+from convert.source import Source
+
+from ..common.dims import NamingGraph
+from ..common.unify_dims import own_names, share_names
+from ..graph.protos import open_buffer
+from ..program import Input, add_described, state_written
+from . import ops  # noqa: F401  (fills the table)
+from .file import LiteModel, Operator, Signature, Subgraph, Tensor, parse
+from .quantization import INTEGERS, dequantised, quantised
+from .rules import AS_STORED, activated, lite
+
+_ACTIVATION = "fused_activation_function"
+_DEEPEST = 100
+_LARGEST = 2_000_000
+
+# Options that say how a kernel works or what its inputs are anyhow, not what it computes.
+_IMMATERIAL = frozenset(
+    {"pot_scale_int16", "asymmetric_quantize_inputs", "quantized_bias_type", "values_count", "num_splits", "num",
+     "in_data_type", "validate_indices", "depth_multiplier", "quant_spec"}
+)  # fmt: skip
+
+
+def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
+    """The shared graph of a `.tflite` file. Raises `BadInput`, `Unsupported`, `UsageError`."""
+    model = parse(open_buffer(source.file), source.label)
+    wanted = chosen(model, options.signature)
+    walker = Walker(model)
+    walker.check(wanted.subgraph)
+    graph = model.subgraphs[wanted.subgraph]
+    g = NamingGraph(graph.name or "main")
+    taken = dict.fromkeys(wanted.outputs.keys() - wanted.inputs.keys(), 0)  # by the outputs, whatever nodes are called
+    g.reserve(taken)
+    bounds: Bounds = {}
+    specs = matched(list(wanted.inputs), options.inputs)
+    arguments: dict[int, ir.Value] = {}
+    shapes = own_names({name: graph.tensors[number].shape for name, number in wanted.inputs.items()}, specs)
+    for name, number in wanted.inputs.items():
+        described = Input(name, graph.tensors[number].number, graph.tensors[number].shape)
+        arguments[number] = add_described(g, described, shapes[name], specs.get(name), bounds)
+    if missing := [n for n in graph.inputs if n not in arguments]:
+        raise BadInput(f"the signature {wanted.key!r} has no name for the input {graph.tensors[missing[0]].name!r}")
+    values = walker.run(g, graph, arguments)
+    for name, number in wanted.outputs.items():
+        if name not in wanted.inputs:
+            del taken[name]
+        g.output(value_of(values, graph, number), name)
+    result = g.model()
+    drop_unused(result)
+    share_names(result, specs, bounds, report)
+    state_written(result)
+    result.metadata_props[LAYOUT_KEY] = "nhwc"
+    if bounds:
+        result.metadata_props["convert.dims"] = json.dumps(bounds)
+    _say_what_is_stored(model, report)
+    return result
+
+
+def chosen(model: LiteModel, key: str) -> Signature:
+    """The signature to read, its ends in the order of the subgraph's; the tensors' own names where there is none."""
+    if not model.signatures:
+        if key:
+            raise UsageError(f"no signature {key!r}", hint="the file has none")
+        graph = model.subgraphs[0]
+        sides = [{_plain_name(graph, n): n for n in numbers} for numbers in (graph.inputs, graph.outputs)]
+        return Signature("", 0, *sides)
+    keys = {s.key: s for s in model.signatures}
+    wanted = key or ("serving_default" if "serving_default" in keys else model.signatures[0].key)
+    if wanted not in keys:
+        raise UsageError(f"no signature {key!r}", hint=f"signatures: {', '.join(keys)}")
+    found = keys[wanted]
+    graph = model.subgraphs[found.subgraph]
+    sides = [
+        dict(sorted(side.items(), key=lambda item: order.index(item[1]) if item[1] in order else len(order)))
+        for side, order in ((found.inputs, graph.inputs), (found.outputs, graph.outputs))
+    ]
+    return Signature(found.key, found.subgraph, *sides)
+
+
+def _plain_name(graph: Subgraph, number: int) -> str:
+    return graph.tensors[number].name.partition(":")[0]
+
+
+def _say_what_is_stored(model: LiteModel, report: Report) -> None:
+    """Tell of 8-bit weights under activations that are not: the interpreter rounds those too, the graph does not."""
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            inputs = [graph.tensors[n] for n in operator.inputs if n >= 0]
+            hybrid = any(t.content is not None and t.quantisation and t.dtype in INTEGERS for t in inputs)
+            if hybrid and any(graph.tensors[n].number == 1 for n in operator.outputs) and operator.name in _HYBRID:
+                report.note("8-bit weights with float activations: the graph does not round activations as it runs")
+                return
+
+
+_HYBRID = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "UNIDIRECTIONAL_SEQUENCE_LSTM"})
+
+
+def value_of(values: dict[int, ir.Value], graph: Subgraph, number: int) -> ir.Value:
+    """The value of a tensor. Raises `BadInput` where no operator has made it."""
+    if number not in values:
+        raise BadInput(f"the tensor {graph.tensors[number].name!r} is used before anything makes it")
+    return values[number]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A subgraph that an option names, for rules to write where they want it: `branch(g, *arguments)`."""
+
+    walker: Walker
+    number: int
+
+    @property
+    def subgraph(self) -> Subgraph:
+        return self.walker.model.subgraphs[self.number]
+
+    def __call__(self, g: Graph, *arguments: ir.Value) -> list[ir.Value]:
+        graph = self.subgraph
+        values = self.walker.run(g, graph, dict(zip(graph.inputs, arguments, strict=True)))
+        return [value_of(values, graph, n) for n in graph.outputs]
+
+
+@dataclass(frozen=True)
+class Walker:
+    """Writes subgraphs of one file to the shared graph."""
+
+    model: LiteModel
+
+    def check(self, number: int) -> None:
+        """Raise for all that cannot be lowered in a subgraph and those that it calls: `Unsupported` lists operators."""
+        self._count(number, {}, ())
+        seen: dict[int, Subgraph] = {}
+        stack = [number]
+        while stack:
+            current = stack.pop()
+            if current not in seen:
+                seen[current] = self.model.subgraphs[current]
+                stack += [n for operator in seen[current].operators for n in self._callees(operator)]
+        lite.check([(o.name, location(graph, o)) for graph in seen.values() for o in graph.operators])
+
+    def _callees(self, operator: Operator) -> list[int]:
+        found = [v for k, v in operator.options.items() if k.endswith("subgraph_index") or k == "subgraph"]
+        if any(not 0 <= n < len(self.model.subgraphs) for n in found):
+            raise BadInput(f"{operator.name} calls a subgraph that the file does not hold")
+        return found
+
+    def _count(self, number: int, sizes: dict[int, int], path: tuple[int, ...]) -> int:
+        """How many operators a subgraph expands to, counted before anything is expanded."""
+        if number in path:
+            raise BadInput(f"subgraph {number} calls itself")
+        if len(path) > _DEEPEST:
+            raise BadInput(f"subgraphs call each other {_DEEPEST} deep")
+        if number not in sizes:
+            operators = self.model.subgraphs[number].operators
+            size = len(operators)
+            for operator in operators:
+                for callee in self._callees(operator):
+                    size += self._count(callee, sizes, (*path, number))
+            if size > _LARGEST:
+                raise BadInput(f"the file expands to more than {_LARGEST:,} operators")
+            sizes[number] = size
+        return sizes[number]
+
+    def run(self, g: Graph, graph: Subgraph, arguments: dict[int, ir.Value]) -> dict[int, ir.Value]:
+        """Write a subgraph's operators; the values of its tensors by number, as they are stored."""
+        values = dict(arguments)
+        for number, tensor in enumerate(graph.tensors):
+            if tensor.content is not None and number not in values:
+                values[number] = g.initializer(tensor.name or "const", tensor.content)
+        real: dict[int, ir.Value] = {}
+        for operator in graph.operators:
+            with g.at(location(graph, operator)):
+                self._operator(g, graph, operator, values, real)
+        return values
+
+    def _operator(
+        self, g: Graph, graph: Subgraph, operator: Operator, values: dict[int, ir.Value], real: dict[int, ir.Value]
+    ) -> None:
+        if not operator.outputs or not operator.inputs:
+            raise BadInput(f"a {operator.name} without inputs or without outputs")
+        stored = operator.name in AS_STORED
+        inputs: list[ir.Value | None] = []
+        for number in operator.inputs:
+            if number < 0 or graph.tensors[number].variable:  # a state starts at zero, which rules take for left out
+                inputs.append(None)
+                continue
+            raw, tensor = value_of(values, graph, number), graph.tensors[number]
+            if stored or tensor.quantisation is None or tensor.dtype is None:
+                inputs.append(raw)
+                continue
+            if number not in real:
+                real[number] = dequantised(g, raw, tensor)
+            inputs.append(real[number])
+        results = self._results(g, graph, operator, inputs)
+        if len(results) < len(operator.outputs):
+            raise BadInput(f"{operator.name} has {len(operator.outputs)} outputs instead of {len(results)}")
+        for number, result in zip(operator.outputs, results, strict=False):
+            tensor = graph.tensors[number]
+            narrow = not stored and tensor.quantisation is not None and tensor.dtype in INTEGERS
+            if narrow and result.dtype != tensor.dtype:
+                assert tensor.quantisation is not None
+                result = quantised(g, result, tensor.quantisation, tensor.dtype)
+            elif tensor.dtype is not None and result.dtype not in (None, tensor.dtype) and not tensor.is_complex:
+                raise Unsupported(f"{tensor.name!r} is {tensor.dtype.name} in the file").located(g.location)
+            _state_shape(g, result, tensor)
+            values[number] = result
+
+    def _results(self, g: Graph, graph: Subgraph, operator: Operator, inputs: Sequence[Any]) -> list[ir.Value]:
+        attributes = {k: self._option(k, v) for k, v in operator.options.items()}
+        keyword = tuple(Argument(k, v) for k, v in operator.defaults.items() if k != _ACTIVATION)
+        entry = lite.entries[operator.name]
+        activation = 0 if _ACTIVATION in entry.keyword else attributes.pop(_ACTIVATION, 0)
+        needed = {n for n in entry.keyword if signature(entry.rule).parameters[n].default is Parameter.empty}
+        if missing := sorted(needed - attributes.keys() - {"given", "output"}):
+            raise BadInput(f"{operator.name} {graph.tensors[operator.outputs[0]].name!r} has no options {missing}")
+        if "output" in entry.keyword:  # what the file says of the result, for operators that have no other source
+            attributes["output"] = graph.tensors[operator.outputs[0]]
+        if "given" in entry.keyword:
+            attributes["given"] = graph.tensors[operator.inputs[0]]
+        schema = Schema(keyword=keyword, implied=_IMMATERIAL)
+        try:
+            found = lite.apply(g, operator.name, inputs, attributes, g.location, schema=schema)
+        except ConvertError as error:
+            if isinstance(error, (BadInput, Unsupported)):
+                raise
+            # Files say shapes and options more than once; a rule that stumbles has met some that contradict each other.
+            raise BadInput(
+                f"{error.message}: shapes or options in the file do not fit each other",
+                hint="is the file damaged? if it runs elsewhere this is a defect of convert: report it",
+            ) from error
+        results = list(found) if isinstance(found, (list, tuple)) else [found]
+        return [activated(g, results[0], activation), *results[1:]] if activation else results
+
+    def _option(self, name: str, value: Any) -> Any:
+        return Region(self, value) if name.endswith("subgraph_index") or name == "subgraph" else value
+
+
+def location(graph: Subgraph, operator: Operator) -> Location:
+    """Where an operator is: the first of the names that were joined when its parts were fused."""
+    name = graph.tensors[operator.outputs[0]].name if operator.outputs else ""
+    name = name.partition(";")[0]
+    return Location(operator.name, name, name.rpartition("/")[0])
+
+
+def _state_shape(g: Graph, value: ir.Value, tensor: Tensor) -> None:
+    """State what the file knows of a result, where the dims are not known from the operators."""
+    if value.shape is None and None not in tensor.shape and tensor.shape and tensor.dtype is not None:
+        g.facts(value, shape=tensor.shape)

@@ -1,0 +1,75 @@
+"""The table of TensorFlow Lite's operators, `@lite("CONV_2D")`, and what their rules share with TensorFlow's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.rules import Rules
+
+from .. import ops  # noqa: F401  (fills the table of TensorFlow's rules)
+from ..graph.attributes import DTYPES
+from ..rules import node
+from ..walker import Walker
+from .file import NUMBERS
+
+lite = Rules("TensorFlow Lite")
+"""Rules are `rule(g, *inputs, **options)`, options named as in schema.fbs, in snake case. Quantised tensors reach them
+as real numbers, and the walker quantises what they return; `AS_STORED` names the operators for which it does not."""
+
+AS_STORED: set[str] = set()
+"""Operators that only move what they get, so that integers stay integers."""
+
+_WALKER = Walker(node, {}, lambda name, shared: None)
+
+
+def tf(g: Graph, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any] | None = None) -> Any:
+    """The value, or the list of values, of TensorFlow's `operator`, whose rule it takes; inputs may be lists."""
+    flat = [v for i in inputs for v in (i if isinstance(i, (list, tuple)) else [i])]
+    found = _WALKER.apply(g, operator, flat, dict(attributes or {}), g.location)
+    return found[0] if len(found) == 1 else found
+
+
+def alike(operator: str) -> Callable[..., Any]:
+    """The rule of an operator that is TensorFlow's, without attributes."""
+    return lambda g, *inputs: tf(g, operator, [_present(v) for v in inputs])
+
+
+def _present(value: Any) -> Any:
+    if value is None:
+        raise Unsupported("an input is left out")
+    return value
+
+
+def dtype_of(number: int) -> ir.DataType:
+    """The ONNX dtype for an option that holds one of TensorFlow Lite's numbers."""
+    found = DTYPES.get(NUMBERS.get(number, 0))
+    if found is None:
+        raise Unsupported(f"the dtype {number} is none of tensors")
+    return found
+
+
+def padding_name(number: int) -> str:
+    """`SAME` or `VALID` (schema.fbs, enum Padding)."""
+    return ("SAME", "VALID")[number]
+
+
+def activated(g: Graph, x: ir.Value, number: int) -> ir.Value:
+    """`x` through a fused activation (schema.fbs, enum ActivationFunctionType)."""
+    if number == 0:
+        return x
+    if number not in _ACTIVATIONS:
+        raise Unsupported(f"the fused activation function {number}")
+    return _ACTIVATIONS[number](g, x)
+
+
+_ACTIVATIONS: dict[int, Callable[[Graph, ir.Value], ir.Value]] = {
+    1: lambda g, x: g.Relu(x),
+    2: lambda g, x: g.Clip(x, -1.0, 1.0),
+    3: lambda g, x: g.Clip(x, 0.0, 6.0),
+    4: lambda g, x: g.Tanh(x),
+}

@@ -1,0 +1,1 @@
+"""While loops: which are recurrent layers, and how the others become Loop."""

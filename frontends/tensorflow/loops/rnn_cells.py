@@ -1,0 +1,191 @@
+"""The arithmetic of recurrent cells, taken apart: which weights make which gate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from .linear_terms import Part, linear, whole
+
+Columns = tuple[ir.Value, int, int]
+"""A value and the columns of it that are meant."""
+
+_ACTIVATIONS = {"Sigmoid", "Tanh", "Relu", "Softsign", "Softplus"}
+
+
+@dataclass
+class Cell:
+    """A recurrent operator of ONNX with one part for each gate, in ONNX's order; `hidden` is the output of a round."""
+
+    operator: str
+    hidden: ir.Value
+    units: int
+    inputs: list[Part]
+    hiddens: list[Part]
+    input_biases: list[list[Part]]
+    hidden_biases: list[list[Part]]
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Gate:
+    """x·W + h·R + b with a place for each, as far as it is there."""
+
+    inputs: list[Part]
+    hiddens: list[Part]
+    biases: list[Part]
+
+
+def lstm(x: ir.Value, h: ir.Value, c: ir.Value, h_new: ir.Value, c_new: ir.Value) -> Cell | None:
+    """h' = o·tanh(c'), c' = f·c + i·tanh(g); ONNX's order is i, o, f, g."""
+    for out, squashed in _pairs(h_new, "Mul"):
+        last, inner = _activation(squashed)
+        if inner is None or inner[0] is not c_new:
+            continue
+        for kept, added in _pairs(c_new, "Add"):
+            forget = next((a for a, b in _pairs(kept, "Mul") if b is c), None)
+            if forget is None:
+                continue
+            for i, candidate in _pairs(added, "Mul"):
+                found = _gates(x, h, [i, out, forget, candidate])
+                if found is None:
+                    continue
+                gates, names = found
+                if names[0] != names[1] or names[0] != names[2]:
+                    continue
+                cell = _whole("LSTM", h_new, gates, [names[0], names[3], last])
+                if cell is not None and (names[0] != "Tanh"):
+                    return cell
+    return None
+
+
+def gru(x: ir.Value, h: ir.Value, h_new: ir.Value) -> Cell | None:
+    """h' = z·h + (1 - z)·g; g takes r·(h·R + b), or (r·h)·R, which `linear_before_reset` tells apart."""
+    for kept, added in _pairs(h_new, "Add"):
+        update = next((a for a, b in _pairs(kept, "Mul") if b is h), None)
+        if update is None:
+            continue
+        candidate = next((b for a, b in _pairs(added, "Mul") if _is_complement(a, update)), None)
+        name, inner = _activation(candidate)
+        if inner is None:
+            continue
+        found = _reset_before(x, h, update, inner)
+        for rest, resetting in _pairs(inner[0], "Add"):
+            found = found or _reset_after(x, h, update, rest, resetting)
+        if found is None:
+            continue
+        gates, hidden_bias, names, after = found
+        cell = _whole("GRU", h_new, gates, [names[0], name], hidden_bias)
+        if cell is not None and names[0] == names[1]:
+            cell.attributes["linear_before_reset"] = int(after)
+            return cell
+    return None
+
+
+def simple(x: ir.Value, h: ir.Value, h_new: ir.Value) -> Cell | None:
+    """h' = tanh(x·W + h·R + b)."""
+    found = _gates(x, h, [h_new])
+    return None if found is None else _whole("RNN", h_new, found[0], found[1])
+
+
+def _reset_after(x: ir.Value, h: ir.Value, update: ir.Value, rest: ir.Value, resetting: ir.Value) -> Any:
+    inputs = _gate(linear(rest), x, h)
+    for reset, product in _pairs(resetting, "Mul"):
+        hiddens = _gate(linear(product), x, h)
+        if inputs is None or hiddens is None or inputs.hiddens or hiddens.inputs:
+            continue
+        found = _gates(x, h, [update, reset])
+        if found is not None:
+            gate = Gate(inputs.inputs, hiddens.hiddens, inputs.biases)
+            return [*found[0], gate], hiddens.biases, found[1], True
+    return None
+
+
+def _reset_before(x: ir.Value, h: ir.Value, update: ir.Value, inner: Columns) -> Any:
+    parts = linear(inner[0], inner[1:]) or []
+    states = [p for p in parts if p.source is not None and p.source is not x]
+    if len(states) != 1 or states[0].source is None:
+        return None
+    for reset, state in _pairs(states[0].source, "Mul"):
+        found = _gates(x, h, [update, reset]) if state is h else None
+        if found is not None:
+            inputs, biases = [p for p in parts if p.source is x], [p for p in parts if p.source is None]
+            return [*found[0], Gate(inputs, states, biases)], [], found[1], False
+    return None
+
+
+def _whole(
+    operator: str, hidden: ir.Value, gates: Sequence[Gate], names: list[str], late: Sequence[Part] = ()
+) -> Cell | None:
+    """The cell of these gates, if each has one weight for the input and one for the state, all of one width."""
+    if any(len(gate.inputs) != 1 or len(gate.hiddens) != 1 for gate in gates):
+        return None
+    inputs, hiddens = [gate.inputs[0] for gate in gates], [gate.hiddens[0] for gate in gates]
+    units = inputs[0].width
+    if any(p.width != units for p in (*inputs, *hiddens)) or any(p.height != units for p in hiddens):
+        return None
+    if any(p.height != inputs[0].height or p.dtype != inputs[0].dtype for p in inputs):
+        return None
+    # ONNX has two places for biases; more of them would have to be added up, and rounded.
+    early = [gate.biases[:1] for gate in gates]
+    later = [gate.biases[1:] for gate in gates]
+    later[-1] = [*later[-1], *late]
+    if any(len(biases) > 1 for biases in later) or (operator == "GRU" and len(gates[-1].biases) > 1):
+        return None
+    cell = Cell(operator, hidden, units, inputs, hiddens, early, later)
+    defaults = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+    if names != defaults[operator]:
+        cell.attributes["activations"] = names
+    return cell
+
+
+def _gates(x: ir.Value, h: ir.Value, values: Sequence[ir.Value]) -> tuple[list[Gate], list[str]] | None:
+    """Each value as an activation of x·W + h·R + b."""
+    gates, names = [], []
+    for value in values:
+        name, inner = _activation(value)
+        gate = None if inner is None else _gate(linear(inner[0], inner[1:]), x, h)
+        if gate is None:
+            return None
+        gates.append(gate)
+        names.append(name)
+    return gates, names
+
+
+def _gate(parts: list[Part] | None, x: ir.Value, h: ir.Value) -> Gate | None:
+    if parts is None or any(p.source is not None and p.source is not x and p.source is not h for p in parts):
+        return None
+    return Gate(
+        [p for p in parts if p.source is x], [p for p in parts if p.source is h], [p for p in parts if p.source is None]
+    )
+
+
+def _activation(value: ir.Value | None) -> tuple[str, Columns | None]:
+    """The activation that makes `value`, and what it is applied to; one of several gates at once has columns."""
+    if value is None:
+        return "", None
+    made, start, stop = whole(value)
+    node = made.producer()
+    if node is None or node.op_type not in _ACTIVATIONS or node.domain or node.inputs[0] is None:
+        return "", None
+    return node.op_type, (node.inputs[0], start, stop)
+
+
+def _pairs(value: ir.Value | None, operator: str) -> list[tuple[ir.Value, ir.Value]]:
+    node = value.producer() if value is not None else None
+    if node is None or node.op_type != operator or node.domain or len(node.inputs) != 2:
+        return []
+    a, b = node.inputs
+    return [] if a is None or b is None else [(a, b), (b, a)]
+
+
+def _is_complement(value: ir.Value, of: ir.Value) -> bool:
+    """Whether `value` is 1 - of."""
+    node = value.producer()
+    if node is None or node.op_type != "Sub" or node.inputs[1] is not of or node.inputs[0] is None:
+        return False
+    one = node.inputs[0].const_value
+    return one is not None and one.size == 1 and float(one.numpy().item()) == 1.0

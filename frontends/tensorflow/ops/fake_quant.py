@@ -1,0 +1,76 @@
+"""Fake quantisation: numbers rounded to the levels of an integer, written as QuantizeLinear and DequantizeLinear.
+
+TensorFlow rounds a half up, and QuantizeLinear to even. A half is no rare thing: the mean of two quantised numbers is
+one, and of 2,000 of them QuantizeLinear alone put 600 on another level. So the level is found with TensorFlow's own
+arithmetic, in its order, and QuantizeLinear (of scale 1) only stores it: the results are the same to the last bit.
+A weight is quantised here, once, and DequantizeLinear is all that is left of it. (A NaN has no level: it is the only
+input whose result differs.)
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..common import shape_values
+from ..common.quantization_levels import Levels, constant_levels, leveled, run_time_levels, stepped
+from ..rules import node
+
+
+@node("FakeQuantWithMinMaxArgs")
+def fake_quant_args(
+    g: Graph, inputs: ir.Value, *, min: float, max: float, num_bits: int, narrow_range: bool
+) -> ir.Value:
+    return leveled(g, inputs, constant_levels(min, max, num_bits, narrow_range), divided=False)
+
+
+@node("FakeQuantWithMinMaxVars")
+def fake_quant_vars(
+    g: Graph, inputs: ir.Value, min: ir.Value, max: ir.Value, *, num_bits: int, narrow_range: bool
+) -> ir.Value:
+    return leveled(g, inputs, _levels(g, min, max, num_bits, narrow_range), divided=True)
+
+
+@node("FakeQuantWithMinMaxVarsPerChannel")
+def fake_quant_vars_per_channel(
+    g: Graph, inputs: ir.Value, min: ir.Value, max: ir.Value, *, num_bits: int, narrow_range: bool
+) -> ir.Value:
+    return leveled(g, inputs, _levels(g, min, max, num_bits, narrow_range), divided=False)
+
+
+def _levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: bool) -> Levels:
+    limits = g.static(low), g.static(high)
+    if limits[0] is None or limits[1] is None:
+        return run_time_levels(g, low, high, bits, narrow)
+    return constant_levels(limits[0], limits[1], bits, narrow)
+
+
+@node("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4")
+def quantize_and_dequantize(
+    g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value, *, signed_input: bool, num_bits: int,
+    range_given: bool, round_mode: str, narrow_range: bool, axis: int,
+) -> ir.Value:  # fmt: skip
+    """Levels that are symmetrical about zero, over a range that is given or that of the numbers."""
+    if range_given:
+        axis = -1  # kernels take one range for all, whatever the axis
+    else:
+        axes = [i for i in range(g.rank(input)) if axis == -1 or i != axis % g.rank(input)]
+        input_min, input_max = (g.node(f"Reduce{kind}", [input, axes], {"keepdims": 0}) for kind in ("Min", "Max"))
+    least = -(2 ** (num_bits - 1)) + int(narrow_range) if signed_input else 0
+    most = 2 ** (num_bits - 1) - 1 if signed_input else 2**num_bits - 1
+    if axis != -1:
+        axis %= g.rank(input)
+    return stepped(g, input, input_min, input_max, (least, most), axis,
+                   up=round_mode == "HALF_UP", given=range_given)  # fmt: skip
+
+
+@node("QuantizeAndDequantizeV3")
+def quantize_and_dequantize_v3(
+    g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value, num_bits: ir.Value, *, signed_input: bool,
+    range_given: bool, narrow_range: bool, axis: int,
+) -> ir.Value:  # fmt: skip
+    return quantize_and_dequantize(
+        g, input, input_min, input_max, signed_input=signed_input, num_bits=shape_values.integer(num_bits, "num_bits"),
+        range_given=range_given, round_mode="HALF_TO_EVEN", narrow_range=narrow_range, axis=axis,
+    )  # fmt: skip

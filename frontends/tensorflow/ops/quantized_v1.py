@@ -1,0 +1,173 @@
+"""Arithmetic on bytes with ranges beside them, as TensorFlow 1's quantiser of graphs writes it: sums have 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..common import shape_values
+from ..common.lazy_reshape import transpose
+from ..common.quantized_ranges import (
+    Range,
+    known_zero,
+    level,
+    levels,
+    number,
+    numbers,
+    product_range,
+    requantised,
+    within,
+)
+from ..rules import node
+from .shape import reshape
+
+_F32 = np.float32
+_INT32, _UINT8 = ir.DataType.INT32, ir.DataType.UINT8
+
+
+@node("QuantizedMatMul")
+def quantized_mat_mul(
+    g: Graph, a: ir.Value, b: ir.Value, min_a: ir.Value, max_a: ir.Value, min_b: ir.Value, max_b: ir.Value, *,
+    transpose_a: bool, transpose_b: bool,
+) -> list[ir.Value]:  # fmt: skip
+    a, b = (transpose(g, v, [1, 0]) if swap else v for v, swap in ((a, transpose_a), (b, transpose_b)))
+    zeros = known_zero(g, min_a, max_a, _UINT8), known_zero(g, min_b, max_b, _UINT8)
+    if all(z is not None and 0 <= z <= 255 for z in zeros):
+        y = g.MatMulInteger(a, b, *(np.uint8(z) for z in zeros))
+    else:
+        y = g.MatMul(_centred(g, a, min_a, max_a), _centred(g, b, min_b, max_b))
+    return [y, *product_range(g, (min_a, max_a), (min_b, max_b))]
+
+
+@node("QuantizedMul")
+def quantized_mul(
+    g: Graph, x: ir.Value, y: ir.Value, min_x: ir.Value, max_x: ir.Value, min_y: ir.Value, max_y: ir.Value
+) -> list[ir.Value]:
+    z = g.Mul(_centred(g, x, min_x, max_x), _centred(g, y, min_y, max_y))
+    return [z, *product_range(g, (min_x, max_x), (min_y, max_y))]
+
+
+def _centred(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+    """How far levels are above that of zero, in 32 bits."""
+    zero = known_zero(g, low, high, g.dtype(x))
+    at = g.Cast(level(g, _F32(0), low, high, g.dtype(x)), to=_INT32) if zero is None else np.int32(zero)
+    return g.Sub(g.Cast(x, to=_INT32), at)
+
+
+@node("QuantizedAdd")
+def quantized_add(
+    g: Graph, x: ir.Value, y: ir.Value, min_x: ir.Value, max_x: ir.Value, min_y: ir.Value, max_y: ir.Value
+) -> list[ir.Value]:
+    """Both in a range 2¹⁴ times the larger one. A single element is rounded once, others with two levels' distance."""
+    high = g.Mul(g.Max(g.Abs(g.Min(min_x, min_y)), g.Abs(g.Max(max_x, max_y))), _F32(2**14))
+    new = (g.Neg(high), high)
+    first, second = _alone(g, x), _alone(g, y)
+    if isinstance(first, ir.Value) and isinstance(second, ir.Value):
+        second = g.And(second, g.Not(first))
+    left = _widened(g, x, (min_x, max_x), new, first)
+    return [g.Add(left, _widened(g, y, (min_y, max_y), new, second if first is not True else False)), *new]
+
+
+def _alone(g: Graph, x: ir.Value) -> bool | ir.Value:
+    """Whether `x` has one element, a scalar of the graph where only the run tells."""
+    dims = g.shape(x) if x.shape is not None else (None,)
+    if any(isinstance(d, int) and d != 1 for d in dims):
+        return False
+    return all(d == 1 for d in dims) or g.Equal(g.Size(x), 1)
+
+
+def _widened(g: Graph, x: ir.Value, old: Range, new: Range, alone: bool | ir.Value) -> ir.Value:
+    """Bytes in 32 bits of another range."""
+    once = within(g, level(g, number(g, x, *old), *new, _INT32), _INT32) if alone is not False else None
+    if alone is True:
+        return once
+    start, step = (level(g, number(g, g.const(np.uint8(n)), *old), *new, _INT32) for n in (0, 1))
+    distance = g.Cast(g.Cast(g.Sub(step, start), to=_INT32), to=ir.DataType.INT64)
+    steps = within(g, g.Add(start, g.Mul(g.Cast(x, to=ir.DataType.INT64), distance)), _INT32)
+    return steps if once is None else g.Where(alone, once, steps)
+
+
+@node("QuantizedBiasAdd")
+def quantized_bias_add(
+    g: Graph, input: ir.Value, bias: ir.Value, min_input: ir.Value, max_input: ir.Value, min_bias: ir.Value,
+    max_bias: ir.Value,
+) -> list[ir.Value]:  # fmt: skip
+    """Both in a range 2¹⁷ times the larger one, whose zero is not quite the integer's."""
+    ends = g.Max(max_input, g.Max(g.Neg(min_input), g.Max(max_bias, g.Neg(min_bias))))
+    high = g.Mul(ends, _F32(2**17))
+    new = (g.Neg(high), high)
+    parts = [
+        levels(g, numbers(g, v, *old), *new, _INT32)
+        for v, old in ((input, (min_input, max_input)), (bias, (min_bias, max_bias)))
+    ]
+    zero = within(g, level(g, _F32(0), *new, _INT32), _INT32)
+    return [g.Add(parts[0], g.Add(parts[1], zero)), *new]
+
+
+@node("QuantizedRelu")
+def quantized_relu(g: Graph, features: ir.Value, min_features: ir.Value, max_features: ir.Value) -> list[ir.Value]:
+    ends = (min_features, max_features)
+    return [g.Clip(features, _end(g, 0, ends, g.dtype(features))), *ends]
+
+
+@node("QuantizedRelu6")
+def quantized_relu6(g: Graph, features: ir.Value, min_features: ir.Value, max_features: ir.Value) -> list[ir.Value]:
+    kind, ends = g.dtype(features), (min_features, max_features)
+    return [g.Clip(features, _end(g, 0, ends, kind), _end(g, 6, ends, kind)), *ends]
+
+
+def _end(g: Graph, x: int, ends: Range, kind: ir.DataType) -> ir.Value:
+    return within(g, level(g, g.const(float(x)), *ends, kind), kind)
+
+
+@node("Requantize")
+def requantize(
+    g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value, requested_output_min: ir.Value,
+    requested_output_max: ir.Value, *, out_type: ir.DataType,
+) -> list[ir.Value]:  # fmt: skip
+    new = (requested_output_min, requested_output_max)
+    return [requantised(g, input, (input_min, input_max), new, out_type), *new]
+
+
+@node("RequantizationRange")
+def requantization_range(g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value) -> list[ir.Value]:
+    """What the lowest and the highest level that occur stand for; the lower end is not above zero."""
+    least, most = (number(g, g.node(f"Reduce{end}", [input], {"keepdims": 0}), input_min, input_max)
+                   for end in ("Min", "Max"))  # fmt: skip
+    return [g.Min(least, _F32(0)), most]
+
+
+@node("QuantizeDownAndShrinkRange")
+def quantize_down(
+    g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value, *, out_type: ir.DataType
+) -> list[ir.Value]:
+    least, most = requantization_range(g, input, input_min, input_max)
+    return requantize(g, input, input_min, input_max, least, most, out_type=out_type)
+
+
+@node("QuantizedReshape")
+def quantized_reshape(
+    g: Graph, tensor: ir.Value, shape: ir.Value, input_min: ir.Value, input_max: ir.Value
+) -> list[ir.Value]:
+    return [reshape(g, tensor, shape), input_min, input_max]
+
+
+@node("QuantizedConcat")
+def quantized_concat(
+    g: Graph, concat_dim: ir.Value, values: Sequence[ir.Value], input_mins: Sequence[ir.Value],
+    input_maxes: Sequence[ir.Value],
+) -> list[ir.Value]:  # fmt: skip
+    """In the range around all, with zero in its middle in 32 bits; what has that range already is left as it is."""
+    new = g.Min(*input_mins), g.Max(*input_maxes)
+    if g.dtype(values[0]) == _INT32:
+        largest = g.Max(*map(g.Abs, new))
+        new = g.Neg(largest), largest
+    parts = []
+    for value, *old in zip(values, input_mins, input_maxes, strict=True):
+        same = g.And(*(g.Equal(a, b) for a, b in zip(old, new, strict=True)))
+        parts.append(g.Where(same, value, requantised(g, value, (old[0], old[1]), new, g.dtype(value))))
+    return [g.Concat(*parts, axis=shape_values.integer(concat_dim, "concat_dim")), *new]

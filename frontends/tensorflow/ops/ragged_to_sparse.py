@@ -1,0 +1,131 @@
+"""Rows of different lengths as sparse tensors: what is kept of each row of a matrix, in order, and where it stands."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common.lazy_reshape import int64
+from ..rules import node
+
+_INT64 = ir.DataType.INT64
+COMPUTED_DELIMITER = "a delimiter that depends on data"
+LIMITED_AT_SPACE = node.limit("StringSplitV2", "maxsplit without a separator, where TensorFlow adds empty parts")
+MANY_DELIMITERS = node.limit("StringSplit", "a delimiter of several characters, or of none")
+
+
+def packed(g: Graph, values: ir.Value, keep: ir.Value) -> list[ir.Value]:
+    """Indices [n, 2], values [n] and dense shape [2] of what `keep` marks in `values`, both [rows, columns].
+
+    The columns are numbered anew: the third that is kept of a row has number two.
+    """
+    counts = g.CumSum(g.Cast(keep, to=_INT64), np.array(1, np.int64))
+    flat = g.Reshape(keep, [-1])
+    row = g.Gather(g.NonZero(keep), np.array(0, np.int64), axis=0)
+    place = g.Sub(g.Compress(g.Reshape(counts, [-1]), flat), np.array(1, np.int64))
+    indices = g.facts(g.Concat(g.Unsqueeze(row, [1]), g.Unsqueeze(place, [1]), axis=1), _INT64, [None, 2])
+    items = g.facts(g.Compress(g.Reshape(values, [-1]), flat), g.dtype(values), [None])
+    # A column of zeros beside the counts: the largest of none at all is not defined.
+    nothing = g.const(np.zeros(1, np.int64))
+    most = g.ReduceMax(g.Concat(nothing, g.Reshape(counts, [-1]), axis=0), [0], keepdims=1)
+    return [indices, items, g.facts(g.Concat(g.Shape(keep, start=0, end=1), most, axis=0), _INT64, [2])]
+
+
+@node("CTCGreedyDecoder")
+def ctc_greedy_decoder(
+    g: Graph, inputs: ir.Value, sequence_length: ir.Value, *, merge_repeated: bool, blank_index: int
+) -> list[ir.Value]:
+    """The best class of each step, without blanks and, if asked for, repetitions (ctc_decoder_ops.cc)."""
+    classes = g.shape(inputs)[2]
+    if not isinstance(classes, int):
+        raise Unsupported("an unknown number of classes")
+    best = g.ArgMax(inputs, axis=2, keepdims=0)
+    steps = g.Unsqueeze(g.Range(0, g.Squeeze(g.Shape(inputs, start=0, end=1), [0]), 1), [1])
+    inside = g.Less(steps, int64(g, sequence_length))
+    keep = g.And(inside, g.Not(g.Equal(best, g.const(blank_index % classes, _INT64))))
+    if merge_repeated:
+        before = g.Slice(g.Pad(best, np.array([1, 0, 0, 0]), g.const(-1, _INT64)), [0], [-1], [0])
+        keep = g.And(keep, g.Not(g.Equal(best, before)))
+    rows = packed(g, g.Transpose(best, perm=[1, 0]), g.Transpose(keep, perm=[1, 0]))
+    scores = g.Where(inside, g.ReduceMax(inputs, [2], keepdims=0), g.const(0, inputs.dtype))
+    total = g.Neg(g.Transpose(g.ReduceSum(scores, [0], keepdims=1), perm=[1, 0]))
+    return [*rows, total]
+
+
+@node("StringSplitV2")
+def string_split_v2(g: Graph, input: ir.Value, sep: ir.Value, *, maxsplit: int) -> list[ir.Value]:
+    """As Python splits; without a separator at white space."""
+    text = _text(g, sep)
+    if text is None:
+        raise Unsupported(COMPUTED_DELIMITER)
+    if maxsplit > 0 and not text:
+        raise Unsupported(LIMITED_AT_SPACE)
+    parts, there = _split(g, input, text, maxsplit if maxsplit > 0 else None)
+    return packed(g, parts, there)
+
+
+@node("StringSplit")
+def string_split(g: Graph, input: ir.Value, delimiter: ir.Value, *, skip_empty: bool) -> list[ir.Value]:
+    text = _text(g, delimiter)
+    if text is None or len(text.encode()) != 1:
+        raise Unsupported(MANY_DELIMITERS)
+    parts, there = _split(g, input, text, None)
+    there = g.And(there, g.Unsqueeze(g.Not(g.Equal(input, g.const(np.array("")))), [1]))  # none, unlike StringSplitV2
+    if skip_empty:
+        there = g.And(there, g.Not(g.Equal(parts, g.const(np.array("")))))
+    return packed(g, parts, there)
+
+
+def _split(g: Graph, x: ir.Value, separator: str, most: int | None) -> tuple[ir.Value, ir.Value]:
+    """The parts of each string, [strings, most], and where one is there; an empty string is one empty part.
+
+    At white space it has none. Runtimes differ in that, so it is said here.
+    """
+    parts, counts = g.StringSplit(x, delimiter=separator, maxsplit=most, outputs=2)
+    g.facts(parts, ir.DataType.STRING, [g.shape(x)[0], None])
+    if separator:
+        counts = g.Max(counts, g.const(1, _INT64))
+        parts = g.Concat(parts, g.Expand(g.const(np.array("")), g.Concat(g.Shape(x), [1], axis=0)), axis=1)
+    places = g.Range(0, g.Squeeze(g.Shape(parts, start=1, end=2), [0]), 1)
+    return parts, g.Less(places, g.Unsqueeze(counts, [1]))
+
+
+def _text(g: Graph, value: ir.Value) -> str | None:
+    content = g.static(value)
+    if content is None:
+        return None
+    item = content.reshape(-1)[0] if content.size else ""
+    return item.decode() if isinstance(item, bytes) else str(item)
+
+
+@node("SparseFillEmptyRows")
+def sparse_fill_empty_rows(
+    g: Graph, indices: ir.Value, values: ir.Value, dense_shape: ir.Value, default_value: ir.Value
+) -> list[ir.Value]:
+    """A default value at the first place of each row without any; rows in order, what is in them as it came."""
+    rank = g.shape(indices)[1]
+    if not isinstance(rank, int):
+        raise Unsupported("a sparse tensor of unknown rank")
+    zero = np.zeros(1, np.int64)
+    row = g.Squeeze(g.Slice(indices, [0], [1], [1]), [1])
+    rows = g.Slice(dense_shape, [0], [1], [0])
+    counts = g.ScatterND(g.Expand(g.const(0, _INT64), rows), g.Unsqueeze(row, [1]),
+                         g.Expand(g.const(1, _INT64), g.Shape(row)), reduction="add")  # fmt: skip
+    empty = g.facts(g.Equal(counts, g.const(0, _INT64)), shape=[None])
+    lacking = g.Squeeze(g.NonZero(empty), [0])
+    added = g.Pad(g.Unsqueeze(lacking, [1]), np.array([0, 0, 0, rank - 1]))
+    every = g.Concat(indices, added, axis=0)
+    count = g.Shape(every, start=0, end=1)
+    places = g.Range(0, g.Squeeze(count, [0]), 1)
+    key = g.Add(g.Mul(g.Concat(row, lacking, axis=0), count), places)
+    _, order = g.TopK(key, count, axis=0, largest=0, sorted=1, outputs=2)
+    filled = g.Concat(values, g.Expand(default_value, g.Shape(lacking)), axis=0)
+    back = g.ScatterElements(g.Expand(g.const(0, _INT64), count), order, places, axis=0)
+    kept = g.Slice(back, zero, g.Shape(row), zero)
+    outputs = [g.Gather(every, order, axis=0), g.Gather(filled, order, axis=0), empty, kept]
+    g.facts(outputs[0], _INT64, [None, rank])
+    g.facts(outputs[1], g.dtype(values), [None])
+    return outputs

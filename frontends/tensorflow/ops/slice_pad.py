@@ -1,0 +1,186 @@
+"""Slices and pads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common import shape_values
+from ..common.lazy_reshape import LAST_KEY, int64, subscripted
+from ..common.strided_slice import subscript
+from ..rules import node
+from .array import reversed_along
+
+_MAX = np.iinfo(np.int64).max
+_MIN = np.iinfo(np.int64).min
+
+
+@node("StridedSlice")
+def strided_slice(
+    g: Graph,
+    input: ir.Value,
+    begin: ir.Value,
+    end: ir.Value,
+    strides: ir.Value,
+    *,
+    begin_mask: int,
+    end_mask: int,
+    ellipsis_mask: int,
+    new_axis_mask: int,
+    shrink_axis_mask: int,
+) -> ir.Value:
+    masks = {
+        "begin_mask": begin_mask,
+        "end_mask": end_mask,
+        "ellipsis_mask": ellipsis_mask,
+        "new_axis_mask": new_axis_mask,
+        "shrink_axis_mask": shrink_axis_mask,
+    }
+    steps = _elements(g, strides, _length(g, strides))
+    first = shape_values.content(begin)
+    if LAST_KEY in input.meta and first is not None and first.tolist() == [-1] and shrink_axis_mask == 1:
+        return input.meta[LAST_KEY]
+    items = subscript(_elements(g, begin, len(steps)), _elements(g, end, len(steps)), steps, masks)
+    return _subscripted(g, input, items)
+
+
+def _length(g: Graph, strides: ir.Value) -> int:
+    """How many parts a subscript has; TensorFlow wants that number to be static."""
+    (length,) = g.shape(strides) if shape_values.content(strides) is None else shape_values.content(strides).shape
+    if not isinstance(length, int):
+        raise Unsupported("a number of strides that depends on data")
+    return length
+
+
+def _elements(g: Graph, value: ir.Value, count: int) -> list[Any]:
+    """The elements of an index vector: ints where they are known, else values of shape [1]."""
+    content = shape_values.content(value)
+    items = content.tolist() if content is not None else [None] * count
+    wide = None
+    for i, item in enumerate(items):
+        if not isinstance(item, int):
+            wide = wide or int64(g, value)
+            items[i] = g.Slice(wide, [i], [i + 1], [0])
+    return items
+
+
+def _subscripted(g: Graph, x: ir.Value, items: Sequence[Any]) -> ir.Value:
+    """x[items]: slices first, then single indices from the last to the first, then new axes."""
+    if x.const_value is not None and x.dtype != ir.DataType.STRING and not any(map(_is_dynamic, items)):
+        return subscripted(g, x, tuple(items))
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    if Ellipsis in [i for i in items if i is Ellipsis]:
+        at = next(i for i, item in enumerate(items) if item is Ellipsis)
+        items = [*items[:at], *[slice(None)] * (g.rank(x) - used), *items[at + 1 :]]
+    slices: dict[int, slice] = {}
+    picks: list[tuple[int, Any]] = []
+    new: list[int] = []
+    axis = place = 0
+    for item in items:
+        if item is None:
+            new.append(place)
+            place += 1
+        elif isinstance(item, slice):
+            if not (item.start is None and item.stop is None and item.step in (None, 1)):
+                slices[axis] = item
+            axis, place = axis + 1, place + 1
+        else:
+            picks.append((axis, item))
+            axis += 1
+    x = _sliced(g, x, slices)
+    for along, index in reversed(picks):
+        index = g.Squeeze(index, [0]) if isinstance(index, ir.Value) else g.const(np.array(index, np.int64))
+        x = g.Gather(x, index, axis=along)
+    return g.Unsqueeze(x, np.array(new, np.int64)) if new else x
+
+
+def _is_dynamic(item: Any) -> bool:
+    ends = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
+    return any(isinstance(end, ir.Value) for end in ends)
+
+
+def _sliced(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
+    if not slices:
+        return x
+    starts, ends = [], []
+    for item in slices.values():
+        first, last = _open_ends(g, item.step)
+        starts.append(first if item.start is None else item.start)
+        ends.append(last if item.stop is None else item.stop)
+    steps = [1 if item.step is None else item.step for item in slices.values()]
+    axes = np.array(list(slices), np.int64)
+    unit = all(isinstance(s, int) and s == 1 for s in steps)
+    return g.Slice(x, _vector(g, starts), _vector(g, ends), axes, None if unit else _vector(g, steps))
+
+
+def _open_ends(g: Graph, step: Any) -> tuple[Any, Any]:
+    """Where a slice begins and ends that does not say it: the other way round for steps back."""
+    if not isinstance(step, ir.Value):
+        return (_MAX, _MIN) if step is not None and step < 0 else (0, _MAX)
+    back = g.Less(step, np.array([0], np.int64))
+    return g.Where(back, np.array([_MAX]), np.array([0])), g.Where(back, np.array([_MIN]), np.array([_MAX]))
+
+
+def _vector(g: Graph, items: Sequence[Any]) -> ir.Value:
+    if all(isinstance(i, int) for i in items):
+        return g.const(np.array(items, np.int64))
+    return g.Concat(*(i if isinstance(i, ir.Value) else g.const(np.array([i], np.int64)) for i in items), axis=0)
+
+
+@node("Slice")
+def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Value:
+    first, count = shape_values.content(begin), shape_values.content(size)
+    if first is not None and count is not None and all(isinstance(i, int) for i in (*first, *count)):
+        ends = [_MAX if n == -1 else b + n for b, n in zip(first, count, strict=True)]
+        return _sliced(
+            g, input, {i: slice(b, e) for i, (b, e) in enumerate(zip(first, ends, strict=True)) if (b, e) != (0, _MAX)}
+        )
+    starts, sizes = int64(g, begin), int64(g, size)
+    open_ended = g.Equal(sizes, g.const(np.array(-1, np.int64)))
+    ends = g.Where(open_ended, g.const(np.array(_MAX, np.int64)), g.Add(starts, sizes))
+    y = g.Slice(input, starts, ends, np.arange(g.rank(input), dtype=np.int64))
+    if count is not None:
+        g.facts(y, shape=[d if d == n or n == -1 else n for d, n in zip(g.shape(y), count, strict=True)])
+    return y
+
+
+@node("Pad")
+def pad(g: Graph, input: ir.Value, paddings: ir.Value) -> ir.Value:
+    return _padded(g, input, paddings, None)
+
+
+@node("PadV2")
+def pad_v2(g: Graph, input: ir.Value, paddings: ir.Value, constant_values: ir.Value) -> ir.Value:
+    return _padded(g, input, paddings, constant_values)
+
+
+def _padded(g: Graph, x: ir.Value, paddings: ir.Value, value: ir.Value | None) -> ir.Value:
+    content = shape_values.content(paddings)
+    if content is not None and all(isinstance(p, int) for p in content.ravel()):
+        pads = content.astype(np.int64)
+        # All of them, not `axes`: onnxruntime 1.31 moves a Transpose past a Pad with axes and gets them wrong.
+        return g.Pad(x, pads.T.ravel(), value) if pads.any() else x
+    return g.Pad(x, g.Reshape(g.Transpose(int64(g, paddings), perm=[1, 0]), [-1]), value)
+
+
+@node("MirrorPad")
+def mirror_pad(g: Graph, input: ir.Value, paddings: ir.Value, *, mode: str) -> ir.Value:
+    pairs = np.reshape(shape_values.ints(paddings, "paddings"), (-1, 2))
+    if mode == "REFLECT":
+        return g.Pad(input, pairs.T.ravel().astype(np.int64), mode="reflect") if pairs.any() else input
+    if mode != "SYMMETRIC":
+        raise Unsupported(f"mode={mode!r} is not handled")
+    for axis, (before, after) in enumerate(pairs.tolist()):
+        parts = [input]
+        if before:
+            parts.insert(0, reversed_along(g, g.Slice(input, [0], [before], [axis]), [axis]))
+        if after:
+            parts.append(reversed_along(g, g.Slice(input, [-after], [_MAX], [axis]), [axis]))
+        input = g.Concat(*parts, axis=axis) if len(parts) > 1 else input
+    return input

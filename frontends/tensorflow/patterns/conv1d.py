@@ -1,0 +1,117 @@
+"""Convolutions and pools along one dim, which TensorFlow writes over two of which one is 1: written over one again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+from ..common.lazy_reshape import transpose, without
+from .matching import inputs_of, perm_of
+
+_WINDOWS = ("Conv", "MaxPool", "AveragePool")
+_ACTIVATIONS = ("Relu", "Clip", "Tanh")  # that TensorFlow Lite fuses into a convolution, before the dim is dropped
+_ATTRIBUTES = {"kernel_shape", "strides", "dilations", "pads", "auto_pad", "group"}
+
+
+def along_one(g: Graph, value: ir.Value, axis: int) -> ir.Value | None:
+    """`value` without its dim `axis` of 1, where that was put in before convolutions and pools; None for others."""
+    maker = value.producer()
+    if maker is None or maker.domain or value.shape is None:
+        return None
+    if maker.op_type == "Unsqueeze":
+        axes = g.static(maker.inputs[1])
+        return maker.inputs[0] if axes is not None and [int(a) % len(value.shape) for a in axes] == [axis] else None
+    turned = perm_of(value)
+    if turned is not None:
+        source, perm = turned
+        found = along_one(g, source, perm[axis])
+        left = [p - (p > perm[axis]) for i, p in enumerate(perm) if i != axis]
+        return None if found is None else transpose(g, found, left)
+    if maker.op_type in _ACTIVATIONS:
+        found = None if maker.inputs[0] is None else along_one(g, maker.inputs[0], axis)
+        given = {name: attribute.value for name, attribute in maker.attributes.items()}
+        return None if found is None else g.node(maker.op_type, [found, *maker.inputs[1:]], given)
+    return _window(g, maker, axis) if maker.op_type in _WINDOWS and len(value.shape) == 4 and axis > 1 else None
+
+
+def _window(g: Graph, maker: ir.Node, axis: int) -> ir.Value | None:
+    attributes = _attributes(maker, axis - 2)
+    weights = list(maker.inputs[1:])
+    if attributes is None or maker.inputs[0] is None or len(maker.outputs) != 1:
+        return None
+    if maker.op_type == "Conv":
+        if weights[0] is None or weights[0].const_value is None:
+            return None
+        weights[0] = without(g, weights[0], axis)
+    x = along_one(g, maker.inputs[0], axis)
+    if x is None:
+        return None
+    if maker.op_type == "Conv":
+        x, attributes = without_pad(g, x, attributes)
+    return g.node(maker.op_type, [x, *weights], attributes)
+
+
+def _attributes(maker: ir.Node, spatial: int) -> dict[str, Any] | None:
+    """The attributes without those of one spatial dim, or None where the window does more there than stay."""
+    given = {name: attribute.value for name, attribute in maker.attributes.items()}
+    kernel, pads = given.get("kernel_shape"), given.get("pads")
+    if not given.keys() <= _ATTRIBUTES or kernel is None or kernel[spatial] != 1:
+        return None
+    if pads is not None and (pads[spatial], pads[spatial + len(kernel)]) != (0, 0):
+        return None
+    cut = {name: _dropped(given[name], spatial) for name in ("kernel_shape", "strides", "dilations") if name in given}
+    if pads is not None:
+        cut["pads"] = _dropped(pads[: len(kernel)], spatial) + _dropped(pads[len(kernel) :], spatial)
+    return given | cut
+
+
+def _dropped(numbers: Sequence[int], place: int) -> list[int]:
+    return [n for i, n in enumerate(numbers) if i != place]
+
+
+def through_pad(g: Graph, x: ir.Value, *, positive: bool = False) -> tuple[ir.Value, list[int], list[int]] | None:
+    """What was padded with zeros to give `x`, [N, C, …], and how much before and after in each spatial dim.
+
+    positive: only where nothing in it is below zero, so that the zeros of the pad are no more than a maximum's start.
+    """
+    turned = perm_of(x)
+    padded, perm = turned if turned is not None else (x, None)
+    found = inputs_of(padded, "Pad")
+    maker = padded.producer()
+    if maker is None or not 2 <= len(found) <= 3 or len(found) != len(maker.inputs) or x.shape is None:
+        return None
+    if maker.attributes.get_string("mode", "constant") != "constant":
+        return None
+    pads, fill = g.static(found[1]), 0.0 if len(found) == 2 else g.static(found[2])
+    rank = len(x.shape)
+    if pads is None or fill is None or float(fill) != 0.0 or len(pads) != 2 * rank or min(pads) < 0:
+        return None
+    order = perm or list(range(rank))
+    before, after = ([int(pads[p + half]) for p in order] for half in (0, rank))
+    if any(before[:2]) or any(after[:2]) or (positive and not _is_positive(found[0])):
+        return None
+    source = found[0] if perm is None else transpose(g, found[0], perm)
+    return source, before[2:], after[2:]
+
+
+def without_pad(g: Graph, x: ir.Value, attributes: dict[str, Any]) -> tuple[ir.Value, dict[str, Any]]:
+    """The input of a convolution and its `pads`, with the zeros that were put around it before among these."""
+    found = through_pad(g, x) if "pads" in attributes else None
+    if found is None:
+        return x, attributes
+    return found[0], attributes | {
+        "pads": [a + b for a, b in zip(attributes["pads"], [*found[1], *found[2]], strict=True)]
+    }
+
+
+def _is_positive(value: ir.Value) -> bool:
+    """Whether the operator that makes `value` gives nothing below zero."""
+    maker = value.producer()
+    if maker is not None and maker.op_type == "Clip" and len(maker.inputs) > 1 and maker.inputs[1] is not None:
+        low = maker.inputs[1].const_value
+        return low is not None and float(low.numpy()) >= 0
+    return maker is not None and maker.op_type in ("Relu", "Sigmoid", "Softplus", "Abs") and not maker.domain

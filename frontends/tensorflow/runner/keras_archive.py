@@ -1,0 +1,199 @@
+"""Keras files opened with care: only Keras's own classes, no code, nothing that reaches outside the file."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from convert.errors import BadInput, ConvertError, UnsafeInput
+from convert.files.archives import BROKEN, open_archive, read_member
+from convert.interpreter import deeper
+from convert.runners.import_tensorflow import import_tensorflow
+
+from . import hdf5_check
+
+# Classes that run code of their own, or of the file's, whatever module they come from.
+_REFUSED = {"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "__lambda__"}
+_MODULES = ("keras.layers", "keras.activations", "keras.initializers", "keras.regularizers", "keras.constraints",
+            "keras.dtype_policies", "keras.models", "keras.ops", "keras.src.layers", "keras.src.activations",
+            "keras.src.initializers", "keras.src.models", "keras.src.ops", "keras.src.dtype_policies")  # fmt: skip
+# Layers that live beside the networks of keras.applications which use them, and how quantised layers count.
+_CLASSES = {
+    "keras.quantizers.AbsMaxQuantizer",
+    "keras.quantizers.Float8QuantizationConfig",
+    "keras.quantizers.Int4QuantizationConfig",
+    "keras.quantizers.Int8QuantizationConfig",
+    "keras.src.applications.convnext.LayerScale",
+    "keras.src.applications.convnext.StochasticDepth",
+    "keras.src.applications.inception_resnet_v2.CustomScaleLayer",
+}
+_TOP = {"Sequential", "Functional", "Model", "DTypePolicy", "Variable", "KerasTensor"}
+_PLAIN = {"__tensor__", "__numpy__", "__keras_tensor__", "__ellipsis__", "__slice__", "__typespec__", "__tuple__",
+          "__none__", "__bytes__", "__dict__"}  # fmt: skip
+_VOCABULARIES = {"StringLookup", "IntegerLookup", "TextVectorization"}
+_TRAINING = ("compile_config", "training_config")
+_CONFIG_LIMIT = 256 << 20
+
+
+def load(path: Path, *, trust: bool = False) -> Any:
+    """The Keras model in a `.keras` or `.h5` file, uncompiled.
+
+    Raises `UnsafeInput` for a file that holds code or classes that are not Keras's own (unless `trust`) or that reaches
+    for other files, `BadInput` for one that is broken.
+    """
+    try:
+        config = _config(path)
+        if not trust:
+            check_config(config, str(path))
+        _check_links(path)
+    except (*BROKEN, OSError) as error:
+        raise BadInput(
+            f"{path} is damaged: {_reason(error)}", hint="get the file again and compare its checksum with the source's"
+        ) from error
+    import_tensorflow()
+    import keras
+
+    try:
+        with deeper(sum(1 for _ in _entries(config))):  # Keras recurses over what lies behind one another
+            return keras.models.load_model(path, compile=False, safe_mode=not trust)
+    except ConvertError:
+        raise
+    except Exception as error:
+        raise BadInput(
+            f"Keras cannot load {path}: {_reason(error)}",
+            hint="was it written by another version of Keras, or with functions of the user's that the file lacks?",
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """One line of what Keras says; of layers within layers the innermost's, shortened where it repeats the file."""
+    lines = (str(error).rpartition("Exception encountered: ")[2] or type(error).__name__).splitlines()
+    return lines[0] if len(lines[0]) <= 200 else f"{lines[0][:200]} …"
+
+
+def check_config(config: Any, label: str) -> None:
+    """Raise one `UnsafeInput` that lists every class in a model's configuration that is not one of Keras's own."""
+    found = sorted({reason for entry in _entries(config) if (reason := _refusal(entry))})
+    if found:
+        raise UnsafeInput(
+            f"{label} holds classes that are not Keras's own or that run code: {', '.join(found)}",
+            hint="--trust loads it all the same, if you know where it comes from",
+        )
+
+
+def _config(path: Path) -> Any:
+    if zipfile.is_zipfile(path):
+        with open_archive(path) as archive:
+            if "config.json" not in archive.namelist():
+                raise BadInput(f"{path} holds no config.json", hint="a .keras file is what model.save wrote")
+            text: str | bytes = read_member(archive, "config.json", _CONFIG_LIMIT)
+    else:
+        hdf5_check.check(path)
+        with _open_h5(path) as file:
+            found = file.attrs.get("model_config")
+        if found is None:
+            raise BadInput(
+                f"{path} holds weights only, no model", hint="save the whole model: model.save('model.keras')"
+            )
+        text = found
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"the configuration in {path} is not JSON: {error}") from error
+
+
+def _open_h5(file: Any) -> Any:
+    import h5py
+
+    try:
+        return h5py.File(file, "r")
+    except OSError as error:
+        raise BadInput(
+            f"{file} is neither a .keras archive nor HDF5: {error}", hint="is the download complete?"
+        ) from error
+
+
+def _check_links(path: Path) -> None:
+    """Raise `UnsafeInput` where weights are said to be in another file."""
+    if not zipfile.is_zipfile(path):
+        with _open_h5(path) as file:
+            _check_group(file, path)
+        return
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".h5"):
+                with archive.open(name) as member, _open_h5(member) as file:
+                    _check_group(file, path)
+
+
+def _check_group(root: Any, path: Path) -> None:
+    import h5py
+
+    stack = [root]
+    while stack:
+        group = stack.pop()
+        for name in group:
+            link = group.get(name, getlink=True)
+            if not isinstance(link, h5py.HardLink):
+                raise UnsafeInput(
+                    f"{path} links to other data: {group.name}/{name}", hint="save the model into one file"
+                )
+            item = group[name]
+            if isinstance(item, h5py.Group):
+                stack.append(item)
+            elif item.external or item.is_virtual:
+                raise UnsafeInput(
+                    f"{path} keeps the data of {item.name} in other files", hint="save the model into one file"
+                )
+
+
+def _entries(config: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a configuration that names a class."""
+    stack = [config]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            if "class_name" in item:
+                yield item
+            stack += [value for key, value in item.items() if key not in _TRAINING]
+        elif isinstance(item, list):
+            stack += item
+
+
+def _refusal(entry: dict[str, Any]) -> str:
+    """Why an entry may not be loaded, or nothing."""
+    name, module, inner = str(entry["class_name"]), entry.get("module"), entry.get("config")
+    registered = entry.get("registered_name") or name
+    full = f"{module}.{name}" if module else name
+    if name in _PLAIN:
+        return ""
+    if name in _REFUSED or ">" in str(registered) or not _is_keras(str(module) if module else None, name, inner):
+        return full if registered == name else f"{full} (registered as {registered})"
+    if name in _VOCABULARIES and isinstance(inner, dict) and isinstance(inner.get("vocabulary"), str):
+        return f"{full} with a vocabulary in another file"
+    return ""
+
+
+def _is_keras(module: str | None, name: str, config: Any) -> bool:
+    if module == "builtins":  # functions by name: those of keras.activations
+        return name == "function" and isinstance(config, str) and _public("activations", config)
+    if module is None:  # Keras 2
+        return (
+            any(_public(part, name) for part in ("layers", "initializers", "regularizers", "constraints", "models"))
+            or name in _TOP
+        )
+    if module == "keras":
+        return name in _TOP
+    if f"{module}.{name}" in _CLASSES:
+        return True
+    return module.startswith(tuple(f"{m}." for m in _MODULES)) or module in _MODULES
+
+
+def _public(part: str, name: str) -> bool:
+    import_tensorflow()
+    import keras
+
+    return hasattr(getattr(keras, part), name)

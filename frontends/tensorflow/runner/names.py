@@ -1,0 +1,125 @@
+"""What the inputs and outputs of TensorFlow functions and Keras models are called, for readers and runners alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from convert.errors import UsageError
+from convert.graph.metadata import state_output
+
+VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
+"""The operators that make a variable."""
+
+
+def keras_names(model: Any) -> tuple[list[str], list[str]]:
+    """Input and output names of a built Keras model: keys where these are dicts, else their layers."""
+    inputs = _ends(getattr(model, "_inputs_struct", None), model.inputs)
+    return apart(_unique(inputs), _unique(_ends(getattr(model, "_outputs_struct", None), model.outputs)))
+
+
+def _ends(structure: Any, tensors: Sequence[Any]) -> list[str]:
+    if isinstance(structure, Mapping):
+        return [".".join(map(str, path)) for path, _ in _leaves(structure)]
+    return [_maker(tensor) for tensor in tensors]
+
+
+def function_names(concrete: Any) -> tuple[list[str], list[str]]:
+    """Input and output names of a ConcreteFunction: its arguments', and the keys (or `output_0` …) of its results."""
+    captured = len(concrete.captured_inputs)
+    tensors = concrete.inputs[: len(concrete.inputs) - captured]
+    inputs = [_argument(t) for t in tensors]
+    paths = [".".join(map(str, path)) for path, _ in _leaves(concrete.structured_outputs)]
+    named = isinstance(concrete.structured_outputs, Mapping)
+    outputs = paths if named else [f"output_{i}" for i in range(len(concrete.outputs))]
+    return apart(_unique(inputs), _unique(outputs))
+
+
+def apart(inputs: Collection[str], outputs: Collection[str]) -> tuple[list[str], list[str]]:
+    """The same names, with `_output` behind those of outputs that inputs have too: a graph has one value of a name."""
+    taken, renamed = {*inputs, *outputs}, []
+    for name in outputs:
+        if name in inputs:
+            while name in taken:
+                name += "_output"
+            taken.add(name)
+        renamed.append(name)
+    return list(inputs), renamed
+
+
+def choose_signature(names: Sequence[str], wanted: str) -> str:
+    """The signature to run: the one asked for, `serving_default`, or the only one. Raises `UsageError`."""
+    name = wanted or ("serving_default" if "serving_default" in names else names[0] if len(names) == 1 else "")
+    if name not in names:
+        raise UsageError(f"no signature {wanted!r}", hint=f"signatures: {', '.join(names) or 'none'}")
+    return name
+
+
+def variable_names(nodes: Iterable[Any]) -> list[str]:
+    """The names of a graph's variables, in the order of its NodeDefs (or of what has their `name`, `op` and `attr`)."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        if node.op in VARIABLES:
+            found[(node.attr["shared_name"].s.decode() if "shared_name" in node.attr else "") or node.name] = None
+    return list(found)
+
+
+def captured_variables(concrete: Any) -> dict[str, Any]:
+    """The variables that a ConcreteFunction holds on to, by names of their own, in the order of what it captured."""
+    by_handle = {id(v.handle): v for v in concrete.graph.variables}
+    found = [by_handle[id(value)] for value in concrete.captured_inputs if id(value) in by_handle]
+    return dict(zip(_unique(v.name.partition(":")[0] for v in found), found, strict=True))
+
+
+def state_inputs(variables: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """The names of graph inputs for variables that the graph changes: of "lstm/rnn_state:0" it is `lstm_rnn_state`.
+
+    Names that are `taken` by inputs and outputs get the suffix `_state`, those that come again a number.
+    """
+    named: dict[str, str] = {}
+    used = {*taken}
+    for variable in variables:
+        plain = name = re.sub(r"\W", "_", variable.partition(":")[0])
+        number = 0
+        if {name, state_output(name)} & used:
+            plain = name = f"{plain}_state"
+        while {name, state_output(name)} & used:
+            number += 1
+            name = f"{plain}_{number}"
+        named[variable] = name
+        used |= {name, state_output(name)}
+    return named
+
+
+def _argument(tensor: Any) -> str:
+    """The name that the caller gave to an argument, which a placeholder keeps as an attribute."""
+    try:
+        return tensor.op.get_attr("_user_specified_name").decode()
+    except ValueError:
+        return tensor.op.name
+
+
+def _maker(tensor: Any) -> str:
+    history = getattr(tensor, "_keras_history", None)
+    return history.operation.name if history is not None else tensor.name.partition(":")[0]
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
+    """The tensors in nested containers in TensorFlow's order: dicts by sorted keys."""
+    if isinstance(value, Mapping):
+        return [leaf for key in sorted(value) for leaf in _leaves(value[key], (*path, key))]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [leaf for i, item in enumerate(value) for leaf in _leaves(item, (*path, i))]
+    return [] if value is None else [(path, value)]
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """`names` with `_1`, `_2` … behind those that come again."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        count = seen.get(name, 0)
+        seen[name] = count + 1
+        found.append(f"{name}_{count}" if count else name)
+    return found

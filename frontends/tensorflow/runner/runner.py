@@ -1,0 +1,293 @@
+"""Runs SavedModels, Keras models and frozen graphs with TensorFlow, in float32 as deployed or widened to float64."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from convert.errors import BadInput, Unsupported
+from convert.options import Options
+from convert.runners.import_tensorflow import import_tensorflow
+from convert.source import Source
+
+from .keras_time_distributed import folded_time
+from .lookup_tables import captured_tables, with_tables
+from .names import apart, choose_signature, function_names, keras_names
+from .session import Feeds, Frozen, run_graph
+from .stateful import Stateful, from_function, from_saved_model, run_stateful
+
+if TYPE_CHECKING:
+    from convert.runners.trace import Trace
+
+KINDS = (
+    "savedmodel",
+    "keras",
+    "keras-h5",
+    "frozen-graph",
+    "tf-meta",
+    "keras-object",
+    "tf-function-object",
+    "graphdef-object",
+)
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """An opened model: `call` runs it as deployed, `freeze` gives its graph for a run in float64.
+
+    `stateful` is its graph with its variables, for feeds that say what these hold.
+    """
+
+    call: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+    freeze: Callable[[], Frozen]
+    inputs: Collection[str]
+    stateful: Callable[[], Stateful] | None = None
+
+
+def available() -> str:
+    """Empty if TensorFlow is installed, else what is missing."""
+    return "" if importlib.util.find_spec("tensorflow") else "TensorFlow is not installed (pip install tensorflow)"
+
+
+def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each dict of inputs. Raises `Unsupported` where an operator cannot be widened."""
+    import_tensorflow()
+    opened = _OPENERS[source.kind](source, options)
+    if opened.stateful is not None and any(set(feed) - set(opened.inputs) for feed in feeds):
+        return run_stateful(opened.stateful(), feeds, precision=precision)
+    if precision == "float32":
+        try:
+            return [opened.call(feed) for feed in feeds]
+        except Exception as error:
+            if "OpKernel was registered" in str(error):
+                raise Unsupported(f"TensorFlow lacks a kernel: {' '.join(str(error).split())[:300]}") from error
+            raise
+    from .float64 import widen
+
+    frozen = opened.freeze()
+    return run_graph(replace(frozen, graph=widen(frozen.graph)), feeds, precision=precision)
+
+
+def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
+    """One run of the graph in float64, with a summary of every tensor."""
+    import_tensorflow()
+    from .float64 import widen
+    from .trace import trace_graph
+
+    frozen = _OPENERS[source.kind](source, options).freeze()
+    return trace_graph(replace(frozen, graph=widen(frozen.graph)), feed)
+
+
+# -- functions and Keras models -----------------------------------------------------------------------------------
+
+
+def _from_concrete(concrete: Any, inputs: Sequence[str], outputs: Sequence[str], call: Any = None) -> Runnable:
+    """A runnable around a ConcreteFunction; `call` takes positional tensors and returns a flat list."""
+
+    def run_one(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        import tensorflow as tf
+
+        tensors = [tf.constant(feed[name], dtype=t.dtype) for name, t in zip(inputs, concrete.inputs, strict=False)]
+        results = tf.nest.flatten(call(*tensors)) if call else _call_flat(concrete, tensors)
+        return {name: np.asarray(value) for name, value in zip(outputs, results, strict=True)}
+
+    def freeze() -> Frozen:
+        from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+        constant = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
+        outs = dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
+        return _with_tables(concrete, constant, inputs, outs)
+
+    return Runnable(run_one, freeze, inputs, lambda: from_function(concrete, inputs, outputs))
+
+
+def _with_tables(concrete: Any, constant: Any, inputs: Sequence[str], outputs: Mapping[str, str]) -> Frozen:
+    """What a function captured beside variables is left among the inputs behind its own: tables."""
+    graph, tables = constant.graph.as_graph_def(), captured_tables(concrete)
+    held = [tables.get(id(v)) for v in concrete.captured_inputs if v.dtype.name == "resource" and id(v) in tables]
+    rest = [t.op.name for t in constant.inputs[len(inputs) :]]
+    first = with_tables(graph, {n: t for n, t in zip(rest, held, strict=True) if t is not None})
+    return Frozen(graph, {n: t.name for n, t in zip(inputs, constant.inputs, strict=False)}, outputs, first)
+
+
+def _call_flat(concrete: Any, tensors: Sequence[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    keywords = {t.name.partition(":")[0]: v for t, v in zip(concrete.inputs, tensors, strict=False)}
+    positional, named = concrete.structured_input_signature
+    names = {s.name for s in tf.nest.flatten(named)}
+    if not tf.nest.flatten(positional) and names >= set(named):
+        flat = {key: keywords.get(key, value) for key, value in zip(sorted(named), tensors, strict=True)}
+        return tf.nest.flatten(concrete(**flat), expand_composites=True)
+    args, kwargs = tf.nest.pack_sequence_as((positional, named), list(tensors))
+    return tf.nest.flatten(concrete(*args, **kwargs), expand_composites=True)
+
+
+def _keras_file(source: Source, options: Options) -> Runnable:
+    from .keras_archive import load
+
+    return _keras_model(load(source.file, trust=options.trust))
+
+
+def _keras_object(source: Source, options: Options) -> Runnable:
+    return _keras_model(source.thing)
+
+
+def _keras_model(model: Any) -> Runnable:
+    import keras
+    import tensorflow as tf
+
+    inputs, outputs = keras_names(model)
+    structure = getattr(model, "_inputs_struct", None)
+
+    def call(*values: Any) -> Any:
+        packed = keras.tree.pack_sequence_as(structure, list(values)) if structure is not None else values[0]
+        return keras.tree.flatten(model(packed, training=False))
+
+    specs = [tf.TensorSpec(x.shape, x.dtype, name=f"input_{i}") for i, x in enumerate(model.inputs)]
+    with folded_time(model):
+        concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
+    return _from_concrete(concrete, inputs, outputs, call)
+
+
+def _function_object(source: Source, options: Options) -> Runnable:
+    concrete = source.thing
+    if not hasattr(concrete, "captured_inputs"):
+        import tensorflow as tf
+
+        specs = (
+            []
+            if concrete.input_signature is not None
+            else [
+                tf.TensorSpec([d.size for d in s.shape or ()], s.dtype or "float32", name=s.name)
+                for s in options.inputs
+            ]
+        )
+        concrete = concrete.get_concrete_function(*specs)
+    return _from_concrete(concrete, *function_names(concrete))
+
+
+# -- SavedModels --------------------------------------------------------------------------------------------------
+
+
+def _saved_model(source: Source, options: Options) -> Runnable:
+    import tensorflow as tf
+
+    try:
+        loaded = tf.saved_model.load(str(source.file))
+    except Exception:  # revival fails on some older models, whose graph runs all the same
+        return _revived_by_session(source.file, options)
+    name = choose_signature(list(loaded.signatures), options.signature)
+    concrete = loaded.signatures[name]
+    outputs = sorted(concrete.structured_outputs)
+    called = dict(zip(outputs, apart(list(concrete.structured_input_signature[1]), outputs)[1], strict=True))
+
+    def call(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        specs = concrete.structured_input_signature[1]
+        found = loaded.signatures[name](
+            **{key: tf.constant(value, dtype=specs[key].dtype) for key, value in feed.items()}
+        )
+        return {called[key]: np.asarray(found[key]) for key in outputs}
+
+    # Both hold on to `loaded`: a signature alone does not keep its variables.
+    freeze = partial(_frozen_signature, loaded.signatures[name], list(called.values()))
+    stateful = partial(from_saved_model, source.file, options)
+    return Runnable(call, freeze, concrete.structured_input_signature[1], stateful)
+
+
+def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> Frozen:
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    constant = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
+    specs = concrete.structured_input_signature[1]
+    inputs = {}
+    # Arguments by keyword are passed in the order of their names, where the placeholders' own names do not tell.
+    order = sorted(specs) if len(specs) == len(constant.inputs) else [""] * len(constant.inputs)
+    for key, tensor in zip(order, constant.inputs, strict=True):
+        name = tensor.name.partition(":")[0]
+        inputs[_key_of(name, specs) or key or _unmatched(name, specs)] = tensor.name
+    return Frozen(
+        constant.graph.as_graph_def(), inputs, dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
+    )
+
+
+def _key_of(name: str, specs: Mapping[str, Any]) -> str:
+    """The argument that a placeholder is called after, else nothing."""
+    if name in specs:
+        return name
+    return next((k for k, spec in specs.items() if spec.name == name or k.replace(":", "_") == name), "")
+
+
+def _unmatched(name: str, specs: Mapping[str, Any]) -> NoReturn:
+    raise Unsupported(f"the signature's input {name!r} cannot be matched with one of {', '.join(specs)}")
+
+
+def _revived_by_session(folder: Path, options: Options) -> Runnable:
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
+        meta = v1.saved_model.loader.load(session, ["serve"], str(folder))
+        name = choose_signature([k for k in meta.signature_def if not k.startswith("__")], options.signature)
+        signature = meta.signature_def[name]
+        inputs = {key: info.name for key, info in sorted(signature.inputs.items())}
+        outputs = dict(zip(apart(inputs, sorted(signature.outputs))[1],
+                           (info.name for _, info in sorted(signature.outputs.items())), strict=True))  # fmt: skip
+        nodes = [tensor.partition(":")[0] for tensor in outputs.values()]
+        constant = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), nodes)
+    return _frozen_runnable(Frozen(constant, inputs, outputs), partial(from_saved_model, folder, options))
+
+
+def _frozen_runnable(frozen: Frozen, stateful: Callable[[], Stateful] | None = None) -> Runnable:
+    def call(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return run_graph(frozen, [feed], precision="float32")[0]
+
+    return Runnable(call, lambda: frozen, frozen.inputs, stateful)
+
+
+# -- frozen graphs ------------------------------------------------------------------------------------------------
+
+
+def _frozen_file(source: Source, options: Options) -> Runnable:
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+
+    try:
+        graph = GraphDef.FromString(source.file.read_bytes())
+    except Exception as error:
+        raise BadInput(f"{source.label} is not a GraphDef: {error}") from error
+    return _frozen_graph(graph, options)
+
+
+def _meta_file(source: Source, options: Options) -> Runnable:
+    from .meta_graph import open_meta, stateful_meta
+
+    return _frozen_runnable(Frozen(*open_meta(source.file, options)), partial(stateful_meta, source.file, options))
+
+
+def _graph_object(source: Source, options: Options) -> Runnable:
+    return _frozen_graph(source.thing, options)
+
+
+def _frozen_graph(graph: Any, options: Options) -> Runnable:
+    from .graph_signature import complete, ends
+
+    inputs, outputs = ends(graph, [s.name for s in options.inputs if s.name], options.outputs)
+    return _frozen_runnable(Frozen(complete(graph), inputs, outputs))
+
+
+_OPENERS: dict[str, Callable[[Source, Options], Runnable]] = {
+    "savedmodel": _saved_model,
+    "keras": _keras_file,
+    "keras-h5": _keras_file,
+    "keras-object": _keras_object,
+    "tf-function-object": _function_object,
+    "frozen-graph": _frozen_file,
+    "tf-meta": _meta_file,
+    "graphdef-object": _graph_object,
+}
