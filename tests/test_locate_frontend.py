@@ -12,7 +12,7 @@ import onnx_ir as ir
 import pytest
 import torch
 from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
-from convert.frontends.pytorch.rules import aten
+from convert.frontends.pytorch.rules import torch_op
 from torch import nn
 
 import convert
@@ -67,7 +67,7 @@ WRONG: dict[str, tuple[str, Callable[..., Any], str, str]] = {
 def test_a_wrong_rule_is_named_with_module_and_line(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     operator, rule, path, line = WRONG[kind]
     torch.manual_seed(0)
-    spoiled(monkeypatch, aten, operator, rule)
+    spoiled(monkeypatch, torch_op, operator, rule)
     verdict = judged(tmp_path, Net().eval())
     assert (verdict.status, verdict.guilty) == (FAIL, "frontend"), verdict.reason
     found = verdict.divergence
@@ -82,9 +82,9 @@ def test_a_wrong_rule_is_named_with_module_and_line(kind: str, monkeypatch: pyte
 def test_a_wrong_rule_of_tensorflow_is_named_by_its_operator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     from convert.frontends.tensorflow import ops as _  # noqa: F401  (fills the table)
-    from convert.frontends.tensorflow.rules import node
+    from convert.frontends.tensorflow.rules import tf_op
 
-    spoiled(monkeypatch, node, "Softplus", lambda g, features: g.Relu(features))
+    spoiled(monkeypatch, tf_op, "Softplus", lambda g, features: g.Relu(features))
     kernel = tf.constant(np.random.default_rng(0).standard_normal((3, 3, 3, 6)), tf.float32)
 
     @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.float32, name="x")])
@@ -132,7 +132,7 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
         executed(self, node)
 
     monkeypatch.setattr(executor.Executor, "_run", counted)
-    spoiled(monkeypatch, aten, "tanh", lambda g, x: g.Mul(g.Tanh(x), g.const(np.float32(1.001))))
+    spoiled(monkeypatch, torch_op, "tanh", lambda g, x: g.Mul(g.Tanh(x), g.const(np.float32(1.001))))
     monkeypatch.setattr(torch.fx.Interpreter, "run_node", followed)
     source, options = api.open_source(deep), Options()
     graph = plugin.frontend_for(source).read(source, options, Report("read"))
@@ -149,7 +149,7 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.long
 def test_torchscript_is_watched_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    spoiled(monkeypatch, aten, "gelu", lambda g, x, approximate="none": g.Gelu(x, approximate="tanh"))
+    spoiled(monkeypatch, torch_op, "gelu", lambda g, x, approximate="none": g.Gelu(x, approximate="tanh"))
     scripted = torch.jit.script(Net().eval())
     torch.jit.save(scripted, tmp_path / "net.pt")
     verdict = judged(tmp_path, tmp_path / "net.pt")

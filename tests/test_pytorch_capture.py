@@ -12,7 +12,7 @@ import torch
 from convert.backends.onnx import to_proto
 from convert.frontends.pytorch.export.capture import exported, inference
 from convert.frontends.pytorch.export.lower import lower
-from convert.frontends.pytorch.rules import aten
+from convert.frontends.pytorch.rules import torch_op
 from torch.nn import functional as F
 
 from convert.errors import Unsupported
@@ -128,9 +128,13 @@ def test_statistics_that_forward_updates_are_state() -> None:
 
 
 REFUSED = {
-    "a number of pieces": (lambda x, n: torch.tensor_split(x, n, 1), (X, torch.tensor(2)), aten.limits["tensor_split"]),
-    "strides of a view": (lambda x: x[1:].as_strided((2, 2), (1, 2)), (X,), aten.gaps["as_strided"]),
-    "eigenvalues": (torch.linalg.eigvals, (X[:, :4],), aten.gaps["linalg_eigvals"]),
+    "a number of pieces": (
+        lambda x, n: torch.tensor_split(x, n, 1),
+        (X, torch.tensor(2)),
+        torch_op.limits["tensor_split"],
+    ),
+    "strides of a view": (lambda x: x[1:].as_strided((2, 2), (1, 2)), (X,), torch_op.gaps["as_strided"]),
+    "eigenvalues": (torch.linalg.eigvals, (X[:, :4],), torch_op.gaps["linalg_eigvals"]),
 }
 
 

@@ -14,7 +14,7 @@ from convert.backends.onnx import to_proto
 from convert.frontends.pytorch.common.complexes import PREFIX
 from convert.frontends.pytorch.export.lower import lower
 from convert.frontends.pytorch.export.prepare import prepared
-from convert.frontends.pytorch.rules import aten, key_of
+from convert.frontends.pytorch.rules import key_of, torch_op
 from convert.frontends.pytorch.runner.run import run
 
 from convert.errors import Unsupported
@@ -107,7 +107,7 @@ def test_every_rule_on_pairs_has_a_case() -> None:
             if isinstance(node.target, torch._ops.OpOverload):
                 schema = node.target._schema
                 used.add(key_of(schema.name, schema.overload_name, paired=True))
-    assert sorted(k for k in aten.entries if k.startswith(PREFIX) and k not in used) == []
+    assert sorted(k for k in torch_op.entries if k.startswith(PREFIX) and k not in used) == []
 
 
 def test_an_operator_without_complex_rule_is_refused() -> None:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 import torch
 from convert.frontends import pytorch as frontend
-from convert.frontends.pytorch.rules import aten
+from convert.frontends.pytorch.rules import torch_op
 from convert.frontends.pytorch.runner import runner
 from pytorch_tools import FACTORY, FILES, Own, agrees, noise, read
 from torch import nn
@@ -156,7 +156,7 @@ def test_an_operator_without_a_rule_is_decomposed_and_the_others_are_not() -> No
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.nn.functional.hardswish(torch.special.entr(x.abs() + 0.1))
 
-    assert "special_entr" not in aten
+    assert "special_entr" not in torch_op
     model = read(Plain(), "x:float32[batch,3]")
     assert "HardSwish" in {n.op_type for n in model.graph}
     agrees(Plain(), model, noise(2, 3))
@@ -179,9 +179,9 @@ def test_a_rule_of_the_user_lowers_a_custom_operator(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(Unsupported, match="convert_test::double_plus"):
         read(Custom(), "x:float32[batch,3]")
-    monkeypatch.setattr(aten, "entries", dict(aten.entries))
+    monkeypatch.setattr(torch_op, "entries", dict(torch_op.entries))
 
-    @aten("convert_test::double_plus")
+    @torch_op("convert_test::double_plus")
     def rule(g: Any, x: Any, y: float) -> Any:
         return g.Add(g.Mul(x, 2.0), y)
 

@@ -18,7 +18,7 @@ from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
 from convert.frontends.pytorch.common.values import onnx_dtype
 from convert.frontends.pytorch.dispatch import call
 from convert.frontends.pytorch.files import custom_operators
-from convert.frontends.pytorch.rules import aten
+from convert.frontends.pytorch.rules import torch_op
 
 import convert.api
 from convert.errors import BadInput, Location
@@ -211,7 +211,7 @@ def test_deformable_definition_is_a_convolution_without_offsets() -> None:
 
 
 def test_what_of_torchvision_is_missing_is_declared() -> None:
-    known = {*aten.entries, *aten.gaps}
+    known = {*torch_op.entries, *torch_op.gaps}
     assert set(custom_operators._SCHEMAS) <= known
 
 

@@ -207,7 +207,7 @@ def test_every_operator_without_a_rule_is_listed_before_any_work(tmp_path: Path)
 
 def test_operators_without_a_rule_are_expanded_from_the_standard(tmp_path: Path) -> None:
     from convert.backends.tensorflow import ops  # noqa: F401
-    from convert.backends.tensorflow.rules import onnx as table
+    from convert.backends.tensorflow.rules import onnx_op as table
 
     assert "CenterCropPad" not in table
     graph = helper.make_graph(

@@ -54,9 +54,10 @@ def preload() -> None:
 def operators(format: str) -> Iterable[Operator]:
     """Every ONNX operator with a rule or a declared gap."""
     from . import ops  # noqa: F401  (fills the table)
-    from .rules import onnx
+    from .rules import onnx_op
 
-    return rows(onnx)
+    return rows(onnx_op)
 
 
-__getattr__ = lazily(__name__, onnx=".rules")  # the decorator for rules of one's own
+# The decorator for rules of one's own; its old name stays for one release.
+__getattr__ = lazily(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})

@@ -19,7 +19,7 @@ from .common.loops import Body
 from .common.sequence_values import Listed, Maybe, blobs_of
 from .constant_eval import content, dims, merged, shapes
 from .net import Net
-from .rules import onnx
+from .rules import onnx_op
 
 Values = dict[ir.Value, Any]
 """Blobs by value; sequences and optionals are those of `nested`."""
@@ -85,7 +85,7 @@ def _apply(net: Net, node: ir.Node, values: Values, problems: list[Problem]) -> 
     operator, at = operator_of(node), location_of(node)
     if (constants := content(node, inputs)) is not None:
         return [net.const(tensor) for tensor in constants]
-    made = onnx.apply(net, operator, inputs, attributes, at)
+    made = onnx_op.apply(net, operator, inputs, attributes, at)
     made = [made] if isinstance(made, (Blob, Listed, Maybe)) else list(made)
     for value in node.outputs[len(made) :]:
         if value.uses() or value.is_graph_output():
@@ -151,7 +151,7 @@ def _missing(graph: ir.Graph) -> Iterable[Problem]:
     """Operators without a rule, and values of a dtype that Caffe2 does not have."""
     nodes = list(ir.traversal.RecursiveGraphIterator(graph))
     try:
-        onnx.check((operator_of(n), location_of(n)) for n in nodes)
+        onnx_op.check((operator_of(n), location_of(n)) for n in nodes)
     except Unsupported as error:
         yield from error.problems
     weights = [v for v in graph.initializers.values() if v.uses() or v.is_graph_output()]

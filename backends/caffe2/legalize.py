@@ -12,7 +12,7 @@ from convert.passes.expand_functions import expand_functions
 from convert.passes.layout.assign import assign_layout
 
 from . import ops  # noqa: F401  (fills the table)
-from .rules import onnx
+from .rules import onnx_op
 
 
 def legalize(model: ir.Model) -> None:
@@ -27,7 +27,7 @@ def inline_functions(model: ir.Model) -> bool:
 
 def expanded(model: ir.Model) -> bool:
     """Operators without a rule are replaced by the functions that define them."""
-    return expand_functions(model, onnx)
+    return expand_functions(model, onnx_op)
 
 
 def channels_first(model: ir.Model) -> bool:

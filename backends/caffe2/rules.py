@@ -9,4 +9,4 @@ from __future__ import annotations
 from convert.rules import Rules
 from convert.rules.onnx_schemas import schema
 
-onnx = Rules("Caffe2", schema=schema)
+onnx_op = Rules("Caffe2", schema=schema)

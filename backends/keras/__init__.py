@@ -62,9 +62,10 @@ def operators(format: str) -> Iterable[Operator]:
     import_tensorflow()
     from . import ops  # noqa: F401  (fills the table)
     from .limits import LIMITS
-    from .rules import onnx
+    from .rules import onnx_op
 
-    return rows(onnx, limits={operator: "; ".join(reasons) for operator, reasons in LIMITS.items()})
+    return rows(onnx_op, limits={operator: "; ".join(reasons) for operator, reasons in LIMITS.items()})
 
 
-__getattr__ = lazily(__name__, onnx=".rules")  # the decorator for rules of one's own
+# The decorator for rules of one's own; its old name stays for one release.
+__getattr__ = lazily(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})

@@ -16,7 +16,7 @@ from . import ops  # noqa: F401  (fills the table)
 from .constants import Constant, keras_dtype
 from .emitter import Emitter, Value
 from .names import Names
-from .rules import CHANNELS_LAST, OWN, key_of, onnx
+from .rules import CHANNELS_LAST, OWN, key_of, onnx_op
 from .tensors import dims_of_value
 
 _HINT = "--to tf writes what Keras has no layer for"
@@ -65,7 +65,7 @@ def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value]) -> Sequ
     at = location_of(node)
     at = replace(at, operator=at.operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{OWN}::"))
     try:
-        onnx.check([(key_of(node), at)])
+        onnx_op.check([(key_of(node), at)])
         if any(v is not None and v not in values for v in node.inputs):
             return []
         made, problems = k.apply(node, values, at), []

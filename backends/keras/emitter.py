@@ -16,7 +16,7 @@ from convert.rules.onnx_schemas import plain
 
 from .constants import Constant, keras_dtype, known
 from .names import Names
-from .rules import key_of, onnx
+from .rules import key_of, onnx_op
 from .tensors import dims_of_value, permuted
 
 Value: TypeAlias = "KerasTensor | Constant | None"
@@ -236,7 +236,7 @@ class Emitter:
         self.node, self._count = node, 0
         self._signature = (key_of(node), repr(attributes), tuple(id(x) for x in inputs if isinstance(x, Constant)))
         before = len(self.weights)
-        result = onnx.apply(self, key_of(node), inputs, attributes, at)
+        result = onnx_op.apply(self, key_of(node), inputs, attributes, at)
         results = result if isinstance(result, tuple) else (result,)
         made = [self.born(v, r) for v, r in zip(node.outputs, results, strict=False)]
         module = node.metadata_props.get(MODULE_KEY, "") if len(self.weights) > before else ""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from . import ops  # noqa: F401  (fills the table)
-from .rules import onnx
+from .rules import onnx_op
 
 ANYWHERE = (
     "Keras has no operations on …",
@@ -68,7 +68,7 @@ def declared(problems: Iterable[tuple[str, str]]) -> str:
     reasons = []
     for operator, why in problems:
         name = operator.removeprefix("convert.channels_last::").removeprefix("convert.keras::")
-        known = (*ANYWHERE, *LIMITS.get(name, ()), *filter(None, [onnx.gaps.get(name)]))
+        known = (*ANYWHERE, *LIMITS.get(name, ()), *filter(None, [onnx_op.gaps.get(name)]))
         if not any(re.fullmatch(re.escape(text).replace("…", ".*"), why) for text in known):
             return ""
         reasons.append(why)

@@ -32,13 +32,13 @@ def schema(operator: str) -> Schema | None:
     return onnx_schemas.schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
 
 
-onnx = Rules("Keras", schema=schema)
+onnx_op = Rules("Keras", schema=schema)
 
 
 def key_of(node: ir.Node) -> str:
     """The key of a node: ONNX's own for one that the layout pass has moved, where no rule takes it moved."""
     key = onnx_schemas.operator_of(node)
-    return key if key in onnx else key.removeprefix(f"{CHANNELS_LAST}::")
+    return key if key in onnx_op else key.removeprefix(f"{CHANNELS_LAST}::")
 
 
 def channels_last(*operators: str, data: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
@@ -53,8 +53,8 @@ def channels_last(*operators: str, data: Sequence[int] = (0,)) -> Callable[[Rule
             moved = [k.channels_last(x) if i in data and x is not None else x for i, x in enumerate(inputs)]
             return k.channels_first(rule(k, *moved, **attributes))
 
-        onnx(*(f"{CHANNELS_LAST}::{operator}" for operator in operators))(rule)
-        onnx(*operators)(channels_first)
+        onnx_op(*(f"{CHANNELS_LAST}::{operator}" for operator in operators))(rule)
+        onnx_op(*operators)(channels_first)
         return rule
 
     return register

@@ -86,9 +86,10 @@ def operators(format: str) -> Iterable[Operator]:
     import_tensorflow()
     from . import ops  # noqa: F401  (fills the table)
     from .lite.gaps import GAPS, LIMITS
-    from .rules import onnx
+    from .rules import onnx_op
 
-    return rows(onnx, GAPS, LIMITS) if format == "tflite" else rows(onnx)
+    return rows(onnx_op, GAPS, LIMITS) if format == "tflite" else rows(onnx_op)
 
 
-__getattr__ = lazily(__name__, onnx=".rules")  # the decorator for rules of one's own
+# The decorator for rules of one's own; its old name stays for one release.
+__getattr__ = lazily(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})

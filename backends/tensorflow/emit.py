@@ -14,7 +14,7 @@ from convert.graph import location_of
 from convert.graph.values import last_uses, nodes_of
 
 from .constants import Constant, Store, permute, scope_name, tf_dtype
-from .rules import onnx, operator_of
+from .rules import onnx_op, operator_of
 from .sequence_values import Maybe, named_tensors
 
 Value: TypeAlias = Any
@@ -146,7 +146,7 @@ class Emitter:
         outer = self.node, self.outputs
         self.node, self.outputs = node, wanted(node)
         with tf.name_scope(scope_name(node.name or node.op_type)):
-            result = onnx.apply(self, operator_of(node), inputs, attributes, location_of(node))
+            result = onnx_op.apply(self, operator_of(node), inputs, attributes, location_of(node))
         self.node, self.outputs = outer
         results = result if isinstance(result, tuple) else (result,)
         for value, made in zip(node.outputs, results, strict=False):
@@ -202,7 +202,7 @@ def fact(value: ir.Value) -> tuple[tf.DType, tf.TensorShape]:
 
 def check(model: ir.Model) -> None:
     """Raise one `Unsupported` that lists every operator without a rule and every dtype that TensorFlow lacks."""
-    onnx.check((operator_of(node), location_of(node)) for node in nodes_of(model.graph))
+    onnx_op.check((operator_of(node), location_of(node)) for node in nodes_of(model.graph))
     for value in (*model.graph.inputs, *model.graph.outputs):
         if isinstance(value.type, ir.SequenceType) and value.is_graph_input():
             raise Unsupported(

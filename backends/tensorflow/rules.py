@@ -15,7 +15,7 @@ __all__ = [
     "CHANNELS_LAST",
     "LITE",
     "channels_last",
-    "onnx",
+    "onnx_op",
     "onnx_schema",
     "operator_of",
     "plain",
@@ -46,7 +46,7 @@ def schema(operator: str) -> Schema | None:
     return onnx_schemas.schema(standard(operator))
 
 
-onnx = Rules("TensorFlow", schema=schema)
+onnx_op = Rules("TensorFlow", schema=schema)
 
 
 def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
@@ -57,8 +57,8 @@ def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence
     """
 
     def register(rule: Rule) -> Rule:
-        onnx(*(f"{CHANNELS_LAST}::{operator}" for operator in operators))(rule)
-        onnx(*operators)(_between_transposes(rule, tuple(data), tuple(outputs)))
+        onnx_op(*(f"{CHANNELS_LAST}::{operator}" for operator in operators))(rule)
+        onnx_op(*operators)(_between_transposes(rule, tuple(data), tuple(outputs)))
         return rule
 
     return register

@@ -32,7 +32,7 @@ def _loop(run_body: RunBody, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
         given = [np.array(count, np.int64), np.array(True), *carried][: len(body.inputs)]
         results = run_body(body, given)
         going = bool(np.asarray(results[0]).item())
-        carried = results[1 : 1 + len(carried)]
+        carried = list(results[1 : 1 + len(carried)])
         for scan, value in zip(scans, results[1 + len(carried) :], strict=True):
             scan.append(value)
         count += 1
@@ -52,7 +52,7 @@ def _scan(run_body: RunBody, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
     scans: list[list[Any]] = [[] for _ in range(produced)]
     for step in range(len(streams[0])):
         results = run_body(body, [*states, *(s[step] for s in streams)])
-        states = results[: len(states)]
+        states = list(results[: len(states)])
         for scan, value in zip(scans, results[len(states) :], strict=True):
             scan.append(value)
     declared = body.outputs[len(states) :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -27,15 +28,19 @@ def rows(table: Rules, gaps: Mapping[str, str] = _NONE, limits: Mapping[str, str
             yield Operator(name, why, "" if why else bounds.get(name, ""))
 
 
-def lazily(module: str, **places: str) -> Callable[[str], Any]:
-    """A module's `__getattr__` (PEP 562) that imports its decorators when they are asked for: they cost a framework.
+def lazily(module: str, places: Mapping[str, str], *, renamed: Mapping[str, str] = _NONE) -> Callable[[str], Any]:
+    """A module's `__getattr__` (PEP 562) that imports attributes when they are asked for: decorators cost a framework.
 
-    `places` names the submodule of each, as in `__getattr__ = lazily(__name__, onnx=".rules")`.
+    places: the submodule of each, as in `__getattr__ = lazily(__name__, {"onnx_op": ".rules"})`.
+    renamed: old names that still work, with a DeprecationWarning, each with the new one.
     """
 
     def attribute(name: str) -> Any:
-        if name not in places:
+        new = renamed.get(name, name)
+        if new not in places:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return getattr(import_module(places[name], module), name)
+        if new != name:
+            warnings.warn(f"{module}.{name} is called {new} now", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(places[new], module), new)
 
     return attribute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,13 +61,13 @@ def _origin(n: int, size: int, scale: float, how: str) -> np.ndarray:
 
 
 def _nearest(x: np.ndarray, how: str) -> np.ndarray:
-    rounded = {
+    rounded: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "floor": np.floor,
         "ceil": np.ceil,
         "round_prefer_floor": lambda a: np.ceil(a - 0.5),
         "round_prefer_ceil": lambda a: np.floor(a + 0.5),
-    }[how](x)
-    return rounded.astype(int)
+    }
+    return rounded[how](x).astype(int)
 
 
 def _kernel(distance: np.ndarray, method: Method) -> np.ndarray:

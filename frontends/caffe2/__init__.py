@@ -39,9 +39,12 @@ def operators() -> Iterable[Operator]:
     """Every Caffe2 operator with a rule, and the declared gaps with their reasons."""
     from . import ops  # noqa: F401  (fills the table)
     from .fills import FILLS
-    from .rules import caffe2
+    from .rules import caffe2_op
 
-    return sorted([*(Operator(name) for name in FILLS if name not in caffe2), *rows(caffe2)], key=lambda o: o.name)
+    return sorted(
+        [*(Operator(name) for name in FILLS if name not in caffe2_op), *rows(caffe2_op)], key=lambda o: o.name
+    )
 
 
-__getattr__ = lazily(__name__, caffe2=".rules")  # the decorator for rules of one's own
+# The decorator for rules of one's own; its old name stays for one release.
+__getattr__ = lazily(__name__, {"caffe2_op": ".rules"}, renamed={"caffe2": "caffe2_op"})

@@ -21,7 +21,7 @@ from convert.source import Source
 from . import ops  # noqa: F401  (fills the table)
 from .body import Body
 from .fills import FILLS, filled
-from .rules import caffe2
+from .rules import caffe2_op
 from .windows import WINDOWED, plain
 
 Values = dict[str, ir.Value]
@@ -35,7 +35,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     if not model.predict.outputs:
         raise BadInput(f"{source.label} names no outputs: its predict_net has no external_output")
     operators = [op for net in (model.init, model.predict) for op in walk(net)]
-    caffe2.check((op.type, location(op)) for op in operators if op.type not in FILLS)
+    caffe2_op.check((op.type, location(op)) for op in operators if op.type not in FILLS)
     drawn = [Problem("a weight of random numbers", location(op)) for op in model.init.ops if op.type in _RANDOM]
     if drawn:
         raise Unsupported(problems=drawn, hint="run init_net once in Caffe2 and save the weights that it made")
@@ -102,10 +102,10 @@ def lower(g: Graph, net: Net, values: Values) -> None:
                 continue
             inputs = [look_up(values, name, f"{op.type} {op.outputs[:1]}") for name in op.inputs]
             attributes = _attributes(op, values)
-            entry = caffe2.entries[op.type]
+            entry = caffe2_op.entries[op.type]
             # What the net calls an operator's ends says how many it has and, for nets inside, what they mean.
             attributes |= {k: v for k, v in (("inputs", op.inputs), ("outputs", op.outputs)) if k in entry.keyword}
-            found = caffe2.apply(g, op.type, inputs, attributes, g.location)
+            found = caffe2_op.apply(g, op.type, inputs, attributes, g.location)
             results = list(found) if isinstance(found, (list, tuple)) else [found]
             # An output that the rule does not make is missed only if something reads it.
             values.update(zip(op.outputs, results, strict=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convert.rules import Rules, Schema
 
-caffe2 = Rules("Caffe2", schema=lambda operator: _ANY)
+caffe2_op = Rules("Caffe2", schema=lambda operator: _ANY)
 
 # Arguments that choose an implementation and change no result.
 _ANY = Schema(

@@ -94,9 +94,10 @@ def preload() -> None:
 def operators() -> Iterable[Operator]:
     """The rows of `convert ops --from pytorch`."""
     from . import ops  # noqa: F401  (fills the table)
-    from .rules import aten
+    from .rules import torch_op
 
-    return rows(aten)
+    return rows(torch_op)
 
 
-__getattr__ = lazily(__name__, aten=".rules")  # the decorator for rules of one's own
+# The decorator for rules of one's own; its old name stays for one release.
+__getattr__ = lazily(__name__, {"torch_op": ".rules"}, renamed={"aten": "torch_op"})

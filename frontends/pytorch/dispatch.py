@@ -14,7 +14,7 @@ from convert.rules import Schema
 
 from .common.quantization import PREFIX, Scheme, from_steps, noted, scheme_of, to_steps
 from .common.values import as_value
-from .rules import _implied, _normalised, aten, bindable, key_of
+from .rules import _implied, _normalised, bindable, key_of, torch_op
 
 KEEPING = frozenset(
     (  # noqa: SIM905
@@ -50,16 +50,16 @@ def call_quantized(
 ) -> Any:
     """Apply the rule for an ATen operator of which an operand is quantised. Raises `Unsupported` if there is none."""
     base = key.partition(".")[0]
-    own = next((PREFIX + k for k in (key, base) if PREFIX + k in aten), None)
+    own = next((PREFIX + k for k in (key, base) if PREFIX + k in torch_op), None)
     if own is not None:
-        return aten.apply(g, own, values, named, at, schema=schema)
+        return torch_op.apply(g, own, values, named, at, schema=schema)
     scheme = next(_schemes(values))
     if base not in KEEPING | AVERAGING | ROUNDING or scheme.axis is not None:
         by = " by channel" if scheme.axis is not None else ""
         raise Unsupported(f"no PyTorch rule for this operator on tensors that are quantised{by}").located(at)
     if base in AVERAGING:
         return _averaged(g, key, values, named, at, schema, scheme)
-    result = aten.apply(g, key, values, named, at, schema=schema)
+    result = torch_op.apply(g, key, values, named, at, schema=schema)
     if base in ROUNDING:
         return noted(from_steps(g, to_steps(g, result, scheme), scheme), scheme)
     if isinstance(result, (list, tuple)):
@@ -73,7 +73,7 @@ def _averaged(
     """With a step of one: sums of whole numbers are exact, and so are the halves that are rounded to even."""
     steps = Scheme(1.0, scheme.zero, scheme.dtype)
     moved = from_steps(g, to_steps(g, values[0], scheme), steps)
-    result = aten.apply(g, key, [moved, *values[1:]], named, at, schema=schema)
+    result = torch_op.apply(g, key, [moved, *values[1:]], named, at, schema=schema)
     if key.partition(".")[0] not in _CENTRED and not (isinstance(scheme.zero, int) and scheme.zero % 2 == 0):
         result, steps = g.Add(result, as_value(g, scheme.zero, torch.float32)), Scheme(1.0, 0, scheme.dtype)
     return noted(from_steps(g, to_steps(g, result, steps), scheme), scheme)
@@ -109,4 +109,4 @@ def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Ma
     with g.at(at):
         if schema.name.startswith("aten::") and has_quantized((*values, *named.values())):
             return call_quantized(g, key, values, named, at, bound)
-        return aten.apply(g, key, values, named, at, schema=bound)
+        return torch_op.apply(g, key, values, named, at, schema=bound)

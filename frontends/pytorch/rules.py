@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 
-aten = Rules("PyTorch")
+torch_op = Rules("PyTorch")
 
 _IMPLIED_TYPES = ("Device", "Layout", "MemoryFormat", "Generator")
 _IMPLIED_NAMES = ("pin_memory", "non_blocking", "implicit")
@@ -38,9 +38,9 @@ def key_of(name: str, overload: str = "", *, paired: bool = False) -> str:
     overload = overload or "default"
     for plain in (name, functional_name(name)):
         for key in (f"{plain}.{overload}", plain):
-            if key in aten:
+            if key in torch_op:
                 return key
-    return f"{name}.{overload}" if f"{name}.{overload}" in aten.gaps else functional_name(name)
+    return f"{name}.{overload}" if f"{name}.{overload}" in torch_op.gaps else functional_name(name)
 
 
 def functional_name(name: str) -> str:

@@ -59,14 +59,16 @@ def preload() -> None:
 def operators() -> Iterable[Operator]:
     """Every operator with a rule, and the declared gaps with their reasons; TensorFlow Lite's as `tflite::ADD`."""
     from .graph.control_flow_v1 import OPERATORS
-    from .lite.reader import lite
-    from .rules import node
+    from .lite import ops as lite_ops  # noqa: F401  (fills the table)
+    from .lite.rules import tflite_op
+    from .rules import tf_op
     from .walker import PLUMBING
 
-    yield from (Operator(name) for name in sorted({*node.entries, *PLUMBING, *OPERATORS}))
-    yield from (Operator(name, reason) for name, reason in sorted(node.gaps.items()))
-    yield from (Operator(f"tflite::{name}") for name in sorted(lite.entries))
-    yield from (Operator(f"tflite::{name}", reason) for name, reason in sorted(lite.gaps.items()))
+    yield from (Operator(name) for name in sorted({*tf_op.entries, *PLUMBING, *OPERATORS}))
+    yield from (Operator(name, reason) for name, reason in sorted(tf_op.gaps.items()))
+    yield from (Operator(f"tflite::{name}") for name in sorted(tflite_op.entries))
+    yield from (Operator(f"tflite::{name}", reason) for name, reason in sorted(tflite_op.gaps.items()))
 
 
-__getattr__ = lazily(__name__, node=".rules")  # the decorator for rules of one's own
+# The decorator for rules of one's own; its old name stays for one release.
+__getattr__ = lazily(__name__, {"tf_op": ".rules"}, renamed={"node": "tf_op"})

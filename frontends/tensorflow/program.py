@@ -30,7 +30,7 @@ from .graph.function_body import Body
 from .graph.lookup_tables import Table, Tables
 from .graph.state import describe
 from .graph.variables import Variable
-from .rules import node as rules
+from .rules import tf_op as rules
 from .runner.decimal_constants import as_written
 from .runner.names import state_inputs, variable_names
 from .walker import Walker

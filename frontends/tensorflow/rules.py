@@ -1,4 +1,4 @@
-"""The operator table of the TensorFlow frontend: `@node("LeakyRelu")` registers a rule under the NodeDef's op."""
+"""The operator table of the TensorFlow frontend: `@tf_op("LeakyRelu")` registers a rule under the NodeDef's op."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from convert.rules import Rules
 
 from .graph import opdefs
 
-node = Rules("TensorFlow", schema=opdefs.schema)
+tf_op = Rules("TensorFlow", schema=opdefs.schema)

@@ -25,7 +25,7 @@ from typing import Any
 import onnx
 import torch
 from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
-from convert.frontends.pytorch.rules import aten
+from convert.frontends.pytorch.rules import torch_op
 from onnx import numpy_helper
 from torch import nn
 
@@ -105,18 +105,18 @@ def _backend(source: Any, options: Options, blocks: int, folder: Path) -> bool:
 
 def _frontend(what: str, source: Any, options: Options, blocks: int) -> bool:
     calls = 0
-    entry = aten.entries["tanh"]
+    entry = torch_op.entries["tanh"]
 
     def wrong(g: Any, x: Any) -> Any:
         nonlocal calls
         calls += 1
         return g.Softsign(x) if calls == blocks // 2 else g.Tanh(x)
 
-    aten.entries["tanh"] = replace(entry, rule=wrong)
+    torch_op.entries["tanh"] = replace(entry, rule=wrong)
     try:
         graph = _read(source, options)
     finally:
-        aten.entries["tanh"] = entry
+        torch_op.entries["tanh"] = entry
     feed = inputs.generate(graph, 1)[0]
     found = _timed(
         f"{what}, {len(graph.graph)} nodes, defect in block {blocks // 2 - 1}",

@@ -15,7 +15,7 @@ from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
 from convert.frontends.pytorch.common.values import mark, onnx_dtype
 from convert.frontends.pytorch.dispatch import call
 from convert.frontends.pytorch.export.prepare import PYTHON
-from convert.frontends.pytorch.rules import aten
+from convert.frontends.pytorch.rules import torch_op
 from onnx.reference import ReferenceEvaluator
 
 from convert.errors import Location
@@ -89,7 +89,7 @@ def lowered(case: Case, dynamic: int = 0) -> tuple[ir.Model, list[int]]:
     kwargs = {k: replaced(v, items) for k, v in case.attributes.items()}
     at = Location(case.operator)
     if overload is None:
-        result = aten.apply(g, case.operator, args, kwargs, at)
+        result = torch_op.apply(g, case.operator, args, kwargs, at)
     else:
         result = call(g, overload._schema, args, kwargs, at)
     kept = []

@@ -15,7 +15,7 @@ from cases import Case, case, f32, i64, params
 from convert.backends import caffe2 as backend
 from convert.backends import onnx as onnx_backend
 from convert.frontends import caffe2
-from convert.frontends.caffe2.rules import caffe2 as rules
+from convert.frontends.caffe2.rules import caffe2_op as rules
 from convert.frontends.caffe2.runner.runner import Job, execute
 from onnx.reference import ReferenceEvaluator
 from test_to_caffe2 import ROWS

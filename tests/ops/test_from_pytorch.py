@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from cases import Case, case, params
-from convert.frontends.pytorch.rules import aten
+from convert.frontends.pytorch.rules import torch_op
 from pytorch_cases import CASES
 from pytorch_cases_layers import LAYERS
 from pytorch_cases_linalg import LINALG
@@ -95,8 +95,8 @@ def test_every_rule_has_a_case() -> None:
     """Those on complex and on quantised tensors are in tests of their own, and so are torchvision's."""
     tested = {row.operator for row in (*ROWS, *DRAWN, *(r for r, _ in FACTORED))}
     tested |= {*ELSEWHERE, *UNDEFINED, "view.dtype"}
-    assert sorted(k for k in set(aten.entries) - tested if not k.startswith(BY_MODULES)) == []
+    assert sorted(k for k in set(torch_op.entries) - tested if not k.startswith(BY_MODULES)) == []
 
 
 def test_no_gap_has_a_rule() -> None:
-    assert not set(aten.gaps) & set(aten.entries)
+    assert not set(torch_op.gaps) & set(torch_op.entries)

@@ -9,7 +9,7 @@ from convert.frontends import tensorflow as frontend
 from convert.frontends.tensorflow import ops  # noqa: F401  (`ops` fills the table)
 from convert.frontends.tensorflow.graph import opdefs
 from convert.frontends.tensorflow.graph.refused import CHANGES
-from convert.frontends.tensorflow.rules import node
+from convert.frontends.tensorflow.rules import tf_op
 
 from convert import plugin
 from tests.ops.cases import Case, params
@@ -77,9 +77,9 @@ def test_operator_with_dynamic_batch(row: Case) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    lists = {name for name in node.entries if "TensorList" in name}
-    fused = {name for name in node.entries if name.startswith("_Fused")}
-    assert set(node.entries) == {c.operator for c in CASES} | ELSEWHERE | CHANGES | FUNCTIONS | lists | fused
+    lists = {name for name in tf_op.entries if "TensorList" in name}
+    fused = {name for name in tf_op.entries if name.startswith("_Fused")}
+    assert set(tf_op.entries) == {c.operator for c in CASES} | ELSEWHERE | CHANGES | FUNCTIONS | lists | fused
 
 
 def test_every_operator_that_is_seen_has_a_rule_or_a_reason() -> None:

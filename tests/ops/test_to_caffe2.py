@@ -10,7 +10,7 @@ from caffe2_cases_sampled import SAMPLED_CASES
 from caffe2_models import MODELLED
 from caffe2_support import Nets, Row, assert_same, both, reference
 from convert.backends import caffe2
-from convert.backends.caffe2.rules import onnx
+from convert.backends.caffe2.rules import onnx_op
 
 ROWS = both([*MATH_CASES, *LAYER_CASES, *DATA_CASES, *SAMPLED_CASES])
 
@@ -28,4 +28,4 @@ def test_operator(row: Row, caffe2_outcomes: Nets) -> None:
 def test_every_rule_has_a_case() -> None:
     caffe2.operators("caffe2")
     tested = MODELLED | {param.values[0].case.operator for param in ROWS if not param.values[0].reason}
-    assert sorted(set(onnx.entries) - tested) == []
+    assert sorted(set(onnx_op.entries) - tested) == []

@@ -13,7 +13,7 @@ pytest.importorskip("keras", reason="the Keras backend writes with Keras")
 from convert.backends import keras as room
 from convert.backends.keras import ops  # noqa: F401
 from convert.backends.keras.limits import declared
-from convert.backends.keras.rules import onnx as table
+from convert.backends.keras.rules import onnx_op as table
 
 from convert.errors import Unsupported
 from tests.ops.cases import Case, case, f32, i64, params

@@ -242,7 +242,7 @@ def test_operator(row: Case, onednn: str, variants: tuple[int, ...], workers) ->
 def test_every_rule_has_a_case() -> None:
     pytest.importorskip("tensorflow")
     from convert.backends.tensorflow import ops  # noqa: F401
-    from convert.backends.tensorflow.rules import onnx as table
+    from convert.backends.tensorflow.rules import onnx_op as table
 
     rules = {operator for operator in table.entries if not operator.startswith("convert.")}
     rows = {row.operator for row in (*CASES, *RANDOM)}

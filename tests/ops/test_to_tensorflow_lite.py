@@ -121,7 +121,7 @@ def test_sample(index: int, pool: ProcessPoolExecutor) -> None:
 def test_every_rule_of_tensorflow_lite_alone_is_in_the_sample() -> None:
     pytest.importorskip("tensorflow")
     from convert.backends.tensorflow import ops  # noqa: F401
-    from convert.backends.tensorflow.rules import onnx as table
+    from convert.backends.tensorflow.rules import onnx_op as table
 
     ours = {name.removeprefix("convert.lite::") for name in table.entries if name.startswith("convert.lite::")}
     assert ours

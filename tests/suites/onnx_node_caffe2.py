@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from convert.backends.caffe2.rules import onnx as onnx_rules
+from convert.backends.caffe2.rules import onnx_op as onnx_rules
 from convert.frontends.caffe2.runner.runner import Job, execute
 
 from convert import plugin

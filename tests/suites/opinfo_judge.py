@@ -18,7 +18,7 @@ import torch
 from convert.backends.onnx import to_proto
 from convert.frontends.pytorch.export.capture import exported, inference
 from convert.frontends.pytorch.export.lower import lower
-from convert.frontends.pytorch.rules import aten
+from convert.frontends.pytorch.rules import torch_op
 from opinfo_bounds import silent
 from opinfo_compare import difference
 from opinfo_ties import settled
@@ -118,7 +118,7 @@ def judged(entry: str, number: int, sample: SampleInput, dtype: torch.dtype) -> 
             program = exported(module, tuple(module.example))
             model = lower(program, Report("suite"))
     except Unsupported as error:
-        declared = all(p.why in (*aten.gaps.values(), *aten.limits.values()) for p in error.problems)
+        declared = all(p.why in (*torch_op.gaps.values(), *torch_op.limits.values()) for p in error.problems)
         return Outcome(entry, number, "gap" if declared else "refused", detail=_reasons(error))
     except Exception as error:
         return Outcome(entry, number, "error", detail=_line(error))

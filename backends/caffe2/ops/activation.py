@@ -9,13 +9,13 @@ from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
 from ..common.shapes import last, transpose
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .math import log1p, unary
 
-onnx.same(unary, Sigmoid="Sigmoid", Softsign="Softsign", Tanh="Tanh", Mish="Mish")
+onnx_op.same(unary, Sigmoid="Sigmoid", Softsign="Softsign", Tanh="Tanh", Mish="Mish")
 
 
-@onnx("Relu")
+@onnx_op("Relu")
 def relu(net: Net, x: Blob) -> Blob:
     if x.dtype.is_floating_point():
         return unary("Relu")(net, x)
@@ -24,27 +24,27 @@ def relu(net: Net, x: Blob) -> Blob:
     return cast(net, net.Mul(wide, cast(net, positive, wide.dtype)), x.dtype)
 
 
-@onnx("LeakyRelu")
+@onnx_op("LeakyRelu")
 def leaky_relu(net: Net, x: Blob, *, alpha: float) -> Blob:
     return cast(net, net.LeakyRelu(widen(net, x, FLOAT), alpha=alpha), x.dtype)
 
 
-@onnx("ThresholdedRelu")
+@onnx_op("ThresholdedRelu")
 def thresholded_relu(net: Net, x: Blob, *, alpha: float) -> Blob:
     return cast(net, net.ThresholdedRelu(widen(net, x, FLOAT), alpha=alpha), x.dtype)
 
 
-@onnx("Elu")
+@onnx_op("Elu")
 def elu(net: Net, x: Blob, *, alpha: float) -> Blob:
     return cast(net, net.Elu(widen(net, x, FLOAT), alpha=alpha), x.dtype)
 
 
-@onnx("Selu")
+@onnx_op("Selu")
 def selu(net: Net, x: Blob, *, alpha: float, gamma: float) -> Blob:
     return cast(net, net.Selu(widen(net, x, FLOAT), alpha=alpha, scale=gamma), x.dtype)
 
 
-@onnx("Celu")
+@onnx_op("Celu")
 def celu(net: Net, x: Blob, *, alpha: float) -> Blob:
     """relu(x) + alpha·elu(min(x, 0) / alpha)."""
     wide = widen(net, x, FLOAT)
@@ -53,7 +53,7 @@ def celu(net: Net, x: Blob, *, alpha: float) -> Blob:
     return cast(net, net.Add(net.Relu(wide), net.Mul(below, factor)), x.dtype)
 
 
-@onnx("PRelu")
+@onnx_op("PRelu")
 def prelu(net: Net, x: Blob, slope: Blob) -> Blob:
     """relu(x) − slope·relu(−x): Caffe2's PRelu takes one slope a channel only."""
     wide = widen(net, x, FLOAT)
@@ -61,30 +61,30 @@ def prelu(net: Net, x: Blob, slope: Blob) -> Blob:
     return cast(net, net.Sub(net.Relu(wide), below), x.dtype)
 
 
-@onnx("HardSigmoid")
+@onnx_op("HardSigmoid")
 def hard_sigmoid(net: Net, x: Blob, *, alpha: float, beta: float) -> Blob:
     return cast(net, net.HardSigmoid(widen(net, x, FLOAT), alpha=alpha, beta=beta), x.dtype)
 
 
-@onnx("HardSwish")
+@onnx_op("HardSwish")
 def hard_swish(net: Net, x: Blob) -> Blob:
     wide = widen(net, x, FLOAT)
     return cast(net, net.Mul(wide, net.HardSigmoid(wide, alpha=1 / 6, beta=0.5)), x.dtype)
 
 
-@onnx("Gelu")
+@onnx_op("Gelu")
 def gelu(net: Net, x: Blob, *, approximate: str) -> Blob:
     return cast(net, net.Gelu(widen(net, x, FLOAT), fast_gelu=int(approximate == "tanh")), x.dtype)
 
 
-@onnx("Softplus")
+@onnx_op("Softplus")
 def softplus(net: Net, x: Blob) -> Blob:
     """relu(x) + log1p(exp(−|x|)); Caffe2's Softplus overflows from 89 on."""
     wide = widen(net, x, FLOAT)
     return cast(net, net.Add(net.Relu(wide), log1p(net, net.Exp(net.Negative(net.Abs(wide))))), x.dtype)
 
 
-@onnx("Shrink")
+@onnx_op("Shrink")
 def shrink(net: Net, x: Blob, *, bias: float, lambd: float) -> Blob:
     """x + bias below −lambd, x − bias above lambd, 0 between."""
     wide = widen(net, x, FLOAT)
@@ -94,7 +94,7 @@ def shrink(net: Net, x: Blob, *, bias: float, lambd: float) -> Blob:
     return cast(net, net.Add(kept, net.Mul(net.Sub(below, above), net.const(bias))), x.dtype)
 
 
-@onnx("Softmax")
+@onnx_op("Softmax")
 def softmax(net: Net, x: Blob, *, axis: int) -> Blob:
     """Caffe2's Softmax makes the input 2-D at `axis`: right for the last axis only."""
     moved, back = last(net, widen(net, x, FLOAT), axis)
@@ -102,7 +102,7 @@ def softmax(net: Net, x: Blob, *, axis: int) -> Blob:
     return cast(net, transpose(net, y, back) if back else y, x.dtype)
 
 
-@onnx("LogSoftmax")
+@onnx_op("LogSoftmax")
 def log_softmax(net: Net, x: Blob, *, axis: int) -> Blob:
     """x − max − log(sum(exp(x − max))); the logarithm of Softmax is −inf where the softmax underflows."""
     wide = widen(net, x, FLOAT)

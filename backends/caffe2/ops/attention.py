@@ -16,10 +16,10 @@ from ..common.loops import Body
 from ..common.padding import pad_constant
 from ..common.shapes import broadcast, dim, full_like, zeros_like
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("Attention")
+@onnx_op("Attention")
 def attention(
     net: Net,
     q: Blob,
@@ -77,7 +77,7 @@ def attention(
     return [cast(net, y, q.dtype), *present, cast(net, shown[qk_matmul_output_mode], q.dtype)]
 
 
-@onnx("ai.onnx.preview::FlexAttention")
+@onnx_op("ai.onnx.preview::FlexAttention")
 def flex_attention(
     net: Net,
     q: Blob,
@@ -107,7 +107,7 @@ def _in_float32(precision: int | None) -> None:
         raise Unsupported(_PRECISION)
 
 
-_PRECISION = onnx.limit("Attention", "softmax_precision: Caffe2's Softmax is in float32")
+_PRECISION = onnx_op.limit("Attention", "softmax_precision: Caffe2's Softmax is in float32")
 
 
 def _scores(net: Net, query: Blob, key: Blob, scale: float | None) -> Blob:

@@ -7,16 +7,16 @@ import numpy as np
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("ai.onnx.ml::ArrayFeatureExtractor")
+@onnx_op("ai.onnx.ml::ArrayFeatureExtractor")
 def array_feature_extractor(net: Net, x: Blob, places: Blob) -> Blob:
     """Columns by their numbers; of a vector, one row of them."""
     y = net.Gather(x, net.FlattenToVec(places), axis=net.rank(x) - 1)
     return net.ExpandDims(y, dims=[0]) if net.rank(x) == 1 else y
 
 
-@onnx("ai.onnx.ml::Binarizer")
+@onnx_op("ai.onnx.ml::Binarizer")
 def binarizer(net: Net, x: Blob, *, threshold: float) -> Blob:
     return cast(net, net.GT(widen(net, x, FLOAT), net.const(np.float32(threshold))), x.dtype)

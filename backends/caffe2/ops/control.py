@@ -15,11 +15,11 @@ from ..common.loops import Body, grown, started, steps_written_out, while_loop
 from ..common.sequence_values import Listed, Maybe, leaves, rebuilt
 from ..common.shapes import dim
 from ..net import Net, Op
-from ..rules import onnx
+from ..rules import onnx_op
 from .product import backwards
 
 
-@onnx("If")
+@onnx_op("If")
 def if_rule(net: Net, condition: Blob, *, then_branch: Body, else_branch: Body) -> list[Any]:
     """Both branches write the same blobs; what they read of the net around them they find in the workspace."""
     known = net.static(condition)
@@ -42,7 +42,7 @@ def if_rule(net: Net, condition: Blob, *, then_branch: Body, else_branch: Body) 
     return [rebuilt(value, rest) for value in results[0]]
 
 
-@onnx("Loop")
+@onnx_op("Loop")
 def loop(net: Net, trips: Blob | None, condition: Blob | None, *carried: Any, body: Body) -> list[Any]:
     """Written out where the number of steps is known, else Caffe2's While."""
     given = net.static(trips)
@@ -105,7 +105,7 @@ def _looped(net: Net, trips: Blob | None, condition: Blob | None, carried: Seque
     return while_loop(net, trips, condition, [*carried, *scanned], shapes, step)
 
 
-@onnx("Scan")
+@onnx_op("Scan")
 def scan(
     net: Net,
     *inputs: Blob,

@@ -15,10 +15,10 @@ from ..common.conv_transpose import by_convolution
 from ..common.dtypes import FLOAT, cast, widen
 from ..common.windows import Window, window
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("Conv")
+@onnx_op("Conv")
 def conv(
     net: Net,
     x: Blob,
@@ -39,7 +39,7 @@ def conv(
     return cast(net, y, x.dtype)
 
 
-@onnx("ConvTranspose")
+@onnx_op("ConvTranspose")
 def conv_transpose(
     net: Net,
     x: Blob,

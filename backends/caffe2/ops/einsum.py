@@ -13,12 +13,12 @@ from ..common.dtypes import ARITHMETIC, FLOAT, cast, widen
 from ..common.indexing import fixed, strides_of
 from ..common.shapes import reshape_fixed, transpose
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 Term = tuple[Blob, str]
 
 
-@onnx("Einsum")
+@onnx_op("Einsum")
 def einsum(net: Net, *xs: Blob, equation: str) -> Blob:
     """Float32 contractions are batched products; the others are sums of broadcast products, which takes more memory."""
     labels, result = _parsed(net, xs, equation)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..rules import onnx
+from ..rules import onnx_op
 
-onnx.gap(
+onnx_op.gap(
     "Caffe2 has no operators on tensors of strings",
     "RegexFullMatch",
     "StringConcat",
@@ -12,7 +12,7 @@ onnx.gap(
     "StringSplit",
     "ai.onnx.ml::LabelEncoder",
 )
-onnx.gap("Caffe2 decodes images from its own databases only", "ImageDecoder")
-onnx.gap("Caffe2 has no operator that reads the bits of a number as another one", "BitCast")
-onnx.gap("n-grams are counted by a search that Caffe2 has no operator for", "TfIdfVectorizer")
-onnx.gap("Caffe2 has no operator for decision trees", "ai.onnx.ml::TreeEnsemble")
+onnx_op.gap("Caffe2 decodes images from its own databases only", "ImageDecoder")
+onnx_op.gap("Caffe2 has no operator that reads the bits of a number as another one", "BitCast")
+onnx_op.gap("n-grams are counted by a search that Caffe2 has no operator for", "TfIdfVectorizer")
+onnx_op.gap("Caffe2 has no operator for decision trees", "ai.onnx.ml::TreeEnsemble")

@@ -15,17 +15,17 @@ from ..common.indexing import fixed, linear_elements, wrapped
 from ..common.padding import crop, pad_constant, pad_edge, pad_gathered, slice_axis
 from ..common.shapes import concat, dim
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("Gather")
+@onnx_op("Gather")
 def gather(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
     """Caffe2's Gather takes negative indices on the first axis only."""
     along = net.axis(x, axis)
     return net.Gather(x, wrapped(net, x, indices, along), axis=along)
 
 
-@onnx("Slice")
+@onnx_op("Slice")
 def slice_rule(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, steps: Blob | None) -> Blob:
     """One operator an axis; steps other than 1 gather the cells."""
     if net.static(starts) is None or net.static(ends) is None:
@@ -90,7 +90,7 @@ def _stepped(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> B
     return net.facts(net.Gather(x, indices, axis=axis), shape=shape)
 
 
-@onnx("GatherElements")
+@onnx_op("GatherElements")
 def gather_elements(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
     """A gather of the flat tensor at linear indices: a constant for the other axes, plus index times stride."""
     along = net.axis(x, axis)
@@ -99,7 +99,7 @@ def gather_elements(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
     return net.Gather(net.FlattenToVec(x), linear)
 
 
-@onnx("Pad")
+@onnx_op("Pad")
 def pad(net: Net, x: Blob, pads: Blob, value: Blob | None, axes: Blob | None, *, mode: str) -> Blob:
     """Negative pads cut; the others join what is to be around."""
     rank = net.rank(x)

@@ -11,12 +11,12 @@ from ..blob import Blob
 from ..common.dtypes import ARITHMETIC, FLOAT, cast, widen
 from ..common.shapes import broadcast
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 _INT64 = ir.DataType.INT64
 
 
-@onnx("BitShift")
+@onnx_op("BitShift")
 def bit_shift(net: Net, x: Blob, by: Blob, *, direction: str) -> Blob:
     """A product with or a quotient by a power of 2 from a table; of what is negative, the complement is divided."""
     if x.dtype == _INT64 and direction == "LEFT":
@@ -37,7 +37,7 @@ def bit_shift(net: Net, x: Blob, by: Blob, *, direction: str) -> Blob:
     return cast(net, net.BitwiseXor(*broadcast(net, quotient, m)), x.dtype)
 
 
-_LEFT = onnx.limit("BitShift", "a shift of int64 to the left: Caffe2 has no wider integer to lose bits in")
+_LEFT = onnx_op.limit("BitShift", "a shift of int64 to the left: Caffe2 has no wider integer to lose bits in")
 
 
 def integer_power(net: Net, x: Blob, exponent: Blob) -> Blob:
@@ -109,4 +109,4 @@ def float_remainder(net: Net, a: Blob, b: Blob, fmod: int) -> Blob:
     return cast(net, cast(net, net.Add(rest, none), ir.DataType.FLOAT), a.dtype)
 
 
-_DOUBLE = onnx.limit("Mod", "a remainder of float64: Caffe2 has nothing wider to divide exactly in")
+_DOUBLE = onnx_op.limit("Mod", "a remainder of float64: Caffe2 has nothing wider to divide exactly in")

@@ -14,10 +14,10 @@ from ..common.indexing import fixed
 from ..common.padding import slice_axis
 from ..common.shapes import reshape_fixed, transpose
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("MatMul")
+@onnx_op("MatMul")
 def matmul(net: Net, a: Blob, b: Blob) -> Blob:
     """A constant matrix on the right is a fully connected layer over the last axis: one product for all of the rest."""
     _floating(a)
@@ -31,7 +31,7 @@ def matmul(net: Net, a: Blob, b: Blob) -> Blob:
     return cast(net, product, a.dtype)
 
 
-@onnx("Gemm")
+@onnx_op("Gemm")
 def gemm(net: Net, a: Blob, b: Blob, c: Blob | None, *, alpha: float, beta: float, transA: int, transB: int) -> Blob:
     """alpha·A·B + beta·C; FC does the plain form with constant B and a C of one row."""
     _floating(a)
@@ -66,7 +66,7 @@ def _floating(x: Blob) -> None:
         raise Unsupported(f"a matrix product in {dtype_name(x.dtype)}: Caffe2 has float32's only")
 
 
-@onnx("Det")
+@onnx_op("Det")
 def det(net: Net, x: Blob) -> Blob:
     """The product of the pivots of Gaussian elimination with row exchanges, written out for small matrices."""
     _floating(x)

@@ -12,7 +12,7 @@ from ..blob import Blob
 from ..common.dtypes import ARITHMETIC, COMPARED, cast, widen
 from ..common.shapes import broadcast
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
 def comparison(operator: str) -> Rule:
@@ -34,8 +34,8 @@ def plain(operator: str) -> Rule:
     return rule
 
 
-onnx.same(comparison, Equal="EQ", Greater="GT", GreaterOrEqual="GE", Less="LT", LessOrEqual="LE")
-onnx.same(plain, And="And", Or="Or", Xor="Xor", Not="Not")
+onnx_op.same(comparison, Equal="EQ", Greater="GT", GreaterOrEqual="GE", Less="LT", LessOrEqual="LE")
+onnx_op.same(plain, And="And", Or="Or", Xor="Xor", Not="Not")
 
 
 def bitwise(operator: str) -> Rule:
@@ -48,17 +48,17 @@ def bitwise(operator: str) -> Rule:
     return rule
 
 
-onnx.same(bitwise, BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor")
+onnx_op.same(bitwise, BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor")
 
 
-@onnx("BitwiseNot")
+@onnx_op("BitwiseNot")
 def bitwise_not(net: Net, x: Blob) -> Blob:
     """Every bit is exchanged by Xor with −1."""
     wide = widen(net, x, (ir.DataType.INT32, ir.DataType.INT64))
     return cast(net, net.BitwiseXor(wide, net.const(np.array(-1, wide.dtype.numpy()))), x.dtype)
 
 
-@onnx("Where")
+@onnx_op("Where")
 def where(net: Net, condition: Blob, x: Blob, y: Blob) -> Blob:
     """Caffe2's Where wants equal shapes."""
     wide = [widen(net, v, COMPARED) for v in (x, y)]
@@ -66,13 +66,13 @@ def where(net: Net, condition: Blob, x: Blob, y: Blob) -> Blob:
     return cast(net, net.Where(c, a, b), x.dtype)
 
 
-@onnx("IsNaN")
+@onnx_op("IsNaN")
 def is_nan(net: Net, x: Blob) -> Blob:
     wide = widen(net, x, (ir.DataType.FLOAT, ir.DataType.DOUBLE))
     return net.NE(wide, wide)
 
 
-@onnx("IsInf")
+@onnx_op("IsInf")
 def is_inf(net: Net, x: Blob, *, detect_negative: int, detect_positive: int) -> Blob:
     wide = widen(net, x, (ir.DataType.FLOAT, ir.DataType.DOUBLE))
     found = [

@@ -14,7 +14,7 @@ from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
 from ..common.shapes import broadcast
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .integer import float_remainder, integer_power, mixed_power
 
 
@@ -41,15 +41,15 @@ def compute(net: Net, operator: str, a: Blob, b: Blob) -> Blob:
     return cast(net, net.op(operator, [widen(net, a), widen(net, b)]), a.dtype)
 
 
-onnx.same(
+onnx_op.same(
     unary,
     Acos="Acos", Asin="Asin", Atan="Atan", Ceil="Ceil", Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor",
     Log="Log", Sin="Sin", Sinh="Sinh", Tan="Tan",
 )  # fmt: skip
-onnx.same(arithmetic, Add="Add", Sub="Sub", Mul="Mul")
+onnx_op.same(arithmetic, Add="Add", Sub="Sub", Mul="Mul")
 
 
-@onnx("Div")
+@onnx_op("Div")
 def div(net: Net, a: Blob, b: Blob) -> Blob:
     divisor = net.static(b)
     if not a.dtype.is_floating_point() and divisor is not None and np.any(divisor == 0):
@@ -57,17 +57,17 @@ def div(net: Net, a: Blob, b: Blob) -> Blob:
     return compute(net, "Div", a, b)
 
 
-@onnx("Reciprocal")
+@onnx_op("Reciprocal")
 def reciprocal(net: Net, x: Blob) -> Blob:
     return compute(net, "Div", net.const(np.ones((), x.dtype.numpy())), x)
 
 
-@onnx("Neg")
+@onnx_op("Neg")
 def neg(net: Net, x: Blob) -> Blob:
     return cast(net, net.Negative(widen(net, x)), x.dtype)
 
 
-@onnx("Sign")
+@onnx_op("Sign")
 def sign(net: Net, x: Blob) -> Blob:
     """Caffe2's Sign of NaN is 0; ONNX's is NaN."""
     wide = widen(net, x)
@@ -75,12 +75,12 @@ def sign(net: Net, x: Blob) -> Blob:
     return cast(net, net.Where(net.NE(wide, wide), wide, y) if x.dtype.is_floating_point() else y, x.dtype)
 
 
-@onnx("Sqrt")
+@onnx_op("Sqrt")
 def sqrt(net: Net, x: Blob) -> Blob:
     return cast(net, net.Sqrt(widen(net, x, (ir.DataType.FLOAT, ir.DataType.DOUBLE))), x.dtype)
 
 
-@onnx("Abs")
+@onnx_op("Abs")
 def absolute(net: Net, x: Blob) -> Blob:
     if x.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
         return unary("Abs")(net, x)
@@ -88,7 +88,7 @@ def absolute(net: Net, x: Blob) -> Blob:
     return cast(net, net.Mul(wide, net.Sign(wide)), x.dtype)
 
 
-@onnx("Round")
+@onnx_op("Round")
 def round_half_even(net: Net, x: Blob) -> Blob:
     """Adding and subtracting 1.5·2²³ (2⁵² in float64) rounds to even; from half of that on, numbers are whole."""
     wide = widen(net, x, (ir.DataType.FLOAT, ir.DataType.DOUBLE))
@@ -112,7 +112,7 @@ def log1p(net: Net, y: Blob) -> Blob:
     return net.Where(tiny, y, net.Mul(net.Log(u), net.Div(y, step)))
 
 
-@onnx("Asinh")
+@onnx_op("Asinh")
 def asinh(net: Net, x: Blob) -> Blob:
     """sign(x)·log1p(|x| + x² / (1 + sqrt(x² + 1))), with |x| halved and log(2) added where the square overflows."""
     wide = widen(net, x, FLOAT)
@@ -123,7 +123,7 @@ def asinh(net: Net, x: Blob) -> Blob:
     return cast(net, net.Mul(_beyond(net, size, small), net.Sign(wide)), x.dtype)
 
 
-@onnx("Acosh")
+@onnx_op("Acosh")
 def acosh(net: Net, x: Blob) -> Blob:
     """log1p(t + sqrt(t·(t + 2))) of t = x − 1."""
     wide = widen(net, x, FLOAT)
@@ -132,7 +132,7 @@ def acosh(net: Net, x: Blob) -> Blob:
     return cast(net, _beyond(net, wide, small), x.dtype)
 
 
-@onnx("Atanh")
+@onnx_op("Atanh")
 def atanh(net: Net, x: Blob) -> Blob:
     """sign(x)·log1p(2·|x| / (1 − |x|)) / 2."""
     wide = widen(net, x, FLOAT)
@@ -150,7 +150,7 @@ def _beyond(net: Net, x: Blob, small: Blob) -> Blob:
     return net.Where(*broadcast(net, net.GT(x, net.const(_SQUARED)), large, small))
 
 
-@onnx("Sum")
+@onnx_op("Sum")
 def total(net: Net, *xs: Blob) -> Blob:
     """A chain of Add: Caffe2's Sum wants equal shapes."""
     wide = [widen(net, x) for x in xs]
@@ -160,7 +160,7 @@ def total(net: Net, *xs: Blob) -> Blob:
     return cast(net, sum_, xs[0].dtype)
 
 
-@onnx("Mean")
+@onnx_op("Mean")
 def mean(net: Net, *xs: Blob) -> Blob:
     return compute(net, "Div", total(net, *xs), net.const(np.array(len(xs), xs[0].dtype.numpy())))
 
@@ -181,11 +181,11 @@ def extremum(operator: str, compare: str) -> Callable[..., Blob]:
 
 
 maximum, minimum = extremum("Max", "GT"), extremum("Min", "LT")
-onnx("Max")(maximum)
-onnx("Min")(minimum)
+onnx_op("Max")(maximum)
+onnx_op("Min")(minimum)
 
 
-@onnx("Clip")
+@onnx_op("Clip")
 def clip(net: Net, x: Blob, low: Blob | None, high: Blob | None) -> Blob:
     if x.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
         # Absent bounds are float32's largest numbers, infinities included: so ONNX's schema says.
@@ -199,7 +199,7 @@ def clip(net: Net, x: Blob, low: Blob | None, high: Blob | None) -> Blob:
     return x if high is None else minimum(net, x, high)
 
 
-@onnx("Pow")
+@onnx_op("Pow")
 def power(net: Net, x: Blob, exponent: Blob) -> Blob:
     """Constant exponents that a kernel does better than pow; integers by repeated multiplication."""
     constant = net.static(exponent)
@@ -231,7 +231,7 @@ def _multiplied(net: Net, x: Blob, times: int) -> Blob:
     return result
 
 
-@onnx("Mod")
+@onnx_op("Mod")
 def mod(net: Net, a: Blob, b: Blob, *, fmod: int) -> Blob:
     """a − b·trunc(a / b) of integers; without `fmod` the result takes the sign of b."""
     if a.dtype.is_floating_point():
@@ -249,12 +249,12 @@ def mod(net: Net, a: Blob, b: Blob, *, fmod: int) -> Blob:
     return cast(net, rest, a.dtype)
 
 
-@onnx("Cast")
+@onnx_op("Cast")
 def cast_to(net: Net, x: Blob, *, to: int, saturate: int) -> Blob:
     """`saturate` concerns float8 only, which Caffe2 does not have."""
     return cast(net, x, ir.DataType(to))
 
 
-@onnx("CastLike")
+@onnx_op("CastLike")
 def cast_like(net: Net, x: Blob, like: Blob, *, saturate: int) -> Blob:
     return cast(net, x, like.dtype)

@@ -9,10 +9,10 @@ from convert.errors import Unsupported
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("BatchNormalization")
+@onnx_op("BatchNormalization")
 def batch_normalization(
     net: Net,
     x: Blob,
@@ -49,7 +49,7 @@ def _trained(
     return [cast(net, y, x.dtype), *running]
 
 
-@onnx("InstanceNormalization")
+@onnx_op("InstanceNormalization")
 def instance_normalization(net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilon: float) -> Blob:
     """Caffe2's is 4-D: the spatial dims become one, beside one of size 1."""
     rank = net.rank(x)
@@ -59,7 +59,7 @@ def instance_normalization(net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilo
     return cast(net, y if rank == 4 else _shaped_as(net, y, wide), x.dtype)
 
 
-@onnx("LayerNormalization")
+@onnx_op("LayerNormalization")
 def layer_normalization(
     net: Net, x: Blob, scale: Blob, bias: Blob | None, *, axis: int, epsilon: float, stash_type: int
 ) -> list[Blob]:
@@ -89,7 +89,7 @@ def _reduced_to(net: Net, y: Blob, x: Blob, axis: int) -> Blob:
     return net.facts(net.Reshape(y, shape=target, outputs=2)[0], FLOAT[0], shape)
 
 
-@onnx("RMSNormalization")
+@onnx_op("RMSNormalization")
 def rms_normalization(net: Net, x: Blob, scale: Blob, *, axis: int, epsilon: float, stash_type: int) -> Blob:
     """x / sqrt(mean(x²) + epsilon) · scale."""
     if stash_type != ir.DataType.FLOAT:
@@ -101,7 +101,7 @@ def rms_normalization(net: Net, x: Blob, scale: Blob, *, axis: int, epsilon: flo
     return cast(net, net.Mul(y, widen(net, scale, FLOAT)), x.dtype)
 
 
-@onnx("GroupNormalization")
+@onnx_op("GroupNormalization")
 def group_normalization(
     net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilon: float, num_groups: int, stash_type: int
 ) -> Blob:
@@ -112,13 +112,13 @@ def group_normalization(
     return cast(net, net.op("GroupNorm", operands, group=num_groups, epsilon=epsilon, is_test=1, outputs=3)[0], x.dtype)
 
 
-@onnx("LRN")
+@onnx_op("LRN")
 def local_response_normalization(net: Net, x: Blob, *, alpha: float, beta: float, bias: float, size: int) -> Blob:
     y = net.LRN(widen(net, x, FLOAT), alpha=alpha, beta=beta, bias=bias, size=size)
     return cast(net, y, x.dtype)
 
 
-@onnx("LpNormalization")
+@onnx_op("LpNormalization")
 def lp_normalization(net: Net, x: Blob, *, axis: int, p: int) -> Blob:
     wide = widen(net, x, FLOAT)
     if p not in (1, 2):
@@ -129,7 +129,7 @@ def lp_normalization(net: Net, x: Blob, *, axis: int, p: int) -> Blob:
     return cast(net, net.Div(wide, net.Add(size, none)), x.dtype)
 
 
-@onnx("MeanVarianceNormalization")
+@onnx_op("MeanVarianceNormalization")
 def mean_variance_normalization(net: Net, x: Blob, *, axes: list[int]) -> Blob:
     """(x − mean) / (deviation + 1e-9), as ONNX's function body has it."""
     wide = widen(net, x, FLOAT)

@@ -12,14 +12,14 @@ from ..blob import Blob
 from ..common.dtypes import FLOAT, cast
 from ..common.shapes import broadcast
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 _TRAINING = "ai.onnx.preview.training"
 
-onnx.gap("gradients are taken while a net is written, not between named tensors of one", f"{_TRAINING}::Gradient")
+onnx_op.gap("gradients are taken while a net is written, not between named tensors of one", f"{_TRAINING}::Gradient")
 
 
-@onnx(f"{_TRAINING}::Adagrad")
+@onnx_op(f"{_TRAINING}::Adagrad")
 def adagrad(
     net: Net, rate: Blob, count: Blob, *tensors: Blob, decay_factor: float, epsilon: float, norm_coefficient: float
 ) -> list[Blob]:
@@ -35,7 +35,7 @@ def adagrad(
     return _in_rows(results)
 
 
-@onnx(f"{_TRAINING}::Adam")
+@onnx_op(f"{_TRAINING}::Adam")
 def adam(
     net: Net,
     rate: Blob,
@@ -63,7 +63,7 @@ def adam(
     return _in_rows(results)
 
 
-@onnx(f"{_TRAINING}::Momentum")
+@onnx_op(f"{_TRAINING}::Momentum")
 def momentum(
     net: Net, rate: Blob, count: Blob, *tensors: Blob, alpha: float, beta: float, mode: str, norm_coefficient: float
 ) -> list[Blob]:

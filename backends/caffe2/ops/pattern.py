@@ -11,7 +11,7 @@ from ..blob import Blob
 from ..common.dtypes import ARITHMETIC, COMPARED, FLOAT, cast, widen
 from ..common.shapes import broadcast, dim, last, transpose, zeros_like
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .linear import fully_connected
 from .product import backwards, running, shifted
 
@@ -27,7 +27,7 @@ def positions(net: Net, x: Blob, axis: int) -> Blob:
     return net.facts(net.ExpandDims(counted, dims=others) if others else counted, shape=shape)
 
 
-@onnx("Trilu")
+@onnx_op("Trilu")
 def trilu(net: Net, x: Blob, k: Blob | None, *, upper: int) -> Blob:
     """Keep what is on or above (below) the diagonal `k`."""
     if 0 in net.shape(x):
@@ -41,19 +41,19 @@ def trilu(net: Net, x: Blob, k: Blob | None, *, upper: int) -> Blob:
     return cast(net, net.Where(kept, a, b), x.dtype)
 
 
-@onnx("EyeLike")
+@onnx_op("EyeLike")
 def eye_like(net: Net, x: Blob, *, dtype: int | None, k: int) -> Blob:
     rows = net.Add(positions(net, x, 0), net.const(np.array(k)))
     return cast(net, net.EQ(positions(net, x, 1), rows), x.dtype if dtype is None else ir.DataType(dtype))
 
 
-@onnx("MelWeightMatrix")
+@onnx_op("MelWeightMatrix")
 def mel_weight_matrix(net: Net, *inputs: Blob, output_datatype: int) -> Blob:
     """A constant where its inputs are: it is computed before this rule is asked."""
     raise Unsupported("the bands and rates of MelWeightMatrix are computed at run time")
 
 
-@onnx("OneHot")
+@onnx_op("OneHot")
 def one_hot(net: Net, indices: Blob, depth: Blob, values: Blob, *, axis: int) -> Blob:
     """`values` holds what is elsewhere and what is at an index; negative indices count from the end."""
     size = int(net.need(depth, "the depth of OneHot").ravel()[0])
@@ -68,7 +68,7 @@ def one_hot(net: Net, indices: Blob, depth: Blob, values: Blob, *, axis: int) ->
     return cast(net, net.Where(*broadcast(net, net.EQ(wrapped, classes), *dtypes)), values.dtype)
 
 
-@onnx("Hardmax")
+@onnx_op("Hardmax")
 def hardmax(net: Net, x: Blob, *, axis: int) -> Blob:
     """1 at the first largest element along `axis`, 0 elsewhere."""
     along = net.axis(x, axis)
@@ -76,7 +76,7 @@ def hardmax(net: Net, x: Blob, *, axis: int) -> Blob:
     return cast(net, net.EQ(positions(net, x, along), net.facts(largest, ir.DataType.INT64)), x.dtype)
 
 
-@onnx("CumSum")
+@onnx_op("CumSum")
 def cumsum(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Blob:
     """A product with a triangle of ones, which only float32 has; else sums of shifted copies."""
     along = net.axis(x, int(net.need(axis, "the axis of CumSum").ravel()[0]))
@@ -94,7 +94,7 @@ def cumsum(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Bl
     return cast(net, transpose(net, y, back) if back else y, x.dtype)
 
 
-@onnx("CumProd")
+@onnx_op("CumProd")
 def cumprod(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Blob:
     along = net.axis(x, int(net.need(axis, "the axis of CumProd").ravel()[0]))
     return _accumulated(net, "Mul", x, along, exclusive, reverse, 1)
@@ -108,7 +108,7 @@ def _accumulated(net: Net, operator: str, x: Blob, axis: int, exclusive: int, re
     return cast(net, backwards(net, y, axis) if reverse else y, x.dtype)
 
 
-@onnx("TopK")
+@onnx_op("TopK")
 def top_k(net: Net, x: Blob, k: Blob, *, axis: int, largest: int, sorted: int) -> list[Blob]:
     """The largest, in order (which `sorted=0` leaves open); the smallest are the largest of the negative."""
     count = int(net.need(k, "k of TopK").ravel()[0])

@@ -15,11 +15,11 @@ from ..common.padding import pad_constant
 from ..common.pool_windows import spatial_again, taps
 from ..common.windows import Window, ceil_pads, counts, window
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .conv import arguments
 
 
-@onnx("MaxPool")
+@onnx_op("MaxPool")
 def max_pool(
     net: Net,
     x: Blob,
@@ -46,7 +46,7 @@ def max_pool(
     return cast(net, net.MaxPool(wide, **arguments(made)), x.dtype)
 
 
-@onnx("AveragePool")
+@onnx_op("AveragePool")
 def average_pool(
     net: Net,
     x: Blob,
@@ -75,24 +75,24 @@ def average_pool(
     return cast(net, y, x.dtype)
 
 
-@onnx("GlobalAveragePool")
+@onnx_op("GlobalAveragePool")
 def global_average_pool(net: Net, x: Blob) -> Blob:
     return _global(net, "AveragePool", x)
 
 
-@onnx("GlobalMaxPool")
+@onnx_op("GlobalMaxPool")
 def global_max_pool(net: Net, x: Blob) -> Blob:
     return _global(net, "MaxPool", x)
 
 
-@onnx("GlobalLpPool")
+@onnx_op("GlobalLpPool")
 def global_lp_pool(net: Net, x: Blob, *, p: int) -> Blob:
     axes = list(range(2, net.rank(x)))
     wide = net.Abs(widen(net, x, FLOAT))
     return cast(net, _root(net, net.op("ReduceSum", [_power(net, wide, p)], axes=axes, keepdims=1), p), x.dtype)
 
 
-@onnx("LpPool")
+@onnx_op("LpPool")
 def lp_pool(
     net: Net,
     x: Blob,

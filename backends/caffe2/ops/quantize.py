@@ -13,7 +13,7 @@ from ..common.dtypes import FLOAT, cast, widen
 from ..common.padding import slice_axis
 from ..common.shapes import reshape_fixed
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .conv import conv
 from .math import compute, round_half_even
 
@@ -25,7 +25,7 @@ _RANGES = {
 }
 
 
-@onnx("QuantizeLinear")
+@onnx_op("QuantizeLinear")
 def quantize_linear(
     net: Net,
     x: Blob,
@@ -48,7 +48,7 @@ def quantize_linear(
     return requantised(net, quotient, zero, target)
 
 
-@onnx("DequantizeLinear")
+@onnx_op("DequantizeLinear")
 def dequantize_linear(
     net: Net,
     x: Blob,
@@ -68,13 +68,13 @@ def dequantize_linear(
     return cast(net, net.Mul(cast(net, wide, ir.DataType.FLOAT), factor), dtype)
 
 
-@onnx("MatMulInteger")
+@onnx_op("MatMulInteger")
 def matmul_integer(net: Net, a: Blob, b: Blob, a_zero: Blob | None, b_zero: Blob | None) -> Blob:
     x, y = _centred(net, a, _row(net, a, a_zero)), _centred(net, b, b_zero)
     return _exact_product(net, x, y)
 
 
-@onnx("QLinearMatMul")
+@onnx_op("QLinearMatMul")
 def qlinear_matmul(
     net: Net,
     a: Blob,
@@ -94,7 +94,7 @@ def qlinear_matmul(
     return requantised(net, product, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
 
 
-@onnx("ConvInteger")
+@onnx_op("ConvInteger")
 def conv_integer(
     net: Net,
     x: Blob,
@@ -116,7 +116,7 @@ def conv_integer(
     return _exact_convolution(net, x, w, x_zero, w_zero, given)
 
 
-@onnx("QLinearConv")
+@onnx_op("QLinearConv")
 def qlinear_conv(
     net: Net,
     x: Blob,

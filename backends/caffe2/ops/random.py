@@ -13,31 +13,31 @@ from ..common.padding import slice_axis
 from ..common.random import filled
 from ..common.shapes import concat, dim, dims
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .linear import fully_connected
 
 
-@onnx("RandomUniform")
+@onnx_op("RandomUniform")
 def random_uniform(net: Net, *, dtype: int, high: float, low: float, seed: float | None, shape: Sequence[int]) -> Blob:
     return cast(net, _uniform(net, _constant(net, shape), low, high), ir.DataType(dtype))
 
 
-@onnx("RandomUniformLike")
+@onnx_op("RandomUniformLike")
 def random_uniform_like(net: Net, x: Blob, *, dtype: int | None, high: float, low: float, seed: float | None) -> Blob:
     return cast(net, _uniform(net, dims(net, x), low, high, x), x.dtype if dtype is None else ir.DataType(dtype))
 
 
-@onnx("RandomNormal")
+@onnx_op("RandomNormal")
 def random_normal(net: Net, *, dtype: int, mean: float, scale: float, seed: float | None, shape: Sequence[int]) -> Blob:
     return cast(net, _normal(net, _constant(net, shape), mean, scale), ir.DataType(dtype))
 
 
-@onnx("RandomNormalLike")
+@onnx_op("RandomNormalLike")
 def random_normal_like(net: Net, x: Blob, *, dtype: int | None, mean: float, scale: float, seed: float | None) -> Blob:
     return cast(net, _normal(net, dims(net, x), mean, scale, x), x.dtype if dtype is None else ir.DataType(dtype))
 
 
-@onnx("Multinomial")
+@onnx_op("Multinomial")
 def multinomial(net: Net, x: Blob, *, dtype: int, sample_size: int, seed: float | None) -> Blob:
     """How many of the running sums of the probabilities a uniform number is past; `x` holds logarithms."""
     probabilities = net.Softmax(widen(net, x, FLOAT), axis=1)

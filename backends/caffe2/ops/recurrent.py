@@ -9,10 +9,10 @@ from ..common.dtypes import FLOAT, cast, widen
 from ..common.rnn import Cell, Weights, clipped, functions_of, recurrent, state_of, weights_of
 from ..common.shapes import transpose
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("RNN")
+@onnx_op("RNN")
 def rnn(
     net: Net,
     x: Blob,
@@ -46,7 +46,7 @@ def rnn(
     return _finished(net, x, [initial_h], count, direction, layout, lengths, r, cell)
 
 
-@onnx("GRU")
+@onnx_op("GRU")
 def gru(
     net: Net,
     x: Blob,
@@ -92,7 +92,7 @@ def gru(
     return _finished(net, x, [initial_h], count, direction, layout, lengths, r, cell)
 
 
-@onnx("LSTM")
+@onnx_op("LSTM")
 def lstm(
     net: Net,
     x: Blob,

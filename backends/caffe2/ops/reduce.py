@@ -13,7 +13,7 @@ from convert.rules import Rule
 from ..blob import Blob
 from ..common.dtypes import ARITHMETIC, FLOAT, cast, widen
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .product import product
 
 Reduce = Callable[[Net, Blob, list[int], int], Blob]
@@ -102,16 +102,16 @@ def _log_sum_exp(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
 
 _FLOATING = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
-onnx("ReduceSum")(reduction(_sum, ARITHMETIC))
-onnx("ReduceMax")(reduction(_max, ARITHMETIC))
-onnx("ReduceMin")(reduction(_min, ARITHMETIC))
-onnx("ReduceMean")(reduction(native("ReduceMean"), FLOAT))
-onnx("ReduceL1")(reduction(_l1, ARITHMETIC))
-onnx("ReduceL2")(reduction(_l2, _FLOATING))
-onnx("ReduceSumSquare")(reduction(_sum_square, ARITHMETIC))
-onnx("ReduceLogSum")(reduction(_log_sum, FLOAT))
-onnx("ReduceProd")(reduction(product, ARITHMETIC))
-onnx("ReduceLogSumExp")(reduction(_log_sum_exp, FLOAT))
+onnx_op("ReduceSum")(reduction(_sum, ARITHMETIC))
+onnx_op("ReduceMax")(reduction(_max, ARITHMETIC))
+onnx_op("ReduceMin")(reduction(_min, ARITHMETIC))
+onnx_op("ReduceMean")(reduction(native("ReduceMean"), FLOAT))
+onnx_op("ReduceL1")(reduction(_l1, ARITHMETIC))
+onnx_op("ReduceL2")(reduction(_l2, _FLOATING))
+onnx_op("ReduceSumSquare")(reduction(_sum_square, ARITHMETIC))
+onnx_op("ReduceLogSum")(reduction(_log_sum, FLOAT))
+onnx_op("ReduceProd")(reduction(product, ARITHMETIC))
+onnx_op("ReduceLogSumExp")(reduction(_log_sum_exp, FLOAT))
 
 
 def arg_extremum(operator: str) -> Rule:
@@ -132,5 +132,5 @@ def arg_extremum(operator: str) -> Rule:
     return rule
 
 
-onnx("ArgMax")(arg_extremum("ArgMax"))
-onnx("ArgMin")(arg_extremum("ArgMin"))
+onnx_op("ArgMax")(arg_extremum("ArgMax"))
+onnx_op("ArgMin")(arg_extremum("ArgMin"))

@@ -16,13 +16,13 @@ from ..common.indexing import fixed
 from ..common.padding import slice_axis
 from ..common.shapes import broadcast, full_like, reshape_fixed, transpose
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .conv import conv_transpose
 
 _INT64 = ir.DataType.INT64
 
 
-@onnx("MaxRoiPool")
+@onnx_op("MaxRoiPool")
 def max_roi_pool(net: Net, x: Blob, rois: Blob, *, pooled_shape: Sequence[int], spatial_scale: float) -> Blob:
     height, width = pooled_shape
     operands = [widen(net, v, FLOAT) for v in (x, rois)]
@@ -30,10 +30,10 @@ def max_roi_pool(net: Net, x: Blob, rois: Blob, *, pooled_shape: Sequence[int], 
     return cast(net, y, x.dtype)
 
 
-_MAX = onnx.limit("RoiAlign", "mode='max': Caffe2's RoIAlign takes the mean of the samples")
+_MAX = onnx_op.limit("RoiAlign", "mode='max': Caffe2's RoIAlign takes the mean of the samples")
 
 
-@onnx("RoiAlign")
+@onnx_op("RoiAlign")
 def roi_align(
     net: Net,
     x: Blob,
@@ -64,7 +64,7 @@ def roi_align(
     return cast(net, y, x.dtype)
 
 
-@onnx("Col2Im")
+@onnx_op("Col2Im")
 def col2im(
     net: Net,
     x: Blob,
@@ -96,7 +96,7 @@ def col2im(
     return cast(net, y, x.dtype)
 
 
-@onnx("GridSample")
+@onnx_op("GridSample")
 def grid_sample(net: Net, x: Blob, grid: Blob, *, align_corners: int, mode: str, padding_mode: str) -> Blob:
     """The weighted sum of the cells around each coordinate, gathered from the flat image."""
     if net.root.aten and net.rank(x) == 4:
@@ -213,7 +213,7 @@ def _neighbours(net: Net, where: Blob, mode: str) -> tuple[list[Blob], list[Blob
     return [net.Add(base, net.const(float(k))) for k in (-1, 0, 1, 2)], shares
 
 
-@onnx("DeformConv")
+@onnx_op("DeformConv")
 def deform_conv(
     net: Net,
     x: Blob,

@@ -15,7 +15,7 @@ from ..blob import Blob, Dim
 from ..common.dtypes import FLOAT, cast, widen
 from ..common.shapes import broadcast, full_like, last, transpose
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .linear import fully_connected
 from .math import round_half_even
 
@@ -33,7 +33,7 @@ class _Sampling:
     extrapolation: float
 
 
-@onnx("Resize")
+@onnx_op("Resize")
 def resize(
     net: Net,
     x: Blob,

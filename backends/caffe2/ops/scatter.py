@@ -14,14 +14,14 @@ from ..common.dtypes import ARITHMETIC, cast, widen
 from ..common.indexing import fixed, flat, linear_elements, linear_nd, wrapped
 from ..common.shapes import expand, full_like, reshape_fixed
 from ..net import Net, Op
-from ..rules import onnx
+from ..rules import onnx_op
 from .math import maximum, minimum
 from .product import product
 
 _ASSIGNED = (ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64)
 
 
-@onnx("GatherND")
+@onnx_op("GatherND")
 def gather_nd(net: Net, x: Blob, indices: Blob, *, batch_dims: int) -> Blob:
     """A gather of slices of the tensor, whose indexed dims are flattened into one."""
     shape, places = fixed(net, x, "GatherND"), fixed(net, indices, "GatherND")
@@ -31,7 +31,7 @@ def gather_nd(net: Net, x: Blob, indices: Blob, *, batch_dims: int) -> Blob:
     return net.facts(net.Gather(rows, linear), shape=[*places[:-1], *shape[depth:]])
 
 
-@onnx("ScatterElements")
+@onnx_op("ScatterElements")
 def scatter_elements(net: Net, x: Blob, indices: Blob, updates: Blob, *, axis: int, reduction: str) -> Blob:
     shape, places = fixed(net, x, "ScatterElements"), fixed(net, indices, "ScatterElements")
     along = net.axis(x, axis)
@@ -39,7 +39,7 @@ def scatter_elements(net: Net, x: Blob, indices: Blob, updates: Blob, *, axis: i
     return _scattered(net, x, flat(net, linear), flat(net, updates), reduction, shape)
 
 
-@onnx("ScatterND")
+@onnx_op("ScatterND")
 def scatter_nd(net: Net, x: Blob, indices: Blob, updates: Blob, *, reduction: str) -> Blob:
     """Slices become the cells that they consist of."""
     shape, places = fixed(net, x, "ScatterND"), fixed(net, indices, "ScatterND")
@@ -51,7 +51,7 @@ def scatter_nd(net: Net, x: Blob, indices: Blob, updates: Blob, *, reduction: st
     return _scattered(net, x, flat(net, cells), flat(net, updates), reduction, shape)
 
 
-@onnx("TensorScatter")
+@onnx_op("TensorScatter")
 def tensor_scatter(net: Net, past: Blob, update: Blob, starts: Blob | None, *, axis: int, mode: str) -> Blob:
     """`update` written into `past` along `axis`, from a start for each batch; `circular` goes on at the beginning."""
     shape, places = fixed(net, past, "TensorScatter"), fixed(net, update, "TensorScatter")
@@ -69,7 +69,7 @@ def tensor_scatter(net: Net, past: Blob, update: Blob, starts: Blob | None, *, a
     return _scattered(net, past, flat(net, linear), flat(net, update), "none", shape)
 
 
-@onnx("MaxUnpool")
+@onnx_op("MaxUnpool")
 def max_unpool(
     net: Net,
     x: Blob,

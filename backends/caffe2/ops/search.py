@@ -15,10 +15,10 @@ from ..common.indexing import fixed, flat, strides_of
 from ..common.padding import slice_axis
 from ..common.shapes import dim, full_like, reshape_fixed, transpose, zeros_like
 from ..net import Net, Op
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("Compress")
+@onnx_op("Compress")
 def compress(net: Net, x: Blob, condition: Blob, *, axis: int | None) -> Blob:
     """The slices along `axis` (or cells) where the condition holds; it may be shorter than the axis."""
     if axis is None:
@@ -37,7 +37,7 @@ def compress(net: Net, x: Blob, condition: Blob, *, axis: int | None) -> Blob:
     return transpose(net, kept, np.argsort(order).tolist())
 
 
-@onnx("NonZero")
+@onnx_op("NonZero")
 def non_zero(net: Net, x: Blob) -> Blob:
     """The coordinates of each cell that is not zero, from its place in the flat tensor."""
     shape = fixed(net, x, "NonZero")
@@ -58,7 +58,7 @@ def non_zero(net: Net, x: Blob) -> Blob:
     return rows[0] if len(rows) == 1 else net.op("Concat", rows, axis=0, outputs=2)[0]
 
 
-@onnx("ReverseSequence")
+@onnx_op("ReverseSequence")
 def reverse_sequence(net: Net, x: Blob, lengths: Blob, *, batch_axis: int, time_axis: int) -> Blob:
     """A gather of cells [time, batch], those before a sequence's length in reverse."""
     shape = fixed(net, x, "ReverseSequence")
@@ -78,7 +78,7 @@ def reverse_sequence(net: Net, x: Blob, lengths: Blob, *, batch_axis: int, time_
     return transpose(net, y, np.argsort(order).tolist())
 
 
-@onnx("Unique")
+@onnx_op("Unique")
 def unique(net: Net, x: Blob, *, axis: int | None, sorted: int) -> list[Blob]:
     """Every slice is compared with every other: n² comparisons give first places, ranks and counts."""
     shape = fixed(net, x, "Unique")
@@ -135,7 +135,7 @@ def _earlier(net: Net, first: Blob, count: int) -> Blob:
     return net.LT(net.const(np.arange(count, dtype=np.int64).reshape(1, count)), column)
 
 
-@onnx("NonMaxSuppression")
+@onnx_op("NonMaxSuppression")
 def non_max_suppression(
     net: Net,
     boxes: Blob,

@@ -14,44 +14,44 @@ from ..blob import Blob
 from ..common.padding import slice_axis
 from ..common.sequence_values import Listed, Maybe
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("SequenceConstruct")
+@onnx_op("SequenceConstruct")
 def sequence_construct(net: Net, *inputs: Blob) -> Listed:
     return Listed(inputs, inputs[0].dtype)
 
 
-@onnx("SequenceEmpty")
+@onnx_op("SequenceEmpty")
 def sequence_empty(net: Net, *, dtype: int | None) -> Listed:
     return Listed((), ir.DataType(dtype or ir.DataType.FLOAT))
 
 
-@onnx("SequenceLength")
+@onnx_op("SequenceLength")
 def sequence_length(net: Net, sequence: Listed) -> Blob:
     return net.const(np.array(len(sequence.items), np.int64))
 
 
-@onnx("SequenceAt")
+@onnx_op("SequenceAt")
 def sequence_at(net: Net, sequence: Listed, position: Blob) -> Blob:
     return sequence.items[_place(net, position, len(sequence.items))]
 
 
-@onnx("SequenceInsert")
+@onnx_op("SequenceInsert")
 def sequence_insert(net: Net, sequence: Listed, tensor: Blob, position: Blob | None) -> Listed:
     count = len(sequence.items)
     place = count if position is None else _place(net, position, count)
     return Listed((*sequence.items[:place], tensor, *sequence.items[place:]), sequence.dtype)
 
 
-@onnx("SequenceErase")
+@onnx_op("SequenceErase")
 def sequence_erase(net: Net, sequence: Listed, position: Blob | None) -> Listed:
     count = len(sequence.items)
     place = count - 1 if position is None else _place(net, position, count)
     return Listed((*sequence.items[:place], *sequence.items[place + 1 :]), sequence.dtype)
 
 
-@onnx("ConcatFromSequence")
+@onnx_op("ConcatFromSequence")
 def concat_from_sequence(net: Net, sequence: Listed, *, axis: int, new_axis: int) -> Blob:
     items = list(sequence.items)
     if not items:
@@ -62,7 +62,7 @@ def concat_from_sequence(net: Net, sequence: Listed, *, axis: int, new_axis: int
     return items[0] if len(items) == 1 else net.op("Concat", items, axis=along, outputs=2)[0]
 
 
-@onnx("SplitToSequence")
+@onnx_op("SplitToSequence")
 def split_to_sequence(net: Net, x: Blob, sizes: Blob | None, *, axis: int, keepdims: int) -> Listed:
     along = net.axis(x, axis)
     size = net.shape(x)[along]
@@ -82,7 +82,7 @@ def split_to_sequence(net: Net, x: Blob, sizes: Blob | None, *, axis: int, keepd
     return Listed(tuple(items), x.dtype)
 
 
-@onnx("SequenceMap")
+@onnx_op("SequenceMap")
 def sequence_map(net: Net, sequence: Listed, *others: Any, body: Callable[..., list[Any]]) -> list[Listed]:
     """The body once for each element."""
     rows = [
@@ -94,18 +94,18 @@ def sequence_map(net: Net, sequence: Listed, *others: Any, body: Callable[..., l
     return [Listed(tuple(column), column[0].dtype) for column in zip(*rows, strict=True)]
 
 
-@onnx("Optional")
+@onnx_op("Optional")
 def optional(net: Net, value: Any, *, type: Any) -> Maybe:
     return Maybe(value)
 
 
-@onnx("OptionalHasElement")
+@onnx_op("OptionalHasElement")
 def optional_has_element(net: Net, value: Any) -> Blob:
     present = value is not None and not (isinstance(value, Maybe) and value.value is None)
     return net.const(np.array(present))
 
 
-@onnx("OptionalGetElement")
+@onnx_op("OptionalGetElement")
 def optional_get_element(net: Net, value: Any) -> Any:
     inner = value.value if isinstance(value, Maybe) else value
     if inner is None:

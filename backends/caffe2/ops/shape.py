@@ -15,15 +15,15 @@ from ..common.dtypes import ARITHMETIC, NUMBERS, cast, widen
 from ..common.random import dropped
 from ..common.shapes import Axis, dims, expand, full_like, reshape, reshape_fixed, reshape_to, transpose
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("Identity")
+@onnx_op("Identity")
 def identity(net: Net, x: Blob) -> Blob:
     return x
 
 
-@onnx("Constant")
+@onnx_op("Constant")
 def constant(
     net: Net,
     *,
@@ -46,7 +46,7 @@ def constant(
     raise Unsupported("a sparse constant or one of strings")
 
 
-@onnx("Dropout")
+@onnx_op("Dropout")
 def dropout(net: Net, x: Blob, ratio: Blob | None, training_mode: Blob | None, *, seed: int | None) -> list[Blob]:
     """The identity of inference, whose mask keeps everything; for training see `random.py`, with `seed`."""
     if training_mode is None or not net.need(training_mode, "training_mode"):
@@ -55,7 +55,7 @@ def dropout(net: Net, x: Blob, ratio: Blob | None, training_mode: Blob | None, *
     return dropped(net, x, share)
 
 
-@onnx("Reshape")
+@onnx_op("Reshape")
 def reshape_rule(net: Net, x: Blob, shape: Blob, *, allowzero: int) -> Blob:
     """A constant shape means the same in Caffe2; others are taken from known dims, or computed at run time."""
     target = net.static(shape)
@@ -72,12 +72,12 @@ def reshape_rule(net: Net, x: Blob, shape: Blob, *, allowzero: int) -> Blob:
     return net.Reshape(x, widen(net, shape, (ir.DataType.INT64,)), outputs=2)[0] if y is None else y
 
 
-@onnx("Flatten")
+@onnx_op("Flatten")
 def flatten(net: Net, x: Blob, *, axis: int) -> Blob:
     return net.Flatten(x, axis=net.axis(x, axis))
 
 
-@onnx("Squeeze")
+@onnx_op("Squeeze")
 def squeeze(net: Net, x: Blob, axes: Blob | None) -> Blob:
     if axes is not None:
         gone = [net.axis(x, int(a)) for a in net.need(axes, "the axes of Squeeze").ravel()]
@@ -88,7 +88,7 @@ def squeeze(net: Net, x: Blob, axes: Blob | None) -> Blob:
     return net.Squeeze(x, dims=sorted(gone)) if gone else x
 
 
-@onnx("Unsqueeze")
+@onnx_op("Unsqueeze")
 def unsqueeze(net: Net, x: Blob, axes: Blob) -> Blob:
     new = [int(a) for a in net.need(axes, "the axes of Unsqueeze").ravel()]
     if any(a < 0 for a in new):
@@ -96,19 +96,19 @@ def unsqueeze(net: Net, x: Blob, axes: Blob) -> Blob:
     return net.ExpandDims(x, dims=sorted(new)) if new else x
 
 
-@onnx("Transpose")
+@onnx_op("Transpose")
 def transpose_rule(net: Net, x: Blob, *, perm: Sequence[int] | None) -> Blob:
     return transpose(net, x, list(perm) if perm is not None else list(range(net.rank(x)))[::-1])
 
 
-@onnx("Concat")
+@onnx_op("Concat")
 def concat(net: Net, *xs: Blob, axis: int) -> Blob:
     if len(xs) == 1:
         return xs[0]
     return net.op("Concat", xs, axis=net.axis(xs[0], axis), outputs=2)[0]
 
 
-@onnx("Split")
+@onnx_op("Split")
 def split(net: Net, x: Blob, sizes: Blob | None, *, axis: int, num_outputs: int | None) -> list[Blob]:
     along = net.axis(x, axis)
     count = len(net.results)
@@ -125,7 +125,7 @@ def split(net: Net, x: Blob, sizes: Blob | None, *, axis: int, num_outputs: int 
     return net.Split(x, axis=along, **given, outputs=count)
 
 
-@onnx("Shape")
+@onnx_op("Shape")
 def shape_of(net: Net, x: Blob, *, start: int, end: int | None) -> Blob:
     if x.shape is None:
         if start == 0 and end is None:
@@ -137,14 +137,14 @@ def shape_of(net: Net, x: Blob, *, start: int, end: int | None) -> Blob:
     return net.Shape(x) if len(part) == net.rank(x) else net.Shape(x, axes=part)
 
 
-@onnx("Size")
+@onnx_op("Size")
 def size_of(net: Net, x: Blob) -> Blob:
     if x.shape is not None and all(isinstance(d, int) for d in x.shape):
         return net.const(np.array(np.prod([int(str(d)) for d in x.shape]), dtype=np.int64))
     return net.Size(x)
 
 
-@onnx("Expand")
+@onnx_op("Expand")
 def expand_rule(net: Net, x: Blob, shape: Blob) -> Blob:
     expected = net.results[0].shape
     known = None if expected is None else tuple(d if isinstance(d, int) else d.value for d in expected)
@@ -155,13 +155,13 @@ def expand_rule(net: Net, x: Blob, shape: Blob) -> Blob:
     return expand(net, x, shape, known)
 
 
-@onnx("Tile")
+@onnx_op("Tile")
 def tile(net: Net, x: Blob, repeats: Blob) -> Blob:
     wide = widen(net, x, ARITHMETIC)
     return cast(net, net.NumpyTile(wide, repeats), x.dtype)
 
 
-@onnx("ConstantOfShape")
+@onnx_op("ConstantOfShape")
 def constant_of_shape(net: Net, shape: Blob, *, value: ir.TensorProtocol | None) -> Blob:
     """A number that an argument does not hold exactly is stretched from a constant."""
     number = np.zeros(1, np.float32) if value is None else value.numpy()
@@ -180,7 +180,7 @@ def constant_of_shape(net: Net, shape: Blob, *, value: ir.TensorProtocol | None)
     return net.facts(net.ConstantFill(shape, value=filled, dtype=NUMBERS[dtype], input_as_shape=1), dtype)
 
 
-@onnx("Range")
+@onnx_op("Range")
 def arange(net: Net, start: Blob, limit: Blob, delta: Blob) -> Blob:
     """Caffe2's Range of integers with a negative step loses its last element: it counts the steps instead."""
     if start.dtype.is_floating_point() or (net.static(delta) is not None and int(net.need(delta, "")) > 0):
@@ -196,7 +196,7 @@ def arange(net: Net, start: Blob, limit: Blob, delta: Blob) -> Blob:
     return cast(net, net.Add(net.Mul(steps, step), first), start.dtype)
 
 
-@onnx("DepthToSpace")
+@onnx_op("DepthToSpace")
 def depth_to_space(net: Net, x: Blob, *, blocksize: int, mode: str) -> Blob:
     """[N, C·b², H, W] to [N, C, H·b, W·b]: split the channels, interleave, join; N, H and W may be dynamic."""
     b = blocksize
@@ -209,7 +209,7 @@ def depth_to_space(net: Net, x: Blob, *, blocksize: int, mode: str) -> Blob:
     return _join(net, mixed, x, [Axis(0), depth, Axis(2, times=b), Axis(3, times=b)])
 
 
-@onnx("SpaceToDepth")
+@onnx_op("SpaceToDepth")
 def space_to_depth(net: Net, x: Blob, *, blocksize: int) -> Blob:
     """[N, C, H, W] to [N, b²·C, H/b, W/b]."""
     b = blocksize

@@ -12,11 +12,11 @@ from ..common.indexing import fixed
 from ..common.padding import crop, pad_constant
 from ..common.shapes import reshape_fixed, transpose
 from ..net import Net
-from ..rules import onnx
+from ..rules import onnx_op
 from .linear import fully_connected
 
 
-@onnx("DFT")
+@onnx_op("DFT")
 def dft(net: Net, x: Blob, length: Blob | None, axis: Blob | None, *, inverse: int, onesided: int) -> Blob:
     """Along `axis`, of real numbers or of pairs in the last dim; `length` cuts or pads with zeros."""
     along = net.axis(x, -2 if axis is None else int(net.need(axis, "the axis of DFT").ravel()[0]))
@@ -24,7 +24,7 @@ def dft(net: Net, x: Blob, length: Blob | None, axis: Blob | None, *, inverse: i
     return cast(net, _transformed(net, widen(net, x, FLOAT), along, size, bool(inverse), bool(onesided)), x.dtype)
 
 
-@onnx("STFT")
+@onnx_op("STFT")
 def stft(
     net: Net, signal: Blob, frame_step: Blob, window: Blob | None, frame_length: Blob | None, *, onesided: int
 ) -> Blob:

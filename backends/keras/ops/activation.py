@@ -10,7 +10,7 @@ from keras import activations, layers, ops
 from convert.errors import Unsupported
 
 from ..constants import Constant
-from ..rules import onnx
+from ..rules import onnx_op
 
 
 def floating(x) -> bool:
@@ -28,21 +28,21 @@ def activation(name: str):
     return rule
 
 
-onnx.same(activation, Sigmoid="sigmoid", Softplus="softplus", Softsign="softsign", Tanh="tanh")
-onnx.same(activation, Mish="mish", HardSwish="hard_silu")
+onnx_op.same(activation, Sigmoid="sigmoid", Softplus="softplus", Softsign="softsign", Tanh="tanh")
+onnx_op.same(activation, Mish="mish", HardSwish="hard_silu")
 
 
-@onnx("Relu")
+@onnx_op("Relu")
 def relu(k, x):
     return k.layer(layers.ReLU, x) if floating(x) else ops.maximum(x, 0)
 
 
-@onnx("LeakyRelu")
+@onnx_op("LeakyRelu")
 def leaky_relu(k, x, *, alpha):
     return k.layer(layers.LeakyReLU, x, negative_slope=alpha)
 
 
-@onnx("PRelu")
+@onnx_op("PRelu")
 def prelu(k, x, slope):
     rank = len(x.shape)
     if isinstance(slope, Constant) and rank > 1 and len(slope.shape) <= rank:
@@ -54,34 +54,34 @@ def prelu(k, x, slope):
     return ops.where(ops.less(x, 0), ops.multiply(x, k.tensor(slope)), x)
 
 
-@onnx("ThresholdedRelu")
+@onnx_op("ThresholdedRelu")
 def thresholded_relu(k, x, *, alpha):
     return ops.where(ops.greater(x, alpha), x, 0.0)
 
 
-@onnx("Shrink")
+@onnx_op("Shrink")
 def shrink(k, x, *, bias, lambd):
     if not floating(x):
         raise Unsupported("Shrink of integers")
     return ops.where(ops.less(x, -lambd), x + bias, ops.where(ops.greater(x, lambd), x - bias, 0.0))
 
 
-@onnx("Elu")
+@onnx_op("Elu")
 def elu(k, x, *, alpha):
     return k.layer(layers.ELU, x, alpha=alpha)
 
 
-@onnx("Selu")
+@onnx_op("Selu")
 def selu(k, x, *, alpha, gamma):
     return ops.multiply(gamma, ops.elu(x, alpha=alpha))
 
 
-@onnx("Celu")
+@onnx_op("Celu")
 def celu(k, x, *, alpha):
     return ops.celu(x, alpha=alpha)
 
 
-@onnx("Gelu")
+@onnx_op("Gelu")
 def gelu(k, x, *, approximate):
     if approximate not in ("none", "tanh"):
         raise Unsupported(f"Gelu has no approximation {approximate!r}")
@@ -94,19 +94,19 @@ def gelu(k, x, *, approximate):
     return ops.multiply(ops.multiply(x, 0.5), ops.add(ops.erf(ops.multiply(x, math.sqrt(0.5))), 1.0))
 
 
-@onnx("Swish")
+@onnx_op("Swish")
 def swish(k, x, *, alpha):
     return k.layer(layers.Activation, x, activation="silu") if alpha == 1 else x * ops.sigmoid(alpha * x)
 
 
-@onnx("HardSigmoid")
+@onnx_op("HardSigmoid")
 def hard_sigmoid(k, x, *, alpha, beta):
     if np.isclose(alpha, 1 / 6, rtol=1e-7) and beta == 0.5:
         return k.layer(layers.Activation, x, activation="hard_sigmoid")
     return ops.clip(alpha * x + beta, 0.0, 1.0)
 
 
-@onnx("Clip")
+@onnx_op("Clip")
 def clip(k, x, low, high):
     if floating(x) and isinstance(high, Constant) and low is not None and k.static(low) == 0 and high.array > 0:
         return k.layer(layers.ReLU, x, max_value=float(high.array))
@@ -115,7 +115,7 @@ def clip(k, x, low, high):
     return x if high is None else ops.minimum(x, k.tensor(high))
 
 
-@onnx("Softmax")
+@onnx_op("Softmax")
 def softmax(k, x, *, axis):
     if x.dtype == "float16":  # TensorFlow's kernel sums in half precision
         powers = ops.exp(x - ops.max(x, axis=axis, keepdims=True))
@@ -124,12 +124,12 @@ def softmax(k, x, *, axis):
     return k.layer(layers.Softmax, x, axis=axis)
 
 
-@onnx("LogSoftmax")
+@onnx_op("LogSoftmax")
 def log_softmax(k, x, *, axis):
     return ops.log_softmax(x, axis=axis)
 
 
-@onnx("Hardmax")
+@onnx_op("Hardmax")
 def hardmax(k, x, *, axis):
     axis %= len(x.shape)
     places = ops.reshape(
@@ -138,7 +138,7 @@ def hardmax(k, x, *, axis):
     return ops.cast(ops.equal(ops.argmax(x, axis=axis, keepdims=True), places), x.dtype)
 
 
-@onnx("Dropout")
+@onnx_op("Dropout")
 def dropout(k, x, ratio, training_mode, *, seed):
     if training_mode is not None and (k.static(training_mode) is None or k.static(training_mode)):
         raise Unsupported("Dropout in training mode")

@@ -13,7 +13,7 @@ from keras import KerasTensor, layers, ops
 from convert.errors import Unsupported
 
 from ..constants import Constant
-from ..rules import onnx
+from ..rules import onnx_op
 from ..tensors import plus
 from .activation import floating
 
@@ -23,7 +23,7 @@ def unary(function: Callable[[Any], Any]):
     return lambda k, x: function(k.tensor(x))
 
 
-onnx.same(
+onnx_op.same(
     unary,
     Abs=ops.abs,
     Acos=ops.arccos,
@@ -54,12 +54,12 @@ onnx.same(
 )
 
 
-@onnx("Identity")
+@onnx_op("Identity")
 def identity(k, x):
     return x
 
 
-@onnx("IsInf")
+@onnx_op("IsInf")
 def is_inf(k, x, *, detect_negative, detect_positive):
     if detect_negative and detect_positive:
         return ops.isinf(x)
@@ -73,7 +73,7 @@ def binary(function: Callable[[Any, Any], Any]):
     return lambda k, a, b: function(*k.tensors(a, b))
 
 
-onnx.same(
+onnx_op.same(
     binary,
     And=ops.logical_and,
     BitwiseAnd=ops.bitwise_and,
@@ -108,7 +108,7 @@ def merging(pair):
     return rule
 
 
-onnx.same(merging, Add=(layers.Add, plus), Mul=(layers.Multiply, ops.multiply), Sub=(layers.Subtract, ops.subtract))
+onnx_op.same(merging, Add=(layers.Add, plus), Mul=(layers.Multiply, ops.multiply), Sub=(layers.Subtract, ops.subtract))
 
 
 def variadic(pair):
@@ -123,15 +123,15 @@ def variadic(pair):
     return rule
 
 
-onnx.same(variadic, Max=(layers.Maximum, ops.maximum), Min=(layers.Minimum, ops.minimum), Sum=(layers.Add, plus))
+onnx_op.same(variadic, Max=(layers.Maximum, ops.maximum), Min=(layers.Minimum, ops.minimum), Sum=(layers.Add, plus))
 
 
-@onnx("Mean")
+@onnx_op("Mean")
 def mean(k, *values):
     return ops.divide(reduce(plus, k.tensors(*values)), len(values))
 
 
-@onnx("Div")
+@onnx_op("Div")
 def div(k, a, b):
     a, b = k.tensors(a, b)
     if "float" in str(a.dtype):
@@ -142,12 +142,12 @@ def div(k, a, b):
     return ops.sign(a) * ops.sign(b) * ops.floor_divide(ops.abs(a), ops.abs(b))
 
 
-@onnx("Mod")
+@onnx_op("Mod")
 def mod(k, a, b, *, fmod):
     return (ops.fmod if fmod else ops.mod)(*k.tensors(a, b))
 
 
-@onnx("Pow")
+@onnx_op("Pow")
 def power(k, x, exponent):
     number = k.static(exponent)
     if number is not None and number.size == 1 and number.reshape(-1)[0] == 2 and len(exponent.shape) <= len(x.shape):
@@ -159,7 +159,7 @@ def power(k, x, exponent):
     return ops.power(x, exponent if dtypes[0] == dtypes[1] else ops.cast(exponent, dtypes[0]))
 
 
-@onnx("BitShift")
+@onnx_op("BitShift")
 def bit_shift(k, x, y, *, direction):
     # A shift by the width or more, or by a negative number, leaves nothing; machines shift by the remainder.
     x, y = k.tensors(x, y)
@@ -175,22 +175,22 @@ def bit_shift(k, x, y, *, direction):
     )
 
 
-@onnx("Where")
+@onnx_op("Where")
 def where(k, condition, x, y):
     return ops.where(*k.tensors(condition, x, y))
 
 
-@onnx("Cast")
+@onnx_op("Cast")
 def cast(k, x, *, saturate, to, round_mode="up"):
     return _cast(k, x, k.dtype_of(to))
 
 
-@onnx("CastLike")
+@onnx_op("CastLike")
 def cast_like(k, x, like, *, saturate, round_mode="up"):
     return _cast(k, x, str(like.dtype))
 
 
-@onnx("BitCast")
+@onnx_op("BitCast")
 def bit_cast(k, x, *, to):
     if "bool" in (str(x.dtype), k.dtype_of(to)):
         raise Unsupported("the bits of booleans")

@@ -7,11 +7,11 @@ from keras import layers, ops
 
 from convert.errors import Unsupported
 
-from ..rules import HEADS, onnx
+from ..rules import HEADS, onnx_op
 from ..tensors import plus
 
 
-@onnx(HEADS)
+@onnx_op(HEADS)
 def multi_head_attention(
     k, query, key, value, q_kernel, q_bias, k_kernel, k_bias, v_kernel, v_bias, o_kernel, o_bias, *, is_causal
 ):
@@ -27,7 +27,7 @@ def multi_head_attention(
     )  # fmt: skip
 
 
-@onnx("Attention")
+@onnx_op("Attention")
 def attention(
     k, query, key, value, mask, past_key, past_value, nonpad=None,
     *, is_causal, kv_num_heads, q_num_heads, qk_matmul_output_mode, scale, softcap, softmax_precision,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 _TRAINING, _ML = "ai.onnx.preview.training", "ai.onnx.ml"
 
-onnx.gap(
+onnx_op.gap(
     "Keras's functional models have no subgraphs",
     "If",
     "Loop",
@@ -14,15 +14,15 @@ onnx.gap(
     "SequenceMap",
     "ai.onnx.preview::FlexAttention",
 )
-onnx.gap(
+onnx_op.gap(
     "gradients and steps of an optimiser are no part of a Keras model",
     *(f"{_TRAINING}::{name}" for name in ("Adagrad", "Adam", "Gradient", "Momentum")),
 )
-onnx.gap(
+onnx_op.gap(
     "Keras has no layer for what other learners than networks have learnt",
     *(f"{_ML}::{name}" for name in ("ArrayFeatureExtractor", "Binarizer", "LabelEncoder", "TreeEnsemble")),
 )
-onnx.gap(
+onnx_op.gap(
     "Keras has no sequences and optionals of tensors",
     "ConcatFromSequence",
     "Optional",
@@ -36,7 +36,7 @@ onnx.gap(
     "SequenceLength",
     "SplitToSequence",
 )
-onnx.gap(
+onnx_op.gap(
     "Keras has no operations on strings",
     "RegexFullMatch",
     "StringConcat",
@@ -44,8 +44,8 @@ onnx.gap(
     "StringSplit",
     "TfIdfVectorizer",
 )
-onnx.gap("a result whose shape depends on the data", "NonMaxSuppression", "Unique")
-onnx.gap(
+onnx_op.gap("a result whose shape depends on the data", "NonMaxSuppression", "Unique")
+onnx_op.gap(
     "Keras has no operation for it",
     "Col2Im",
     "DeformConv",
@@ -57,9 +57,9 @@ onnx.gap(
     "RoiAlign",
     "TensorScatter",
 )
-onnx.gap("Keras has no complex tensors in its models", "DFT", "STFT")
-onnx.gap("Keras has no quantised kernels for it", "ConvInteger", "QLinearConv", "QLinearMatMul")
-onnx.gap(
+onnx_op.gap("Keras has no complex tensors in its models", "DFT", "STFT")
+onnx_op.gap("Keras has no quantised kernels for it", "ConvInteger", "QLinearConv", "QLinearMatMul")
+onnx_op.gap(
     "a model of Keras's layers draws random numbers in training only",
     "Bernoulli",
     "Multinomial",

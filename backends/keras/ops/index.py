@@ -8,13 +8,13 @@ from keras import KerasTensor, layers, ops
 from convert.errors import Unsupported
 
 from ..constants import Constant
-from ..rules import onnx
+from ..rules import onnx_op
 from ..tensors import plus
 from ..windows import zero_padded
 from .activation import floating
 
 
-@onnx("Gather")
+@onnx_op("Gather")
 def gather(k, x, indices, *, axis):
     table = isinstance(x, Constant) and floating(x) and len(x.shape) == 2 and axis in (0, -2)
     if table and isinstance(indices, KerasTensor):
@@ -22,7 +22,7 @@ def gather(k, x, indices, *, axis):
     return ops.take(k.tensor(x), k.tensor(indices), axis=axis)
 
 
-@onnx("GatherElements")
+@onnx_op("GatherElements")
 def gather_elements(k, x, indices, *, axis):
     axis %= len(x.shape)
     x, indices = k.live(x) if isinstance(x, Constant) else x, k.tensor(indices)
@@ -45,7 +45,7 @@ def _from_start(k, indices, dims):
     return ops.where(ops.less(indices, 0), plus(indices, ops.cast(sizes, str(indices.dtype))), indices)
 
 
-@onnx("GatherND")
+@onnx_op("GatherND")
 def gather_nd(k, x, indices, *, batch_dims):
     if batch_dims:
         raise Unsupported("GatherND with batch_dims")
@@ -61,7 +61,7 @@ def gather_nd(k, x, indices, *, batch_dims):
     return ops.take(ops.reshape(x, (-1 if None in sizes else int(np.prod(sizes)), *rest)), flat, axis=0)
 
 
-@onnx("ScatterND")
+@onnx_op("ScatterND")
 def scatter_nd(k, x, indices, updates, *, reduction):
     x = k.live(x) if isinstance(x, Constant) else x
     indices, updates = k.tensors(indices, updates)
@@ -84,7 +84,7 @@ def _scattered(x, indices, updates, reduction):
     return ops.scatter_update(x, indices, updates, reduction=reduction)
 
 
-@onnx("ScatterElements")
+@onnx_op("ScatterElements")
 def scatter_elements(k, x, indices, updates, *, axis, reduction):
     x = k.live(x) if isinstance(x, Constant) else x
     indices, updates = k.tensors(indices, updates)
@@ -99,7 +99,7 @@ def scatter_elements(k, x, indices, updates, *, axis, reduction):
     return _scattered(x, ops.stack(places, axis=-1), updates, reduction)
 
 
-@onnx("OneHot")
+@onnx_op("OneHot")
 def one_hot(k, indices, depth, values, *, axis):
     (size,) = k.ints(depth, "a depth")
     rank = len(indices.shape)
@@ -111,12 +111,12 @@ def one_hot(k, indices, depth, values, *, axis):
     return ops.where(hot, on, off)
 
 
-@onnx("NonZero")
+@onnx_op("NonZero")
 def non_zero(k, x):
     return ops.stack(list(ops.nonzero(x)))
 
 
-@onnx("Compress")
+@onnx_op("Compress")
 def compress(k, x, condition, *, axis):
     chosen = k.static(condition)
     if chosen is None:
@@ -130,7 +130,7 @@ def compress(k, x, condition, *, axis):
 _LARGEST = 2**31 - 1
 
 
-@onnx("Slice")
+@onnx_op("Slice")
 def slices(k, x, starts, ends, axes, steps):
     x = k.live(x) if isinstance(x, Constant) else x
     starts, ends = k.ints(starts, "starts"), k.ints(ends, "ends")
@@ -156,7 +156,7 @@ def _slice(n, start, end, step):
     return slice(first, None if end >= _LARGEST else end, None if step == 1 else step)
 
 
-@onnx("Pad")
+@onnx_op("Pad")
 def pad(k, x, pads, value, axes, *, mode):
     amounts, rank = k.ints(pads, "pads"), len(x.shape)
     chosen = list(range(rank)) if axes is None else [a % rank for a in k.ints(axes, "axes")]
@@ -208,7 +208,7 @@ def _places(n, before, after, mode):
     return place.astype(np.int32)
 
 
-@onnx("ReverseSequence")
+@onnx_op("ReverseSequence")
 def reverse_sequence(k, x, lengths, *, batch_axis, time_axis):
     n = x.shape[time_axis]
     if n is None:

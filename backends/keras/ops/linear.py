@@ -6,16 +6,16 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from ..constants import Constant
-from ..rules import DENSE, onnx
+from ..rules import DENSE, onnx_op
 from ..tensors import plus
 
 
-@onnx(DENSE)
+@onnx_op(DENSE)
 def dense(k, x, w, b):
     return k.layer(layers.Dense, x, {"kernel": w, "bias": b}, units=w.shape[1], use_bias=b is not None)
 
 
-@onnx("Gemm")
+@onnx_op("Gemm")
 def gemm(k, a, b, c, *, alpha, beta, transA, transB):
     bias = c if isinstance(c, Constant) and (c.size == 1 or c.size == c.shape[-1]) else None
     if isinstance(a, KerasTensor) and isinstance(b, Constant) and (c is None or bias is not None) and not transA:
@@ -33,7 +33,7 @@ def gemm(k, a, b, c, *, alpha, beta, transA, transB):
     return y if c is None else plus(y, c if beta == 1 else beta * c)
 
 
-@onnx("MatMul")
+@onnx_op("MatMul")
 def matmul(k, a, b):
     matrix = isinstance(b, Constant) and len(b.shape) == 2 and b.dtype.startswith(("float", "bfloat"))
     if matrix and isinstance(a, KerasTensor) and len(a.shape) > 1:
@@ -41,7 +41,7 @@ def matmul(k, a, b):
     return ops.matmul(*k.tensors(a, b))
 
 
-@onnx("MatMulInteger")
+@onnx_op("MatMulInteger")
 def matmul_integer(k, a, b, a_zero, b_zero):
     a, b = (ops.cast(x, "int32") for x in k.tensors(a, b))
     if a_zero is not None:
@@ -52,6 +52,6 @@ def matmul_integer(k, a, b, a_zero, b_zero):
     return ops.matmul(a, b)
 
 
-@onnx("Einsum")
+@onnx_op("Einsum")
 def einsum(k, *values, equation):
     return ops.einsum(equation.replace(" ", ""), *k.tensors(*values))

@@ -8,7 +8,7 @@ from keras import layers, ops
 from convert.errors import Unsupported
 
 from ..constants import Constant
-from ..rules import channels_last, onnx
+from ..rules import channels_last, onnx_op
 from ..tensors import plus
 
 
@@ -46,7 +46,7 @@ def _by_groups(k, x, scale, bias, epsilon, groups):
     return plus(plain(x) * scale, bias)
 
 
-@onnx("LayerNormalization")
+@onnx_op("LayerNormalization")
 def layer_normalization(k, x, scale, bias, *, axis, epsilon, stash_type):
     if k.outputs > 1:
         raise Unsupported("the statistics of a LayerNormalization")
@@ -63,7 +63,7 @@ def layer_normalization(k, x, scale, bias, *, axis, epsilon, stash_type):
     return y if bias is None else plus(y, k.tensor(bias))
 
 
-@onnx("RMSNormalization")
+@onnx_op("RMSNormalization")
 def rms_normalization(k, x, scale, *, axis, epsilon, stash_type):
     rank = len(x.shape)
     axes = list(range(axis % rank, rank))
@@ -73,7 +73,7 @@ def rms_normalization(k, x, scale, *, axis, epsilon, stash_type):
     return x * ops.rsqrt(square + epsilon) * k.tensor(scale)
 
 
-@onnx("MeanVarianceNormalization")
+@onnx_op("MeanVarianceNormalization")
 def mean_variance_normalization(k, x, *, axes):
     axes = axes if axes is not None else [0, 2, 3]
     mean = ops.mean(x, axis=axes, keepdims=True)
@@ -81,7 +81,7 @@ def mean_variance_normalization(k, x, *, axes):
     return (x - mean) / (ops.sqrt(var) + 1e-9)
 
 
-@onnx("LpNormalization")
+@onnx_op("LpNormalization")
 def lp_normalization(k, x, *, axis, p):
     if p not in (1, 2):
         raise Unsupported(f"LpNormalization with p={p}")

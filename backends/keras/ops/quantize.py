@@ -8,7 +8,7 @@ from keras import ops
 from convert.errors import Unsupported
 
 from ..constants import Constant, known
-from ..rules import onnx
+from ..rules import onnx_op
 from ..tensors import plus
 
 
@@ -23,7 +23,7 @@ def _along(k, values, x, axis, block_size):
     return ops.reshape(values, [-1 if i == axis % rank else 1 for i in range(rank)])
 
 
-@onnx("QuantizeLinear")
+@onnx_op("QuantizeLinear")
 def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
     dtype = zero.dtype if zero is not None else k.dtype_of(output_dtype) if output_dtype else "uint8"
     if precision or not str(dtype).startswith(("int", "uint")):
@@ -35,7 +35,7 @@ def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precis
     return ops.cast(ops.clip(y, int(limits.min), int(limits.max)), str(dtype))
 
 
-@onnx("DequantizeLinear")
+@onnx_op("DequantizeLinear")
 def dequantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype):
     if all(isinstance(v, Constant | None) for v in (x, scale, zero)) and not block_size:
         return _weight(x, scale, zero, axis)
@@ -57,7 +57,7 @@ def _weight(x, scale, zero, axis):
     return known(numbers * scale.array.reshape(shape), x.name)
 
 
-@onnx("DynamicQuantizeLinear")
+@onnx_op("DynamicQuantizeLinear")
 def dynamic_quantize_linear(k, x):
     low, high = ops.minimum(ops.min(x), 0.0), ops.maximum(ops.max(x), 0.0)
     scale = (high - low) / 255.0

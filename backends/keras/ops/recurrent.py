@@ -8,7 +8,7 @@ from keras import layers, ops
 from convert.errors import Unsupported
 
 from ..constants import Constant
-from ..rules import onnx
+from ..rules import onnx_op
 
 _FUNCTIONS = {
     "relu": "relu",
@@ -115,7 +115,7 @@ def _check(clip, **other):
             raise Unsupported(name.replace("_", " "))
 
 
-@onnx("RNN")
+@onnx_op("RNN")
 def rnn(
     k, x, w, r, b, lengths, initial_h,
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, layout,
@@ -128,7 +128,7 @@ def rnn(
     return _recurrent(k, layers.SimpleRNN, arguments, x, lengths, states, weights, direction, layout)
 
 
-@onnx("GRU")
+@onnx_op("GRU")
 def gru(
     k, x, w, r, b, lengths, initial_h,
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, layout, linear_before_reset,
@@ -150,7 +150,7 @@ def gru(
     return _recurrent(k, layers.GRU, arguments, x, lengths, states, weights, direction, layout)
 
 
-@onnx("LSTM")
+@onnx_op("LSTM")
 def lstm(
     k, x, w, r, b, lengths, initial_h, initial_c, peepholes,
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, input_forget, layout,

@@ -9,7 +9,7 @@ from keras import ops
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import onnx_op
 from .activation import floating
 
 
@@ -47,7 +47,7 @@ def _wide(x):
     return x if floating(x) else ops.cast(x, "float64")
 
 
-onnx.same(
+onnx_op.same(
     reduction,
     ReduceL1=lambda x, axes, keep: _sum(ops.abs(x), axes, keep),
     ReduceL2=lambda x, axes, keep: ops.sqrt(_sum(ops.square(_wide(x)), axes, keep)),
@@ -75,7 +75,7 @@ def extreme(function: Callable[..., Any]):
     return rule
 
 
-onnx.same(extreme, ArgMax=ops.argmax, ArgMin=ops.argmin)
+onnx_op.same(extreme, ArgMax=ops.argmax, ArgMin=ops.argmin)
 
 
 def cumulative(pair):
@@ -96,10 +96,10 @@ def cumulative(pair):
     return rule
 
 
-onnx.same(cumulative, CumSum=(ops.cumsum, 0), CumProd=(ops.cumprod, 1))
+onnx_op.same(cumulative, CumSum=(ops.cumsum, 0), CumProd=(ops.cumprod, 1))
 
 
-@onnx("TopK")
+@onnx_op("TopK")
 def top_k(k, x, count, *, axis, largest, sorted):
     (number,) = k.ints(count, "the number of elements")
     rank = len(x.shape)

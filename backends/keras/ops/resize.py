@@ -8,7 +8,7 @@ from keras import layers, ops
 from convert.errors import Unsupported
 from convert.semantics.interpolation import Method, matrix
 
-from ..rules import CHANNELS_LAST, onnx
+from ..rules import CHANNELS_LAST, onnx_op
 from ..windows import by_rank
 from .activation import floating
 
@@ -134,5 +134,7 @@ def _along(x, axis, weights):
     return sum(parts[1:], parts[0])
 
 
-onnx("Resize")(_rule(lambda axis, rank: axis))
-onnx(f"{CHANNELS_LAST}::Resize")(_rule(lambda axis, rank: axis if axis == 0 else rank - 1 if axis == 1 else axis - 1))
+onnx_op("Resize")(_rule(lambda axis, rank: axis))
+onnx_op(f"{CHANNELS_LAST}::Resize")(
+    _rule(lambda axis, rank: axis if axis == 0 else rank - 1 if axis == 1 else axis - 1)
+)

@@ -10,23 +10,23 @@ from keras import layers, ops
 from convert.errors import Unsupported
 
 from ..constants import Constant
-from ..rules import OWN, channels_last, onnx
+from ..rules import OWN, channels_last, onnx_op
 from ..tensors import permuted
 from .activation import floating
 
 
-@onnx("Shape")
+@onnx_op("Shape")
 def shape(k, x, *, start, end):
     return k.vector(k.input_dims(0)[start:end])
 
 
-@onnx("Size")
+@onnx_op("Size")
 def size(k, x):
     sizes = [k.size(d) for d in k.input_dims(0)]
     return reduce(ops.multiply, sizes, np.array(1, np.int64))
 
 
-@onnx("Reshape")
+@onnx_op("Reshape")
 def reshape(k, x, shape, *, allowzero):
     target = k.ints(shape, "a shape")
     if isinstance(x, Constant):
@@ -53,7 +53,7 @@ def reshaped(k, x, target, kept=False):
     raise Unsupported(f"a shape of {len(unknown)} dims whose size only the run tells")
 
 
-@onnx("Flatten")
+@onnx_op("Flatten")
 def flatten(k, x, *, axis):
     rank = len(x.shape)
     axis = axis + rank if axis < 0 else axis
@@ -67,7 +67,7 @@ def flatten(k, x, *, axis):
     raise Unsupported("unknown dims on both sides of the axis")
 
 
-@onnx("Squeeze")
+@onnx_op("Squeeze")
 def squeeze(k, x, axes):
     if axes is None:
         return ops.squeeze(x)
@@ -81,7 +81,7 @@ def squeeze(k, x, axes):
     return ops.squeeze(x, axis=gone) if gone else x
 
 
-@onnx("Unsqueeze")
+@onnx_op("Unsqueeze")
 def unsqueeze(k, x, axes):
     chosen = k.ints(axes, "axes")
     rank = len(x.shape) + len(chosen)
@@ -90,12 +90,12 @@ def unsqueeze(k, x, axes):
     return ops.expand_dims(x, axis=sorted(a % rank for a in chosen))
 
 
-@onnx("Transpose")
+@onnx_op("Transpose")
 def transpose(k, x, *, perm):
     return permuted(x, perm if perm is not None else list(reversed(range(len(x.shape)))))
 
 
-@onnx("Expand")
+@onnx_op("Expand")
 def expand(k, x, shape):
     x = k.live(x) if isinstance(x, Constant) else x
     target = k.ints(shape, "a shape")
@@ -112,7 +112,7 @@ def _dims(names):
     return [int(name) if name.isdigit() else name for name in names]
 
 
-@onnx(f"{OWN}::Expand")
+@onnx_op(f"{OWN}::Expand")
 def expand_to_dims(k, x, *, dims):
     dims = _dims(dims)
     for own, d in zip(reversed(k.input_dims(0)), reversed(dims), strict=False):
@@ -121,18 +121,18 @@ def expand_to_dims(k, x, *, dims):
     return k.broadcast(k.live(x) if isinstance(x, Constant) else x, dims)
 
 
-@onnx(f"{OWN}::ConstantOfShape")
+@onnx_op(f"{OWN}::ConstantOfShape")
 def constant_of_dims(k, *, dims, value=None):
     fill = np.zeros([1], np.float32) if value is None else value.numpy()
     return k.broadcast(k.live(k.known(fill.reshape((1,) * len(dims)))), _dims(dims))
 
 
-@onnx("Tile")
+@onnx_op("Tile")
 def tile(k, x, repeats):
     return ops.tile(k.tensor(x), k.ints(repeats, "repeats"))
 
 
-@onnx("ConstantOfShape")
+@onnx_op("ConstantOfShape")
 def constant_of_shape(k, shape, *, value):
     fill = np.zeros([1], np.float32) if value is None else value.numpy()
     if isinstance(shape, Constant):
@@ -140,7 +140,7 @@ def constant_of_shape(k, shape, *, value):
     raise Unsupported("a shape computed at run time")
 
 
-@onnx("Range")
+@onnx_op("Range")
 def range_(k, start, limit, delta):
     (dim,) = k.dims()
     dtype = str(start.dtype)
@@ -159,10 +159,10 @@ def eye_like(out, x, *, dtype, k):
     return ops.cast(hit, str(x.dtype) if dtype is None else out.dtype_of(dtype))
 
 
-onnx("EyeLike")(eye_like)
+onnx_op("EyeLike")(eye_like)
 
 
-@onnx("Trilu")
+@onnx_op("Trilu")
 def trilu(k, x, diagonal, *, upper):
     (offset,) = (0,) if diagonal is None else k.ints(diagonal, "a diagonal")
     x = k.tensor(x)
@@ -174,7 +174,7 @@ def trilu(k, x, diagonal, *, upper):
     return ops.where(ops.equal(gone, 0), x, ops.zeros_like(x))
 
 
-@onnx("Concat")
+@onnx_op("Concat")
 def concat(k, *values, axis):
     tensors = k.tensors(*values)
     axis %= len(tensors[0].shape)
@@ -184,7 +184,7 @@ def concat(k, *values, axis):
     return ops.concatenate(tensors, axis=axis)
 
 
-@onnx("Split")
+@onnx_op("Split")
 def split(k, x, sizes, *, axis, num_outputs):
     x = k.tensor(x)
     if sizes is not None:

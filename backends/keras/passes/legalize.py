@@ -12,7 +12,7 @@ from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
 
 from .. import ops  # noqa: F401  (fills the table)
-from ..rules import onnx
+from ..rules import onnx_op
 from .fuse_attention import fuse_attention
 from .fuse_dense import fuse_dense
 from .static_shapes import settle_shapes
@@ -20,7 +20,7 @@ from .static_shapes import settle_shapes
 
 def expanded(model: ir.Model) -> bool:
     """Operators without a rule are replaced by the functions that define them."""
-    return expand_functions(model, {*onnx.entries, *_WHOLE})
+    return expand_functions(model, {*onnx_op.entries, *_WHOLE})
 
 
 def channels_last(model: ir.Model) -> bool:

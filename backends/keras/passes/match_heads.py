@@ -1,7 +1,7 @@
 """Finds attention between projections of its inputs and of its result, however heads are split and joined, as one node.
 
-What lies between a projection and the attention only moves elements (`index_tracing.py`): which column of the product each
-element of a head is gets read off an array of indices that is moved along.
+What lies between a projection and the attention only moves elements (`index_tracing.py`): which column of the product
+each element of a head is gets read off an array of indices that is moved along.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from .. import ops  # noqa: F401  (fills the table)
 from ..constants import scope_name
 from ..emit import check, fact, tensor_inputs
 from ..passes.legalize import legalize
-from ..rules import CHANNELS_LAST, LITE, onnx, standard
+from ..rules import CHANNELS_LAST, LITE, onnx_op, standard
 from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
@@ -112,7 +112,7 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
     for node in nodes_of(model.graph):
         first = node.inputs[0] if node.inputs else None
         better = node.domain == (CHANNELS_LAST if node.op_type == "MaxPool" else "")
-        better &= f"{LITE}::{node.op_type}" in onnx.entries and (calibrated or node.op_type != "MaxPool")
+        better &= f"{LITE}::{node.op_type}" in onnx_op.entries and (calibrated or node.op_type != "MaxPool")
         if better and first is not None and first.dtype == ir.DataType.FLOAT:
             node.domain, modified = LITE, True
     return modified

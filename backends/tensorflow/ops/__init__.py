@@ -1,4 +1,4 @@
-"""The rules of the TensorFlow backend, one module a topic; importing this package fills the table `rules.onnx`."""
+"""The rules of the TensorFlow backend, one module a topic; importing this package fills the table `rules.onnx_op`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 
 def scalar(x, value):
@@ -16,28 +16,28 @@ def scalar(x, value):
     return tf.constant(value, x.dtype)
 
 
-@onnx("Relu")
+@onnx_op("Relu")
 def relu(t, x):
     return tf.maximum(x, scalar(x, 0)) if x.dtype.is_integer else tf.nn.relu(x)
 
 
-@onnx("LeakyRelu")
+@onnx_op("LeakyRelu")
 def leaky_relu(t, x, *, alpha):
     return tf.nn.leaky_relu(x, alpha)
 
 
-@onnx("PRelu")
+@onnx_op("PRelu")
 def prelu(t, x, slope):
     zero = scalar(x, 0)
     return tf.where(tf.less(x, zero), tf.multiply(x, slope), x)
 
 
-@onnx("ThresholdedRelu")
+@onnx_op("ThresholdedRelu")
 def thresholded_relu(t, x, *, alpha):
     return tf.where(tf.greater(x, scalar(x, alpha)), x, scalar(x, 0))
 
 
-@onnx("Shrink")
+@onnx_op("Shrink")
 def shrink(t, x, *, bias, lambd):
     if x.dtype.is_integer:
         wide = tf.cast(x, tf.float64)
@@ -51,24 +51,24 @@ def negative_exponential(x):
     return tf.math.expm1(tf.minimum(x, scalar(x, 0)))
 
 
-@onnx("Elu")
+@onnx_op("Elu")
 def elu(t, x, *, alpha):
     if alpha == 1:
         return tf.nn.elu(x)
     return tf.nn.relu(x) + scalar(x, alpha) * negative_exponential(x)
 
 
-@onnx("Selu")
+@onnx_op("Selu")
 def selu(t, x, *, alpha, gamma):
     return scalar(x, gamma) * elu(t, x, alpha=alpha)
 
 
-@onnx("Celu")
+@onnx_op("Celu")
 def celu(t, x, *, alpha):
     return tf.nn.relu(x) + scalar(x, alpha) * negative_exponential(x / scalar(x, alpha))
 
 
-@onnx("Gelu")
+@onnx_op("Gelu")
 def gelu(t, x, *, approximate):
     if approximate not in ("none", "tanh"):
         raise Unsupported(f"Gelu has no approximation {approximate!r}")
@@ -81,33 +81,33 @@ def gelu(t, x, *, approximate):
     return scalar(x, 0.5) * x * (scalar(x, 1) + tf.math.erf(x * scalar(x, math.sqrt(0.5))))
 
 
-@onnx("Softplus")
+@onnx_op("Softplus")
 def softplus(t, x):
     return tf.nn.softplus(x)
 
 
-@onnx("Mish")
+@onnx_op("Mish")
 def mish(t, x):
     return tf.multiply(x, tf.tanh(tf.nn.softplus(x)))
 
 
-@onnx("Swish")
+@onnx_op("Swish")
 def swish(t, x, *, alpha):
     return tf.multiply(x, tf.sigmoid(x if alpha == 1 else tf.multiply(scalar(x, alpha), x)))
 
 
-@onnx("HardSigmoid")
+@onnx_op("HardSigmoid")
 def hard_sigmoid(t, x, *, alpha, beta):
     one, zero = scalar(x, 1), scalar(x, 0)
     return tf.maximum(zero, tf.minimum(one, tf.multiply(scalar(x, alpha), x) + scalar(x, beta)))
 
 
-@onnx("HardSwish")
+@onnx_op("HardSwish")
 def hard_swish(t, x):
     return tf.multiply(x, hard_sigmoid(t, x, alpha=1 / 6, beta=0.5))
 
 
-@onnx("Clip")
+@onnx_op("Clip")
 def clip(t, x, low, high):
     if x.dtype.is_floating and t.static(low) == 0 and t.static(high) == 6:
         return tf.nn.relu6(x)  # which TensorFlow fuses with the convolution before it
@@ -118,7 +118,7 @@ def clip(t, x, low, high):
     return tf.convert_to_tensor(x)
 
 
-@onnx("Softmax")
+@onnx_op("Softmax")
 def softmax(t, x, *, axis):
     if x.dtype != tf.float16:
         return tf.nn.softmax(x, axis)
@@ -128,12 +128,12 @@ def softmax(t, x, *, axis):
     return powers / tf.cast(total, x.dtype)
 
 
-@onnx("LogSoftmax")
+@onnx_op("LogSoftmax")
 def log_softmax(t, x, *, axis):
     return tf.nn.log_softmax(x, axis)
 
 
-@onnx("Hardmax")
+@onnx_op("Hardmax")
 def hardmax(t, x, *, axis):
     size = t.shape(x)[axis]
     return tf.one_hot(tf.argmax(x, axis), size, dtype=x.dtype, axis=axis % t.rank(x))

@@ -8,7 +8,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
-from ..rules import onnx
+from ..rules import onnx_op
 from .activation import softmax
 from .linalg import product
 from .shape import packed
@@ -16,7 +16,7 @@ from .shape import packed
 MINUS_INFINITY = float("-inf")
 
 
-@onnx("Attention")
+@onnx_op("Attention")
 def attention(
     t,
     q,
@@ -143,7 +143,7 @@ def probabilities(scores, precision):
     return tf.cast(softmax(None, tf.cast(scores, kind), axis=-1), scores.dtype)
 
 
-@onnx("ai.onnx.preview::FlexAttention")
+@onnx_op("ai.onnx.preview::FlexAttention")
 def flex_attention(t, q, k, v, *, prob_mod, scale, score_mod, softmax_precision):
     wide = tf.float64 if q.dtype == tf.float64 else tf.float32
     wide = wide if softmax_precision is None else tf_dtype(ir.DataType(softmax_precision))

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 
 def binary(name: str) -> Callable[..., tf.Tensor]:
@@ -23,7 +23,7 @@ def binary(name: str) -> Callable[..., tf.Tensor]:
     return rule
 
 
-onnx.same(
+onnx_op.same(
     binary,
     And="logical_and",
     BitwiseAnd="bitwise.bitwise_and",
@@ -41,7 +41,7 @@ onnx.same(
 )
 
 
-@onnx("Add")
+@onnx_op("Add")
 def add(t, a, b):
     # TensorFlow takes a row that is added to a matrix product for its bias, and then refuses any rank but one.
     return tf.add(as_row(a, b), as_row(b, a))
@@ -53,12 +53,12 @@ def as_row(x, other):
     return tf.reshape(x, [-1]) if dims and dims[0] == 1 and dims[1] is not None and other.shape.rank == 2 else x
 
 
-@onnx("Div")
+@onnx_op("Div")
 def div(t, a, b):
     return tf.truncatediv(a, b) if a.dtype.is_integer else tf.divide(a, b)
 
 
-@onnx("Mod")
+@onnx_op("Mod")
 def mod(t, a, b, *, fmod):
     remainder = tf.truncatemod if fmod else tf.math.floormod
     if a.dtype in (tf.int32, tf.int64, tf.float32, tf.float64):
@@ -70,7 +70,7 @@ def mod(t, a, b, *, fmod):
     return tf.cast(remainder(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
 
 
-@onnx("Pow")
+@onnx_op("Pow")
 def pow_(t, a, b):
     if a.dtype == b.dtype:
         return tf.pow(a, b)
@@ -81,7 +81,7 @@ def pow_(t, a, b):
     return tf.cast(tf.pow(tf.cast(a, tf.float64), tf.cast(b, tf.float64)), a.dtype)
 
 
-@onnx("BitShift")
+@onnx_op("BitShift")
 def bit_shift(t, a, b, *, direction):
     bits = tf.constant(a.dtype.size * 8, a.dtype)
     zero = tf.zeros([], a.dtype)
@@ -94,26 +94,26 @@ def bit_shift(t, a, b, *, direction):
     return tf.where(within, tf.bitwise.right_shift(a, amount), beyond)
 
 
-@onnx("Max")
+@onnx_op("Max")
 def max_(t, *inputs):
     return reduce(tf.maximum, inputs[1:], tf.convert_to_tensor(inputs[0]))
 
 
-@onnx("Min")
+@onnx_op("Min")
 def min_(t, *inputs):
     return reduce(tf.minimum, inputs[1:], tf.convert_to_tensor(inputs[0]))
 
 
-@onnx("Sum")
+@onnx_op("Sum")
 def sum_(t, *inputs):
     return reduce(tf.add, inputs[1:], tf.convert_to_tensor(inputs[0]))
 
 
-@onnx("Mean")
+@onnx_op("Mean")
 def mean(t, *inputs):
     return sum_(t, *inputs) / tf.constant(len(inputs), inputs[0].dtype)
 
 
-@onnx("Where")
+@onnx_op("Where")
 def where(t, condition, a, b):
     return tf.where(condition, a, b)

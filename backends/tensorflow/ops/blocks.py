@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import onnx_op
 from .shape import packed
 
 
-@onnx("Col2Im")
+@onnx_op("Col2Im")
 def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
     lengths = (image_shape.shape[0], block_shape.shape[0], len(dilations or strides or (pads or [])[::2]))
     rank = next((n for n in lengths if n), None)
@@ -46,7 +46,7 @@ def _numbers(t, x, count: int):
     return known if known is not None else tf.unstack(tf.cast(x, tf.int32), num=count)
 
 
-@onnx("MaxUnpool")
+@onnx_op("MaxUnpool")
 def max_unpool(t, x, indices, output_shape, *, kernel_shape, pads, strides):
     rank = len(kernel_shape)
     strides, pads = strides or [1] * rank, pads or [0] * 2 * rank
@@ -67,7 +67,7 @@ def max_unpool(t, x, indices, output_shape, *, kernel_shape, pads, strides):
     return tf.pad(y, tf.stack([tf.zeros_like(missing), missing], 1))
 
 
-@onnx("TensorScatter")
+@onnx_op("TensorScatter")
 def tensor_scatter(t, cache, update, write_indices, *, axis, mode):
     rank = t.rank(cache)
     axis %= rank

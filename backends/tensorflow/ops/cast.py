@@ -8,7 +8,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
-from ..rules import onnx
+from ..rules import onnx_op
 from .low_precision import NARROW, narrowed, widened
 
 
@@ -42,17 +42,17 @@ def written(x):
     return tf.where(tf.math.is_inf(x), tf.where(x > 0, "INF", "-INF"), text)
 
 
-@onnx("Cast")
+@onnx_op("Cast")
 def cast(t, x, *, to, saturate, round_mode="up"):
     return converted(x, tf_dtype(ir.DataType(to)), saturate, round_mode)
 
 
-@onnx("CastLike")
+@onnx_op("CastLike")
 def cast_like(t, x, like, *, saturate, round_mode="up"):
     return converted(x, like.dtype, saturate, round_mode)
 
 
-@onnx("Constant")
+@onnx_op("Constant")
 def constant(t, *, sparse_value, value, value_float, value_floats, value_int, value_ints, value_string, value_strings):
     if sparse_value is not None:
         raise Unsupported("a sparse constant")
@@ -71,7 +71,7 @@ def constant(t, *, sparse_value, value, value_float, value_floats, value_int, va
     raise Unsupported("a constant without a value")
 
 
-@onnx("BitCast")
+@onnx_op("BitCast")
 def bit_cast(t, x, *, to):
     kind = tf_dtype(ir.DataType(to))
     if x.dtype == tf.bool:

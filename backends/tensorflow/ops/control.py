@@ -13,11 +13,11 @@ from convert.errors import Unsupported
 
 from ..constants import permute
 from ..emit import fact
-from ..rules import onnx
+from ..rules import onnx_op
 from ..sequence_values import Maybe, is_nested, joined, listed, rebuilt, tensors
 
 
-@onnx("If")
+@onnx_op("If")
 def if_(t, condition, *, then_branch, else_branch):
     known = t.static(condition)
     if known is not None:
@@ -57,7 +57,7 @@ def _joined(a, b):
     return fact(a)[1].most_specific_compatible_shape(fact(b)[1])
 
 
-@onnx("Loop")
+@onnx_op("Loop")
 def loop(t, trips, condition, *carried, body):
     count = len(carried)
     if any(is_nested(x) for x in carried):
@@ -144,7 +144,7 @@ def _listed_loop(trips, condition, carried, body):
     return tuple(results)
 
 
-@onnx("Scan")
+@onnx_op("Scan")
 def scan(
     t, *inputs, body, num_scan_inputs, scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions
 ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 
 def counted_from_start(t, indices, size):
@@ -20,12 +20,12 @@ def counted_from_start(t, indices, size):
     return tf.where(tf.less(indices, tf.zeros([], indices.dtype)), tf.add(indices, size), indices)
 
 
-@onnx("Gather")
+@onnx_op("Gather")
 def gather(t, x, indices, *, axis):
     return tf.gather(x, counted_from_start(t, indices, t.shape(x)[axis]), axis=axis)
 
 
-@onnx("GatherElements")
+@onnx_op("GatherElements")
 def gather_elements(t, x, indices, *, axis):
     rank = t.rank(x)
     axis %= rank
@@ -41,7 +41,7 @@ def gather_elements(t, x, indices, *, axis):
     return tf.transpose(y, back)
 
 
-@onnx("GatherND")
+@onnx_op("GatherND")
 def gather_nd(t, x, indices, *, batch_dims):
     indices = nd_from_start(t, x, indices, batch_dims)
     if not batch_dims:
@@ -66,7 +66,7 @@ def nd_from_start(t, x, indices, batch_dims: int = 0):
     return tf.where(tf.less(indices, tf.zeros([], indices.dtype)), tf.add(indices, sizes), indices)
 
 
-@onnx("OneHot")
+@onnx_op("OneHot")
 def one_hot(t, indices, depth, values, *, axis):
     known = t.ints(depth)
     size = known[0] if known is not None else tf.cast(tf.reshape(depth, []), tf.int32)
@@ -76,7 +76,7 @@ def one_hot(t, indices, depth, values, *, axis):
     return tf.one_hot(indices, size, values[1], values[0], axis, values.dtype)
 
 
-@onnx("NonZero")
+@onnx_op("NonZero")
 def non_zero(t, x):
     found = x if x.dtype == tf.bool else tf.not_equal(x, tf.zeros([], x.dtype))
     return tf.transpose(tf.where(found))

@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import onnx_op
 from .image_files import pixels_of_anymap, pixels_of_tiff
 from .low_precision import text_of
 
 
-@onnx("ImageDecoder")
+@onnx_op("ImageDecoder")
 def image_decoder(t, encoded, *, pixel_format):
     # TensorFlow decodes JPEG, PNG, BMP, GIF and WebP; with JPEG 2000 the model stops when it runs.
     data = tf.cast(encoded, tf.int32)

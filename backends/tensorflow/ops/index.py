@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 # TensorFlow's slices count in int32 where Python numbers are given; no dim is as large.
 _FAR = 2**31 - 1
 
 
-@onnx("Slice")
+@onnx_op("Slice")
 def slice_(t, x, starts, ends, axes, steps):
     begin, end, step = t.ints(starts), t.ints(ends), t.ints(steps)
     chosen = t.ints(axes)
@@ -51,12 +51,12 @@ def _at_run_time(t, x, starts, ends, axes, steps):
     return y
 
 
-@onnx("ReverseSequence")
+@onnx_op("ReverseSequence")
 def reverse_sequence(t, x, lengths, *, batch_axis, time_axis):
     return tf.reverse_sequence(x, lengths, seq_axis=time_axis, batch_axis=batch_axis)
 
 
-@onnx("Compress")
+@onnx_op("Compress")
 def compress(t, x, condition, *, axis):
     if axis is None:
         x, axis = tf.reshape(x, [-1]), 0

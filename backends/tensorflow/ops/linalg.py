@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ..rules import onnx
+from ..rules import onnx_op
 from .binary import as_row
 
 # Integer types that TensorFlow's matrix product has no kernel for, and what it is done in.
@@ -30,12 +30,12 @@ def product(a, b):
     return tf.matmul(a, b)
 
 
-@onnx("MatMul")
+@onnx_op("MatMul")
 def matmul(t, a, b):
     return product(a, b)
 
 
-@onnx("Gemm")
+@onnx_op("Gemm")
 def gemm(t, a, b, c, *, alpha, beta, transA, transB):
     a = t.permuted(a, (1, 0)) if transA else a
     b = t.permuted(b, (1, 0)) if transB else b
@@ -61,14 +61,14 @@ def scaled(x, factor):
     return x if factor == 1 else tf.multiply(x, tf.constant(factor, x.dtype))
 
 
-@onnx("Einsum")
+@onnx_op("Einsum")
 def einsum(t, *inputs, equation):
     kind = inputs[0].dtype
     wide = WIDER.get(kind, kind)
     return tf.cast(tf.einsum(equation.replace(" ", ""), *(tf.cast(x, wide) for x in inputs)), kind)
 
 
-@onnx("Det")
+@onnx_op("Det")
 def det(t, x):
     wide = tf.cast(x, tf.float32 if x.dtype.size < 4 else x.dtype)
     return tf.cast(tf.linalg.det(wide), x.dtype)

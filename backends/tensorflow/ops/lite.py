@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 import tensorflow as tf
 
-from ..rules import LITE, onnx
+from ..rules import LITE, onnx_op
 from .pool import pooled
 from .windows import padded, spatial_shape, windows
 
 
-@onnx(f"{LITE}::MaxPool")
+@onnx_op(f"{LITE}::MaxPool")
 def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
     """Channels-last, for activations in 8 bits: a pad of −∞ would stretch their range over everything.
 
@@ -28,22 +28,22 @@ def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     return pooled(padded(x, window.before, window.after, lowest), "MAX", window, window.outputs(sizes))
 
 
-@onnx(f"{LITE}::Tan")
+@onnx_op(f"{LITE}::Tan")
 def tan(t, x):
     return tf.sin(x) / tf.cos(x)
 
 
-@onnx(f"{LITE}::Atan")
+@onnx_op(f"{LITE}::Atan")
 def atan(t, x):
     return tf.atan2(x, tf.ones_like(x))
 
 
-@onnx(f"{LITE}::Asin")
+@onnx_op(f"{LITE}::Asin")
 def asin(t, x):
     return tf.atan2(x, _opposite(x))
 
 
-@onnx(f"{LITE}::Acos")
+@onnx_op(f"{LITE}::Acos")
 def acos(t, x):
     return tf.atan2(_opposite(x), x)
 
@@ -53,13 +53,13 @@ def _opposite(x):
     return tf.sqrt((1.0 - x) * (1.0 + x))
 
 
-@onnx(f"{LITE}::Cosh")
+@onnx_op(f"{LITE}::Cosh")
 def cosh(t, x):
     half = tf.exp(0.5 * tf.abs(x))  # the whole would overflow before the result does
     return 0.5 * half * half + 0.5 / half / half
 
 
-@onnx(f"{LITE}::Sinh")
+@onnx_op(f"{LITE}::Sinh")
 def sinh(t, x):
     half = tf.exp(0.5 * tf.abs(x))
     far = tf.sign(x) * (0.5 * half * half - 0.5 / half / half)
@@ -68,7 +68,7 @@ def sinh(t, x):
     return tf.where(tf.abs(x) < 1.0, near * _polynomial(near * near, series), far)
 
 
-@onnx(f"{LITE}::Asinh")
+@onnx_op(f"{LITE}::Asinh")
 def asinh(t, x):
     size = tf.abs(x)
     small = tf.minimum(size, _LARGE)
@@ -76,7 +76,7 @@ def asinh(t, x):
     return tf.sign(x) * tf.where(size < _LARGE, _log1p(rest), tf.math.log(size) + math.log(2))
 
 
-@onnx(f"{LITE}::Acosh")
+@onnx_op(f"{LITE}::Acosh")
 def acosh(t, x):
     rest = tf.minimum(x, _LARGE) - 1.0
     # Not the root of a product: below −1 that would be a number.
@@ -84,7 +84,7 @@ def acosh(t, x):
     return tf.where(x > _LARGE, tf.math.log(x) + math.log(2), near)
 
 
-@onnx(f"{LITE}::Atanh")
+@onnx_op(f"{LITE}::Atanh")
 def atanh(t, x):
     size = tf.abs(x)
     near = tf.minimum(size, 0.5)
@@ -106,7 +106,7 @@ def _atanh(x, terms: int):
     return x * _polynomial(x * x, [1 / (2 * n + 1) for n in range(terms)])
 
 
-@onnx(f"{LITE}::Erf")
+@onnx_op(f"{LITE}::Erf")
 def erf(t, x):
     size = tf.abs(x)
     near, far = tf.minimum(size, 1.0), tf.clip_by_value(size, 1.0, _END)

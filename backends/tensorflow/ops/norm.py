@@ -8,7 +8,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
-from ..rules import channels_last, onnx
+from ..rules import channels_last, onnx_op
 from .shape import packed
 
 
@@ -47,7 +47,7 @@ def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
     return normal * scale + bias
 
 
-@onnx("LayerNormalization")
+@onnx_op("LayerNormalization")
 def layer_normalization(t, x, scale, bias, *, axis, epsilon, stash_type):
     kind = tf_dtype(ir.DataType(stash_type))
     rank = t.rank(x)
@@ -60,7 +60,7 @@ def layer_normalization(t, x, scale, bias, *, axis, epsilon, stash_type):
     return (y if bias is None else y + bias), mean, inverse
 
 
-@onnx("RMSNormalization")
+@onnx_op("RMSNormalization")
 def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
     kind = tf_dtype(ir.DataType(stash_type))
     rank = t.rank(x)
@@ -69,13 +69,13 @@ def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
     return tf.multiply(tf.cast(wide * tf.math.rsqrt(square + tf.constant(epsilon, kind)), scale.dtype), scale)
 
 
-@onnx("MeanVarianceNormalization")
+@onnx_op("MeanVarianceNormalization")
 def mean_variance_normalization(t, x, *, axes):
     mean, var = tf.nn.moments(x, axes if axes is not None else [0, 2, 3], keepdims=True)
     return (x - mean) / (tf.sqrt(var) + tf.constant(1e-9, x.dtype))
 
 
-@onnx("LpNormalization")
+@onnx_op("LpNormalization")
 def lp_normalization(t, x, *, axis, p):
     if p not in (1, 2):
         raise Unsupported(f"LpNormalization with p={p}")

@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 _TRAINING = "ai.onnx.preview.training"
 
 
-@onnx(f"{_TRAINING}::Gradient")
+@onnx_op(f"{_TRAINING}::Gradient")
 def gradient(t, *inputs, xs, y, zs=None, body=None):
     if body is None:
         raise Unsupported(f"a gradient of {y!r} by {', '.join(xs)}: not all of them are tensors of the graph around it")
@@ -35,7 +35,7 @@ def in_rows(results):
     return tuple(value for row in zip(*results, strict=True) for value in row)
 
 
-@onnx(f"{_TRAINING}::Adagrad")
+@onnx_op(f"{_TRAINING}::Adagrad")
 def adagrad(t, rate, count, *tensors, decay_factor, epsilon, norm_coefficient):
     rate = rate / (1 + tf.cast(count, rate.dtype) * decay_factor)
     results = []
@@ -46,7 +46,7 @@ def adagrad(t, rate, count, *tensors, decay_factor, epsilon, norm_coefficient):
     return in_rows(results)
 
 
-@onnx(f"{_TRAINING}::Adam")
+@onnx_op(f"{_TRAINING}::Adam")
 def adam(t, rate, count, *tensors, alpha, beta, epsilon, norm_coefficient, norm_coefficient_post):
     time = tf.cast(count, rate.dtype)
     corrected = rate * tf.sqrt(1 - tf.pow(tf.cast(beta, rate.dtype), time))
@@ -62,7 +62,7 @@ def adam(t, rate, count, *tensors, alpha, beta, epsilon, norm_coefficient, norm_
     return in_rows(results)
 
 
-@onnx(f"{_TRAINING}::Momentum")
+@onnx_op(f"{_TRAINING}::Momentum")
 def momentum(t, rate, count, *tensors, alpha, beta, mode, norm_coefficient):
     if mode not in ("standard", "nesterov"):
         raise Unsupported(f"Momentum with mode {mode!r}")

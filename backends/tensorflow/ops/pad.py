@@ -7,10 +7,10 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("Pad")
+@onnx_op("Pad")
 def pad(t, x, pads, value, axes, *, mode):
     amounts, chosen = t.ints(pads), t.ints(axes) if axes is not None else list(range(t.rank(x)))
     rank = t.rank(x)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import channels_last, onnx
+from ..rules import channels_last, onnx_op
 from .windows import Windows, padded, spatial_shape, windows
 
 
@@ -43,7 +43,7 @@ def pooled(x, kind: str, window: Windows, counts):
     return x if kind == "MAX" else x / tf.constant(int(np.prod(window.kernel)), x.dtype)
 
 
-@onnx("convert.channels_last::MaxPool")
+@onnx_op("convert.channels_last::MaxPool")
 def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
     if t.outputs > 1:
         raise Unsupported("indices of a channels-last MaxPool")
@@ -55,7 +55,7 @@ def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     return pooled(x, "MAX", window, window.outputs(sizes))
 
 
-@onnx("MaxPool")
+@onnx_op("MaxPool")
 def max_pool_channels_first(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
     outputs, t.outputs = t.outputs, 1
     moved = t.channels_last(x)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
-from ..rules import onnx
+from ..rules import onnx_op
 from .cast import converted
 from .low_precision import NARROW_FLOATS, NARROW_INTS
 
@@ -34,7 +34,7 @@ def quantized(steps, zero):
     return tf.cast(tf.clip_by_value(moved, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), zero.dtype)
 
 
-@onnx("QuantizeLinear")
+@onnx_op("QuantizeLinear")
 def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
     kind = zero.dtype if zero is not None else tf_dtype(ir.DataType(output_dtype)) if output_dtype else tf.uint8
     wide = tf_dtype(ir.DataType(precision)) if precision else scale.dtype
@@ -53,7 +53,7 @@ def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precis
     return converted(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
 
 
-@onnx("DequantizeLinear")
+@onnx_op("DequantizeLinear")
 def dequantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype):
     kind = tf_dtype(ir.DataType(output_dtype)) if output_dtype else scale.dtype
     wide = tf.int32 if x.dtype.is_integer else tf.float32

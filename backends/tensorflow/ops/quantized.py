@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from ..rules import channels_last, onnx
+from ..rules import channels_last, onnx_op
 from .conv import convolve
 from .linalg import product
 from .quantize import quantized
@@ -33,7 +33,7 @@ def centred(t, x, zero, axis: int):
     return wide - zero
 
 
-@onnx("MatMulInteger")
+@onnx_op("MatMulInteger")
 def matmul_integer(t, a, b, a_zero, b_zero):
     return tf.cast(product(centred(t, a, a_zero, -2), centred(t, b, b_zero, -1)), tf.int32)
 
@@ -56,7 +56,7 @@ def _sums(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pad
     return convolve(t, centred(t, x, x_zero, -1), centred(t, w, w_zero, 0), window, group)
 
 
-@onnx("QLinearMatMul")
+@onnx_op("QLinearMatMul")
 def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
     sums = product(centred(t, a, a_zero, -2), centred(t, b, b_zero, -1))
     scale = _per_column(a_scale, -2, sums) * _per_column(b_scale, -1, sums) / tf.cast(y_scale, tf.float64)

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from ..constants import tf_dtype
-from ..rules import onnx
+from ..rules import onnx_op
 
 
 def seed_of(seed):
@@ -33,39 +33,39 @@ def kind_of(dtype, like=None):
     return tf.float32 if like is None else like.dtype
 
 
-@onnx("RandomNormal")
+@onnx_op("RandomNormal")
 def random_normal(t, *, dtype, mean, scale, seed, shape):
     return normal(shape, kind_of(dtype), mean, scale, seed)
 
 
-@onnx("RandomNormalLike")
+@onnx_op("RandomNormalLike")
 def random_normal_like(t, x, *, dtype, mean, scale, seed):
     return normal(t.dims(x), kind_of(dtype, x), mean, scale, seed)
 
 
-@onnx("RandomUniform")
+@onnx_op("RandomUniform")
 def random_uniform(t, *, dtype, high, low, seed, shape):
     return uniform(shape, kind_of(dtype), low, high, seed)
 
 
-@onnx("RandomUniformLike")
+@onnx_op("RandomUniformLike")
 def random_uniform_like(t, x, *, dtype, high, low, seed):
     return uniform(t.dims(x), kind_of(dtype, x), low, high, seed)
 
 
-@onnx("Bernoulli")
+@onnx_op("Bernoulli")
 def bernoulli(t, x, *, dtype, seed):
     drawn = tf.random.uniform(t.dims(x), 0, 1, tf.float32, seed_of(seed))
     return tf.cast(drawn < tf.cast(x, tf.float32), kind_of(dtype, x))
 
 
-@onnx("Multinomial")
+@onnx_op("Multinomial")
 def multinomial(t, x, *, dtype, sample_size, seed):
     kind = kind_of(dtype) if dtype is not None else tf.int32
     return tf.cast(tf.random.categorical(tf.cast(x, tf.float32), sample_size, tf.int64, seed_of(seed)), kind)
 
 
-@onnx("Dropout")
+@onnx_op("Dropout")
 def dropout(t, x, ratio, training_mode, *, seed):
     kept = tf.ones_like(x, tf.bool) if t.outputs > 1 else None
     training = None if training_mode is None else t.static(training_mode)

@@ -10,7 +10,7 @@ from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 
 from convert.errors import Unsupported
 
-from ..rules import LITE, onnx
+from ..rules import LITE, onnx_op
 from . import activation
 
 _BY_NAME: dict[str, Callable] = {
@@ -167,7 +167,7 @@ def clipped(value, clip):
     return value if clip is None else tf.clip_by_value(value, -clip, clip)
 
 
-@onnx("RNN", f"{LITE}::RNN")
+@onnx_op("RNN", f"{LITE}::RNN")
 def rnn(
     t,
     x,
@@ -197,7 +197,7 @@ def rnn(
     return recurrent(t, x, direction, layout, lengths, [start(t, x, initial_h, count, hidden, layout)], cell)
 
 
-@onnx("GRU", f"{LITE}::GRU")
+@onnx_op("GRU", f"{LITE}::GRU")
 def gru(
     t,
     x,
@@ -240,7 +240,7 @@ def gru(
     return recurrent(t, x, direction, layout, lengths, [start(t, x, initial_h, count, hidden, layout)], cell)
 
 
-@onnx("LSTM", f"{LITE}::LSTM")
+@onnx_op("LSTM", f"{LITE}::LSTM")
 def lstm(
     t,
     x,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from ..rules import onnx
+from ..rules import onnx_op
 from .unary import UNSIGNED
 
 # Integers without a kernel of their own are reduced in these.
@@ -59,7 +59,7 @@ def log_sum_exp(x, axes, keep):
 def register(**functions: Callable[..., tf.Tensor]) -> None:
     """Enter reductions into the table."""
     for operator, function in functions.items():
-        onnx(operator)(reduction(function))
+        onnx_op(operator)(reduction(function))
 
 
 register(
@@ -90,18 +90,18 @@ def extreme(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
     return rule
 
 
-onnx("ArgMax")(extreme(lambda x, axis: tf.argmax(x, axis)))
-onnx("ArgMin")(extreme(lambda x, axis: tf.argmin(x, axis)))
+onnx_op("ArgMax")(extreme(lambda x, axis: tf.argmax(x, axis)))
+onnx_op("ArgMin")(extreme(lambda x, axis: tf.argmin(x, axis)))
 
 
-@onnx("CumSum")
+@onnx_op("CumSum")
 def cumsum(t, x, axis, *, exclusive, reverse):
     known = t.ints(axis)
     along = known[0] if known is not None else tf.reshape(tf.cast(axis, tf.int32), [])
     return tf.cumsum(x, along, bool(exclusive), bool(reverse))
 
 
-@onnx("CumProd")
+@onnx_op("CumProd")
 def cumprod(t, x, axis, *, exclusive, reverse):
     known = t.ints(axis)
     along = known[0] if known is not None else tf.reshape(tf.cast(axis, tf.int32), [])

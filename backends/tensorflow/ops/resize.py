@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import CHANNELS_LAST, onnx
+from ..rules import CHANNELS_LAST, onnx_op
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Sampling:
     extrapolation: float
 
 
-@onnx("Resize")
+@onnx_op("Resize")
 def resize(
     t,
     x,
@@ -56,7 +56,7 @@ def resize(
     return resized(t, x, list(range(t.rank(x))), roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
 
 
-@onnx(f"{CHANNELS_LAST}::Resize")
+@onnx_op(f"{CHANNELS_LAST}::Resize")
 def resize_channels_last(
     t,
     x,

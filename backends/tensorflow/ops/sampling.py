@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import channels_last, onnx
+from ..rules import channels_last, onnx_op
 from .shape import packed
 
 # Keys' cubic convolution, as PyTorch and ONNX use it here.
@@ -97,7 +97,7 @@ def inside(place, weight, size, low, high, padding: str):
     return tf.clip_by_value(tf.cast(place, tf.int32), 0, last), weight
 
 
-@onnx("NonMaxSuppression")
+@onnx_op("NonMaxSuppression")
 def non_max_suppression(t, boxes, scores, most, iou_threshold, score_threshold, *, center_point_box):
     batch, classes, count = t.shape(scores)
     boxes = tf.convert_to_tensor(boxes)

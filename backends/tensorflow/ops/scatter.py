@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import onnx_op
 from .gather import counted_from_start, nd_from_start
 
 
@@ -40,12 +40,12 @@ def _multiplied(x, places, updates):
     return tf.multiply(x, tf.reshape(factors, dims))
 
 
-@onnx("ScatterND")
+@onnx_op("ScatterND")
 def scatter_nd(t, x, indices, updates, *, reduction):
     return scattered(tf.convert_to_tensor(x), tf.convert_to_tensor(nd_from_start(t, x, indices)), updates, reduction)
 
 
-@onnx("ScatterElements")
+@onnx_op("ScatterElements")
 def scatter_elements(t, x, indices, updates, *, axis, reduction):
     rank = t.rank(x)
     axis %= rank

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("TopK")
+@onnx_op("TopK")
 def top_k(t, x, k, *, axis, largest, sorted):
     known = t.ints(k)
     count = known[0] if known is not None else tf.reshape(tf.cast(k, tf.int32), [])
@@ -28,7 +28,7 @@ def reversed_order(x):
     return tf.negative(x) if x.dtype.is_floating else tf.bitwise.invert(x)
 
 
-@onnx("Unique")
+@onnx_op("Unique")
 def unique(t, x, *, axis, sorted):
     if axis is None:
         x, axis = tf.reshape(x, [-1]), 0

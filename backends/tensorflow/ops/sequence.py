@@ -9,23 +9,23 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
-from ..rules import onnx
+from ..rules import onnx_op
 from ..sequence_values import Known, Listed, Maybe, built, element, length_of, listed
 
 UNKNOWN = tf.TensorShape(None)
 
 
-@onnx("SequenceConstruct")
+@onnx_op("SequenceConstruct")
 def sequence_construct(t, *inputs):
     return Known(inputs, inputs[0].dtype)
 
 
-@onnx("SequenceEmpty")
+@onnx_op("SequenceEmpty")
 def sequence_empty(t, *, dtype):
     return Known((), tf.float32 if dtype is None else tf_dtype(ir.DataType(dtype)))
 
 
-@onnx("SequenceLength")
+@onnx_op("SequenceLength")
 def sequence_length(t, sequence):
     length = length_of(sequence)
     return np.array(length, np.int64) if isinstance(length, int) else tf.cast(length, tf.int64)
@@ -40,7 +40,7 @@ def place_of(t, position, count):
     return tf.where(position < 0, position + count, position)
 
 
-@onnx("SequenceAt")
+@onnx_op("SequenceAt")
 def sequence_at(t, sequence, position):
     place = place_of(t, position, length_of(sequence))
     if isinstance(sequence, Known) and isinstance(place, int):
@@ -48,7 +48,7 @@ def sequence_at(t, sequence, position):
     return element(listed(sequence), place)
 
 
-@onnx("SequenceInsert")
+@onnx_op("SequenceInsert")
 def sequence_insert(t, sequence, tensor, position):
     count = length_of(sequence)
     place = count if position is None else place_of(t, position, count)
@@ -67,7 +67,7 @@ def sequence_insert(t, sequence, tensor, position):
     return built(count + 1, make, given.dtype, shape)
 
 
-@onnx("SequenceErase")
+@onnx_op("SequenceErase")
 def sequence_erase(t, sequence, position):
     count = length_of(sequence)
     place = count - 1 if position is None else place_of(t, position, count)
@@ -77,7 +77,7 @@ def sequence_erase(t, sequence, position):
     return built(count - 1, lambda i: element(given, i + tf.cast(i >= place, tf.int32)), given.dtype, given.shape)
 
 
-@onnx("ConcatFromSequence")
+@onnx_op("ConcatFromSequence")
 def concat_from_sequence(t, sequence, *, axis, new_axis):
     if isinstance(sequence, Known):
         items = [tf.convert_to_tensor(x) for x in sequence.items]
@@ -98,7 +98,7 @@ def concat_from_sequence(t, sequence, *, axis, new_axis):
     return tf.while_loop(lambda i, y: i < count, step, (1, part(0)), shape_invariants=(tf.TensorShape([]), free))[1]
 
 
-@onnx("SplitToSequence")
+@onnx_op("SplitToSequence")
 def split_to_sequence(t, x, sizes, *, axis, keepdims):
     dim = t.dim(x, axis)
     if sizes is None:
@@ -137,7 +137,7 @@ def _parts(t, x, axis, count, bounds, squeeze=False):
     return built(count, make, x.dtype, tf.TensorShape(shape))
 
 
-@onnx("SequenceMap")
+@onnx_op("SequenceMap")
 def sequence_map(t, sequence, *others, body):
     count = length_of(sequence)
     nested = [sequence, *others]
@@ -157,18 +157,18 @@ def sequence_map(t, sequence, *others, body):
     return tuple(built(count, made(k), kind, UNKNOWN) for k, kind in enumerate(kinds))
 
 
-@onnx("Optional")
+@onnx_op("Optional")
 def optional(t, value, *, type):
     return Maybe(value)
 
 
-@onnx("OptionalHasElement")
+@onnx_op("OptionalHasElement")
 def optional_has_element(t, value):
     present = value is not None and not (isinstance(value, Maybe) and value.value is None)
     return np.array(present)
 
 
-@onnx("OptionalGetElement")
+@onnx_op("OptionalGetElement")
 def optional_get_element(t, value):
     inner = value.value if isinstance(value, Maybe) else value
     if inner is None:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from ..constants import tf_dtype
-from ..rules import channels_last, onnx
+from ..rules import channels_last, onnx_op
 
 
 def whole(dims):
@@ -25,21 +25,21 @@ def packed(dims):
     return tf.stack([tf.cast(d, tf.int32) for d in dims])
 
 
-@onnx("Shape")
+@onnx_op("Shape")
 def shape(t, x, *, start, end):
     if x.shape.rank is not None and None not in x.shape.as_list()[start:end]:
         return np.array(x.shape.as_list()[start:end], dtype=np.int64)
     return tf.shape(x, tf.int64)[start:end]
 
 
-@onnx("Size")
+@onnx_op("Size")
 def size(t, x):
     if x.shape.is_fully_defined():
         return np.array(x.shape.num_elements(), dtype=np.int64)
     return tf.size(x, tf.int64)
 
 
-@onnx("Reshape")
+@onnx_op("Reshape")
 def reshape(t, x, shape, *, allowzero):
     target = t.ints(shape)
     if target is None:
@@ -55,7 +55,7 @@ def reshape(t, x, shape, *, allowzero):
     return tf.reshape(x, target)
 
 
-@onnx("Flatten")
+@onnx_op("Flatten")
 def flatten(t, x, *, axis):
     dims = t.shape(x)
     axis = axis + len(dims) if axis < 0 else axis
@@ -65,7 +65,7 @@ def flatten(t, x, *, axis):
     return tf.reshape(x, packed([whole(dims[:axis]), whole(after)]))
 
 
-@onnx("Squeeze")
+@onnx_op("Squeeze")
 def squeeze(t, x, axes):
     if axes is None:
         return tf.squeeze(x)
@@ -78,7 +78,7 @@ def squeeze(t, x, axes):
     return tf.reshape(x, tf.boolean_mask(tf.shape(x), ~gone))
 
 
-@onnx("Unsqueeze")
+@onnx_op("Unsqueeze")
 def unsqueeze(t, x, axes):
     known = t.ints(axes)
     if known is None or (x.shape.rank is None and min(known) < 0):
@@ -91,12 +91,12 @@ def unsqueeze(t, x, axes):
     return tf.convert_to_tensor(x)
 
 
-@onnx("Transpose")
+@onnx_op("Transpose")
 def transpose(t, x, *, perm):
     return t.permuted(x, perm if perm is not None else list(reversed(range(t.rank(x)))))
 
 
-@onnx("Expand")
+@onnx_op("Expand")
 def expand(t, x, shape):
     known = t.ints(shape)
     if known is not None and x.shape.is_fully_defined():
@@ -105,13 +105,13 @@ def expand(t, x, shape):
     return tf.broadcast_to(x, tf.broadcast_dynamic_shape(t.dims(x), target))
 
 
-@onnx("Tile")
+@onnx_op("Tile")
 def tile(t, x, repeats):
     known = t.ints(repeats)
     return tf.tile(x, repeats if known is None else known)
 
 
-@onnx("ConstantOfShape")
+@onnx_op("ConstantOfShape")
 def constant_of_shape(t, shape, *, value):
     fill = np.zeros([1], np.float32) if value is None else value.numpy()
     known = t.ints(shape)
@@ -121,7 +121,7 @@ def constant_of_shape(t, shape, *, value):
     return tf.fill(shape if known is None else known, tf.constant(fill.reshape(()), kind))
 
 
-@onnx("Range")
+@onnx_op("Range")
 def range_(t, start, limit, delta):
     start, limit, delta = (tf.reshape(x, []) for x in (start, limit, delta))
     if start.dtype in (tf.int16, tf.int8, tf.uint8):
@@ -133,14 +133,14 @@ def range_(t, start, limit, delta):
     return tf.add(start, tf.multiply(tf.cast(tf.range(tf.maximum(count, 0)), start.dtype), delta))
 
 
-@onnx("EyeLike")
+@onnx_op("EyeLike")
 def eye_like(t, x, *, dtype, k):
     kind = x.dtype if dtype is None else tf_dtype(ir.DataType(dtype))
     rows, columns = t.shape(x)
     return tf.cast(tf.equal(tf.range(columns)[None, :] - tf.range(rows)[:, None], k), kind)
 
 
-@onnx("Trilu")
+@onnx_op("Trilu")
 def trilu(t, x, k, *, upper):
     diagonal = tf.constant(0, tf.int64) if k is None else tf.reshape(k, [])
     dims = t.shape(x)

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from ..constants import tf_dtype
-from ..rules import onnx
+from ..rules import onnx_op
 
 
 def complex_of(x):
@@ -36,7 +36,7 @@ def resized(y, length):
     return tf.pad(y, [[0, 0]] * (y.shape.rank - 1) + [[0, missing]])
 
 
-@onnx("DFT")
+@onnx_op("DFT")
 def dft(t, x, length, axis, *, inverse, onesided):
     rank = t.rank(x)
     known = t.ints(axis) if axis is not None else [-2]
@@ -64,7 +64,7 @@ def dft(t, x, length, axis, *, inverse, onesided):
     return parts_of(tf.transpose(y, back), x.dtype)
 
 
-@onnx("STFT")
+@onnx_op("STFT")
 def stft(t, signal, frame_step, window, frame_length, *, onesided):
     y = complex_of(signal)
     if frame_length is not None:
@@ -81,7 +81,7 @@ def stft(t, signal, frame_step, window, frame_length, *, onesided):
     return parts_of(spectrum, signal.dtype)
 
 
-@onnx("MelWeightMatrix")
+@onnx_op("MelWeightMatrix")
 def mel_weight_matrix(t, num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz, *, output_datatype):
     bins, points, rate = (tf.reshape(tf.cast(x, tf.int32), []) for x in (num_mel_bins, dft_length, sample_rate))
     low, high = (mel(tf.reshape(tf.cast(x, tf.float64), [])) for x in (lower_edge_hertz, upper_edge_hertz))

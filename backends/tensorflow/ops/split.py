@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("Concat")
+@onnx_op("Concat")
 def concat(t, *inputs, axis):
     return tf.concat(inputs, axis)
 
 
-@onnx("Split")
+@onnx_op("Split")
 def split(t, x, sizes, *, axis, num_outputs):
     count = num_outputs or len(t.node.outputs)
     if sizes is not None:

@@ -7,21 +7,21 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 
-@onnx("StringConcat")
+@onnx_op("StringConcat")
 def string_concat(t, a, b):
     return tf.add(a, b)
 
 
-@onnx("RegexFullMatch")
+@onnx_op("RegexFullMatch")
 def regex_full_match(t, x, *, pattern):
     # Both follow RE2.
     return tf.strings.regex_full_match(x, pattern)
 
 
-@onnx("StringSplit")
+@onnx_op("StringSplit")
 def string_split(t, x, *, delimiter, maxsplit):
     if maxsplit == 0:
         raise Unsupported("StringSplit with maxsplit=0")
@@ -35,7 +35,7 @@ def string_split(t, x, *, delimiter, maxsplit):
     return tf.reshape(table, tf.concat([dims, tf.shape(table)[1:]], 0)), tf.reshape(counts, dims)
 
 
-@onnx("StringNormalizer")
+@onnx_op("StringNormalizer")
 def string_normalizer(t, x, *, case_change_action, is_case_sensitive, locale, stopwords):
     change = {"NONE": tf.convert_to_tensor, "LOWER": lower, "UPPER": upper}[case_change_action]
     flat = tf.reshape(x, [-1])
@@ -59,7 +59,7 @@ def upper(x):
     return tf.strings.upper(x, encoding="utf-8")
 
 
-@onnx("TfIdfVectorizer")
+@onnx_op("TfIdfVectorizer")
 def tf_idf_vectorizer(
     t,
     x,

@@ -7,24 +7,24 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import onnx
+from ..rules import onnx_op
 
 _LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
 _AVERAGE, _SUM, _MIN, _MAX = range(4)
 
 
-@onnx("ai.onnx.ml::Binarizer")
+@onnx_op("ai.onnx.ml::Binarizer")
 def binarizer(t, x, *, threshold):
     return tf.cast(tf.greater(x, tf.cast(threshold, x.dtype)), x.dtype)
 
 
-@onnx("ai.onnx.ml::ArrayFeatureExtractor")
+@onnx_op("ai.onnx.ml::ArrayFeatureExtractor")
 def array_feature_extractor(t, x, indices):
     y = tf.gather(x, tf.reshape(indices, [-1]), axis=-1)
     return tf.expand_dims(y, 0) if t.rank(x) == 1 else y
 
 
-@onnx("ai.onnx.ml::LabelEncoder")
+@onnx_op("ai.onnx.ml::LabelEncoder")
 def label_encoder(
     t,
     x,
@@ -77,7 +77,7 @@ def _content(tensor):
     return content
 
 
-@onnx("ai.onnx.ml::TreeEnsemble")
+@onnx_op("ai.onnx.ml::TreeEnsemble")
 def tree_ensemble(
     t,
     x,

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ..constants import Constant
-from ..rules import onnx
+from ..rules import onnx_op
 from ..sequence_values import is_nested
 
 UNSIGNED = (tf.uint8, tf.uint16, tf.uint32, tf.uint64)
@@ -26,7 +26,7 @@ def elementwise(name: str) -> Callable[..., tf.Tensor]:
     return rule
 
 
-onnx.same(
+onnx_op.same(
     elementwise,
     Acos="math.acos",
     Acosh="math.acosh",
@@ -56,17 +56,17 @@ onnx.same(
 )
 
 
-@onnx("Identity")
+@onnx_op("Identity")
 def identity(t, x):
     return x if is_nested(x) or isinstance(x, Constant) else tf.identity(x)
 
 
-@onnx("Abs")
+@onnx_op("Abs")
 def abs_(t, x):
     return tf.convert_to_tensor(x) if x.dtype in UNSIGNED else tf.abs(x)
 
 
-@onnx("Sign")
+@onnx_op("Sign")
 def sign(t, x):
     if x.dtype in UNSIGNED:
         return tf.cast(tf.not_equal(x, tf.zeros([], x.dtype)), x.dtype)
@@ -75,14 +75,14 @@ def sign(t, x):
     return tf.sign(x)
 
 
-@onnx("Erf")
+@onnx_op("Erf")
 def erf(t, x):
     if x.dtype.is_floating:
         return tf.math.erf(x)
     return tf.cast(tf.math.erf(tf.cast(x, tf.float64)), x.dtype)
 
 
-@onnx("IsInf")
+@onnx_op("IsInf")
 def is_inf(t, x, *, detect_negative, detect_positive):
     if not detect_negative and not detect_positive:
         return tf.zeros_like(x, tf.bool)

@@ -12,7 +12,7 @@ from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
 
-from ..rules import onnx
+from ..rules import onnx_op
 from .fold_pads import fold_pads
 from .gradients import enclose_gradients
 
@@ -24,7 +24,7 @@ def channels_last(model: ir.Model) -> bool:
 
 def expanded(model: ir.Model) -> bool:
     """Operators without a rule are replaced by the functions that define them."""
-    return expand_functions(model, onnx)
+    return expand_functions(model, onnx_op)
 
 
 BEFORE_LAYOUT: tuple[Pass, ...] = (enclose_gradients, expanded, clean, fold_batch_norms, fold_pads)

@@ -9,10 +9,10 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..body import Body
-from ..rules import caffe2
+from ..rules import caffe2_op
 
 
-@caffe2("If")
+@caffe2_op("If")
 def if_rule(
     g: Graph, condition: ir.Value, *_: ir.Value, then_net: Body, else_net: Body | None = None,
     outputs: tuple[str, ...] = (),
@@ -33,7 +33,7 @@ def if_rule(
     return made if isinstance(made, list) else [made]
 
 
-@caffe2("While")
+@caffe2_op("While")
 def while_rule(
     g: Graph, condition: ir.Value, *_: ir.Value, loop_net: Body, cond_net: Body | None = None,
     inputs: tuple[str, ...] = (), outputs: tuple[str, ...] = (),

@@ -9,12 +9,12 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..rules import caffe2
+from ..rules import caffe2_op
 from ..windows import Sizes, Window, window
 from .layout import first, last
 
 
-@caffe2("Conv")
+@caffe2_op("Conv")
 def conv(
     g: Graph, x: ir.Value, w: ir.Value, b: ir.Value | None = None, *, order: str = "NCHW", group: int = 1,
     kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
@@ -32,7 +32,7 @@ def spatial(g: Graph, w: ir.Value) -> list[int]:
     return [d for d in g.shape(w)[2:] if isinstance(d, int)]
 
 
-@caffe2("ConvFusion")
+@caffe2_op("ConvFusion")
 def conv_fusion(
     g: Graph, *inputs: ir.Value, fusion_type: int = 0, order: str = "NCHW", group: int = 1, kernels: Sizes = None,
     strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
@@ -45,7 +45,7 @@ def conv_fusion(
     return g.Relu(y) if fusion_type in (1, 3) else y
 
 
-@caffe2("ConvTranspose")
+@caffe2_op("ConvTranspose")
 def conv_transpose(
     g: Graph, x: ir.Value, w: ir.Value, b: ir.Value | None = None, *, order: str = "NCHW", group: int = 1,
     adjs: Sequence[int] = (), adj: int = 0, adj_h: int = 0, adj_w: int = 0, kernels: Sizes = None,
@@ -62,7 +62,7 @@ def conv_transpose(
     return last(g, y, order)
 
 
-@caffe2("MaxPool")
+@caffe2_op("MaxPool")
 def max_pool(
     g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, kernels: Sizes = None,
     strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
@@ -74,7 +74,7 @@ def max_pool(
     return last(g, g.MaxPool(x, kernel_shape=made.kernel, strides=made.strides, pads=made.pads), order)
 
 
-@caffe2("AveragePool")
+@caffe2_op("AveragePool")
 def average_pool(
     g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, count_include_pad: int = 0,
     kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
@@ -95,14 +95,14 @@ def _undilated(made: Window) -> Window:
     return made
 
 
-@caffe2("LRN")
+@caffe2_op("LRN")
 def local_response_normalization(
     g: Graph, x: ir.Value, *, size: int, alpha: float, beta: float, bias: float = 1.0, order: str = "NCHW"
 ) -> ir.Value:
     return last(g, g.LRN(first(g, x, order), size=size, alpha=alpha, beta=beta, bias=bias), order)
 
 
-@caffe2("PadImage")
+@caffe2_op("PadImage")
 def pad_image(
     g: Graph, x: ir.Value, *, mode: str = "constant", value: float = 0.0, order: str = "NCHW", pads: Sizes = None
 ) -> ir.Value:
@@ -112,7 +112,7 @@ def pad_image(
     return last(g, g.Pad(x, around, value if mode == "constant" else None, mode=mode), order)
 
 
-@caffe2("ResizeNearest")
+@caffe2_op("ResizeNearest")
 def resize_nearest(
     g: Graph, x: ir.Value, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
 ) -> ir.Value:
@@ -124,7 +124,7 @@ def resize_nearest(
     return last(g, y, order)
 
 
-@caffe2("UpsampleBilinear")
+@caffe2_op("UpsampleBilinear")
 def upsample_bilinear(
     g: Graph, x: ir.Value, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
 ) -> ir.Value:
@@ -136,7 +136,7 @@ def upsample_bilinear(
     return last(g, y, order)
 
 
-@caffe2("RoIAlign")
+@caffe2_op("RoIAlign")
 def roi_align(
     g: Graph, x: ir.Value, rois: ir.Value, *, spatial_scale: float = 1.0, pooled_h: int = 1, pooled_w: int = 1,
     sampling_ratio: int = -1, aligned: int = 0, order: str = "NCHW",
@@ -156,7 +156,7 @@ def roi_align(
     return last(g, y, order)
 
 
-@caffe2("RoIPool")
+@caffe2_op("RoIPool")
 def roi_pool(
     g: Graph, x: ir.Value, rois: ir.Value, *, is_test: int = 0, spatial_scale: float = 1.0, pooled_h: int = 1,
     pooled_w: int = 1, order: str = "NCHW",

@@ -9,11 +9,11 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..rules import caffe2
+from ..rules import caffe2_op
 from .shape import ranked, whole
 
 
-@caffe2("Slice")
+@caffe2_op("Slice")
 def slice_rule(
     g: Graph, x: ir.Value, starts_: ir.Value | None = None, ends_: ir.Value | None = None, *,
     starts: Sequence[int] = (), ends: Sequence[int] = (),
@@ -29,49 +29,49 @@ def slice_rule(
     return g.Slice(x, *bounds)
 
 
-@caffe2("Gather")
+@caffe2_op("Gather")
 def gather(g: Graph, x: ir.Value, indices: ir.Value, *, axis: int = 0, wrap_indices: int = 0) -> ir.Value:
     """`wrap_indices` is what ONNX's does anyhow."""
     return g.Gather(x, indices, axis=axis)
 
 
-@caffe2("BatchGather")
+@caffe2_op("BatchGather")
 def batch_gather(g: Graph, x: ir.Value, indices: ir.Value) -> ir.Value:
     return g.Gather(x, indices, axis=1)
 
 
-@caffe2("BooleanMask")
+@caffe2_op("BooleanMask")
 def boolean_mask(g: Graph, x: ir.Value, mask: ir.Value) -> list[ir.Value]:
     """The rows where the mask is true, and their numbers."""
     numbers = g.Reshape(g.NonZero(mask), [-1])
     return [g.Compress(x, mask, axis=0), numbers]
 
 
-@caffe2("ScatterAssign")
+@caffe2_op("ScatterAssign")
 def scatter_assign(g: Graph, x: ir.Value, indices: ir.Value, rows: ir.Value) -> ir.Value:
     """Rows replaced by others; of several for one place the last counts."""
     return g.ScatterND(x, g.Unsqueeze(whole(g, indices), [-1]), rows, reduction="none")
 
 
-@caffe2("OneHot")
+@caffe2_op("OneHot")
 def one_hot(g: Graph, indices: ir.Value, depth: ir.Value) -> ir.Value:
     """A matrix of float32."""
     size = g.Reshape(depth, g.const(np.zeros(0, np.int64)))
     return g.OneHot(indices, size, np.array([0, 1], np.float32), axis=-1)
 
 
-@caffe2("ReversePackedSegs")
+@caffe2_op("ReversePackedSegs")
 def reverse_packed(g: Graph, x: ir.Value, lengths: ir.Value) -> ir.Value:
     """[length, batch, …]: the first `lengths` steps of each sequence turned round, the others as they are."""
     return g.ReverseSequence(x, whole(g, lengths), time_axis=0, batch_axis=1)
 
 
-caffe2.gap("it reads a database or a file", "CreateDB", "Load", "ImageInput", "TensorProtosDBInput")
-caffe2.gap("it is any operator of PyTorch by its name there; write the net without --profile aten", "ATen")
-caffe2.gap("its numbers are random", "XavierFill", "MSRAFill", "UniformIntFill", "RngUniform")
+caffe2_op.gap("it reads a database or a file", "CreateDB", "Load", "ImageInput", "TensorProtosDBInput")
+caffe2_op.gap("it is any operator of PyTorch by its name there; write the net without --profile aten", "ATen")
+caffe2_op.gap("its numbers are random", "XavierFill", "MSRAFill", "UniformIntFill", "RngUniform")
 
 
-@caffe2("UniformFill")
+@caffe2_op("UniformFill")
 def uniform_fill(
     g: Graph, x: ir.Value | None = None, *, min: float = 0.0, max: float = 1.0, shape: Sequence[int] = (),
     input_as_shape: int = 0,
@@ -79,7 +79,7 @@ def uniform_fill(
     return g.RandomUniformLike(_shaped(g, x, shape, input_as_shape), low=min, high=max)
 
 
-@caffe2("GaussianFill")
+@caffe2_op("GaussianFill")
 def gaussian_fill(
     g: Graph, x: ir.Value | None = None, *, mean: float = 0.0, std: float = 1.0, shape: Sequence[int] = (),
     input_as_shape: int = 0,

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..rules import caffe2
+from ..rules import caffe2_op
 
 
 def first(g: Graph, x: ir.Value, order: str) -> ir.Value:
@@ -22,13 +22,13 @@ def last(g: Graph, y: ir.Value, order: str) -> ir.Value:
     return y if order == "NCHW" else to_last(g, y)
 
 
-@caffe2("NHWC2NCHW")
+@caffe2_op("NHWC2NCHW")
 def to_first(g: Graph, x: ir.Value) -> ir.Value:
     rank = g.rank(x)
     return g.Transpose(x, perm=[0, rank - 1, *range(1, rank - 1)])
 
 
-@caffe2("NCHW2NHWC")
+@caffe2_op("NCHW2NHWC")
 def to_last(g: Graph, x: ir.Value) -> ir.Value:
     rank = g.rank(x)
     return g.Transpose(x, perm=[0, *range(2, rank), 1])

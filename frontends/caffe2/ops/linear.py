@@ -6,16 +6,16 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..rules import caffe2
+from ..rules import caffe2_op
 
 
-@caffe2("FC")
+@caffe2_op("FC")
 def fully_connected(g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis: int = 1, axis_w: int = 1) -> ir.Value:
     """x·Wᵀ + b with the dims of `x` from `axis` on, and of `w` from `axis_w` on, as one."""
     return g.Add(_product(g, x, g.Transpose(_flat(g, w, axis_w), perm=[1, 0]), axis), b)
 
 
-@caffe2("FCTransposed")
+@caffe2_op("FCTransposed")
 def fully_connected_transposed(
     g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis: int = 1, axis_w: int = 1
 ) -> ir.Value:
@@ -34,7 +34,7 @@ def _product(g: Graph, x: ir.Value, w: ir.Value, axis: int) -> ir.Value:
     return g.MatMul(joined, w)
 
 
-@caffe2("MatMul")
+@caffe2_op("MatMul")
 def matmul(
     g: Graph, a: ir.Value, b: ir.Value, *, axis_a: int = 1, axis_b: int = 1, trans_a: int = 0, trans_b: int = 0
 ) -> ir.Value:
@@ -47,7 +47,7 @@ def _flat(g: Graph, x: ir.Value, axis: int) -> ir.Value:
     return x if g.rank(x) == 2 and axis == 1 else g.Flatten(x, axis=axis)
 
 
-@caffe2("BatchMatMul")
+@caffe2_op("BatchMatMul")
 def batch_matmul(
     g: Graph, a: ir.Value, b: ir.Value, *, trans_a: int = 0, trans_b: int = 0, broadcast: int = 0
 ) -> ir.Value:
@@ -62,7 +62,7 @@ def _swapped(g: Graph, x: ir.Value) -> ir.Value:
     return g.Transpose(x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
-@caffe2("Softmax")
+@caffe2_op("Softmax")
 def softmax(g: Graph, x: ir.Value, *, axis: int = 1) -> ir.Value:
     """Over all dims from `axis` on, as one."""
     rank = g.rank(x)

@@ -10,7 +10,7 @@ from convert.files.caffe2.netdef import DTYPES
 from convert.graph import Graph
 from convert.rules import Rule
 
-from ..rules import caffe2
+from ..rules import caffe2_op
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -24,7 +24,7 @@ def unary(operator: str) -> Rule:
     return rule
 
 
-caffe2.same(
+caffe2_op.same(
     unary,
     Abs="Abs", Acos="Acos", Asin="Asin", Atan="Atan", Ceil="Ceil", Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp",
     Floor="Floor", Log="Log", Mish="Mish", Negative="Neg", Not="Not", Relu="Relu", Sigmoid="Sigmoid", Sign="Sign",
@@ -51,14 +51,14 @@ def aligned(g: Graph, a: ir.Value, b: ir.Value, axis: int) -> ir.Value:
     return g.Unsqueeze(b, [g.rank(b) + i for i in range(after)]) if after > 0 else b
 
 
-caffe2.same(
+caffe2_op.same(
     binary,
     Add="Add", Sub="Sub", Mul="Mul", Div="Div", LT="Less", LE="LessOrEqual", GT="Greater", GE="GreaterOrEqual",
     EQ="Equal", And="And", Or="Or", Xor="Xor", BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
 )  # fmt: skip
 
 
-@caffe2("NE")
+@caffe2_op("NE")
 def not_equal(g: Graph, a: ir.Value, b: ir.Value, *, broadcast: int = 0, axis: int = -1) -> ir.Value:
     return g.Not(g.Equal(a, aligned(g, a, b, axis) if broadcast else b))
 
@@ -72,10 +72,10 @@ def variadic(operator: str) -> Rule:
     return rule
 
 
-caffe2.same(variadic, Sum="Sum", Max="Max", Min="Min", Mean="Mean")
+caffe2_op.same(variadic, Sum="Sum", Max="Max", Min="Min", Mean="Mean")
 
 
-@caffe2("Pow")
+@caffe2_op("Pow")
 def power(
     g: Graph, x: ir.Value, y: ir.Value | None = None, *, exponent: float = 0.0, broadcast: int = 0, axis: int = -1
 ) -> ir.Value:
@@ -84,73 +84,73 @@ def power(
     return g.Pow(x, aligned(g, x, y, axis) if broadcast else y)
 
 
-@caffe2("Sqr")
+@caffe2_op("Sqr")
 def square(g: Graph, x: ir.Value) -> ir.Value:
     return g.Mul(x, x)
 
 
-@caffe2("Cube")
+@caffe2_op("Cube")
 def cube(g: Graph, x: ir.Value) -> ir.Value:
     return g.Mul(g.Mul(x, x), x)
 
 
-@caffe2("Rsqrt")
+@caffe2_op("Rsqrt")
 def reciprocal_root(g: Graph, x: ir.Value) -> ir.Value:
     return g.Reciprocal(g.Sqrt(x))
 
 
-@caffe2("Reciprocal")
+@caffe2_op("Reciprocal")
 def reciprocal(g: Graph, x: ir.Value) -> ir.Value:
     return g.Reciprocal(x)
 
 
-@caffe2("Scale")
+@caffe2_op("Scale")
 def scale_by(g: Graph, x: ir.Value, *, scale: float = 1.0) -> ir.Value:
     return g.Mul(x, g.const(np.array(scale, g.dtype(x).numpy())))
 
 
-@caffe2("Clip")
+@caffe2_op("Clip")
 def clip(g: Graph, x: ir.Value, *, min: float = -LARGEST, max: float = LARGEST) -> ir.Value:
     """Bounds that are not given are float32's largest numbers: infinity is clipped to them."""
     return g.Clip(x, *(g.const(np.array(v, g.dtype(x).numpy())) for v in (min, max)))
 
 
-@caffe2("LeakyRelu")
+@caffe2_op("LeakyRelu")
 def leaky_relu(g: Graph, x: ir.Value, *, alpha: float = 0.01) -> ir.Value:
     return g.LeakyRelu(x, alpha=alpha)
 
 
-@caffe2("Elu")
+@caffe2_op("Elu")
 def elu(g: Graph, x: ir.Value, *, alpha: float = 1.0) -> ir.Value:
     return g.Elu(x, alpha=alpha)
 
 
-@caffe2("Selu")
+@caffe2_op("Selu")
 def selu(g: Graph, x: ir.Value, *, alpha: float = 1.6732631921768188, scale: float = 1.0507010221481323) -> ir.Value:
     return g.Selu(x, alpha=alpha, gamma=scale)
 
 
-@caffe2("ThresholdedRelu")
+@caffe2_op("ThresholdedRelu")
 def thresholded_relu(g: Graph, x: ir.Value, *, alpha: float = 1.0) -> ir.Value:
     return g.ThresholdedRelu(x, alpha=alpha)
 
 
-@caffe2("HardSigmoid")
+@caffe2_op("HardSigmoid")
 def hard_sigmoid(g: Graph, x: ir.Value, *, alpha: float = 0.2, beta: float = 0.5) -> ir.Value:
     return g.HardSigmoid(x, alpha=alpha, beta=beta)
 
 
-@caffe2("Swish")
+@caffe2_op("Swish")
 def swish(g: Graph, x: ir.Value) -> ir.Value:
     return g.Mul(x, g.Sigmoid(x))
 
 
-@caffe2("Gelu")
+@caffe2_op("Gelu")
 def gelu(g: Graph, x: ir.Value, *, fast_gelu: int = 0) -> ir.Value:
     return g.Gelu(x, approximate="tanh" if fast_gelu else "none")
 
 
-@caffe2("PRelu")
+@caffe2_op("PRelu")
 def parametric_relu(g: Graph, x: ir.Value, slope: ir.Value, *, order: str = "NCHW") -> ir.Value:
     """One slope, or one for each channel."""
     if order == "NCHW" and g.shape(slope) != (1,) and g.rank(x) > 2:
@@ -158,7 +158,7 @@ def parametric_relu(g: Graph, x: ir.Value, slope: ir.Value, *, order: str = "NCH
     return g.PRelu(x, slope)
 
 
-@caffe2("Cast")
+@caffe2_op("Cast")
 def cast(g: Graph, x: ir.Value, *, to: int | str) -> ir.Value:
     """`to` is a number of TensorProto.DataType, or its name."""
     named = {"FLOAT": 1, "INT32": 2, "BOOL": 5, "UINT8": 6, "INT8": 7, "INT16": 9, "INT64": 10, "DOUBLE": 13}
@@ -168,29 +168,29 @@ def cast(g: Graph, x: ir.Value, *, to: int | str) -> ir.Value:
     return g.Cast(x, to=DTYPES[number])
 
 
-@caffe2("HalfToFloat")
+@caffe2_op("HalfToFloat")
 def half_to_float(g: Graph, x: ir.Value) -> ir.Value:
     return g.Cast(x, to=ir.DataType.FLOAT)
 
 
-@caffe2("FloatToHalf")
+@caffe2_op("FloatToHalf")
 def float_to_half(g: Graph, x: ir.Value, *, clip: int = 0) -> ir.Value:
     if clip:
         raise Unsupported("clip=1")
     return g.Cast(x, to=ir.DataType.FLOAT16)
 
 
-@caffe2("Where")
+@caffe2_op("Where")
 def where(g: Graph, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Where(condition, x, y)
 
 
-@caffe2("Mod")
+@caffe2_op("Mod")
 def mod(g: Graph, x: ir.Value, *, divisor: int = 0, sign_follow_divisor: int = 0) -> ir.Value:
     return g.Mod(x, g.const(np.array(divisor, g.dtype(x).numpy())), fmod=0 if sign_follow_divisor else 1)
 
 
-@caffe2("Dropout")
+@caffe2_op("Dropout")
 def dropout(g: Graph, x: ir.Value, *, ratio: float = 0.5, is_test: int = 0) -> ir.Value:
     """`ratio` concerns training only."""
     if not is_test:
@@ -198,4 +198,4 @@ def dropout(g: Graph, x: ir.Value, *, ratio: float = 0.5, is_test: int = 0) -> i
     return g.Identity(x)
 
 
-caffe2.gap("its result is uint8 where ONNX's is bool", "IsNaN", "IsNanInf")
+caffe2_op.gap("its result is uint8 where ONNX's is bool", "IsNaN", "IsNanInf")

@@ -8,11 +8,11 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..rules import caffe2
+from ..rules import caffe2_op
 from .layout import first, last
 
 
-@caffe2("SpatialBN")
+@caffe2_op("SpatialBN")
 def spatial_bn(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, mean: ir.Value, variance: ir.Value, *, is_test: int = 0,
     epsilon: float = 1e-5, momentum: float = 0.9, order: str = "NCHW",
@@ -23,14 +23,14 @@ def spatial_bn(
     return last(g, g.BatchNormalization(first(g, x, order), scale, bias, mean, variance, epsilon=epsilon), order)
 
 
-@caffe2("InstanceNorm")
+@caffe2_op("InstanceNorm")
 def instance_norm(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, *, epsilon: float = 1e-5, order: str = "NCHW"
 ) -> ir.Value:
     return last(g, g.InstanceNormalization(first(g, x, order), scale, bias, epsilon=epsilon), order)
 
 
-@caffe2("GroupNorm")
+@caffe2_op("GroupNorm")
 def group_norm(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, *, group: int = 32, epsilon: float = 1e-5,
     order: str = "NCHW", is_test: int = 0,
@@ -41,7 +41,7 @@ def group_norm(
     return last(g, y, order)
 
 
-@caffe2("LayerNorm")
+@caffe2_op("LayerNorm")
 def layer_norm(
     g: Graph, x: ir.Value, scale: ir.Value | None = None, bias: ir.Value | None = None, *, axis: int = 1,
     epsilon: float = 1e-5, elementwise_affine: int = 0,
@@ -61,7 +61,7 @@ def layer_norm(
     return [y, *(g.Squeeze(v, spare) if spare else v for v in (mean, deviation))]
 
 
-@caffe2("Normalize")
+@caffe2_op("Normalize")
 def normalize(g: Graph, x: ir.Value, *, axis: int = -1) -> ir.Value:
     """x / max(‖x‖₂, 1e-12) along `axis`."""
     size = g.ReduceL2(x, [axis])

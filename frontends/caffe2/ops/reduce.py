@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.rules import Rule
 
-from ..rules import caffe2
+from ..rules import caffe2_op
 
 
 def reduction(operator: str) -> Rule:
@@ -23,7 +23,7 @@ def reduction(operator: str) -> Rule:
     return rule
 
 
-caffe2.same(
+caffe2_op.same(
     reduction,
     ReduceSum="ReduceSum", ReduceMean="ReduceMean", ReduceMax="ReduceMax", ReduceMin="ReduceMin", ReduceL1="ReduceL1",
     ReduceL2="ReduceL2",
@@ -39,25 +39,25 @@ def extremum(operator: str) -> Rule:
     return rule
 
 
-caffe2.same(extremum, ArgMax="ArgMax", ArgMin="ArgMin")
+caffe2_op.same(extremum, ArgMax="ArgMax", ArgMin="ArgMin")
 
 
-@caffe2("TopK")
+@caffe2_op("TopK")
 def top_k(g: Graph, x: ir.Value, count: ir.Value | None = None, *, k: int = 0, axis: int = -1) -> list[ir.Value]:
     return g.TopK(x, [k] if count is None else count, axis=axis, outputs=2)
 
 
-@caffe2("SumElements")
+@caffe2_op("SumElements")
 def sum_elements(g: Graph, x: ir.Value, *, average: int = 0) -> ir.Value:
     return g.ReduceMean(x, keepdims=0) if average else g.ReduceSum(x, keepdims=0)
 
 
-@caffe2("SumSqrElements")
+@caffe2_op("SumSqrElements")
 def sum_of_squares(g: Graph, x: ir.Value, *, average: int = 0) -> ir.Value:
     return sum_elements(g, g.Mul(x, x), average=average)
 
 
-@caffe2("Moments")
+@caffe2_op("Moments")
 def moments(g: Graph, x: ir.Value, *, axes: Sequence[int] = (), keepdims: int = 1) -> list[ir.Value]:
     """Mean and variance."""
     over = list(axes) or list(range(g.rank(x)))
@@ -66,7 +66,7 @@ def moments(g: Graph, x: ir.Value, *, axes: Sequence[int] = (), keepdims: int = 
     return [g.ReduceMean(x, over, keepdims=keepdims), variance]
 
 
-@caffe2("Range")
+@caffe2_op("Range")
 def arange(g: Graph, *bounds: ir.Value) -> ir.Value:
     """stop; start, stop; or start, stop, step. Of integers with a negative step the runtime loses the last."""
     first = bounds[0]

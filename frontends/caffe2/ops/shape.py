@@ -11,10 +11,10 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..fills import constant, dtype_of
-from ..rules import caffe2
+from ..rules import caffe2_op
 
 
-@caffe2("Reshape")
+@caffe2_op("Reshape")
 def reshape(
     g: Graph, x: ir.Value, target: ir.Value | None = None, *, shape: Sequence[int] | None = None
 ) -> list[ir.Value]:
@@ -37,37 +37,37 @@ def ranked(g: Graph, y: ir.Value, target: ir.Value) -> ir.Value:
     return g.facts(y, shape=[None] * length) if y.shape is None and isinstance(length, int) else y
 
 
-@caffe2("Flatten")
+@caffe2_op("Flatten")
 def flatten(g: Graph, x: ir.Value, *, axis: int = 1) -> ir.Value:
     return g.Flatten(x, axis=axis)
 
 
-@caffe2("FlattenToVec")
+@caffe2_op("FlattenToVec")
 def flatten_to_vector(g: Graph, x: ir.Value) -> ir.Value:
     return g.Reshape(x, [-1])
 
 
-@caffe2("ResizeLike")
+@caffe2_op("ResizeLike")
 def resize_like(g: Graph, x: ir.Value, like: ir.Value) -> ir.Value:
     return g.Reshape(x, g.dims(like))
 
 
-@caffe2("ExpandDims")
+@caffe2_op("ExpandDims")
 def expand_dims(g: Graph, x: ir.Value, *, dims: Sequence[int]) -> ir.Value:
     return g.Unsqueeze(x, list(dims))
 
 
-@caffe2("Squeeze")
+@caffe2_op("Squeeze")
 def squeeze(g: Graph, x: ir.Value, *, dims: Sequence[int]) -> ir.Value:
     return g.Squeeze(x, list(dims))
 
 
-@caffe2("Transpose")
+@caffe2_op("Transpose")
 def transpose(g: Graph, x: ir.Value, *, axes: Sequence[int] = ()) -> ir.Value:
     return g.Transpose(x, perm=list(axes) or list(range(g.rank(x)))[::-1])
 
 
-@caffe2("Concat")
+@caffe2_op("Concat")
 def concat(g: Graph, *xs: ir.Value, axis: int | None = None, order: str = "NCHW", add_axis: int = 0) -> list[ir.Value]:
     """Along the channels unless `axis` says else (without it `add_axis` is ignored); then the sizes along it."""
     along = axis if axis is not None else 1 if order == "NCHW" else g.rank(xs[0]) - 1
@@ -81,7 +81,7 @@ def concat(g: Graph, *xs: ir.Value, axis: int | None = None, order: str = "NCHW"
     return [g.Concat(*parts, axis=along), sizes]
 
 
-@caffe2("Split")
+@caffe2_op("Split")
 def split(
     g: Graph, x: ir.Value, sizes: ir.Value | None = None, *, axis: int | None = None, order: str = "NCHW",
     split: Sequence[int] = (), outputs: Sequence[str] = (),
@@ -96,34 +96,34 @@ def split(
     return made if isinstance(made, list) else [made]
 
 
-@caffe2("Shape")
+@caffe2_op("Shape")
 def shape_of(g: Graph, x: ir.Value, *, axes: Sequence[int] = ()) -> ir.Value:
     return g.Gather(g.dims(x), list(axes)) if axes else g.dims(x)
 
 
-@caffe2("Size")
+@caffe2_op("Size")
 def size_of(g: Graph, x: ir.Value) -> ir.Value:
     return g.Size(x)
 
 
-@caffe2("Expand")
+@caffe2_op("Expand")
 def expand(g: Graph, x: ir.Value, target: ir.Value) -> ir.Value:
     return ranked(g, g.Expand(x, whole(g, target)), target)
 
 
-@caffe2("Tile")
+@caffe2_op("Tile")
 def tile(g: Graph, x: ir.Value, *, tiles: int = 1, axis: int = 0) -> ir.Value:
     repeats = np.ones(g.rank(x), np.int64)
     repeats[axis] = tiles
     return g.Tile(x, g.const(repeats))
 
 
-@caffe2("NumpyTile")
+@caffe2_op("NumpyTile")
 def numpy_tile(g: Graph, x: ir.Value, repeats: ir.Value) -> ir.Value:
     return g.Tile(x, whole(g, repeats))
 
 
-@caffe2("ConstantFill")
+@caffe2_op("ConstantFill")
 def constant_fill(
     g: Graph, x: ir.Value, *, value: float = 0.0, dtype: int = 0, input_as_shape: int = 0,
     extra_shape: Sequence[int] = (),
@@ -137,7 +137,7 @@ def constant_fill(
     return ranked(g, g.ConstantOfShape(target, value=value), target)
 
 
-@caffe2("ChannelShuffle")
+@caffe2_op("ChannelShuffle")
 def channel_shuffle(g: Graph, x: ir.Value, *, group: int = 1, kernel: int = 1, order: str = "NCHW") -> ir.Value:
     """`kernel` is there for the schema alone."""
     channels = g.shape(x)[1]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..rules import aten
+from ..rules import torch_op
 
-PIECES = aten.limit("tensor_split", "how many pieces there are is not known before run time, and they are outputs")
+PIECES = torch_op.limit("tensor_split", "how many pieces there are is not known before run time, and they are outputs")

@@ -25,7 +25,7 @@ from ..common.values import as_value, mark, onnx_dtype
 from ..common.weights import identity_of, tensor_of
 from ..dispatch import call
 from ..inputs.output_names import output_names
-from ..rules import aten, is_inplace
+from ..rules import is_inplace, torch_op
 from . import dims as naming
 from .as_strided import is_dense, strided
 from .dynamic_split import counted, is_counted
@@ -239,12 +239,12 @@ def _node(walk: Walk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
         result = call(g, target._schema, args, kwargs, at)
     elif isinstance(target, torch._ops.HigherOrderOperator):
         with g.at(at):
-            result = aten.apply(g, key, args, kwargs, at)
+            result = torch_op.apply(g, key, args, kwargs, at)
     elif not any(isinstance(a, ir.Value) for a in args):
         return target(*args, **kwargs)
     else:
         with g.at(at):
-            result = aten.apply(g, key, args, kwargs, at)
+            result = torch_op.apply(g, key, args, kwargs, at)
     result = stated(walk.dims, g, result, node.meta.get("val"), at)
     if (
         isinstance(target, torch._ops.OpOverload)

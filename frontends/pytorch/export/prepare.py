@@ -18,7 +18,7 @@ from convert.report import Report
 
 from ..common.complexes import takes_complex
 from ..common.locate import Locator
-from ..rules import aten, is_inplace, key_of
+from ..rules import is_inplace, key_of, torch_op
 from .as_strided import is_dense
 from .patches.whole_rnn import whole_layers
 
@@ -128,7 +128,7 @@ def _functional(program: ExportedProgram) -> ExportedProgram:
 
 def check(program: ExportedProgram, locator: Locator) -> None:
     """Raise one `Unsupported` with every operator that has no rule, each with its module path and source line."""
-    aten.check((key, locator(node, key)) for node, key in _operators(program.graph_module))
+    torch_op.check((key, locator(node, key)) for node, key in _operators(program.graph_module))
 
 
 def operator_key(target: Any, paired: bool = False) -> str | None:
@@ -175,7 +175,9 @@ def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
     """How to decompose the operators that have no rule, for those that PyTorch can."""
     # A declared gap says more than whatever its decomposition would end in.
     targets = {
-        node.target for node, key in _operators(program.graph_module) if key not in aten and key not in aten.gaps
+        node.target
+        for node, key in _operators(program.graph_module)
+        if key not in torch_op and key not in torch_op.gaps
     }
     targets = {t for t in targets if isinstance(t, torch._ops.OpOverload)}
     if not targets:

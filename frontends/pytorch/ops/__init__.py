@@ -1,4 +1,4 @@
-"""The rules, one module a topic; importing this package fills the table `rules.aten`."""
+"""The rules, one module a topic; importing this package fills the table `rules.torch_op`."""
 
 from __future__ import annotations
 

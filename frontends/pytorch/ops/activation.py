@@ -10,37 +10,37 @@ from convert.errors import Unsupported
 
 from ..common.sizes import axis_of
 from ..common.values import cast, floating, is_float, like, widened
-from ..rules import aten
+from ..rules import torch_op
 from .random import uniform_numbers
 from .unary import log1p
 
 
-@aten("relu")
+@torch_op("relu")
 def relu(g, x):
     return g.Relu(x) if is_float(g, x) else g.Max(x, like(g, 0, x))
 
 
-@aten("relu6")
+@torch_op("relu6")
 def relu6(g, x):
     return g.Clip(x, like(g, 0, x), like(g, 6, x))
 
 
-@aten("hardtanh")
+@torch_op("hardtanh")
 def hardtanh(g, x, min_val=-1, max_val=1):
     return g.Clip(x, like(g, min_val, x), like(g, max_val, x))
 
 
-@aten("leaky_relu")
+@torch_op("leaky_relu")
 def leaky_relu(g, x, negative_slope=0.01):
     return g.LeakyRelu(x, alpha=float(negative_slope))
 
 
-@aten("rrelu_with_noise")
+@torch_op("rrelu_with_noise")
 def rrelu_with_noise(g, x, noise, lower=0.125, upper=1 / 3, training=False):
     return rrelu(g, x, lower, upper, training)
 
 
-@aten("rrelu")
+@torch_op("rrelu")
 def rrelu(g, x, lower=0.125, upper=1 / 3, training=False):
     if training:
         slopes = cast(g, uniform_numbers(g, g.dims(x), lower, upper), g.dtype(x))
@@ -48,7 +48,7 @@ def rrelu(g, x, lower=0.125, upper=1 / 3, training=False):
     return g.LeakyRelu(x, alpha=(lower + upper) / 2)
 
 
-@aten("prelu", "_prelu_kernel")
+@torch_op("prelu", "_prelu_kernel")
 def prelu(g, x, weight):
     """The slope of each channel (dim 1), for ONNX with dims of 1 behind it."""
     rank = g.rank(x)
@@ -59,7 +59,7 @@ def prelu(g, x, weight):
     return g.PRelu(x, weight)
 
 
-@aten("elu")
+@torch_op("elu")
 def elu(g, x, alpha=1, scale=1, input_scale=1):
     if input_scale != 1:
         curve = g.Mul(g.Sub(g.Exp(g.Mul(x, like(g, input_scale, x))), like(g, 1.0, x)), like(g, alpha, x))
@@ -69,13 +69,13 @@ def elu(g, x, alpha=1, scale=1, input_scale=1):
     return out if scale == 1 else g.Mul(out, like(g, scale, x))
 
 
-@aten("selu")
+@torch_op("selu")
 def selu(g, x):
     # ONNX's defaults are these two rounded to float32 (Klambauer et al., 2017, give the digits).
     return g.Selu(x, alpha=1.6732632423543772848170429916717, gamma=1.0507009873554804934193349852946)
 
 
-@aten("celu")
+@torch_op("celu")
 def celu(g, x, alpha=1.0):
     """alpha · elu(x / alpha): ONNX has Celu for float32 only."""
     if alpha == 1:
@@ -84,32 +84,32 @@ def celu(g, x, alpha=1.0):
     return g.Mul(g.Elu(g.Div(x, scale), alpha=1.0), scale)
 
 
-@aten("gelu")
+@torch_op("gelu")
 def gelu(g, x, *, approximate="none"):
     return g.Gelu(x, approximate=approximate)
 
 
-@aten("silu")
+@torch_op("silu")
 def silu(g, x):
     return g.Mul(x, g.Sigmoid(x))
 
 
-@aten("mish")
+@torch_op("mish")
 def mish(g, x):
     return g.Mish(x)
 
 
-@aten("hardswish")
+@torch_op("hardswish")
 def hardswish(g, x):
     return g.HardSwish(x)
 
 
-@aten("hardsigmoid")
+@torch_op("hardsigmoid")
 def hardsigmoid(g, x):
     return g.HardSigmoid(x, alpha=1 / 6, beta=0.5)
 
 
-@aten("softplus")
+@torch_op("softplus")
 def softplus(g, x, beta=1, threshold=20):
     """log(1 + exp(beta x)) / beta, and x itself from `threshold` on (from 20 on float32 sees no difference)."""
     out = g.Softplus(x) if beta == 1 else g.Div(g.Softplus(g.Mul(x, like(g, beta, x))), like(g, beta, x))
@@ -118,41 +118,41 @@ def softplus(g, x, beta=1, threshold=20):
     return g.Where(g.Greater(g.Mul(x, like(g, beta, x)), like(g, threshold, x)), x, out)
 
 
-@aten("log_sigmoid")
+@torch_op("log_sigmoid")
 def log_sigmoid(g, x):
     """-softplus(-x), with the small part kept for large x: min(x, 0) - log1p(exp(-|x|))."""
     return g.Sub(g.Min(x, like(g, 0.0, x)), log1p(g, g.Exp(g.Neg(g.Abs(x)))))
 
 
-@aten("threshold")
+@torch_op("threshold")
 def threshold(g, x, threshold, value):
     return g.Where(g.Greater(x, like(g, threshold, x)), x, like(g, value, x))
 
 
-@aten("hardshrink")
+@torch_op("hardshrink")
 def hardshrink(g, x, lambd=0.5):
     inside = g.LessOrEqual(g.Abs(x), like(g, lambd, x))
     return g.Where(inside, like(g, 0.0, x), x)
 
 
-@aten("softshrink")
+@torch_op("softshrink")
 def softshrink(g, x, lambd=0.5):
     return cast(g, g.Shrink(widened(g, x), lambd=float(lambd), bias=float(lambd)), g.dtype(x))
 
 
-@aten("glu")
+@torch_op("glu")
 def glu(g, x, dim=-1):
     a, b = g.Split(x, axis=axis_of(g, x, dim), num_outputs=2, outputs=2)
     return g.Mul(a, g.Sigmoid(b))
 
 
-@aten("softmax", "special_softmax")
+@torch_op("softmax", "special_softmax")
 def softmax(g, x, dim, dtype=None):
     x = floating(g, x) if dtype is None else cast(g, x, dtype)
     return g.Softmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else like(g, 1.0, x)
 
 
-@aten("_safe_softmax")
+@torch_op("_safe_softmax")
 def safe_softmax(g, x, dim, dtype=None):
     """Zeros where everything is minus infinity."""
     x = floating(g, x) if dtype is None else cast(g, x, dtype)
@@ -162,26 +162,26 @@ def safe_softmax(g, x, dim, dtype=None):
     return g.Where(nothing, like(g, 0.0, x), softmax(g, x, dim))
 
 
-@aten("log_softmax", "special_log_softmax")
+@torch_op("log_softmax", "special_log_softmax")
 def log_softmax(g, x, dim, dtype=None):
     x = floating(g, x) if dtype is None else cast(g, x, dtype)
     return g.LogSoftmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else like(g, 0.0, x)
 
 
-@aten("_softmax")
+@torch_op("_softmax")
 def _softmax(g, x, dim, half_to_float):
     return softmax(g, x, dim, torch.float32 if half_to_float else None)
 
 
-@aten("_log_softmax")
+@torch_op("_log_softmax")
 def _log_softmax(g, x, dim, half_to_float):
     return log_softmax(g, x, dim, torch.float32 if half_to_float else None)
 
 
-_DROPOUT = aten.limit("dropout", "training=True draws random numbers even in eval mode; pass self.training")
+_DROPOUT = torch_op.limit("dropout", "training=True draws random numbers even in eval mode; pass self.training")
 
 
-@aten("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+@torch_op("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 def dropout(g, x, p, train):
     if train and p:
         raise Unsupported(_DROPOUT)

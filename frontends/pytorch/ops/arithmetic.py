@@ -23,11 +23,11 @@ from ..common.values import (
     result_dtype,
     torch_dtype,
 )
-from ..rules import aten
+from ..rules import torch_op
 from .unary import frexp, log1p, signbit, trunc
 
 
-@aten("add")
+@torch_op("add")
 def add(g, x, y, *, alpha=1):
     a, b = promoted(g, x, y)
     if is_bool(g, a):
@@ -35,13 +35,13 @@ def add(g, x, y, *, alpha=1):
     return marked(g.Add(a, _scaled(g, b, alpha)), x, y)
 
 
-@aten("sub", "subtract")
+@torch_op("sub", "subtract")
 def sub(g, x, y, *, alpha=1):
     a, b = promoted(g, x, y)
     return marked(g.Sub(a, _scaled(g, b, alpha)), x, y)
 
 
-@aten("rsub")
+@torch_op("rsub")
 def rsub(g, x, y, alpha=1):
     return sub(g, y, x, alpha=alpha)
 
@@ -52,13 +52,13 @@ def _scaled(g: Graph, x: ir.Value, alpha: Operand) -> ir.Value:
     return g.Mul(x, as_value(g, alpha, g.dtype(x)))
 
 
-@aten("mul", "multiply")
+@torch_op("mul", "multiply")
 def mul(g, x, y):
     a, b = promoted(g, x, y)
     return g.And(a, b) if is_bool(g, a) else marked(g.Mul(a, b), x, y)
 
 
-@aten("div", "divide", "true_divide")
+@torch_op("div", "divide", "true_divide")
 def div(g, x, y, *, rounding_mode=None):
     if rounding_mode == "floor":
         return floor_divide(g, x, y)
@@ -68,7 +68,7 @@ def div(g, x, y, *, rounding_mode=None):
     return marked(g.Div(floating(g, a), floating(g, b)), x, y)
 
 
-@aten("floor_divide", "floordiv")
+@torch_op("floor_divide", "floordiv")
 def floor_divide(g, x, y):
     """floor(x / y), exact for integers: x less its remainder is a multiple of y."""
     a, b = promoted(g, x, y)
@@ -78,7 +78,7 @@ def floor_divide(g, x, y):
     return g.Where(g.Equal(b, like(g, 0, b)), g.Div(a, b), quotient)
 
 
-@aten("remainder")
+@torch_op("remainder")
 def remainder(g, x, y):
     """The remainder with the sign of the divisor."""
     a, b = promoted(g, x, y)
@@ -89,20 +89,20 @@ def remainder(g, x, y):
     return g.Where(wrong, g.Add(rest, b), rest)
 
 
-@aten("fmod")
+@torch_op("fmod")
 def fmod(g, x, y):
     """The remainder with the sign of the dividend."""
     a, b = promoted(g, x, y)
     return g.Mod(a, b, fmod=1)
 
 
-@aten("pow")
+@torch_op("pow")
 def pow_(g, x, exponent):
     a, b = promoted(g, x, exponent)
     return marked(g.Pow(a, b), x, exponent)
 
 
-@aten("float_power")
+@torch_op("float_power")
 def float_power(g, x, exponent):
     return g.Pow(as_value(g, x, torch.float64), as_value(g, exponent, torch.float64))
 
@@ -112,7 +112,7 @@ def _binary_floating(g: Graph, x: Operand, y: Operand) -> tuple[ir.Value, ir.Val
     return floating(g, a), floating(g, b)
 
 
-@aten("atan2", "arctan2")
+@torch_op("atan2", "arctan2")
 def atan2(g, y, x):
     """The angle of (x, y): atan(y / x) turned into the right quadrant; signed zeros as in C."""
     b, a = _binary_floating(g, y, x)
@@ -126,7 +126,7 @@ def atan2(g, y, x):
     return g.Where(g.And(signbit(g, a), g.Not(upright)), g.Add(base, turn), base)
 
 
-@aten("hypot")
+@torch_op("hypot")
 def hypot(g, x, y):
     a, b = promoted(g, x, y)
     large, small = g.Max(g.Abs(a), g.Abs(b)), g.Min(g.Abs(a), g.Abs(b))
@@ -134,34 +134,34 @@ def hypot(g, x, y):
     return g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), like(g, 1.0, ratio))))
 
 
-@aten("logaddexp")
+@torch_op("logaddexp")
 def logaddexp(g, x, y):
     a, b = promoted(g, x, y)
     gap = g.Abs(g.Sub(a, b))
     return g.Where(g.Equal(a, b), g.Add(a, like(g, math.log(2), a)), g.Add(g.Max(a, b), log1p(g, g.Exp(g.Neg(gap)))))
 
 
-@aten("logaddexp2")
+@torch_op("logaddexp2")
 def logaddexp2(g, x, y):
     a, b = promoted(g, x, y)
     two = like(g, math.log(2), a)
     return g.Div(logaddexp(g, g.Mul(a, two), g.Mul(b, two)), two)
 
 
-@aten("xlogy", "special_xlogy")
+@torch_op("xlogy", "special_xlogy")
 def xlogy(g, x, y):
     a, b = _binary_floating(g, x, y)
     zero = like(g, 0.0, a)
     return g.Where(g.And(g.Equal(a, zero), g.Not(g.IsNaN(b))), zero, g.Mul(a, g.Log(b)))
 
 
-@aten("copysign")
+@torch_op("copysign")
 def copysign(g, x, y):
     a, b = _binary_floating(g, x, y)
     return g.Where(signbit(g, b), g.Neg(g.Abs(a)), g.Abs(a))
 
 
-@aten("heaviside")
+@torch_op("heaviside")
 def heaviside(g, x, values):
     if is_bool(g, x):
         return g.Or(x, values)
@@ -180,7 +180,7 @@ def _extreme(operator: str) -> Any:
     return rule
 
 
-aten.same(
+torch_op.same(
     _extreme,
     maximum="Max",
     minimum="Min",
@@ -199,10 +199,10 @@ def _extreme_number(operator: str) -> Any:
     return rule
 
 
-aten.same(_extreme_number, fmax="Max", fmin="Min")
+torch_op.same(_extreme_number, fmax="Max", fmin="Min")
 
 
-@aten("clamp", "clip")
+@torch_op("clamp", "clip")
 def clamp(g, x, min=None, max=None):
     dtype = result_dtype(g, x, min, max)
     out = cast(g, x, dtype)
@@ -216,12 +216,12 @@ def clamp(g, x, min=None, max=None):
     return out if max is None else g.Min(out, as_value(g, max, dtype))
 
 
-@aten("clamp_min")
+@torch_op("clamp_min")
 def clamp_min(g, x, min):
     return clamp(g, x, min=min)
 
 
-@aten("clamp_max")
+@torch_op("clamp_max")
 def clamp_max(g, x, max):
     return clamp(g, x, max=max)
 
@@ -229,19 +229,19 @@ def clamp_max(g, x, max):
 # -- three operands ---------------------------------------------------------------------------------------------------
 
 
-@aten("addcmul")
+@torch_op("addcmul")
 def addcmul(g, x, tensor1, tensor2, *, value=1):
     a, b = promoted(g, tensor1, tensor2)
     return add(g, x, _scaled(g, g.Mul(a, b), value))
 
 
-@aten("addcdiv")
+@torch_op("addcdiv")
 def addcdiv(g, x, tensor1, tensor2, *, value=1):
     a, b = _binary_floating(g, tensor1, tensor2)
     return add(g, x, _scaled(g, g.Div(a, b), value))
 
 
-@aten("lerp")
+@torch_op("lerp")
 def lerp(g, x, end, weight):
     """x + weight (end - x), from the other end where weight is 0.5 or more, as PyTorch computes it."""
     weight = as_value(g, weight, g.dtype(x))
@@ -253,7 +253,7 @@ def lerp(g, x, end, weight):
 _DIGITS = {torch.float32: (24, -149), torch.float64: (53, -1074), torch.float16: (11, -24), torch.bfloat16: (8, -133)}
 
 
-@aten("nextafter")
+@torch_op("nextafter")
 def nextafter(g, x, y):
     """The neighbour of x towards y: x plus or minus the distance of floats there, half of it below a power of two."""
     a, b = promoted(g, x, y)

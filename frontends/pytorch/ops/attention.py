@@ -9,15 +9,17 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import broadcast_rank, reshape, size
-from ..rules import aten
+from ..rules import torch_op
 
-_DROPOUT = aten.limit(
+_DROPOUT = torch_op.limit(
     "scaled_dot_product_attention", "dropout_p draws random numbers even in eval mode; pass 0 unless self.training"
 )
-_MASK = aten.limit("scaled_dot_product_attention of rank 5", "a mask of rank 3 or more that is shared by leading dims")
+_MASK = torch_op.limit(
+    "scaled_dot_product_attention of rank 5", "a mask of rank 3 or more that is shared by leading dims"
+)
 
 
-@aten("scaled_dot_product_attention")
+@torch_op("scaled_dot_product_attention")
 def scaled_dot_product_attention(
     g, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ):

@@ -11,7 +11,7 @@ from convert.numerics import bessel
 from convert.numerics.series import Function
 
 from ..common.values import cast, floating
-from ..rules import aten
+from ..rules import torch_op
 
 
 def in_double(function: Function) -> Function:
@@ -25,7 +25,7 @@ def in_double(function: Function) -> Function:
     return rule
 
 
-aten.same(
+torch_op.same(
     in_double,
     special_bessel_j0=partial(bessel.j0, monic=False),
     special_bessel_j1=partial(bessel.j1, monic=False),

@@ -11,11 +11,11 @@ from convert.graph import Graph
 
 from ..common.sizes import arange, size, vector
 from ..common.values import as_value, cast, highest, like, lowest
-from ..rules import aten
+from ..rules import torch_op
 from .shape import END
 
 
-@aten("bincount")
+@torch_op("bincount")
 def bincount(g, x, weights=None, minlength=0):
     """How often each integer from 0 on occurs in x, or the sum of the weights where it does."""
     least = vector(g, minlength)
@@ -67,7 +67,7 @@ def segmented(
 # -- histograms -------------------------------------------------------------------------------------------------------
 
 
-@aten("histogramdd", "histogramdd.int_bins")
+@torch_op("histogramdd", "histogramdd.int_bins")
 def histogramdd(g, x, bins, range=None, weight=None, density=False):
     """Counts in boxes of equal size, over the range of each coordinate unless one is given."""
     from .search import edges_of
@@ -83,7 +83,7 @@ def histogramdd(g, x, bins, range=None, weight=None, density=False):
     return [*_boxed(g, x, edges, weight, density)]
 
 
-@aten("histogramdd.TensorList_bins")
+@torch_op("histogramdd.TensorList_bins")
 def histogramdd_between(g, x, bins, range=None, weight=None, density=False):
     return [*_boxed(g, x, list(bins), weight, density)]
 

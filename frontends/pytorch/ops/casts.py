@@ -12,11 +12,11 @@ from convert.graph import Graph
 
 from ..common.complexes import pair_of, part_dtype
 from ..common.values import as_value, cast, mark, result_dtype, torch_dtype
-from ..rules import aten
+from ..rules import torch_op
 from .compare import where
 
 
-@aten("to", "_to_copy", "type_as")
+@torch_op("to", "_to_copy", "type_as")
 def to(g, x, other=None, *, dtype=None, copy=False):
     if isinstance(other, ir.Value):
         dtype = torch_dtype(g, other)
@@ -25,17 +25,17 @@ def to(g, x, other=None, *, dtype=None, copy=False):
     return x if dtype is None else convert_to(g, x, dtype)
 
 
-@aten("to.dtype")
+@torch_op("to.dtype")
 def to_dtype(g, x, dtype, *, copy=False):
     return convert_to(g, x, dtype)
 
 
-@aten("prims::convert_element_type")
+@torch_op("prims::convert_element_type")
 def convert_element_type(g, a, dtype):
     return convert_to(g, a, dtype)
 
 
-@aten("to.dtype_layout", "to.device")
+@torch_op("to.dtype_layout", "to.device")
 def to_layout(g, x, *, dtype=None, copy=False):
     return x if dtype is None else convert_to(g, x, dtype)
 
@@ -52,36 +52,36 @@ def _cast_to(dtype: torch.dtype) -> Any:
     return rule
 
 
-aten.same(
+torch_op.same(
     _cast_to, _cast_Float=torch.float32, _cast_Double=torch.float64, _cast_Int=torch.int32, _cast_Long=torch.int64
 )
 
 
-@aten("sym_float")
+@torch_op("sym_float")
 def sym_float(g, x):
     return mark(as_value(g, x, torch.float64))
 
 
-@aten("item", "_local_scalar_dense")
+@torch_op("item", "_local_scalar_dense")
 def item(g, x):
     return mark(g.Reshape(x, g.const(np.zeros(0, np.int64))))
 
 
-@aten("sym_ite")
+@torch_op("sym_ite")
 def sym_ite(g, condition, x, y):
     return mark(where(g, condition, x, y))
 
 
-@aten("sym_int")
+@torch_op("sym_int")
 def sym_int(g, x):
     return mark(cast(g, as_value(g, x, torch.float64), torch.int64))
 
 
-@aten("sym_truediv")
+@torch_op("sym_truediv")
 def sym_truediv(g, x, y):
     return mark(g.Div(as_value(g, x, torch.float64), as_value(g, y, torch.float64)))
 
 
-@aten("scalar_tensor")
+@torch_op("scalar_tensor")
 def scalar_tensor(g, s, *, dtype=None):
     return as_value(g, s, dtype or (torch.float32 if isinstance(s, ir.Value) else result_dtype(g, s)))

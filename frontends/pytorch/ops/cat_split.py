@@ -13,17 +13,17 @@ from convert.graph import Graph
 from ..common.markers import PIECES
 from ..common.sizes import axis_of, vector
 from ..common.values import promoted
-from ..rules import aten
+from ..rules import torch_op
 from .shape import END, atleast_1d
 
 
-@aten("cat", "concat", "concatenate")
+@torch_op("cat", "concat", "concatenate")
 def cat(g, tensors, dim=0):
     kept = [x for x in tensors if x.shape is None or not (g.rank(x) == 1 and g.shape(x)[0] == 0)] or tensors[:1]
     return g.Concat(*promoted(g, *kept), axis=axis_of(g, kept[0], dim)) if len(kept) > 1 else kept[0]
 
 
-@aten("stack")
+@torch_op("stack")
 def stack(g, tensors, dim=0):
     axis = dim + g.rank(tensors[0]) + 1 if dim < 0 else dim
     return g.Concat(*(g.Unsqueeze(x, [axis]) for x in promoted(g, *tensors)), axis=axis)
@@ -36,23 +36,23 @@ def _at_least(g: Graph, x: ir.Value, rank: int) -> ir.Value:
     return g.Unsqueeze(x, axes)
 
 
-@aten("hstack")
+@torch_op("hstack")
 def hstack(g, tensors):
     parts = [atleast_1d(g, x) for x in tensors]
     return cat(g, parts, 0 if g.rank(parts[0]) == 1 else 1)
 
 
-@aten("vstack", "row_stack")
+@torch_op("vstack", "row_stack")
 def vstack(g, tensors):
     return cat(g, [_at_least(g, x, 2) for x in tensors], 0)
 
 
-@aten("dstack")
+@torch_op("dstack")
 def dstack(g, tensors):
     return cat(g, [_at_least(g, x, 3) for x in tensors], 2)
 
 
-@aten("column_stack")
+@torch_op("column_stack")
 def column_stack(g, tensors):
     return cat(g, [g.Reshape(x, [-1, 1]) if g.rank(x) <= 1 else x for x in tensors], 1)
 
@@ -63,7 +63,7 @@ def _pieces(g: Graph, x: ir.Value, sizes: list[int], axis: int) -> list[ir.Value
     return g.Split(x, sizes, axis=axis, outputs=len(sizes))
 
 
-@aten("split", "split_copy", "unsafe_split")
+@torch_op("split", "split_copy", "unsafe_split")
 def split(g, x, split_size, dim=0):
     if not isinstance(split_size, int):
         return split_with_sizes(g, x, split_size, dim)
@@ -73,20 +73,20 @@ def split(g, x, split_size, dim=0):
     return _pieces(g, x, [min(split_size, length - i) for i in range(0, length, split_size)] or [0], axis)
 
 
-@aten("split_with_sizes", "split.sizes", "split_with_sizes_copy", "unsafe_split_with_sizes")
+@torch_op("split_with_sizes", "split.sizes", "split_with_sizes_copy", "unsafe_split_with_sizes")
 def split_with_sizes(g, x, split_sizes, dim=0):
     if all(isinstance(s, int) for s in split_sizes):
         return _pieces(g, x, split_sizes, axis_of(g, x, dim))
     return g.Split(x, vector(g, split_sizes), axis=axis_of(g, x, dim), outputs=len(split_sizes))
 
 
-@aten("chunk", "unsafe_chunk")
+@torch_op("chunk", "unsafe_chunk")
 def chunk(g, x, chunks, dim=0):
     length = _length(g, x, dim, "chunk")
     return split(g, x, max(-(-length // chunks), 1), dim) if length else [x] * chunks
 
 
-@aten("tensor_split.tensor_indices_or_sections")
+@torch_op("tensor_split.tensor_indices_or_sections")
 def tensor_split_at(g, x, places, dim=0):
     """Bounds that are computed at run time."""
     count = g.shape(places)[0] if g.rank(places) == 1 else None
@@ -99,7 +99,7 @@ def tensor_split_at(g, x, places, dim=0):
     return [g.Slice(x, a, b, [axis]) for a, b in itertools.pairwise(bounds)]
 
 
-@aten("tensor_split")
+@torch_op("tensor_split")
 def tensor_split(g, x, sections, dim=0):
     axis = axis_of(g, x, dim)
     length = g.shape(x)[axis]
@@ -111,7 +111,7 @@ def tensor_split(g, x, sections, dim=0):
     return g.Split(x, g.Add(g.Div(rows, sections), g.Cast(longer, to=ir.DataType.INT64)), axis=axis, outputs=sections)
 
 
-@aten("tensor_split.indices")
+@torch_op("tensor_split.indices")
 def tensor_split_indices(g, x, indices, dim=0):
     length = g.shape(x)[axis_of(g, x, dim)]
     if isinstance(length, int):
@@ -120,7 +120,7 @@ def tensor_split_indices(g, x, indices, dim=0):
     return [g.Slice(x, [a], [b], [axis_of(g, x, dim)]) for a, b in itertools.pairwise(bounds)]
 
 
-@aten("unbind", "unbind_copy")
+@torch_op("unbind", "unbind_copy")
 def unbind(g, x, dim=0):
     axis, length = axis_of(g, x, dim), _length(g, x, dim, "unbind")
     return [g.Squeeze(p, [axis]) for p in _pieces(g, x, [1] * length, axis)]
@@ -133,13 +133,13 @@ def _length(g: Graph, x: ir.Value, dim: int, what: str) -> int:
     return length
 
 
-@aten("select", "select_copy")
+@torch_op("select", "select_copy")
 def select(g, x, dim, index):
     axis = axis_of(g, x, dim)
     return g.Gather(x, index, axis=axis)
 
 
-@aten("slice", "slice_copy")
+@torch_op("slice", "slice_copy")
 def slice_(g, x, dim=0, start=None, end=None, step=1):
     axis = axis_of(g, x, dim)
     start = 0 if start is None else start
@@ -151,7 +151,7 @@ def slice_(g, x, dim=0, start=None, end=None, step=1):
     return g.Slice(x, vector(g, start), vector(g, end), [axis], vector(g, step))
 
 
-@aten("narrow", "narrow_copy")
+@torch_op("narrow", "narrow_copy")
 def narrow(g, x, dim, start, length):
     axis = axis_of(g, x, dim)
     if isinstance(start, int) and isinstance(length, int):
@@ -161,17 +161,17 @@ def narrow(g, x, dim, start, length):
     return g.Slice(x, first, g.Add(first, vector(g, length)), [axis])
 
 
-@aten("hsplit")
+@torch_op("hsplit")
 def hsplit(g, x, sections):
     return _split_at(g, x, sections, 0 if g.rank(x) == 1 else 1)
 
 
-@aten("vsplit")
+@torch_op("vsplit")
 def vsplit(g, x, sections):
     return _split_at(g, x, sections, 0)
 
 
-@aten("dsplit")
+@torch_op("dsplit")
 def dsplit(g, x, sections):
     return _split_at(g, x, sections, 2)
 
@@ -180,11 +180,11 @@ def _split_at(g: Graph, x: ir.Value, sections: int | list[int], dim: int) -> lis
     return (tensor_split if isinstance(sections, int) else tensor_split_indices)(g, x, sections, dim)
 
 
-@aten("atleast_2d")
+@torch_op("atleast_2d")
 def atleast_2d(g, x):
     return [_at_least(g, v, 2) for v in x] if isinstance(x, list) else _at_least(g, x, 2)
 
 
-@aten("atleast_3d")
+@torch_op("atleast_3d")
 def atleast_3d(g, x):
     return [_at_least(g, v, 3) for v in x] if isinstance(x, list) else _at_least(g, x, 3)

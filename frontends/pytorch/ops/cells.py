@@ -6,14 +6,14 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..rules import aten
+from ..rules import torch_op
 
 
 def _affine(g: Graph, x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
-    return aten.apply(g, "linear", [x, weight, bias])
+    return torch_op.apply(g, "linear", [x, weight, bias])
 
 
-@aten("lstm_cell")
+@torch_op("lstm_cell")
 def lstm_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     sums = g.Add(_affine(g, input, w_ih, b_ih), _affine(g, hx[0], w_hh, b_hh))
     out, c = lstm_step(g, sums, hx[1])
@@ -27,7 +27,7 @@ def lstm_step(g: Graph, sums: ir.Value, c: ir.Value) -> tuple[ir.Value, ir.Value
     return g.Mul(g.Sigmoid(o), g.Tanh(c)), c
 
 
-@aten("gru_cell")
+@torch_op("gru_cell")
 def gru_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """The gates reset, update and new; the reset gate is applied behind the product with the hidden state."""
     ours, theirs = (
@@ -39,11 +39,11 @@ def gru_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return g.Add(g.Mul(update, g.Sub(hx, new)), new)
 
 
-@aten("rnn_tanh_cell")
+@torch_op("rnn_tanh_cell")
 def rnn_tanh_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return g.Tanh(g.Add(_affine(g, input, w_ih, b_ih), _affine(g, hx, w_hh, b_hh)))
 
 
-@aten("rnn_relu_cell")
+@torch_op("rnn_relu_cell")
 def rnn_relu_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return g.Relu(g.Add(_affine(g, input, w_ih, b_ih), _affine(g, hx, w_hh, b_hh)))

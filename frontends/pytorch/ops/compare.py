@@ -10,7 +10,7 @@ import torch
 from convert.graph import Graph
 
 from ..common.values import Operand, as_value, cast, floating, is_bool, is_float, like, marked, promoted
-from ..rules import aten
+from ..rules import torch_op
 from .arithmetic import floor_divide
 from .unary import isfinite
 
@@ -25,7 +25,7 @@ def _ordered(operator: str) -> Any:
     return rule
 
 
-aten.same(
+torch_op.same(
     _ordered,
     lt="Less",
     le="LessOrEqual",
@@ -38,19 +38,19 @@ aten.same(
 )
 
 
-@aten("eq")
+@torch_op("eq")
 def eq(g, x, y):
     a, b = promoted(g, x, y)
     return marked(g.Equal(a, b), x, y)
 
 
-@aten("ne", "not_equal")
+@torch_op("ne", "not_equal")
 def ne(g, x, y):
     a, b = promoted(g, x, y)
     return marked(g.Not(g.Equal(a, b)), x, y)
 
 
-@aten("isclose")
+@torch_op("isclose")
 def isclose(g, x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
     a, b = promoted(g, x, y)
     same = g.Equal(a, b)
@@ -74,15 +74,15 @@ def _logical(operator: str) -> Any:
     return rule
 
 
-aten.same(_logical, logical_or="Or", logical_xor="Xor")
+torch_op.same(_logical, logical_or="Or", logical_xor="Xor")
 
 
-@aten("logical_and")
+@torch_op("logical_and")
 def logical_and(g, x, y):
     return marked(g.And(truth(g, x), truth(g, y)), x, y)
 
 
-@aten("logical_not", "sym_not")
+@torch_op("logical_not", "sym_not")
 def logical_not(g, x):
     return marked(g.Not(truth(g, x)), x)
 
@@ -95,28 +95,30 @@ def _bitwise(operator: str) -> Any:
     return rule
 
 
-aten.same(_bitwise, bitwise_and="And", bitwise_or="Or", bitwise_xor="Xor", __and__="And", __or__="Or", __xor__="Xor")
+torch_op.same(
+    _bitwise, bitwise_and="And", bitwise_or="Or", bitwise_xor="Xor", __and__="And", __or__="Or", __xor__="Xor"
+)
 
 
-@aten("bitwise_not")
+@torch_op("bitwise_not")
 def bitwise_not(g, x):
     return g.Not(x) if is_bool(g, x) else g.BitwiseNot(x)
 
 
-@aten("bitwise_left_shift", "__lshift__")
+@torch_op("bitwise_left_shift", "__lshift__")
 def left_shift(g, x, y):
     """x · 2^y: ONNX shifts unsigned integers only."""
     a, b = promoted(g, x, y)
     return g.Mul(a, g.Pow(like(g, 2, a), b))
 
 
-@aten("bitwise_right_shift", "__rshift__")
+@torch_op("bitwise_right_shift", "__rshift__")
 def right_shift(g, x, y):
     a, b = promoted(g, x, y)
     return floor_divide(g, a, g.Pow(like(g, 2, a), b))
 
 
-@aten("where")
+@torch_op("where")
 def where(g, condition, x=None, y=None):
     if x is None or y is None:
         places = g.NonZero(condition)
@@ -125,6 +127,6 @@ def where(g, condition, x=None, y=None):
     return g.Where(truth(g, condition), a, b)
 
 
-@aten("masked_fill")
+@torch_op("masked_fill")
 def masked_fill(g, x, mask, value):
     return g.Where(mask, as_value(g, value, g.dtype(x)), x)

@@ -12,59 +12,59 @@ from convert.graph import Graph
 
 from ..common.complexes import PREFIX, Pair, common, joined, split
 from ..common.values import as_value, like
-from ..rules import aten
+from ..rules import torch_op
 from .arithmetic import atan2, hypot
 
 # -- in and out -------------------------------------------------------------------------------------------------------
 
 
-@aten("complex")
+@torch_op("complex")
 def complex_(g, real, imag):
     shape = g.Shape(g.Add(real, imag))
     return Pair(g.Expand(real, shape), g.Expand(imag, shape))
 
 
-@aten("polar")
+@torch_op("polar")
 def polar(g, abs, angle):
     return Pair(g.Mul(abs, g.Cos(angle)), g.Mul(abs, g.Sin(angle)))
 
 
-@aten("view_as_complex", "view_as_complex_copy")
+@torch_op("view_as_complex", "view_as_complex_copy")
 def view_as_complex(g, x):
     return split(g, x)
 
 
-@aten("complex::view_as_real", "complex::view_as_real_copy")
+@torch_op("complex::view_as_real", "complex::view_as_real_copy")
 def view_as_real(g, x):
     return joined(g, x)
 
 
-@aten("complex::real")
+@torch_op("complex::real")
 def real(g, x):
     return x.real
 
 
-@aten("complex::imag")
+@torch_op("complex::imag")
 def imag(g, x):
     return x.imag
 
 
-@aten("complex::abs")
+@torch_op("complex::abs")
 def abs_(g, x):
     return hypot(g, x.real, x.imag)
 
 
-@aten("complex::angle")
+@torch_op("complex::angle")
 def angle(g, x):
     return atan2(g, x.imag, x.real)
 
 
-@aten("complex::isnan")
+@torch_op("complex::isnan")
 def isnan(g, x):
     return g.Or(g.IsNaN(x.real), g.IsNaN(x.imag))
 
 
-@aten("complex::_to_copy", "complex::to.dtype")
+@torch_op("complex::_to_copy", "complex::to.dtype")
 def to(g, x, dtype=None, *, copy=False):
     if dtype is None or dtype.is_complex:
         return x if dtype is None else common(g, x, _zero(g, dtype))[0]
@@ -78,12 +78,12 @@ def _zero(g: Graph, dtype: torch.dtype) -> ir.Value:
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 
 
-@aten("complex::_conj", "complex::_conj_physical", "complex::conj_physical")
+@torch_op("complex::_conj", "complex::_conj_physical", "complex::conj_physical")
 def conj(g, x):
     return Pair(x.real, g.Neg(x.imag))
 
 
-@aten("complex::add")
+@torch_op("complex::add")
 def add(g, x, y, *, alpha=1):
     a, b = common(g, x, y)
     if alpha != 1:
@@ -91,7 +91,7 @@ def add(g, x, y, *, alpha=1):
     return Pair(g.Add(a.real, b.real), g.Add(a.imag, b.imag))
 
 
-@aten("complex::sub")
+@torch_op("complex::sub")
 def sub(g, x, y, *, alpha=1):
     a, b = common(g, x, y)
     if alpha != 1:
@@ -99,7 +99,7 @@ def sub(g, x, y, *, alpha=1):
     return Pair(g.Sub(a.real, b.real), g.Sub(a.imag, b.imag))
 
 
-@aten("complex::rsub")
+@torch_op("complex::rsub")
 def rsub(g, x, y, alpha=1):
     return sub(g, y, x, alpha=alpha)
 
@@ -113,7 +113,7 @@ def _times(g: Graph, a: Pair, b: Pair, operator: str = "Mul") -> Pair:
     )
 
 
-@aten("complex::mul")
+@torch_op("complex::mul")
 def mul(g, x, y):
     if isinstance(x, Pair) and not isinstance(y, (Pair, complex)):
         y = as_value(g, y, g.dtype(x.real))
@@ -121,7 +121,7 @@ def mul(g, x, y):
     return _times(g, *common(g, x, y))
 
 
-@aten("complex::div")
+@torch_op("complex::div")
 def div(g, x, y, *, rounding_mode=None):
     """x conj(y) / |y|²; by a real number, each part."""
     if isinstance(x, Pair) and not isinstance(y, (Pair, complex)):
@@ -133,28 +133,28 @@ def div(g, x, y, *, rounding_mode=None):
     return Pair(g.Div(above.real, size), g.Div(above.imag, size))
 
 
-@aten("complex::reciprocal")
+@torch_op("complex::reciprocal")
 def reciprocal(g, x):
     return div(g, like(g, 1.0, x.real), x)
 
 
-@aten("complex::exp")
+@torch_op("complex::exp")
 def exp(g, x):
     return polar(g, g.Exp(x.real), x.imag)
 
 
-@aten("complex::matmul", "complex::mm", "complex::bmm", "complex::mv", "complex::dot")
+@torch_op("complex::matmul", "complex::mm", "complex::bmm", "complex::mv", "complex::dot")
 def matmul(g, x, y):
     return _times(g, *common(g, x, y), "MatMul")
 
 
-@aten("complex::eq")
+@torch_op("complex::eq")
 def eq(g, x, y):
     a, b = common(g, x, y)
     return g.And(g.Equal(a.real, b.real), g.Equal(a.imag, b.imag))
 
 
-@aten("complex::where")
+@torch_op("complex::where")
 def where(g, condition, x, y):
     a, b = common(g, x, y)
     return Pair(g.Where(condition, a.real, b.real), g.Where(condition, a.imag, b.imag))
@@ -167,7 +167,7 @@ def _part_by_part(operator: str) -> Any:
     """The real rule applied to both parts, for operators that are linear over the reals or only move elements."""
 
     def rule(g: Graph, *args: Any, **kwargs: Any) -> Any:
-        found = [aten.entries[operator].rule(g, *_parts(args, name), **kwargs) for name in ("real", "imag")]
+        found = [torch_op.entries[operator].rule(g, *_parts(args, name), **kwargs) for name in ("real", "imag")]
         if isinstance(found[0], list):
             return [Pair(a, b) for a, b in zip(*found, strict=True)]
         return Pair(*found)
@@ -225,16 +225,16 @@ for _name in (
     "slice",
     "constant_pad_nd",
 ):
-    aten(PREFIX + _name)(_part_by_part(_name))
+    torch_op(PREFIX + _name)(_part_by_part(_name))
 
 
 def _reduced_parts(operator: str) -> Any:
     def rule(g: Graph, x: Pair, dim: Any = None, keepdim: bool = False) -> Pair:
-        plain = aten.entries[operator].rule
+        plain = torch_op.entries[operator].rule
         return Pair(plain(g, x.real, dim, keepdim), plain(g, x.imag, dim, keepdim))
 
     return rule
 
 
 for _name in ("sum", "mean"):
-    aten(PREFIX + _name)(_reduced_parts(_name))
+    torch_op(PREFIX + _name)(_reduced_parts(_name))

@@ -10,12 +10,12 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..common.values import as_value
-from ..rules import aten
+from ..rules import torch_op
 
 Region = Callable[..., list[Any]]
 
 
-@aten("higher_order::cond")
+@torch_op("higher_order::cond")
 def cond(g, pred, true_graph, false_graph, operands=()):
     """If, whose branches take their operands from around them."""
     branches = []
@@ -30,7 +30,7 @@ def cond(g, pred, true_graph, false_graph, operands=()):
     return _listed(g.If(pred, then_branch=branches[0], else_branch=branches[1], outputs=count))
 
 
-@aten("higher_order::while_loop")
+@torch_op("higher_order::while_loop")
 def while_loop(g, cond_graph, body_graph, carried_inputs, additional_inputs=()):
     """Loop without a trip count; the condition is computed before it and at the end of every round."""
     carried = [_tensor(g, x) for x in carried_inputs]
@@ -45,14 +45,14 @@ def while_loop(g, cond_graph, body_graph, carried_inputs, additional_inputs=()):
     return _listed(g.Loop(None, first, *carried, body=body, outputs=len(carried)))
 
 
-@aten("higher_order::scan")
+@torch_op("higher_order::scan")
 def scan(g, combine_graph, init, xs, additional_inputs=()):
     """Scan over the first dim: states go round, elements are read and stacked."""
     states = [_tensor(g, x) for x in init]
     return _scanned(g, lambda body, *values: combine_graph(body, *values, *additional_inputs), states, list(xs))
 
 
-@aten("higher_order::map_impl")
+@torch_op("higher_order::map_impl")
 def map_impl(g, f, xs, pos_args=()):
     return _scanned(g, lambda body, *values: f(body, *values, *pos_args), [], list(xs))
 
@@ -80,11 +80,11 @@ def _listed(found: Any) -> list[ir.Value]:
     return found if isinstance(found, list) else [found]
 
 
-aten.gap(
+torch_op.gap(
     "reads memory by strides that another tensor shares, or whose sizes are unknown; write it with reshape or indexing",
     "as_strided",
     "as_strided_copy",
     "as_strided_scatter",
 )
-aten.gap("sparse tensors have no equivalent in the graph", "_to_sparse", "to_sparse", "sparse_coo_tensor")
-aten.gap("hashes the bytes of a tensor, which ONNX cannot read", "hash_tensor")
+torch_op.gap("sparse tensors have no equivalent in the graph", "_to_sparse", "to_sparse", "sparse_coo_tensor")
+torch_op.gap("hashes the bytes of a tensor, which ONNX cannot read", "hash_tensor")

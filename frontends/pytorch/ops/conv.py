@@ -11,7 +11,7 @@ from convert.graph import Graph
 
 from ..common.sizes import size
 from ..common.values import is_float, like
-from ..rules import aten
+from ..rules import torch_op
 from .integer_conv import Sliding, convolved, spread_out
 
 
@@ -113,11 +113,11 @@ def _conv_transpose(
     return out if bias is None else g.Add(out, g.Unsqueeze(bias, [0, *range(2, dims + 2)]))
 
 
-aten.same(_convolution, conv1d=1, conv2d=2, conv3d=3)
-aten.same(_transposed_convolution, conv_transpose1d=1, conv_transpose2d=2, conv_transpose3d=3)
+torch_op.same(_convolution, conv1d=1, conv2d=2, conv3d=3)
+torch_op.same(_transposed_convolution, conv_transpose1d=1, conv_transpose2d=2, conv_transpose3d=3)
 
 
-@aten("convolution", "_convolution")
+@torch_op("convolution", "_convolution")
 def convolution(
     g,
     x,

@@ -16,7 +16,7 @@ from convert.graph.tensors import rounded
 from ..common.sizes import arange as places_up_to
 from ..common.sizes import vector
 from ..common.values import as_value, cast, onnx_dtype, result_dtype, torch_dtype
-from ..rules import aten
+from ..rules import torch_op
 
 # Constants up to this many elements are written out; larger ones are computed from their shape.
 _SMALL = 256
@@ -47,18 +47,18 @@ def _tensor(exact: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:
     return rounded(exact, dtype) if floats else ir.Tensor(exact.astype(dtype.numpy()), dtype=dtype)
 
 
-@aten("full")
+@torch_op("full")
 def full(g, size, fill_value, *, dtype=None):
     return filled(g, size, fill_value, dtype or result_dtype(g, fill_value))
 
 
-@aten("zeros", "empty", "empty_strided", "empty_permuted")
+@torch_op("zeros", "empty", "empty_strided", "empty_permuted")
 def zeros(g, size, layout=None, *, dtype=None):
     """`layout` (strides or order of dims in memory) does not show in the graph."""
     return filled(g, size, 0, dtype or torch.float32)
 
 
-@aten("ones")
+@torch_op("ones")
 def ones(g, size, *, dtype=None):
     return filled(g, size, 1, dtype or torch.float32)
 
@@ -71,58 +71,58 @@ def full_of_shape(g: Graph, x: ir.Value, number: Any, dtype: torch.dtype | None)
     return g.Expand(as_value(g, number, dtype), g.Shape(x))
 
 
-@aten("full_like")
+@torch_op("full_like")
 def full_like(g, x, fill_value, *, dtype=None):
     return full_of_shape(g, x, fill_value, dtype)
 
 
-@aten("zeros_like", "empty_like")
+@torch_op("zeros_like", "empty_like")
 def zeros_like(g, x, *, dtype=None):
     return full_of_shape(g, x, 0, dtype)
 
 
-@aten("ones_like")
+@torch_op("ones_like")
 def ones_like(g, x, *, dtype=None):
     return full_of_shape(g, x, 1, dtype)
 
 
-@aten("new_zeros", "new_empty", "new_empty_strided")
+@torch_op("new_zeros", "new_empty", "new_empty_strided")
 def new_zeros(g, x, size, stride=None, *, dtype=None):
     return filled(g, size, 0, dtype or torch_dtype(g, x))
 
 
-@aten("new_ones")
+@torch_op("new_ones")
 def new_ones(g, x, size, *, dtype=None):
     return filled(g, size, 1, dtype or torch_dtype(g, x))
 
 
-@aten("new_full")
+@torch_op("new_full")
 def new_full(g, x, size, fill_value, *, dtype=None):
     return filled(g, size, fill_value, dtype or torch_dtype(g, x))
 
 
-@aten("fill")
+@torch_op("fill")
 def fill(g, x, value):
     return full_of_shape(g, x, value, None)
 
 
-@aten("copy")
+@torch_op("copy")
 def copy(g, x, src):
     source = cast(g, src, g.dtype(x))
     return source if g.shape(source) == g.shape(x) and None not in g.shape(x) else g.Expand(source, g.dims(x))
 
 
-@aten("zero")
+@torch_op("zero")
 def zero(g, x):
     return full_of_shape(g, x, 0, None)
 
 
-@aten("arange")
+@torch_op("arange")
 def arange(g, end, *, dtype=None):
     return _counted(g, 0, end, 1, dtype)
 
 
-@aten("arange.start", "arange.start_step")
+@torch_op("arange.start", "arange.start_step")
 def arange_from(g, start, end, step=1, *, dtype=None):
     return _counted(g, start, end, step, dtype)
 
@@ -140,7 +140,7 @@ def _counted(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | Non
     return cast(g, g.Range(*(as_value(g, n, wide) for n in numbers)), dtype)
 
 
-@aten("linspace")
+@torch_op("linspace")
 def linspace(g, start, end, steps, *, dtype=None):
     """Counted from both ends, each half from its own, as PyTorch does it."""
     dtype = dtype or torch.float32
@@ -163,7 +163,7 @@ def linspace(g, start, end, steps, *, dtype=None):
     return cast(g, g.Where(early, rising, falling), dtype)
 
 
-@aten("logspace")
+@torch_op("logspace")
 def logspace(g, start, end, steps, base=10.0, *, dtype=None):
     dtype = dtype or torch.float32
     if isinstance(steps, int) and not any(isinstance(n, ir.Value) for n in (start, end)):
@@ -181,7 +181,7 @@ def _spaced(make: Callable[[torch.dtype], torch.Tensor], dtype: torch.dtype) -> 
     return rounded(make(torch.float64).numpy(), onnx_dtype(dtype), content)
 
 
-@aten("eye", "eye.m")
+@torch_op("eye", "eye.m")
 def eye(g, n, m=None, *, dtype=None):
     m = n if m is None else m
     if not isinstance(n, int) or not isinstance(m, int):
@@ -197,20 +197,20 @@ def _triangle(upper: int) -> Any:
     return rule
 
 
-aten.same(_triangle, tril=0, triu=1)
+torch_op.same(_triangle, tril=0, triu=1)
 
 
-@aten("tril_indices")
+@torch_op("tril_indices")
 def tril_indices(g, row, col, offset=0, *, dtype=torch.int64):
     return g.const(np.stack(np.tril_indices(row, offset, col)).astype(onnx_dtype(dtype or torch.int64).numpy()))
 
 
-@aten("triu_indices")
+@torch_op("triu_indices")
 def triu_indices(g, row, col, offset=0, *, dtype=torch.int64):
     return g.const(np.stack(np.triu_indices(row, offset, col)).astype(onnx_dtype(dtype or torch.int64).numpy()))
 
 
-@aten("one_hot")
+@torch_op("one_hot")
 def one_hot(g, x, num_classes=-1):
     if num_classes == -1:
         num_classes = g.Add(g.ReduceMax(x, keepdims=0), 1)

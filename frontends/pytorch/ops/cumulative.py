@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from ..common.sizes import arange, axis_of, size
 from ..common.values import cast, is_bool, is_float, torch_dtype
-from ..rules import aten
+from ..rules import torch_op
 from .arithmetic import logaddexp
 from .reduce import summable
 from .shape import END
@@ -20,7 +20,7 @@ from .shape import END
 Combine = Callable[[list[ir.Value], list[ir.Value]], list[ir.Value]]
 
 
-@aten("cumsum")
+@torch_op("cumsum")
 def cumsum(g, x, dim, *, dtype=None):
     x = summable(g, x, dtype)
     return g.CumSum(x, axis_of(g, x, dim)) if g.rank(x) else x
@@ -41,7 +41,7 @@ def scanned(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> li
     return values
 
 
-@aten("cumprod")
+@torch_op("cumprod")
 def cumprod(g, x, dim, *, dtype=None):
     x = summable(g, x, dtype)
     if g.rank(x) == 0:
@@ -49,7 +49,7 @@ def cumprod(g, x, dim, *, dtype=None):
     return scanned(g, [x], axis_of(g, x, dim), lambda a, b: [g.Mul(a[0], b[0])])[0]
 
 
-@aten("logcumsumexp")
+@torch_op("logcumsumexp")
 def logcumsumexp(g, x, dim):
     if g.rank(x) == 0:
         return x
@@ -79,4 +79,4 @@ def _running_extreme(operator: str) -> Callable[..., list[ir.Value]]:
     return rule
 
 
-aten.same(_running_extreme, cummax="GreaterOrEqual", cummin="LessOrEqual")
+torch_op.same(_running_extreme, cummax="GreaterOrEqual", cummin="LessOrEqual")

@@ -9,11 +9,11 @@ from convert.graph import Graph
 
 from ..common.sizes import arange, axis_of, size
 from ..common.values import as_value
-from ..rules import aten
+from ..rules import torch_op
 from .shape import flatten, movedim
 
 
-@aten("diagonal", "diagonal_copy", "linalg_diagonal")
+@torch_op("diagonal", "diagonal_copy", "linalg_diagonal")
 def diagonal(g, x, offset=0, dim1=0, dim2=1):
     """Positions i · columns + i + offset of the last two dims made one."""
     a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
@@ -34,7 +34,7 @@ def _places(g: Graph, rows: int | ir.Value, columns: int | ir.Value, offset: int
     return g.Add(g.Mul(arange(g, length), g.Add(columns, 1)), first)
 
 
-@aten("diag_embed")
+@torch_op("diag_embed")
 def diag_embed(g, x, offset=0, dim1=-2, dim2=-1):
     rank = g.rank(x) + 1
     padded = _padded_diagonal(g, x, offset)
@@ -55,12 +55,12 @@ def _padded_diagonal(g: Graph, x: ir.Value, offset: int) -> ir.Value:
     return g.Pad(x, pads, as_value(g, 0, g.dtype(x)))
 
 
-@aten("diag")
+@torch_op("diag")
 def diag(g, x, diagonal=0):
     return diag_embed(g, x, diagonal) if g.rank(x) == 1 else globals()["diagonal"](g, x, diagonal)
 
 
-@aten("unfold", "unfold_copy")
+@torch_op("unfold", "unfold_copy")
 def unfold(g, x, dimension, size, step):
     axis = axis_of(g, x, dimension)
     if g.rank(x) == 0:

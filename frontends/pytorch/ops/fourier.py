@@ -14,7 +14,7 @@ from convert.graph.tensors import rounded
 from ..common.complexes import Pair, joined, split
 from ..common.sizes import axis_of, size
 from ..common.values import cast, like
-from ..rules import aten
+from ..rules import torch_op
 
 LARGEST = 1024
 """The longest transform that is written as a product with matrices of its length squared."""
@@ -76,7 +76,7 @@ def _both_scaled(g: Graph, x: Pair, scale: float) -> Pair:
     return Pair(_scaled(g, x.real, scale), _scaled(g, x.imag, scale))
 
 
-@aten("complex::_fft_c2c")
+@torch_op("complex::_fft_c2c")
 def _fft_c2c(g, x, dim, normalization, forward):
     axes = [axis_of(g, x.real, d) for d in dim]
     count = math.prod(_length(g, x.real, a) for a in axes)
@@ -85,7 +85,7 @@ def _fft_c2c(g, x, dim, normalization, forward):
     return _both_scaled(g, x, _scale(normalization, count))
 
 
-@aten("_fft_r2c")
+@torch_op("_fft_r2c")
 def _fft_r2c(g, x, dim, normalization, onesided):
     """The last of `dim` from real numbers, of which half the result says all; the others from complex ones."""
     axes = [axis_of(g, x, d) for d in dim]
@@ -102,7 +102,7 @@ def _fft_r2c(g, x, dim, normalization, onesided):
     return _both_scaled(g, out, _scale(normalization, count))
 
 
-@aten("complex::_fft_c2r")
+@torch_op("complex::_fft_c2r")
 def _fft_c2r(g, x, dim, normalization, last_dim_size):
     """The inverse: complex along all but the last of `dim`, then from the half that is given to real numbers."""
     *others, last = [axis_of(g, x.real, d) for d in dim]

@@ -15,10 +15,10 @@ from convert.graph import Graph
 
 from ..common.sizes import reshape, size
 from ..common.values import cast, like
-from ..rules import aten
+from ..rules import torch_op
 from .conv import batched
 
-_LENGTHS = aten.limit("fractional_max_pool2d", "fractional pools over dims of unknown length")
+_LENGTHS = torch_op.limit("fractional_max_pool2d", "fractional pools over dims of unknown length")
 
 
 def _fractional(dims: int) -> Any:
@@ -41,7 +41,7 @@ def _fractional(dims: int) -> Any:
     return rule
 
 
-aten.same(_fractional, fractional_max_pool2d=2, fractional_max_pool3d=3)
+torch_op.same(_fractional, fractional_max_pool2d=2, fractional_max_pool3d=3)
 
 
 def _starts(g: Graph, sample: ir.Value, length: int, kernel: int, out: int) -> ir.Value:

@@ -11,10 +11,10 @@ from convert.graph import Graph
 from convert.numerics import gamma, inverses
 
 from ..common.values import cast, floating, like, promoted
-from ..rules import aten
+from ..rules import torch_op
 from .bessel import in_double
 
-aten.same(
+torch_op.same(
     in_double,
     lgamma=gamma.lgamma,
     special_gammaln=gamma.lgamma,
@@ -25,7 +25,7 @@ aten.same(
 )
 
 
-@aten("polygamma", "special_polygamma")
+@torch_op("polygamma", "special_polygamma")
 def polygamma(g, n, x):
     """(-1)^(n + 1) n! zeta(n + 1, x) from the second derivative on."""
     if isinstance(n, ir.Value):
@@ -40,13 +40,13 @@ def polygamma(g, n, x):
     return in_double(function)(g, x)
 
 
-@aten("special_zeta")
+@torch_op("special_zeta")
 def zeta(g, x, q):
     a, b = (floating(g, v) for v in promoted(g, x, q))
     wide = [cast(g, v, ir.DataType.DOUBLE) for v in (a, b)]
     return cast(g, gamma.zeta(g, *wide), g.dtype(a))
 
 
-@aten("erfinv", "special_erfinv")
+@torch_op("erfinv", "special_erfinv")
 def erfinv(g, x):
     return inverses.erfinv(g, floating(g, x))

@@ -13,10 +13,10 @@ from convert.graph.tensors import dims_of, lazy, transposed
 
 from ..common.sizes import size, vector
 from ..common.values import cast
-from ..rules import aten
+from ..rules import torch_op
 
 
-@aten("_grouped_mm")
+@torch_op("_grouped_mm")
 def _grouped_mm(g, x, mat2, offs=None, bias=None):
     if offs is None or g.rank(x) != 2 or g.rank(mat2) != 3:
         raise Unsupported("a grouped product of other than rows [rows, k] in groups with matrices [groups, k, n]")
@@ -24,7 +24,7 @@ def _grouped_mm(g, x, mat2, offs=None, bias=None):
     return out if bias is None else g.Add(out, bias)
 
 
-@aten("transformers::grouped_mm_fallback")
+@torch_op("transformers::grouped_mm_fallback")
 def grouped_mm_fallback(g, input, weight, offs):
     return grouped(g, input, weight, offs)
 

@@ -12,11 +12,11 @@ from convert.numerics.reflections import orthogonal, reflections
 
 from ..common.sizes import reshape, size
 from ..common.values import like
-from ..rules import aten
+from ..rules import torch_op
 from .lu_cholesky import narrow
 
 
-@aten("linalg_qr")
+@torch_op("linalg_qr")
 def linalg_qr(g, A, mode="reduced"):
     a = wide(g, A)
     rows, columns = sides(g, a)
@@ -28,12 +28,12 @@ def linalg_qr(g, A, mode="reduced"):
     return [narrow(g, orthogonal(g, identity(g, a, rows, width), vectors, factors), A), r]
 
 
-@aten("qr")
+@torch_op("qr")
 def qr(g, x, some=True):
     return linalg_qr(g, x, "reduced" if some else "complete")
 
 
-@aten("geqrf")
+@torch_op("geqrf")
 def geqrf(g, x):
     r, vectors, factors = reflections(g, wide(g, x))
     if not vectors:
@@ -62,14 +62,14 @@ def _stored(g: Graph, x: ir.Value, tau: ir.Value) -> tuple[list[ir.Value], list[
     return [column(g, unit, k) for k in range(count)], [reshape(g, f, [*lead, 1, 1]) for f in chosen]
 
 
-@aten("linalg_householder_product", "orgqr")
+@torch_op("linalg_householder_product", "orgqr")
 def linalg_householder_product(g, x, tau):
     rows, columns = sides(g, x)
     vectors, factors = _stored(g, x, tau)
     return narrow(g, orthogonal(g, identity(g, x, rows, columns), vectors, factors), x)
 
 
-@aten("ormqr")
+@torch_op("ormqr")
 def ormqr(g, x, tau, other, left=True, transpose=False):
     """Q other, Qᵀ other, other Q or other Qᵀ."""
     vectors, factors = _stored(g, x, tau)

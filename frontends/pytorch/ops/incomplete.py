@@ -8,16 +8,16 @@ from convert.graph import Graph
 from convert.numerics.incomplete import erfcx, incomplete_gamma, log_ndtr
 
 from ..common.values import cast, floating, promoted
-from ..rules import aten
+from ..rules import torch_op
 from .bessel import in_double
 
 
-@aten("igamma", "special_gammainc")
+@torch_op("igamma", "special_gammainc")
 def igamma(g, a, x):
     return _rounded(g, a, x, upper=False)
 
 
-@aten("igammac", "special_gammaincc")
+@torch_op("igammac", "special_gammaincc")
 def igammac(g, a, x):
     return _rounded(g, a, x, upper=True)
 
@@ -28,4 +28,4 @@ def _rounded(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
     return cast(g, wide, g.dtype(a))
 
 
-aten.same(in_double, special_erfcx=erfcx, special_log_ndtr=log_ndtr)
+torch_op.same(in_double, special_erfcx=erfcx, special_log_ndtr=log_ndtr)

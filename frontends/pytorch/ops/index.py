@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from ..common.sizes import axis_of, vector
 from ..common.values import cast, is_bool, widened
-from ..rules import aten
+from ..rules import torch_op
 from .create import full_of_shape
 from .shape import atleast_1d, flatten, movedim
 
@@ -21,7 +21,7 @@ def _indices(g: Graph, index: ir.Value) -> ir.Value:
     return index if index.dtype in (ir.DataType.INT64, ir.DataType.INT32) else cast(g, index, torch.int64)
 
 
-@aten("index_select")
+@torch_op("index_select")
 def index_select(g, x, dim, index):
     if g.rank(x) == 0:
         return x
@@ -29,19 +29,19 @@ def index_select(g, x, dim, index):
     return g.Gather(x, _indices(g, index), axis=axis_of(g, x, dim))
 
 
-@aten("gather")
+@torch_op("gather")
 def gather(g, x, dim, index, *, sparse_grad=False):
     if g.rank(x) == 0 or g.rank(index) == 0:
         return g.Reshape(g.Gather(flatten(g, x), flatten(g, index), axis=0), g.dims(index))
     return g.GatherElements(x, _indices(g, index), axis=axis_of(g, x, dim))
 
 
-@aten("take")
+@torch_op("take")
 def take(g, x, index):
     return g.Gather(flatten(g, x), _indices(g, index), axis=0)
 
 
-@aten("take_along_dim")
+@torch_op("take_along_dim")
 def take_along_dim(g, x, indices, dim=None):
     if dim is None:
         return g.GatherElements(flatten(g, x), flatten(g, indices), axis=0)
@@ -97,7 +97,7 @@ def _adjacent(axes: Sequence[int]) -> bool:
     return list(axes) == list(range(axes[0], axes[0] + len(axes)))
 
 
-@aten("index", "_unsafe_index")
+@torch_op("index", "_unsafe_index")
 def index(g, x, indices):
     """The dims of the indices stand where the indexed dims stood if those are neighbours, else in front."""
     placed = _integer_indices(g, x, indices)
@@ -114,7 +114,7 @@ def index(g, x, indices):
     return movedim(g, out, list(range(width)), list(range(axes[0], axes[0] + width)))
 
 
-@aten("index_put", "_index_put_impl", "_unsafe_index_put")
+@torch_op("index_put", "_index_put_impl", "_unsafe_index_put")
 def index_put(g, x, indices, values, accumulate=False, unsafe=False):
     present = [i for i in indices if i is not None]
     values = cast(g, values, g.dtype(x))
@@ -156,7 +156,7 @@ def _is_single(g: Graph, x: ir.Value) -> bool:
 # -- masks ------------------------------------------------------------------------------------------------------------
 
 
-@aten("nonzero", "argwhere")
+@torch_op("nonzero", "argwhere")
 def nonzero(g, x):
     if g.rank(x) == 0:
         # One row without columns if it is not zero, else no row.
@@ -165,7 +165,7 @@ def nonzero(g, x):
     return g.Transpose(g.NonZero(x), perm=[1, 0])
 
 
-@aten("nonzero_numpy")
+@torch_op("nonzero_numpy")
 def nonzero_numpy(g, x):
     x = atleast_1d(g, x)
     places = g.NonZero(x)
@@ -180,7 +180,7 @@ def _broadcast_pair(g: Graph, x: ir.Value, mask: ir.Value) -> tuple[ir.Value, ir
     return g.Expand(x, shape), g.Expand(mask, shape)
 
 
-@aten("masked_select")
+@torch_op("masked_select")
 def masked_select(g, x, mask):
     x, mask = _broadcast_pair(g, x, mask)
     if g.rank(x) == 0:
@@ -193,7 +193,7 @@ def compress(g: Graph, x: ir.Value, mask: ir.Value, axis: int) -> ir.Value:
     return cast(g, g.Compress(widened(g, x), mask, axis=axis), g.dtype(x))
 
 
-@aten("masked_scatter")
+@torch_op("masked_scatter")
 def masked_scatter(g, x, mask, source):
     """The n-th place where the mask holds gets the n-th element of source."""
     x, mask = _broadcast_pair(g, x, mask)
@@ -202,14 +202,14 @@ def masked_scatter(g, x, mask, source):
     return g.ScatterND(x, places, g.Slice(flatten(g, source), [0], count, [0]))
 
 
-@aten("nonzero_static")
+@torch_op("nonzero_static")
 def nonzero_static(g, x, *, size, fill_value=-1):
     """The first `size` rows of nonzero, filled up with rows of `fill_value`."""
     rest = g.Expand(g.const(fill_value), vector(g, [size, g.rank(x)]))
     return g.Slice(g.Concat(nonzero(g, x), rest, axis=0), [0], vector(g, size), [0])
 
 
-@aten("put")
+@torch_op("put")
 def put(g, x, index, source, accumulate=False):
     """Writing to the flattened tensor."""
     flat, places, values = (g.Reshape(v, [-1]) for v in (x, index, source))

@@ -15,9 +15,9 @@ from convert.graph import Graph
 
 from ..common.sizes import reshape, size
 from ..common.values import cast, like, lowest
-from ..rules import aten
+from ..rules import torch_op
 
-_LENGTHS = aten.limit("max_pool1d", "convolutions and pools of integers over dims of unknown length")
+_LENGTHS = torch_op.limit("max_pool1d", "convolutions and pools of integers over dims of unknown length")
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,18 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..common.values import like, promoted
-from ..rules import aten
+from ..rules import torch_op
 
 # Euclid's steps halve the numbers at least every second time.
 _STEPS = 128
 
 
-@aten("gcd")
+@torch_op("gcd")
 def gcd(g, x, y):
     return _divisor(g, *promoted(g, x, y))
 
 
-@aten("lcm")
+@torch_op("lcm")
 def lcm(g, x, y):
     a, b = promoted(g, x, y)
     divisor = _divisor(g, a, b)

@@ -14,23 +14,23 @@ from convert.graph import Graph
 
 from ..common.sizes import axis_of, reshape, size
 from ..common.values import as_value, cast, like, promoted, widened
-from ..rules import aten
+from ..rules import torch_op
 from .arithmetic import add, mul
 
 
-@aten("matmul", "mm", "bmm", "mv", "dot", "linalg_matmul", "vdot")
+@torch_op("matmul", "mm", "bmm", "mv", "dot", "linalg_matmul", "vdot")
 def matmul(g, x, y):
     return g.MatMul(*promoted(g, x, y))
 
 
-@aten("inner")
+@torch_op("inner")
 def inner(g, x, y):
     if g.rank(x) == 0 or g.rank(y) == 0:
         return g.Mul(x, y)
     return tensordot(g, x, y, [-1], [-1])
 
 
-@aten("addmm")
+@torch_op("addmm")
 def addmm(g, x, mat1, mat2, *, beta=1, alpha=1):
     """beta x + alpha mat1 mat2."""
     if g.shape(mat1)[1] == 0:  # onnxruntime leaves x out of a Gemm that sums nothing
@@ -38,17 +38,17 @@ def addmm(g, x, mat1, mat2, *, beta=1, alpha=1):
     return g.Gemm(mat1, mat2, x, alpha=float(alpha), beta=float(beta))
 
 
-@aten("addmv", "baddbmm")
+@torch_op("addmv", "baddbmm")
 def addmv(g, x, a, b, *, beta=1, alpha=1):
     return _combined(g, x, g.MatMul(a, b), beta, alpha)
 
 
-@aten("addbmm")
+@torch_op("addbmm")
 def addbmm(g, x, a, b, *, beta=1, alpha=1):
     return _combined(g, x, g.ReduceSum(g.MatMul(a, b), [0], keepdims=0), beta, alpha)
 
 
-@aten("addr")
+@torch_op("addr")
 def addr(g, x, a, b, *, beta=1, alpha=1):
     return _combined(g, x, outer(g, a, b), beta, alpha)
 
@@ -61,13 +61,13 @@ def _combined(g: Graph, x: ir.Value, product: ir.Value, beta: Any, alpha: Any) -
     return add(g, x if beta == 1 else mul(g, x, as_value(g, beta, g.dtype(x))), product)
 
 
-@aten("outer", "ger")
+@torch_op("outer", "ger")
 def outer(g, x, y):
     a, b = promoted(g, x, y)
     return mul(g, g.Unsqueeze(a, [1]), g.Unsqueeze(b, [0]))
 
 
-@aten("einsum")
+@torch_op("einsum")
 def einsum(g, equation, tensors, *, path=None):
     operands = promoted(g, *tensors)
     equation = equation.replace(" ", "")
@@ -91,7 +91,7 @@ def _without_dots(g: Graph, equation: str, operands: list[ir.Value]) -> str:
     return ",".join(named) + arrow + result.replace("...", letters)
 
 
-@aten("tensordot")
+@torch_op("tensordot")
 def tensordot(g, x, y, dims_self, dims_other):
     """One matrix product: the dims that are summed go last in x and first in y."""
     a = [axis_of(g, x, d) for d in dims_self]
@@ -119,7 +119,7 @@ def tensordot(g, x, y, dims_self, dims_other):
     return reshape(g, g.MatMul(m, n), [*(size(g, x, i) for i in left), *(size(g, y, i) for i in right)])
 
 
-@aten("linalg_multi_dot", "chain_matmul")
+@torch_op("linalg_multi_dot", "chain_matmul")
 def multi_dot(g, tensors):
     out = tensors[0]
     for x in tensors[1:]:
@@ -127,7 +127,7 @@ def multi_dot(g, tensors):
     return out
 
 
-@aten("cross", "linalg_cross")
+@torch_op("cross", "linalg_cross")
 def cross(g, x, y, *, dim=-1):
     dim = -1 if dim is None else dim
     a, b = promoted(g, x, y)
@@ -137,7 +137,7 @@ def cross(g, x, y, *, dim=-1):
     return g.Sub(g.Mul(a1, b2), g.Mul(a2, b1))
 
 
-@aten("kron")
+@torch_op("kron")
 def kron(g, x, y):
     """Every element of x times the whole of y, laid side by side."""
     a, b = promoted(g, x, y)
@@ -151,12 +151,12 @@ def kron(g, x, y):
     return g.Reshape(mul(g, a, b), [p * q for p, q in lengths]) if rank else mul(g, a, b)
 
 
-@aten("linalg_det", "det")
+@torch_op("linalg_det", "det")
 def det(g, x):
     return g.Det(x)
 
 
-@aten("trace")
+@torch_op("trace")
 def trace(g, x):
     from .diagonals import diagonal
     from .reduce import sum_
@@ -164,14 +164,14 @@ def trace(g, x):
     return sum_(g, diagonal(g, x))
 
 
-@aten("dist")
+@torch_op("dist")
 def dist(g, x, y, p=2):
     from .reduce import vector_norm
 
     return vector_norm(g, g.Sub(*promoted(g, x, y)), p)
 
 
-@aten("pairwise_distance")
+@torch_op("pairwise_distance")
 def pairwise_distance(g, x1, x2, p=2, eps=1e-6, keepdim=False):
     from .reduce import vector_norm
 
@@ -179,7 +179,7 @@ def pairwise_distance(g, x1, x2, p=2, eps=1e-6, keepdim=False):
     return vector_norm(g, gap, p, [g.rank(gap) - 1], keepdim)
 
 
-@aten("cdist", "_cdist_forward")
+@torch_op("cdist", "_cdist_forward")
 def cdist(g, x1, x2, p=2, compute_mode=None):
     """Norms of all differences between rows; compute_mode only chooses how PyTorch computes them."""
     from .reduce import vector_norm
@@ -188,7 +188,7 @@ def cdist(g, x1, x2, p=2, compute_mode=None):
     return vector_norm(g, gap, p, [g.rank(gap) - 1])
 
 
-@aten("pdist", "_pdist_forward")
+@torch_op("pdist", "_pdist_forward")
 def pdist(g, x, p=2.0):
     """Distances of all pairs of rows, the second behind the first."""
     from .reduce import vector_norm

@@ -13,7 +13,7 @@ from convert.numerics.matrices import swapped, wide
 
 from ..common.sizes import size, vector
 from ..common.values import cast, floating
-from ..rules import aten
+from ..rules import torch_op
 
 NO_PIVOTS = np.zeros(0, np.int32)
 
@@ -47,26 +47,26 @@ def pivots_from(g: Graph, pivots: ir.Value) -> list[ir.Value]:
     return [g.Gather(moved, np.array([k]), axis=-1) for k in range(count)]
 
 
-@aten("linalg_lu_factor")
+@torch_op("linalg_lu_factor")
 def linalg_lu_factor(g, x, *, pivot=True):
     return linalg_lu_factor_ex(g, x, pivot=pivot)[:2]
 
 
-@aten("linalg_lu_factor_ex")
+@torch_op("linalg_lu_factor_ex")
 def linalg_lu_factor_ex(g, x, *, pivot=True, check_errors=False):
     _need_pivots(pivot)
     a, pivots = lu(g, wide(g, x))
     return [narrow(g, a, x), pivots_of(g, pivots), zeros(g, x, torch.int32)]
 
 
-@aten("linalg_lu")
+@torch_op("linalg_lu")
 def linalg_lu(g, x, *, pivot=True):
     _need_pivots(pivot)
     a, pivots = lu(g, wide(g, x))
     return [narrow(g, v, x) for v in unpacked(g, a, pivots)]
 
 
-@aten("lu_unpack")
+@torch_op("lu_unpack")
 def lu_unpack(g, x, pivots, unpack_data=True, unpack_pivots=True):
     return [narrow(g, v, x) for v in unpacked(g, wide(g, x), pivots_from(g, pivots))]
 
@@ -79,17 +79,17 @@ def _need_pivots(pivot: bool) -> None:
 # -- Cholesky ---------------------------------------------------------------------------------------------------------
 
 
-@aten("linalg_cholesky_ex")
+@torch_op("linalg_cholesky_ex")
 def linalg_cholesky_ex(g, x, *, upper=False, check_errors=False):
     root = narrow(g, lower_root(g, wide(g, x), upper), x)
     return [swapped(g, root) if upper else root, zeros(g, x, torch.int32)]
 
 
-@aten("linalg_cholesky")
+@torch_op("linalg_cholesky")
 def linalg_cholesky(g, x, *, upper=False):
     return linalg_cholesky_ex(g, x, upper=upper)[0]
 
 
-@aten("cholesky")
+@torch_op("cholesky")
 def cholesky(g, x, upper=False):
     return linalg_cholesky(g, x, upper=upper)

@@ -12,7 +12,7 @@ from convert.graph.tensors import transposed
 
 from ..common.sizes import axis_of, broadcast_rank, reshape, size, vector
 from ..common.values import cast, like, torch_dtype
-from ..rules import aten
+from ..rules import torch_op
 from .repeat import broadcast_tensors
 
 # -- linear -----------------------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ def swapped(g: Graph, weight: ir.Value) -> ir.Value:
     return known if known is not None else g.initializer(name, transposed(weight.const_value, perm))
 
 
-@aten("linear")
+@torch_op("linear")
 def linear(g, x, weight, bias=None):
     if g.rank(x) == 2 and g.rank(weight) == 2:
         return g.Gemm(x, weight, bias, transB=1)
@@ -38,7 +38,7 @@ def linear(g, x, weight, bias=None):
     return out if bias is None else g.Add(out, bias)
 
 
-@aten("bilinear")
+@torch_op("bilinear")
 def bilinear(g, input1, input2, weight, bias=None):
     """out[…, k] = Σ input1[…, i] weight[k, i, j] input2[…, j]."""
     left, right = g.Unsqueeze(input1, [-2]), g.Unsqueeze(input2, [-1])
@@ -47,7 +47,7 @@ def bilinear(g, input1, input2, weight, bias=None):
     return out if bias is None else g.Add(out, bias)
 
 
-@aten("embedding")
+@torch_op("embedding")
 def embedding(g, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     return g.Gather(weight, indices, axis=0)
 
@@ -66,13 +66,13 @@ def _channels(g: Graph, x: ir.Value) -> int:
     return channels
 
 
-_UPDATES = aten.limit(
+_UPDATES = torch_op.limit(
     "batch_norm",
     "in training mode it updates its statistics, which TorchScript does not say; put the module in eval mode",
 )
 
 
-@aten("batch_norm")
+@torch_op("batch_norm")
 def batch_norm(
     g, x, weight, bias, running_mean, running_var, training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True
 ):
@@ -89,13 +89,13 @@ def batch_norm(
     return g.BatchNormalization(x, scale, shift, running_mean, running_var, epsilon=eps)
 
 
-@aten("_native_batch_norm_legit_no_training")
+@torch_op("_native_batch_norm_legit_no_training")
 def batch_norm_no_training(g, x, weight, bias, running_mean, running_var, momentum, eps):
     none = cast(g, g.const(np.zeros(0, np.float32)), g.dtype(x))
     return [batch_norm(g, x, weight, bias, running_mean, running_var, False, momentum, eps), none, none]
 
 
-@aten("_native_batch_norm_legit_functional")
+@torch_op("_native_batch_norm_legit_functional")
 def batch_norm_updating(g, x, weight, bias, running_mean, running_var, training, momentum, eps):
     """Also mean and inverse deviation of the batch, and the running statistics that follow."""
     if not training:
@@ -133,7 +133,7 @@ def batch_statistics_norm(
     return out
 
 
-@aten("instance_norm")
+@torch_op("instance_norm")
 def instance_norm(g, x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
     if not use_input_stats and running_mean is not None:
         return batch_norm(g, x, weight, bias, running_mean, running_var, eps=eps)
@@ -143,7 +143,7 @@ def instance_norm(g, x, weight, bias, running_mean, running_var, use_input_stats
     return g.InstanceNormalization(x, scale, shift, epsilon=eps)
 
 
-@aten("layer_norm")
+@torch_op("layer_norm")
 def layer_norm(g, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     if weight is None:
         shape = list(normalized_shape)
@@ -153,7 +153,7 @@ def layer_norm(g, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_e
     return g.LayerNormalization(x, weight, bias, axis=-len(normalized_shape), epsilon=eps)
 
 
-@aten("native_layer_norm")
+@torch_op("native_layer_norm")
 def native_layer_norm(g, x, normalized_shape, weight, bias, eps):
     """Also the mean and the inverse of the deviation."""
     axes = list(range(g.rank(x) - len(normalized_shape), g.rank(x)))
@@ -163,7 +163,7 @@ def native_layer_norm(g, x, normalized_shape, weight, bias, eps):
     return [layer_norm(g, x, normalized_shape, weight, bias, eps), centre, scale]
 
 
-@aten("group_norm")
+@torch_op("group_norm")
 def group_norm(g, x, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
     channels = _channels(g, x)
     scale = _filled(g, channels, 1, x) if weight is None else weight
@@ -172,7 +172,7 @@ def group_norm(g, x, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled
     return g.facts(out, g.dtype(x), g.shape(x))
 
 
-@aten("rms_norm", "_fused_rms_norm")
+@torch_op("rms_norm", "_fused_rms_norm")
 def rms_norm(g, x, normalized_shape, weight=None, eps=None):
     eps = torch.finfo(torch_dtype(g, x)).eps if eps is None else eps
     if weight is None:
@@ -180,7 +180,7 @@ def rms_norm(g, x, normalized_shape, weight=None, eps=None):
     return g.RMSNormalization(x, weight, axis=-len(normalized_shape), epsilon=eps)
 
 
-@aten("cosine_similarity")
+@torch_op("cosine_similarity")
 def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
     """x1·x2 over the product of their lengths, each at least eps."""
     if g.rank(x1) == 0 and g.rank(x2) == 0:
@@ -195,7 +195,7 @@ def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
     return g.Div(g.ReduceSum(g.Mul(x1, x2), [axis], keepdims=0), g.Mul(*lengths))
 
 
-@aten("native_group_norm")
+@torch_op("native_group_norm")
 def native_group_norm(g, x, weight, bias, N, C, HxW, group, eps):
     """Also the mean and the inverse of the deviation of each group, [N, groups]."""
     each = C // group * HxW if isinstance(C, int) and isinstance(HxW, int) else -1
@@ -206,7 +206,7 @@ def native_group_norm(g, x, weight, bias, N, C, HxW, group, eps):
     return [group_norm(g, x, group, weight, bias, eps), g.Squeeze(centre, [2]), g.Squeeze(scale, [2])]
 
 
-@aten("_weight_norm")
+@torch_op("_weight_norm")
 def _weight_norm(g, v, gain, dim=0):
     """v with the length `gain` along every dim but `dim`; -1 is one length for all (Salimans and Kingma, 2016)."""
     axes = [a for a in range(g.rank(v)) if dim == -1 or a != axis_of(g, v, dim)]

@@ -18,13 +18,13 @@ from convert.graph import Graph
 from convert.parity.inputs import RANGE_KEY
 
 from ..common.values import as_value, cast
-from ..rules import aten
+from ..rules import torch_op
 from .recurrent import layers
 
 _KEY = "convert.padded"
 
 
-@aten("_pack_padded_sequence")
+@torch_op("_pack_padded_sequence")
 def pack_padded_sequence(g, input, lengths, batch_first):
     lengths = cast(g, lengths, torch.int64)
     x = g.Transpose(input, perm=[1, 0, *range(2, g.rank(input))]) if batch_first else input
@@ -36,7 +36,7 @@ def pack_padded_sequence(g, input, lengths, batch_first):
     return _packed(g, x, mask, lengths), g.ReduceSum(cast(g, mask, torch.int64), [1], keepdims=0)
 
 
-@aten("_pad_packed_sequence")
+@torch_op("_pad_packed_sequence")
 def pad_packed_sequence(g, data, batch_sizes, batch_first, padding_value, total_length):
     x, lengths = _padded(g, data, batch_sizes)
     if not isinstance(total_length, int) or total_length > 0:
@@ -124,5 +124,5 @@ def _on_packed(kind: str, activation: str | None = None) -> Any:
     return rule
 
 
-aten.same(_on_packed, **{"lstm.data": "LSTM", "gru.data": "GRU"})
-aten.same(lambda activation: _on_packed("RNN", activation), **{"rnn_tanh.data": "Tanh", "rnn_relu.data": "Relu"})
+torch_op.same(_on_packed, **{"lstm.data": "LSTM", "gru.data": "GRU"})
+torch_op.same(lambda activation: _on_packed("RNN", activation), **{"rnn_tanh.data": "Tanh", "rnn_relu.data": "Relu"})

@@ -14,7 +14,7 @@ from convert.graph import Graph
 
 from ..common.sizes import reshape, size, vector
 from ..common.values import as_value
-from ..rules import aten
+from ..rules import torch_op
 from .shape import END
 
 # -- padding ----------------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def _wrapped(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Va
     return x
 
 
-@aten("constant_pad_nd")
+@torch_op("constant_pad_nd")
 def constant_pad_nd(g, x, pad, value=0):
     return padded(g, x, pad, "constant", value)
 
@@ -74,7 +74,7 @@ def constant_pad_nd(g, x, pad, value=0):
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-@aten("pad")
+@torch_op("pad")
 def pad(g, x, pad, mode="constant", value=None):
     return padded(g, x, pad, _MODES[mode], value)
 
@@ -87,14 +87,14 @@ def _mode_of(mode: str) -> Any:
 
 
 for _dims in (1, 2, 3):
-    aten(f"reflection_pad{_dims}d")(_mode_of("reflect"))
-    aten(f"replication_pad{_dims}d")(_mode_of("edge"))
+    torch_op(f"reflection_pad{_dims}d")(_mode_of("reflect"))
+    torch_op(f"replication_pad{_dims}d")(_mode_of("edge"))
 
 
 # -- patches ----------------------------------------------------------------------------------------------------------
 
 
-@aten("im2col")
+@torch_op("im2col")
 def im2col(g, x, kernel_size, dilation, padding, stride):
     """Patches as columns: rows, then columns are gathered at constant places, and the dims put in order."""
     lone = g.rank(x) == 3

@@ -10,16 +10,16 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..common.sizes import reshape, size
-from ..rules import aten
+from ..rules import torch_op
 from .cat_split import _length
 
 
-@aten("pixel_shuffle")
+@torch_op("pixel_shuffle")
 def pixel_shuffle(g, x, upscale_factor):
     return _on_pictures(g, x, lambda p: g.DepthToSpace(p, blocksize=upscale_factor, mode="CRD"))
 
 
-@aten("pixel_unshuffle")
+@torch_op("pixel_unshuffle")
 def pixel_unshuffle(g, x, downscale_factor):
     """SpaceToDepth puts the place inside a block before the channel, PyTorch after it: reorder the channels."""
 
@@ -35,7 +35,7 @@ def pixel_unshuffle(g, x, downscale_factor):
     return _on_pictures(g, x, lower)
 
 
-@aten("channel_shuffle")
+@torch_op("channel_shuffle")
 def channel_shuffle(g, x, groups):
     channels = _length(g, x, 1, "channel_shuffle")
     order = np.arange(channels, dtype=np.int64).reshape(groups, channels // groups).T.ravel()

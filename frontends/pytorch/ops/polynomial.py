@@ -11,7 +11,7 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..common.values import Operand, as_value, cast, floating, like, promoted
-from ..rules import aten
+from ..rules import torch_op
 
 Step = Callable[[Graph, ir.Value, ir.Value, ir.Value, ir.Value], ir.Value]
 
@@ -99,9 +99,9 @@ def _shifted(first: Callable[[Graph, ir.Value], ir.Value]) -> Any:
 
 
 for _name, _first in (("t", _line(1, 0)), ("u", _line(2, 0)), ("v", _line(2, -1)), ("w", _line(2, 1))):
-    aten(f"special_chebyshev_polynomial_{_name}")(_polynomial(_first, _chebyshev))
-    aten(f"special_shifted_chebyshev_polynomial_{_name}")(_shifted(_first))
-aten("special_hermite_polynomial_h")(_polynomial(_line(2, 0), _hermite, limit=True))
-aten("special_hermite_polynomial_he")(_polynomial(_line(1, 0), _hermite_e, limit=True))
-aten("special_laguerre_polynomial_l")(_polynomial(_line(-1, 1), _laguerre))
-aten("special_legendre_polynomial_p")(_polynomial(_line(1, 0), _legendre))
+    torch_op(f"special_chebyshev_polynomial_{_name}")(_polynomial(_first, _chebyshev))
+    torch_op(f"special_shifted_chebyshev_polynomial_{_name}")(_shifted(_first))
+torch_op("special_hermite_polynomial_h")(_polynomial(_line(2, 0), _hermite, limit=True))
+torch_op("special_hermite_polynomial_he")(_polynomial(_line(1, 0), _hermite_e, limit=True))
+torch_op("special_laguerre_polynomial_l")(_polynomial(_line(-1, 1), _laguerre))
+torch_op("special_legendre_polynomial_p")(_polynomial(_line(1, 0), _legendre))

@@ -15,7 +15,7 @@ from convert.graph.tensors import rounded
 
 from ..common.sizes import reshape, size, vector
 from ..common.values import is_float, like
-from ..rules import aten
+from ..rules import torch_op
 from .conv import batched, spread
 from .integer_conv import Sliding, averaged, largest
 
@@ -89,8 +89,8 @@ def _index_in_plane(g: Graph, x: ir.Value, index: ir.Value, dims: int) -> ir.Val
     return g.Mod(index, g.ReduceProd(vector(g, [size(g, x, i + 2) for i in range(dims)]), keepdims=0))
 
 
-aten.same(_max_pool, max_pool1d=1, max_pool2d=2, max_pool3d=3)
-aten.same(
+torch_op.same(_max_pool, max_pool1d=1, max_pool2d=2, max_pool3d=3)
+torch_op.same(
     lambda dims: _max_pool(dims, True), max_pool1d_with_indices=1, max_pool2d_with_indices=2, max_pool3d_with_indices=3
 )
 
@@ -135,7 +135,7 @@ def _avg_pool(dims: int) -> Any:
     return rule
 
 
-aten.same(_avg_pool, avg_pool1d=1, avg_pool2d=2, avg_pool3d=3)
+torch_op.same(_avg_pool, avg_pool1d=1, avg_pool2d=2, avg_pool3d=3)
 
 
 # -- adaptive ---------------------------------------------------------------------------------------------------------
@@ -210,9 +210,9 @@ def _max_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int]]) 
 
 
 for _dims in (1, 2, 3):
-    aten(f"adaptive_avg_pool{_dims}d")(_adaptive(_dims, "AveragePool"))
-aten("_adaptive_avg_pool2d")(_adaptive(2, "AveragePool"))
-aten("_adaptive_avg_pool3d")(_adaptive(3, "AveragePool"))
+    torch_op(f"adaptive_avg_pool{_dims}d")(_adaptive(_dims, "AveragePool"))
+torch_op("_adaptive_avg_pool2d")(_adaptive(2, "AveragePool"))
+torch_op("_adaptive_avg_pool3d")(_adaptive(3, "AveragePool"))
 
 
 def _adaptive_max(dims: int) -> Any:
@@ -231,7 +231,7 @@ def _adaptive_max(dims: int) -> Any:
     return rule
 
 
-aten.same(_adaptive_max, adaptive_max_pool1d=1, adaptive_max_pool2d=2, adaptive_max_pool3d=3)
+torch_op.same(_adaptive_max, adaptive_max_pool1d=1, adaptive_max_pool2d=2, adaptive_max_pool3d=3)
 
 
 def _max_with_places(g: Graph, x: ir.Value, target: list[int]) -> list[ir.Value]:

@@ -11,32 +11,32 @@ from convert.graph import Graph
 
 from ..common.quantization import Scheme, from_steps, to_steps
 from ..common.values import as_value, cast, promoted
-from ..rules import aten
+from ..rules import torch_op
 
 # -- fake quantisation ------------------------------------------------------------------------------------------------
 
 
-@aten("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams")
+@torch_op("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams")
 def fake_quantize_per_tensor_affine(g, self, scale, zero_point, quant_min, quant_max):
     return _there_and_back(g, self, scale, zero_point, None, quant_min, quant_max)
 
 
-@aten("fake_quantize_per_channel_affine")
+@torch_op("fake_quantize_per_channel_affine")
 def fake_quantize_per_channel_affine(g, self, scale, zero_point, axis, quant_min, quant_max):
     return _there_and_back(g, self, scale, zero_point, axis, quant_min, quant_max)
 
 
-@aten("quantized_decomposed::fake_quant_per_channel")
+@torch_op("quantized_decomposed::fake_quant_per_channel")
 def fake_quant_per_channel(g, input, scales, zero_points, axis, quant_min, quant_max):
     return _there_and_back(g, input, scales, zero_points, axis, quant_min, quant_max)
 
 
-@aten("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask")
+@torch_op("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask")
 def fake_quantize_cachemask(g, self, scale, zero_point, *range):
     raise Unsupported("the mask of fake quantisation is for training only; put the module in eval mode")
 
 
-@aten("fused_moving_avg_obs_fake_quant")
+@torch_op("fused_moving_avg_obs_fake_quant")
 def fused_moving_avg_obs_fake_quant(
     g, self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const,
     quant_min, quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False,
@@ -76,22 +76,22 @@ def _fits(g: Graph, zero, dtype: torch.dtype) -> bool:
 # -- quantized_decomposed ---------------------------------------------------------------------------------------------
 
 
-@aten("quantized_decomposed::quantize_per_tensor")
+@torch_op("quantized_decomposed::quantize_per_tensor")
 def quantize_per_tensor(g, input, scale, zero_point, quant_min, quant_max, dtype):
     return to_steps(g, input, Scheme(scale, zero_point, dtype), _known(g, quant_min), _known(g, quant_max))
 
 
-@aten("quantized_decomposed::dequantize_per_tensor")
+@torch_op("quantized_decomposed::dequantize_per_tensor")
 def dequantize_per_tensor(g, input, scale, zero_point, quant_min, quant_max, dtype, *, out_dtype=None):
     return _dequantized(g, input, Scheme(scale, zero_point, dtype), out_dtype)
 
 
-@aten("quantized_decomposed::quantize_per_channel")
+@torch_op("quantized_decomposed::quantize_per_channel")
 def quantize_per_channel(g, input, scales, zero_points, axis, quant_min, quant_max, dtype):
     return to_steps(g, input, Scheme(scales, zero_points, dtype, axis), quant_min, quant_max)
 
 
-@aten("quantized_decomposed::dequantize_per_channel")
+@torch_op("quantized_decomposed::dequantize_per_channel")
 def dequantize_per_channel(
     g, input, scales, zero_points, axis, quant_min, quant_max, dtype, *, out_dtype=None
 ):  # fmt: skip
@@ -130,7 +130,7 @@ def _known(g: Graph, number) -> int:
     return int(array.item())
 
 
-@aten("quantized_decomposed::convert_element_type.no_fuse")
+@torch_op("quantized_decomposed::convert_element_type.no_fuse")
 def convert_element_type(g, input, dtype):
     return cast(g, input, dtype)
 
@@ -138,7 +138,7 @@ def convert_element_type(g, input, dtype):
 # -- scales from data -------------------------------------------------------------------------------------------------
 
 
-@aten("quantized_decomposed::choose_qparams.tensor")
+@torch_op("quantized_decomposed::choose_qparams.tensor")
 def choose_qparams(g, input, qmin, qmax, eps, dtype):
     low, high = _extremes(g, cast(g, input, torch.float32))
     scale = _divided(g, g.Sub(high, low), float(qmax - qmin))
@@ -148,7 +148,7 @@ def choose_qparams(g, input, qmin, qmax, eps, dtype):
     return _one(g, scale, torch.float64), _one(g, zero, torch.int64)
 
 
-@aten("quantized_decomposed::choose_qparams_symmetric.tensor")
+@torch_op("quantized_decomposed::choose_qparams_symmetric.tensor")
 def choose_qparams_symmetric(g, input, qmin, qmax, eps, dtype):
     low, high = _extremes(g, cast(g, input, torch.float32))
     scale = _divided(g, g.Max(g.Neg(low), high), (qmax - qmin) / 2)
@@ -171,7 +171,7 @@ def _one(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
     return cast(g, g.Reshape(x, [1]), dtype)
 
 
-@aten("quantized_decomposed::choose_qparams_per_token")
+@torch_op("quantized_decomposed::choose_qparams_per_token")
 def choose_qparams_per_token(g, input, dtype):
     x = cast(g, input, torch.float32) if g.dtype(input) == ir.DataType.FLOAT16 else input
     largest = g.ReduceMax(g.Abs(x), [-1], keepdims=1)
@@ -179,7 +179,7 @@ def choose_qparams_per_token(g, input, dtype):
     return scales, g.Mul(scales, as_value(g, 0.0, g.dtype(x)))
 
 
-@aten(
+@torch_op(
     "quantized_decomposed::choose_qparams_per_token_asymmetric",
     "quantized_decomposed::_choose_qparams_per_token_asymmetric_impl",
 )
@@ -197,7 +197,7 @@ def choose_qparams_per_token_asymmetric(g, input, dtype):
     return cast(g, scale, torch.float64), cast(g, zero, torch.int64)
 
 
-@aten("quantized_decomposed::quantize_per_token")
+@torch_op("quantized_decomposed::quantize_per_token")
 def quantize_per_token(g, input, scales, zero_points, quant_min, quant_max, dtype):
     return _rounded_last(g, input, scales, zero_points, quant_min, quant_max, dtype)
 
@@ -210,7 +210,7 @@ def _rounded_last(g: Graph, x: ir.Value, scales, zeros, low: int, high: int, dty
     return cast(g, g.Clip(steps, as_value(g, low, g.dtype(x)), as_value(g, high, g.dtype(x))), dtype)
 
 
-@aten("quantized_decomposed::dequantize_per_token")
+@torch_op("quantized_decomposed::dequantize_per_token")
 def dequantize_per_token(
     g, input, scales, zero_points, quant_min, quant_max, dtype, output_dtype
 ):  # fmt: skip
@@ -218,13 +218,13 @@ def dequantize_per_token(
     return cast(g, g.Mul(*promoted(g, moved, scales)), output_dtype)
 
 
-@aten("quantized_decomposed::quantize_per_channel_group")
+@torch_op("quantized_decomposed::quantize_per_channel_group")
 def quantize_per_channel_group(g, input, scales, zero_points, quant_min, quant_max, dtype, group_size):
     groups, scales, zeros = _grouped(g, input, scales, zero_points, group_size)
     return g.Reshape(_rounded_last(g, groups, scales, zeros, quant_min, quant_max, dtype), g.dims(input))
 
 
-@aten("quantized_decomposed::dequantize_per_channel_group")
+@torch_op("quantized_decomposed::dequantize_per_channel_group")
 def dequantize_per_channel_group(
     g, w_int8, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype
 ):  # fmt: skip

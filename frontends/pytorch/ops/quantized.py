@@ -14,23 +14,23 @@ from convert.graph import Graph
 
 from ..common.quantization import PREFIX, Scheme, from_steps, noted, rounded, scheme_of, stored, to_steps
 from ..common.values import Number, as_value, cast, torch_dtype
-from ..rules import aten
+from ..rules import torch_op
 
 
 def quantized_tensor(*names: str) -> Callable[[Any], Any]:
     """Decorator for rules of ATen operators on quantised tensors."""
-    return aten(*(PREFIX + name for name in names))
+    return torch_op(*(PREFIX + name for name in names))
 
 
 # -- to and fro -------------------------------------------------------------------------------------------------------
 
 
-@aten("quantize_per_tensor")
+@torch_op("quantize_per_tensor")
 def quantize_per_tensor(g, self, scale, zero_point, dtype):
     return rounded(g, self, Scheme(_number(g, scale), _number(g, zero_point), stored(dtype)))
 
 
-@aten("quantize_per_channel")
+@torch_op("quantize_per_channel")
 def quantize_per_channel(g, self, scales, zero_points, axis, dtype):
     return rounded(g, self, Scheme(scales, zero_points, stored(dtype), axis % g.rank(self)))
 
@@ -41,18 +41,18 @@ def _number(g: Graph, value: Any) -> Any:
     return value if known is None else known.item()
 
 
-@aten("quantize_per_tensor_dynamic")
+@torch_op("quantize_per_tensor_dynamic")
 def quantize_per_tensor_dynamic(g, self, dtype, reduce_range):
     return rounded(g, self, measured(g, self, stored(dtype), reduce_range))
 
 
-@aten("_make_per_tensor_quantized_tensor")
+@torch_op("_make_per_tensor_quantized_tensor")
 def make_per_tensor_quantized_tensor(g, self, scale, zero_point):
     scheme = Scheme(scale, zero_point, torch_dtype(g, self))
     return noted(from_steps(g, self, scheme), scheme)
 
 
-@aten("dequantize")
+@torch_op("dequantize")
 def dequantize(g, self):
     """Of a tensor that is not quantised: PyTorch gives it back in float32."""
     return cast(g, self, torch.float32)
@@ -152,22 +152,22 @@ def _onto(scale: float, middle: bool) -> Any:
             if dtype == torch.int32:
                 raise Unsupported("this function of a tensor of torch.qint32")
             zero = (128 if middle else 0) - (128 if dtype == torch.int8 else 0)
-            return rounded(g, aten.apply(g, operator, [self]), Scheme(scale, zero, dtype))
+            return rounded(g, torch_op.apply(g, operator, [self]), Scheme(scale, zero, dtype))
 
         return rule
 
     return make
 
 
-aten.same(_onto(1 / 256, False), **{f"{PREFIX}sigmoid": "sigmoid", f"{PREFIX}hardsigmoid": "hardsigmoid"})
-aten.same(_onto(2 / 256, True), **{f"{PREFIX}tanh": "tanh"})
+torch_op.same(_onto(1 / 256, False), **{f"{PREFIX}sigmoid": "sigmoid", f"{PREFIX}hardsigmoid": "hardsigmoid"})
+torch_op.same(_onto(2 / 256, True), **{f"{PREFIX}tanh": "tanh"})
 
 
 def _rounded_to(operator: str) -> Any:
     """A rule for a function of one quantised tensor that names the scheme of its result."""
 
     def rule(g: Graph, qx: ir.Value, output_scale: float, output_zero_point: int) -> ir.Value:
-        return rounded(g, aten.apply(g, operator, [qx]), like(qx, output_scale, output_zero_point))
+        return rounded(g, torch_op.apply(g, operator, [qx]), like(qx, output_scale, output_zero_point))
 
     return rule
 
@@ -179,55 +179,57 @@ def like(qx: ir.Value, scale: Any, zero: Any) -> Scheme:
     return Scheme(scale, zero, found.dtype)
 
 
-aten.same(_rounded_to, **{"quantized::hardswish": "hardswish", "quantized::sigmoid": "sigmoid"})
+torch_op.same(_rounded_to, **{"quantized::hardswish": "hardswish", "quantized::sigmoid": "sigmoid"})
 
 
-@aten("quantized::leaky_relu")
+@torch_op("quantized::leaky_relu")
 def leaky_relu(g, qx, negative_slope, inplace, output_scale, output_zero_point):
     return rounded(g, g.LeakyRelu(qx, alpha=negative_slope), like(qx, output_scale, output_zero_point))
 
 
-@aten("quantized::elu")
+@torch_op("quantized::elu")
 def elu(g, self, output_scale, output_zero_point, alpha=1, scale=1, input_scale=1):
-    out = aten.apply(g, "elu", [self, alpha, scale, input_scale])
+    out = torch_op.apply(g, "elu", [self, alpha, scale, input_scale])
     return rounded(g, out, like(self, output_scale, output_zero_point))
 
 
-@aten("quantized::celu")
+@torch_op("quantized::celu")
 def celu(g, self, output_scale, output_zero_point, alpha=1):
-    return rounded(g, aten.apply(g, "celu", [self, alpha]), like(self, output_scale, output_zero_point))
+    return rounded(g, torch_op.apply(g, "celu", [self, alpha]), like(self, output_scale, output_zero_point))
 
 
-@aten("quantized::prelu")
+@torch_op("quantized::prelu")
 def prelu(g, qx, weight, output_scale, output_zero_point):
-    return rounded(g, aten.apply(g, "prelu", [qx, weight]), like(qx, output_scale, output_zero_point))
+    return rounded(g, torch_op.apply(g, "prelu", [qx, weight]), like(qx, output_scale, output_zero_point))
 
 
-@aten("quantized::softmax")
+@torch_op("quantized::softmax")
 def softmax(g, qx, dim, output_scale, output_zero_point):
     return rounded(g, g.Softmax(qx, axis=dim), like(qx, output_scale, output_zero_point))
 
 
-@aten("quantized::dropout")
+@torch_op("quantized::dropout")
 def dropout(g, self, output_scale, output_zero_point, p=0.5, training=False):
     if training:
         raise Unsupported("dropout draws random numbers; put the module in eval mode")
     return self
 
 
-@aten("quantized::relu6")
+@torch_op("quantized::relu6")
 def relu6(g, qx, inplace=False):
     return rounded(g, g.Clip(qx, 0.0, 6.0), scheme_of(qx))
 
 
-@aten("quantized::clamp")
+@torch_op("quantized::clamp")
 def clamp(g, qx, min=None, max=None):
-    return rounded(g, aten.apply(g, "clamp", [qx, min, max]), scheme_of(qx))
+    return rounded(g, torch_op.apply(g, "clamp", [qx, min, max]), scheme_of(qx))
 
 
-@aten("quantized::max_pool2d")
+@torch_op("quantized::max_pool2d")
 def max_pool2d(g, qx, kernel_size, stride, padding, dilation, ceil_mode):
-    return noted(aten.apply(g, "max_pool2d", [qx, kernel_size, stride, padding, dilation, ceil_mode]), scheme_of(qx))
+    return noted(
+        torch_op.apply(g, "max_pool2d", [qx, kernel_size, stride, padding, dilation, ceil_mode]), scheme_of(qx)
+    )
 
 
 # -- of two tensors ---------------------------------------------------------------------------------------------------
@@ -241,14 +243,14 @@ def _binary(operator: str, relu: bool) -> Any:
     return rule
 
 
-aten.same(
+torch_op.same(
     lambda operator: _binary(operator, False),
     **{"quantized::add": "Add", "quantized::mul": "Mul", "quantized::matmul": "MatMul"},
 )
-aten.same(lambda operator: _binary(operator, True), **{"quantized::add_relu": "Add", "quantized::mul_relu": "Mul"})
+torch_op.same(lambda operator: _binary(operator, True), **{"quantized::add_relu": "Add", "quantized::mul_relu": "Mul"})
 
 
-@aten("quantized::cat", "quantized::cat_relu")
+@torch_op("quantized::cat", "quantized::cat_relu")
 def cat(g, qx, dim, scale, zero_point):
     found = scheme_of(qx[0])
     scheme = Scheme(
@@ -257,7 +259,7 @@ def cat(g, qx, dim, scale, zero_point):
     return rounded(g, g.Concat(*qx, axis=dim), scheme)
 
 
-@aten("quantized::add_scalar", "quantized::add.Scalar")
+@torch_op("quantized::add_scalar", "quantized::add.Scalar")
 def add_scalar(g, qa, b):
     """The integers stay where they are and the zero point moves, as long as it stays in range."""
     scheme = scheme_of(qa)
@@ -272,13 +274,13 @@ def add_scalar(g, qa, b):
     return rounded(g, moved, Scheme(scale, zero, scheme.dtype))
 
 
-@aten("quantized::add_scalar_relu", "quantized::add_relu.Scalar")
+@torch_op("quantized::add_scalar_relu", "quantized::add_relu.Scalar")
 def add_scalar_relu(g, qa, b):
     out = add_scalar(g, qa, b)
     return noted(g.Relu(out), scheme_of(out))
 
 
-@aten("quantized::mul_scalar", "quantized::mul.Scalar")
+@torch_op("quantized::mul_scalar", "quantized::mul.Scalar")
 def mul_scalar(g, qa, b):
     scheme = scheme_of(qa)
     _check_numbers(scheme)
@@ -293,7 +295,7 @@ def _check_numbers(scheme: Scheme) -> None:
         raise Unsupported("a number and a tensor whose scale is known at run time only, or is one by channel")
 
 
-@aten("quantized::mul_scalar_relu", "quantized::mul_relu.Scalar")
+@torch_op("quantized::mul_scalar_relu", "quantized::mul_relu.Scalar")
 def mul_scalar_relu(g, qa, b):
     out = mul_scalar(g, qa, b)
     return noted(g.Relu(out), scheme_of(out))

@@ -12,7 +12,7 @@ from convert.graph import Graph
 from ..common.quantization import constant, rounded
 from ..common.values import cast
 from ..common.weights import tensor_of
-from ..rules import aten
+from ..rules import torch_op
 from .quantized import like, measured
 
 # -- packed weights ---------------------------------------------------------------------------------------------------
@@ -47,8 +47,8 @@ def _convolved(g: Graph, x: ir.Value, packed: Any, dims: int, transposed: bool) 
     )
     groups = getattr(ops, f"{packing}_groups")(packed)
     if transposed:
-        return aten.apply(g, kind, [x, weight, bias, stride, padding, more, groups, dilation])
-    return aten.apply(g, kind, [x, weight, bias, stride, padding, dilation, groups])
+        return torch_op.apply(g, kind, [x, weight, bias, stride, padding, more, groups, dilation])
+    return torch_op.apply(g, kind, [x, weight, bias, stride, padding, dilation, groups])
 
 
 def _convolution(dims: int, relu: bool = False, transposed: bool = False) -> Any:
@@ -80,27 +80,27 @@ def _dynamic_convolution(dims: int, transposed: bool = False) -> Any:
     return rule
 
 
-aten.same(_convolution, **{"quantized::conv1d": 1, "quantized::conv2d.new": 2, "quantized::conv3d.new": 3})
-aten.same(
+torch_op.same(_convolution, **{"quantized::conv1d": 1, "quantized::conv2d.new": 2, "quantized::conv3d.new": 3})
+torch_op.same(
     lambda dims: _convolution(dims, relu=True),
     **{"quantized::conv1d_relu": 1, "quantized::conv2d_relu.new": 2, "quantized::conv3d_relu.new": 3},
 )
-aten.same(
+torch_op.same(
     lambda dims: _convolution(dims, transposed=True),
     **{f"quantized::conv_transpose{dims}d": dims for dims in (1, 2, 3)},
 )
-aten.same(
+torch_op.same(
     lambda pair: _convolution_of_old(*pair),
     **{f"quantized::conv{dims}d{'_relu' * relu}": (dims, relu) for dims in (2, 3) for relu in (False, True)},
 )
-aten.same(_dynamic_convolution, **{f"quantized::conv{dims}d_dynamic": dims for dims in (1, 2, 3)})
-aten.same(
+torch_op.same(_dynamic_convolution, **{f"quantized::conv{dims}d_dynamic": dims for dims in (1, 2, 3)})
+torch_op.same(
     lambda dims: _dynamic_convolution(dims, True),
     **{f"quantized::conv_transpose{dims}d_dynamic": dims for dims in (1, 2, 3)},
 )
 
 
-@aten("quantized::conv2d_add", "quantized::conv2d_add_relu")
+@torch_op("quantized::conv2d_add", "quantized::conv2d_add_relu")
 def conv2d_add(g, qx, qaccum, packed_weight, output_scale, output_zero_point):
     out = g.Add(_convolved(g, qx, packed_weight, 2, False), qaccum)
     relu = g.location.operator.endswith("relu")
@@ -111,48 +111,48 @@ def conv2d_add(g, qx, qaccum, packed_weight, output_scale, output_zero_point):
 
 
 def _multiplied(g: Graph, x: ir.Value, packed: Any) -> ir.Value:
-    return aten.apply(g, "linear", [x, *_unpacked(g, packed, "linear")])
+    return torch_op.apply(g, "linear", [x, *_unpacked(g, packed, "linear")])
 
 
-@aten("quantized::linear")
+@torch_op("quantized::linear")
 def linear(g, X, W_prepack, Y_scale_i, Y_zero_point_i):
     return rounded(g, _multiplied(g, X, W_prepack), like(X, Y_scale_i, Y_zero_point_i))
 
 
-@aten("quantized::linear_relu")
+@torch_op("quantized::linear_relu")
 def linear_relu(g, X, W_prepack, Y_scale_i, Y_zero_point_i):
     return rounded(g, g.Relu(_multiplied(g, X, W_prepack)), like(X, Y_scale_i, Y_zero_point_i))
 
 
-@aten("quantized::linear_leaky_relu")
+@torch_op("quantized::linear_leaky_relu")
 def linear_leaky_relu(g, X, W_prepack, Y_scale_i, Y_zero_point_i, negative_slope):
     out = g.LeakyRelu(_multiplied(g, X, W_prepack), alpha=negative_slope)
     return rounded(g, out, like(X, Y_scale_i, Y_zero_point_i))
 
 
-@aten("quantized::linear_tanh")
+@torch_op("quantized::linear_tanh")
 def linear_tanh(g, X, W_prepack, Y_scale_i, Y_zero_point_i):
     return rounded(g, g.Tanh(_multiplied(g, X, W_prepack)), like(X, Y_scale_i, Y_zero_point_i))
 
 
-@aten("quantized::linear_dynamic")
+@torch_op("quantized::linear_dynamic")
 def linear_dynamic(g, X, W_prepack, reduce_range=False):
     return _multiplied(g, rounded(g, X, measured(g, X, torch.uint8, reduce_range)), W_prepack)
 
 
-@aten("quantized::linear_relu_dynamic")
+@torch_op("quantized::linear_relu_dynamic")
 def linear_relu_dynamic(g, X, W_prepack, reduce_range=False):
     return g.Relu(linear_dynamic(g, X, W_prepack, reduce_range))
 
 
-@aten("quantized::linear_dynamic_fp16")
+@torch_op("quantized::linear_dynamic_fp16")
 def linear_dynamic_fp16(g, X, W_prepack):
     weight, bias = torch.ops.quantized.linear_unpack_fp16(W_prepack)
     parts = [None if t is None else _weight(g, t.float(), n) for t, n in ((weight, "weight"), (bias, "bias"))]
-    return aten.apply(g, "linear", [X, *parts])
+    return torch_op.apply(g, "linear", [X, *parts])
 
 
-@aten("quantized::linear_relu_dynamic_fp16")
+@torch_op("quantized::linear_relu_dynamic_fp16")
 def linear_relu_dynamic_fp16(g, X, W_prepack):
     return g.Relu(linear_dynamic_fp16(g, X, W_prepack))
 
@@ -165,37 +165,37 @@ def _batch_norm(relu: bool) -> Any:
         g: Graph, qx: ir.Value, weight: Any, bias: Any, mean: ir.Value, var: ir.Value, eps: float,
         output_scale: float, output_zero_point: int,
     ) -> ir.Value:  # fmt: skip
-        out = aten.apply(g, "batch_norm", [qx, weight, bias, mean, var, False, 0.0, eps, False])
+        out = torch_op.apply(g, "batch_norm", [qx, weight, bias, mean, var, False, 0.0, eps, False])
         return rounded(g, g.Relu(out) if relu else out, like(qx, output_scale, output_zero_point))
 
     return rule
 
 
-aten.same(
+torch_op.same(
     _batch_norm,
     **{f"quantized::batch_norm{d}{'_relu' * relu}": relu for d in ("", "1d", "2d", "3d") for relu in (False, True)},
 )
 
 
-@aten("quantized::layer_norm")
+@torch_op("quantized::layer_norm")
 def layer_norm(g, input, normalized_shape, weight, bias, eps, output_scale, output_zero_point):
-    out = aten.apply(g, "layer_norm", [input, normalized_shape, weight, bias, eps])
+    out = torch_op.apply(g, "layer_norm", [input, normalized_shape, weight, bias, eps])
     return rounded(g, out, like(input, output_scale, output_zero_point))
 
 
-@aten("quantized::group_norm")
+@torch_op("quantized::group_norm")
 def group_norm(g, input, num_groups, weight, bias, eps, output_scale, output_zero_point):
-    out = aten.apply(g, "group_norm", [input, num_groups, weight, bias, eps])
+    out = torch_op.apply(g, "group_norm", [input, num_groups, weight, bias, eps])
     return rounded(g, out, like(input, output_scale, output_zero_point))
 
 
-@aten("quantized::instance_norm")
+@torch_op("quantized::instance_norm")
 def instance_norm(g, input, weight, bias, eps, output_scale, output_zero_point):
-    out = aten.apply(g, "instance_norm", [input, weight, bias, None, None, True, 0.0, eps, False])
+    out = torch_op.apply(g, "instance_norm", [input, weight, bias, None, None, True, 0.0, eps, False])
     return rounded(g, out, like(input, output_scale, output_zero_point))
 
 
-@aten("quantized::embedding_byte", "quantized::embedding_4bit")
+@torch_op("quantized::embedding_byte", "quantized::embedding_4bit")
 def embedding_byte(g, weight, indices, pruned_weights=False):
     """Rows of integers, each with a scale and a zero point that is no integer."""
     found = torch.ops.quantized.embedding_bag_unpack(weight)
@@ -208,12 +208,12 @@ def embedding_byte(g, weight, indices, pruned_weights=False):
     return g.Add(g.Mul(cast(g, rows, torch.float32), scale), shift)
 
 
-aten.gap(
+torch_op.gap(
     "recurrent layers that quantise every state by its own range are not converted; quantise with torchao's PT2E",
     *(f"{name}.{overload}" for name in ("quantized_lstm", "quantized_gru") for overload in ("input", "data")),
     *(f"quantized::quantized_{cell}_cell_dynamic" for cell in ("lstm", "gru", "rnn_relu", "rnn_tanh")),
 )
-aten.gap(
+torch_op.gap(
     "bags of quantised embeddings",
     *(f"quantized::embedding_bag_{width}{kind}" for width in ("byte", "4bit") for kind in ("", "_rowwise_offsets")),
 )

@@ -17,7 +17,7 @@ from convert.graph import Graph
 
 from ..common.sizes import axis_of, size, vector
 from ..common.values import as_value, cast, is_float, like, torch_dtype
-from ..rules import aten
+from ..rules import torch_op
 
 # The smallest number that is drawn where a logarithm of it is taken.
 _TINY = 2.0**-24
@@ -37,22 +37,22 @@ def normal_numbers(g: Graph, dims: Any) -> ir.Value:
     return g.RandomNormalLike(zeros, dtype=ir.DataType.FLOAT)
 
 
-@aten("rand")
+@torch_op("rand")
 def rand(g, size, *, dtype=None):
     return cast(g, uniform_numbers(g, size), dtype or torch.float32)
 
 
-@aten("randn")
+@torch_op("randn")
 def randn(g, size, *, dtype=None):
     return cast(g, normal_numbers(g, size), dtype or torch.float32)
 
 
-@aten("rand_like")
+@torch_op("rand_like")
 def rand_like(g, x, *, dtype=None):
     return cast(g, uniform_numbers(g, g.dims(x)), dtype or torch_dtype(g, x))
 
 
-@aten("randn_like")
+@torch_op("randn_like")
 def randn_like(g, x, *, dtype=None):
     return cast(g, normal_numbers(g, g.dims(x)), dtype or torch_dtype(g, x))
 
@@ -66,60 +66,60 @@ def _whole(g: Graph, dims: Any, low: Any, high: Any, dtype: torch.dtype) -> ir.V
     return cast(g, g.Clip(drawn, like(g, float(low), drawn), like(g, float(high - 1), drawn)), dtype)
 
 
-@aten("randint")
+@torch_op("randint")
 def randint(g, high, size, *, dtype=None):
     return _whole(g, size, 0, high, dtype or torch.int64)
 
 
-@aten("randint.low")
+@torch_op("randint.low")
 def randint_low(g, low, high, size, *, dtype=None):
     return _whole(g, size, low, high, dtype or torch.int64)
 
 
-@aten("randint_like")
+@torch_op("randint_like")
 def randint_like(g, x, high, *, dtype=None):
     return _whole(g, g.dims(x), 0, high, dtype or torch_dtype(g, x))
 
 
-@aten("randint_like.low_dtype")
+@torch_op("randint_like.low_dtype")
 def randint_like_low(g, x, low, high, *, dtype=None):
     return _whole(g, g.dims(x), low, high, dtype or torch_dtype(g, x))
 
 
-@aten("randperm")
+@torch_op("randperm")
 def randperm(g, n, *, dtype=None):
     """The order of as many random numbers."""
     order = g.TopK(uniform_numbers(g, [n]), vector(g, n), axis=0, outputs=2)[1]
     return cast(g, order, dtype or torch.int64)
 
 
-@aten("bernoulli")
+@torch_op("bernoulli")
 def bernoulli(g, x):
     """1 with the probability that x gives."""
     return cast(g, g.Less(uniform_numbers(g, g.dims(x)), cast(g, x, torch.float32)), g.dtype(x))
 
 
-@aten("bernoulli.p", "bernoulli.float")
+@torch_op("bernoulli.p", "bernoulli.float")
 def bernoulli_p(g, x, p=0.5):
     return cast(g, g.Less(uniform_numbers(g, g.dims(x)), like(g, p, g.const(0.0))), g.dtype(x))
 
 
-@aten("bernoulli.Tensor")
+@torch_op("bernoulli.Tensor")
 def bernoulli_tensor(g, x, p):
     return cast(g, g.Less(uniform_numbers(g, g.dims(x)), cast(g, p, torch.float32)), g.dtype(x))
 
 
-@aten("uniform")
+@torch_op("uniform")
 def uniform(g, x, from_=0.0, to=1.0):
     return cast(g, uniform_numbers(g, g.dims(x), from_, to), g.dtype(x))
 
 
-@aten("normal", "normal_functional")
+@torch_op("normal", "normal_functional")
 def normal(g, x, mean=0.0, std=1.0):
     return _scaled(g, normal_numbers(g, g.dims(x)), mean, std, g.dtype(x))
 
 
-@aten("normal.Tensor_float", "normal.Tensor_Tensor")
+@torch_op("normal.Tensor_float", "normal.Tensor_Tensor")
 def normal_about(g, mean, std=1.0):
     shape = g.dims(mean)
     if isinstance(std, ir.Value):
@@ -127,12 +127,12 @@ def normal_about(g, mean, std=1.0):
     return _scaled(g, normal_numbers(g, shape), mean, std, g.dtype(mean))
 
 
-@aten("normal.float_Tensor")
+@torch_op("normal.float_Tensor")
 def normal_within(g, mean, std):
     return _scaled(g, normal_numbers(g, g.dims(std)), mean, std, g.dtype(std))
 
 
-@aten("normal.float_float")
+@torch_op("normal.float_float")
 def normal_of_size(g, mean, std, size, *, dtype=None):
     return _scaled(g, normal_numbers(g, size), mean, std, dtype or torch.float32)
 
@@ -142,31 +142,31 @@ def _scaled(g: Graph, drawn: ir.Value, mean: Any, std: Any, dtype: Any) -> ir.Va
     return g.Add(g.Mul(drawn, as_value(g, std, g.dtype(drawn))), as_value(g, mean, g.dtype(drawn)))
 
 
-@aten("log_normal")
+@torch_op("log_normal")
 def log_normal(g, x, mean=1.0, std=2.0):
     return g.Exp(_scaled(g, normal_numbers(g, g.dims(x)), mean, std, g.dtype(x)))
 
 
-@aten("exponential")
+@torch_op("exponential")
 def exponential(g, x, lambd=1.0):
     drawn = g.Neg(g.Log(uniform_numbers(g, g.dims(x), _TINY, 1.0)))
     return cast(g, g.Div(drawn, like(g, float(lambd), drawn)), g.dtype(x))
 
 
-@aten("geometric")
+@torch_op("geometric")
 def geometric(g, x, p):
     """How many tries until the first success."""
     drawn = g.Log(uniform_numbers(g, g.dims(x), _TINY, 1.0))
     return cast(g, g.Ceil(g.Div(drawn, like(g, math.log1p(-p), drawn))), g.dtype(x))
 
 
-@aten("cauchy")
+@torch_op("cauchy")
 def cauchy(g, x, median=0.0, sigma=1.0):
     drawn = g.Tan(uniform_numbers(g, g.dims(x), -math.pi / 2, math.pi / 2))
     return _scaled(g, drawn, median, sigma, g.dtype(x))
 
 
-@aten("multinomial")
+@torch_op("multinomial")
 def multinomial(g, x, num_samples, replacement=False):
     """Indices by weight: the largest of log(weight) plus Gumbel noise, one at a time or the best of one draw."""
     if not is_float(g, x):
@@ -184,7 +184,7 @@ def _with_noise(g: Graph, logs: ir.Value, dims: ir.Value) -> ir.Value:
     return g.Sub(logs, g.Log(g.Neg(g.Log(uniform_numbers(g, dims, _TINY, 1.0)))))
 
 
-aten.gap(
+torch_op.gap(
     "draws random numbers from a distribution that ONNX has no generator for; pass them to forward as an input",
     "poisson",
     "binomial",

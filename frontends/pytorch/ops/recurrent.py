@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import lazy
 
-from ..rules import aten
+from ..rules import torch_op
 from .projected import projected_layer
 
 # PyTorch orders an LSTM's gates input, forget, cell, output, ONNX input, output, forget, cell; a GRU's reset, update,
@@ -20,7 +20,7 @@ from .projected import projected_layer
 _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 
-@aten("lstm", "lstm.input")
+@torch_op("lstm", "lstm.input")
 def lstm(g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     out, states = layers(
         g, "LSTM", input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
@@ -28,7 +28,7 @@ def lstm(g, input, hx, params, has_biases, num_layers, dropout, train, bidirecti
     return [out, *states]
 
 
-@aten("gru", "gru.input")
+@torch_op("gru", "gru.input")
 def gru(g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     out, states = layers(
         g, "GRU", input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first
@@ -68,7 +68,7 @@ def _plain(activation: str) -> Any:
     return rule
 
 
-aten.same(_plain, rnn_tanh="Tanh", rnn_relu="Relu")
+torch_op.same(_plain, rnn_tanh="Tanh", rnn_relu="Relu")
 
 
 def layers(

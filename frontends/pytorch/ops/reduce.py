@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from ..common.sizes import axes_of, axis_of, size, vector
 from ..common.values import cast, floating, is_bool, is_float, is_int, like
-from ..rules import aten
+from ..rules import torch_op
 from .compare import truth
 from .shape import flatten
 
@@ -31,28 +31,28 @@ def summable(g: Graph, x: ir.Value, dtype: torch.dtype | None) -> ir.Value:
     return cast(g, x, torch.int64) if is_int(g, x) or is_bool(g, x) else x
 
 
-@aten("sum")
+@torch_op("sum")
 def sum_(g, x, dim=None, keepdim=False, *, dtype=None):
     return reduced(g, "ReduceSum", summable(g, x, dtype), dim, keepdim)
 
 
-@aten("nansum")
+@torch_op("nansum")
 def nansum(g, x, dim=None, keepdim=False, *, dtype=None):
     kept = g.Where(g.IsNaN(x), like(g, 0, x), x) if is_float(g, x) else x
     return sum_(g, kept, dim, keepdim, dtype=dtype)
 
 
-@aten("prod")
+@torch_op("prod")
 def prod(g, x, *, dtype=None):
     return reduced(g, "ReduceProd", summable(g, x, dtype))
 
 
-@aten("prod.dim_int")
+@torch_op("prod.dim_int")
 def prod_dim(g, x, dim, keepdim=False, *, dtype=None):
     return reduced(g, "ReduceProd", summable(g, x, dtype), dim, keepdim)
 
 
-@aten("mean")
+@torch_op("mean")
 def mean(g, x, dim=None, keepdim=False, *, dtype=None):
     return averaged(g, x if dtype is None else cast(g, x, dtype), dim, keepdim)
 
@@ -73,11 +73,11 @@ def _extreme(operator: str) -> Any:
     return rule
 
 
-aten.same(_extreme, amax="ReduceMax", amin="ReduceMin", max="ReduceMax", min="ReduceMin")
+torch_op.same(_extreme, amax="ReduceMax", amin="ReduceMin", max="ReduceMax", min="ReduceMin")
 _amax, _amin = _extreme("ReduceMax"), _extreme("ReduceMin")
 
 
-@aten("aminmax")
+@torch_op("aminmax")
 def aminmax(g, x, *, dim=None, keepdim=False):
     return [_amin(g, x, dim, keepdim), _amax(g, x, dim, keepdim)]
 
@@ -90,7 +90,7 @@ def _extreme_with_index(operator: str) -> Any:
     return rule
 
 
-aten.same(_extreme_with_index, **{"max.dim": "Max", "min.dim": "Min"})
+torch_op.same(_extreme_with_index, **{"max.dim": "Max", "min.dim": "Min"})
 
 
 def index_of_extreme(g: Graph, operator: str, x: ir.Value, dim: int | None, keepdim: bool) -> ir.Value:
@@ -104,34 +104,34 @@ def index_of_extreme(g: Graph, operator: str, x: ir.Value, dim: int | None, keep
     return g.node(operator, [x], {"axis": axis_of(g, x, dim), "keepdims": int(keepdim)})
 
 
-@aten("argmax")
+@torch_op("argmax")
 def argmax(g, x, dim=None, keepdim=False):
     return index_of_extreme(g, "ArgMax", x, dim, keepdim)
 
 
-@aten("argmin")
+@torch_op("argmin")
 def argmin(g, x, dim=None, keepdim=False):
     return index_of_extreme(g, "ArgMin", x, dim, keepdim)
 
 
-@aten("all")
+@torch_op("all")
 def all_(g, x, dim=None, keepdim=False):
     found = reduced(g, "ReduceMin", cast(g, truth(g, x), torch.int32), dim, keepdim)
     return cast(g, found, torch.bool)
 
 
-@aten("any")
+@torch_op("any")
 def any_(g, x, dim=None, keepdim=False):
     found = reduced(g, "ReduceMax", cast(g, truth(g, x), torch.int32), dim, keepdim)
     return g.Greater(found, 0)  # of no elements it is the least integer
 
 
-@aten("count_nonzero")
+@torch_op("count_nonzero")
 def count_nonzero(g, x, dim=None):
     return reduced(g, "ReduceSum", cast(g, truth(g, x), torch.int64), dim)
 
 
-@aten("logsumexp", "special_logsumexp")
+@torch_op("logsumexp", "special_logsumexp")
 def logsumexp(g, x, dim, keepdim=False):
     return reduced(g, "ReduceLogSumExp", floating(g, x), dim, keepdim)
 
@@ -163,42 +163,42 @@ def _correction(unbiased: bool, correction: Any) -> float:
     return float(unbiased) if correction is None else float(correction)
 
 
-@aten("var")
+@torch_op("var")
 def var(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     return variance(g, x, dim, _correction(unbiased, correction), keepdim)[0]
 
 
-@aten("var.default")
+@torch_op("var.default")
 def var_default(g, x, unbiased=True):
     return var(g, x, None, unbiased)
 
 
-@aten("std.default")
+@torch_op("std.default")
 def std_default(g, x, unbiased=True):
     return g.Sqrt(var(g, x, None, unbiased))
 
 
-@aten("var_mean.default")
+@torch_op("var_mean.default")
 def var_mean_default(g, x, unbiased=True):
     return var_mean(g, x, None, unbiased)
 
 
-@aten("std_mean.default")
+@torch_op("std_mean.default")
 def std_mean_default(g, x, unbiased=True):
     return std_mean(g, x, None, unbiased)
 
 
-@aten("std")
+@torch_op("std")
 def std(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     return g.Sqrt(var(g, x, dim, unbiased, keepdim, correction=correction))
 
 
-@aten("var_mean")
+@torch_op("var_mean")
 def var_mean(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     return list(variance(g, x, dim, _correction(unbiased, correction), keepdim))
 
 
-@aten("std_mean")
+@torch_op("std_mean")
 def std_mean(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     spread, centre = variance(g, x, dim, _correction(unbiased, correction), keepdim)
     return [g.Sqrt(spread), centre]
@@ -207,7 +207,7 @@ def std_mean(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
 # -- norms ------------------------------------------------------------------------------------------------------------
 
 
-@aten("linalg_vector_norm")
+@torch_op("linalg_vector_norm")
 def vector_norm(g, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     x = floating(g, x) if dtype is None else cast(g, x, dtype)
     if ord == math.inf:
@@ -222,11 +222,11 @@ def vector_norm(g, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     return g.Pow(powers, like(g, 1.0 / ord, x))
 
 
-@aten("norm")
+@torch_op("norm")
 def norm(g, x, p=2, dim=None, keepdim=False, *, dtype=None):
     return vector_norm(g, x, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
-@aten("frobenius_norm")
+@torch_op("frobenius_norm")
 def frobenius_norm(g, x, dim=None, keepdim=False):
     return vector_norm(g, x, 2, dim, keepdim)

@@ -6,11 +6,11 @@ import torch
 
 from ..common.sizes import axis_of, broadcast_rank, reshape, size, vector
 from ..common.values import cast, promoted
-from ..rules import aten
+from ..rules import torch_op
 from .shape import atleast_1d, flatten
 
 
-@aten("expand", "expand_copy", "broadcast_to")
+@torch_op("expand", "expand_copy", "broadcast_to")
 def expand(g, x, size, *, implicit=False):
     """A dim of -1 keeps its length, which is what ONNX makes of a 1."""
     x = broadcast_rank(g, x, len(size))
@@ -22,12 +22,12 @@ def expand(g, x, size, *, implicit=False):
     return g.Expand(x, vector(g, dims))
 
 
-@aten("expand_as")
+@torch_op("expand_as")
 def expand_as(g, x, other):
     return g.Expand(x, g.dims(other))
 
 
-@aten("broadcast_tensors")
+@torch_op("broadcast_tensors")
 def broadcast_tensors(g, tensors):
     shape = None
     for x in tensors:
@@ -36,18 +36,18 @@ def broadcast_tensors(g, tensors):
     return [g.Expand(x, g.dims(shape)) for x in tensors]
 
 
-@aten("repeat")
+@torch_op("repeat")
 def repeat(g, x, repeats):
     x = broadcast_rank(g, x, len(repeats))
     return g.Tile(x, vector(g, repeats)) if repeats else x
 
 
-@aten("tile")
+@torch_op("tile")
 def tile(g, x, dims):
     return repeat(g, x, [1] * (g.rank(x) - len(dims)) + list(dims))
 
 
-@aten("repeat_interleave.self_int")
+@torch_op("repeat_interleave.self_int")
 def repeat_interleave(g, x, repeats, dim=None, *, output_size=None):
     if dim is None:
         x, dim = flatten(g, x), 0
@@ -60,7 +60,7 @@ def repeat_interleave(g, x, repeats, dim=None, *, output_size=None):
     return reshape(g, repeated, [*dims[:axis], -1, *dims[axis + 1 :]])
 
 
-@aten("repeat_interleave.self_Tensor")
+@torch_op("repeat_interleave.self_Tensor")
 def repeat_interleave_each(g, x, repeats, dim=None, *, output_size=None):
     """Each row as often as `repeats` has it, which is one number for all or one for each."""
     if dim is None:
@@ -71,7 +71,7 @@ def repeat_interleave_each(g, x, repeats, dim=None, *, output_size=None):
     return g.Gather(x, repeated_places(g, g.Expand(atleast_1d(g, repeats), length)), axis=axis)
 
 
-@aten("repeat_interleave.Tensor")
+@torch_op("repeat_interleave.Tensor")
 def repeated_places(g, repeats, *, output_size=None):
     """0 as often as repeats[0] says, 1 as often as repeats[1], …: a step of 1 at the end of each run, added up."""
     ends = g.CumSum(cast(g, repeats, torch.int64), 0)
@@ -81,7 +81,7 @@ def repeated_places(g, repeats, *, output_size=None):
     return g.Slice(g.CumSum(steps, 0), [0], total, [0])
 
 
-@aten("meshgrid", "meshgrid.indexing")
+@torch_op("meshgrid", "meshgrid.indexing")
 def meshgrid(g, tensors, *, indexing="ij"):
     rank = len(tensors)
     order = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))
@@ -94,7 +94,7 @@ def meshgrid(g, tensors, *, indexing="ij"):
     return [g.Expand(x, shape) for x in placed]
 
 
-@aten("cartesian_prod")
+@torch_op("cartesian_prod")
 def cartesian_prod(g, tensors):
     """Every choice of one element of each, the last one running fastest."""
     if len(tensors) == 1:

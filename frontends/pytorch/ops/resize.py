@@ -13,7 +13,7 @@ from convert.graph import Graph
 from convert.graph.tensors import rounded
 
 from ..common.sizes import size, vector
-from ..rules import aten
+from ..rules import torch_op
 
 # -- interpolation ----------------------------------------------------------------------------------------------------
 
@@ -157,8 +157,8 @@ def _plain(vec: Any, dims: int, aligned: bool) -> Any:
 
 
 def _register(name: str, vec: Any, dims: int, aligned: bool) -> None:
-    aten(f"{name}.vec")(vec)
-    aten(name)(_plain(vec, dims, aligned))
+    torch_op(f"{name}.vec")(vec)
+    torch_op(name)(_plain(vec, dims, aligned))
 
 
 for _dims in (1, 2, 3):

@@ -11,7 +11,7 @@ from convert.graph import Graph
 
 from ..common.sizes import arange, axis_of, size, vector
 from ..common.values import cast, highest, like, lowest
-from ..rules import aten
+from ..rules import torch_op
 from .bincount import segmented
 from .reduce import vector_norm
 from .shape import END, flatten
@@ -20,7 +20,7 @@ _MODES = ("linear", "nearest", "cubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
-@aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+@torch_op("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(g, x, grid, interpolation_mode, padding_mode, align_corners):
     return g.GridSample(
         x,
@@ -31,7 +31,7 @@ def grid_sampler(g, x, grid, interpolation_mode, padding_mode, align_corners):
     )
 
 
-@aten("col2im")
+@torch_op("col2im")
 def col2im(g, x, output_size, kernel_size, dilation, padding, stride):
     lone = g.rank(x) == 2
     x = g.Unsqueeze(x, [0]) if lone else x
@@ -40,7 +40,7 @@ def col2im(g, x, output_size, kernel_size, dilation, padding, stride):
     return g.Squeeze(out, [0]) if lone else out
 
 
-@aten("embedding_bag.padding_idx")
+@torch_op("embedding_bag.padding_idx")
 def embedding_bag_padded(
     g,
     weight,
@@ -65,7 +65,7 @@ def embedding_bag_padded(
     )
 
 
-@aten("embedding_renorm")
+@torch_op("embedding_renorm")
 def embedding_renorm(g, weight, indices, max_norm, norm_type):
     """The rows that are looked up, made no longer than max_norm."""
     length = vector_norm(g, weight, norm_type, [1], True)
@@ -78,7 +78,7 @@ def embedding_renorm(g, weight, indices, max_norm, norm_type):
     return g.Where(used, g.Mul(weight, scale), weight)
 
 
-@aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
+@torch_op("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
     g,
     weight,
@@ -125,7 +125,7 @@ def _bagged(g: Graph, rows: ir.Value, bags: ir.Value, shape: ir.Value, counted: 
     return out if mode == 0 else g.Div(out, g.Where(empty, like(g, 1, rows), counts))
 
 
-@aten("segment_reduce")
+@torch_op("segment_reduce")
 def segment_reduce(g, data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
     """Rows folded by segments, which lengths or offsets give; a mean of nothing is NaN."""
     given = offsets if lengths is None else lengths

@@ -13,7 +13,7 @@ from convert.graph import Graph
 
 from ..common.sizes import arange, axis_of, size, vector
 from ..common.values import as_value, cast, highest, is_float, like, lowest
-from ..rules import aten
+from ..rules import torch_op
 from .arithmetic import div
 from .create import full_of_shape
 from .index import _indices
@@ -38,23 +38,23 @@ def _scattered(
 _REDUCTIONS = {None: None, "add": "add", "multiply": "mul", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 
-@aten("scatter", "scatter.src", "scatter.reduce")
+@torch_op("scatter", "scatter.src", "scatter.reduce")
 def scatter(g, x, dim, index, src, *, reduce=None):
     return _scattered(g, x, dim, index, cast(g, src, g.dtype(x)), _REDUCTIONS[reduce])
 
 
-@aten("scatter.value", "scatter.value_reduce")
+@torch_op("scatter.value", "scatter.value_reduce")
 def scatter_value(g, x, dim, index, value, *, reduce=None):
     src = g.Expand(as_value(g, value, g.dtype(x)), g.dims(index))
     return _scattered(g, x, dim, index, src, _REDUCTIONS[reduce])
 
 
-@aten("scatter_add")
+@torch_op("scatter_add")
 def scatter_add(g, x, dim, index, src):
     return _scattered(g, x, dim, index, src, "add")
 
 
-@aten("scatter_reduce")
+@torch_op("scatter_reduce")
 def scatter_reduce(g, x, dim, index, src, reduce, *, include_self=True):
     dtype = g.dtype(x)
     if reduce == "mean":
@@ -90,18 +90,18 @@ def _along(
     return g.ScatterElements(x, g.Expand(_indices(g, behind), g.dims(source)), source, axis=axis, reduction=reduction)
 
 
-@aten("index_add")
+@torch_op("index_add")
 def index_add(g, x, dim, index, source, *, alpha=1):
     source = source if alpha == 1 else g.Mul(source, as_value(g, alpha, g.dtype(source)))
     return _along(g, x, dim, index, cast(g, source, g.dtype(x)), "add")
 
 
-@aten("index_copy")
+@torch_op("index_copy")
 def index_copy(g, x, dim, index, source):
     return _along(g, x, dim, index, source)
 
 
-@aten("index_fill")
+@torch_op("index_fill")
 def index_fill(g, x, dim, index, value):
     if g.rank(x) == 0:
         return as_value(g, value, g.dtype(x))
@@ -113,7 +113,7 @@ def index_fill(g, x, dim, index, value):
     return _along(g, x, dim, index, source)
 
 
-@aten("select_scatter")
+@torch_op("select_scatter")
 def select_scatter(g, x, src, dim, index):
     axis = axis_of(g, x, dim)
     source = g.Unsqueeze(cast(g, src, g.dtype(x)), [axis])
@@ -122,7 +122,7 @@ def select_scatter(g, x, src, dim, index):
     return _replaced(g, x, source, axis, index, index + 1 if index != -1 else END)
 
 
-@aten("slice_scatter")
+@torch_op("slice_scatter")
 def slice_scatter(g, x, src, dim=0, start=None, end=None, step=1):
     axis = axis_of(g, x, dim)
     start, end = 0 if start is None else start, END if end is None else end
@@ -160,7 +160,7 @@ def _not_before(g: Graph, x: ir.Value, axis: int, start: Any, end: Any) -> Any:
     return g.Max(first, last)
 
 
-@aten("index_reduce")
+@torch_op("index_reduce")
 def index_reduce(g, x, dim, index, source, reduce, *, include_self=True):
     """Slices of `source` folded into those of `x` along one dim."""
     dtype = g.dtype(x)
@@ -180,7 +180,7 @@ def index_reduce(g, x, dim, index, source, reduce, *, include_self=True):
     return div(g, out, g.Max(counts, like(g, 1, x)), rounding_mode=None if is_float(g, x) else "floor")
 
 
-@aten("diagonal_scatter")
+@torch_op("diagonal_scatter")
 def diagonal_scatter(g, x, src, offset=0, dim1=0, dim2=1):
     """A diagonal replaced, at its places in the last two dims made one."""
     a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
@@ -196,7 +196,7 @@ def diagonal_scatter(g, x, src, offset=0, dim1=0, dim2=1):
     return g.Transpose(view_as(g, flat, moved), perm=[perm.index(i) for i in range(len(perm))])
 
 
-@aten("fill_diagonal_")
+@torch_op("fill_diagonal_")
 def fill_diagonal(g, x, fill_value, wrap=False):
     """All places whose numbers are the same; with `wrap`, those of a tall matrix begin again below a row left out."""
     rank = g.rank(x)

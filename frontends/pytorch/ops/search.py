@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from ..common.sizes import size
 from ..common.values import as_value, cast, like, promoted, torch_dtype
-from ..rules import aten
+from ..rules import torch_op
 from .create import linspace
 from .shape import flatten
 
@@ -24,7 +24,7 @@ def _rank_of(g: Graph, values: ir.Value, edges: ir.Value, right: bool, out_int32
     return cast(g, count, torch.int32) if out_int32 else count
 
 
-@aten("bucketize")
+@torch_op("bucketize")
 def bucketize(g, x, boundaries, *, out_int32=False, right=False):
     if not isinstance(x, ir.Value):
         x = as_value(g, x, g.dtype(boundaries))
@@ -32,7 +32,7 @@ def bucketize(g, x, boundaries, *, out_int32=False, right=False):
     return _rank_of(g, values, edges, right, out_int32)
 
 
-@aten("searchsorted")
+@torch_op("searchsorted")
 def searchsorted(g, sorted_sequence, x, *, out_int32=False, right=False, side=None, sorter=None):
     right = side == "right" if side is not None else right
     edges = sorted_sequence if sorter is None else g.GatherElements(sorted_sequence, sorter, axis=-1)
@@ -44,7 +44,7 @@ def searchsorted(g, sorted_sequence, x, *, out_int32=False, right=False, side=No
     return _rank_of(g, values, edges, right, out_int32)
 
 
-@aten("isin")
+@torch_op("isin")
 def isin(g, elements, test_elements, *, assume_unique=False, invert=False):
     values, tests = promoted(g, elements, test_elements)
     same = g.Equal(g.Unsqueeze(values, [g.rank(values)]), flatten(g, tests))
@@ -52,7 +52,7 @@ def isin(g, elements, test_elements, *, assume_unique=False, invert=False):
     return g.Not(found) if invert else found
 
 
-@aten("histc")
+@torch_op("histc")
 def histc(g, x, bins=100, min=0, max=0):
     """How many elements fall into each of equal parts of [min, max]; of the elements' own range if both are equal."""
     flat = flatten(g, x)
@@ -72,7 +72,7 @@ def histc(g, x, bins=100, min=0, max=0):
     return g.Slice(counts, [0], [bins], [0])
 
 
-@aten("histogram")
+@torch_op("histogram")
 def histogram(g, x, bins, *, range=None, weight=None, density=False):
     """Counts, or sums of weights, of the elements between neighbouring edges, the last one included."""
     flat = flatten(g, x)

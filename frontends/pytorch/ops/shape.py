@@ -10,7 +10,7 @@ from convert.errors import Unsupported
 
 from ..common.sizes import axes_of, axis_of, reshape, size, vector
 from ..common.values import mark
-from ..rules import aten
+from ..rules import torch_op
 
 END = np.iinfo(np.int64).max
 
@@ -18,22 +18,22 @@ END = np.iinfo(np.int64).max
 # -- reshapes ---------------------------------------------------------------------------------------------------------
 
 
-@aten("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy")
+@torch_op("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy")
 def view(g, x, size):
     return reshape(g, x, size)
 
 
-@aten("view.dtype")
+@torch_op("view.dtype")
 def view_dtype(g, x, dtype):
     raise Unsupported(f"view as {dtype} reads the bytes of a tensor as another dtype, which ONNX cannot express")
 
 
-@aten("view_as", "reshape_as")
+@torch_op("view_as", "reshape_as")
 def view_as(g, x, other):
     return reshape(g, x, [size(g, other, d) for d in range(g.rank(other))])
 
 
-@aten("flatten")
+@torch_op("flatten")
 def flatten(g, x, start_dim=0, end_dim=-1):
     rank = g.rank(x)
     if rank == 0:
@@ -54,7 +54,7 @@ def flatten(g, x, start_dim=0, end_dim=-1):
     return g.Reshape(x, vector(g, [*front, length, *behind]))
 
 
-@aten("unflatten")
+@torch_op("unflatten")
 def unflatten(g, x, dim, sizes):
     dim = axis_of(g, x, dim)
     dims = [size(g, x, d) for d in range(g.rank(x))]
@@ -69,42 +69,42 @@ def unflatten(g, x, dim, sizes):
     return reshape(g, x, [*dims[:dim], *sizes, *dims[dim + 1 :]])
 
 
-@aten("squeeze", "squeeze_copy")
+@torch_op("squeeze", "squeeze_copy")
 def squeeze(g, x):
     return squeeze_dims(g, x, list(range(g.rank(x))))
 
 
-@aten("squeeze.dim", "squeeze.dims", "squeeze_copy.dim", "squeeze_copy.dims")
+@torch_op("squeeze.dim", "squeeze.dims", "squeeze_copy.dim", "squeeze_copy.dims")
 def squeeze_dims(g, x, dim):
     """Only dims of length 1 go; a dim of unknown length is taken to be longer, as torch.export guards it to be."""
     axes = [a for a in axes_of(g, x, dim) if g.shape(x)[a] == 1] if dim != [] else []
     return g.Squeeze(x, axes) if axes else x
 
 
-@aten("unsqueeze", "unsqueeze_copy")
+@torch_op("unsqueeze", "unsqueeze_copy")
 def unsqueeze(g, x, dim):
     rank = g.rank(x) + 1
     return g.Unsqueeze(x, [dim + rank if dim < 0 else dim])
 
 
-@aten("_shape_as_tensor")
+@torch_op("_shape_as_tensor")
 def _shape_as_tensor(g, x):
     return g.Shape(x)
 
 
-@aten("atleast_1d")
+@torch_op("atleast_1d")
 def atleast_1d(g, x):
     if isinstance(x, list):
         return [atleast_1d(g, v) for v in x]
     return g.Reshape(x, [1]) if g.rank(x) == 0 else x
 
 
-@aten("ravel")
+@torch_op("ravel")
 def ravel(g, x):
     return flatten(g, x)
 
 
-@aten("resize")
+@torch_op("resize")
 def resize(g, x, size):
     """The first elements in their order; more than there are would be undefined."""
     have, want = g.shape(x), list(size)
@@ -117,7 +117,7 @@ def resize(g, x, size):
     )
 
 
-@aten("resize_as")
+@torch_op("resize_as")
 def resize_as(g, x, the_template):
     return resize(g, x, list(g.shape(the_template)))
 
@@ -125,12 +125,12 @@ def resize_as(g, x, the_template):
 # -- permutations -----------------------------------------------------------------------------------------------------
 
 
-@aten("permute", "permute_copy")
+@torch_op("permute", "permute_copy")
 def permute(g, x, dims):
     return g.Transpose(x, perm=[axis_of(g, x, d) for d in dims])
 
 
-@aten("transpose", "swapaxes", "swapdims", "transpose_copy")
+@torch_op("transpose", "swapaxes", "swapdims", "transpose_copy")
 def transpose(g, x, dim0, dim1):
     perm = list(range(g.rank(x)))
     if not perm:
@@ -140,17 +140,17 @@ def transpose(g, x, dim0, dim1):
     return g.Transpose(x, perm=perm) if a != b else x
 
 
-@aten("t", "t_copy", "numpy_T")
+@torch_op("t", "t_copy", "numpy_T")
 def t(g, x):
     return g.Transpose(x, perm=list(range(g.rank(x)))[::-1]) if g.rank(x) > 1 else x
 
 
-@aten("mT", "adjoint", "mH", "matrix_H")
+@torch_op("mT", "adjoint", "mH", "matrix_H")
 def matrix_transpose(g, x):
     return transpose(g, x, -2, -1) if g.rank(x) > 1 else x
 
 
-@aten("movedim", "moveaxis")
+@torch_op("movedim", "moveaxis")
 def movedim(g, x, source, destination):
     pairs = [([v] if isinstance(v, int) else v) for v in (source, destination)]
     moved = {axis_of(g, x, d): axis_of(g, x, s) for s, d in zip(*pairs, strict=True)}
@@ -158,7 +158,7 @@ def movedim(g, x, source, destination):
     return g.Transpose(x, perm=[moved[i] if i in moved else next(rest) for i in range(g.rank(x))])
 
 
-@aten("flip")
+@torch_op("flip")
 def flip(g, x, dims):
     axes = axes_of(g, x, dims) if dims else []
     if not axes:
@@ -167,17 +167,17 @@ def flip(g, x, dims):
     return g.Slice(x, [-1] * n, [-END] * n, axes, [-1] * n)
 
 
-@aten("fliplr")
+@torch_op("fliplr")
 def fliplr(g, x):
     return flip(g, x, [1])
 
 
-@aten("flipud")
+@torch_op("flipud")
 def flipud(g, x):
     return flip(g, x, [0])
 
 
-@aten("rot90")
+@torch_op("rot90")
 def rot90(g, x, k=1, dims=(0, 1)):
     k %= 4
     if k == 2:
@@ -188,7 +188,7 @@ def rot90(g, x, k=1, dims=(0, 1)):
     return flip(g, swapped, [dims[0] if k == 1 else dims[1]])
 
 
-@aten("roll")
+@torch_op("roll")
 def roll(g, x, shifts, dims=()):
     """A cut where the end goes to the front: the tail from -shift on, then the rest."""
     if not dims:
@@ -209,14 +209,14 @@ def roll(g, x, shifts, dims=()):
 # -- sizes ------------------------------------------------------------------------------------------------------------
 
 
-@aten("sym_size", "size")
+@torch_op("sym_size", "size")
 def sym_size(g, x, dim=None):
     if dim is None:
         return [size(g, x, d) for d in range(g.rank(x))]
     return size(g, x, dim)
 
 
-@aten("sym_numel", "numel")
+@torch_op("sym_numel", "numel")
 def sym_numel(g, x):
     dims = g.shape(x)
     return math.prod(dims) if all(isinstance(d, int) for d in dims) else mark(g.Size(x))

@@ -14,7 +14,7 @@ from convert.numerics.matrices import identity, sides, wide
 from convert.numerics.solve import by_lu, matching, sign_and_log, solved, substituted
 
 from ..common.values import like
-from ..rules import aten
+from ..rules import torch_op
 from .lu_cholesky import narrow, pivots_from, zeros
 from .shape import transpose
 
@@ -24,7 +24,7 @@ def swap(g: Graph, x: ir.Value) -> ir.Value:
     return transpose(g, x, -2, -1)
 
 
-@aten("linalg_solve_triangular")
+@torch_op("linalg_solve_triangular")
 def linalg_solve_triangular(g, A, B, *, upper, left=True, unitriangular=False):
     a, b = wide(g, A), wide(g, B)
     if not left:
@@ -33,25 +33,25 @@ def linalg_solve_triangular(g, A, B, *, upper, left=True, unitriangular=False):
     return narrow(g, out if left else transpose(g, out, -2, -1), A)
 
 
-@aten("triangular_solve")
+@torch_op("triangular_solve")
 def triangular_solve(g, x, A, upper=True, transpose=False, unitriangular=False):
     a = swap(g, wide(g, A)) if transpose else wide(g, A)
     out = substituted(g, a, matching(g, a, wide(g, x)), upper != transpose, unitriangular)
     return [narrow(g, out, x), A]
 
 
-@aten("linalg_inv", "inverse")
+@torch_op("linalg_inv", "inverse")
 def linalg_inv(g, A):
     a = wide(g, A)
     return narrow(g, solved(g, a, identity(g, a, sides(g, a)[0]))[0], A)
 
 
-@aten("linalg_inv_ex")
+@torch_op("linalg_inv_ex")
 def linalg_inv_ex(g, A, *, check_errors=False):
     return [linalg_inv(g, A), zeros(g, A, torch.int32)]
 
 
-@aten("_linalg_solve_ex")
+@torch_op("_linalg_solve_ex")
 def _linalg_solve_ex(g, A, B, *, left=True, check_errors=False):
     """The factors, which PyTorch keeps for gradients (it takes those of the transposed matrix), are left out."""
     a, b = wide(g, A), wide(g, B)
@@ -63,29 +63,29 @@ def _linalg_solve_ex(g, A, B, *, left=True, check_errors=False):
     return [narrow(g, out, A), None, None, zeros(g, A, torch.int32)]
 
 
-@aten("linalg_solve_ex")
+@torch_op("linalg_solve_ex")
 def linalg_solve_ex(g, A, B, *, left=True, check_errors=False):
     return [_linalg_solve_ex(g, A, B, left=left)[0], zeros(g, A, torch.int32)]
 
 
-@aten("linalg_solve")
+@torch_op("linalg_solve")
 def linalg_solve(g, A, B, *, left=True):
     return _linalg_solve_ex(g, A, B, left=left)[0]
 
 
-@aten("linalg_lu_solve")
+@torch_op("linalg_lu_solve")
 def linalg_lu_solve(g, LU, pivots, B, *, left=True, adjoint=False):
     b = wide(g, B) if left else swap(g, wide(g, B))
     out = by_lu(g, wide(g, LU), pivots_from(g, pivots), b, adjoint if left else not adjoint)
     return narrow(g, out if left else swap(g, out), LU)
 
 
-@aten("lu_solve")
+@torch_op("lu_solve")
 def lu_solve(g, x, LU_data, LU_pivots):
     return linalg_lu_solve(g, LU_data, LU_pivots, x)
 
 
-@aten("cholesky_solve")
+@torch_op("cholesky_solve")
 def cholesky_solve(g, x, input2, upper=False):
     """The solution for the matrix whose root is input2."""
     a = wide(g, input2)
@@ -94,13 +94,13 @@ def cholesky_solve(g, x, input2, upper=False):
     return narrow(g, substituted(g, swap(g, lower), substituted(g, lower, b, False), True), x)
 
 
-@aten("cholesky_inverse")
+@torch_op("cholesky_inverse")
 def cholesky_inverse(g, x, upper=False):
     a = wide(g, x)
     return cholesky_solve(g, narrow(g, identity(g, a, sides(g, a)[0]), x), x, upper)
 
 
-@aten("linalg_tensorinv")
+@torch_op("linalg_tensorinv")
 def linalg_tensorinv(g, x, ind=2):
     dims = list(g.shape(x))
     if not all(isinstance(d, int) for d in dims):
@@ -119,25 +119,25 @@ def _sign_and_log(g: Graph, factors: ir.Value, pivots: list[ir.Value]) -> tuple[
     return g.Add(none, like(g, 1.0, none)), none
 
 
-@aten("_linalg_slogdet")
+@torch_op("_linalg_slogdet")
 def _linalg_slogdet(g, A):
     factors, pivots = lu(g, wide(g, A))
     sign, log = _sign_and_log(g, factors, pivots)
     return [narrow(g, sign, A), narrow(g, log, A), None, None]
 
 
-@aten("linalg_slogdet", "slogdet")
+@torch_op("linalg_slogdet", "slogdet")
 def linalg_slogdet(g, A):
     return _linalg_slogdet(g, A)[:2]
 
 
-@aten("logdet")
+@torch_op("logdet")
 def logdet(g, x):
     sign, log = _sign_and_log(g, *lu(g, wide(g, x)))
     return narrow(g, g.Where(g.Less(sign, like(g, 0.0, sign)), like(g, math.nan, log), log), x)
 
 
-@aten("_linalg_det")
+@torch_op("_linalg_det")
 def _linalg_det(g, A):
     factors, pivots = lu(g, wide(g, A))
     sign, log = _sign_and_log(g, factors, pivots)

@@ -11,12 +11,12 @@ from convert.graph import Graph
 
 from ..common.sizes import axis_of, size, vector
 from ..common.values import cast, highest, is_bool, is_float, like, torch_dtype, widened
-from ..rules import aten
+from ..rules import torch_op
 from .index import compress
 from .shape import flatten
 
 
-@aten("topk")
+@torch_op("topk")
 def topk(g, x, k, dim=-1, largest=True, sorted=True):
     if g.rank(x) == 0:
         return [x, g.const(0)]
@@ -26,7 +26,7 @@ def topk(g, x, k, dim=-1, largest=True, sorted=True):
     return [cast(g, values, g.dtype(x)), indices]
 
 
-@aten("sort", "sort.stable")
+@torch_op("sort", "sort.stable")
 def sort(g, x, dim=-1, descending=False, *, stable=False):
     """TopK of everything: of equals the lower index comes first, so it is stable."""
     if g.rank(x) == 0:
@@ -36,12 +36,12 @@ def sort(g, x, dim=-1, descending=False, *, stable=False):
     return [cast(g, values, torch_dtype(g, x)), indices]
 
 
-@aten("argsort", "argsort.stable")
+@torch_op("argsort", "argsort.stable")
 def argsort(g, x, dim=-1, descending=False, *, stable=False):
     return sort(g, x, dim, descending)[1]
 
 
-@aten("msort")
+@torch_op("msort")
 def msort(g, x):
     return sort(g, x, 0)[0]
 
@@ -59,7 +59,7 @@ def _picked(g: Graph, x: ir.Value, place: int | ir.Value, axis: int, keepdim: bo
     return found if keepdim else [g.Squeeze(v, [axis]) for v in found]
 
 
-@aten("kthvalue")
+@torch_op("kthvalue")
 def kthvalue(g, x, k, dim=-1, keepdim=False):
     if g.rank(x) == 0:
         return [x, g.const(0)]
@@ -68,7 +68,7 @@ def kthvalue(g, x, k, dim=-1, keepdim=False):
     return _picked(g, x, k - 1, axis_of(g, x, dim), keepdim)
 
 
-@aten("median.dim")
+@torch_op("median.dim")
 def median_dim(g, x, dim, keepdim=False):
     """The lower of the two middle elements; the first NaN where there is one."""
     if g.rank(x) == 0:
@@ -86,7 +86,7 @@ def median_dim(g, x, dim, keepdim=False):
     return [g.Where(some, like(g, float("nan"), x), values), g.Where(some, first, indices)]
 
 
-@aten("nanmedian.dim")
+@torch_op("nanmedian.dim")
 def nanmedian_dim(g, x, dim, keepdim=False):
     """The lower middle one of the elements that are numbers; NaN where there is none."""
     if g.rank(x) == 0 or not is_float(g, x):
@@ -105,17 +105,17 @@ def _nan_last(g: Graph, x: ir.Value) -> ir.Value:
     return g.Where(g.IsNaN(x), like(g, np.inf, x), x) if is_float(g, x) else x
 
 
-@aten("median")
+@torch_op("median")
 def median(g, x):
     return median_dim(g, flatten(g, x), 0)[0]
 
 
-@aten("nanmedian")
+@torch_op("nanmedian")
 def nanmedian(g, x):
     return nanmedian_dim(g, flatten(g, x), 0)[0]
 
 
-@aten("mode")
+@torch_op("mode")
 def mode(g, x, dim=-1, keepdim=False):
     """The element that occurs most often, of several the smallest, and the last place where it stands."""
     if g.rank(x) == 0:
@@ -135,7 +135,7 @@ def mode(g, x, dim=-1, keepdim=False):
 # -- distinct elements ------------------------------------------------------------------------------------------------
 
 
-@aten("_unique2")
+@torch_op("_unique2")
 def unique(g, x, sorted=True, return_inverse=False, return_counts=False):
     """Sorted in any case, as PyTorch does it too."""
     found, _, inverse, counts = g.Unique(_sortable(g, x), sorted=1, outputs=4)
@@ -143,13 +143,13 @@ def unique(g, x, sorted=True, return_inverse=False, return_counts=False):
     return [cast(g, found, torch_dtype(g, x)), inverse, counts if return_counts else None]
 
 
-@aten("unique_dim")
+@torch_op("unique_dim")
 def unique_dim(g, x, dim, sorted=True, return_inverse=False, return_counts=False):
     found, _, inverse, counts = g.Unique(_sortable(g, x), axis=axis_of(g, x, dim), sorted=1, outputs=4)
     return [cast(g, found, torch_dtype(g, x)), inverse, counts if return_counts else None]
 
 
-@aten("unique_consecutive")
+@torch_op("unique_consecutive")
 def unique_consecutive(g, x, return_inverse=False, return_counts=False, dim=None):
     """Elements, or slices along `dim`, that differ from the one before."""
     flat, axis = (flatten(g, x), 0) if dim is None else (x, axis_of(g, x, dim))

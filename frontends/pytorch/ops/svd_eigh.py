@@ -13,12 +13,12 @@ from convert.numerics.matrices import identity, sides, wide
 from convert.numerics.spectral import completed, singular, symmetric
 
 from ..common.values import as_value, like
-from ..rules import aten
+from ..rules import torch_op
 from .lu_cholesky import narrow
 from .shape import transpose
 
 
-@aten("_linalg_svd")
+@torch_op("_linalg_svd")
 def _linalg_svd(g, A, full_matrices=False, compute_uv=True, *, driver=None):
     u, values, v = singular(g, wide(g, A))
     if not compute_uv:
@@ -28,17 +28,17 @@ def _linalg_svd(g, A, full_matrices=False, compute_uv=True, *, driver=None):
     return [narrow(g, u, A), narrow(g, values, A), narrow(g, transpose(g, v, -2, -1), A)]
 
 
-@aten("linalg_svd")
+@torch_op("linalg_svd")
 def linalg_svd(g, A, full_matrices=True, *, driver=None):
     return _linalg_svd(g, A, full_matrices)
 
 
-@aten("linalg_svdvals")
+@torch_op("linalg_svdvals")
 def linalg_svdvals(g, A, *, driver=None):
     return narrow(g, singular(g, wide(g, A))[1], A)
 
 
-@aten("svd")
+@torch_op("svd")
 def svd(g, x, some=True, compute_uv=True):
     """The second matrix is V itself, not transposed."""
     u, values, v = singular(g, wide(g, x))
@@ -53,18 +53,18 @@ def svd(g, x, some=True, compute_uv=True):
 # -- symmetric --------------------------------------------------------------------------------------------------------
 
 
-@aten("_linalg_eigh")
+@torch_op("_linalg_eigh")
 def _linalg_eigh(g, A, UPLO="L", compute_v=True):
     values, vectors = symmetric(g, wide(g, A), UPLO.upper() == "U")
     return [narrow(g, values, A), narrow(g, vectors, A) if compute_v else None]
 
 
-@aten("linalg_eigh")
+@torch_op("linalg_eigh")
 def linalg_eigh(g, A, UPLO="L"):
     return _linalg_eigh(g, A, UPLO)
 
 
-@aten("linalg_eigvalsh")
+@torch_op("linalg_eigvalsh")
 def linalg_eigvalsh(g, A, UPLO="L"):
     return _linalg_eigh(g, A, UPLO)[0]
 
@@ -72,7 +72,7 @@ def linalg_eigvalsh(g, A, UPLO="L"):
 # -- what follows -----------------------------------------------------------------------------------------------------
 
 
-@aten("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float")
+@torch_op("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float")
 def linalg_pinv(g, x, *, atol=None, rtol=None, hermitian=False):
     """V S⁺ Uᵀ, with singular values up to max(atol, rtol times the largest) taken for zero."""
     rows, columns = sides(g, x)
@@ -106,22 +106,22 @@ def _mirrored(g: Graph, x: ir.Value) -> ir.Value:
     return g.Add(g.Trilu(x, 0, upper=0), transpose(g, g.Trilu(x, -1, upper=0), -2, -1))
 
 
-@aten("linalg_pinv.rcond_tensor")
+@torch_op("linalg_pinv.rcond_tensor")
 def linalg_pinv_rcond_tensor(g, x, rcond, hermitian=False):
     return linalg_pinv(g, x, atol=0.0, rtol=rcond, hermitian=hermitian)
 
 
-@aten("linalg_pinv.default")
+@torch_op("linalg_pinv.default")
 def linalg_pinv_rcond(g, x, rcond=1e-15, hermitian=False):
     return linalg_pinv(g, x, atol=0.0, rtol=rcond, hermitian=hermitian)
 
 
-@aten("pinverse")
+@torch_op("pinverse")
 def pinverse(g, x, rcond=1e-15):
     return linalg_pinv(g, x, atol=0.0, rtol=rcond)
 
 
-@aten("linalg_matrix_exp", "matrix_exp")
+@torch_op("linalg_matrix_exp", "matrix_exp")
 def linalg_matrix_exp(g, x):
     """Taylor's series of the matrix halved until its norm is small, then squared as often."""
     a = wide(g, x)
@@ -143,13 +143,13 @@ def linalg_matrix_exp(g, x):
     return narrow(g, g.facts(squared, g.dtype(a), g.shape(a)), x)
 
 
-aten.gap(
+torch_op.gap(
     "eigenvalues of a matrix that is not symmetric are complex, and ONNX has no complex linear algebra",
     "linalg_eig",
     "linalg_eigvals",
     "_linalg_eigvals",
 )
-aten.gap(
+torch_op.gap(
     "a symmetric indefinite factorisation (Bunch and Kaufman) branches on the data at every column",
     "linalg_ldl_factor_ex",
     "linalg_ldl_factor",

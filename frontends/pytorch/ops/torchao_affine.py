@@ -15,19 +15,19 @@ from convert.graph import Graph
 from ..common.quantization import Scheme, from_steps, to_steps
 from ..common.sizes import reshape, size
 from ..common.values import as_value, cast
-from ..rules import aten
+from ..rules import torch_op
 
 _BOUNDS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int16: (-(2**15), 2**15 - 1)}
 
 
-@aten("torchao::quantize_affine")
+@torch_op("torchao::quantize_affine")
 def quantize_affine(g, input, block_size, scale, zero_point, output_dtype, quant_min=None, quant_max=None):
     rows, scheme = _rows(g, input, block_size, scale, zero_point, output_dtype)
     steps = to_steps(g, rows, scheme, quant_min, quant_max)
     return g.Reshape(steps, g.dims(input))
 
 
-@aten("torchao::dequantize_affine")
+@torch_op("torchao::dequantize_affine")
 def dequantize_affine(
     g, input, block_size, scale, zero_point, input_dtype, quant_min=None, quant_max=None, output_dtype=torch.float32
 ):
@@ -61,7 +61,7 @@ def _rows(
     return g.Reshape(x, g.const(np.array([-1, width]))), Scheme(scale, zero_point, dtype, 0)
 
 
-@aten("torchao::choose_qparams_affine")
+@torch_op("torchao::choose_qparams_affine")
 def choose_qparams_affine(
     g, input, mapping_type, block_size, target_dtype, quant_min=None, quant_max=None, eps=None, scale_dtype=None,
     zero_point_dtype=None, keepdim=False,
@@ -125,6 +125,6 @@ def _lengths(g: Graph, x: ir.Value, block: Sequence[Any], keepdim: bool) -> list
     return lengths
 
 
-@aten("_int_mm")
+@torch_op("_int_mm")
 def int_mm(g, self, mat2):
     return g.MatMulInteger(self, mat2)

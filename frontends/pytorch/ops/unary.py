@@ -11,7 +11,7 @@ import torch
 from convert.graph import Graph
 
 from ..common.values import floating, is_bool, is_float, like, torch_dtype
-from ..rules import aten
+from ..rules import torch_op
 
 
 def _floating(operator: str) -> Any:
@@ -21,7 +21,7 @@ def _floating(operator: str) -> Any:
     return rule
 
 
-aten.same(
+torch_op.same(
     _floating,
     exp="Exp",
     log="Log",
@@ -59,27 +59,27 @@ def _whole(operator: str) -> Any:
     return rule
 
 
-aten.same(_whole, ceil="Ceil", floor="Floor")
+torch_op.same(_whole, ceil="Ceil", floor="Floor")
 
 
-@aten("abs", "absolute")
+@torch_op("abs", "absolute")
 def abs_(g, x):
     return g.Abs(x)
 
 
-@aten("neg", "negative")
+@torch_op("neg", "negative")
 def neg(g, x):
     return g.Neg(x)
 
 
-@aten("sign", "sgn")
+@torch_op("sign", "sgn")
 def sign(g, x):
     if is_bool(g, x):
         return g.Identity(x)
     return g.Sign(x)
 
 
-@aten(
+@torch_op(
     "positive",
     "clone",
     "alias",
@@ -97,12 +97,12 @@ def positive(g, x):
     return x
 
 
-@aten("round")
+@torch_op("round")
 def round_(g, x):
     return g.Round(x) if is_float(g, x) else g.Identity(x)
 
 
-@aten("round.decimals")
+@torch_op("round.decimals")
 def round_decimals(g, x, *, decimals=0):
     if not is_float(g, x):
         return g.Identity(x)
@@ -112,45 +112,45 @@ def round_decimals(g, x, *, decimals=0):
     return g.Div(g.Round(g.Mul(x, scale)), scale)
 
 
-@aten("trunc", "fix")
+@torch_op("trunc", "fix")
 def trunc(g, x):
     return g.Mul(g.Sign(x), g.Floor(g.Abs(x))) if is_float(g, x) else g.Identity(x)
 
 
-@aten("frac")
+@torch_op("frac")
 def frac(g, x):
     return g.Sub(x, trunc(g, x))
 
 
-@aten("rsqrt")
+@torch_op("rsqrt")
 def rsqrt(g, x):
     return g.Reciprocal(g.Sqrt(floating(g, x)))
 
 
-@aten("square")
+@torch_op("square")
 def square(g, x):
     return g.Identity(x) if is_bool(g, x) else g.Mul(x, x)
 
 
-@aten("log2")
+@torch_op("log2")
 def log2(g, x):
     x = floating(g, x)
     return g.Div(g.Log(x), like(g, math.log(2), x))
 
 
-@aten("log10")
+@torch_op("log10")
 def log10(g, x):
     x = floating(g, x)
     return g.Div(g.Log(x), like(g, math.log(10), x))
 
 
-@aten("exp2", "special_exp2")
+@torch_op("exp2", "special_exp2")
 def exp2(g, x):
     x = floating(g, x)
     return g.Pow(like(g, 2.0, x), x)
 
 
-@aten("log1p", "special_log1p")
+@torch_op("log1p", "special_log1p")
 def log1p(g, x):
     """log(1 + x), through 2 atanh(x / (2 + x)) where adding 1 would lose the digits of x."""
     x = floating(g, x)
@@ -159,7 +159,7 @@ def log1p(g, x):
     return g.Where(small, near, g.Log(g.Add(x, like(g, 1.0, x))))
 
 
-@aten("expm1", "special_expm1")
+@torch_op("expm1", "special_expm1")
 def expm1(g, x):
     """exp(x) - 1 = tanh(x / 2) (exp(x) + 1), which keeps the digits of small x."""
     x = floating(g, x)
@@ -168,32 +168,32 @@ def expm1(g, x):
     return g.Where(g.Less(g.Abs(x), one), near, g.Sub(exp, one))
 
 
-@aten("erfc", "special_erfc")
+@torch_op("erfc", "special_erfc")
 def erfc(g, x):
     x = floating(g, x)
     return g.Sub(like(g, 1.0, x), g.Erf(x))
 
 
-@aten("sinc", "special_sinc")
+@torch_op("sinc", "special_sinc")
 def sinc(g, x):
     x = floating(g, x)
     scaled = g.Mul(x, like(g, math.pi, x))
     return g.Where(g.Equal(x, like(g, 0.0, x)), like(g, 1.0, x), g.Div(g.Sin(scaled), scaled))
 
 
-@aten("deg2rad")
+@torch_op("deg2rad")
 def deg2rad(g, x):
     x = floating(g, x)
     return g.Mul(x, like(g, math.pi / 180, x))
 
 
-@aten("rad2deg")
+@torch_op("rad2deg")
 def rad2deg(g, x):
     x = floating(g, x)
     return g.Mul(x, like(g, 180 / math.pi, x))
 
 
-@aten("logit", "special_logit")
+@torch_op("logit", "special_logit")
 def logit(g, x, eps=None):
     x = floating(g, x)
     if eps is not None:
@@ -201,34 +201,34 @@ def logit(g, x, eps=None):
     return g.Log(g.Div(x, g.Sub(like(g, 1.0, x), x)))
 
 
-@aten("isnan")
+@torch_op("isnan")
 def isnan(g, x):
     return g.IsNaN(x) if is_float(g, x) else g.Expand(g.const(False), g.dims(x))
 
 
-@aten("isinf")
+@torch_op("isinf")
 def isinf(g, x):
     return g.IsInf(x) if is_float(g, x) else g.Expand(g.const(False), g.dims(x))
 
 
-@aten("isfinite")
+@torch_op("isfinite")
 def isfinite(g, x):
     if not is_float(g, x):
         return g.Expand(g.const(True), g.dims(x))
     return g.Less(g.Abs(x), like(g, math.inf, x))
 
 
-@aten("isposinf")
+@torch_op("isposinf")
 def isposinf(g, x):
     return g.IsInf(x, detect_negative=0) if is_float(g, x) else isinf(g, x)
 
 
-@aten("isneginf")
+@torch_op("isneginf")
 def isneginf(g, x):
     return g.IsInf(x, detect_positive=0) if is_float(g, x) else isinf(g, x)
 
 
-@aten("signbit")
+@torch_op("signbit")
 def signbit(g, x):
     """True below zero; the sign of a floating zero shows in its reciprocal."""
     if is_bool(g, x):
@@ -238,7 +238,7 @@ def signbit(g, x):
     return g.Or(below, g.Less(g.Reciprocal(x), zero)) if is_float(g, x) else below
 
 
-@aten("nan_to_num")
+@torch_op("nan_to_num")
 def nan_to_num(g, x, nan=None, posinf=None, neginf=None):
     if not is_float(g, x):
         return g.Identity(x)
@@ -248,13 +248,13 @@ def nan_to_num(g, x, nan=None, posinf=None, neginf=None):
     return g.Where(g.IsInf(x, detect_positive=0), like(g, info.min if neginf is None else neginf, x), out)
 
 
-@aten("real", "_conj_physical", "conj", "conj_physical")
+@torch_op("real", "_conj_physical", "conj", "conj_physical")
 def real(g, x):
     """Of real numbers, themselves."""
     return x
 
 
-@aten("angle")
+@torch_op("angle")
 def angle(g, x):
     """Of real numbers: 0 or pi; NaN stays."""
     x = floating(g, x)
@@ -262,7 +262,7 @@ def angle(g, x):
     return g.Where(g.IsNaN(x), x, out)
 
 
-@aten("frexp")
+@torch_op("frexp")
 def frexp(g, x):
     """Mantissa in [0.5, 1) and exponent; the logarithm's rounding is mended afterwards."""
     mantissa, exponent = _normalised(g, x)

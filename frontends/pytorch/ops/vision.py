@@ -11,10 +11,10 @@ from convert.graph import Graph
 
 from ..common.sizes import size
 from ..common.values import cast
-from ..rules import aten
+from ..rules import torch_op
 
 
-@aten("torchvision::nms")
+@torch_op("torchvision::nms")
 def nms(g, dets, scores, iou_threshold):
     """The places of the boxes that are kept, best score first; boxes are (x1, y1, x2, y2), which need not be turned."""
     boxes = g.Unsqueeze(cast(g, dets, torch.float32), [0])
@@ -24,7 +24,7 @@ def nms(g, dets, scores, iou_threshold):
     return g.Gather(picked, 2, axis=1)
 
 
-@aten("torchvision::roi_align")
+@torch_op("torchvision::roi_align")
 def roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
     return _aligned(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
 
@@ -51,7 +51,7 @@ def _regions(g: Graph, rois: ir.Value) -> tuple[ir.Value, ir.Value]:
     return cast(g, batch, torch.int64), g.Slice(rois, np.array([1]), np.array([5]), np.array([1]))
 
 
-@aten("torchvision::ps_roi_align")
+@torch_op("torchvision::ps_roi_align")
 def ps_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio):
     """Each bin is read from a group of channels of its own: of all bins of all groups, those that belong together."""
     bins = pooled_height * pooled_width
@@ -61,13 +61,13 @@ def ps_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sam
     return [g.Reshape(own, g.const(np.array([0, -1, pooled_height, pooled_width]))), None]
 
 
-@aten("torchvision::roi_pool")
+@torch_op("torchvision::roi_pool")
 def roi_pool(g, input, rois, spatial_scale, pooled_height, pooled_width):
     out = g.MaxRoiPool(input, rois, pooled_shape=[pooled_height, pooled_width], spatial_scale=float(spatial_scale))
     return [out, None]
 
 
-@aten("torchvision::deform_conv2d")
+@torch_op("torchvision::deform_conv2d")
 def deform_conv2d(
     g, input, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,
     groups, offset_groups, use_mask,
@@ -93,6 +93,6 @@ def _known(length) -> int:
     return length
 
 
-aten.gap("averages over bins of whole pixels, which ONNX has no operator for", "torchvision::ps_roi_pool")
-aten.gap("boxes that are turned, which ONNX has no operator for", "torchvision::box_iou_rotated")
-aten.gap("torchvision's operators on quantised tensors", "torchvision::qnms", "torchvision::qroi_align")
+torch_op.gap("averages over bins of whole pixels, which ONNX has no operator for", "torchvision::ps_roi_pool")
+torch_op.gap("boxes that are turned, which ONNX has no operator for", "torchvision::box_iou_rotated")
+torch_op.gap("torchvision's operators on quantised tensors", "torchvision::qnms", "torchvision::qroi_align")

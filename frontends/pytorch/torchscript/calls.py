@@ -13,7 +13,7 @@ import torch
 from convert.errors import Location, Unsupported
 
 from ..common.values import as_value, cast, mark, onnx_dtype
-from ..rules import aten, is_inplace, key_of
+from ..rules import is_inplace, key_of, torch_op
 from . import numbers, views
 from . import tensor_queries as inspect
 from .context import Walk
@@ -59,9 +59,11 @@ def _behind_unknown(walk: Walk, node: Any, args: list[Any]) -> Any:
     kind, schema = node.kind(), schema_of(node.schema())
     if schema is not None:
         key = key_of(schema.name, schema.overload_name)
-        known = key in aten or kind in inspect.INSPECTIONS or kind.removeprefix("aten::") in _IN_PLACE
+        known = key in torch_op or kind in inspect.INSPECTIONS or kind.removeprefix("aten::") in _IN_PLACE
         if _has_tensors(node.schema()) and not known:
-            walk.problem(Unsupported(aten.gaps.get(key, "no PyTorch rule for this operator")), walk.location(node, key))
+            walk.problem(
+                Unsupported(torch_op.gaps.get(key, "no PyTorch rule for this operator")), walk.location(node, key)
+            )
         if is_inplace(schema) and isinstance(args[0], Tensor):
             write(walk.memory, args[0], UNKNOWN, None)
     return UNKNOWN

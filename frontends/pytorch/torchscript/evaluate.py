@@ -12,7 +12,7 @@ import torch
 from convert.errors import Location, Unsupported
 
 from ..dispatch import call
-from ..rules import aten, is_inplace, key_of
+from ..rules import is_inplace, key_of, torch_op
 from . import views
 from .context import Walk, example_of
 from .values import UNKNOWN, Dict, List, Maybe, Number, Object, Sequence, Tensor, Unknown, read
@@ -72,7 +72,9 @@ def _may_fold(schema: torch.FunctionSchema, name: str, contents: list[Any]) -> b
         return False
     if not any("Tensor" in str(r.type) for r in schema.returns) or name in ("tensor", "as_tensor"):
         return True
-    if key_of(schema.name, schema.overload_name) not in aten and _any(contents, lambda c: isinstance(c, torch.Tensor)):
+    if key_of(schema.name, schema.overload_name) not in torch_op and _any(
+        contents, lambda c: isinstance(c, torch.Tensor)
+    ):
         return False
     if any(a.alias_info is not None for a in schema.arguments):
         return name not in views.UNCERTAIN and name != "to"

@@ -27,7 +27,7 @@ from ..program import Input, add_described, state_written
 from . import ops  # noqa: F401  (fills the table)
 from .file import LiteModel, Operator, Signature, Subgraph, Tensor, parse
 from .quantization import INTEGERS, dequantised, quantised
-from .rules import AS_STORED, activated, lite
+from .rules import AS_STORED, activated, tflite_op
 
 _ACTIVATION = "fused_activation_function"
 _DEEPEST = 100
@@ -154,7 +154,7 @@ class Walker:
             if current not in seen:
                 seen[current] = self.model.subgraphs[current]
                 stack += [n for operator in seen[current].operators for n in self._callees(operator)]
-        lite.check([(o.name, location(graph, o)) for graph in seen.values() for o in graph.operators])
+        tflite_op.check([(o.name, location(graph, o)) for graph in seen.values() for o in graph.operators])
 
     def _callees(self, operator: Operator) -> list[int]:
         found = [v for k, v in operator.options.items() if k.endswith("subgraph_index") or k == "subgraph"]
@@ -226,7 +226,7 @@ class Walker:
     def _results(self, g: Graph, graph: Subgraph, operator: Operator, inputs: Sequence[Any]) -> list[ir.Value]:
         attributes = {k: self._option(k, v) for k, v in operator.options.items()}
         keyword = tuple(Argument(k, v) for k, v in operator.defaults.items() if k != _ACTIVATION)
-        entry = lite.entries[operator.name]
+        entry = tflite_op.entries[operator.name]
         activation = 0 if _ACTIVATION in entry.keyword else attributes.pop(_ACTIVATION, 0)
         needed = {n for n in entry.keyword if signature(entry.rule).parameters[n].default is Parameter.empty}
         if missing := sorted(needed - attributes.keys() - {"given", "output"}):
@@ -237,7 +237,7 @@ class Walker:
             attributes["given"] = graph.tensors[operator.inputs[0]]
         schema = Schema(keyword=keyword, implied=_IMMATERIAL)
         try:
-            found = lite.apply(g, operator.name, inputs, attributes, g.location, schema=schema)
+            found = tflite_op.apply(g, operator.name, inputs, attributes, g.location, schema=schema)
         except ConvertError as error:
             if isinstance(error, (BadInput, Unsupported)):
                 raise

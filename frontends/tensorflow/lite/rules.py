@@ -1,4 +1,4 @@
-"""The table of TensorFlow Lite's operators, `@lite("CONV_2D")`, and what their rules share with TensorFlow's."""
+"""The table of TensorFlow Lite's operators, `@tflite_op("CONV_2D")`, and what their rules share with TensorFlow's."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from convert.rules import Rules
 
 from .. import ops  # noqa: F401  (fills the table of TensorFlow's rules)
 from ..graph.attributes import DTYPES
-from ..rules import node
+from ..rules import tf_op
 from ..walker import Walker
 from .file import NUMBERS
 
-lite = Rules("TensorFlow Lite")
+tflite_op = Rules("TensorFlow Lite")
 """Rules are `rule(g, *inputs, **options)`, options named as in schema.fbs, in snake case. Quantised tensors reach them
 as real numbers, and the walker quantises what they return; `AS_STORED` names the operators for which it does not."""
 
 AS_STORED: set[str] = set()
 """Operators that only move what they get, so that integers stay integers."""
 
-_WALKER = Walker(node, {}, lambda name, shared: None)
+_WALKER = Walker(tf_op, {}, lambda name, shared: None)
 
 
 def tf(g: Graph, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any] | None = None) -> Any:

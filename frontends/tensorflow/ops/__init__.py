@@ -1,4 +1,4 @@
-"""The rules, one module a topic; importing this package fills the table `rules.node`."""
+"""The rules, one module a topic; importing this package fills the table `rules.tf_op`."""
 
 from __future__ import annotations
 

@@ -13,27 +13,27 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.half_precision import BFLOAT16, in_float32
 from ..common.lazy_reshape import int64, parts_of, unsqueezed, without
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("ConcatV2")
+@tf_op("ConcatV2")
 def concat_v2(g: Graph, values: Sequence[ir.Value], axis: ir.Value) -> ir.Value:
     return g.Concat(*values, axis=shape_values.integer(axis, "axis"))
 
 
-@node("Concat")
+@tf_op("Concat")
 def concat(g: Graph, concat_dim: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
     return g.Concat(*values, axis=shape_values.integer(concat_dim, "concat_dim"))
 
 
-@node("Pack")
+@tf_op("Pack")
 def pack(g: Graph, values: Sequence[ir.Value], *, axis: int) -> ir.Value:
     return g.Concat(
         *(unsqueezed(g, v, [axis % (len(v.shape) + 1) if v.shape is not None else axis]) for v in values), axis=axis
     )
 
 
-@node("Unpack")
+@tf_op("Unpack")
 def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> list[ir.Value]:
     if num == 0:
         return []
@@ -44,7 +44,7 @@ def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> list[ir.Value]:
     return [g.Squeeze(part, [axis]) for part in (parts if isinstance(parts, list) else [parts])]
 
 
-@node("Split")
+@tf_op("Split")
 def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> list[ir.Value]:
     if num_split == 1:
         return [value]
@@ -55,7 +55,7 @@ def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> 
     return g.Split(value, axis=axis, num_outputs=num_split, outputs=num_split)
 
 
-@node("SplitV")
+@tf_op("SplitV")
 def split_v(g: Graph, value: ir.Value, size_splits: ir.Value, split_dim: ir.Value, *, num_split: int) -> list[ir.Value]:
     axis = shape_values.integer(split_dim, "split_dim")
     content = shape_values.content(size_splits)
@@ -73,7 +73,7 @@ def split_v(g: Graph, value: ir.Value, size_splits: ir.Value, split_dim: ir.Valu
     return parts if isinstance(parts, list) else [parts]
 
 
-@node("ReverseV2")
+@tf_op("ReverseV2")
 def reverse_v2(g: Graph, tensor: ir.Value, axis: ir.Value) -> ir.Value:
     axes = shape_values.ints(axis, "axis")
     return reversed_along(g, tensor, axes)
@@ -89,7 +89,7 @@ def reversed_along(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
     return y if x.shape is None else g.facts(y, shape=g.shape(x))
 
 
-@node("ReverseSequence")
+@tf_op("ReverseSequence")
 @in_float32(BFLOAT16)
 def reverse_sequence(g: Graph, input: ir.Value, seq_lengths: ir.Value, *, seq_dim: int, batch_dim: int) -> ir.Value:
     """ONNX has it for batch and time in the first two dims; others are moved there and back."""
@@ -101,7 +101,7 @@ def reverse_sequence(g: Graph, input: ir.Value, seq_lengths: ir.Value, *, seq_di
     return y if straight else g.Transpose(y, perm=[order.index(i) for i in range(rank)])
 
 
-@node("Roll")
+@tf_op("Roll")
 def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value:
     axes = shape_values.ints(axis, "axis")
     content = shape_values.content(shift)
@@ -127,7 +127,7 @@ def _rolled(g: Graph, x: ir.Value, shifts: ir.Value, axes: Sequence[int]) -> ir.
     return g.facts(x, shape=dims)
 
 
-@node("InvertPermutation")
+@tf_op("InvertPermutation")
 def invert_permutation(g: Graph, x: ir.Value) -> ir.Value:
     count = g.Shape(x)
     order = g.Cast(g.Range(0, g.Squeeze(count, [0]), 1), to=x.dtype)

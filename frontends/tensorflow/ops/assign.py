@@ -15,24 +15,24 @@ from ..common import shape_values
 from ..common.lazy_reshape import int64
 from ..common.strided_slice import subscript
 from ..graph.variables import Variable
-from ..rules import node
+from ..rules import tf_op
 
 # An operator of TensorFlow 1 returns its variable, those of resources return nothing.
 Result = list[Variable]
 
 
-@node("Assign", "AssignVariableOp")
+@tf_op("Assign", "AssignVariableOp")
 def assign(g: Graph, resource: Variable, value: ir.Value) -> Result:
     resource.write(g, value)
     return [resource] if resource.reference else []
 
 
-@node("AssignAdd", "AssignAddVariableOp")
+@tf_op("AssignAdd", "AssignAddVariableOp")
 def assign_add(g: Graph, resource: Variable, value: ir.Value) -> Result:
     return assign(g, resource, g.Add(resource.read(g), value))
 
 
-@node("AssignSub", "AssignSubVariableOp")
+@tf_op("AssignSub", "AssignSubVariableOp")
 def assign_sub(g: Graph, resource: Variable, value: ir.Value) -> Result:
     return assign(g, resource, g.Sub(resource.read(g), value))
 
@@ -64,7 +64,7 @@ def _scattered(g: Graph, resource: Variable, at: ir.Value, updates: ir.Value, re
     return assign(g, resource, g.ScatterND(resource.read(g), at, updates, reduction=reduction))
 
 
-@node("StridedSliceAssign", "ResourceStridedSliceAssign")
+@tf_op("StridedSliceAssign", "ResourceStridedSliceAssign")
 def strided_slice_assign(
     g: Graph, ref: Variable, begin: ir.Value, end: ir.Value, strides: ir.Value, value: ir.Value, *, begin_mask: int,
     end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
@@ -75,10 +75,10 @@ def strided_slice_assign(
     return assign(g, ref, _with_part(g, ref.read(g), (begin, end, strides), value, masks))
 
 
-STATIC = node.limit("TensorStridedSliceUpdate", "a part of a tensor whose shape is not static")
+STATIC = tf_op.limit("TensorStridedSliceUpdate", "a part of a tensor whose shape is not static")
 
 
-@node("TensorStridedSliceUpdate")
+@tf_op("TensorStridedSliceUpdate")
 def tensor_strided_slice_update(
     g: Graph, input: ir.Value, begin: ir.Value, end: ir.Value, strides: ir.Value, value: ir.Value, *, begin_mask: int,
     end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
@@ -111,5 +111,5 @@ _ROWS = {"ResourceScatterUpdate": "none", "ResourceScatterAdd": "add", "Resource
 _PLACES = {"ResourceScatterNdUpdate": "none", "ResourceScatterNdAdd": "add", "ResourceScatterNdSub": "sub",
            "ScatterNdUpdate": "none", "ScatterNdAdd": "add", "ScatterNdSub": "sub"}  # fmt: skip
 
-node.same(_by_rows, **_ROWS)
-node.same(_by_places, **_PLACES)
+tf_op.same(_by_rows, **_ROWS)
+tf_op.same(_by_places, **_PLACES)

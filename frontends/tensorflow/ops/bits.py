@@ -11,7 +11,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..rules import node
+from ..rules import tf_op
 
 _INT64, _DOUBLE = ir.DataType.INT64, ir.DataType.DOUBLE
 _FLOATS = {
@@ -23,10 +23,10 @@ _UNSIGNED_LIKE = {
     ir.DataType.INT32: ir.DataType.UINT32, ir.DataType.INT64: ir.DataType.UINT64,
 }  # fmt: skip
 _UNSIGNED = frozenset(_UNSIGNED_LIKE.values())
-DOUBLES = node.limit("Bitcast", "the bits of float64 and bool: exponents go beyond what arithmetic in float64 reaches")
+DOUBLES = tf_op.limit("Bitcast", "the bits of float64 and bool: exponents go beyond what arithmetic in float64 reaches")
 
 
-@node("NextAfter")
+@tf_op("NextAfter")
 def next_after(g: Graph, x1: ir.Value, x2: ir.Value) -> ir.Value:
     """The neighbour of x1 on the side of x2.
 
@@ -53,7 +53,7 @@ def next_after(g: Graph, x1: ir.Value, x2: ir.Value) -> ir.Value:
     return g.Where(g.Or(g.IsNaN(x), g.IsNaN(towards)), number(np.nan), out)
 
 
-@node("Bitcast")
+@tf_op("Bitcast")
 def bitcast(g: Graph, input: ir.Value, *, type: ir.DataType) -> ir.Value:
     """The same bits; several numbers of a last dim for a wider one, or a further dim of narrower ones.
 
@@ -144,12 +144,12 @@ def _number_of(g: Graph, word: ir.Value, kind: np.dtype) -> ir.Value:
     return g.Cast(g.Where(negative, g.Neg(size), size), to=target)
 
 
-@node("LeftShift")
+@tf_op("LeftShift")
 def left_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return _shift(g, x, y, "LEFT")
 
 
-@node("RightShift")
+@tf_op("RightShift")
 def right_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return _shift(g, x, y, "RIGHT")
 

@@ -16,12 +16,12 @@ from ..common.lazy_reshape import cast
 from ..common.tensor_lists import TensorList, from_stacked, stacked
 from ..graph.variables import Variable
 from ..loops.whileloop import while_loop
-from ..rules import node
+from ..rules import tf_op
 
 Region = Callable[..., list[Any]]
 
 
-@node("If", "StatelessIf")
+@tf_op("If", "StatelessIf")
 def if_(
     g: Graph, cond: ir.Value, input: Sequence[Any], *, then_branch: Region, else_branch: Region, output_shapes: Any
 ) -> list[Any]:
@@ -29,7 +29,7 @@ def if_(
     return _branches(g, _condition(g, cond), [then_branch, else_branch], input)
 
 
-@node("Case", "StatelessCase")
+@tf_op("Case", "StatelessCase")
 def case(
     g: Graph, branch_index: ir.Value, input: Sequence[Any], *, branches: Sequence[Region], output_shapes: Any
 ) -> list[Any]:
@@ -48,7 +48,7 @@ def case(
     return chosen(0)(g, *input)
 
 
-@node("While", "StatelessWhile")
+@tf_op("While", "StatelessWhile")
 def while_(g: Graph, input: Sequence[Any], *, cond: Any, body: Any, output_shapes: Any) -> list[Any]:
     """(`output_shapes` are the invariants that the loop was checked against; they hold without being stated.)"""
     return while_loop(g, list(input), cond, body)

@@ -15,10 +15,10 @@ from ..common import shape_values
 from ..common.conv_layout import channels_back, channels_first, explicit, padding_of, spatial
 from ..common.lazy_reshape import int64, transpose
 from ..patterns.conv1d import without_pad
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("Conv2D")
+@tf_op("Conv2D")
 def conv2d(
     g: Graph,
     input: ir.Value,
@@ -35,7 +35,7 @@ def conv2d(
     )
 
 
-@node("Conv3D")
+@tf_op("Conv3D")
 def conv3d(
     g: Graph,
     input: ir.Value,
@@ -49,7 +49,7 @@ def conv3d(
     return convolution(g, input, transpose(g, filter, [4, 3, 0, 1, 2]), strides, padding, [], data_format, dilations)
 
 
-@node("DepthwiseConv2dNative")
+@tf_op("DepthwiseConv2dNative")
 def depthwise_conv2d(
     g: Graph,
     input: ir.Value,
@@ -129,7 +129,7 @@ def _sizes(dims: Sequence[object]) -> list[int]:
     return [int(d) for d in dims]  # type: ignore[call-overload]
 
 
-@node("Conv2DBackpropInput")
+@tf_op("Conv2DBackpropInput")
 def conv2d_backprop_input(
     g: Graph,
     input_sizes: ir.Value,
@@ -148,7 +148,7 @@ def conv2d_backprop_input(
     )
 
 
-@node("Conv3DBackpropInputV2")
+@tf_op("Conv3DBackpropInputV2")
 def conv3d_backprop_input(
     g: Graph,
     input_sizes: ir.Value,

@@ -10,10 +10,10 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("CropAndResize")
+@tf_op("CropAndResize")
 def crop_and_resize(
     g: Graph,
     image: ir.Value,

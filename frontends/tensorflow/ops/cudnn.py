@@ -19,7 +19,7 @@ from convert.graph.tensors import lazy
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast
-from ..rules import node
+from ..rules import tf_op
 
 _OPERATORS = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
 _KINDS = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
@@ -28,10 +28,10 @@ _KINDS = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
 _LAYERS = (
     "several layers, two directions, a projection and simple cells: there is no GPU to check their weights' order on"
 )
-_LIMITS = [node.limit(name, _LAYERS) for name in _OPERATORS]
+_LIMITS = [tf_op.limit(name, _LAYERS) for name in _OPERATORS]
 
 
-@node(*_OPERATORS)
+@tf_op(*_OPERATORS)
 def cudnn_rnn(
     g: Graph,
     input: ir.Value,

@@ -9,7 +9,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common import shape_values
-from ..rules import node
+from ..rules import tf_op
 from . import diagonal_dynamic
 
 
@@ -44,17 +44,17 @@ def _size(g: Graph, x: ir.Value, count: int) -> list[int]:
     return [int(d or 0) for d in dims]
 
 
-@node("MatrixDiagPart")
+@tf_op("MatrixDiagPart")
 def matrix_diag_part(g: Graph, input: ir.Value) -> ir.Value:
     return _part(g, input, 0, 0, g.const(0, input.dtype), "RIGHT_LEFT")
 
 
-@node("MatrixDiagPartV2")
+@tf_op("MatrixDiagPartV2")
 def matrix_diag_part_v2(g: Graph, input: ir.Value, k: ir.Value, padding_value: ir.Value) -> ir.Value:
     return _part(g, input, *_offsets(k), padding_value, "LEFT_LEFT")
 
 
-@node("MatrixDiagPartV3")
+@tf_op("MatrixDiagPartV3")
 def matrix_diag_part_v3(g: Graph, input: ir.Value, k: ir.Value, padding_value: ir.Value, *, align: str) -> ir.Value:
     return _part(g, input, *_offsets(k), padding_value, align)
 
@@ -77,7 +77,7 @@ def _looked_up(g: Graph, x: ir.Value, inner: int, table: np.ndarray, padding: ir
     return y if (table >= 0).all() else g.Where(table >= 0, y, padding)
 
 
-@node("MatrixDiag")
+@tf_op("MatrixDiag")
 def matrix_diag(g: Graph, diagonal: ir.Value) -> ir.Value:
     if diagonal_dynamic.is_open(g, diagonal, 1):
         return diagonal_dynamic.made(g, diagonal, 0, None, None, g.const(0, diagonal.dtype))
@@ -85,14 +85,14 @@ def matrix_diag(g: Graph, diagonal: ir.Value) -> ir.Value:
     return _diagonal(g, diagonal, 0, 0, size, size, g.const(0, diagonal.dtype), "RIGHT_LEFT")
 
 
-@node("MatrixDiagV2")
+@tf_op("MatrixDiagV2")
 def matrix_diag_v2(
     g: Graph, diagonal: ir.Value, k: ir.Value, num_rows: ir.Value, num_cols: ir.Value, padding_value: ir.Value
 ) -> ir.Value:
     return matrix_diag_v3(g, diagonal, k, num_rows, num_cols, padding_value, align="LEFT_LEFT")
 
 
-@node("MatrixDiagV3")
+@tf_op("MatrixDiagV3")
 def matrix_diag_v3(
     g: Graph,
     diagonal: ir.Value,
@@ -142,17 +142,17 @@ def _inverse(rows: int, columns: int, low: int, high: int, align: str) -> np.nda
     return inverse.reshape(rows, columns)
 
 
-@node("MatrixSetDiag")
+@tf_op("MatrixSetDiag")
 def matrix_set_diag(g: Graph, input: ir.Value, diagonal: ir.Value) -> ir.Value:
     return _set(g, input, diagonal, 0, 0, "RIGHT_LEFT")
 
 
-@node("MatrixSetDiagV2")
+@tf_op("MatrixSetDiagV2")
 def matrix_set_diag_v2(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Value) -> ir.Value:
     return _set(g, input, diagonal, *_offsets(k), "LEFT_LEFT")
 
 
-@node("MatrixSetDiagV3")
+@tf_op("MatrixSetDiagV3")
 def matrix_set_diag_v3(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Value, *, align: str) -> ir.Value:
     return _set(g, input, diagonal, *_offsets(k), align)
 

@@ -14,10 +14,10 @@ from ..common.dims import equate
 from ..common.half_precision import BFLOAT16, in_float32
 from ..common.lazy_reshape import reshape, transpose
 from ..patterns.attention import attention
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("Einsum")
+@tf_op("Einsum")
 def einsum(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
     equation, inputs = _of_one_rank(g, equation.replace(" ", ""), inputs)
     terms = equation.replace("->", ",").split(",")

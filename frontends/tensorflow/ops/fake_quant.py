@@ -15,24 +15,24 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.quantization_levels import Levels, constant_levels, leveled, run_time_levels, stepped
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("FakeQuantWithMinMaxArgs")
+@tf_op("FakeQuantWithMinMaxArgs")
 def fake_quant_args(
     g: Graph, inputs: ir.Value, *, min: float, max: float, num_bits: int, narrow_range: bool
 ) -> ir.Value:
     return leveled(g, inputs, constant_levels(min, max, num_bits, narrow_range), divided=False)
 
 
-@node("FakeQuantWithMinMaxVars")
+@tf_op("FakeQuantWithMinMaxVars")
 def fake_quant_vars(
     g: Graph, inputs: ir.Value, min: ir.Value, max: ir.Value, *, num_bits: int, narrow_range: bool
 ) -> ir.Value:
     return leveled(g, inputs, _levels(g, min, max, num_bits, narrow_range), divided=True)
 
 
-@node("FakeQuantWithMinMaxVarsPerChannel")
+@tf_op("FakeQuantWithMinMaxVarsPerChannel")
 def fake_quant_vars_per_channel(
     g: Graph, inputs: ir.Value, min: ir.Value, max: ir.Value, *, num_bits: int, narrow_range: bool
 ) -> ir.Value:
@@ -46,7 +46,7 @@ def _levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: bool) ->
     return constant_levels(limits[0], limits[1], bits, narrow)
 
 
-@node("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4")
+@tf_op("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4")
 def quantize_and_dequantize(
     g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value, *, signed_input: bool, num_bits: int,
     range_given: bool, round_mode: str, narrow_range: bool, axis: int,
@@ -65,7 +65,7 @@ def quantize_and_dequantize(
                    up=round_mode == "HALF_UP", given=range_given)  # fmt: skip
 
 
-@node("QuantizeAndDequantizeV3")
+@tf_op("QuantizeAndDequantizeV3")
 def quantize_and_dequantize_v3(
     g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value, num_bits: ir.Value, *, signed_input: bool,
     range_given: bool, narrow_range: bool, axis: int,

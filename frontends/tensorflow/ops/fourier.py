@@ -12,36 +12,36 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.complexes import Complex
-from ..rules import node
+from ..rules import tf_op
 from .math import atan2
 
 
-@node("Complex")
+@tf_op("Complex")
 def complex_(g: Graph, real: ir.Value, imag: ir.Value) -> Complex:
     return Complex(real, imag)
 
 
-@node("Real")
+@tf_op("Real")
 def real(g: Graph, input: Complex) -> ir.Value:
     return input.real
 
 
-@node("Imag")
+@tf_op("Imag")
 def imag(g: Graph, input: Complex) -> ir.Value:
     return input.imag
 
 
-@node("Conj")
+@tf_op("Conj")
 def conj(g: Graph, input: Any) -> Any:
     return Complex(input.real, g.Neg(input.imag)) if isinstance(input, Complex) else input
 
 
-@node("Angle")
+@tf_op("Angle")
 def angle(g: Graph, input: Complex) -> ir.Value:
     return atan2(g, input.imag, input.real)
 
 
-@node("ComplexAbs")
+@tf_op("ComplexAbs")
 def complex_abs(g: Graph, x: Complex) -> ir.Value:
     """√(a² + b²) by way of the larger of the two, so that large ones do not overflow."""
     a, b = g.Abs(x.real), g.Abs(x.imag)
@@ -51,47 +51,47 @@ def complex_abs(g: Graph, x: Complex) -> ir.Value:
     return g.Mul(large, g.Sqrt(g.Add(one, g.Mul(ratio, ratio))))
 
 
-@node("RFFT")
+@tf_op("RFFT")
 def rfft(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
     (length,) = shape_values.ints(fft_length, "fft_length")
     return _split(g, _dft(g, g.Unsqueeze(input, [-1]), length, -2, onesided=1))
 
 
-@node("RFFT2D")
+@tf_op("RFFT2D")
 def rfft2d(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
     rows, columns = shape_values.ints(fft_length, "fft_length")
     half = _dft(g, g.Unsqueeze(input, [-1]), columns, -2, onesided=1)
     return _split(g, _dft(g, half, rows, -3))
 
 
-@node("FFT")
+@tf_op("FFT")
 def fft(g: Graph, input: Complex) -> Complex:
     return _split(g, _dft(g, _joined(g, input), None, -2))
 
 
-@node("IFFT")
+@tf_op("IFFT")
 def ifft(g: Graph, input: Complex) -> Complex:
     return _split(g, _dft(g, _joined(g, input), None, -2, inverse=1))
 
 
-@node("FFT2D")
+@tf_op("FFT2D")
 def fft2d(g: Graph, input: Complex) -> Complex:
     return _split(g, _dft(g, _dft(g, _joined(g, input), None, -2), None, -3))
 
 
-@node("IFFT2D")
+@tf_op("IFFT2D")
 def ifft2d(g: Graph, input: Complex) -> Complex:
     return _split(g, _dft(g, _dft(g, _joined(g, input), None, -2, inverse=1), None, -3, inverse=1))
 
 
-@node("IRFFT")
+@tf_op("IRFFT")
 def irfft(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
     """Products with the matrices of the real inverse: every frequency but the first (and the middle) counts twice."""
     (length,) = shape_values.ints(fft_length, "fft_length")
     return _real_inverse(g, input, length)
 
 
-@node("IRFFT2D")
+@tf_op("IRFFT2D")
 def irfft2d(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
     """Along the rows first, which are cut to fft_length; there a transform of numbers that are not real."""
     rows, columns = shape_values.ints(fft_length, "fft_length")

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..rules import node
+from ..rules import tf_op
 from .conv import conv2d, depthwise_conv2d
 from .linalg import mat_mul
 from .nn import bias_add, fused_batch_norm
@@ -57,7 +57,7 @@ def _followed(
     return y
 
 
-@node("_FusedConv2D")
+@tf_op("_FusedConv2D")
 def fused_conv2d(
     g: Graph,
     input: ir.Value,
@@ -83,7 +83,7 @@ def fused_conv2d(
     return _followed(g, y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
 
-@node("_FusedDepthwiseConv2dNative")
+@tf_op("_FusedDepthwiseConv2dNative")
 def fused_depthwise_conv2d(
     g: Graph,
     input: ir.Value,
@@ -105,7 +105,7 @@ def fused_depthwise_conv2d(
     return _followed(g, y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
 
-@node("_FusedMatMul")
+@tf_op("_FusedMatMul")
 def fused_mat_mul(
     g: Graph,
     a: ir.Value,
@@ -122,7 +122,7 @@ def fused_mat_mul(
     return _followed(g, y, args, fused_ops, epsilon, leakyrelu_alpha, "NHWC")
 
 
-@node("_FusedBatchNormEx")
+@tf_op("_FusedBatchNormEx")
 def fused_batch_norm_ex(
     g: Graph,
     x: ir.Value,

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 from ..graph.refused import CHANGES, STATE, UNSAFE
-from ..rules import node
+from ..rules import tf_op
 
-node.gap("trains the model, or changes a table or a queue: variables alone can be state", *sorted(STATE - CHANGES))
-node.gap("touches files, other machines or Python", *sorted(UNSAFE))
-node.gap(
+tf_op.gap("trains the model, or changes a table or a queue: variables alone can be state", *sorted(STATE - CHANGES))
+tf_op.gap("touches files, other machines or Python", *sorted(UNSAFE))
+tf_op.gap(
     "ONNX has no such operator on strings",
     "ReduceJoin", "RegexReplace", "StaticRegexReplace", "StringLength", "StringNGrams",
     "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr", "UnicodeDecode",
     "UnicodeDecodeWithOffsets",
 )  # fmt: skip
-node.gap("ONNX cannot decode pictures the way TensorFlow does", "DecodeImage", "DecodeJpeg", "DecodePng")
-node.gap(
+tf_op.gap("ONNX cannot decode pictures the way TensorFlow does", "DecodeImage", "DecodeJpeg", "DecodePng")
+tf_op.gap(
     "fills or lists a table while the model runs; tables that constants fill when it is loaded are read",
     "MutableDenseHashTableV2", "LookupTableExportV2", "InitializeTable", "InitializeTableV2",
 )  # fmt: skip
-node.gap(
+tf_op.gap(
     "fills a table from a file beside the model",
     "InitializeTableFromTextFile", "InitializeTableFromTextFileV2",
 )  # fmt: skip
-node.gap(
+tf_op.gap(
     "gives a sparse tensor whose size depends on data, by a search that ONNX has no operator for",
     "CTCBeamSearchDecoder", "SparseToSparseSetOperation", "SetSize",
     "SparseSlice", "SparseCross", "SparseReorder", "SparseConcat", "SparseSplit", "SparseAdd",
 )  # fmt: skip
-node.gap(
+tf_op.gap(
     "is for training or reporting, which a converted model does neither of",
     "HistogramSummary", "ScalarSummary", "ImageSummary", "AudioSummary", "MergeSummary",
     "ShardedFilename", "SampleDistortedBoundingBoxV2",
 )  # fmt: skip
-node.gap("changes its result with the machine or the moment", "Timestamp")
-node.gap("works on a graph that is trained, which a converted model is not", "Conv2DBackpropFilter", "MaxPoolGrad",
+tf_op.gap("changes its result with the machine or the moment", "Timestamp")
+tf_op.gap("works on a graph that is trained, which a converted model is not", "Conv2DBackpropFilter", "MaxPoolGrad",
          "SymbolicGradient")  # fmt: skip
-node.gap("takes bytes apart, which ONNX has no operator for", "DecodeRaw", "ParseExampleV2", "ParseSingleExample")
-node.gap("is made of spectra by filters and tables of its own: rules for it are not written", "AudioSpectrogram",
+tf_op.gap("takes bytes apart, which ONNX has no operator for", "DecodeRaw", "ParseExampleV2", "ParseSingleExample")
+tf_op.gap("is made of spectra by filters and tables of its own: rules for it are not written", "AudioSpectrogram",
          "Mfcc")  # fmt: skip

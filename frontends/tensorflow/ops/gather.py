@@ -10,15 +10,15 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import int64
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("Gather")
+@tf_op("Gather")
 def gather(g: Graph, params: ir.Value, indices: ir.Value) -> ir.Value:
     return g.Gather(params, indices, axis=0)
 
 
-@node("GatherV2")
+@tf_op("GatherV2")
 def gather_v2(g: Graph, params: ir.Value, indices: ir.Value, axis: ir.Value, *, batch_dims: int) -> ir.Value:
     along = shape_values.integer(axis, "axis")
     if not batch_dims:
@@ -38,38 +38,38 @@ def gather_v2(g: Graph, params: ir.Value, indices: ir.Value, axis: ir.Value, *, 
     )
 
 
-@node("GatherNd")
+@tf_op("GatherNd")
 def gather_nd(g: Graph, params: ir.Value, indices: ir.Value) -> ir.Value:
     return g.GatherND(params, int64(g, indices))
 
 
-@node("ScatterNd")
+@tf_op("ScatterNd")
 def scatter_nd(g: Graph, indices: ir.Value, updates: ir.Value, shape: ir.Value) -> ir.Value:
     zeros = g.Expand(g.const(0, updates.dtype), int64(g, shape))
     return g.ScatterND(zeros, int64(g, indices), updates, reduction="add")
 
 
-@node("TensorScatterUpdate")
+@tf_op("TensorScatterUpdate")
 def tensor_scatter_update(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     return g.ScatterND(tensor, int64(g, indices), updates)
 
 
-@node("TensorScatterAdd")
+@tf_op("TensorScatterAdd")
 def tensor_scatter_add(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     return g.ScatterND(tensor, int64(g, indices), updates, reduction="add")
 
 
-@node("TensorScatterMax")
+@tf_op("TensorScatterMax")
 def tensor_scatter_max(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     return g.ScatterND(tensor, int64(g, indices), updates, reduction="max")
 
 
-@node("TensorScatterMin")
+@tf_op("TensorScatterMin")
 def tensor_scatter_min(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     return g.ScatterND(tensor, int64(g, indices), updates, reduction="min")
 
 
-@node("OneHot")
+@tf_op("OneHot")
 def one_hot(
     g: Graph, indices: ir.Value, depth: ir.Value, on_value: ir.Value, off_value: ir.Value, *, axis: int
 ) -> ir.Value:
@@ -82,13 +82,13 @@ def one_hot(
     return g.Where(g.Equal(g.Unsqueeze(int64(g, indices), [axis]), g.Reshape(places, shape)), on_value, off_value)
 
 
-@node("Where")
+@tf_op("Where")
 def where(g: Graph, input: ir.Value) -> ir.Value:
     """The indices of what is not zero, one row each."""
     return g.Transpose(g.NonZero(input), perm=[1, 0])
 
 
-@node("MatrixBandPart")
+@tf_op("MatrixBandPart")
 def matrix_band_part(g: Graph, input: ir.Value, num_lower: ir.Value, num_upper: ir.Value) -> ir.Value:
     """Trilu on both sides; a negative number keeps that side whole."""
     if input.dtype == ir.DataType.STRING:

@@ -8,44 +8,44 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..common.lazy_reshape import cast, int64
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("ReluGrad")
+@tf_op("ReluGrad")
 def relu_grad(g: Graph, gradients: ir.Value, features: ir.Value) -> ir.Value:
     zero = g.const(0.0, features.dtype)
     return g.Where(g.Greater(features, zero), gradients, zero)
 
 
-@node("TanhGrad")
+@tf_op("TanhGrad")
 def tanh_grad(g: Graph, y: ir.Value, dy: ir.Value) -> ir.Value:
     return g.Mul(dy, g.Sub(g.const(1.0, y.dtype), g.Mul(y, y)))
 
 
-@node("SigmoidGrad")
+@tf_op("SigmoidGrad")
 def sigmoid_grad(g: Graph, y: ir.Value, dy: ir.Value) -> ir.Value:
     return g.Mul(g.Mul(dy, y), g.Sub(g.const(1.0, y.dtype), y))
 
 
-@node("SoftplusGrad")
+@tf_op("SoftplusGrad")
 def softplus_grad(g: Graph, gradients: ir.Value, features: ir.Value) -> ir.Value:
     return g.Mul(gradients, g.Sigmoid(features))
 
 
-@node("BiasAddGrad")
+@tf_op("BiasAddGrad")
 def bias_add_grad(g: Graph, out_backprop: ir.Value, *, data_format: str) -> ir.Value:
     channel = g.rank(out_backprop) - 1 if data_format == "NHWC" else 1
     axes = [i for i in range(g.rank(out_backprop)) if i != channel]
     return g.ReduceSum(out_backprop, np.array(axes, np.int64), keepdims=0)
 
 
-@node("SoftmaxCrossEntropyWithLogits")
+@tf_op("SoftmaxCrossEntropyWithLogits")
 def softmax_cross_entropy(g: Graph, features: ir.Value, labels: ir.Value) -> list[ir.Value]:
     loss = g.Neg(g.ReduceSum(g.Mul(labels, g.LogSoftmax(features, axis=-1)), [-1], keepdims=0))
     return [loss, g.Sub(g.Softmax(features, axis=-1), labels)]
 
 
-@node("SparseSoftmaxCrossEntropyWithLogits")
+@tf_op("SparseSoftmaxCrossEntropyWithLogits")
 def sparse_softmax_cross_entropy(g: Graph, features: ir.Value, labels: ir.Value) -> list[ir.Value]:
     index = g.Unsqueeze(int64(g, labels), [-1])
     picked = g.GatherElements(g.LogSoftmax(features, axis=-1), index, axis=-1)
@@ -54,7 +54,7 @@ def sparse_softmax_cross_entropy(g: Graph, features: ir.Value, labels: ir.Value)
     return [g.Neg(g.Squeeze(picked, [-1])), g.Sub(g.Softmax(features, axis=-1), chosen)]
 
 
-@node("BroadcastGradientArgs")
+@tf_op("BroadcastGradientArgs")
 def broadcast_gradient_args(g: Graph, s0: ir.Value, s1: ir.Value) -> list[ir.Value]:
     """The axes along which each of two gradients is summed: where its own size is 1, unless both shapes are equal."""
     sizes = [int64(g, s) for s in (s0, s1)]

@@ -14,10 +14,10 @@ from ..common import shape_values
 from ..common.conv_layout import channels_back, channels_first
 from ..common.lazy_reshape import cast, int64
 from ..patterns import dilated
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("ResizeBilinear")
+@tf_op("ResizeBilinear")
 def resize_bilinear(
     g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> ir.Value:
@@ -28,7 +28,7 @@ def resize_bilinear(
     return channels_back(g, y, "NHWC")
 
 
-@node("ResizeNearestNeighbor")
+@tf_op("ResizeNearestNeighbor")
 def resize_nearest(
     g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> ir.Value:
@@ -58,19 +58,19 @@ def _resize(g: Graph, x: ir.Value, size: ir.Value, **attributes: object) -> ir.V
     return g.facts(g.Resize(x, None, None, sizes, **attributes), x.dtype, shape)
 
 
-@node("SpaceToDepth")
+@tf_op("SpaceToDepth")
 def space_to_depth(g: Graph, input: ir.Value, *, block_size: int, data_format: str) -> ir.Value:
     x = channels_first(g, input, data_format)
     return channels_back(g, g.SpaceToDepth(x, blocksize=block_size), data_format)
 
 
-@node("DepthToSpace")
+@tf_op("DepthToSpace")
 def depth_to_space(g: Graph, input: ir.Value, *, block_size: int, data_format: str) -> ir.Value:
     x = channels_first(g, input, data_format)
     return channels_back(g, g.DepthToSpace(x, blocksize=block_size, mode="DCR"), data_format)
 
 
-@node("SpaceToBatchND")
+@tf_op("SpaceToBatchND")
 def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: ir.Value) -> ir.Value:
     """Pad, split every spatial dim into (blocks, block), and move the blocks before the batch."""
     blocks = shape_values.ints(block_shape, "block_shape")
@@ -118,7 +118,7 @@ def _dim(g: Graph, dims: ir.Value, i: int) -> ir.Value:
     return g.Slice(dims, [i], [i + 1], [0])
 
 
-@node("BatchToSpaceND")
+@tf_op("BatchToSpaceND")
 def batch_to_space(g: Graph, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
     """The way back: blocks from the batch to between the spatial dims, then cut off `crops`."""
     blocks = shape_values.ints(block_shape, "block_shape")

@@ -14,7 +14,7 @@ from ..common import shape_values
 from ..common.lazy_reshape import int64
 from ..common.tensor_lists import TensorList
 from ..graph.variables import Variable
-from ..rules import node
+from ..rules import tf_op
 from .array import reversed_along
 from .gather import gather_nd
 from .image import batch_to_space, space_to_batch
@@ -22,27 +22,27 @@ from .reduce import in_top_k, top_k_v2
 from .vision import non_max_suppression_v2
 
 
-@node("TopK")
+@tf_op("TopK")
 def top_k(g: Graph, input: ir.Value, *, k: int, sorted: bool) -> list[ir.Value]:
     return top_k_v2(g, input, g.const(k, ir.DataType.INT32), sorted=sorted, index_type=ir.DataType.INT32)
 
 
-@node("InTopK")
+@tf_op("InTopK")
 def in_top_k_1(g: Graph, predictions: ir.Value, targets: ir.Value, *, k: int) -> ir.Value:
     return in_top_k(g, predictions, targets, g.const(k, ir.DataType.INT32))
 
 
-@node("SpaceToBatch")
+@tf_op("SpaceToBatch")
 def space_to_batch_1(g: Graph, input: ir.Value, paddings: ir.Value, *, block_size: int) -> ir.Value:
     return space_to_batch(g, input, g.const([block_size] * 2, ir.DataType.INT32), paddings)
 
 
-@node("BatchToSpace")
+@tf_op("BatchToSpace")
 def batch_to_space_1(g: Graph, input: ir.Value, crops: ir.Value, *, block_size: int) -> ir.Value:
     return batch_to_space(g, input, g.const([block_size] * 2, ir.DataType.INT32), crops)
 
 
-@node("Reverse")
+@tf_op("Reverse")
 def reverse(g: Graph, tensor: ir.Value, dims: ir.Value) -> ir.Value:
     turned = g.static(dims)
     if turned is None:
@@ -50,24 +50,24 @@ def reverse(g: Graph, tensor: ir.Value, dims: ir.Value) -> ir.Value:
     return reversed_along(g, tensor, np.flatnonzero(turned).tolist())
 
 
-@node("NonMaxSuppression")
+@tf_op("NonMaxSuppression")
 def non_max_suppression(
     g: Graph, boxes: ir.Value, scores: ir.Value, max_output_size: ir.Value, *, iou_threshold: float
 ) -> ir.Value:
     return non_max_suppression_v2(g, boxes, scores, max_output_size, g.const(iou_threshold, ir.DataType.FLOAT))
 
 
-@node("ResourceGatherNd")
+@tf_op("ResourceGatherNd")
 def resource_gather_nd(g: Graph, resource: Variable, indices: ir.Value) -> ir.Value:
     return gather_nd(g, resource.read(g), indices)
 
 
-@node("TensorScatterSub")
+@tf_op("TensorScatterSub")
 def tensor_scatter_sub(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     return g.ScatterND(tensor, int64(g, indices), g.Neg(updates), reduction="add")
 
 
-@node("Print")
+@tf_op("Print")
 def print_(
     g: Graph, input: ir.Value, data: Sequence[ir.Value], *, message: str, first_n: int, summarize: int
 ) -> ir.Value:
@@ -75,7 +75,7 @@ def print_(
     return input
 
 
-@node("RegexFullMatch")
+@tf_op("RegexFullMatch")
 def regex_full_match(g: Graph, input: ir.Value, pattern: ir.Value) -> ir.Value:
     text = g.static(pattern)
     if text is None:
@@ -84,7 +84,7 @@ def regex_full_match(g: Graph, input: ir.Value, pattern: ir.Value) -> ir.Value:
     return g.RegexFullMatch(input, pattern=item.decode() if isinstance(item, bytes) else str(item))
 
 
-@node("TensorListElementShape")
+@tf_op("TensorListElementShape")
 def element_shape(g: Graph, input_handle: TensorList, *, shape_type: ir.DataType) -> ir.Value:
     """As the list was made, with -1 for what that left open."""
     if input_handle.element is None:

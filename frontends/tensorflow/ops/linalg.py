@@ -10,10 +10,10 @@ from convert.graph import Graph
 
 from ..common.lazy_reshape import cast, transpose
 from ..patterns.attention import attention
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("MatMul")
+@tf_op("MatMul")
 def mat_mul(g: Graph, a: ir.Value, b: ir.Value, *, transpose_a: bool, transpose_b: bool) -> ir.Value:
     for x in (a, b):
         if x.shape is None:
@@ -21,13 +21,13 @@ def mat_mul(g: Graph, a: ir.Value, b: ir.Value, *, transpose_a: bool, transpose_
     return g.MatMul(_maybe_transposed(g, a, transpose_a), _maybe_transposed(g, b, transpose_b))
 
 
-@node("BatchMatMul", "BatchMatMulV2")
+@tf_op("BatchMatMul", "BatchMatMulV2")
 def batch_mat_mul(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool) -> ir.Value:
     x, y = _maybe_transposed(g, x, adj_x), _maybe_transposed(g, y, adj_y)
     return attention(g, x, y) or g.MatMul(x, y)
 
 
-@node("BatchMatMulV3")
+@tf_op("BatchMatMulV3")
 def batch_mat_mul_v3(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool, Tout: ir.DataType) -> ir.Value:
     """Of the dtype asked for: bytes are summed in 32 bits. (MatMulInteger of signed ones saturates here and there.)"""
     if g.dtype(x) != Tout or g.dtype(y) != Tout:
@@ -42,19 +42,19 @@ def _maybe_transposed(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:
     return transpose(g, x, [*range(rank - 2), rank - 1, rank - 2]) if wanted else x
 
 
-@node("MatrixDeterminant")
+@tf_op("MatrixDeterminant")
 def matrix_determinant(g: Graph, input: ir.Value) -> ir.Value:
     return g.Det(input)
 
 
-@node("LogMatrixDeterminant")
+@tf_op("LogMatrixDeterminant")
 def log_matrix_determinant(g: Graph, input: ir.Value) -> list[ir.Value]:
     """Sign and logarithm of the determinant itself, which has to be a number that its dtype holds."""
     det = g.Det(input)
     return [g.Sign(det), g.Log(g.Abs(det))]
 
 
-@node("Cross")
+@tf_op("Cross")
 def cross(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     """a₁b₂ - a₂b₁ and so on round: both turned by one place and by two."""
     once, twice = np.array([1, 2, 0], np.int64), np.array([2, 0, 1], np.int64)

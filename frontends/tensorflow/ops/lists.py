@@ -14,25 +14,25 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
 from ..common.tensor_lists import TensorList, element_dims, from_stacked, merged, stacked, written
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("TensorListReserve")
+@tf_op("TensorListReserve")
 def reserve(g: Graph, element_shape: ir.Value, num_elements: ir.Value, *, element_dtype: ir.DataType) -> TensorList:
     return TensorList(element_dtype, element_dims(element_shape), num_elements)
 
 
-@node("EmptyTensorList")
+@tf_op("EmptyTensorList")
 def empty(g: Graph, element_shape: ir.Value, max_num_elements: ir.Value, *, element_dtype: ir.DataType) -> TensorList:
     return TensorList(element_dtype, element_dims(element_shape), g.const(np.array(0, np.int64)))
 
 
-@node("TensorListFromTensor")
+@tf_op("TensorListFromTensor")
 def from_tensor(g: Graph, tensor: ir.Value, element_shape: ir.Value) -> TensorList:
     return from_stacked(g, tensor)
 
 
-@node("TensorListGetItem")
+@tf_op("TensorListGetItem")
 def get_item(
     g: Graph, input_handle: TensorList, index: ir.Value, element_shape: ir.Value, *, element_dtype: ir.DataType
 ) -> ir.Value:
@@ -40,7 +40,7 @@ def get_item(
     return g.Gather(stacked(g, known_now), index, axis=0)
 
 
-@node("TensorListSetItem")
+@tf_op("TensorListSetItem")
 def set_item(
     g: Graph, input_handle: TensorList, index: ir.Value, item: ir.Value, *, resize_if_index_out_of_bounds: bool
 ) -> TensorList:
@@ -49,7 +49,7 @@ def set_item(
     return written(g, input_handle, index, item)
 
 
-@node("TensorListPushBack")
+@tf_op("TensorListPushBack")
 def push_back(g: Graph, input_handle: TensorList, tensor: ir.Value, *, element_dtype: ir.DataType) -> TensorList:
     if input_handle.blank:
         return written(g, input_handle, input_handle.count, tensor)
@@ -62,26 +62,26 @@ def push_back(g: Graph, input_handle: TensorList, tensor: ir.Value, *, element_d
     return from_stacked(g, whole)
 
 
-@node("TensorListPopBack")
+@tf_op("TensorListPopBack")
 def pop_back(g: Graph, input_handle: TensorList, element_shape: ir.Value, *, element_dtype: ir.DataType) -> list[Any]:
     whole = stacked(g, replace(input_handle, element=merged(input_handle.element, element_dims(element_shape))))
     last = g.Gather(whole, g.const(np.array(-1, np.int64)), axis=0)
     return [from_stacked(g, g.Slice(whole, [0], [-1], [0])), last]
 
 
-@node("TensorListStack")
+@tf_op("TensorListStack")
 def stack(
     g: Graph, input_handle: TensorList, element_shape: ir.Value, *, element_dtype: ir.DataType, num_elements: int
 ) -> ir.Value:
     return stacked(g, replace(input_handle, element=merged(input_handle.element, element_dims(element_shape))))
 
 
-@node("TensorListLength")
+@tf_op("TensorListLength")
 def length(g: Graph, input_handle: TensorList) -> ir.Value:
     return cast(g, input_handle.count, ir.DataType.INT32)
 
 
-@node("TensorListResize")
+@tf_op("TensorListResize")
 def resize(g: Graph, input_handle: TensorList, size: ir.Value) -> TensorList:
     """Cut off, or filled up with zeros."""
     if input_handle.stacked is None:
@@ -94,7 +94,7 @@ def resize(g: Graph, input_handle: TensorList, size: ir.Value) -> TensorList:
     return replace(input_handle, stacked=g.Slice(longer, [0], wanted, [0]), count=size)
 
 
-@node("TensorListGather")
+@tf_op("TensorListGather")
 def gather(
     g: Graph, input_handle: TensorList, indices: ir.Value, element_shape: ir.Value, *, element_dtype: ir.DataType
 ) -> ir.Value:
@@ -105,7 +105,7 @@ def gather(
     return g.Gather(whole, indices, axis=0)
 
 
-@node("TensorListScatterV2")
+@tf_op("TensorListScatterV2")
 def scatter(
     g: Graph, tensor: ir.Value, indices: ir.Value, element_shape: ir.Value, num_elements: ir.Value
 ) -> TensorList:
@@ -119,7 +119,7 @@ def scatter(
     return _scattered(g, TensorList(g.dtype(tensor), g.shape(tensor)[1:], num_elements), tensor, indices)
 
 
-@node("TensorListScatterIntoExistingList")
+@tf_op("TensorListScatterIntoExistingList")
 def scatter_into(g: Graph, input_handle: TensorList, tensor: ir.Value, indices: ir.Value) -> TensorList:
     return _scattered(
         g, replace(input_handle, element=merged(input_handle.element, g.shape(tensor)[1:])), tensor, indices
@@ -132,7 +132,7 @@ def _scattered(g: Graph, items: TensorList, tensor: ir.Value, indices: ir.Value)
     )
 
 
-@node("TensorListConcatV2")
+@tf_op("TensorListConcatV2")
 def concat(
     g: Graph,
     input_handle: TensorList,

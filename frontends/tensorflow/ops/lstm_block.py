@@ -18,7 +18,7 @@ from convert.graph.tensors import lazy
 
 from ..common import shape_values
 from ..common.lazy_reshape import LAST_KEY, int64
-from ..rules import node
+from ..rules import tf_op
 
 _V1, _V2 = "icfo", "ifco"
 """The order of the gates: input, candidate (c), forget, output."""
@@ -63,7 +63,7 @@ def _step(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: Weights) -> lis
     return [i, cs, f, o, ci, co, g.Mul(o, co)]
 
 
-@node("LSTMBlockCell")
+@tf_op("LSTMBlockCell")
 def lstm_block_cell(
     g: Graph, x: ir.Value, cs_prev: ir.Value, h_prev: ir.Value, w: ir.Value, wci: ir.Value, wcf: ir.Value,
     wco: ir.Value, b: ir.Value, *, forget_bias: float, cell_clip: float, use_peephole: bool,
@@ -72,7 +72,7 @@ def lstm_block_cell(
     return _step(g, x, cs_prev, h_prev, cell)
 
 
-@node("GRUBlockCell")
+@tf_op("GRUBlockCell")
 def gru_block_cell(
     g: Graph, x: ir.Value, h_prev: ir.Value, w_ru: ir.Value, w_c: ir.Value, b_ru: ir.Value, b_c: ir.Value
 ) -> list[ir.Value]:
@@ -84,7 +84,7 @@ def gru_block_cell(
     return [r, u, c, g.Add(g.Mul(u, h_prev), g.Mul(g.Sub(one, u), c))]
 
 
-@node("BlockLSTM")
+@tf_op("BlockLSTM")
 def block_lstm(
     g: Graph, seq_len_max: ir.Value, x: ir.Value, cs_prev: ir.Value, h_prev: ir.Value, w: ir.Value, wci: ir.Value,
     wcf: ir.Value, wco: ir.Value, b: ir.Value, *, forget_bias: float, cell_clip: float, use_peephole: bool,
@@ -93,7 +93,7 @@ def block_lstm(
     return _sequence(g, seq_len_max, x, cs_prev, h_prev, cell)
 
 
-@node("BlockLSTMV2")
+@tf_op("BlockLSTMV2")
 def block_lstm_v2(
     g: Graph, seq_len_max: ir.Value, x: ir.Value, cs_prev: ir.Value, h_prev: ir.Value, w: ir.Value, wci: ir.Value,
     wcf: ir.Value, wco: ir.Value, b: ir.Value, *, cell_clip: float, use_peephole: bool,

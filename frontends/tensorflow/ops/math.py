@@ -18,7 +18,7 @@ from ..patterns import activations
 from ..patterns.attention import without_ones
 from ..patterns.composites import normalization, rms_normalization
 from ..patterns.matching import inputs_of, only
-from ..rules import node
+from ..rules import tf_op
 from .nn import biased
 
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -32,47 +32,47 @@ def _binary(name: str) -> Callable[..., ir.Value]:
     return lambda g, x, y: g.node(name, [x, y])
 
 
-node.same(
+tf_op.same(
     _unary, Abs="Abs", Acos="Acos", Acosh="Acosh", Asin="Asin", Asinh="Asinh", Atan="Atan", Atanh="Atanh", Ceil="Ceil",
     Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor", Inv="Reciprocal", Reciprocal="Reciprocal",
     IsNan="IsNaN", IsInf="IsInf", LogicalNot="Not", Neg="Neg", Rint="Round", Round="Round",
     Sigmoid="Sigmoid", Sign="Sign", Sin="Sin", Sinh="Sinh", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh", Invert="BitwiseNot",
 )  # fmt: skip
-node.same(
+tf_op.same(
     _binary, Sub="Sub", Pow="Pow", Less="Less",
     LessEqual="LessOrEqual", Greater="Greater", GreaterEqual="GreaterOrEqual", LogicalAnd="And", LogicalOr="Or",
     BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
 )  # fmt: skip
 
 
-@node("Add", "AddV2")
+@tf_op("Add", "AddV2")
 def add(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     if x.dtype == ir.DataType.STRING:
         return g.StringConcat(x, y)
     return normalization(g, x, y) or activations.prelu(g, x, y) or biased(g, x, y) or g.Add(x, y)
 
 
-@node("Mul")
+@tf_op("Mul")
 def mul(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return activations.of_product(g, x, y) or rms_normalization(g, x, y) or g.Mul(x, y)
 
 
-@node("Div", "RealDiv")
+@tf_op("Div", "RealDiv")
 def div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return activations.hard_swish_of_quotient(g, x, y) or g.Div(x, y)
 
 
-@node("Log")
+@tf_op("Log")
 def log(g: Graph, x: ir.Value) -> ir.Value:
     return activations.softplus(g, x) or g.Log(x)
 
 
-@node("Maximum")
+@tf_op("Maximum")
 def maximum(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Max(x, y)
 
 
-@node("Minimum")
+@tf_op("Minimum")
 def minimum(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Min(x, y)
 
@@ -80,7 +80,7 @@ def minimum(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
 _PARTS = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}
 
 
-@node("Cast")
+@tf_op("Cast")
 def cast_(g: Graph, x: ir.Value | Complex, *, DstT: ir.DataType, Truncate: bool) -> ir.Value | Complex:
     """Of a complex number its real part, unless it becomes another complex one; zero is a real one's other part."""
     if isinstance(x, Complex):
@@ -94,48 +94,48 @@ def cast_(g: Graph, x: ir.Value | Complex, *, DstT: ir.DataType, Truncate: bool)
     return cast(g, x, DstT)
 
 
-@node("AddN", "AccumulateNV2")
+@tf_op("AddN", "AccumulateNV2")
 def add_n(g: Graph, inputs: Sequence[ir.Value], *, shape: object = None) -> ir.Value:
     return reduce(g.Add, inputs)
 
 
-@node("Equal")
+@tf_op("Equal")
 def equal(g: Graph, x: ir.Value, y: ir.Value, *, incompatible_shape_error: bool) -> ir.Value:
     return g.Equal(x, y)
 
 
-@node("NotEqual")
+@tf_op("NotEqual")
 def not_equal(g: Graph, x: ir.Value, y: ir.Value, *, incompatible_shape_error: bool) -> ir.Value:
     return g.Not(g.Equal(x, y))
 
 
-@node("Rsqrt")
+@tf_op("Rsqrt")
 def rsqrt(g: Graph, x: ir.Value) -> ir.Value:
     return g.Reciprocal(g.Sqrt(x))
 
 
-@node("Square")
+@tf_op("Square")
 def square(g: Graph, x: ir.Value) -> ir.Value:
     return g.Mul(x, x)
 
 
-@node("SquaredDifference")
+@tf_op("SquaredDifference")
 def squared_difference(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     d = g.Sub(x, y)
     return g.Mul(d, d)
 
 
-@node("Erfc")
+@tf_op("Erfc")
 def erfc(g: Graph, x: ir.Value) -> ir.Value:
     return g.Sub(1.0, g.Erf(x))
 
 
-@node("IsFinite")
+@tf_op("IsFinite")
 def is_finite(g: Graph, x: ir.Value) -> ir.Value:
     return g.Not(g.Or(g.IsInf(x), g.IsNaN(x)))
 
 
-@node("Log1p")
+@tf_op("Log1p")
 def log1p(g: Graph, x: ir.Value) -> ir.Value:
     """Kahan's: the rounding of 1 + x is undone by x / ((1 + x) - 1), so that small x keep their digits."""
     power = only(inputs_of(x, "Exp"))
@@ -147,7 +147,7 @@ def log1p(g: Graph, x: ir.Value) -> ir.Value:
     return g.Where(exact, x, g.Mul(g.Log(u), g.Div(x, step)))
 
 
-@node("Expm1")
+@tf_op("Expm1")
 def expm1(g: Graph, x: ir.Value) -> ir.Value:
     """Kahan's: (eˣ - 1)·x / ln eˣ for small x, where the subtraction would lose the digits."""
     one = _like(g, 1.0, x)
@@ -157,14 +157,14 @@ def expm1(g: Graph, x: ir.Value) -> ir.Value:
     return g.Where(far, g.Where(g.Equal(u, one), x, g.Sub(u, one)), near)
 
 
-@node("FloorDiv")
+@tf_op("FloorDiv")
 def floor_div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     if x.dtype in FLOATS:
         return g.Floor(g.Div(x, y))
     return g.Div(g.Sub(x, g.Mod(x, y)), y)
 
 
-@node("FloorMod")
+@tf_op("FloorMod")
 def floor_mod(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     """The remainder with the divisor's sign."""
     if x.dtype not in FLOATS:
@@ -175,7 +175,7 @@ def floor_mod(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Where(g.And(opposite, g.Not(g.Equal(rest, zero))), g.Add(rest, y), rest)
 
 
-@node("TruncateDiv")
+@tf_op("TruncateDiv")
 def truncate_div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     if x.dtype not in FLOATS:
         return g.Div(x, y)
@@ -183,37 +183,37 @@ def truncate_div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Mul(g.Sign(quotient), g.Floor(g.Abs(quotient)))
 
 
-@node("TruncateMod", "Mod")
+@tf_op("TruncateMod", "Mod")
 def truncate_mod(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Mod(x, y, fmod=1)
 
 
-@node("DivNoNan")
+@tf_op("DivNoNan")
 def div_no_nan(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return _unless_zero(g, y, x, lambda d: g.Div(x, d))
 
 
-@node("MulNoNan")
+@tf_op("MulNoNan")
 def mul_no_nan(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Where(_is_zero(g, y), _like(g, 0.0, x), g.Mul(x, y))
 
 
-@node("Xdivy")
+@tf_op("Xdivy")
 def xdivy(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Where(_is_zero(g, x), _like(g, 0.0, x), g.Div(x, y))
 
 
-@node("Xlogy")
+@tf_op("Xlogy")
 def xlogy(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Where(_is_zero(g, x), _like(g, 0.0, x), g.Mul(x, g.Log(y)))
 
 
-@node("Xlog1py")
+@tf_op("Xlog1py")
 def xlog1py(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return g.Where(_is_zero(g, x), _like(g, 0.0, x), g.Mul(x, log1p(g, y)))
 
 
-@node("Atan2")
+@tf_op("Atan2")
 def atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
     """atan(y / x), half a turn further where x < 0, a quarter of a turn with y's sign where x = 0."""
     zero, pi = _like(g, 0.0, x), _like(g, 3.141592653589793, x)
@@ -224,12 +224,12 @@ def atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
     return g.Where(on_axis, g.Mul(g.Sign(y), _like(g, 1.5707963267948966, x)), angle)
 
 
-@node("ClipByValue")
+@tf_op("ClipByValue")
 def clip_by_value(g: Graph, t: ir.Value, clip_value_min: ir.Value, clip_value_max: ir.Value) -> ir.Value:
     return g.Min(g.Max(t, clip_value_min), clip_value_max)
 
 
-@node("SelectV2")
+@tf_op("SelectV2")
 def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
     """What a comparison of known sizes chooses is known too: `tf.linspace` finds its axis so."""
     first = _decided(g, condition)
@@ -257,7 +257,7 @@ _COMPARISONS: dict[str, Callable[..., bool]] = {
 }  # fmt: skip
 
 
-@node("Select")
+@tf_op("Select")
 def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
     """A condition of rank 1 chooses whole rows."""
     if g.rank(condition) == 1 and g.rank(t) > 1:
@@ -265,7 +265,7 @@ def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
     return g.Where(condition, t, e)
 
 
-@node("ApproximateEqual")
+@tf_op("ApproximateEqual")
 def approximate_equal(g: Graph, x: ir.Value, y: ir.Value, *, tolerance: float) -> ir.Value:
     return g.Less(g.Abs(g.Sub(x, y)), tolerance)
 

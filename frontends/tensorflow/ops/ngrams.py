@@ -12,14 +12,14 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.lazy_reshape import cast, int64
-from ..rules import node
+from ..rules import tf_op
 from .ragged import rows_of
 
-PADDED = node.limit("StringNGrams", "rows that are padded, or kept where they are shorter than a run")
-WRITTEN = node.limit("StringFormat", "tensors with dims, and numbers that are no integers: ONNX writes them otherwise")
+PADDED = tf_op.limit("StringNGrams", "rows that are padded, or kept where they are shorter than a run")
+WRITTEN = tf_op.limit("StringFormat", "tensors with dims, and numbers that are no integers: ONNX writes them otherwise")
 
 
-@node("StringNGrams")
+@tf_op("StringNGrams")
 def string_ngrams(
     g: Graph, data: ir.Value, data_splits: ir.Value, *, separator: str, ngram_widths: Sequence[int], left_pad: str,
     right_pad: str, pad_width: int, preserve_short_sequences: bool,
@@ -60,7 +60,7 @@ def _joined(g: Graph, data: ir.Value, at: ir.Value, count: ir.Value, width: int,
     return whole
 
 
-@node("StringFormat")
+@tf_op("StringFormat")
 def string_format(g: Graph, inputs: Sequence[ir.Value], *, template: str, placeholder: str, summarize: int) -> ir.Value:
     """Integers in the place of each placeholder of a text."""
     integers = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64)

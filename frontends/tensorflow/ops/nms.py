@@ -10,12 +10,12 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import int64
-from ..rules import node
+from ..rules import tf_op
 
 _INT64 = ir.DataType.INT64
 
 
-@node("CombinedNonMaxSuppression")
+@tf_op("CombinedNonMaxSuppression")
 def combined_non_max_suppression(
     g: Graph, boxes: ir.Value, scores: ir.Value, max_output_size_per_class: ir.Value, max_total_size: ir.Value,
     iou_threshold: ir.Value, score_threshold: ir.Value, *, pad_per_class: bool, clip_boxes: bool,

@@ -13,7 +13,7 @@ from convert.graph import Graph
 from ..common.conv_layout import channels_back, channels_first, is_channels_last
 from ..common.lazy_reshape import broadcast_dims, reshape
 from ..patterns.matching import along_last, perm_of
-from ..rules import node
+from ..rules import tf_op
 
 SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
 
@@ -22,52 +22,52 @@ def _activation(operator: str) -> Callable[..., ir.Value]:
     return lambda g, features: g.node(operator, [features])
 
 
-node.same(_activation, Relu="Relu", Softplus="Softplus", Softsign="Softsign")
+tf_op.same(_activation, Relu="Relu", Softplus="Softplus", Softsign="Softsign")
 
 
-@node("Elu")
+@tf_op("Elu")
 def elu(g: Graph, features: ir.Value) -> ir.Value:
     return g.Elu(features, alpha=1.0)
 
 
-@node("Selu")
+@tf_op("Selu")
 def selu(g: Graph, features: ir.Value) -> ir.Value:
     return g.Selu(features, alpha=SELU_ALPHA, gamma=SELU_GAMMA)
 
 
-@node("Relu6")
+@tf_op("Relu6")
 def relu6(g: Graph, features: ir.Value) -> ir.Value:
     return g.Clip(features, 0.0, 6.0)
 
 
-@node("LeakyRelu")
+@tf_op("LeakyRelu")
 def leaky_relu(g: Graph, features: ir.Value, *, alpha: float) -> ir.Value:
     return g.LeakyRelu(features, alpha=alpha)
 
 
-@node("Softmax")
+@tf_op("Softmax")
 def softmax(g: Graph, logits: ir.Value) -> ir.Value:
     return g.Softmax(logits, axis=-1)
 
 
-@node("LogSoftmax")
+@tf_op("LogSoftmax")
 def log_softmax(g: Graph, logits: ir.Value) -> ir.Value:
     return g.LogSoftmax(logits, axis=-1)
 
 
-@node("L2Loss")
+@tf_op("L2Loss")
 def l2_loss(g: Graph, t: ir.Value) -> ir.Value:
     return g.Mul(g.ReduceSumSquare(t, keepdims=0), 0.5)
 
 
-@node("BiasAdd")
+@tf_op("BiasAdd")
 def bias_add(g: Graph, value: ir.Value, bias: ir.Value, *, data_format: str) -> ir.Value:
     if not is_channels_last(data_format):
         return g.Add(value, broadcast_dims(g, bias, g.rank(value)))
     return into_producer(g, value, bias) or g.Add(value, bias)
 
 
-@node("BiasAddV1")
+@tf_op("BiasAddV1")
 def bias_add_v1(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value:
     return bias_add(g, value, bias, data_format="NHWC")
 
@@ -115,7 +115,7 @@ def _is_weight(value: ir.Value) -> bool:
     return value.const_value is not None
 
 
-@node("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+@tf_op("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 def fused_batch_norm(
     g: Graph,
     x: ir.Value,
@@ -151,7 +151,7 @@ def _statistics(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     return mean, variance, g.Mul(variance, g.Div(count, g.Max(g.Sub(count, 1.0), 1.0)))
 
 
-@node("LRN")
+@tf_op("LRN")
 def lrn(g: Graph, input: ir.Value, *, depth_radius: int, bias: float, alpha: float, beta: float) -> ir.Value:
     size = 2 * depth_radius + 1
     y = g.LRN(channels_first(g, input, "NHWC"), size=size, bias=bias, alpha=alpha * size, beta=beta)

@@ -12,9 +12,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..rules import node
+from ..rules import tf_op
 
-UNKNOWN = node.limit("OptionalGetValue", "an optional value that comes out of an iterator, or holds nothing")
+UNKNOWN = tf_op.limit("OptionalGetValue", "an optional value that comes out of an iterator, or holds nothing")
 
 
 @dataclass(frozen=True)
@@ -24,24 +24,24 @@ class Optional:
     components: tuple[Any, ...] | None
 
 
-@node("OptionalFromValue")
+@tf_op("OptionalFromValue")
 def from_value(g: Graph, components: Sequence[Any]) -> Optional:
     return Optional(tuple(components))
 
 
-@node("OptionalNone")
+@tf_op("OptionalNone")
 def nothing(g: Graph) -> Optional:
     return Optional(None)
 
 
-@node("OptionalHasValue")
+@tf_op("OptionalHasValue")
 def has_value(g: Graph, optional: Any) -> ir.Value:
     if not isinstance(optional, Optional):
         raise Unsupported(UNKNOWN)
     return g.const(np.array(optional.components is not None))
 
 
-@node("OptionalGetValue")
+@tf_op("OptionalGetValue")
 def get_value(g: Graph, optional: Any, *, output_shapes: object = None) -> list[Any]:
     if not isinstance(optional, Optional) or optional.components is None:
         raise Unsupported(UNKNOWN)

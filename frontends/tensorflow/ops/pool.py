@@ -14,10 +14,10 @@ from ..common import shape_values
 from ..common.conv_layout import channels_back, channels_first, explicit, padding_of, spatial
 from ..common.half_precision import BFLOAT16, in_float32
 from ..patterns.conv1d import through_pad
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("MaxPool")
+@tf_op("MaxPool")
 def max_pool(
     g: Graph,
     input: ir.Value,
@@ -31,7 +31,7 @@ def max_pool(
     return _pool(g, "MaxPool", input, ksize, strides, padding, data_format, explicit_paddings)
 
 
-@node("MaxPoolV2")
+@tf_op("MaxPoolV2")
 def max_pool_v2(
     g: Graph, input: ir.Value, ksize: ir.Value, strides: ir.Value, *, padding: str, data_format: str
 ) -> ir.Value:
@@ -39,21 +39,21 @@ def max_pool_v2(
     return _pool(g, "MaxPool", input, kernel, steps, padding, data_format)
 
 
-@node("MaxPool3D")
+@tf_op("MaxPool3D")
 def max_pool_3d(
     g: Graph, input: ir.Value, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str
 ) -> ir.Value:
     return _pool(g, "MaxPool", input, ksize, strides, padding, data_format)
 
 
-@node("AvgPool")
+@tf_op("AvgPool")
 def avg_pool(
     g: Graph, value: ir.Value, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str
 ) -> ir.Value:
     return _pool(g, "AveragePool", value, ksize, strides, padding, data_format)
 
 
-@node("AvgPool3D")
+@tf_op("AvgPool3D")
 def avg_pool_3d(
     g: Graph, input: ir.Value, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str
 ) -> ir.Value:
@@ -82,7 +82,7 @@ def _pool(
     return channels_back(g, g.node(operator, [x], {"kernel_shape": kernel, "strides": steps, **pads}), data_format)
 
 
-@node("Dilation2D")
+@tf_op("Dilation2D")
 @in_float32(BFLOAT16)
 def dilation_2d(
     g: Graph, input: ir.Value, filter: ir.Value, *, strides: Sequence[int], rates: Sequence[int], padding: str

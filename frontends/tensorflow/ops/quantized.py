@@ -9,14 +9,14 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.quantization_levels import along, half_away
-from ..rules import node
+from ..rules import tf_op
 
 _F32 = np.float32
 _FLOAT, _DOUBLE, _INT32 = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32
-WIDE = node.limit("QuantizeV2", "integers of 32 bits, which ONNX does not quantise to")
+WIDE = tf_op.limit("QuantizeV2", "integers of 32 bits, which ONNX does not quantise to")
 
 
-@node("QuantizeV2")
+@tf_op("QuantizeV2")
 def quantize_v2(
     g: Graph, input: ir.Value, min_range: ir.Value, max_range: ir.Value, *, T: ir.DataType, mode: str,
     round_mode: str, narrow_range: bool, axis: int, ensure_minimum_range: float,
@@ -75,7 +75,7 @@ def _coarser(g: Graph, low: ir.Value, high: ir.Value, first: np.float32, last: n
     return g.Min(*sides)
 
 
-@node("Dequantize")
+@tf_op("Dequantize")
 def dequantize(
     g: Graph, input: ir.Value, min_range: ir.Value, max_range: ir.Value, *, mode: str, narrow_range: bool, axis: int,
     dtype: ir.DataType,

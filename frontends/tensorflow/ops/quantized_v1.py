@@ -22,14 +22,14 @@ from ..common.quantized_ranges import (
     requantised,
     within,
 )
-from ..rules import node
+from ..rules import tf_op
 from .shape import reshape
 
 _F32 = np.float32
 _INT32, _UINT8 = ir.DataType.INT32, ir.DataType.UINT8
 
 
-@node("QuantizedMatMul")
+@tf_op("QuantizedMatMul")
 def quantized_mat_mul(
     g: Graph, a: ir.Value, b: ir.Value, min_a: ir.Value, max_a: ir.Value, min_b: ir.Value, max_b: ir.Value, *,
     transpose_a: bool, transpose_b: bool,
@@ -43,7 +43,7 @@ def quantized_mat_mul(
     return [y, *product_range(g, (min_a, max_a), (min_b, max_b))]
 
 
-@node("QuantizedMul")
+@tf_op("QuantizedMul")
 def quantized_mul(
     g: Graph, x: ir.Value, y: ir.Value, min_x: ir.Value, max_x: ir.Value, min_y: ir.Value, max_y: ir.Value
 ) -> list[ir.Value]:
@@ -58,7 +58,7 @@ def _centred(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
     return g.Sub(g.Cast(x, to=_INT32), at)
 
 
-@node("QuantizedAdd")
+@tf_op("QuantizedAdd")
 def quantized_add(
     g: Graph, x: ir.Value, y: ir.Value, min_x: ir.Value, max_x: ir.Value, min_y: ir.Value, max_y: ir.Value
 ) -> list[ir.Value]:
@@ -91,7 +91,7 @@ def _widened(g: Graph, x: ir.Value, old: Range, new: Range, alone: bool | ir.Val
     return steps if once is None else g.Where(alone, once, steps)
 
 
-@node("QuantizedBiasAdd")
+@tf_op("QuantizedBiasAdd")
 def quantized_bias_add(
     g: Graph, input: ir.Value, bias: ir.Value, min_input: ir.Value, max_input: ir.Value, min_bias: ir.Value,
     max_bias: ir.Value,
@@ -108,13 +108,13 @@ def quantized_bias_add(
     return [g.Add(parts[0], g.Add(parts[1], zero)), *new]
 
 
-@node("QuantizedRelu")
+@tf_op("QuantizedRelu")
 def quantized_relu(g: Graph, features: ir.Value, min_features: ir.Value, max_features: ir.Value) -> list[ir.Value]:
     ends = (min_features, max_features)
     return [g.Clip(features, _end(g, 0, ends, g.dtype(features))), *ends]
 
 
-@node("QuantizedRelu6")
+@tf_op("QuantizedRelu6")
 def quantized_relu6(g: Graph, features: ir.Value, min_features: ir.Value, max_features: ir.Value) -> list[ir.Value]:
     kind, ends = g.dtype(features), (min_features, max_features)
     return [g.Clip(features, _end(g, 0, ends, kind), _end(g, 6, ends, kind)), *ends]
@@ -124,7 +124,7 @@ def _end(g: Graph, x: int, ends: Range, kind: ir.DataType) -> ir.Value:
     return within(g, level(g, g.const(float(x)), *ends, kind), kind)
 
 
-@node("Requantize")
+@tf_op("Requantize")
 def requantize(
     g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value, requested_output_min: ir.Value,
     requested_output_max: ir.Value, *, out_type: ir.DataType,
@@ -133,7 +133,7 @@ def requantize(
     return [requantised(g, input, (input_min, input_max), new, out_type), *new]
 
 
-@node("RequantizationRange")
+@tf_op("RequantizationRange")
 def requantization_range(g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value) -> list[ir.Value]:
     """What the lowest and the highest level that occur stand for; the lower end is not above zero."""
     least, most = (number(g, g.node(f"Reduce{end}", [input], {"keepdims": 0}), input_min, input_max)
@@ -141,7 +141,7 @@ def requantization_range(g: Graph, input: ir.Value, input_min: ir.Value, input_m
     return [g.Min(least, _F32(0)), most]
 
 
-@node("QuantizeDownAndShrinkRange")
+@tf_op("QuantizeDownAndShrinkRange")
 def quantize_down(
     g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value, *, out_type: ir.DataType
 ) -> list[ir.Value]:
@@ -149,14 +149,14 @@ def quantize_down(
     return requantize(g, input, input_min, input_max, least, most, out_type=out_type)
 
 
-@node("QuantizedReshape")
+@tf_op("QuantizedReshape")
 def quantized_reshape(
     g: Graph, tensor: ir.Value, shape: ir.Value, input_min: ir.Value, input_max: ir.Value
 ) -> list[ir.Value]:
     return [reshape(g, tensor, shape), input_min, input_max]
 
 
-@node("QuantizedConcat")
+@tf_op("QuantizedConcat")
 def quantized_concat(
     g: Graph, concat_dim: ir.Value, values: Sequence[ir.Value], input_mins: Sequence[ir.Value],
     input_maxes: Sequence[ir.Value],

@@ -15,18 +15,18 @@ from ..common.conv_layout import channels_back, channels_first, padding_of, spat
 from ..common.lazy_reshape import transpose
 from ..common.quantized_ranges import known_zero, level, product_range, within
 from ..patterns.matching import inputs_of, number
-from ..rules import node
+from ..rules import tf_op
 from .pool import max_pool
 
 _INT32, _UINT8 = ir.DataType.INT32, ir.DataType.UINT8
-FILTERS = node.limit(
+FILTERS = tf_op.limit(
     "QuantizedConv2D",
     "signed weights, which are for oneDNN's kernels, and weights whose range is data or does not hold zero: "
     "ConvInteger has the level of zero in a byte",
 )
 
 
-@node("QuantizedConv2D")
+@tf_op("QuantizedConv2D")
 def quantized_conv2d(
     g: Graph, input: ir.Value, filter: ir.Value, min_input: ir.Value, max_input: ir.Value, min_filter: ir.Value,
     max_filter: ir.Value, *, strides: Sequence[int], padding: str, dilations: Sequence[int],
@@ -106,7 +106,7 @@ def _ones(g: Graph, x: ir.Value, first: int) -> ir.Value:
     return g.facts(g.Expand(g.const(np.uint8(1)), size), shape=dims)
 
 
-@node("QuantizedMaxPool")
+@tf_op("QuantizedMaxPool")
 def quantized_max_pool(
     g: Graph, input: ir.Value, min_input: ir.Value, max_input: ir.Value, *, ksize: Sequence[int],
     strides: Sequence[int], padding: str,
@@ -115,7 +115,7 @@ def quantized_max_pool(
     return [y, min_input, max_input]
 
 
-@node("QuantizedAvgPool")
+@tf_op("QuantizedAvgPool")
 def quantized_avg_pool(
     g: Graph, input: ir.Value, min_input: ir.Value, max_input: ir.Value, *, ksize: Sequence[int],
     strides: Sequence[int], padding: str,

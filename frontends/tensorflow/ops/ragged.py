@@ -15,12 +15,14 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
-from ..rules import node
+from ..rules import tf_op
 
 _INT64 = ir.DataType.INT64
-PARTITIONS = node.limit("RaggedTensorToTensor", "rows that are given as row limits or lengths, or a shape that is data")
-VALUES = node.limit("RaggedTensorToSparse", "values with dims of their own")
-SUBSETS = node.limit("RaggedTensorFromVariant", "rows of a ragged tensor taken one at a time")
+PARTITIONS = tf_op.limit(
+    "RaggedTensorToTensor", "rows that are given as row limits or lengths, or a shape that is data"
+)
+VALUES = tf_op.limit("RaggedTensorToSparse", "values with dims of their own")
+SUBSETS = tf_op.limit("RaggedTensorFromVariant", "rows of a ragged tensor taken one at a time")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def _splits_of(g: Graph, lengths: ir.Value) -> ir.Value:
     return g.facts(g.Concat(np.zeros(1, np.int64), sums, axis=0), _INT64, [None])
 
 
-@node("RaggedRange")
+@tf_op("RaggedRange")
 def ragged_range(
     g: Graph, starts: ir.Value, limits: ir.Value, deltas: ir.Value, *, Tsplits: ir.DataType
 ) -> list[ir.Value]:
@@ -83,7 +85,7 @@ def ragged_range(
     return [cast(g, splits, Tsplits), values]
 
 
-@node("RaggedGather")
+@tf_op("RaggedGather")
 def ragged_gather(
     g: Graph, params_nested_splits: Sequence[ir.Value], params_dense_values: ir.Value, indices: ir.Value
 ) -> list[ir.Value]:
@@ -126,7 +128,7 @@ def _longest(g: Graph, splits: ir.Value) -> ir.Value:
     return g.ReduceMax(g.Concat(np.zeros(1, np.int64), lengths, axis=0), [0], keepdims=1)
 
 
-@node("RaggedTensorToSparse")
+@tf_op("RaggedTensorToSparse")
 def ragged_to_sparse(g: Graph, rt_nested_splits: Sequence[ir.Value], rt_dense_values: ir.Value) -> list[ir.Value]:
     if g.rank(rt_dense_values) != 1:
         raise Unsupported(VALUES)
@@ -138,7 +140,7 @@ def ragged_to_sparse(g: Graph, rt_nested_splits: Sequence[ir.Value], rt_dense_va
     return [indices, rt_dense_values, g.facts(shape, _INT64, [len(columns)])]
 
 
-@node("RaggedTensorToTensor")
+@tf_op("RaggedTensorToTensor")
 def ragged_to_tensor(
     g: Graph, shape: ir.Value, values: ir.Value, default_value: ir.Value,
     row_partition_tensors: Sequence[ir.Value], *, row_partition_types: Sequence[str],
@@ -182,14 +184,14 @@ def _levels(g: Graph, tensors: Sequence[ir.Value], kinds: list[str]) -> list[ir.
     return levels
 
 
-@node("RaggedTensorToVariant")
+@tf_op("RaggedTensorToVariant")
 def ragged_to_variant(
     g: Graph, rt_nested_splits: Sequence[ir.Value], rt_dense_values: ir.Value, *, batched_input: bool
 ) -> Ragged:
     return Ragged(tuple(rt_nested_splits), rt_dense_values)
 
 
-@node("RaggedTensorFromVariant")
+@tf_op("RaggedTensorFromVariant")
 def ragged_from_variant(
     g: Graph, encoded_ragged: Any, *, input_ragged_rank: int, output_ragged_rank: int
 ) -> list[ir.Value]:

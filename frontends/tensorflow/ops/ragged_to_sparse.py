@@ -9,12 +9,12 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.lazy_reshape import int64
-from ..rules import node
+from ..rules import tf_op
 
 _INT64 = ir.DataType.INT64
 COMPUTED_DELIMITER = "a delimiter that depends on data"
-LIMITED_AT_SPACE = node.limit("StringSplitV2", "maxsplit without a separator, where TensorFlow adds empty parts")
-MANY_DELIMITERS = node.limit("StringSplit", "a delimiter of several characters, or of none")
+LIMITED_AT_SPACE = tf_op.limit("StringSplitV2", "maxsplit without a separator, where TensorFlow adds empty parts")
+MANY_DELIMITERS = tf_op.limit("StringSplit", "a delimiter of several characters, or of none")
 
 
 def packed(g: Graph, values: ir.Value, keep: ir.Value) -> list[ir.Value]:
@@ -34,7 +34,7 @@ def packed(g: Graph, values: ir.Value, keep: ir.Value) -> list[ir.Value]:
     return [indices, items, g.facts(g.Concat(g.Shape(keep, start=0, end=1), most, axis=0), _INT64, [2])]
 
 
-@node("CTCGreedyDecoder")
+@tf_op("CTCGreedyDecoder")
 def ctc_greedy_decoder(
     g: Graph, inputs: ir.Value, sequence_length: ir.Value, *, merge_repeated: bool, blank_index: int
 ) -> list[ir.Value]:
@@ -55,7 +55,7 @@ def ctc_greedy_decoder(
     return [*rows, total]
 
 
-@node("StringSplitV2")
+@tf_op("StringSplitV2")
 def string_split_v2(g: Graph, input: ir.Value, sep: ir.Value, *, maxsplit: int) -> list[ir.Value]:
     """As Python splits; without a separator at white space."""
     text = _text(g, sep)
@@ -67,7 +67,7 @@ def string_split_v2(g: Graph, input: ir.Value, sep: ir.Value, *, maxsplit: int) 
     return packed(g, parts, there)
 
 
-@node("StringSplit")
+@tf_op("StringSplit")
 def string_split(g: Graph, input: ir.Value, delimiter: ir.Value, *, skip_empty: bool) -> list[ir.Value]:
     text = _text(g, delimiter)
     if text is None or len(text.encode()) != 1:
@@ -101,7 +101,7 @@ def _text(g: Graph, value: ir.Value) -> str | None:
     return item.decode() if isinstance(item, bytes) else str(item)
 
 
-@node("SparseFillEmptyRows")
+@tf_op("SparseFillEmptyRows")
 def sparse_fill_empty_rows(
     g: Graph, indices: ir.Value, values: ir.Value, dense_shape: ir.Value, default_value: ir.Value
 ) -> list[ir.Value]:

@@ -11,27 +11,27 @@ from convert.numerics.inverses import ndtri
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
-from ..rules import node
+from ..rules import tf_op
 
-node.gap(
+tf_op.gap(
     "its numbers follow from a seed by TensorFlow's own generator",
     "StatelessRandomUniform", "StatelessRandomUniformV2", "StatelessRandomUniformIntV2", "StatelessRandomNormal",
     "StatelessRandomNormalV2", "StatelessTruncatedNormalV2", "StatelessRandomGetKeyCounter", "StatelessMultinomial",
 )  # fmt: skip
-node.gap("ONNX has no such distribution", "RandomGamma", "RandomPoisson")
+tf_op.gap("ONNX has no such distribution", "RandomGamma", "RandomPoisson")
 
 
-@node("RandomUniform")
+@tf_op("RandomUniform")
 def random_uniform(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
     return g.RandomUniformLike(_blank(g, shape, dtype), low=0.0, high=1.0, dtype=dtype)
 
 
-@node("RandomStandardNormal")
+@tf_op("RandomStandardNormal")
 def random_standard_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
     return g.RandomNormalLike(_blank(g, shape, dtype), mean=0.0, scale=1.0, dtype=dtype)
 
 
-@node("TruncatedNormal")
+@tf_op("TruncatedNormal")
 def truncated_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
     """Within two deviations: the quantiles of what is uniform between the shares below -2 and below 2."""
     double = ir.DataType.DOUBLE
@@ -40,7 +40,7 @@ def truncated_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype:
     return cast(g, ndtri(g, unit), dtype)
 
 
-@node("RandomUniformInt")
+@tf_op("RandomUniformInt")
 def random_uniform_int(
     g: Graph, shape: ir.Value, minval: ir.Value, maxval: ir.Value, *, seed: int, seed2: int
 ) -> ir.Value:
@@ -50,7 +50,7 @@ def random_uniform_int(
     return g.Add(g.Cast(g.Floor(g.Mul(unit, span)), to=dtype), minval)
 
 
-@node("RandomShuffle")
+@tf_op("RandomShuffle")
 def random_shuffle(g: Graph, value: ir.Value, *, seed: int, seed2: int) -> ir.Value:
     """Rows in the order of random keys."""
     count = g.Shape(value, start=0, end=1)
@@ -59,7 +59,7 @@ def random_shuffle(g: Graph, value: ir.Value, *, seed: int, seed2: int) -> ir.Va
     return g.facts(g.Gather(value, order, axis=0), shape=g.shape(value))
 
 
-@node("Multinomial")
+@tf_op("Multinomial")
 def multinomial(
     g: Graph, logits: ir.Value, num_samples: ir.Value, *, seed: int, seed2: int, output_dtype: ir.DataType
 ) -> ir.Value:

@@ -13,7 +13,7 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.half_precision import BFLOAT16, in_float32
 from ..common.lazy_reshape import cast, int64
-from ..rules import node
+from ..rules import tf_op
 from .math import FLOATS
 
 _NARROW = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
@@ -27,10 +27,10 @@ def _reduction(operator: str) -> Callable[..., ir.Value]:
     return rule
 
 
-node.same(_reduction, Sum="ReduceSum", Prod="ReduceProd", Max="ReduceMax", Min="ReduceMin", EuclideanNorm="ReduceL2")
+tf_op.same(_reduction, Sum="ReduceSum", Prod="ReduceProd", Max="ReduceMax", Min="ReduceMin", EuclideanNorm="ReduceL2")
 
 
-@node("Mean")
+@tf_op("Mean")
 def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     if input.dtype not in FLOATS:
         kind = g.dtype(input)
@@ -41,13 +41,13 @@ def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
     return _reduce(g, "ReduceMean", input, reduction_indices, keep_dims)
 
 
-@node("All")
+@tf_op("All")
 def all_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     numbers = g.Cast(input, to=ir.DataType.INT32)
     return g.Cast(_reduce(g, "ReduceMin", numbers, reduction_indices, keep_dims), to=ir.DataType.BOOL)
 
 
-@node("Any")
+@tf_op("Any")
 def any_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     numbers = g.Cast(input, to=ir.DataType.INT32)
     return g.Cast(_reduce(g, "ReduceMax", numbers, reduction_indices, keep_dims), to=ir.DataType.BOOL)
@@ -69,26 +69,26 @@ def _reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: boo
     return y if narrow is None else g.Cast(y, to=narrow)
 
 
-@node("ArgMax")
+@tf_op("ArgMax")
 def arg_max(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType) -> ir.Value:
     axis = shape_values.integer(dimension, "dimension")
     return cast(g, g.ArgMax(input, axis=axis, keepdims=0), output_type)
 
 
-@node("ArgMin")
+@tf_op("ArgMin")
 def arg_min(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType) -> ir.Value:
     axis = shape_values.integer(dimension, "dimension")
     return cast(g, g.ArgMin(input, axis=axis, keepdims=0), output_type)
 
 
-@node("TopKV2")
+@tf_op("TopKV2")
 @in_float32(BFLOAT16)
 def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type: ir.DataType) -> list[ir.Value]:
     values, indices = g.TopK(input, g.Reshape(int64(g, k), [1]), axis=-1, sorted=1, outputs=2)
     return [values, cast(g, indices, index_type)]
 
 
-@node("Cumprod")
+@tf_op("Cumprod")
 def cumprod(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     """A Scan along the axis; exclusive gives the product before the element is taken in."""
     along = shape_values.integer(axis, "axis") % g.rank(x)
@@ -106,7 +106,7 @@ def cumprod(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: 
     return g.facts(y, g.dtype(x), g.shape(x))
 
 
-@node("InTopKV2")
+@tf_op("InTopKV2")
 def in_top_k(g: Graph, predictions: ir.Value, targets: ir.Value, k: ir.Value) -> ir.Value:
     """Whether fewer than k classes are above the target's, which has to be a class and finite."""
     places = g.Range(0, g.Squeeze(g.Shape(predictions, start=1, end=2), [0]), 1)
@@ -119,12 +119,12 @@ def in_top_k(g: Graph, predictions: ir.Value, targets: ir.Value, k: ir.Value) ->
     return g.And(g.And(is_class, finite), g.Less(above, int64(g, k)))
 
 
-@node("Cumsum")
+@tf_op("Cumsum")
 def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     return g.CumSum(x, axis, exclusive=exclusive, reverse=reverse)
 
 
-@node("CumulativeLogsumexp")
+@tf_op("CumulativeLogsumexp")
 def cumulative_logsumexp(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     """Each prefix by itself, as a masked row: the sum of exponentials of one prefix must not drown another's."""
     rank, along = g.rank(x), shape_values.integer(axis, "axis")

@@ -14,13 +14,13 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.conv_layout import channels_back, channels_first
 from ..common.lazy_reshape import cast
-from ..rules import node
+from ..rules import tf_op
 
 _STEPS = 1024
 F32 = np.float32
 
 
-@node("ResizeBicubic")
+@tf_op("ResizeBicubic")
 def resize_bicubic(
     g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> ir.Value:
@@ -30,12 +30,12 @@ def resize_bicubic(
     return _weighed(g, images, size, weights)
 
 
-@node("ResizeArea")
+@tf_op("ResizeArea")
 def resize_area(g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool) -> ir.Value:
     return _weighed(g, images, size, lambda given, wanted: _area(given, wanted, _scale(given, wanted, align_corners)))
 
 
-@node("ScaleAndTranslate")
+@tf_op("ScaleAndTranslate")
 def scale_and_translate(
     g: Graph,
     images: ir.Value,

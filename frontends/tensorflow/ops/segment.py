@@ -14,7 +14,7 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.half_precision import BFLOAT16, in_float32
 from ..common.lazy_reshape import cast, int64
-from ..rules import node
+from ..rules import tf_op
 
 _REDUCTIONS = {"Sum": ("add", 0), "Prod": ("mul", 1), "Max": ("max", None), "Min": ("min", None)}
 
@@ -43,12 +43,12 @@ def _sorted(kind: str) -> Callable[..., ir.Value]:
     return rule
 
 
-node.same(_unsorted, UnsortedSegmentSum="Sum", UnsortedSegmentProd="Prod", UnsortedSegmentMax="Max",
+tf_op.same(_unsorted, UnsortedSegmentSum="Sum", UnsortedSegmentProd="Prod", UnsortedSegmentMax="Max",
           UnsortedSegmentMin="Min")  # fmt: skip
-node.same(_sorted, SegmentSum="Sum", SegmentProd="Prod", SegmentMax="Max", SegmentMin="Min")
+tf_op.same(_sorted, SegmentSum="Sum", SegmentProd="Prod", SegmentMax="Max", SegmentMin="Min")
 
 
-@node("SegmentMean")
+@tf_op("SegmentMean")
 def segment_mean(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
     ids = int64(g, segment_ids)
     count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
@@ -87,12 +87,12 @@ def with_dims_behind(g: Graph, x: ir.Value, count: int) -> ir.Value:
     return g.Unsqueeze(x, np.arange(1, count + 1)) if count else x
 
 
-@node("Bincount")
+@tf_op("Bincount")
 def bincount(g: Graph, arr: ir.Value, size: ir.Value, weights: ir.Value) -> ir.Value:
     return _bins(g, g.Reshape(arr, [-1]), size, g.Reshape(weights, [-1]), weights, binary=False)
 
 
-@node("DenseBincount")
+@tf_op("DenseBincount")
 def dense_bincount(g: Graph, input: ir.Value, size: ir.Value, weights: ir.Value, *, binary_output: bool) -> ir.Value:
     return _bins(g, input, size, weights, weights, binary=binary_output)
 
@@ -110,21 +110,21 @@ def _bins(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Val
     return (g.ReduceMax if binary else g.ReduceSum)(found, [-2], keepdims=0)
 
 
-@node("Unique")
+@tf_op("Unique")
 @in_float32(BFLOAT16)
 def unique(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     values, where, _ = _unique(g, x, None)
     return [values, cast(g, where, out_idx)]
 
 
-@node("UniqueWithCounts")
+@tf_op("UniqueWithCounts")
 @in_float32(BFLOAT16)
 def unique_with_counts(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     values, where, counts = _unique(g, x, None)
     return [values, cast(g, where, out_idx), cast(g, counts, out_idx)]
 
 
-@node("UniqueV2")
+@tf_op("UniqueV2")
 @in_float32(BFLOAT16)
 def unique_v2(g: Graph, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     axes = shape_values.ints(axis, "axis")
@@ -139,7 +139,7 @@ def _unique(g: Graph, x: ir.Value, axis: int | None) -> tuple[ir.Value, ir.Value
     return cast(g, values, g.dtype(x)), where, counts
 
 
-@node("ListDiff")
+@tf_op("ListDiff")
 @in_float32(BFLOAT16)
 def list_diff(g: Graph, x: ir.Value, y: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     same = g.Cast(g.Equal(g.Unsqueeze(x, [1]), g.Unsqueeze(y, [0])), to=ir.DataType.INT32)
@@ -151,7 +151,7 @@ def list_diff(g: Graph, x: ir.Value, y: ir.Value, *, out_idx: ir.DataType) -> li
     return [g.Compress(x, left, axis=0), cast(g, g.Compress(places, left, axis=0), out_idx)]
 
 
-@node("DynamicPartition")
+@tf_op("DynamicPartition")
 @in_float32(BFLOAT16)
 def dynamic_partition(g: Graph, data: ir.Value, partitions: ir.Value, *, num_partitions: int) -> list[ir.Value]:
     rank = g.rank(partitions)
@@ -162,7 +162,7 @@ def dynamic_partition(g: Graph, data: ir.Value, partitions: ir.Value, *, num_par
     return [g.Compress(data, g.Equal(partitions, g.const(i, partitions.dtype)), axis=0) for i in range(num_partitions)]
 
 
-@node("DynamicStitch", "ParallelDynamicStitch")
+@tf_op("DynamicStitch", "ParallelDynamicStitch")
 def dynamic_stitch(g: Graph, indices: Sequence[ir.Value], data: Sequence[ir.Value]) -> ir.Value:
     """Where each row goes, the last one that asks for a place having it; then one Gather."""
     flat, rows = [], []
@@ -178,7 +178,7 @@ def dynamic_stitch(g: Graph, indices: Sequence[ir.Value], data: Sequence[ir.Valu
     return g.Gather(g.Concat(*rows, axis=0), g.ScatterElements(nowhere, every, places, axis=0, reduction="max"), axis=0)
 
 
-@node("Bucketize")
+@tf_op("Bucketize")
 def bucketize(g: Graph, input: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
     """The boundaries are float32 whatever the input is; numbers in float64 are compared as they are."""
     kind = ir.DataType.DOUBLE if input.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
@@ -187,12 +187,12 @@ def bucketize(g: Graph, input: ir.Value, *, boundaries: Sequence[float]) -> ir.V
     return _below(g, g.GreaterOrEqual(g.Unsqueeze(x, [-1]), limits), ir.DataType.INT32)
 
 
-@node("LowerBound")
+@tf_op("LowerBound")
 def lower_bound(g: Graph, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType) -> ir.Value:
     return _below(g, g.Less(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2])), out_type)
 
 
-@node("UpperBound")
+@tf_op("UpperBound")
 def upper_bound(g: Graph, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType) -> ir.Value:
     return _below(g, g.LessOrEqual(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2])), out_type)
 
@@ -201,7 +201,7 @@ def _below(g: Graph, hits: ir.Value, dtype: ir.DataType) -> ir.Value:
     return g.ReduceSum(g.Cast(hits, to=dtype), [-1], keepdims=0)
 
 
-@node("SparseToDense")
+@tf_op("SparseToDense")
 def sparse_to_dense(
     g: Graph, sparse_indices: ir.Value, output_shape: ir.Value, sparse_values: ir.Value, default_value: ir.Value
 ) -> ir.Value:

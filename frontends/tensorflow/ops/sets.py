@@ -9,15 +9,15 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.lazy_reshape import cast
-from ..rules import node
+from ..rules import tf_op
 from .ragged_to_sparse import packed
 
 _SORTED = (ir.DataType.INT32, ir.DataType.INT64)
 _SMALL = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16)
-STRINGS = node.limit("DenseToDenseSetOperation", "sets of strings, which ONNX cannot sort")
+STRINGS = tf_op.limit("DenseToDenseSetOperation", "sets of strings, which ONNX cannot sort")
 
 
-@node("DenseToDenseSetOperation")
+@tf_op("DenseToDenseSetOperation")
 def dense_to_dense_set_operation(
     g: Graph, set1: ir.Value, set2: ir.Value, *, set_operation: str, validate_indices: bool
 ) -> list[ir.Value]:

@@ -15,10 +15,10 @@ from ..common.lazy_reshape import cast, int64, resolved, transpose
 from ..common.lazy_reshape import reshape as static_reshape
 from ..patterns.composites import dense, group_normalization
 from ..patterns.conv1d import along_one
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("Reshape")
+@tf_op("Reshape")
 def reshape(g: Graph, tensor: ir.Value, shape: ir.Value) -> ir.Value:
     content = shape_values.content(shape)
     if content is None:
@@ -52,7 +52,7 @@ def _plan(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
     return [d if isinstance(d, int) else 0 if i in stay else -1 for i, d in enumerate(target)]
 
 
-@node("ExpandDims")
+@tf_op("ExpandDims")
 def expand_dims(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
     axis = shape_values.integer(dim, "dim")
     if input.const_value is not None:
@@ -62,7 +62,7 @@ def expand_dims(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
     return g.Unsqueeze(input, [axis])
 
 
-@node("Squeeze")
+@tf_op("Squeeze")
 def squeeze(g: Graph, input: ir.Value, *, squeeze_dims: Sequence[int]) -> ir.Value:
     if input.const_value is not None:
         shape = [int(d) for d in input.const_value.shape]
@@ -73,50 +73,50 @@ def squeeze(g: Graph, input: ir.Value, *, squeeze_dims: Sequence[int]) -> ir.Val
     return g.Squeeze(input, np.array(squeeze_dims, np.int64)) if squeeze_dims else g.Squeeze(input)
 
 
-@node("Transpose")
+@tf_op("Transpose")
 def transpose_(g: Graph, x: ir.Value, perm: ir.Value) -> ir.Value:
     return transpose(g, x, shape_values.ints(perm, "perm"))
 
 
-@node("BroadcastTo")
+@tf_op("BroadcastTo")
 def broadcast_to(g: Graph, input: ir.Value, shape: ir.Value) -> ir.Value:
     return _sized(g, g.Expand(input, int64(g, shape)), shape)
 
 
-@node("BroadcastArgs")
+@tf_op("BroadcastArgs")
 def broadcast_args(g: Graph, s0: ir.Value, s1: ir.Value) -> ir.Value:
     """The shape of what tensors of these shapes give together."""
     both = [g.Expand(g.const(False, ir.DataType.BOOL), int64(g, s)) for s in (s0, s1)]
     return cast(g, g.Shape(g.And(*both)), g.dtype(s0))
 
 
-@node("Fill")
+@tf_op("Fill")
 def fill(g: Graph, dims: ir.Value, value: ir.Value) -> ir.Value:
     return _sized(g, g.Expand(value, int64(g, dims)), dims)
 
 
-@node("Tile")
+@tf_op("Tile")
 def tile(g: Graph, input: ir.Value, multiples: ir.Value) -> ir.Value:
     return g.Tile(input, int64(g, multiples))
 
 
-@node("ZerosLike")
+@tf_op("ZerosLike")
 def zeros_like(g: Graph, x: ir.Value) -> ir.Value:
     return _like(g, 0, x)
 
 
-@node("OnesLike")
+@tf_op("OnesLike")
 def ones_like(g: Graph, x: ir.Value) -> ir.Value:
     return _like(g, 1, x)
 
 
-@node("Range")
+@tf_op("Range")
 @in_float32(BFLOAT16, FLOAT16)
 def range_(g: Graph, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Value:
     return g.Range(start, limit, delta)
 
 
-@node("LinSpace")
+@tf_op("LinSpace")
 def lin_space(g: Graph, start: ir.Value, stop: ir.Value, num: ir.Value) -> ir.Value:
     """start + i·(stop - start) / (num - 1), and the last one is stop itself."""
     count = shape_values.integer(num, "num")

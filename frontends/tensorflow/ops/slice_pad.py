@@ -14,14 +14,14 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.lazy_reshape import LAST_KEY, int64, subscripted
 from ..common.strided_slice import subscript
-from ..rules import node
+from ..rules import tf_op
 from .array import reversed_along
 
 _MAX = np.iinfo(np.int64).max
 _MIN = np.iinfo(np.int64).min
 
 
-@node("StridedSlice")
+@tf_op("StridedSlice")
 def strided_slice(
     g: Graph,
     input: ir.Value,
@@ -133,7 +133,7 @@ def _vector(g: Graph, items: Sequence[Any]) -> ir.Value:
     return g.Concat(*(i if isinstance(i, ir.Value) else g.const(np.array([i], np.int64)) for i in items), axis=0)
 
 
-@node("Slice")
+@tf_op("Slice")
 def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Value:
     first, count = shape_values.content(begin), shape_values.content(size)
     if first is not None and count is not None and all(isinstance(i, int) for i in (*first, *count)):
@@ -150,12 +150,12 @@ def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Val
     return y
 
 
-@node("Pad")
+@tf_op("Pad")
 def pad(g: Graph, input: ir.Value, paddings: ir.Value) -> ir.Value:
     return _padded(g, input, paddings, None)
 
 
-@node("PadV2")
+@tf_op("PadV2")
 def pad_v2(g: Graph, input: ir.Value, paddings: ir.Value, constant_values: ir.Value) -> ir.Value:
     return _padded(g, input, paddings, constant_values)
 
@@ -169,7 +169,7 @@ def _padded(g: Graph, x: ir.Value, paddings: ir.Value, value: ir.Value | None) -
     return g.Pad(x, g.Reshape(g.Transpose(int64(g, paddings), perm=[1, 0]), [-1]), value)
 
 
-@node("MirrorPad")
+@tf_op("MirrorPad")
 def mirror_pad(g: Graph, input: ir.Value, paddings: ir.Value, *, mode: str) -> ir.Value:
     pairs = np.reshape(shape_values.ints(paddings, "paddings"), (-1, 2))
     if mode == "REFLECT":

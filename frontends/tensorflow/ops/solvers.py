@@ -13,16 +13,16 @@ from convert.numerics.solve import matching, solved, substituted
 from convert.numerics.spectral import completed, singular, symmetric
 
 from ..common.lazy_reshape import cast
-from ..rules import node
+from ..rules import tf_op
 from .special import narrow, wide
 
 
-@node("Cholesky")
+@tf_op("Cholesky")
 def cholesky(g: Graph, input: ir.Value) -> ir.Value:
     return narrow(g, lower_root(g, wide(g, input)), input)
 
 
-@node("Lu")
+@tf_op("Lu")
 def lu_(g: Graph, input: ir.Value, *, output_idx_type: ir.DataType) -> list[ir.Value]:
     """The factors in one matrix, and the row of the input that each row of them came from."""
     factors, pivots = lu(g, wide(g, input))
@@ -33,7 +33,7 @@ def lu_(g: Graph, input: ir.Value, *, output_idx_type: ir.DataType) -> list[ir.V
     return [narrow(g, factors, input), cast(g, order, output_idx_type)]
 
 
-@node("MatrixInverse")
+@tf_op("MatrixInverse")
 def matrix_inverse(g: Graph, input: ir.Value, *, adjoint: bool) -> ir.Value:
     a = wide(g, input)
     a = swapped(g, a) if adjoint else a
@@ -41,14 +41,14 @@ def matrix_inverse(g: Graph, input: ir.Value, *, adjoint: bool) -> ir.Value:
     return g.facts(narrow(g, inverse, input), shape=g.shape(input))
 
 
-@node("MatrixSolve")
+@tf_op("MatrixSolve")
 def matrix_solve(g: Graph, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool) -> ir.Value:
     a = wide(g, matrix)
     solution = solved(g, swapped(g, a) if adjoint else a, wide(g, rhs))[0]
     return g.facts(narrow(g, solution, rhs), shape=g.shape(rhs))
 
 
-@node("MatrixTriangularSolve")
+@tf_op("MatrixTriangularSolve")
 def matrix_triangular_solve(g: Graph, matrix: ir.Value, rhs: ir.Value, *, lower: bool, adjoint: bool) -> ir.Value:
     a = wide(g, matrix)
     a = swapped(g, a) if adjoint else a
@@ -57,7 +57,7 @@ def matrix_triangular_solve(g: Graph, matrix: ir.Value, rhs: ir.Value, *, lower:
     return g.facts(narrow(g, solution, rhs), shape=g.shape(rhs) if same else None)
 
 
-@node("Qr")
+@tf_op("Qr")
 def qr(g: Graph, input: ir.Value, *, full_matrices: bool) -> list[ir.Value]:
     a = wide(g, input)
     rows, columns = sides(g, a)
@@ -67,7 +67,7 @@ def qr(g: Graph, input: ir.Value, *, full_matrices: bool) -> list[ir.Value]:
     return [narrow(g, v, input) for v in (q, triangle(g, g.Slice(r, [0], [width], [-2]), True))]
 
 
-@node("Svd")
+@tf_op("Svd")
 def svd(g: Graph, input: ir.Value, *, compute_uv: bool, full_matrices: bool) -> list[ir.Value]:
     """Singular values, and the vectors of both sides, whose signs are free; without them two empty tensors."""
     u, values, v = singular(g, wide(g, input))
@@ -76,7 +76,7 @@ def svd(g: Graph, input: ir.Value, *, compute_uv: bool, full_matrices: bool) -> 
     return [narrow(g, x, input) for x in (values, completed(g, u, full_matrices), completed(g, v, full_matrices))]
 
 
-@node("SelfAdjointEigV2")
+@tf_op("SelfAdjointEigV2")
 def self_adjoint_eig(g: Graph, input: ir.Value, *, compute_v: bool) -> list[ir.Value]:
     """Eigenvalues in ascending order, and the vectors, whose signs are free."""
     values, vectors = symmetric(g, wide(g, input))

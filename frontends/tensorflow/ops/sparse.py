@@ -10,44 +10,44 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64, transpose
-from ..rules import node
+from ..rules import tf_op
 from .segment import reduced_segments, rows_of_segments, with_dims_behind
 
 
-@node("SparseSegmentSum")
+@tf_op("SparseSegmentSum")
 def sparse_segment_sum(g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value) -> ir.Value:
     return _segments(g, data, indices, segment_ids, None, 0.0)
 
 
-@node("SparseSegmentMean")
+@tf_op("SparseSegmentMean")
 def sparse_segment_mean(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, *, sparse_gradient: bool = False
 ) -> ir.Value:
     return _segments(g, data, indices, segment_ids, None, 1.0)
 
 
-@node("SparseSegmentSqrtN")
+@tf_op("SparseSegmentSqrtN")
 def sparse_segment_sqrt_n(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, *, sparse_gradient: bool = False
 ) -> ir.Value:
     return _segments(g, data, indices, segment_ids, None, 0.5)
 
 
-@node("SparseSegmentSumWithNumSegments")
+@tf_op("SparseSegmentSumWithNumSegments")
 def sparse_segment_sum_with_count(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
 ) -> ir.Value:
     return _segments(g, data, indices, segment_ids, num_segments, 0.0)
 
 
-@node("SparseSegmentMeanWithNumSegments")
+@tf_op("SparseSegmentMeanWithNumSegments")
 def sparse_segment_mean_with_count(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
 ) -> ir.Value:
     return _segments(g, data, indices, segment_ids, num_segments, 1.0)
 
 
-@node("SparseSegmentSqrtNWithNumSegments")
+@tf_op("SparseSegmentSqrtNWithNumSegments")
 def sparse_segment_sqrt_n_with_count(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
 ) -> ir.Value:
@@ -68,7 +68,7 @@ def _segments(
     return g.Div(total, with_dims_behind(g, rows if power == 1 else g.Sqrt(rows), g.rank(data) - 1))
 
 
-@node("SparseTensorDenseMatMul")
+@tf_op("SparseTensorDenseMatMul")
 def sparse_dense_mat_mul(
     g: Graph,
     a_indices: ir.Value,
@@ -83,7 +83,7 @@ def sparse_dense_mat_mul(
     return g.MatMul(transpose(g, a, [1, 0]) if adjoint_a else a, transpose(g, b, [1, 0]) if adjoint_b else b)
 
 
-@node("SparseReduceSum")
+@tf_op("SparseReduceSum")
 def sparse_reduce_sum(
     g: Graph,
     input_indices: ir.Value,
@@ -108,7 +108,7 @@ def _dense(g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value) -> ir
     return g.ScatterND(zeros, int64(g, indices), values, reduction="add")
 
 
-@node("SparseReshape")
+@tf_op("SparseReshape")
 def sparse_reshape(g: Graph, input_indices: ir.Value, input_shape: ir.Value, new_shape: ir.Value) -> list[ir.Value]:
     """Places by their number in the whole tensor: Σ index·stride, and back by division."""
     old, new = int64(g, input_shape), int64(g, new_shape)
@@ -132,7 +132,7 @@ def _strides(g: Graph, shape: ir.Value) -> ir.Value:
     return g.Concat(*parts, np.ones(1, np.int64), axis=0)
 
 
-@node("HistogramFixedWidth")
+@tf_op("HistogramFixedWidth")
 def histogram(
     g: Graph, values: ir.Value, value_range: ir.Value, nbins: ir.Value, *, dtype: ir.DataType = ir.DataType.INT32
 ) -> ir.Value:

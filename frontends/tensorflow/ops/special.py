@@ -13,7 +13,7 @@ from convert.numerics.beta import incomplete_beta
 from convert.numerics.incomplete import incomplete_gamma
 from convert.numerics.series import like
 
-from ..rules import node
+from ..rules import tf_op
 
 _DOUBLE = ir.DataType.DOUBLE
 
@@ -38,7 +38,7 @@ def _digamma(g: Graph, x: ir.Value) -> ir.Value:
     return g.Where(g.Equal(x, like(g, 0.0, x)), like(g, math.nan, x), gamma.digamma(g, x))
 
 
-node.same(
+tf_op.same(
     _in_double, Lgamma=gamma.lgamma, Digamma=_digamma, Zeta=gamma.zeta, Ndtri=inverses.ndtri,
     Erfinv=inverses.erfinv_of_quantile,
     BesselJ0=bessel.j0, BesselJ1=bessel.j1, BesselY0=bessel.y0, BesselY1=bessel.y1,
@@ -48,13 +48,13 @@ node.same(
 )  # fmt: skip
 
 
-@node("Igamma")
+@tf_op("Igamma")
 def igamma(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
     out = _incomplete(g, a, x, upper=False)
     return g.Where(g.Equal(x, like(g, 0.0, x)), like(g, 0.0, x), out)
 
 
-@node("Igammac")
+@tf_op("Igammac")
 def igammac(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
     return _incomplete(g, a, x, upper=True)
 
@@ -66,7 +66,7 @@ def _incomplete(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
     return g.Where(g.LessOrEqual(a, like(g, 0.0, a)), like(g, math.nan, x), out)
 
 
-@node("Polygamma")
+@tf_op("Polygamma")
 def polygamma(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
     """(-1)^(a + 1) a! zeta(a + 1, x) from the first derivative of digamma on, no number between them."""
     order, point = wide(g, a), wide(g, x)

@@ -12,20 +12,20 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..graph.variables import Variable
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("Const")
+@tf_op("Const")
 def const(g: Graph, *, value: ir.TensorProtocol) -> ir.Value:
     return g.const(value, name=None if value.size <= 16 else g.location.node)
 
 
-@node("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
+@tf_op("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
 def identity(g: Graph, input: Any) -> Any:
     return input
 
 
-@node("CheckNumerics", "EnsureShape", "PlaceholderWithDefault")
+@tf_op("CheckNumerics", "EnsureShape", "PlaceholderWithDefault")
 def unchecked(g: Graph, input: ir.Value, *, shape: Any = None) -> ir.Value:
     """The check is dropped; a tensor's shape, where the operator states it, is kept as a fact."""
     if shape is not None and input.shape is None:
@@ -33,45 +33,45 @@ def unchecked(g: Graph, input: ir.Value, *, shape: Any = None) -> ir.Value:
     return input
 
 
-@node("IdentityN")
+@tf_op("IdentityN")
 def identity_n(g: Graph, input: Sequence[Any]) -> list[Any]:
     return list(input)
 
 
-@node("ReadVariableOp")
+@tf_op("ReadVariableOp")
 def read_variable(g: Graph, resource: Variable) -> ir.Value:
     return resource.read(g)
 
 
-@node("ResourceGather")
+@tf_op("ResourceGather")
 def resource_gather(g: Graph, resource: Variable, indices: ir.Value, *, batch_dims: int) -> ir.Value:
     if batch_dims:
         raise Unsupported(f"batch_dims={batch_dims} is not handled")
     return g.Gather(resource.read(g), indices, axis=0)
 
 
-@node("VarIsInitializedOp")
+@tf_op("VarIsInitializedOp")
 def var_is_initialized(g: Graph, resource: Variable) -> ir.Value:
     """It was read from the checkpoint, so it is."""
     return g.const(np.array(True))
 
 
-@node("Shape")
+@tf_op("Shape")
 def shape(g: Graph, input: ir.Value, *, out_type: ir.DataType) -> ir.Value:
     return _as(g, g.Shape(input), out_type)
 
 
-@node("ShapeN")
+@tf_op("ShapeN")
 def shape_n(g: Graph, input: Sequence[ir.Value], *, out_type: ir.DataType) -> list[ir.Value]:
     return [_as(g, g.Shape(x), out_type) for x in input]
 
 
-@node("Size")
+@tf_op("Size")
 def size(g: Graph, input: ir.Value, *, out_type: ir.DataType) -> ir.Value:
     return _as(g, g.Size(input), out_type)
 
 
-@node("Rank")
+@tf_op("Rank")
 def rank(g: Graph, input: ir.Value) -> ir.Value:
     return _as(g, g.Squeeze(g.Shape(g.Shape(input)), [0]), ir.DataType.INT32)
 

@@ -11,16 +11,16 @@ from convert.graph.tensors import tensor_of
 
 from ..common.lazy_reshape import cast
 from ..graph.lookup_tables import Table
-from ..rules import node
+from ..rules import tf_op
 
 _DOMAIN, _VERSION = "ai.onnx.ml", 4
 _WHOLE = (
     ir.DataType.INT64, ir.DataType.INT32, ir.DataType.INT16, ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.BOOL,
 )  # fmt: skip
-COMPUTED_DEFAULT = node.limit("LookupTableFindV2", "a table whose default value is computed")
+COMPUTED_DEFAULT = tf_op.limit("LookupTableFindV2", "a table whose default value is computed")
 
 
-@node("LookupTableFind", "LookupTableFindV2")
+@tf_op("LookupTableFind", "LookupTableFindV2")
 def find(g: Graph, table_handle: Table, keys: ir.Value, default_value: ir.Value) -> ir.Value:
     """The value of each key, or the default; keys that are not numbers of 64 bits are widened first, exactly."""
     default = default_value.const_value
@@ -45,7 +45,7 @@ def find(g: Graph, table_handle: Table, keys: ir.Value, default_value: ir.Value)
     return cast(g, found, g.dtype(default_value))
 
 
-@node("LookupTableSize", "LookupTableSizeV2")
+@tf_op("LookupTableSize", "LookupTableSizeV2")
 def size(g: Graph, table_handle: Table) -> ir.Value:
     return g.const(np.array(len(set(_items(table_handle.keys))), np.int64))
 

@@ -10,17 +10,17 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..rules import node
+from ..rules import tf_op
 
 _INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
-@node("StringLower")
+@tf_op("StringLower")
 def string_lower(g: Graph, input: ir.Value, *, encoding: str) -> ir.Value:
     return _cased(g, input, "LOWER", encoding)
 
 
-@node("StringUpper")
+@tf_op("StringUpper")
 def string_upper(g: Graph, input: ir.Value, *, encoding: str) -> ir.Value:
     return _cased(g, input, "UPPER", encoding)
 
@@ -33,7 +33,7 @@ def _cased(g: Graph, x: ir.Value, case: str, encoding: str) -> ir.Value:
     return g.facts(g.Reshape(flat, g.dims(x)), shape=None if x.shape is None else g.shape(x))
 
 
-@node("StringJoin")
+@tf_op("StringJoin")
 def string_join(g: Graph, inputs: Sequence[ir.Value], *, separator: str) -> ir.Value:
     whole = inputs[0]
     for part in inputs[1:]:
@@ -43,12 +43,12 @@ def string_join(g: Graph, inputs: Sequence[ir.Value], *, separator: str) -> ir.V
     return whole
 
 
-@node("StaticRegexFullMatch")
+@tf_op("StaticRegexFullMatch")
 def static_regex_full_match(g: Graph, input: ir.Value, *, pattern: str) -> ir.Value:
     return g.RegexFullMatch(input, pattern=pattern)
 
 
-@node("AsString")
+@tf_op("AsString")
 def as_string(
     g: Graph, input: ir.Value, *, precision: int, scientific: bool, shortest: bool, width: int, fill: str
 ) -> ir.Value:
@@ -57,6 +57,6 @@ def as_string(
     return g.Cast(input, to=ir.DataType.STRING)
 
 
-@node("StringToNumber")
+@tf_op("StringToNumber")
 def string_to_number(g: Graph, string_tensor: ir.Value, *, out_type: ir.DataType) -> ir.Value:
     return g.Cast(string_tensor, to=out_type)

@@ -13,10 +13,10 @@ from convert.graph import Graph
 from ..common.conv_layout import channels_back, channels_first, padding_of, spatial
 from ..common.half_precision import FLOAT16, in_float32
 from ..common.lazy_reshape import cast, int64
-from ..rules import node
+from ..rules import tf_op
 
 
-@node("ExtractImagePatches")
+@tf_op("ExtractImagePatches")
 def extract_image_patches(
     g: Graph, images: ir.Value, *, ksizes: Sequence[int], strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> ir.Value:
@@ -38,7 +38,7 @@ def extract_image_patches(
     return g.Reshape(y, np.array([-1, *counts, kernel[0] * kernel[1] * int(depth or 0)], np.int64))
 
 
-@node("MaxPoolWithArgmax")
+@tf_op("MaxPoolWithArgmax")
 def max_pool_with_argmax(
     g: Graph,
     input: ir.Value,
@@ -67,7 +67,7 @@ def max_pool_with_argmax(
     return [channels_back(g, values, "NHWC"), cast(g, place, Targmax)]
 
 
-@node("NonMaxSuppressionV2")
+@tf_op("NonMaxSuppressionV2")
 @in_float32(FLOAT16)
 def non_max_suppression_v2(
     g: Graph, boxes: ir.Value, scores: ir.Value, max_output_size: ir.Value, iou_threshold: ir.Value
@@ -75,7 +75,7 @@ def non_max_suppression_v2(
     return _suppressed(g, boxes, scores, max_output_size, iou_threshold, None)
 
 
-@node("NonMaxSuppressionV3")
+@tf_op("NonMaxSuppressionV3")
 @in_float32(FLOAT16)
 def non_max_suppression_v3(
     g: Graph,
@@ -88,7 +88,7 @@ def non_max_suppression_v3(
     return _suppressed(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
 
 
-@node("NonMaxSuppressionV4")
+@tf_op("NonMaxSuppressionV4")
 @in_float32(FLOAT16)
 def non_max_suppression_v4(
     g: Graph,
@@ -108,7 +108,7 @@ def non_max_suppression_v4(
     return [found, g.Cast(count, to=ir.DataType.INT32)]
 
 
-@node("NonMaxSuppressionV5")
+@tf_op("NonMaxSuppressionV5")
 @in_float32(FLOAT16)
 def non_max_suppression_v5(
     g: Graph,
@@ -146,13 +146,13 @@ def _suppressed(
     return g.facts(g.Cast(index, to=ir.DataType.INT32), shape=[None])
 
 
-@node("AdjustContrastv2")
+@tf_op("AdjustContrastv2")
 def adjust_contrast(g: Graph, images: ir.Value, contrast_factor: ir.Value) -> ir.Value:
     mean = g.ReduceMean(images, [-3, -2])
     return g.Add(g.Mul(g.Sub(images, mean), cast(g, contrast_factor, g.dtype(images))), mean)
 
 
-@node("RGBToHSV")
+@tf_op("RGBToHSV")
 def rgb_to_hsv(g: Graph, images: ir.Value) -> ir.Value:
     """Hue is the place on the circle of the largest channel's neighbours (colorspace_op.h)."""
     red, green, blue = g.Split(images, axis=-1, num_outputs=3, outputs=3)
@@ -170,7 +170,7 @@ def rgb_to_hsv(g: Graph, images: ir.Value) -> ir.Value:
     return g.Concat(hue, saturation, value, axis=-1)
 
 
-@node("HSVToRGB")
+@tf_op("HSVToRGB")
 def hsv_to_rgb(g: Graph, images: ir.Value) -> ir.Value:
     hue, saturation, value = g.Split(images, axis=-1, num_outputs=3, outputs=3)
     zero, one, two = (g.const(n, images.dtype) for n in (0.0, 1.0, 2.0))
@@ -182,14 +182,14 @@ def hsv_to_rgb(g: Graph, images: ir.Value) -> ir.Value:
     return g.Mul(g.Add(g.Sub(one, saturation), g.Mul(saturation, pure)), value)
 
 
-@node("AdjustSaturation")
+@tf_op("AdjustSaturation")
 def adjust_saturation(g: Graph, images: ir.Value, scale: ir.Value) -> ir.Value:
     hue, saturation, value = g.Split(rgb_to_hsv(g, images), axis=-1, num_outputs=3, outputs=3)
     scaled = g.Clip(g.Mul(saturation, cast(g, scale, g.dtype(images))), 0.0, 1.0)
     return hsv_to_rgb(g, g.Concat(hue, scaled, value, axis=-1))
 
 
-@node("AdjustHue")
+@tf_op("AdjustHue")
 def adjust_hue(g: Graph, images: ir.Value, delta: ir.Value) -> ir.Value:
     hue, saturation, value = g.Split(rgb_to_hsv(g, images), axis=-1, num_outputs=3, outputs=3)
     turned = g.Add(hue, cast(g, delta, g.dtype(images)))

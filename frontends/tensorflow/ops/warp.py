@@ -10,13 +10,13 @@ from convert.graph import Graph
 
 from ..common.lazy_reshape import int64
 from ..common.quantization_levels import half_away
-from ..rules import node
+from ..rules import tf_op
 
 _FLOAT = ir.DataType.FLOAT
 MODES = ("CONSTANT", "NEAREST", "REFLECT", "WRAP")
 
 
-@node("ImageProjectiveTransformV2")
+@tf_op("ImageProjectiveTransformV2")
 def image_projective_transform_v2(
     g: Graph, images: ir.Value, transforms: ir.Value, output_shape: ir.Value, *, interpolation: str, fill_mode: str
 ) -> ir.Value:
@@ -26,7 +26,7 @@ def image_projective_transform_v2(
     )
 
 
-@node("ImageProjectiveTransformV3")
+@tf_op("ImageProjectiveTransformV3")
 def image_projective_transform_v3(
     g: Graph, images: ir.Value, transforms: ir.Value, output_shape: ir.Value, fill_value: ir.Value,
     *, interpolation: str, fill_mode: str,

@@ -12,7 +12,7 @@ from convert.graph import Dim, Graph
 
 from ...common import shape_values
 from ...common.lazy_reshape import int64, resolved
-from ..rules import AS_STORED, alike, dtype_of, lite, tf
+from ..rules import AS_STORED, alike, dtype_of, tf, tflite_op
 
 AS_STORED.update(
     """
@@ -21,7 +21,7 @@ AS_STORED.update(
     """.split()  # noqa: SIM905 (a table)
 )
 
-lite.same(
+tflite_op.same(
     alike, EXPAND_DIMS="ExpandDims", TRANSPOSE="Transpose", SLICE="Slice", GATHER_ND="GatherNd", SCATTER_ND="ScatterNd",
     TILE="Tile", BROADCAST_TO="BroadcastTo", BROADCAST_ARGS="BroadcastArgs", FILL="Fill", RANGE="Range", RANK="Rank",
     PAD="Pad", PADV2="PadV2", REVERSE_V2="ReverseV2", WHERE="Where", ZEROS_LIKE="ZerosLike",
@@ -29,7 +29,7 @@ lite.same(
 )  # fmt: skip
 
 
-@lite("RESHAPE")
+@tflite_op("RESHAPE")
 def reshape(
     g: Graph, x: ir.Value, shape: ir.Value | None = None, *, new_shape: Sequence[int] | None = None
 ) -> ir.Value:
@@ -53,44 +53,44 @@ def _dropped(source: Sequence[Dim], target: Sequence[Dim]) -> int | None:
     return next((i for i in ones if [*source[:i], *source[i + 1 :]] == list(target)), None)
 
 
-@lite("SQUEEZE")
+@tflite_op("SQUEEZE")
 def squeeze(g: Graph, x: ir.Value, *, squeeze_dims: Sequence[int] | None = None) -> ir.Value:
     return tf(g, "Squeeze", [x], {"squeeze_dims": list(squeeze_dims or [])})
 
 
-@lite("SHAPE")
+@tflite_op("SHAPE")
 def shape(g: Graph, x: ir.Value, *, out_type: int = 2) -> ir.Value:
     return tf(g, "Shape", [x], {"out_type": dtype_of(out_type)})
 
 
-@lite("CONCATENATION")
+@tflite_op("CONCATENATION")
 def concatenation(g: Graph, *values: ir.Value, axis: int) -> ir.Value:
     return tf(g, "ConcatV2", [list(values), g.const(np.array(axis, np.int32))])
 
 
-@lite("PACK")
+@tflite_op("PACK")
 def pack(g: Graph, *values: ir.Value, axis: int) -> ir.Value:
     return tf(g, "Pack", [list(values)], {"axis": axis})
 
 
-@lite("UNPACK")
+@tflite_op("UNPACK")
 def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> ir.Value | list[ir.Value]:
     return tf(g, "Unpack", [value], {"num": num, "axis": axis})
 
 
-@lite("SPLIT")
+@tflite_op("SPLIT")
 def split(g: Graph, axis: ir.Value, value: ir.Value, *, num_splits: int) -> ir.Value | list[ir.Value]:
     return tf(g, "Split", [axis, value], {"num_split": num_splits})
 
 
-@lite("SPLIT_V")
+@tflite_op("SPLIT_V")
 def split_v(
     g: Graph, value: ir.Value, sizes: ir.Value, axis: ir.Value, *, num_splits: int
 ) -> ir.Value | list[ir.Value]:
     return tf(g, "SplitV", [value, sizes, axis], {"num_split": num_splits})
 
 
-@lite("STRIDED_SLICE")
+@tflite_op("STRIDED_SLICE")
 def strided_slice(
     g: Graph,
     x: ir.Value,
@@ -113,32 +113,32 @@ def strided_slice(
     return tf(g, "StridedSlice", [x, begin, end, strides], masks)
 
 
-@lite("GATHER")
+@tflite_op("GATHER")
 def gather(g: Graph, params: ir.Value, indices: ir.Value, *, axis: int, batch_dims: int) -> ir.Value:
     return tf(g, "GatherV2", [params, indices, g.const(np.array(axis, np.int32))], {"batch_dims": batch_dims})
 
 
-@lite("ONE_HOT")
+@tflite_op("ONE_HOT")
 def one_hot(g: Graph, indices: ir.Value, depth: ir.Value, on: ir.Value, off: ir.Value, *, axis: int) -> ir.Value:
     return tf(g, "OneHot", [indices, depth, on, off], {"axis": axis})
 
 
-@lite("MIRROR_PAD")
+@tflite_op("MIRROR_PAD")
 def mirror_pad(g: Graph, x: ir.Value, paddings: ir.Value, *, mode: int) -> ir.Value:
     return tf(g, "MirrorPad", [x, paddings], {"mode": ("REFLECT", "SYMMETRIC")[mode]})
 
 
-@lite("REVERSE_SEQUENCE")
+@tflite_op("REVERSE_SEQUENCE")
 def reverse_sequence(g: Graph, x: ir.Value, lengths: ir.Value, *, seq_dim: int, batch_dim: int) -> ir.Value:
     return tf(g, "ReverseSequence", [x, lengths], {"seq_dim": seq_dim, "batch_dim": batch_dim})
 
 
-@lite("SPARSE_TO_DENSE")
+@tflite_op("SPARSE_TO_DENSE")
 def sparse_to_dense(g: Graph, indices: ir.Value, shape: ir.Value, values: ir.Value, default: ir.Value) -> ir.Value:
     return tf(g, "SparseToDense", [indices, shape, values, default], {"validate_indices": False})
 
 
-@lite("DYNAMIC_UPDATE_SLICE")
+@tflite_op("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(g: Graph, x: ir.Value, update: ir.Value, start: ir.Value) -> ir.Value:
     """`update` written into `x` at `start`, moved so that it stays inside (kernels/dynamic_update_slice.cc)."""
     dims = g.shape(update)

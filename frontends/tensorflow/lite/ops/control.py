@@ -12,12 +12,12 @@ from convert.graph import Dim, Graph
 
 from ...common.lazy_reshape import cast
 from ...ops.control import either
-from ..rules import AS_STORED, lite
+from ..rules import AS_STORED, tflite_op
 
 AS_STORED.update(("IF", "WHILE"))
 
 
-@lite("IF")
+@tflite_op("IF")
 def if_(
     g: Graph, condition: ir.Value, *inputs: ir.Value, then_subgraph_index: Any, else_subgraph_index: Any
 ) -> list[ir.Value]:
@@ -35,7 +35,7 @@ def if_(
     return [either(g, value, a, b) for value, a, b in zip(outputs, *sides, strict=True)]
 
 
-@lite("WHILE")
+@tflite_op("WHILE")
 def while_(g: Graph, *inputs: ir.Value, cond_subgraph_index: Any, body_subgraph_index: Any) -> list[ir.Value]:
     """What a round passes on untouched stays outside of the ONNX Loop."""
     for region in (cond_subgraph_index, body_subgraph_index):

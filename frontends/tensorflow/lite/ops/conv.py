@@ -8,10 +8,10 @@ from convert.graph import Graph
 
 from ...common.lazy_reshape import transpose
 from ...ops.conv import convolution, transposed_convolution
-from ..rules import lite, padding_name, tf
+from ..rules import padding_name, tf, tflite_op
 
 
-@lite("CONV_2D")
+@tflite_op("CONV_2D")
 def conv_2d(
     g: Graph,
     x: ir.Value,
@@ -30,7 +30,7 @@ def conv_2d(
     return _biased(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
 
 
-@lite("DEPTHWISE_CONV_2D")
+@tflite_op("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(
     g: Graph,
     x: ir.Value,
@@ -49,7 +49,7 @@ def depthwise_conv_2d(
     return _biased(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
 
 
-@lite("CONV_3D")
+@tflite_op("CONV_3D")
 def conv_3d(
     g: Graph,
     x: ir.Value,
@@ -71,7 +71,7 @@ def conv_3d(
     return _biased(g, convolution(g, x, weight, strides, padding_name(padding), [], "NDHWC", dilations), bias)
 
 
-@lite("TRANSPOSE_CONV")
+@tflite_op("TRANSPOSE_CONV")
 def transpose_conv(
     g: Graph,
     output_shape: ir.Value,
@@ -90,7 +90,7 @@ def transpose_conv(
     return _biased(g, y, bias)
 
 
-@lite("CONV_3D_TRANSPOSE")
+@tflite_op("CONV_3D_TRANSPOSE")
 def conv_3d_transpose(
     g: Graph,
     output_shape: ir.Value,
@@ -137,7 +137,7 @@ def _windows(filter_height: int, filter_width: int, stride_h: int, stride_w: int
     }
 
 
-@lite("MAX_POOL_2D")
+@tflite_op("MAX_POOL_2D")
 def max_pool_2d(
     g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
 ) -> ir.Value:
@@ -145,14 +145,14 @@ def max_pool_2d(
     return tf(g, "MaxPool", [x], {**windows, "explicit_paddings": []})
 
 
-@lite("AVERAGE_POOL_2D")
+@tflite_op("AVERAGE_POOL_2D")
 def average_pool_2d(
     g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
 ) -> ir.Value:
     return tf(g, "AvgPool", [x], _windows(filter_height, filter_width, stride_h, stride_w, padding))
 
 
-@lite("L2_POOL_2D")
+@tflite_op("L2_POOL_2D")
 def l2_pool_2d(
     g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
 ) -> ir.Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..rules import lite
+from ..rules import tflite_op
 
 STABLEHLO = [
     "STABLEHLO_" + name
@@ -14,27 +14,27 @@ STABLEHLO = [
     """.split()  # noqa: SIM905 (a table)
 ]
 
-lite.gap("no interpreter runs it, so that a rule could not be checked", "CALL")
-lite.gap(
+tflite_op.gap("no interpreter runs it, so that a rule could not be checked", "CALL")
+tflite_op.gap(
     "keeps state between calls, which a converted model does not have",
     "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE",
 )  # fmt: skip
-lite.gap(
+tflite_op.gap(
     "looks strings or numbers up in a table, for which the shared graph has no operator",
     "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP",
 )  # fmt: skip
-lite.gap("keeps its state from call to call, one step at a time", "LSTM", "RNN", "SVDF")
-lite.gap(
+tflite_op.gap("keeps its state from call to call, one step at a time", "LSTM", "RNN", "SVDF")
+tflite_op.gap(
     "recurrent layers of two directions: the converter writes them as two of one direction",
     "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN",
 )  # fmt: skip
-lite.gap("its numbers follow from a generator that no other runtime has", "MULTINOMIAL",
+tflite_op.gap("its numbers follow from a generator that no other runtime has", "MULTINOMIAL",
          "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")  # fmt: skip
-lite.gap("ONNX has no operator that looks at bits so", "BITCAST", "LSH_PROJECTION")
-lite.gap(
+tflite_op.gap("ONNX has no operator that looks at bits so", "BITCAST", "LSH_PROJECTION")
+tflite_op.gap(
     "no converter of the last years writes it",
     "CONCAT_EMBEDDINGS", "EMBEDDING_LOOKUP_SPARSE", "SKIP_GRAM", "DELEGATE",
 )  # fmt: skip
-lite.gap("suppresses softly, which lowers scores: ONNX's operator does not", "NON_MAX_SUPPRESSION_V5")
-lite.gap("rules for StableHLO in TensorFlow Lite files are not written", *STABLEHLO)
-lite.gap("rules for it are not written", "DILATE", "REDUCE_WINDOW")
+tflite_op.gap("suppresses softly, which lowers scores: ONNX's operator does not", "NON_MAX_SUPPRESSION_V5")
+tflite_op.gap("rules for StableHLO in TensorFlow Lite files are not written", *STABLEHLO)
+tflite_op.gap("rules for it are not written", "DILATE", "REDUCE_WINDOW")

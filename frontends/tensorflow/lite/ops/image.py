@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..rules import alike, lite, tf
+from ..rules import alike, tf, tflite_op
 
 
 def _resize(operator: str) -> Callable[..., ir.Value]:
@@ -25,16 +25,16 @@ def _blocks(operator: str) -> Callable[..., ir.Value]:
     return rule
 
 
-lite.same(_resize, RESIZE_BILINEAR="ResizeBilinear", RESIZE_NEAREST_NEIGHBOR="ResizeNearestNeighbor")
-lite.same(_blocks, SPACE_TO_DEPTH="SpaceToDepth", DEPTH_TO_SPACE="DepthToSpace")
-lite.same(alike, SPACE_TO_BATCH_ND="SpaceToBatchND", BATCH_TO_SPACE_ND="BatchToSpaceND")
+tflite_op.same(_resize, RESIZE_BILINEAR="ResizeBilinear", RESIZE_NEAREST_NEIGHBOR="ResizeNearestNeighbor")
+tflite_op.same(_blocks, SPACE_TO_DEPTH="SpaceToDepth", DEPTH_TO_SPACE="DepthToSpace")
+tflite_op.same(alike, SPACE_TO_BATCH_ND="SpaceToBatchND", BATCH_TO_SPACE_ND="BatchToSpaceND")
 
 
-@lite("NON_MAX_SUPPRESSION_V4")
+@tflite_op("NON_MAX_SUPPRESSION_V4")
 def non_max_suppression_v4(g: Graph, *inputs: ir.Value) -> list[ir.Value]:
     return tf(g, "NonMaxSuppressionV4", list(inputs), {"pad_to_max_output_size": True})
 
 
-@lite("RFFT2D")
+@tflite_op("RFFT2D")
 def rfft2d(g: Graph, x: ir.Value, length: ir.Value) -> ir.Value:
     return tf(g, "RFFT2D", [x, length])

@@ -15,11 +15,11 @@ from ...common.quantization_levels import constant_levels, leveled
 from ...patterns.activations import selu
 from ..file import Tensor
 from ..quantization import INTEGERS, requantised
-from ..rules import AS_STORED, alike, lite, tf
+from ..rules import AS_STORED, alike, tf, tflite_op
 
 AS_STORED.add("QUANTIZE")
 
-lite.same(
+tflite_op.same(
     alike, ABS="Abs", CEIL="Ceil", COS="Cos", EXP="Exp", FLOOR="Floor", LOG="Log", LOGICAL_NOT="LogicalNot", NEG="Neg",
     ROUND="Round", RSQRT="Rsqrt", SIGN="Sign", SIN="Sin", SQRT="Sqrt", SQUARE="Square",
     EQUAL="Equal", NOT_EQUAL="NotEqual", LESS="Less", LESS_EQUAL="LessEqual", GREATER="Greater",
@@ -30,22 +30,22 @@ lite.same(
 )  # fmt: skip
 
 
-@lite("ADD_N")
+@tflite_op("ADD_N")
 def add_n(g: Graph, *inputs: ir.Value) -> ir.Value:
     return tf(g, "AddN", [list(inputs)])
 
 
-@lite("SELECT")
+@tflite_op("SELECT")
 def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
     return selu(g, condition, t, e) or tf(g, "Select", [condition, t, e])
 
 
-@lite("SELECT_V2")
+@tflite_op("SELECT_V2")
 def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
     return selu(g, condition, t, e) or tf(g, "SelectV2", [condition, t, e])
 
 
-@lite("CAST")
+@tflite_op("CAST")
 def cast_(g: Graph, x: ir.Value, *, output: Tensor) -> ir.Value:
     """The result's tensor says the dtype: the option of that name is left at its default by converters."""
     if output.dtype is None:
@@ -55,26 +55,26 @@ def cast_(g: Graph, x: ir.Value, *, output: Tensor) -> ir.Value:
     return tf(g, "Cast", [x], {"DstT": output.dtype, "Truncate": False})
 
 
-@lite("DEQUANTIZE")
+@tflite_op("DEQUANTIZE")
 def dequantize(g: Graph, x: ir.Value) -> ir.Value:
     """Real numbers already, except those in float16."""
     return _widened(g, x) if x.const_value is not None else cast(g, x, ir.DataType.FLOAT)
 
 
-@lite("QUANTIZE")
+@tflite_op("QUANTIZE")
 def quantize(g: Graph, x: ir.Value, *, given: Tensor, output: Tensor) -> ir.Value:
     if output.quantisation is None or output.dtype not in INTEGERS:
         raise Unsupported("quantisation without a scale")
     return requantised(g, x, given, output)
 
 
-@lite("DENSIFY")
+@tflite_op("DENSIFY")
 def densify(g: Graph, x: ir.Value) -> ir.Value:
     """What the reader of constants has done."""
     return x
 
 
-@lite("FAKE_QUANT")
+@tflite_op("FAKE_QUANT")
 def fake_quant(g: Graph, x: ir.Value, *, min: float, max: float, num_bits: int, narrow_range: bool) -> ir.Value:
     return leveled(g, x, constant_levels(min, max, num_bits, narrow_range, lite=True), divided=False)
 

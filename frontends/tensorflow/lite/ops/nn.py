@@ -8,49 +8,49 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ...common.lazy_reshape import transpose
-from ..rules import alike, lite, tf
+from ..rules import alike, tf, tflite_op
 
-lite.same(
+tflite_op.same(
     alike, RELU="Relu", RELU6="Relu6", ELU="Elu", LOGISTIC="Sigmoid", TANH="Tanh", LOG_SOFTMAX="LogSoftmax",
 )  # fmt: skip
 
 
-@lite("RELU_N1_TO_1")
+@tflite_op("RELU_N1_TO_1")
 def relu_n1_to_1(g: Graph, x: ir.Value) -> ir.Value:
     return g.Clip(x, -1.0, 1.0)
 
 
-@lite("RELU_0_TO_1")
+@tflite_op("RELU_0_TO_1")
 def relu_0_to_1(g: Graph, x: ir.Value) -> ir.Value:
     return g.Clip(x, 0.0, 1.0)
 
 
-@lite("LEAKY_RELU")
+@tflite_op("LEAKY_RELU")
 def leaky_relu(g: Graph, x: ir.Value, *, alpha: float) -> ir.Value:
     return g.LeakyRelu(x, alpha=alpha)
 
 
-@lite("PRELU")
+@tflite_op("PRELU")
 def prelu(g: Graph, x: ir.Value, alpha: ir.Value) -> ir.Value:
     return g.PRelu(x, alpha)
 
 
-@lite("HARD_SWISH")
+@tflite_op("HARD_SWISH")
 def hard_swish(g: Graph, x: ir.Value) -> ir.Value:
     return g.HardSwish(x)
 
 
-@lite("GELU")
+@tflite_op("GELU")
 def gelu(g: Graph, x: ir.Value, *, approximate: bool) -> ir.Value:
     return g.Gelu(x, approximate="tanh" if approximate else "none")
 
 
-@lite("SOFTMAX")
+@tflite_op("SOFTMAX")
 def softmax(g: Graph, x: ir.Value, *, beta: float) -> ir.Value:
     return g.Softmax(x if beta == 1 else g.Mul(x, beta), axis=-1)
 
 
-@lite("FULLY_CONNECTED")
+@tflite_op("FULLY_CONNECTED")
 def fully_connected(
     g: Graph, x: ir.Value, weights: ir.Value, bias: ir.Value | None = None, *, keep_num_dims: bool
 ) -> ir.Value:
@@ -65,19 +65,19 @@ def fully_connected(
     return g.Gemm(x, weights, bias, transB=1)
 
 
-@lite("L2_NORMALIZATION")
+@tflite_op("L2_NORMALIZATION")
 def l2_normalization(g: Graph, x: ir.Value) -> ir.Value:
     """Along the last dim; a length below 1e-6 counts as that (internal/reference/l2normalization.h)."""
     return g.Div(x, g.Max(g.ReduceL2(x, [-1]), 1e-6))
 
 
-@lite("LOCAL_RESPONSE_NORMALIZATION")
+@tflite_op("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(
     g: Graph, x: ir.Value, *, radius: int, bias: float, alpha: float, beta: float
 ) -> ir.Value:
     return tf(g, "LRN", [x], {"depth_radius": radius, "bias": bias, "alpha": alpha, "beta": beta})
 
 
-@lite("EMBEDDING_LOOKUP")
+@tflite_op("EMBEDDING_LOOKUP")
 def embedding_lookup(g: Graph, ids: ir.Value, table: ir.Value) -> ir.Value:
     return g.Gather(table, ids, axis=0)

@@ -14,13 +14,13 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..rules import lite
+from ..rules import tflite_op
 
 _NAMES = {1: "Relu", 4: "Tanh"}
 _EXTRA = {16: "a projection", 17: "a projection", 20: "layer normalisation"}
 
 
-@lite("UNIDIRECTIONAL_SEQUENCE_LSTM")
+@tflite_op("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def unidirectional_sequence_lstm(
     g: Graph,
     *inputs: ir.Value | None,
@@ -60,7 +60,7 @@ def unidirectional_sequence_lstm(
     return _time_back(g, y, time_major)
 
 
-@lite("UNIDIRECTIONAL_SEQUENCE_RNN")
+@tflite_op("UNIDIRECTIONAL_SEQUENCE_RNN")
 def unidirectional_sequence_rnn(
     g: Graph,
     x: ir.Value,

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ...common.lazy_reshape import transpose
-from ..rules import alike, dtype_of, lite, tf
+from ..rules import alike, dtype_of, tf, tflite_op
 
 
 def _reduction(operator: str) -> Callable[..., ir.Value]:
@@ -19,43 +19,43 @@ def _reduction(operator: str) -> Callable[..., ir.Value]:
     return rule
 
 
-lite.same(
+tflite_op.same(
     _reduction, SUM="Sum", MEAN="Mean", REDUCE_MAX="Max", REDUCE_MIN="Min", REDUCE_PROD="Prod", REDUCE_ANY="Any",
     REDUCE_ALL="All",
 )  # fmt: skip
-lite.same(
+tflite_op.same(
     alike, SEGMENT_SUM="SegmentSum", UNSORTED_SEGMENT_SUM="UnsortedSegmentSum",
     UNSORTED_SEGMENT_PROD="UnsortedSegmentProd", UNSORTED_SEGMENT_MAX="UnsortedSegmentMax",
     UNSORTED_SEGMENT_MIN="UnsortedSegmentMin", TOPK_V2="TopKV2",
 )  # fmt: skip
 
 
-@lite("ARG_MAX")
+@tflite_op("ARG_MAX")
 def arg_max(g: Graph, x: ir.Value, axis: ir.Value, *, output_type: int) -> ir.Value:
     return tf(g, "ArgMax", [x, axis], {"output_type": dtype_of(output_type)})
 
 
-@lite("ARG_MIN")
+@tflite_op("ARG_MIN")
 def arg_min(g: Graph, x: ir.Value, axis: ir.Value, *, output_type: int) -> ir.Value:
     return tf(g, "ArgMin", [x, axis], {"output_type": dtype_of(output_type)})
 
 
-@lite("CUMSUM")
+@tflite_op("CUMSUM")
 def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     return tf(g, "Cumsum", [x, axis], {"exclusive": exclusive, "reverse": reverse})
 
 
-@lite("BUCKETIZE")
+@tflite_op("BUCKETIZE")
 def bucketize(g: Graph, x: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
     return tf(g, "Bucketize", [x], {"boundaries": list(boundaries)})
 
 
-@lite("UNIQUE")
+@tflite_op("UNIQUE")
 def unique(g: Graph, x: ir.Value, *, idx_out_type: int) -> list[ir.Value]:
     return tf(g, "Unique", [x], {"out_idx": dtype_of(idx_out_type)})
 
 
-@lite("BATCH_MATMUL")
+@tflite_op("BATCH_MATMUL")
 def batch_matmul(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool) -> ir.Value:
     sides = []
     for value, turned in ((x, adj_x), (y, adj_y)):
