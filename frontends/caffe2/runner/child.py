@@ -1,6 +1,6 @@
 """Run Caffe2 nets for the runner, under Python 3.8 with a real Caffe2 and nothing of this project.
 
-    python caffe2_child.py JOBS.json FIRST
+    python child.py JOBS.json FIRST
 
 JOBS.json lists jobs, each with `net` (a folder with init_net.pb and predict_net.pb), `inputs` and `output` (.npz).
 Arrays are keyed by position, "0", "1" …: `names` gives the inputs' names; outputs are in the order of external_output.

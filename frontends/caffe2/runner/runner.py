@@ -25,7 +25,7 @@ KINDS: Sequence[str] = ("caffe2",)
 VARIABLE = "CONVERT_CAFFE2_PYTHON"
 """Names the interpreter of a Python with Caffe2 (3.8 with torch 1.8.1, say)."""
 
-_CHILD = Path(__file__).with_name("caffe2_child.py")
+_CHILD = Path(__file__).with_name("child.py")
 _CRASHES = {-signal.SIGFPE: "a division by zero", -signal.SIGSEGV: "a segmentation fault", -signal.SIGABRT: "an abort",
             -signal.SIGKILL: "a kill, for lack of memory probably"}  # fmt: skip
 
