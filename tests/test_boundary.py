@@ -14,8 +14,9 @@ from layout_support import conv, nodes, weights
 
 import convert
 from convert.graph import Graph
+from convert.graph.metadata import LAYOUT_KEY
 from convert.parity.verify import Method
-from convert.passes.layout.boundary import LAYOUT_KEY, moves, present
+from convert.passes.layout.boundary import moves, present
 
 F = ir.DataType.FLOAT
 

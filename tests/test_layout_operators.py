@@ -10,7 +10,8 @@ import pytest
 from layout_support import batch_norm, check, conv, nodes, weights
 
 from convert.graph import Graph
-from convert.passes.layout.sensitive import CHANNELS_LAST, SENSITIVE
+from convert.graph.metadata import CHANNELS_LAST
+from convert.passes.layout.sensitive import SENSITIVE
 from convert.passes.layout.table import AGNOSTIC as TABLE
 from convert.passes.layout.table import ELEMENTWISE, REDUCTIONS
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import onnx_ir as ir
 
-Dim: TypeAlias = int | str | None
+from convert.graph import Dim
 
 
 @dataclass(eq=False)

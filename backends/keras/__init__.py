@@ -22,7 +22,7 @@ FORMATS = {
 
 def check(model: ir.Model, format: str, options: Options) -> None:
     """Raise one `Unsupported` that lists every node without a form in Keras; changes nothing."""
-    from convert.runners.import_tensorflow import import_tensorflow
+    from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from .emit import emit
@@ -36,7 +36,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write `model` at `path`; the model is changed. Raises `Unsupported` with every node without a form in Keras."""
-    from convert.runners.import_tensorflow import import_tensorflow
+    from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from .passes.legalize import legalize
@@ -48,7 +48,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
 def preload() -> None:
     """Import what writing and running take, without starting a thread: warm workers are forked after it."""
-    from convert.runners.import_tensorflow import import_tensorflow
+    from .start_tensorflow import import_tensorflow
 
     import_tensorflow(start=False)
     from . import emit, ops, writer  # noqa: F401
@@ -57,7 +57,7 @@ def preload() -> None:
 
 def operators(format: str) -> Iterable[Operator]:
     """The ONNX operators that this backend writes, and those that it declares it cannot."""
-    from convert.runners.import_tensorflow import import_tensorflow
+    from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from . import ops  # noqa: F401  (fills the table)

@@ -11,12 +11,13 @@ from keras import KerasTensor, layers
 
 from convert.errors import Location, Problem, Unsupported
 from convert.graph import location_of
+from convert.graph.metadata import CHANNELS_LAST
 
 from . import ops  # noqa: F401  (fills the table)
 from .constants import Constant, keras_dtype
 from .emitter import Emitter, Value
 from .names import Names
-from .rules import CHANNELS_LAST, OWN, key_of, onnx_op
+from .rules import OWN, key_of, onnx_op
 from .tensors import dims_of_value
 
 _HINT = "--to tf writes what Keras has no layer for"

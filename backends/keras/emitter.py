@@ -11,7 +11,7 @@ import onnx_ir as ir
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Location, Unsupported
-from convert.graph.builder import MODULE_KEY
+from convert.graph.metadata import MODULE_KEY
 from convert.rules.onnx_schemas import plain
 
 from .constants import Constant, keras_dtype, known

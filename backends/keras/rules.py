@@ -8,10 +8,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from convert.graph.metadata import CHANNELS_LAST
 from convert.rules import Argument, Rule, Rules, Schema, onnx_schemas
-
-CHANNELS_LAST = "convert.channels_last"
-"""The domain of nodes whose data inputs and outputs the layout pass has made channels-last."""
 
 OWN = "convert.keras"
 """The domain of what `legalize` makes of ONNX's operators: Dense (x [..., I], weight [I, O], bias [O]) of MatMul and

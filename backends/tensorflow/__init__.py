@@ -32,7 +32,7 @@ FORMATS = {
 
 def check(model: ir.Model, format: str, options: Options) -> None:
     """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit; changes nothing."""
-    from convert.runners.import_tensorflow import import_tensorflow
+    from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from . import ops  # noqa: F401  (fills the table)
@@ -54,7 +54,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     Raises `Unsupported` with every operator that has no rule, `ResourceLimit` for what is one message, over 2 GB.
     """
-    from convert.runners.import_tensorflow import import_tensorflow
+    from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from .writer.savedmodel import write_frozen, write_saved_model
@@ -70,7 +70,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
 def preload() -> None:
     """Import what writing and running take, without starting a thread: warm workers are forked after it."""
-    from convert.runners.import_tensorflow import import_tensorflow
+    from .start_tensorflow import import_tensorflow
 
     import_tensorflow(start=False)
     from . import ops  # noqa: F401
@@ -81,7 +81,7 @@ def preload() -> None:
 
 def operators(format: str) -> Iterable[Operator]:
     """The ONNX operators that this backend writes in a format, and those that it declares it cannot."""
-    from convert.runners.import_tensorflow import import_tensorflow
+    from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
     from . import ops  # noqa: F401  (fills the table)

@@ -8,6 +8,7 @@ from typing import Any
 
 from onnx.defs import OpSchema
 
+from convert.graph.metadata import CHANNELS_LAST
 from convert.rules import Rule, Rules, Schema, onnx_schemas
 from convert.rules.onnx_schemas import operator_of, plain
 
@@ -22,10 +23,6 @@ __all__ = [
     "schema",
     "standard",
 ]
-
-CHANNELS_LAST = "convert.channels_last"
-"""The domain of nodes whose data inputs and outputs the layout pass has made channels-last."""
-
 
 LITE = "convert.lite"
 """The domain of nodes that TensorFlow Lite has no built-in operator for, and other rules."""

@@ -15,18 +15,17 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import Location
+from convert.graph.metadata import EXACT_KEY, MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.node_inference import infer
-from convert.graph.tensors import EXACT_KEY, dims_of, tensor_of
+from convert.graph.tensors import dims_of, tensor_of
+from convert.graph.values import Dim
 
 OPSET = 23
 """The canonical opset of the shared graph: LayerNormalization, Gelu, Attention … are one node each."""
 
-Dim: TypeAlias = int | str | None
 Operand: TypeAlias = (
     "ir.Value | np.ndarray | np.generic | bool | int | float | str | Sequence[int] | Sequence[float] | None"
 )
-
-OPERATOR_KEY, MODULE_KEY, SOURCE_KEY = "convert.operator", "convert.module", "convert.source"
 
 # Constants up to this many bytes are shared when equal.
 _SMALL = 4096

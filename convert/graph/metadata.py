@@ -1,6 +1,34 @@
-"""The keys under which the shared graph carries more than ONNX has fields for, and what they mean."""
+"""The keys under which the shared graph carries more than ONNX has fields for, each with what it means."""
 
 from __future__ import annotations
+
+OPERATOR_KEY, MODULE_KEY, SOURCE_KEY = "convert.operator", "convert.module", "convert.source"
+"""Metadata of a node: the source's operator, the path of the module and the line of source that it came from."""
+
+DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY = "convert.dims", "convert.example_dims", "convert.guards"
+"""Metadata of the model, JSON: bounds of dynamic dims, {"batch": [1, null]}, a plausible size of each, {"h": 224}, and
+conditions that the sizes have to meet, ["h % 8 == 0"]."""
+
+RANGE_KEY = "convert.range"
+"""Metadata of an input of integers, JSON: the least and the greatest that it may hold, ints or names of dims,
+[1, "time"], and "descending" behind them where they have to be in that order."""
+
+STATE_KEY = "convert.state"
+"""Metadata of the model, JSON by the name of a state's input: the variable, the output that has its new value, and what
+it starts with: nested lists, one number for all elements, or null where that is too much to be written here."""
+
+LAYOUT_KEY = "convert.layout"
+"""Metadata of the model: `nhwc` where a frontend's sources have their channels last. Without it they are first."""
+
+DIM_KEY = "convert.dim"
+"""In the `meta` of a value that holds one size: the dim of the graph (an int or a name) whose size that is."""
+
+EXACT_KEY = "convert.exact"
+"""In the `meta` of a tensor: the float64 content that it was rounded from, which the float64
+reference computes with."""
+
+CHANNELS_LAST = "convert.channels_last"
+"""Domain of nodes whose data inputs and outputs the layout pass has made channels-last, for the backends."""
 
 
 def state_output(name: str) -> str:

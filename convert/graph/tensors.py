@@ -13,6 +13,8 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.metadata import EXACT_KEY
+
 _PYTHON = {bool: ir.DataType.BOOL, int: ir.DataType.INT64, float: ir.DataType.FLOAT, str: ir.DataType.STRING}
 
 SHORT_NAMES = {
@@ -42,9 +44,6 @@ def dtype_name(dtype: ir.DataType | None) -> str:
     """The user's name of a dtype: `float32`, not `FLOAT`."""
     return "?" if dtype is None else _LONG_NAMES.get(dtype, dtype.name.lower())
 
-
-EXACT_KEY = "convert.exact"
-"""Key in a tensor's `meta`: the float64 content that it was rounded from, which the float64 twin computes with."""
 
 # Numbers written in a program are few; arrays of more are weights.
 _EXACT_SIZE = 64

@@ -14,9 +14,10 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.metadata import RANGE_KEY
 from convert.graph.tensors import widened
 from convert.parity.compare import FACTOR, LEAST, compare, far
-from convert.parity.inputs import RANGE_KEY, Feed
+from convert.parity.inputs import Feed
 from convert.verdict import FAIL, PASS, OutputVerdict, Verdict
 
 # An output of more than FEW elements is a sample of its own. With a feed and its draws the ratio of two root mean

@@ -12,16 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import BadInput, UsageError
+from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.parity.size_guards import broken, evaluate, fitted
-
-DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY = "convert.dims", "convert.example_dims", "convert.guards"
-"""Metadata of the graph: bounds of dynamic dims, {"batch": [1, null]}, a plausible size of each, {"h": 224}, and
-conditions that the sizes have to meet, ["h % 8 == 0"]."""
-
-RANGE_KEY = "convert.range"
-"""Metadata of an input of integers: the least and the greatest that it may hold, ints or names of dims, [1, "time"],
-and "descending" behind them where they have to be in that order."""
 
 # Integer inputs without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10

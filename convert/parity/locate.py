@@ -16,7 +16,7 @@ import onnx_ir as ir
 from convert import plugin
 from convert.errors import ConvertError
 from convert.graph import location_of
-from convert.graph.builder import MODULE_KEY, OPERATOR_KEY
+from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
 from convert.options import Options
 from convert.parity.inputs import Feed
 from convert.parity.pairing import agreeing, departed, steps_of, trace_graph

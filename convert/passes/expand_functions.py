@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from convert.graph import OPSET
-from convert.graph.builder import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
+from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.rules.onnx_schemas import onnx_schema, operator_of
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.metadata import EXACT_KEY
 from convert.graph.shape_inference import subgraphs
-from convert.graph.tensors import EXACT_KEY, dims_of, lazy
+from convert.graph.tensors import dims_of, lazy
 
 NARROW = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 """The dtypes that become float64. Float8 and narrower ones are quantisation, not rounding, and stay."""

@@ -12,6 +12,7 @@ from convert.files.caffe2.folder import read_folder
 from convert.files.caffe2.netdef import Model, Net, Op, walk
 from convert.graph import Dim, Graph
 from convert.graph.inputs import Bounds, add_input, matched
+from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import SHORT_NAMES
 from convert.options import InputSpec, Options
 from convert.passes.clean import clean
@@ -56,7 +57,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     result = g.model()
     clean(result)
     if bounds:
-        result.metadata_props["convert.dims"] = json.dumps(bounds)
+        result.metadata_props[DIMS_KEY] = json.dumps(bounds)
     return result
 
 

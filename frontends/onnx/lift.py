@@ -9,13 +9,12 @@ import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported, UsageError
 from convert.graph import OPSET, location_of
+from convert.graph.metadata import DIMS_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.graph.tensors import SHORT_NAMES, dtype_name
 from convert.options import InputSpec, Options
 from convert.passes.opset.convert import convert_opset
 from convert.report import Report
-
-DIMS_KEY = "convert.dims"
 
 
 def lift(model: ir.Model) -> None:

@@ -13,11 +13,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 from convert.graph.inputs import Bounds, add_input, matched
-from convert.graph.metadata import state_output
-from convert.graph.tensors import EXACT_KEY, dims_of
+from convert.graph.metadata import DIMS_KEY, EXACT_KEY, LAYOUT_KEY, state_output
+from convert.graph.tensors import dims_of
 from convert.options import InputSpec, Options
 from convert.passes.clean import drop_unused
-from convert.passes.layout.boundary import LAYOUT_KEY
 from convert.report import Report
 
 from . import ops  # noqa: F401  (fills the table of rules)
@@ -107,7 +106,7 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     state_written(model)
     model.metadata_props[LAYOUT_KEY] = "nhwc"
     if bounds:
-        model.metadata_props["convert.dims"] = json.dumps(bounds)
+        model.metadata_props[DIMS_KEY] = json.dumps(bounds)
     return model
 
 

@@ -6,9 +6,10 @@ import numpy as np
 from keras import layers, ops
 
 from convert.errors import Unsupported
+from convert.graph.metadata import CHANNELS_LAST
 from convert.semantics.interpolation import Method, matrix
 
-from ..rules import CHANNELS_LAST, onnx_op
+from ..rules import onnx_op
 from ..windows import by_rank
 from .activation import floating
 

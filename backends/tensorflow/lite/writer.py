@@ -23,6 +23,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from convert.errors import ConvertError, Location, Problem, Unsupported, UsageError
 from convert.files.protobuf_wire import length_delimited
 from convert.graph import location_of
+from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
 from convert.options import Options
 from convert.report import Report
@@ -32,7 +33,7 @@ from .. import ops  # noqa: F401  (fills the table)
 from ..constants import scope_name
 from ..emit import check, fact, tensor_inputs
 from ..passes.legalize import legalize
-from ..rules import CHANNELS_LAST, LITE, onnx_op, standard
+from ..rules import LITE, onnx_op, standard
 from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names

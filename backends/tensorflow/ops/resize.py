@@ -9,8 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from convert.errors import Unsupported
+from convert.graph.metadata import CHANNELS_LAST
 
-from ..rules import CHANNELS_LAST, onnx_op
+from ..rules import onnx_op
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
+from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import constant, dims, inverse, rank
 from convert.passes.layout.cancel import cancel_transposes, permutation
 from convert.passes.layout.dense import DENSE, write_out
@@ -16,7 +17,7 @@ from convert.passes.layout.min_cut import AS_IS, MOVED, Term, minimum_cut
 from convert.passes.layout.model import Form, Move, Rule, Side, channels_first, channels_last
 from convert.passes.layout.rewrite import Names, Writer, moved_tensor, price, put_in_order, rewrite, take_over
 from convert.passes.layout.rules import form_of
-from convert.passes.layout.sensitive import CHANNELS_LAST, SENSITIVE, is_sensitive
+from convert.passes.layout.sensitive import SENSITIVE, is_sensitive
 from convert.passes.layout.table import AGNOSTIC
 
 __all__ = ["CHANNELS_LAST", "assign_layout"]

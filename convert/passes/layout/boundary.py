@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from convert.graph.metadata import LAYOUT_KEY
 from convert.graph.values import constant, dims, inverse, rank
 from convert.passes.layout.model import Move, channels_first, channels_last
 from convert.passes.layout.rewrite import Names
-
-LAYOUT_KEY = "convert.layout"
-"""Where a frontend whose sources have their channels last says so: `nhwc`. Without it they are first."""
 
 _FLOATS = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE}
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import constant, dims, input_at
 from convert.passes.layout.model import Form, Move, Rule, Side, used
-
-CHANNELS_LAST = "convert.channels_last"
-"""Domain of a layout-sensitive operator in its channels-last form."""
 
 
 def channels_last_at(*positions: int) -> Rule:

@@ -11,6 +11,7 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.metadata import DIM_KEY
 
 from .values import cast, mark
 
@@ -88,7 +89,7 @@ def reshape(g: Graph, x: ir.Value, shape: Size) -> ir.Value:
 
 def symbol(g: Graph, value: ir.Value) -> str | None:
     """The name of the dim that a run-time int is the length of, where `size` made it, else None."""
-    named = value.meta.get("convert.dim")
+    named = value.meta.get(DIM_KEY)
     if named is not None:
         return str(named)
     node = value.producer()

@@ -10,6 +10,7 @@ import torch
 
 from convert.errors import ConvertError, Location
 from convert.graph import Graph
+from convert.graph.metadata import DIM_KEY
 
 from ..common.complexes import Pair, part_dtype
 from ..common.values import cast, mark, onnx_dtype
@@ -40,7 +41,7 @@ def stated(dims: Dims, g: Graph, result: Any, fake: Any, at: Location) -> Any:
     if isinstance(fake, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         mark(result)
         if isinstance(fake, torch.SymInt):
-            result.meta["convert.dim"] = dims.of(fake)
+            result.meta[DIM_KEY] = dims.of(fake)
     return result
 
 

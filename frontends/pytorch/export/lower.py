@@ -15,6 +15,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.report import Report
 
 from .. import ops  # noqa: F401  (fills the table)
@@ -78,10 +79,10 @@ def lower(program: ExportedProgram, report: Report, wanted: Mapping[tuple[str, i
     shapes = [n.meta["val"].shape for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
     if states:
         report.note(_about(states))
-    model.metadata_props["convert.dims"] = naming.bounds(walk.dims, program.range_constraints, shapes)
+    model.metadata_props[DIMS_KEY] = naming.bounds(walk.dims, program.range_constraints, shapes)
     guards = guards_of(program, inputs, walk.dims)
     if guards:
-        model.metadata_props["convert.guards"] = json.dumps(guards)
+        model.metadata_props[GUARDS_KEY] = json.dumps(guards)
     _drop_unused(model)
     return model
 

@@ -16,8 +16,8 @@ import onnx_ir as ir
 import torch
 
 from convert.errors import BadInput, ConvertError, UnsafeInput, Unsupported
+from convert.graph.metadata import RANGE_KEY
 from convert.options import DimSpec, InputSpec, Options
-from convert.parity.inputs import RANGE_KEY
 from convert.report import Report
 from convert.source import Source
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 import torch
 
 from convert.graph import Graph
+from convert.graph.metadata import DIM_KEY
 from convert.graph.tensors import rounded
 
 from ..common.sizes import arange as places_up_to
@@ -38,7 +39,7 @@ def _of_size(g: Graph, x: ir.Value, size: Any) -> ir.Value:
     """x with the dims that are known before it runs, which inference cannot tell from a vector of sizes."""
     if isinstance(size, ir.Value):
         return x
-    return g.facts(x, shape=[d if isinstance(d, int) else d.meta.get("convert.dim") for d in size])
+    return g.facts(x, shape=[d if isinstance(d, int) else d.meta.get(DIM_KEY) for d in size])
 
 
 def _tensor(exact: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:

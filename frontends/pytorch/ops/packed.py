@@ -15,7 +15,7 @@ import onnx_ir as ir
 import torch
 
 from convert.graph import Graph
-from convert.parity.inputs import RANGE_KEY
+from convert.graph.metadata import RANGE_KEY
 
 from ..common.values import as_value, cast
 from ..rules import torch_op

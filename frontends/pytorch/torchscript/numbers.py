@@ -11,6 +11,7 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.metadata import DIM_KEY
 
 from ..common.values import cast, mark
 from .values import UNKNOWN, List, Number, is_known
@@ -75,7 +76,7 @@ def _floor_divide(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     if g.dtype(a) == FLOAT:
         return g.Floor(g.Div(a, b))
     constant = g.static(b)
-    if constant is not None and constant > 0 and a.meta.get("convert.dim") is not None:
+    if constant is not None and constant > 0 and a.meta.get(DIM_KEY) is not None:
         return g.Div(a, b)
     return g.Div(g.Sub(a, g.Mod(a, b)), b)
 

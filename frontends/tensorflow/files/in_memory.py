@@ -15,7 +15,6 @@ from convert.graph.inputs import matched
 from convert.graph.tensors import lazy, tensor_of
 from convert.options import InputSpec, Options
 from convert.report import Report
-from convert.runners.import_tensorflow import import_tensorflow
 
 from ..graph.attributes import dtype_of
 from ..graph.function_body import from_graph
@@ -26,6 +25,7 @@ from ..program import Input, Program
 from ..runner.keras_time_distributed import folded_time
 from ..runner.lookup_tables import captured_tables
 from ..runner.names import captured_variables, function_names, keras_names
+from ..start_tensorflow import import_tensorflow
 
 
 def from_keras(model: Any, options: Options, report: Report) -> Program:

@@ -15,16 +15,12 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported
-from convert.graph.metadata import state_output
+from convert.graph.metadata import STATE_KEY, state_output
 from convert.report import Report
 
 from .function_body import Body, Node, Ref
 from .refused import CHANGES
 from .variables import Variable
-
-KEY = "convert.state"
-"""Metadata of the model, JSON by the name of a state's input: the variable, the output that has its new value, and what
-it starts with: nested lists, one number for all elements, or null where that is too much to be told here."""
 
 _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
 _PASSING = ("Identity", "StopGradient", "Snapshot")
@@ -123,10 +119,10 @@ def describe(model: ir.Model, states: Sequence[Variable], report: Report) -> Non
         told[variable.state] = {"variable": variable.name, "output": state_output(variable.state), "initial": initial}
         start = f"starts as {initial}" if isinstance(initial, (int, float, str)) else "starts as saved"
         listed.append(f"{variable.name} (input {variable.state}, output {state_output(variable.state)}, {start})")
-    model.metadata_props[KEY] = json.dumps(told)
+    model.metadata_props[STATE_KEY] = json.dumps(told)
     report.note(
         f"the graph changes {', '.join(listed)}: feed the value that it starts with first, then the output of the last "
-        f"call; the metadata {KEY} of an ONNX file hold these values"
+        f"call; the metadata {STATE_KEY} of an ONNX file hold these values"
     )
 
 

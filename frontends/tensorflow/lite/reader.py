@@ -13,9 +13,9 @@ import onnx_ir as ir
 from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
 from convert.graph.inputs import Bounds, matched
+from convert.graph.metadata import DIMS_KEY, LAYOUT_KEY
 from convert.options import Options
 from convert.passes.clean import drop_unused
-from convert.passes.layout.boundary import LAYOUT_KEY
 from convert.report import Report
 from convert.rules import Argument, Schema
 from convert.source import Source
@@ -70,7 +70,7 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
     state_written(result)
     result.metadata_props[LAYOUT_KEY] = "nhwc"
     if bounds:
-        result.metadata_props["convert.dims"] = json.dumps(bounds)
+        result.metadata_props[DIMS_KEY] = json.dumps(bounds)
     _say_what_is_stored(model, report)
     return result
 

@@ -11,8 +11,8 @@ from typing import Any
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.files.archives import BROKEN, open_archive, read_member
 from convert.interpreter import deeper
-from convert.runners.import_tensorflow import import_tensorflow
 
+from ..start_tensorflow import import_tensorflow
 from . import hdf5_check
 
 # Classes that run code of their own, or of the file's, whatever module they come from.

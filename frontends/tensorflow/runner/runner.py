@@ -13,9 +13,9 @@ import numpy as np
 
 from convert.errors import BadInput, Unsupported
 from convert.options import Options
-from convert.runners.import_tensorflow import import_tensorflow
 from convert.source import Source
 
+from ..start_tensorflow import import_tensorflow
 from .keras_time_distributed import folded_time
 from .lookup_tables import captured_tables, with_tables
 from .names import apart, choose_signature, function_names, keras_names
