@@ -188,7 +188,7 @@ def claim(thing: Any) -> Source:
     for frontend in frontends().values():
         kind = frontend.claims(thing)
         if kind:
-            return Source(kind, thing=thing)
+            return Source(kind, model=thing)
     raise UsageError(
         f"no frontend reads a {type(thing).__module__}.{type(thing).__qualname__}",
         hint="`convert formats` lists what can be read",

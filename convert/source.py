@@ -9,16 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Source:
-    """`kind` is one of `sniff.KINDS` for a path, or the kind that a frontend's `claims` gave to the object `thing`."""
+    """`kind` is one of `sniff.KINDS` for a path, or the kind that a frontend's `claims` gave to the object `model`."""
 
     kind: str
     path: Path | None = None
-    thing: Any = None
+    model: Any = None
 
     @property
     def label(self) -> str:
         """How messages call it."""
-        return str(self.path) if self.path is not None else f"a {type(self.thing).__name__} in memory"
+        return str(self.path) if self.path is not None else f"a {type(self.model).__name__} in memory"
 
     @property
     def file(self) -> Path:

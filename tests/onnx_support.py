@@ -52,7 +52,7 @@ def array(name: str, content: Any, dtype: Any = np.float32) -> onnx.TensorProto:
 
 def read(thing: Any, options: Options | None = None, report: Report | None = None) -> ir.Model:
     """The shared graph of a path, a ModelProto or an onnx_ir model."""
-    source = Source("onnx", path=thing) if isinstance(thing, Path) else Source("onnx-object", thing=thing)
+    source = Source("onnx", path=thing) if isinstance(thing, Path) else Source("onnx-object", model=thing)
     return frontend.read(source, options or Options(), report or Report("test"))
 
 

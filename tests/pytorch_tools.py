@@ -25,7 +25,7 @@ FILES = ("mnist_cnn.pt", "mnist_cnn_state.pt", "mnist_cnn_checkpoint.pt", "mnist
 def read(thing: Any, *specs: str, report: Report | None = None, **options: Any) -> ir.Model:
     """The shared graph of an object in memory or of a file."""
     source = (
-        Source(sniff(thing), thing) if isinstance(thing, Path) else Source(str(frontend.claims(thing)), thing=thing)
+        Source(sniff(thing), thing) if isinstance(thing, Path) else Source(str(frontend.claims(thing)), model=thing)
     )
     chosen = Options(inputs=tuple(map(parse_input, specs)), **options)
     return frontend.read(source, chosen, report or Report("convert"))

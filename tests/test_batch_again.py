@@ -19,7 +19,7 @@ from convert.batch.plan import Task
 from convert.batch.run import dry_run, run
 from convert.batch.scratch import scratch, sweep_scratch
 from convert.batch.show import Lines
-from convert.batch.worker import Ending
+from convert.batch.worker import TaskResult
 from convert.files.output import discard_unfinished, replacing
 
 
@@ -30,12 +30,12 @@ class Workers:
         self.endings, self.asked = endings, []
         monkeypatch.setattr(local_engine, "run", self._run)
 
-    def _run(self, task: Task, stop: threading.Event | None, nursery: str) -> Ending:
+    def _run(self, task: Task, stop: threading.Event | None, nursery: str) -> TaskResult:
         self.asked.append((task.name, task.memory))
         outcome = self.endings.get(task.name, ["converted"]).pop(0)
         if outcome == "converted":
             task.output.write_text("a model")
-        return Ending(outcome)
+        return TaskResult(outcome)
 
 
 def outcomes(tasks: list[Task], folder: Path, **more: Any) -> dict[str, str]:
@@ -102,13 +102,13 @@ def test_a_cluster_gives_more_memory_as_long_as_a_machine_has_it(tmp_path: Path)
     nodes = [{"Alive": alive, "Resources": {"memory": size}} for alive, size in machines]
     ray = SimpleNamespace(nodes=lambda: nodes)
     sent = ray_engine._Sent(*tasks_in(tmp_path, "a"), attempts=1)
-    again = ray_engine._again(ray, sent, Ending("memory"), 5)
+    again = ray_engine._again(ray, sent, TaskResult("memory"), 5)
     assert again is not None
     assert (again.task.memory, ray_engine._resources(ray, again.task, ray_engine.Cluster())["memory"]) == (2000, 2000)
-    assert ray_engine._again(ray, again, Ending("memory"), 5) is None
-    assert ray_engine._again(ray, sent, Ending("crash"), 5) is sent
-    assert ray_engine._again(ray, sent, Ending("crash"), 0) is None
-    assert ray_engine._again(ray, sent, Ending("unsupported"), 5) is None
+    assert ray_engine._again(ray, again, TaskResult("memory"), 5) is None
+    assert ray_engine._again(ray, sent, TaskResult("crash"), 5) is sent
+    assert ray_engine._again(ray, sent, TaskResult("crash"), 0) is None
+    assert ray_engine._again(ray, sent, TaskResult("unsupported"), 5) is None
 
 
 def test_as_many_jobs_as_cpus_and_memory_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

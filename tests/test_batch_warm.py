@@ -17,7 +17,7 @@ from convert.batch import local_engine
 from convert.batch.fork_server_pool import needs, nursery, stages
 from convert.batch.plan import Task
 from convert.batch.processes import mark_of
-from convert.batch.worker import Ending, run
+from convert.batch.worker import TaskResult, run
 
 
 def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_what_a_plan_needs(tmp_path: Path) -> None:
 def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = {}
 
-    def noting(task: Task, stop: threading.Event | None, address: str) -> Ending:
+    def noting(task: Task, stop: threading.Event | None, address: str) -> TaskResult:
         taken[task.name] = Path(address).name
         return run(task, stop, address)
 

@@ -141,7 +141,7 @@ def check(row: Row, dtype: str) -> None:
     given = [{"x": images(n, *inner, seed=n)} for n in (2, 1)]
     if dtype == "int32":
         given = [{"x": chance.integers(0, 9, (n, *inner)).astype(np.int32)} for n in (2, 1)]
-    graph = agrees(Source("keras-object", thing=model), given)
+    graph = agrees(Source("keras-object", model=model), given)
     counts = Counter(n.op_type for n in graph.graph.all_nodes())
     assert {k: counts[k] for k in expected} == expected
     (result,) = graph.graph.outputs

@@ -47,7 +47,7 @@ def test_graph(name: str) -> None:
     model = create(name)
     key, size = model.layers[0].name, size_of(name)
     feeds = [{key: images(n, size, size, 3)} for n in (2, 1)]
-    graph = agrees(Source("keras-object", thing=model), feeds)
+    graph = agrees(Source("keras-object", model=model), feeds)
     counts = Counter(n.op_type for n in graph.graph)
     assert {k: counts[k] for k in EXPECTED[name]} == EXPECTED[name]
     assert not {"Shape", "Gather", "Cast"} & set(counts)  # shape arithmetic is gone

@@ -80,7 +80,7 @@ def test_attention(name: str) -> None:
     model = weighted(build())
     long, short = (n or 7 for n in (model.inputs[0].shape[1], model.inputs[1].shape[1]))
     feeds = [{"q": images(n, long, 8, seed=n), "v": images(n, short, 8, seed=n + 5)} for n in (2, 1)]
-    counts = Counter(n.op_type for n in agrees(Source("keras-object", thing=model), feeds).graph.all_nodes())
+    counts = Counter(n.op_type for n in agrees(Source("keras-object", model=model), feeds).graph.all_nodes())
     assert {k: counts[k] for k in expected} == expected
 
 
@@ -91,7 +91,7 @@ def test_attention_of_masked_text() -> None:
     y = layers.LayerNormalization()(layers.Add()([y, layers.MultiHeadAttention(2, 4)(y, y)]))
     model = weighted(keras.Model(x, layers.Dense(3)(layers.Flatten()(y))))
     padding = np.concatenate([tokens(1), np.zeros((1, 6), np.int32)])
-    graph = agrees(Source("keras-object", thing=model), [{"x": tokens(3)}, {"x": padding}])
+    graph = agrees(Source("keras-object", model=model), [{"x": tokens(3)}, {"x": padding}])
     assert Counter(n.op_type for n in graph.graph.all_nodes())["Attention"] == 1
 
 
@@ -119,7 +119,7 @@ RECURRENT: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
 def test_recurrent(name: str) -> None:
     build, expected = RECURRENT[name]
     model = weighted(build())
-    graph = agrees(Source("keras-object", thing=model), [{"x": images(n, 6, 5, seed=n)} for n in (2, 1)])
+    graph = agrees(Source("keras-object", model=model), [{"x": images(n, 6, 5, seed=n)} for n in (2, 1)])
     counts = Counter(n.op_type for n in graph.graph.all_nodes())
     assert {k: counts[k] for k in expected} == expected
     assert set(shapes(graph)) == {"x", *"yhc"[: len(graph.graph.outputs)]}
@@ -129,7 +129,7 @@ def test_state_that_is_kept_goes_in_and_out() -> None:
     """A stateful layer changes the model: what it keeps from one call to the next is fed to the next, and agrees."""
     x = keras.Input(batch_shape=(2, 6, 5), name="x")
     model = weighted(keras.Model(x, layers.LSTM(4, stateful=True)(x)))
-    graph = read(Source("keras-object", thing=model))
+    graph = read(Source("keras-object", model=model))
     state = json.loads(graph.metadata_props["convert.state"])
     assert len(state) == 2
     told = {name: np.zeros((2, 4), np.float32) for name in state}
@@ -149,7 +149,7 @@ def test_classifier_of_words() -> None:
     y = layers.Embedding(10, 6, mask_zero=True)(x)
     y = layers.GlobalMaxPooling1D()(layers.Conv1D(8, 3, padding="same", activation="relu")(y))
     model = weighted(keras.Model(x, layers.Dense(2, activation="softmax", name="mood")(y)))
-    graph = agrees(Source("keras-object", thing=model), [{"words": tokens(3)}, {"words": tokens(1, 9)}])
+    graph = agrees(Source("keras-object", model=model), [{"words": tokens(3)}, {"words": tokens(1, 9)}])
     assert shapes(graph) == {"words": ["batch", "words_d1"], "mood": ["batch", 2]}
 
 

@@ -234,7 +234,7 @@ def test_float64_reaches_what_forward_casts_and_makes() -> None:
             return x.to(torch.float32) * third + torch.ones(2) / 7 + torch.arange(2, dtype=torch.float32) / 9
 
     x = noise(3, 2)
-    source = Source("torch-module-object", thing=Casts())
+    source = Source("torch-module-object", model=Casts())
     (out,) = runner.run(source, [{"x": x}], precision="float64", options=Options())
     want = x.astype(np.float64) * (np.array([1, 2]) / 3) + 1 / 7 + np.arange(2) / 9
     np.testing.assert_allclose(out["output"], want, rtol=1e-15)

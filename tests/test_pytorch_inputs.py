@@ -38,7 +38,7 @@ def test_outputs_are_named_by_their_keys_and_none_is_left_out() -> None:
     np.testing.assert_allclose(total, a + b)
     np.testing.assert_allclose(twice, a * 2)
     assert rows == 4
-    source = Source("torch-module-object", thing=Several())
+    source = Source("torch-module-object", model=Several())
     (named,) = runner.run(source, [{"a": a, "b": b}], precision="float64", options=Options())
     assert list(named) == ["sum", "parts.0", "parts.2"]
     assert named["sum"].dtype == np.float64
@@ -98,7 +98,7 @@ def test_the_dtype_of_the_weights_is_that_of_a_guessed_input(dtype: str) -> None
     model = read(module)
     assert model.graph.inputs[0].dtype == ir.DataType[dtype.upper().replace("FLOAT64", "DOUBLE")]
     array = noise(4, 3).astype(model.graph.inputs[0].dtype.numpy())
-    source = Source("torch-module-object", thing=module)
+    source = Source("torch-module-object", model=module)
     (got,) = runner.run(source, [{"input": array}], precision="float32", options=Options())
     (wide,) = runner.run(source, [{"input": array}], precision="float64", options=Options())
     want = module(torch.from_numpy(array.astype(np.float64)).to(module.weight.dtype)).detach()
@@ -198,7 +198,7 @@ def test_the_module_is_left_as_it_was() -> None:
     fast = torch.backends.mha.get_fastpath_enabled()
     model = read(module)
     runner.run(
-        Source("torch-module-object", thing=module), [{"input": noise(2, 3)}], precision="float64", options=Options()
+        Source("torch-module-object", model=module), [{"input": noise(2, 3)}], precision="float64", options=Options()
     )
     assert [m.training for m in module.modules()] == [True, True, False]
     assert module[0].weight.dtype == torch.float32

@@ -49,7 +49,7 @@ def test_one_capture_serves_every_length(name: str) -> None:
     torch.manual_seed(0)
     module = MODULES[name]().eval()
     options = Options(inputs=(parse_input("x:float32[batch,length,6]"),))
-    model = frontend.read(Source("torch-module-object", thing=module), options, Report("convert"))
+    model = frontend.read(Source("torch-module-object", model=module), options, Report("convert"))
     assert list(model.graph.inputs[0].shape) == ["batch", "length", 6]
     assert {"LSTM", "GRU", "RNN", "Attention"} & {node.op_type for node in model.graph}
     for batch, length in ((2, 7), (3, 1), (1, 12)):
@@ -65,6 +65,6 @@ def test_capture_leaves_pytorch_as_it_was() -> None:
     before = dict(torch.ops.aten.lstm.input.py_kernels)
     module = MODULES["lstm"]().eval()
     options = Options(inputs=(parse_input("x:float32[batch,length,6]"),))
-    frontend.read(Source("torch-module-object", thing=module), options, Report("convert"))
+    frontend.read(Source("torch-module-object", model=module), options, Report("convert"))
     assert torch.ops.aten.lstm.input.py_kernels == before
     assert torch.nn.modules.transformer._detect_is_causal_mask.__module__ == "torch.nn.modules.transformer"

@@ -46,7 +46,7 @@ def test_the_twin_computes_with_the_number_that_was_written(name: str) -> None:
             return CASES[name](x)
 
     options = Options(inputs=(parse_input("x:float32[2,5,6]"),))
-    source = Source("torch-module-object", thing=Net())
+    source = Source("torch-module-object", model=Net())
     model = frontend.read(source, options, Report("convert"))
     feed = generate(model, 1)[0].arrays
     (want,) = frontend.run(source, [feed], precision="float64", options=options)
@@ -60,7 +60,7 @@ def test_equal_roundings_of_two_numbers_stay_two_constants() -> None:
             return x * 0.1, x * 0.10000000149011612
 
     options = Options(inputs=(parse_input("x:float32[2,3]"),))
-    source = Source("torch-module-object", thing=Net())
+    source = Source("torch-module-object", model=Net())
     model = frontend.read(source, options, Report("convert"))
     feed = generate(model, 1)[0].arrays
     (want,) = frontend.run(source, [feed], precision="float64", options=options)

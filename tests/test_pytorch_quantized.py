@@ -275,7 +275,7 @@ def test_the_float64_reference_is_what_the_kernels_compute() -> None:
     torch.manual_seed(0)
     module = fx(Mixed(), torch.randn(4, 3, 10), torch.randn(4, 4, 12, 12))
     feeds = [{"x": drawn(5, 3, 10), "y": drawn(5, 4, 12, 12, seed=1)}]
-    source = Source("torch-module-object", thing=module)
+    source = Source("torch-module-object", model=module)
     (single,), (double,) = (execute(source, feeds, p, Options()) for p in ("float32", "float64"))
     for name, array in single.items():
         off = np.abs(double[name] - array)

@@ -96,7 +96,7 @@ def test_state_is_passed_on_from_call_to_call(kind: type[nn.Module], form: str) 
     paths = {path.replace(".", "_"): buffer for path, buffer in module.named_buffers()}
     state = {name: paths[name].numpy().copy() for name in names[first:]}
     outputs = [str(v.name) for v in model.graph.outputs]
-    source = Source(str(frontend.claims(thing)), thing=thing)
+    source = Source(str(frontend.claims(thing)), model=thing)
     for arrays in rows:
         feed = {**dict(zip(names, arrays, strict=False)), **state}
         (theirs,) = runner.run(source, [feed], precision="float32", options=Options())
@@ -140,7 +140,7 @@ def test_a_buffer_named_as_an_input_is_another_input() -> None:
     model = read(Same(), "x:float32[rows,3]")
     assert [v.name for v in model.graph.inputs] == ["x", "x_state"]
     assert [v.name for v in model.graph.outputs] == ["output", "x_state_next"]
-    source = Source("torch-module-object", thing=Same())
+    source = Source("torch-module-object", model=Same())
     feed = {"x": noise(2, 3), "x_state": noise(3)}
     (theirs,) = runner.run(source, [feed], precision="float32", options=Options())
     for ours, want in zip(run(model, *feed.values()), theirs.values(), strict=True):

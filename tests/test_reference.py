@@ -460,7 +460,7 @@ def test_runner_in_both_precisions(tmp_path: Any) -> None:
     onnx.save(proto, path)
     x = RNG.normal(size=(4, 2000)).astype(np.float32)
     exact = x.astype(np.float64) @ onnx.numpy_helper.to_array(proto.graph.initializer[0]).astype(np.float64)
-    for source in (Source("onnx", path), Source("onnx-object", thing=proto), Source("onnx-object", thing=read(proto))):
+    for source in (Source("onnx", path), Source("onnx-object", model=proto), Source("onnx-object", model=read(proto))):
         (single,) = runner.run(source, [{"x": x}], precision="float32", options=Options())
         (double,) = runner.run(source, [{"x": x}], precision="float64", options=Options())
         assert single["y"].dtype == np.float32
@@ -475,6 +475,6 @@ def test_runner_says_why_a_model_does_not_load() -> None:
         [helper.make_node("Magic", ["x"], ["y"], domain="mine")], [info("x", [2])], [info("y", [2])], domains=["mine"]
     )
     with pytest.raises(ConvertError, match=r"onnxruntime does not load.*Magic"):
-        runner.run(Source("onnx-object", thing=proto), [{"x": np.ones(2)}], precision="float32", options=Options())
+        runner.run(Source("onnx-object", model=proto), [{"x": np.ones(2)}], precision="float32", options=Options())
     with pytest.raises(UsageError, match="no input 'z'"):
-        runner.run(Source("onnx-object", thing=matmul()), [{"z": np.ones(2)}], precision="float32", options=Options())
+        runner.run(Source("onnx-object", model=matmul()), [{"z": np.ones(2)}], precision="float32", options=Options())

@@ -112,7 +112,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Expected]] = {
 def test_function(name: str) -> None:
     body, expected = FUNCTIONS[name]
     function = tf.function(body, input_signature=[tf.TensorSpec([None, 4, CHANNELS], name="x")], autograph=False)
-    graph = agrees(Source("tf-function-object", thing=function), [{"x": images(n, 4, CHANNELS)} for n in (2, 1)])
+    graph = agrees(Source("tf-function-object", model=function), [{"x": images(n, 4, CHANNELS)} for n in (2, 1)])
     counted(graph, expected)
 
 
@@ -225,7 +225,7 @@ def test_layer(name: str) -> None:
         weight.assign(chance.uniform(0.5, 1.5, weight.shape) if "gamma" in weight.path or "variance" in weight.path
                       else chance.normal(0, 0.4, weight.shape))  # fmt: skip
     shape = [n or 32 for n in model.inputs[0].shape[1:]]
-    graph = agrees(Source("keras-object", thing=model), [{"x": images(n, *shape, seed=n)} for n in (2, 1)])
+    graph = agrees(Source("keras-object", model=model), [{"x": images(n, *shape, seed=n)} for n in (2, 1)])
     counted(graph, expected)
     operators = written(graph)
     assert whole is None or operators == whole

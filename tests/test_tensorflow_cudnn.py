@@ -59,7 +59,7 @@ def test_keras_layer(kind: Any, lengths: Any, backwards: bool, monkeypatch: pyte
     single, double = layer_of(kind, "float32"), layer_of(kind, "float64")
     concrete = by_cudnn(kind, single, lengths, backwards)
     monkeypatch.undo()
-    graph = read(Source("tf-function-object", thing=concrete))
+    graph = read(Source("tf-function-object", model=concrete))
     counts = Counter(n.op_type for n in graph.graph.all_nodes())
     assert (counts["LSTM"], counts["GRU"]) == (kind is layers.LSTM, kind is layers.GRU)
     feed = {
@@ -93,7 +93,7 @@ def test_orders_of_weights_that_nothing_here_tells(layers_of: int, attributes: d
         return tf.raw_ops.CudnnRNN(input=x, input_h=h, input_c=h, params=tf.zeros([500]), **attributes).output
 
     with pytest.raises(Unsupported, match="there is no GPU to check"):
-        read(Source("tf-function-object", thing=function.get_concrete_function()))
+        read(Source("tf-function-object", model=function.get_concrete_function()))
 
 
 def test_weights_of_another_number() -> None:
@@ -103,4 +103,4 @@ def test_weights_of_another_number() -> None:
         return tf.raw_ops.CudnnRNN(input=x, input_h=h, input_c=h, params=tf.zeros([500])).output
 
     with pytest.raises(BadInput, match="176 weights"):
-        read(Source("tf-function-object", thing=function.get_concrete_function()))
+        read(Source("tf-function-object", model=function.get_concrete_function()))

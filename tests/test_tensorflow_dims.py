@@ -67,7 +67,7 @@ def frozen(build: Callable[..., Any]) -> Any:
 @pytest.mark.parametrize("build", GRAPHS, ids=lambda f: f.__name__)
 def test_sizes_that_differ(build: Callable[..., Any]) -> None:
     graph = frozen(build)
-    model = read(Source("graphdef-object", thing=graph), outputs=("z",))
+    model = read(Source("graphdef-object", model=graph), outputs=("z",))
     sizes, one = GRAPHS[build]
     x, y = (shapes(model)[name] for name in "xy")
     assert x == ["batch", 4]
@@ -98,7 +98,7 @@ def text_encoder(*shape: int | None) -> Any:
 
 @pytest.mark.parametrize(("length", "name"), [(6, 6), (None, "ids_d1")])
 def test_inputs_that_meet_share_their_names(length: int | None, name: int | str) -> None:
-    source = Source("graphdef-object", thing=text_encoder(None, length))
+    source = Source("graphdef-object", model=text_encoder(None, length))
     report = Report("convert")
     model = frontend.read(source, Options(outputs=("y",)), report)
     assert shapes(model) == {n: ["batch", name] for n in ("ids", "mask", "segments")} | {"y": ["batch", name, 8]}
@@ -107,7 +107,7 @@ def test_inputs_that_meet_share_their_names(length: int | None, name: int | str)
 
 
 def test_the_users_names_stay() -> None:
-    source = Source("graphdef-object", thing=frozen(a_sum_by_the_size_of_one))
+    source = Source("graphdef-object", model=frozen(a_sum_by_the_size_of_one))
     specs = tuple(map(parse_input, ("x:[n,4]", "y:[m=1..8,4]")))
     model = read(source, inputs=specs, outputs=("z",))
     assert (shapes(model)["x"][0], shapes(model)["y"][0]) == ("n", "m")
@@ -125,12 +125,12 @@ def test_an_output_may_be_called_as_a_node_inside_would_be() -> None:
         first = tf.raw_ops.Softplus(features=x, name="a")
         second = tf.raw_ops.SquaredDifference(x=first, y=x, name="a_2")
         tf.identity(second * first, name="a_1")
-    model = read(Source("graphdef-object", thing=graph.as_graph_def()), outputs=("a_1", "a"))
+    model = read(Source("graphdef-object", model=graph.as_graph_def()), outputs=("a_1", "a"))
     assert set(run(model, {"x": images(2, 4)})) == {"a_1", "a"}
 
 
 def test_linspace_finds_its_axis_among_constants() -> None:
     """`tf.linspace` asks for the rank and compares it before it joins its ends."""
     function = tf.function(lambda x: x + tf.linspace(0.0, 1.0, 4), input_signature=[tf.TensorSpec([None, 4], name="x")])
-    source = Source("tf-function-object", thing=function.get_concrete_function())
+    source = Source("tf-function-object", model=function.get_concrete_function())
     agrees(source, [{"x": np.ones((2, 4), np.float32)}])

@@ -56,7 +56,7 @@ def network(image: Any) -> dict[str, Any]:
 def test_every_level_is_the_same() -> None:
     """Of two pictures, with the ranges that they lead to."""
     concrete = network.get_concrete_function()
-    model = read(Source("tf-function-object", thing=concrete))
+    model = read(Source("tf-function-object", model=concrete))
     for image in (CHANCE.normal(size=(2, 11, 12, 3)), CHANCE.uniform(0, 3, (1, 11, 12, 3))):
         feed = {"image": image.astype(np.float32)}
         expected = concrete(tf.constant(feed["image"]))

@@ -80,7 +80,7 @@ def graph_of(build: Callable[[Any], Any]) -> Any:
 def test_graph(build: Callable[[Any], Any]) -> None:
     made = graph_of(build)
     assert {"Merge", "Switch"} <= {n.op for n in made.node}
-    graph = agrees(Source("graphdef-object", thing=made), [{"x": images(2, 3)}, {"x": -images(2, 3)}])
+    graph = agrees(Source("graphdef-object", model=made), [{"x": images(2, 3)}, {"x": -images(2, 3)}])
     counts = Counter(n.op_type for n in graph.graph.all_nodes())
     assert {k: counts[k] for k in ("If", "Loop")} == {"If": 0, "Loop": 0} | GRAPHS[build]
 
@@ -95,7 +95,7 @@ def test_recurrent_layer_frozen_as_tensorflow_freezes_by_default() -> None:
     concrete = function.get_concrete_function(tf.TensorSpec([None, None, 5], name="x"))
     made = convert_variables_to_constants_v2(concrete).graph.as_graph_def()
     assert "Merge" in {n.op for n in made.node}
-    graph = agrees(Source("graphdef-object", thing=made), [{"x": images(n, 6, 5)} for n in (2, 1)])
+    graph = agrees(Source("graphdef-object", model=made), [{"x": images(n, 6, 5)} for n in (2, 1)])
     counts = Counter(n.op_type for n in graph.graph.all_nodes())
     assert (counts["LSTM"], counts["Loop"]) == (1, 0)
 
@@ -131,7 +131,7 @@ def backwards(x: Any) -> Any:
 def test_arrays(build: Callable[[Any], Any], counts: dict[str, int]) -> None:
     made = graph_of(build)
     assert {"TensorArrayV3", "TensorArrayWriteV3"} <= {n.op for n in made.node}
-    graph = read(Source("graphdef-object", thing=made))
+    graph = read(Source("graphdef-object", model=made))
     for feed in ({"x": images(2, 3)}, {"x": images(1, 3)}):
         with tf.Graph().as_default() as whole, v1.Session(graph=whole) as session:
             (expected,) = tf.import_graph_def(made, return_elements=["y:0"], name="")
@@ -170,7 +170,7 @@ def test_several_branches_as_freezing_leaves_them(build: Callable[[Any, Any], An
     made = convert_variables_to_constants_v2(concrete).graph.as_graph_def()
     assert "_SwitchN" in {n.op for n in made.node}
     feeds = [{"x": images(2, 3), "i": np.array([i], np.int32)} for i in (0, 1, 2, 7, -1)]
-    agrees(Source("graphdef-object", thing=made), feeds)
+    agrees(Source("graphdef-object", model=made), feeds)
 
 
 def test_what_is_neither_loop_nor_branch_is_refused() -> None:
@@ -181,4 +181,4 @@ def test_what_is_neither_loop_nor_branch_is_refused() -> None:
         return v1.raw_ops.Merge(inputs=[high, low]).output
 
     with pytest.raises(Unsupported, match="neither a loop nor a branch"):
-        read(Source("graphdef-object", thing=graph_of(crossed)))
+        read(Source("graphdef-object", model=graph_of(crossed)))

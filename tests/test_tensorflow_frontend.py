@@ -80,7 +80,7 @@ def test_keras_names_and_several_inputs_and_outputs(tmp_path: Path) -> None:
     joined = keras.layers.Concatenate()([a, b])
     model = keras.Model([a, b], {"total": keras.ops.sum(joined, axis=1), "double": keras.layers.Dense(2)(joined)})
     feeds = [{"left": images(n, 4), "right": images(n, 3)} for n in (2, 1)]
-    graph = agrees(Source("keras-object", thing=model), feeds)
+    graph = agrees(Source("keras-object", model=model), feeds)
     assert set(shapes(graph)) == {"left", "right", "total", "double"}
     model.export(tmp_path / "m", verbose=False)
     graph = agrees(Source("savedmodel", tmp_path / "m"), feeds)
@@ -117,7 +117,7 @@ def test_function_with_nested_calls_and_dict_result() -> None:
     def outer(x: Any) -> Any:
         return {"once": inner(x), "twice": inner(inner(x)), "length": tf.shape(x)[0]}
 
-    graph = agrees(Source("tf-function-object", thing=outer), [{"x": images(n, 3)} for n in (4, 1)])
+    graph = agrees(Source("tf-function-object", model=outer), [{"x": images(n, 3)} for n in (4, 1)])
     weights = [v for v in graph.graph.initializers.values() if v.const_value is not None and v.const_value.size == 9]
     assert len(weights) == 1
     assert shapes(graph)["twice"] == ["batch", 3]
@@ -126,8 +126,8 @@ def test_function_with_nested_calls_and_dict_result() -> None:
 def test_function_without_signature_needs_specs() -> None:
     function = tf.function(lambda x: x + 1.0)
     with pytest.raises(UsageError, match="input_signature"):
-        read(Source("tf-function-object", thing=function))
-    graph = read(Source("tf-function-object", thing=function), inputs=(parse_input("x:float32[n,2]"),))
+        read(Source("tf-function-object", model=function))
+    graph = read(Source("tf-function-object", model=function), inputs=(parse_input("x:float32[n,2]"),))
     assert shapes(graph)["x"] == ["n", 2]
 
 
@@ -201,7 +201,7 @@ def test_tensorflow_1_saved_model(tmp_path: Path, resource: bool) -> None:
 
 def test_graph_def_in_memory_cut_at_named_tensors() -> None:
     graph = tf.compat.v1.GraphDef.FromString((FIXTURES / "mnist_cnn_frozen.pb").read_bytes())
-    source = Source("graphdef-object", thing=graph)
+    source = Source("graphdef-object", model=graph)
     first = "mnist_cnn_1/conv1_1/Relu"
     model = read(source, outputs=(first, "mnist_cnn_1/pool_1/MaxPool2d:0"))
     assert [v.name for v in model.graph.outputs] == [first, "mnist_cnn_1/pool_1/MaxPool2d"]
@@ -215,7 +215,7 @@ def test_graph_def_in_memory_cut_at_named_tensors() -> None:
 
 def test_an_onnx_file_tells_the_rank_of_every_input() -> None:
     function = tf.function(tf.nn.relu, input_signature=[tf.TensorSpec(None, name="x")], autograph=False)
-    source = Source("tf-function-object", thing=function)
+    source = Source("tf-function-object", model=function)
     with pytest.raises(UsageError, match="does not tell how many dims") as error:
         lower(read(source), 20)
     assert "--input x:" in error.value.hint
@@ -241,7 +241,7 @@ def test_every_missing_operator_is_listed() -> None:
         return tf.strings.length(x) + tf.strings.length(tf.strings.strip(x)), hashed
 
     with pytest.raises(Unsupported) as error:
-        read(Source("tf-function-object", thing=function))
+        read(Source("tf-function-object", model=function))
     assert {p.at.operator: p.count for p in error.value.problems} == {
         "StringLength": 2, "StringStrip": 1, "StringToHashBucketFast": 1,
     }  # fmt: skip
@@ -275,4 +275,4 @@ def test_real_numbers_become_complex_and_real_again() -> None:
         return {"size": tf.abs(z), "real": tf.cast(tf.cast(z, tf.complex128), tf.float64)}
 
     function = tf.function(body, input_signature=[tf.TensorSpec([None, 4], name="x")])
-    agrees(Source("tf-function-object", thing=function), [{"x": images(n, 4)} for n in (2, 1)])
+    agrees(Source("tf-function-object", model=function), [{"x": images(n, 4)} for n in (2, 1)])

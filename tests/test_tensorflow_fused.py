@@ -50,7 +50,7 @@ def graph(operator: str, x: np.ndarray, constants: list[np.ndarray], attributes:
 
 
 def check(made: Any, x: np.ndarray) -> None:
-    source = Source("graphdef-object", thing=made)
+    source = Source("graphdef-object", model=made)
     (expected,) = runner.run(source, [{"x": x}], precision="float32", options=Options())
     same(run(read(source), {"x": x})["y"], expected["y"])
 
@@ -83,7 +83,7 @@ def test_depthwise_convolution() -> None:
     depthwise = CONV | {"strides": [1, 2, 2, 1], "fused_ops": ["BiasAdd", "Relu"]}
     made = graph("_FusedDepthwiseConv2dNative", x, [weight, bias], depthwise, args=1)
     y = tf.nn.relu(tf.nn.depthwise_conv2d(x, weight, [1, 2, 2, 1], "SAME") + bias).numpy()
-    same(run(read(Source("graphdef-object", thing=made)), {"x": x})["y"], y)
+    same(run(read(Source("graphdef-object", model=made)), {"x": x})["y"], y)
 
 
 def test_batch_norm_with_activation() -> None:
@@ -96,7 +96,7 @@ def test_batch_norm_with_activation() -> None:
     made.node[-1].attr["num_side_inputs"].i = 0
     gamma, beta, mean, variance = STATISTICS
     y = tf.nn.relu((x - mean) / np.sqrt(variance + np.float32(0.01)) * gamma + beta).numpy()
-    found = run(read(Source("graphdef-object", thing=made), outputs=("y",)), {"x": x})
+    found = run(read(Source("graphdef-object", model=made), outputs=("y",)), {"x": x})
     same(found["y"], y)
 
 
@@ -104,4 +104,4 @@ def test_what_is_not_known_is_refused() -> None:
     x = images(2, 7, 6, 4)
     made = graph("_FusedConv2D", x, [WEIGHT, BIAS], CONV | {"fused_ops": ["BiasAdd", "Quantize"]}, args=1)
     with pytest.raises(Unsupported, match="a fused Quantize"):
-        read(Source("graphdef-object", thing=made))
+        read(Source("graphdef-object", model=made))

@@ -75,7 +75,7 @@ def test_float_networks(mnist: dict[str, Path], form: str) -> None:
     assert Counter(n.op_type for n in model.graph) == {
         "Transpose": 6, "Conv": 2, "Relu": 3, "MaxPool": 1, "Reshape": 1, "Gemm": 2, "LogSoftmax": 1,
     }  # fmt: skip
-    (exact,) = reference.run(Source("onnx-object", thing=model), [feed], precision="float64", options=Options())
+    (exact,) = reference.run(Source("onnx-object", model=model), [feed], precision="float64", options=Options())
     for found in (run(model, feed)["output_0"], as_deployed(mnist[form], feed)["output_0"]):
         assert found.dtype == np.float32
         assert rms(found - exact["output_0"]) < 16 * 2.0**-24 * rms(exact["output_0"])

@@ -189,4 +189,4 @@ def test_function(name: str) -> None:
     feeds: list[dict[str, Any]] = [{"x": images(n, 3, seed=n) * (1 if n == 2 else -1)} for n in (2, 1, 4)]
     if len(graph_function.input_signature) == 2:
         feeds = [feed | {"n": np.array(n, np.int32)} for feed, n in zip(feeds, (0, 1, 5), strict=True)]
-    agrees(Source("tf-function-object", thing=graph_function), feeds)
+    agrees(Source("tf-function-object", model=graph_function), feeds)

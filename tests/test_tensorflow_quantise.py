@@ -24,7 +24,7 @@ RNG = np.random.default_rng(5)
 
 def _read(function: Any, *specs: Any) -> tuple[Any, ir.Model]:
     concrete = tf.function(function, input_signature=specs, autograph=False).get_concrete_function()
-    model = frontend.read(Source("tf-function-object", thing=concrete), Options(), Report("convert"))
+    model = frontend.read(Source("tf-function-object", model=concrete), Options(), Report("convert"))
     fold_constants(model)
     return concrete, model
 

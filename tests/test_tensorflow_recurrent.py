@@ -60,7 +60,7 @@ def test_recurrent_layer(name: str) -> None:
     build, expected = RECURRENT[name]
     model = build()
     inner = [n or 6 for n in model.inputs[0].shape[1:]]
-    graph = agrees(Source("keras-object", thing=model), [{"x": images(n, *inner, seed=n)} for n in (2, 1)])
+    graph = agrees(Source("keras-object", model=model), [{"x": images(n, *inner, seed=n)} for n in (2, 1)])
     found = counts(graph)
     assert {k: found[k] for k in expected} == expected
     assert not expected.get("LSTM") or name == "per step" or not found["Loop"]
@@ -93,7 +93,7 @@ WORDS: dict[str, tuple[Callable[[], list[Any]], dict[str, int]]] = {
 def test_masked_by_embedding(name: str) -> None:
     build, expected = WORDS[name]
     model = sequential(layers.Embedding(10, 5, mask_zero=True), *build(), shape=(None,), dtype="int32")
-    found = counts(agrees(Source("keras-object", thing=model), [{"x": TOKENS}, {"x": TOKENS[:1]}]))
+    found = counts(agrees(Source("keras-object", model=model), [{"x": TOKENS}, {"x": TOKENS[:1]}]))
     assert {k: found[k] for k in ("LSTM", "GRU", "RNN", "Loop") if found[k]} == expected
 
 
@@ -104,7 +104,7 @@ def test_masked_from_a_state_that_is_given() -> None:
     y = layers.GRU(4, return_sequences=True, return_state=True)(x, initial_state=h, mask=mask)
     given = images(3, 6, 5)
     given[0, 2:4] = given[1] = 0
-    graph = agrees(Source("keras-object", thing=keras.Model([x, h], y)), [{"x": given, "h": images(3, 4)}])
+    graph = agrees(Source("keras-object", model=keras.Model([x, h], y)), [{"x": given, "h": images(3, 4)}])
     assert counts(graph)["Loop"] == 1
 
 
@@ -113,7 +113,7 @@ def test_masked_by_value(length: int | None) -> None:
     model = sequential(layers.Masking(), layers.GRU(4, return_sequences=True), shape=(length, 5))
     x = images(3, 6, 5)
     x[0, 2:4] = x[1, 5] = x[2] = 0
-    found = counts(agrees(Source("keras-object", thing=model), [{"x": x}]))
+    found = counts(agrees(Source("keras-object", model=model), [{"x": x}]))
     assert (found["GRU"], found["Loop"]) == (1, 0)
 
 
@@ -122,7 +122,7 @@ def test_states_in_and_out() -> None:
     y, h_new, c_new = layers.LSTM(4, return_sequences=True, return_state=True)(x, initial_state=[h, c])
     model = keras.Model([x, h, c], {"y": y, "h_new": h_new, "c_new": c_new})
     graph = agrees(
-        Source("keras-object", thing=model),
+        Source("keras-object", model=model),
         [{"x": images(n, 6, 5), "h": images(n, 4, seed=3), "c": images(n, 4, seed=4)} for n in (2, 1)],
     )
     assert counts(graph)["LSTM"] == 1

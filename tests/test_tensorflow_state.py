@@ -91,7 +91,7 @@ def test_calls_in_a_row(kind: Callable[[], Any], form: str, tmp_path: Path) -> N
     concrete = module.__call__.get_concrete_function()
     if form == "folder":
         tf.saved_model.save(module, str(tmp_path), signatures=concrete)
-    source = Source("savedmodel", tmp_path) if form == "folder" else Source("tf-function-object", thing=concrete)
+    source = Source("savedmodel", tmp_path) if form == "folder" else Source("tf-function-object", model=concrete)
     model = read(source)
     states = json.loads(model.metadata_props["convert.state"])
     assert sorted(states) == KINDS[kind]
@@ -119,7 +119,7 @@ def test_any_state_in_float32_and_float64(kind: Callable[[], Any], form: str, tm
     concrete = module.__call__.get_concrete_function()
     if form == "folder":
         tf.saved_model.save(module, str(tmp_path), signatures=concrete)
-    source = Source("savedmodel", tmp_path) if form == "folder" else Source("tf-function-object", thing=concrete)
+    source = Source("savedmodel", tmp_path) if form == "folder" else Source("tf-function-object", model=concrete)
     chance = np.random.default_rng(0)
     states = {n: chance.normal(size=getattr(module, n).shape) for n in KINDS[kind]}
     feed = {n: v.astype(getattr(module, n).dtype.as_numpy_dtype) for n, v in states.items()}
@@ -132,7 +132,7 @@ def test_stateful_recurrent_layers() -> None:
         layers.LSTM(4, stateful=True, return_sequences=True, name="first")(x)
     )
     model = keras.Model(x, y)
-    source = Source("keras-object", thing=model)
+    source = Source("keras-object", model=model)
     names = ["first_rnn_state", "first_rnn_state_1", "second_rnn_state"]
     feed = {n: images(2, 3 if n[0] == "s" else 4, seed=i) for i, n in enumerate(names)}
     graph = agrees(source, [{"x": images(2, 6, 5), **feed}, {"x": images(2, 1, 5), **feed}])
@@ -196,7 +196,7 @@ def test_operator(operator: str) -> None:
         return x + before[0]
 
     held = images(4, 3, seed=2)
-    source = Source("tf-function-object", thing=function.get_concrete_function())
+    source = Source("tf-function-object", model=function.get_concrete_function())
     graph = agrees(source, [{"x": images(2, 3), "held": held}])
     assert not np.array_equal(run(graph, {"x": images(2, 3), "held": held})["held_next"], held)
 
@@ -214,7 +214,7 @@ def test_a_part_of_a_variable(subscript: Any) -> None:
         variable[subscript].assign(tf.reshape(tf.tile(tf.reduce_sum(x, 0)[:1] * 2.0, [int(np.prod(shape))]), shape))
         return x + variable[0]
 
-    source = Source("tf-function-object", thing=function.get_concrete_function())
+    source = Source("tf-function-object", model=function.get_concrete_function())
     agrees(source, [{"x": images(2, 3), "held": images(5, 3, seed=2)}])
 
 
@@ -273,7 +273,7 @@ def test_a_loop_that_changes_a_variable_is_refused() -> None:
         return x + total
 
     with pytest.raises(Unsupported, match="changed inside of a loop"):
-        read(Source("tf-function-object", thing=looped.get_concrete_function()))
+        read(Source("tf-function-object", model=looped.get_concrete_function()))
 
 
 def test_training_is_refused() -> None:
@@ -287,12 +287,12 @@ def test_training_is_refused() -> None:
         return x * weight + slot
 
     with pytest.raises(Unsupported, match=r"ResourceApplyMomentum.*changes the model's state"):
-        frontend.read(Source("tf-function-object", thing=step.get_concrete_function()), Options(), Report("convert"))
+        frontend.read(Source("tf-function-object", model=step.get_concrete_function()), Options(), Report("convert"))
 
 
 def test_the_source_is_as_it_was_afterwards() -> None:
     module = Counting()
-    source = Source("tf-function-object", thing=module.__call__.get_concrete_function())
+    source = Source("tf-function-object", model=module.__call__.get_concrete_function())
     feed = {"x": images(2, 3), "calls": np.array(7, np.int32), "total": images(3)}
     runner.run(source, [feed], precision="float32", options=Options())
     assert module.calls.numpy() == 0

@@ -82,7 +82,7 @@ def test_tables_that_the_model_fills_are_refused() -> None:
         pairs = tf.lookup.KeyValueTensorInitializer(x, x * 2)
         tf.identity(tf.lookup.StaticHashTable(pairs, 0).lookup(x), name="y")
     with pytest.raises(Unsupported, match="filled with what is computed"):
-        read(Source("graphdef-object", thing=graph.as_graph_def()), outputs=("y",))
+        read(Source("graphdef-object", model=graph.as_graph_def()), outputs=("y",))
 
 
 def test_tables_that_files_fill_are_refused(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_tables_that_files_fill_are_refused(tmp_path: Path) -> None:
         words = tf.lookup.TextFileInitializer(str(tmp_path / "words.txt"), tf.int64, -1, tf.string, -2)
         tf.identity(tf.lookup.StaticHashTable(words, "").lookup(x), name="y")
     with pytest.raises(Unsupported, match="filled from a file"):
-        read(Source("graphdef-object", thing=graph.as_graph_def()), outputs=("y",))
+        read(Source("graphdef-object", model=graph.as_graph_def()), outputs=("y",))
 
 
 def test_a_default_that_is_computed_is_refused() -> None:
@@ -103,7 +103,7 @@ def test_a_default_that_is_computed_is_refused() -> None:
         found = tf.raw_ops.LookupTableFindV2(table_handle=handle, keys=x, default_value=tf.reduce_sum(x))
         tf.identity(found, name="y")
     with pytest.raises(Unsupported, match="default value is computed"):
-        read(Source("graphdef-object", thing=graph.as_graph_def()), outputs=("y",))
+        read(Source("graphdef-object", model=graph.as_graph_def()), outputs=("y",))
 
 
 def renamed(build: Any, before: str, after: str, attributes: dict[str, int], drop: int) -> Any:
@@ -125,7 +125,7 @@ def test_top_k_with_an_attribute() -> None:
     made = renamed(lambda x: tf.math.top_k(x, 3).indices, "TopKV2", "TopK", {"k": 3}, 1)
     x = images(4, 7)
     np.testing.assert_array_equal(
-        run(read(Source("graphdef-object", thing=made)), {"x": x})["y"], tf.math.top_k(x, 3).indices.numpy()
+        run(read(Source("graphdef-object", model=made)), {"x": x})["y"], tf.math.top_k(x, 3).indices.numpy()
     )
 
 
@@ -134,7 +134,7 @@ def test_elements_of_a_variable_by_many_indices() -> None:
     specs = [tf.TensorSpec([None, 2], tf.int32, name="i")]
     gather = tf.function(lambda i: weight.gather_nd(i), input_signature=specs)
     places = np.array([[0, 4], [3, 1], [2, 2]], np.int32)
-    graph = read(Source("tf-function-object", thing=gather.get_concrete_function()))
+    graph = read(Source("tf-function-object", model=gather.get_concrete_function()))
     np.testing.assert_array_equal(run(graph, {"i": places})["output_0"], gather(places).numpy())
 
 

@@ -20,7 +20,7 @@ layers = keras.layers
 
 def function(call: Any, **specs: Any) -> Source:
     signature = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in specs.items()]
-    return Source("tf-function-object", thing=tf.function(call, input_signature=signature).get_concrete_function())
+    return Source("tf-function-object", model=tf.function(call, input_signature=signature).get_concrete_function())
 
 
 def test_a_dilated_depthwise_convolution_of_any_size_keeps_its_groups() -> None:
@@ -37,7 +37,7 @@ def test_time_that_is_left_open_is_folded_into_the_batch() -> None:
     x = keras.Input((None, 6, 6, 2), name="frames")
     model = keras.Model(x, layers.TimeDistributed(layers.Conv2D(3, 3, activation="relu"))(x))
     frames = images(2, 5, 6, 6, 2)
-    got = agrees(Source("keras-object", thing=model), [{"frames": frames}, {"frames": frames[:1, :3]}])
+    got = agrees(Source("keras-object", model=model), [{"frames": frames}, {"frames": frames[:1, :3]}])
     assert [n.op_type for n in got.graph].count("Conv") == 1
     assert not [n for n in got.graph if n.op_type in ("Loop", "Scan")]
     (wrapper,) = [layer for layer in model.layers if isinstance(layer, layers.TimeDistributed)]
@@ -63,7 +63,7 @@ def test_an_output_that_has_the_name_of_an_input(tmp_path: Path) -> None:
 
     module = Module()
     tf.saved_model.save(module, tmp_path / "m", signatures={"serving_default": module.call})
-    for source in (Source("savedmodel", tmp_path / "m"), Source("tf-function-object", thing=module.call)):
+    for source in (Source("savedmodel", tmp_path / "m"), Source("tf-function-object", model=module.call)):
         model = agrees(source, [{"x": images(2, 3)}])
         assert {v.name for v in model.graph.outputs} == {"x_output_output", "x_output", "y"}
 
@@ -72,7 +72,7 @@ def test_what_keras_cannot_trace_is_said() -> None:
     x = keras.Input((None, None, 3))
     model = keras.Model(x, layers.UpSampling2D(2, interpolation="bilinear")(x))
     with pytest.raises(Unsupported, match="cannot trace"):
-        read(Source("keras-object", thing=model))
+        read(Source("keras-object", model=model))
 
 
 def test_outputs_that_a_signature_has_not(tmp_path: Path) -> None:

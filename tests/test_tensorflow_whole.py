@@ -27,7 +27,7 @@ def _both(
     """What onnxruntime and what TensorFlow gives."""
     specs = [tf.TensorSpec(a.shape, a.dtype, name) for name, a in arrays.items()]
     concrete = tf.function(function, input_signature=specs, autograph=False).get_concrete_function()
-    model = frontend.read(Source("tf-function-object", thing=concrete), Options(), Report("convert"))
+    model = frontend.read(Source("tf-function-object", model=concrete), Options(), Report("convert"))
     convert_opset(model, opset)
     return run(model, arrays), {n: v.numpy() for n, v in concrete(*map(tf.constant, arrays.values())).items()}
 

@@ -81,7 +81,7 @@ def test_the_constants_of_a_frozen_module_are_widened_too(tmp_path: Path) -> Non
     want = layers.double()(x.double()).detach().numpy()
     for source in (
         Source("torchscript", tmp_path / "frozen.pt"),
-        Source("torchscript-object", thing=module),
+        Source("torchscript-object", model=module),
     ):
         (got,) = runner.run(source, [{"input": x.numpy()}], precision="float64", options=Options())
         np.testing.assert_allclose(got["output"], want, rtol=1e-6, atol=1e-7)  # freezing folds in float32

@@ -26,7 +26,7 @@ def graph(dtype: int = TensorProto.FLOAT) -> ir.Model:
     nodes = [helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)]
     ends = [[helper.make_tensor_value_info("x", dtype, [300])], [helper.make_tensor_value_info("y", dtype, [])]]
     proto = helper.make_model(helper.make_graph(nodes, "net", *ends), opset_imports=[helper.make_opsetid("", 23)])
-    return plugin.frontends()["onnx"].read(Source("onnx-object", thing=proto), Options(), Report("read"))
+    return plugin.frontends()["onnx"].read(Source("onnx-object", model=proto), Options(), Report("read"))
 
 
 def product(x: np.ndarray, dtype: type, order: np.ndarray) -> np.ndarray:

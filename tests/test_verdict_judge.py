@@ -47,7 +47,7 @@ def picking(operator: str, places: int = 5) -> ir.Model:
         weights,
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
-    return plugin.frontends()["onnx"].read(Source("onnx-object", thing=proto), Options(), Report("read"))
+    return plugin.frontends()["onnx"].read(Source("onnx-object", model=proto), Options(), Report("read"))
 
 
 def judged(model: ir.Model, x: np.ndarray, right: np.ndarray, picked: np.ndarray) -> str:
@@ -100,7 +100,7 @@ def deciding(*operators: str) -> ir.Model:
             [helper.make_tensor_value_info("places", kind, ["n"])]]  # fmt: skip
     graph = helper.make_graph(nodes, "net", *ends, weights)
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
-    return plugin.frontends()["onnx"].read(Source("onnx-object", thing=proto), Options(), Report("read"))
+    return plugin.frontends()["onnx"].read(Source("onnx-object", model=proto), Options(), Report("read"))
 
 
 @pytest.mark.parametrize(
@@ -183,5 +183,5 @@ def test_only_a_lack_of_kernels_for_its_dtypes_excuses_a_target(error: ConvertEr
         [helper.make_tensor_value_info("y", dtype, [2])],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
-    model = plugin.frontends()["onnx"].read(Source("onnx-object", thing=proto), Options(), Report("read"))
+    model = plugin.frontends()["onnx"].read(Source("onnx-object", model=proto), Options(), Report("read"))
     assert not_run(error, model, []).status == status

@@ -12,7 +12,7 @@ from dataclasses import replace
 from convert.batch import machine
 from convert.batch.fork_server_pool import Warm, warmed
 from convert.batch.plan import Task
-from convert.batch.worker import PASSING, Ending, run
+from convert.batch.worker import PASSING, TaskResult, run
 
 RETRIES = 1
 
@@ -32,7 +32,7 @@ def run_all(
     tasks: Iterable[Task],
     jobs: int,
     started: Callable[[Task], None],
-    ended: Callable[[Task, Ending], None],
+    ended: Callable[[Task, TaskResult], None],
     *,
     retries: int = RETRIES,
     warm: bool = False,
@@ -45,7 +45,7 @@ def run_all(
     that. On an exception, KeyboardInterrupt included, the running tasks are killed and it goes on to the caller.
     """
     waiting = list(tasks)
-    told: queue.SimpleQueue[tuple[Task, Ending | BaseException | None]] = queue.SimpleQueue()
+    told: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]] = queue.SimpleQueue()
     total = len(waiting)
     with (
         warmed(waiting) if warm and total > 1 else nullcontext((Warm(), None)) as (source, process),
@@ -66,7 +66,7 @@ def run_all(
 def _threads(
     count: int,
     waiting: list[Task],
-    told: queue.SimpleQueue[tuple[Task, Ending | BaseException | None]],
+    told: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]],
     retries: int,
     warm: Warm,
     process: subprocess.Popen[bytes] | None,
@@ -108,7 +108,7 @@ def _take(waiting: list[Task], warm: Warm, stop: threading.Event) -> tuple[Task,
     return None
 
 
-def attempts(task: Task, stop: threading.Event | None = None, retries: int = RETRIES, nursery: str = "") -> Ending:
+def attempts(task: Task, stop: threading.Event | None = None, retries: int = RETRIES, nursery: str = "") -> TaskResult:
     """Run a task, and again as long as its end is one that may not come twice."""
     count = 0
     while True:

@@ -19,7 +19,7 @@ from convert.batch.plan import Task
 from convert.batch.processes import sweep_orphans
 from convert.batch.scratch import sweep_scratch
 from convert.batch.task_key import versions
-from convert.batch.worker import PASSING, Ending, run
+from convert.batch.worker import PASSING, TaskResult, run
 from convert.errors import ConvertError, UsageError
 
 _GRACE = 300.0
@@ -53,7 +53,7 @@ def run_all(
     tasks: Sequence[Task],
     jobs: int | None,
     started: Callable[[Task], None],
-    ended: Callable[[Task, Ending], None],
+    ended: Callable[[Task, TaskResult], None],
     *,
     retries: int,
     warm: bool,
@@ -103,7 +103,7 @@ def _resources(ray: Any, task: Task, cluster: Cluster) -> dict[str, Any]:
     return found if task.memory is None else {**found, "memory": min(task.memory, _most_memory(ray))}
 
 
-def _again(ray: Any, sent: _Sent, ending: Ending, retries: int) -> _Sent | None:
+def _again(ray: Any, sent: _Sent, ending: TaskResult, retries: int) -> _Sent | None:
     """What is to be sent once more after this ending, or None."""
     if ending.outcome not in PASSING or sent.attempts > retries:
         return None
@@ -113,14 +113,14 @@ def _again(ray: Any, sent: _Sent, ending: Ending, retries: int) -> _Sent | None:
     return replace(sent, task=replace(sent.task, memory=more)) if more <= _most_memory(ray) else None
 
 
-def _result(ray: Any, reference: Any, sent: _Sent) -> Ending:
+def _result(ray: Any, reference: Any, sent: _Sent) -> TaskResult:
     try:
-        return Ending(**ray.get(reference))
+        return TaskResult(**ray.get(reference))
     except ray.exceptions.RayError as error:
         if sent.cancelled:
-            return Ending("timeout", f"took longer than {sent.task.seconds:g} s, and its worker did not end it")
+            return TaskResult("timeout", f"took longer than {sent.task.seconds:g} s, and its worker did not end it")
         outcome = "memory" if isinstance(error, ray.exceptions.OutOfMemoryError) else "lost"
-        return Ending(outcome, " ".join(str(error).split())[:300])
+        return TaskResult(outcome, " ".join(str(error).split())[:300])
 
 
 def _end_hanging(ray: Any, running: Mapping[Any, _Sent]) -> None:
@@ -173,9 +173,9 @@ def _work(task: Task, wanted: Mapping[str, str], plan: tuple[Sequence[str], Sequ
     here = versions()
     other = [f"{k} {here.get(k, 'missing')} for {v}" for k, v in wanted.items() if here.get(k) != v]
     if other:
-        return Ending("failed", f"{socket.gethostname()} has {', '.join(other)}").to_dict()
+        return TaskResult("failed", f"{socket.gethostname()} has {', '.join(other)}").to_dict()
     if not task.source.exists():
-        return Ending("bad input", f"{task.source} is not on {socket.gethostname()}: share its folder").to_dict()
+        return TaskResult("bad input", f"{task.source} is not on {socket.gethostname()}: share its folder").to_dict()
     machine.set_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # Ray sets this one to the task's CPUs
     kinds, formats, warm = plan
     return run(task, None, _warmed(tuple(kinds), tuple(formats)) if warm else "").to_dict()

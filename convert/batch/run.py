@@ -16,7 +16,7 @@ from convert.batch.scratch import sweep_scratch
 from convert.batch.show import Lines
 from convert.batch.storage import Url
 from convert.batch.task_key import key, versions
-from convert.batch.worker import GOOD, Ending
+from convert.batch.worker import GOOD, TaskResult
 
 KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", "output_bytes", "seconds", "verdict",
         "unverified", "notes", "error")  # fmt: skip
@@ -48,7 +48,7 @@ def run(
         sweep_orphans()
         sweep_scratch()
 
-        def finish(task: Task, ending: Ending, *, note: bool = True) -> None:
+        def finish(task: Task, ending: TaskResult, *, note: bool = True) -> None:
             record = _record(task, keys[task.output], ending)
             if note and ending.outcome != "interrupted":
                 journal.end(record, task.output)
@@ -65,7 +65,7 @@ def run(
                 keys[task.output] = key(task, by)
             except OSError as error:
                 keys[task.output] = ""
-                finish(task, Ending("bad input", f"{task.source} cannot be read: {error.strerror}"), note=False)
+                finish(task, TaskResult("bad input", f"{task.source} cannot be read: {error.strerror}"), note=False)
                 continue
             before = None if force else _before(journal, keys[task.output], task, redo_failed)
             if before is not None:
@@ -73,7 +73,7 @@ def run(
                 view.ended(before)
             elif task.output.exists() and not force and not journal.is_ours(task.output):
                 why = f"{task.output} exists already, and this batch did not write it; --force replaces it"
-                finish(task, Ending("usage", why), note=False)
+                finish(task, TaskResult("usage", why), note=False)
             else:
                 open_tasks.append(task)
         _engine(open_tasks, jobs, begin, finish, retries, warm, on)
@@ -109,7 +109,7 @@ def _engine(
     tasks: Sequence[Task],
     jobs: int | None,
     begin: Callable[[Task], None],
-    finish: Callable[[Task, Ending], None],
+    finish: Callable[[Task, TaskResult], None],
     retries: int,
     warm: bool,
     on: Cluster | None,
@@ -137,7 +137,7 @@ def dry_run(
     records: dict[Path | Url, dict[str, Any]] = {}
     asked: list[Task] = []
 
-    def finish(task: Task, ending: Ending) -> None:
+    def finish(task: Task, ending: TaskResult) -> None:
         if ending.outcome == "converted":
             ending.outcome = "convertible"
         records[task.output] = _record(task, "", ending)
@@ -148,7 +148,7 @@ def dry_run(
         try:
             before = None if force else _before(known, key(task, by), task, redo_failed)
         except OSError as error:
-            finish(task, Ending("bad input", f"{task.source} cannot be read: {error.strerror}"))
+            finish(task, TaskResult("bad input", f"{task.source} cannot be read: {error.strerror}"))
             continue
         if before is None:
             asked.append(replace(task, options={**task.options, "dry-run": True}))
@@ -159,7 +159,7 @@ def dry_run(
     return [records[task.output] for task in tasks]
 
 
-def _record(task: Task, key: str, ending: Ending) -> dict[str, Any]:
+def _record(task: Task, key: str, ending: TaskResult) -> dict[str, Any]:
     told = ending.to_dict()
     told["report"] = {k: v for k, v in told["report"].items() if k in KEPT}
     return {"key": key, **_who(task), "limits": {"seconds": task.seconds, "memory": task.memory}, **told}

@@ -48,7 +48,7 @@ _INTERVAL = 0.1
 
 
 @dataclass
-class Ending:
+class TaskResult:
     """How a task ended: `seconds` of wall time, `peak` bytes of private memory of all its processes."""
 
     outcome: str
@@ -62,7 +62,7 @@ class Ending:
         return asdict(self)
 
 
-def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> Ending:
+def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> TaskResult:
     """Convert in a child process and wait for its end; whatever it started is gone afterwards.
 
     Beyond `task.seconds`, or when its processes together hold more than `task.memory` private bytes, all are killed;
@@ -88,7 +88,7 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> E
     return ending
 
 
-def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: str) -> Ending:
+def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: str) -> TaskResult:
     """Convert to a folder of this machine, and copy what came of it to the storage."""
     with scratch() as folder:
         local = folder / url.name
@@ -126,7 +126,7 @@ def _limit(pid: int, size: int) -> None:
 
 def _watch(
     child: Child, mark: str, task: Task, start: float, stop: threading.Event | None
-) -> tuple[Ending | None, int]:
+) -> tuple[TaskResult | None, int]:
     """Wait for the child, or for a reason to end it; also the most memory that was seen."""
     peak = 0
     while True:
@@ -138,25 +138,25 @@ def _watch(
         now = held(child.pid, mark)
         peak = max(peak, now)
         if stop is not None and stop.is_set():
-            return Ending("interrupted"), peak
+            return TaskResult("interrupted"), peak
         if time.monotonic() - start > task.seconds:
-            return Ending("timeout", f"took longer than {task.seconds:g} s"), peak
+            return TaskResult("timeout", f"took longer than {task.seconds:g} s"), peak
         if task.memory is not None and now > task.memory:
-            return Ending("memory", f"took more than {task.memory / 2**20:.0f} MiB"), peak
+            return TaskResult("memory", f"took more than {task.memory / 2**20:.0f} MiB"), peak
 
 
-def _told(code: int, out: BinaryIO, err: BinaryIO) -> Ending:
+def _told(code: int, out: BinaryIO, err: BinaryIO) -> TaskResult:
     """The ending that the child told, or the signal that it died of."""
     out.seek(0)
     err.seek(0)
     tail = err.read()[-2000:].decode("utf-8", "replace").strip()
     if code < 0:
         last = tail.splitlines()[-1][:300] if tail else ""
-        return Ending("crash", f"died with {signal.Signals(-code).name}" + (f": {last}" if last else ""))
+        return TaskResult("crash", f"died with {signal.Signals(-code).name}" + (f": {last}" if last else ""))
     try:
         report = json.loads(out.read().decode("utf-8", "replace").splitlines()[-1])
     except (IndexError, ValueError):
-        return Ending("crash", f"ended with exit code {code} and no report: {tail[-300:]}")
+        return TaskResult("crash", f"ended with exit code {code} and no report: {tail[-300:]}")
     outcome, reason = OUTCOMES.get(code, "failed"), ""
     if code == 0 and report.get("verdict"):
         outcome = "verified"
@@ -170,4 +170,4 @@ def _told(code: int, out: BinaryIO, err: BinaryIO) -> Ending:
         reason = str((report.get("verdict") or {}).get("reason", "")) or outcome
     elif outcome == "converted":
         reason = str(report.get("unverified", ""))
-    return Ending(outcome, reason, report=report)
+    return TaskResult(outcome, reason, report=report)

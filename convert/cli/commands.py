@@ -12,9 +12,9 @@ import click
 from convert import __version__, plugin
 from convert.cli import render
 from convert.cli.batch import batch
-from convert.cli.output_options import WORDS, Telling, guard, run, telling
-from convert.cli.read_options import Reading, reading
-from convert.cli.verify_options import Checks, verifying
+from convert.cli.output_options import WORDS, OutputOptions, guard, run, with_output_options
+from convert.cli.read_options import ReadOptions, with_read_options
+from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.errors import UsageError
 from convert.report import Report
 
@@ -104,9 +104,9 @@ def cli() -> None:
 @click.option("--force", is_flag=True, help="Replace an existing output.")
 @click.option("--skip-existing", is_flag=True, help="Leave an existing output alone, and succeed.")
 @click.option("--dry-run", is_flag=True, help="Read and check the operators, write nothing.")
-@verifying
-@reading
-@telling
+@with_verify_options
+@with_read_options
+@with_output_options
 def convert_model(
     source: Path,
     to: str | None,
@@ -123,9 +123,9 @@ def convert_model(
     force: bool,
     skip_existing: bool,
     dry_run: bool,
-    checks: Checks,
-    read: Reading,
-    tell: Telling,
+    verify_options: VerifyOptions,
+    read_options: ReadOptions,
+    output_options: OutputOptions,
 ) -> None:
     """Convert MODEL."""
     from convert import api
@@ -139,9 +139,9 @@ def convert_model(
             force=force,
             skip_existing=skip_existing,
             dry_run=dry_run,
-            rules=read.rules,
+            rules=read_options.rules,
             report=report,
-            method=checks.method(),
+            method=verify_options.method(),
             opset=opset,
             layout=layout or "",
             weights=weights,
@@ -150,24 +150,24 @@ def convert_model(
             calibrate=_loaded(calibrate),
             profile=profile,
             caffe2_layout=caffe2_layout,
-            **read.options(),
+            **read_options.options(),
         )
 
-    run(Report("convert", source=str(source)), work, tell, checks)
+    run(Report("convert", source=str(source)), work, output_options, verify_options)
 
 
 @cli.command()
 @click.argument("chain", nargs=-1, required=True, metavar="SOURCE TARGET [TARGET]…")
 @click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="The layout that TARGET was converted to.")
-@verifying
-@reading
-@telling
+@with_verify_options
+@with_read_options
+@with_output_options
 def verify(
     chain: tuple[str, ...],
     layout: str | None,
-    checks: Checks,
-    read: Reading,
-    tell: Telling,
+    verify_options: VerifyOptions,
+    read_options: ReadOptions,
+    output_options: OutputOptions,
 ) -> None:
     """Compare TARGET with SOURCE numerically: PASS (exit 0), FAIL (3) or INCONCLUSIVE (7).
 
@@ -182,23 +182,23 @@ def verify(
             artefacts(chain),
             api.verify,
             report,
-            checks.method(),
-            rules=read.rules,
+            verify_options.method(),
+            rules=read_options.rules,
             layout=layout or "",
-            **read.options(),
+            **read_options.options(),
         )
 
-    run(Report("verify", source=chain[0], target=chain[-1]), work, tell, checks)
+    run(Report("verify", source=chain[0], target=chain[-1]), work, output_options, verify_options)
 
 
 @cli.command()
 @click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
-@reading
-@telling
+@with_read_options
+@with_output_options
 def inspect(
     source: Path,
-    read: Reading,
-    tell: Telling,
+    read_options: ReadOptions,
+    output_options: OutputOptions,
 ) -> None:
     """Show a model's kind, inputs, outputs, operators and weights."""
     from convert import api
@@ -206,12 +206,12 @@ def inspect(
     def work(report: Report) -> Report:
         return api.inspect(
             source,
-            rules=read.rules,
+            rules=read_options.rules,
             report=report,
-            **read.options(),
+            **read_options.options(),
         )
 
-    run(Report("inspect", source=str(source)), work, tell)
+    run(Report("inspect", source=str(source)), work, output_options)
 
 
 @cli.command()

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from convert.cli import render
-from convert.cli.verify_options import Checks
+from convert.cli.verify_options import VerifyOptions
 from convert.errors import ConvertError, ResourceLimit
 from convert.report import Report
 
@@ -21,7 +21,7 @@ WORDS = "convert.words"
 
 
 @dataclass(frozen=True)
-class Telling:
+class OutputOptions:
     """What the options said: JSON or text, no progress, how many more facts."""
 
     as_json: bool
@@ -36,39 +36,44 @@ _OPTIONS = [
 ]
 
 
-def telling(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options, which it takes together as `tell`."""
+def with_output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command these options, which it takes together as `output_options`."""
 
     @functools.wraps(command)
-    def with_telling(*args: Any, as_json: bool, quiet: bool, verbose: int, **rest: Any) -> Any:
-        return command(*args, tell=Telling(as_json, quiet, verbose), **rest)
+    def with_options(*args: Any, as_json: bool, quiet: bool, verbose: int, **rest: Any) -> Any:
+        return command(*args, output_options=OutputOptions(as_json, quiet, verbose), **rest)
 
     for option in reversed(_OPTIONS):
-        with_telling = option(with_telling)
-    return with_telling
+        with_options = option(with_options)
+    return with_options
 
 
-def run(report: Report, work: Callable[[Report], Report], tell: Telling, checks: Checks | None = None) -> None:
+def run(
+    report: Report,
+    work: Callable[[Report], Report],
+    output_options: OutputOptions,
+    verify_options: VerifyOptions | None = None,
+) -> None:
     """Do `work` with progress on stderr, print what it reports, and exit with the code that it reports."""
     report.reproduce = shlex.join(["convert", *click.get_current_context().meta.get(WORDS, ())])
 
     def task() -> None:
         try:
-            with render.progress(report, quiet=tell.quiet or tell.as_json):
+            with render.progress(report, quiet=output_options.quiet or output_options.as_json):
                 done = work(report)
         except ConvertError as error:
-            if checks is not None:
-                checks.write(report, error)
+            if verify_options is not None:
+                verify_options.write(report, error)
             raise
-        if checks is not None:
-            checks.write(done)
-        if tell.as_json:
+        if verify_options is not None:
+            verify_options.write(done)
+        if output_options.as_json:
             click.echo(done.to_json())
         else:
-            render.report(done, quiet=tell.quiet, verbose=tell.verbose)
+            render.report(done, quiet=output_options.quiet, verbose=output_options.verbose)
         sys.exit(done.exit_code)
 
-    guard(task, tell.verbose, report if tell.as_json else None)
+    guard(task, output_options.verbose, report if output_options.as_json else None)
 
 
 def guard(work: Callable[[], None], verbose: int, report: Report | None = None) -> None:

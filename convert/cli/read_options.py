@@ -12,7 +12,7 @@ import click
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """What the options said: descriptions of inputs, what of the file is meant, what is allowed, files of rules."""
 
     inputs: tuple[str, ...]
@@ -49,11 +49,11 @@ _OPTIONS = [
 ]  # fmt: skip
 
 
-def reading(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options, which it takes together as `read`."""
+def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command these options, which it takes together as `read_options`."""
 
     @functools.wraps(command)
-    def with_reading(
+    def with_options(
         *args: Any,
         inputs: tuple[str, ...],
         model: str | None,
@@ -65,9 +65,9 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
         **rest: Any,
     ) -> Any:
         names = tuple(n for n in (outputs or "").split(",") if n)
-        read = Reading(inputs, model or "", names, signature, trust, trace, rules)
-        return command(*args, read=read, **rest)
+        read_options = ReadOptions(inputs, model or "", names, signature, trust, trace, rules)
+        return command(*args, read_options=read_options, **rest)
 
     for option in reversed(_OPTIONS):
-        with_reading = option(with_reading)
-    return with_reading
+        with_options = option(with_options)
+    return with_options

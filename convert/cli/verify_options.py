@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Checks:
+class VerifyOptions:
     """What the options said: inputs (arrays, or pictures and their preparation), bounds, limits, and files to write."""
 
     arrays: Path | None
@@ -95,11 +95,11 @@ _OPTIONS = [
 ]  # fmt: skip
 
 
-def verifying(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options, which it takes together as `checks`."""
+def with_verify_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command these options, which it takes together as `verify_options`."""
 
     @functools.wraps(command)
-    def with_checks(
+    def with_options(
         *args: Any,
         arrays: Path | None,
         images: tuple[Path, ...],
@@ -113,9 +113,9 @@ def verifying(command: Callable[..., Any]) -> Callable[..., Any]:
         memory: str | None,
         **rest: Any,
     ) -> Any:
-        checks = Checks(arrays, images, image_as, seeds, rtol, atol, timeout, save_inputs, page, memory)
-        return command(*args, checks=checks, **rest)
+        verify_options = VerifyOptions(arrays, images, image_as, seeds, rtol, atol, timeout, save_inputs, page, memory)
+        return command(*args, verify_options=verify_options, **rest)
 
     for option in reversed(_OPTIONS):
-        with_checks = option(with_checks)
-    return with_checks
+        with_options = option(with_options)
+    return with_options

@@ -205,7 +205,7 @@ def _graph_outputs(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], 
     runner = plugin.runners().get("onnx")
     if runner is None:
         return Unsupported("no ONNX runner is installed")
-    source = Source("onnx-object", thing=graph)
+    source = Source("onnx-object", model=graph)
     try:
         found = run_all(runner, source, arrays, ("float64",), Options(), edges)["float64"]
     except ConvertError as error:

@@ -46,7 +46,7 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
         return run_file(source.path, feeds)
     with tempfile.TemporaryDirectory(prefix="convert-") as folder:
         path = Path(folder) / "model.onnx"
-        _save(source.thing, path)
+        _save(source.model, path)
         return run_file(path, feeds)
 
 
@@ -58,7 +58,7 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
         return trace_file(source.path, feed, run_file)
     with tempfile.TemporaryDirectory(prefix="convert-") as folder:
         path = Path(folder) / "model.onnx"
-        _save(source.thing, path)
+        _save(source.model, path)
         return trace_file(path, feed, run_file)
 
 
@@ -139,7 +139,7 @@ def _graph(source: Source, options: Options) -> Any:
     from convert.graph import OPSET
     from convert.report import Report
 
-    thing = source.thing
+    thing = source.model
     if isinstance(thing, ir.Model) and thing.graph.opset_imports.get("") == OPSET and not thing.functions:
         return thing
     return plugin.frontend_for(source).read(source, Options(), Report("run"))

@@ -32,13 +32,13 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
     """See `frontends.onnx.read`."""
     if source.path is not None:
         proto, spans = _parse_file(source.path)
-    elif isinstance(source.thing, ir.Model):
-        return _read_ir(source.thing, options, report)
+    elif isinstance(source.model, ir.Model):
+        return _read_ir(source.model, options, report)
     else:
-        proto, spans = _without_large(source.thing), {}
+        proto, spans = _without_large(source.model), {}
     weights = _take_weights(proto, spans, source.path)
-    if isinstance(source.thing, onnx.ModelProto):
-        _take_large(source.thing, weights)
+    if isinstance(source.model, onnx.ModelProto):
+        _take_large(source.model, weights)
     return _finish(proto, weights, options, report)
 
 

@@ -43,7 +43,7 @@ def _meta(source: Source, options: Options, report: Report) -> Program:
 def _graph_def(source: Source, options: Options, report: Report) -> Program:
     from .files.frozen import from_message
 
-    return from_message(source.thing, options, report)
+    return from_message(source.model, options, report)
 
 
 def _keras_file(source: Source, options: Options, report: Report) -> Program:
@@ -56,13 +56,13 @@ def _keras_file(source: Source, options: Options, report: Report) -> Program:
 def _keras(source: Source, options: Options, report: Report) -> Program:
     from .files.in_memory import from_keras
 
-    return from_keras(source.thing, options, report)
+    return from_keras(source.model, options, report)
 
 
 def _function(source: Source, options: Options, report: Report) -> Program:
     from .files.in_memory import from_function_object
 
-    return from_function_object(source.thing, options, report)
+    return from_function_object(source.model, options, report)
 
 
 _READERS: dict[str, Callable[[Source, Options, Report], Program]] = {

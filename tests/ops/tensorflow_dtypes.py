@@ -44,7 +44,7 @@ def check_dtype(row: Case, kind: str) -> bool:
         expected = {name: value.numpy() for name, value in concrete(*map(tf.constant, arrays.values())).items()}
     except (TypeError, ValueError, tf.errors.OpError):
         return False
-    model = frontend.read(Source("tf-function-object", thing=concrete), Options(), Report("convert"))
+    model = frontend.read(Source("tf-function-object", model=concrete), Options(), Report("convert"))
     dtypes = {v.name: v.dtype for v in model.graph.outputs}
     assert {n: d for n, d in dtypes.items() if d != ir.DataType.STRING} == {
         n: ir.DataType.from_numpy(e.dtype) for n, e in expected.items() if e.dtype.kind != "O"

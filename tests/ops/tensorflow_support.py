@@ -39,7 +39,7 @@ RENAMED = {"reduction_indices": "axis", "dim": "axis", "split_dim": "axis", "squ
 def check(row: Case, *, dynamic: bool) -> None:
     concrete, arrays = concrete_of(row, dynamic=dynamic)
     expected = {name: value.numpy() for name, value in concrete(*map(tf.constant, arrays.values())).items()}
-    model = frontend.read(Source("tf-function-object", thing=concrete), Options(), Report("convert"))
+    model = frontend.read(Source("tf-function-object", model=concrete), Options(), Report("convert"))
     got = run(model, arrays)
     assert list(got) == list(expected)
     for value, (name, result) in zip(model.graph.outputs, got.items(), strict=True):

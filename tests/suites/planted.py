@@ -79,7 +79,7 @@ def without_target(source: Any, options: Any, graph: Any, feeds: Sequence[Any]) 
     assert runner is not None
     found = {p: runner.run(source, arrays, precision=p, options=options) for p in ("float32", "float64")}
     twin = plugin.runners()["onnx"].run(
-        Source("onnx-object", thing=graph), arrays, precision="float64", options=Options()
+        Source("onnx-object", model=graph), arrays, precision="float64", options=Options()
     )
     return found, twin
 

@@ -87,7 +87,7 @@ def _model_class(transformers: Any, config: Mapping[str, Any]) -> Any:
 
 def is_hugging_face(source: Source) -> bool:
     """True for a folder, and for a model of transformers in memory."""
-    classes = type(source.thing).__mro__
+    classes = type(source.model).__mro__
     return source.kind == "hf-folder" or any(
         c.__name__ == "PreTrainedModel" and c.__module__.startswith("transformers.") for c in classes
     )

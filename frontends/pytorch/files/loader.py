@@ -58,7 +58,7 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         "hf-folder": lambda: load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
     }
-    thing = loaders[source.kind]() if source.path is not None else source.thing
+    thing = loaders[source.kind]() if source.path is not None else source.model
     if is_hugging_face(source):
         return with_plain_forward(thing, options)
     # An object in memory keeps the mode its owner left it in: whoever runs it restores that.

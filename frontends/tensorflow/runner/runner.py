@@ -136,7 +136,7 @@ def _keras_file(source: Source, options: Options) -> Runnable:
 
 
 def _keras_object(source: Source, options: Options) -> Runnable:
-    return _keras_model(source.thing)
+    return _keras_model(source.model)
 
 
 def _keras_model(model: Any) -> Runnable:
@@ -157,7 +157,7 @@ def _keras_model(model: Any) -> Runnable:
 
 
 def _function_object(source: Source, options: Options) -> Runnable:
-    concrete = source.thing
+    concrete = source.model
     if not hasattr(concrete, "captured_inputs"):
         import tensorflow as tf
 
@@ -271,7 +271,7 @@ def _meta_file(source: Source, options: Options) -> Runnable:
 
 
 def _graph_object(source: Source, options: Options) -> Runnable:
-    return _frozen_graph(source.thing, options)
+    return _frozen_graph(source.model, options)
 
 
 def _frozen_graph(graph: Any, options: Options) -> Runnable:
