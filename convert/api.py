@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from convert import plugin
 from convert.arguments import make_options
 from convert.errors import ConvertError, ParityError, UsageError
-from convert.files.output import replacing, size_of
+from convert.files.output import atomic_replacement, size_of
 from convert.files.sniff import sniff
-from convert.interpreter import paused_collector
+from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.report import Report, Tensor
 from convert.source import Source
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-    from convert.parity.judge import Method
+    from convert.parity.judge import VerifyMethod
 
 
 def convert(
@@ -37,7 +37,7 @@ def convert(
     dry_run: bool = False,
     rules: Sequence[str | Path] = (),
     report: Report | None = None,
-    method: Method | None = None,
+    method: VerifyMethod | None = None,
     **options: Any,
 ) -> Report:
     """Convert `source` (a path, or a model in memory) to format `to` and check that the numbers agree.
@@ -63,29 +63,29 @@ def convert(
     if destination.exists() and not force and not dry_run:
         raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
     backend = plugin.backend_for(form.name)
-    with report.stage("read"), paused_collector():
+    with report.stage("read"), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
     graph = None if dry_run or verify is False else model.clone()
-    _present(model, chosen.layout, report)
+    _apply_layout(model, chosen.layout, report)
     if dry_run:
         with report.stage("check"):
             backend.check(model, form.name, chosen)
         report.unverified = "nothing was written: a dry run"
         return report
-    from convert.parity.verify import unavailable
+    from convert.parity.verify import unavailable_reason
 
-    missing = unavailable(opened.kind, form.kind)
+    missing = unavailable_reason(opened.kind, form.kind)
     if missing and verify:
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = None if missing else graph
-    with replacing(destination, force=force) as temporary:
-        with report.stage("write"), paused_collector():
+    with atomic_replacement(destination, force=force) as temporary:
+        with report.stage("write"), paused_garbage_collection():
             backend.write(model, temporary, form.name, chosen, report)
         del model
         report.output_bytes = size_of(temporary)
         if graph is not None and chosen.calibrate:
-            method = _calibrated(method, graph, chosen)
+            method = _calibrated_method(method, graph, chosen)
         if graph is None:
             report.unverified = missing or "verification was switched off"
         else:
@@ -121,7 +121,7 @@ def verify(
     *,
     inputs: Any = None,
     rules: Sequence[str | Path] = (),
-    method: Method | None = None,
+    method: VerifyMethod | None = None,
     report: Report | None = None,
     **options: Any,
 ) -> Report:
@@ -129,17 +129,17 @@ def verify(
 
     Raises as `convert` does for what cannot be read or run; a mismatch is a verdict, not an exception.
     """
-    from convert.parity.judge import Method
+    from convert.parity.judge import VerifyMethod
     from convert.parity.verify import verify as run_verify
 
     report = report or Report("verify")
     chosen = make_options(inputs, options, rules)
     left, right = open_source(source), open_source(target)
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
-    with report.stage("read"), paused_collector():
+    with report.stage("read"), paused_garbage_collection():
         graph = plugin.frontend_for(left).read(left, chosen, report)
     describe(graph, report)
-    method = method or Method(arrays=dict(chosen.examples) or None)
+    method = method or VerifyMethod(arrays=dict(chosen.examples) or None)
     with report.stage("verify"):
         report.verdict = run_verify(left, right, graph, chosen, method)
     return report
@@ -158,7 +158,7 @@ def inspect(
     chosen = make_options(inputs, options, rules)
     opened = open_source(source)
     report.source, report.kind = opened.label, opened.kind
-    with report.stage("read"), paused_collector():
+    with report.stage("read"), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
     return report
@@ -191,20 +191,22 @@ def describe(model: ir.Model, report: Report) -> None:
     report.weight_bytes = sum(w.nbytes for w in weights)
 
 
-def _present(model: ir.Model, layout: str, report: Report) -> None:
-    from convert.passes.layout.boundary import present
+def _apply_layout(model: ir.Model, layout: str, report: Report) -> None:
+    from convert.passes.layout.boundary import permute_boundary
 
-    if moved := present(model, layout):
+    if moved := permute_boundary(model, layout):
         report.note(f"as --layout {layout} asks, in the output other than in the source: {', '.join(moved)}")
 
 
-def _calibrated(method: Method | None, graph: ir.Model, options: Options) -> Method:
+def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Options) -> VerifyMethod:
     """Activations in 8 bits are right in the ranges of the calibration data: it is what they are verified on."""
-    from convert.parity.inputs import from_samples
-    from convert.parity.judge import Method
+    from convert.parity.inputs import inputs_from_samples
+    from convert.parity.judge import VerifyMethod
 
-    method = method or Method()
-    return method if method.arrays is not None else replace(method, arrays=from_samples(graph, options.calibrate))
+    method = method or VerifyMethod()
+    return (
+        method if method.arrays is not None else replace(method, arrays=inputs_from_samples(graph, options.calibrate))
+    )
 
 
 def _check_narrowing(options: Options, form: plugin.Format) -> None:
@@ -220,7 +222,7 @@ def _check_narrowing(options: Options, form: plugin.Format) -> None:
 
 
 def _verify_written(
-    source: Source, target: Source, graph: ir.Model, options: Options, report: Report, method: Method | None
+    source: Source, target: Source, graph: ir.Model, options: Options, report: Report, method: VerifyMethod | None
 ) -> None:
     from convert.parity.verify import verify as run_verify
     from convert.verdict import FAIL

@@ -23,7 +23,7 @@ def make_options(inputs: Any, options: Mapping[str, Any], rules: Sequence[str | 
         raise UsageError(f"there is no option {unknown[0]!r}", hint=f"options: {', '.join(sorted(known))}")
     specs: list[InputSpec] = []
     examples: dict[Any, Any] = {}
-    for name, given in _named(inputs):
+    for name, given in _named_inputs(inputs):
         if isinstance(given, InputSpec):
             specs.append(given)
         elif isinstance(given, str):
@@ -34,7 +34,7 @@ def make_options(inputs: Any, options: Mapping[str, Any], rules: Sequence[str | 
     return Options(inputs=tuple(specs), examples=examples, rules=load_rules(rules), **options)
 
 
-def _named(inputs: Any) -> Iterable[tuple[Any, Any]]:
+def _named_inputs(inputs: Any) -> Iterable[tuple[Any, Any]]:
     if inputs is None:
         return []
     if isinstance(inputs, Mapping):

@@ -87,7 +87,7 @@ class Unsupported(ConvertError):
         self.problems = tuple(problems) or (Problem(message),)
         super().__init__(message or _listing(self.problems), hint=hint)
 
-    def located(self, at: Location) -> Unsupported:
+    def with_location(self, at: Location) -> Unsupported:
         """The same error with `at` filled in wherever a problem has no location of its own."""
         problems = [p if p.at != Location() else replace(p, at=at) for p in self.problems]
         return Unsupported(hint=self.hint, problems=problems)

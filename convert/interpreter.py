@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def paused_collector() -> Iterator[None]:
+def paused_garbage_collection() -> Iterator[None]:
     """Nothing is collected inside, save by reference counts; afterwards all is as it was.
 
     A graph is many objects that live until its end. The collector goes over them and over those of the frameworks again
@@ -26,7 +26,7 @@ def paused_collector() -> Iterator[None]:
 
 
 @contextmanager
-def deeper(calls: int) -> Iterator[None]:
+def raised_recursion_limit(calls: int) -> Iterator[None]:
     """Let Python's calls lie `calls` deeper inside of one another than they may now."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(before + calls)

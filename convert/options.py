@@ -154,7 +154,7 @@ def _or_blank(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-def size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Bytes of `8GB`, `512MiB` or `1000000`. Raises `UsageError`."""
     units = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "g": 2**30}
     number = text.strip().rstrip("BbGgIiKkMm ")

@@ -135,7 +135,7 @@ def frontend_named(name: str) -> Frontend:
     return found[name if name in found else rooms[0]]
 
 
-def among(rows: Sequence[Operator], text: str) -> list[Operator]:
+def operators_in_text(rows: Sequence[Operator], text: str) -> list[Operator]:
     """The rows of the operators that begin the lines of `text`; one that has no row is a gap that nobody declared."""
     table = {row.name: row for row in rows}
     names = [line.split()[0] for line in text.splitlines() if line.strip() and not line.startswith("#")]

@@ -30,7 +30,7 @@ class Tensor:
 
 
 @dataclass
-class Step:
+class ChainStep:
     """One pair in a chain of artefacts: what was compared with what, and the verdict (None: it could not be had)."""
 
     source: str
@@ -85,7 +85,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     verdict: Verdict | None = None
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ChainStep] = field(default_factory=list)
     reproduce: str = ""
     unverified: str = ""
     progress: Callable[[str], None] | None = field(default=None, repr=False)
@@ -134,12 +134,12 @@ class Report:
 
 def to_json(data: Mapping[str, Any]) -> str:
     """One line of strict JSON; infinities and NaNs become null."""
-    return json.dumps(_finite(data), ensure_ascii=False, default=str, allow_nan=False)
+    return json.dumps(_replace_nonfinite(data), ensure_ascii=False, default=str, allow_nan=False)
 
 
-def _finite(data: Any) -> Any:
+def _replace_nonfinite(data: Any) -> Any:
     if isinstance(data, Mapping):
-        return {key: _finite(value) for key, value in data.items()}
+        return {key: _replace_nonfinite(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
-        return [_finite(value) for value in data]
+        return [_replace_nonfinite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from convert.batch.plan import Task, plan
+from convert.batch.plan import Task, plan_tasks
 
 # Rules files are executed before anything else: each of these ends, or does not end, in its own way.
 MISBEHAVIOUR = {
@@ -47,4 +47,4 @@ def tasks_of(
     *what: str | Path, to: tuple[str, ...] = ("onnx",), output: Path = Path("out"), **options: Any
 ) -> list[Task]:
     """The plan for models that are not verified."""
-    return plan(map(str, what), to, output, {"verify": False, **options}, 120.0, None)
+    return plan_tasks(map(str, what), to, output, {"verify": False, **options}, 120.0, None)

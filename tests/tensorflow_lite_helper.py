@@ -20,13 +20,13 @@ def encode(model: ir.Model, folder: Path, options: Options | None = None) -> Pat
     """What the backend writes; TensorFlow's converter runs here instead of in a child. `model` is changed."""
     import_tensorflow()
     from convert.backends.tensorflow.lite.converter_process import main
-    from convert.backends.tensorflow.lite.writer import finished, prepare
+    from convert.backends.tensorflow.lite.writer import prepare_job, read_flatbuffer
 
     folder.mkdir(parents=True, exist_ok=True)
-    ends = prepare(model, folder, options or Options())
+    ends = prepare_job(model, folder, options or Options())
     main(folder)
     path = folder / "result.tflite"
-    path.write_bytes(finished(folder, model, *ends))
+    path.write_bytes(read_flatbuffer(folder, model, *ends))
     return path
 
 

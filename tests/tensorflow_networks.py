@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from convert.graph.shape_inference import infer_facts
 from convert.options import Options
-from convert.passes.layout.boundary import present
+from convert.passes.layout.boundary import permute_boundary
 from convert.report import Report
 
 # What the graph calls its input and output: neither is a legal name in TensorFlow.
@@ -94,7 +94,7 @@ def shared(proto: onnx.ModelProto) -> ir.Model:
 
 def write(proto: onnx.ModelProto, path: Path, form: str = "tf", **options) -> Report:
     report, model = Report("convert"), shared(proto)
-    present(model, options.pop("layout", ""))
+    permute_boundary(model, options.pop("layout", ""))
     room.write(model, path, form, Options(**options), report)
     return report
 

@@ -21,9 +21,9 @@ from batch_tools import rules, tasks_of, tiny
 from convert.batch import html_report, show
 from convert.batch.journal import Journal
 from convert.batch.plan import Task
-from convert.batch.processes import family, sweep_orphans
+from convert.batch.processes import kill_orphans, process_tree
 from convert.batch.run import run
-from convert.batch.show import Lines
+from convert.batch.show import LineView
 from convert.errors import UsageError
 
 # -- the journal ------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def test_each_end_is_its_own_and_is_written_down(tmp_path: Path, monkeypatch: py
         for name, path in sources.items()
     ]
     monkeypatch.setattr(os, "sysconf", lambda name: 1)  # no machine has twice the memory
-    records = run(tasks, out, Lines(len(tasks), True, True), jobs=2, force=False, warm=True)
+    records = run(tasks, out, LineView(len(tasks), True, True), jobs=2, force=False, warm=True)
     assert {r["name"]: (r["outcome"], r["attempts"]) for r in records} == {
         "good": ("converted", 1),
         "crash": ("crash", 2),
@@ -95,7 +95,7 @@ def test_each_end_is_its_own_and_is_written_down(tmp_path: Path, monkeypatch: py
         "unsupported": ("converted", 1),
         "broken": ("bad input", 1),
     }
-    assert not [p for p in family(os.getpid()) if "while True" in _command(p)]
+    assert not [p for p in process_tree(os.getpid()) if "while True" in _command(p)]
     onnx.checker.check_model(out / "good.onnx")
     told = show.summary(records)
     assert not told["ok"]
@@ -104,14 +104,14 @@ def test_each_end_is_its_own_and_is_written_down(tmp_path: Path, monkeypatch: py
     assert not list(out.glob(".*"))
 
     lines = (out / "journal.jsonl").read_text().splitlines()
-    again = run(tasks, out, Lines(len(tasks), True, True), jobs=2, force=False, warm=True)
+    again = run(tasks, out, LineView(len(tasks), True, True), jobs=2, force=False, warm=True)
     assert [r["outcome"] for r in again] == [r["outcome"] for r in records]
     assert all(r["before"] for r in again)
     assert (out / "journal.jsonl").read_text().splitlines() == lines
 
     (out / "good.onnx").unlink()
     tiny(sources["unsupported"], seed=5)
-    third = run(tasks, out, Lines(len(tasks), True, True), jobs=2, force=False, warm=True)
+    third = run(tasks, out, LineView(len(tasks), True, True), jobs=2, force=False, warm=True)
     assert {r["name"] for r in third if not r.get("before")} == {"good", "unsupported"}
 
 
@@ -127,10 +127,10 @@ def test_what_others_wrote_is_left_alone(tmp_path: Path) -> None:
     out.mkdir()
     (out / "a.onnx").write_text("precious")
     tasks = tasks_of(tiny(tmp_path / "a.onnx"), output=out)
-    (record,) = run(tasks, out, Lines(1, True, True), jobs=1, force=False)
+    (record,) = run(tasks, out, LineView(1, True, True), jobs=1, force=False)
     assert record["outcome"] == "usage"
     assert (out / "a.onnx").read_text() == "precious"
-    (record,) = run(tasks, out, Lines(1, True, True), jobs=1, force=True)
+    (record,) = run(tasks, out, LineView(1, True, True), jobs=1, force=True)
     assert record["outcome"] == "converted"
 
 
@@ -205,18 +205,18 @@ def test_workers_end_with_their_batch(blow: signal.Signals, tmp_path: Path) -> N
     (tmp_path / "zoo.toml").write_text(f"[[models]]\nsource = 'a.onnx'\nto = 'onnx'\nrules = ['{bad['hang']}']\n")
     running = batch(tmp_path / "zoo.toml", "-o", tmp_path / "out")
     try:
-        hanging = awaited(lambda: [p for p in family(running.pid) if "while True" in _command(p)])
-        worker = family(running.pid)[1]
+        hanging = awaited(lambda: [p for p in process_tree(running.pid) if "while True" in _command(p)])
+        worker = process_tree(running.pid)[1]
         running.send_signal(blow)
         assert running.wait(timeout=60) == (130 if blow == signal.SIGTERM else -blow)
         awaited(lambda: not _command(worker))
         if blow == signal.SIGKILL:
-            sweep_orphans()
+            kill_orphans()
         assert not [p for p in hanging if "while True" in _command(p)]
     finally:
         running.kill()
         running.wait()
-        sweep_orphans()
+        kill_orphans()
 
 
 def awaited(condition: Callable[[], Any]) -> Any:

@@ -17,10 +17,10 @@ from batch_tools import tiny
 from convert.batch import local_engine, machine, ray_engine, worker
 from convert.batch.plan import Task
 from convert.batch.run import dry_run, run
-from convert.batch.scratch import scratch, sweep_scratch
-from convert.batch.show import Lines
+from convert.batch.scratch import scratch_folder, sweep_scratch
+from convert.batch.show import LineView
 from convert.batch.worker import TaskResult
-from convert.files.output import discard_unfinished, replacing
+from convert.files.output import atomic_replacement, discard_unfinished
 
 
 class Workers:
@@ -39,7 +39,7 @@ class Workers:
 
 
 def outcomes(tasks: list[Task], folder: Path, **more: Any) -> dict[str, str]:
-    records = run(tasks, folder, Lines(len(tasks), True, True), jobs=1, **{"force": False, **more})
+    records = run(tasks, folder, LineView(len(tasks), True, True), jobs=1, **{"force": False, **more})
     return {r["name"]: r["outcome"] + (" before" if r.get("before") else "") for r in records}
 
 
@@ -74,7 +74,7 @@ def test_the_folder_may_be_named_from_elsewhere_and_moved(tmp_path: Path, monkey
         task = Task("a", source, "onnx", Path(out) / "a.onnx")
         assert outcomes([task], Path(out)) == {"a": wanted}
     (tmp_path / "out").rename(tmp_path / "moved")
-    (record,) = dry_run([replace(task, output=Path("moved/a.onnx"))], Path("moved"), Lines(1, True, True), jobs=1,
+    (record,) = dry_run([replace(task, output=Path("moved/a.onnx"))], Path("moved"), LineView(1, True, True), jobs=1,
                         force=False)  # fmt: skip
     assert (record["outcome"], record["output"], record["before"]) == ("converted", "moved/a.onnx", True)
 
@@ -101,14 +101,14 @@ def test_a_cluster_gives_more_memory_as_long_as_a_machine_has_it(tmp_path: Path)
     machines = [(True, 3000.0), (True, 500.0), (False, 9000.0)]
     nodes = [{"Alive": alive, "Resources": {"memory": size}} for alive, size in machines]
     ray = SimpleNamespace(nodes=lambda: nodes)
-    sent = ray_engine._Sent(*tasks_in(tmp_path, "a"), attempts=1)
-    again = ray_engine._again(ray, sent, TaskResult("memory"), 5)
+    sent = ray_engine._SentTask(*tasks_in(tmp_path, "a"), attempts=1)
+    again = ray_engine._task_to_retry(ray, sent, TaskResult("memory"), 5)
     assert again is not None
     assert (again.task.memory, ray_engine._resources(ray, again.task, ray_engine.Cluster())["memory"]) == (2000, 2000)
-    assert ray_engine._again(ray, again, TaskResult("memory"), 5) is None
-    assert ray_engine._again(ray, sent, TaskResult("crash"), 5) is sent
-    assert ray_engine._again(ray, sent, TaskResult("crash"), 0) is None
-    assert ray_engine._again(ray, sent, TaskResult("unsupported"), 5) is None
+    assert ray_engine._task_to_retry(ray, again, TaskResult("memory"), 5) is None
+    assert ray_engine._task_to_retry(ray, sent, TaskResult("crash"), 5) is sent
+    assert ray_engine._task_to_retry(ray, sent, TaskResult("crash"), 0) is None
+    assert ray_engine._task_to_retry(ray, sent, TaskResult("unsupported"), 5) is None
 
 
 def test_as_many_jobs_as_cpus_and_memory_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_the_limits_of_a_container_are_those_of_the_machine(tmp_path: Path, monk
 
 def test_what_a_killed_writer_left_goes_and_nothing_else(tmp_path: Path) -> None:
     output = tmp_path / "a[1].onnx"
-    killed = replacing(output, force=True)
+    killed = atomic_replacement(output, force=True)
     (killed.__enter__()).write_text("half")
     (tmp_path / ".a[1].onnx.notes").write_text("another's")
     (tmp_path / "a[1].onnx.12345678").write_text("another's")
@@ -147,7 +147,7 @@ def test_folders_of_killed_batches_go_and_those_in_use_stay(tmp_path: Path, monk
     (tmp_path / "convert-batch-killed").mkdir()
     (tmp_path / "convert-batch-killed/big").write_text("x")
     (tmp_path / "others").mkdir()
-    with scratch() as folder:
+    with scratch_folder() as folder:
         sweep_scratch()
         assert sorted(p.name for p in tmp_path.iterdir()) == sorted([folder.name, "others"])
     assert [p.name for p in tmp_path.iterdir()] == ["others"]
@@ -170,5 +170,5 @@ def test_folders_of_killed_batches_go_and_those_in_use_stay(tmp_path: Path, monk
 )
 def test_what_a_worker_told(code: int, report: dict[str, Any] | None, wanted: tuple[str, str]) -> None:
     said = b"" if report is None else json.dumps(report).encode()
-    ending = worker._told(code, io.BytesIO(said), io.BytesIO(b"Traceback"))
+    ending = worker._reported_result(code, io.BytesIO(said), io.BytesIO(b"Traceback"))
     assert (ending.outcome, ending.reason) == wanted

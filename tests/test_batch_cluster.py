@@ -16,7 +16,7 @@ from convert.batch.plan import Task
 from convert.batch.processes import mark_of
 from convert.batch.ray_engine import Cluster
 from convert.batch.run import run
-from convert.batch.show import Lines
+from convert.batch.show import LineView
 from convert.errors import UsageError
 
 pytestmark = pytest.mark.long
@@ -38,7 +38,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
     raylets.shutdown()
 
 
-class Killing(Lines):
+class Killing(LineView):
     """A view that kills a machine once three tasks have ended, while others run."""
 
     def __init__(self, total: int, kill: Any) -> None:
@@ -92,7 +92,7 @@ def test_lack_of_memory_is_sent_again_with_more(cluster: Any, tmp_path: Path) ->
              {"verify": False, **({"rules": [bad[name]]} if name in bad else {})}, 600.0, 400 << 20)
         for name in ("small", "large", "hog")
     ]  # fmt: skip
-    records = run(tasks, out, Lines(3, True, True), jobs=None, force=False, warm=True, on=Cluster())
+    records = run(tasks, out, LineView(3, True, True), jobs=None, force=False, warm=True, on=Cluster())
     assert {r["name"]: (r["outcome"], r["attempts"]) for r in records} == {
         "small": ("converted", 1),
         "large": ("converted", 2),
@@ -106,4 +106,4 @@ def test_lack_of_memory_is_sent_again_with_more(cluster: Any, tmp_path: Path) ->
 def test_a_batch_that_no_machine_can_take_is_refused(cluster: Any, tmp_path: Path) -> None:
     task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out/a.onnx", {"verify": False})
     with pytest.raises(UsageError, match="no machine of the cluster has 64 CPUs"):
-        run([task], tmp_path / "out", Lines(1, True, True), jobs=None, force=False, on=Cluster(cpus=64))
+        run([task], tmp_path / "out", LineView(1, True, True), jobs=None, force=False, on=Cluster(cpus=64))

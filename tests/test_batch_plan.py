@@ -12,7 +12,7 @@ from batch_tools import tasks_of, tiny
 from convert.batch import task_key
 from convert.batch.plan import Task
 from convert.errors import BadInput, UsageError
-from convert.options import size
+from convert.options import parse_size
 
 # -- plans ------------------------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ def test_a_row_of_a_manifest_may_name_many(tmp_path: Path) -> None:
 
 
 def test_sizes() -> None:
-    assert [size(t) for t in ("8GB", "512MiB", "1.5 kb", "100")] == [8 * 10**9, 512 << 20, 1500, 100]
+    assert [parse_size(t) for t in ("8GB", "512MiB", "1.5 kb", "100")] == [8 * 10**9, 512 << 20, 1500, 100]
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------
@@ -135,15 +135,15 @@ def test_sizes() -> None:
 def test_the_key_is_of_content_options_and_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tiny(tmp_path / "a.onnx")
     task = Task("a", path, "onnx", tmp_path / "out", {"opset": 17})
-    key = task_key.key(task)
-    assert task_key.key(Task("b", path, "onnx", tmp_path / "elsewhere", {"opset": 17}, 5.0, 9)) == key
-    assert task_key.key(Task("a", path, "onnx", tmp_path / "out", {"opset": 18})) != key
-    assert task_key.key(Task("a", path, "tf", tmp_path / "out", {"opset": 17})) != key
+    key = task_key.compute_key(task)
+    assert task_key.compute_key(Task("b", path, "onnx", tmp_path / "elsewhere", {"opset": 17}, 5.0, 9)) == key
+    assert task_key.compute_key(Task("a", path, "onnx", tmp_path / "out", {"opset": 18})) != key
+    assert task_key.compute_key(Task("a", path, "tf", tmp_path / "out", {"opset": 17})) != key
     monkeypatch.setattr(task_key, "versions", lambda: {"torch": "0"})
-    assert task_key.key(task) != key
+    assert task_key.compute_key(task) != key
     monkeypatch.undo()
     tiny(path, seed=1)
-    assert task_key.key(task) != key
+    assert task_key.compute_key(task) != key
 
 
 def test_the_key_is_of_external_data_and_of_files_that_options_name(tmp_path: Path) -> None:
@@ -151,23 +151,23 @@ def test_the_key_is_of_external_data_and_of_files_that_options_name(tmp_path: Pa
     onnx.save(onnx.load(tiny(path)), path, save_as_external_data=True, location="far.bin", size_threshold=0)
     (tmp_path / "rules.py").write_text("")
     task = Task("a", path, "onnx", tmp_path / "out", {"rules": [str(tmp_path / "rules.py")]})
-    assert [p.name for p in task_key.files(task)] == ["a.onnx", "far.bin", "rules.py"]
-    before = task_key.key(task)
+    assert [p.name for p in task_key.dependency_files(task)] == ["a.onnx", "far.bin", "rules.py"]
+    before = task_key.compute_key(task)
     (tmp_path / "far.bin").write_bytes((tmp_path / "far.bin").read_bytes()[::-1])
-    changed = task_key.key(task)
+    changed = task_key.compute_key(task)
     (tmp_path / "rules.py").write_text("import os")
-    assert len({before, changed, task_key.key(task)}) == 3
+    assert len({before, changed, task_key.compute_key(task)}) == 3
 
 
 def test_the_key_is_of_all_files_of_a_checkpoint_and_of_what_the_content_is(tmp_path: Path, fixtures: Path) -> None:
     folder = tmp_path / "checkpoint"
     shutil.copytree(fixtures / "tensorflow1/checkpoint", folder)
     (meta,) = folder.glob("*.meta")
-    found = task_key.files(Task("a", meta, "onnx", tmp_path / "out"))
+    found = task_key.dependency_files(Task("a", meta, "onnx", tmp_path / "out"))
     assert {p.name for p in found} >= {meta.name, f"{meta.stem}.index", f"{meta.stem}.data-00000-of-00001"}
     model = onnx.load(tiny(tmp_path / "a.onnx"))
     onnx.save(model, tmp_path / "a.model", save_as_external_data=True, location="far.bin", size_threshold=0)
-    found = task_key.files(Task("a", tmp_path / "a.model", "onnx", tmp_path / "out"))
+    found = task_key.dependency_files(Task("a", tmp_path / "a.model", "onnx", tmp_path / "out"))
     assert [p.name for p in found] == ["a.model", "far.bin"]
 
 
@@ -189,5 +189,5 @@ def test_the_key_is_of_external_data_wherever_it_is_named(tmp_path: Path) -> Non
     opsets = [onnx.helper.make_opsetid("", 20)]
     model.functions.append(onnx.helper.make_function("mine", "F", [], ["c"], constant[1:], opsets))
     (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
-    found = task_key.files(Task("a", tmp_path / "a.onnx", "onnx", tmp_path / "out"))
+    found = task_key.dependency_files(Task("a", tmp_path / "a.onnx", "onnx", tmp_path / "out"))
     assert {p.stem for p in found} == {"a", "branch", "function", "sparse"}

@@ -64,7 +64,7 @@ def test_one_failure_is_told_as_it_is() -> None:
 
 
 def test_lines() -> None:
-    assert [show.line(r) for r in (*RECORDS[:3], RECORDS[6])] == [
+    assert [show.record_line(r) for r in (*RECORDS[:3], RECORDS[6])] == [
         "verified     a → onnx (1.5 s)",
         "convertible  b → onnx (1.5 s): 3 nodes of 2 operators, all supported → out/b.onnx",
         "unsupported  c → onnx (1.5 s): 4 of 8 nodes have no rule: 3 Magic, 1 Spell",
@@ -76,7 +76,7 @@ def test_the_table_tells_what_runs_how_far_it_is_and_how_long_it_will_take(monke
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     console = Console(file=io.StringIO(), width=100)
-    table = show.Table(4, console)
+    table = show.TableView(4, console)
 
     def shown() -> str:
         with console.capture() as found:
@@ -85,14 +85,14 @@ def test_the_table_tells_what_runs_how_far_it_is_and_how_long_it_will_take(monke
 
     assert "preparing" in shown()
     table.ended({**RECORDS[0], "before": True})
-    assert table.left() is None
+    assert table.seconds_left() is None
     now = 160.0  # a minute for the frameworks
     first, second = (Task(n, Path(f"zoo/{n}.pt"), "onnx", Path(f"out/{n}.onnx")) for n in "cd")
     table.started(first)
     now = 170.0
     table.started(second)
     table.ended(RECORDS[2])
-    assert table.left() == 20.0
+    assert table.seconds_left() == 20.0
     assert "2 of 4" in shown()
     assert "about 20 s left" in shown()
     assert "1 verified" in shown()

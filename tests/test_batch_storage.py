@@ -12,7 +12,7 @@ import pytest
 from batch_tools import tiny
 from click.testing import CliRunner
 
-from convert.batch.storage import Url, place
+from convert.batch.storage import Url, parse_location
 from convert.cli import cli
 from convert.errors import ConvertError, UsageError
 
@@ -20,13 +20,13 @@ fsspec = pytest.importorskip("fsspec", reason="shared storage is an extra")
 
 
 def test_places() -> None:
-    assert place("out/zoo") == Path("out/zoo")
-    assert place("file:///data/zoo") == Path("/data/zoo")
-    assert place("s3://bucket/zoo/") == Url("s3://bucket/zoo")
+    assert parse_location("out/zoo") == Path("out/zoo")
+    assert parse_location("file:///data/zoo") == Path("/data/zoo")
+    assert parse_location("s3://bucket/zoo/") == Url("s3://bucket/zoo")
     assert str(Url("s3://bucket/zoo") / "a/b.onnx") == "s3://bucket/zoo/a/b.onnx"
     assert (Url("s3://bucket/zoo/a.onnx").name, str(Url("s3://b/zoo/a.onnx").parent)) == ("a.onnx", "s3://b/zoo")
     with pytest.raises(UsageError, match="no path of this machine"):
-        place("file://server/share")
+        parse_location("file://server/share")
 
 
 @pytest.mark.parametrize("scheme", ["memory", "local"])

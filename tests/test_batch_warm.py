@@ -14,7 +14,7 @@ from batch_tools import rules, tiny
 
 from convert import plugin
 from convert.batch import local_engine
-from convert.batch.fork_server_pool import needs, nursery, stages
+from convert.batch.fork_server_pool import fork_server_socket, import_stages, kinds_and_formats
 from convert.batch.plan import Task
 from convert.batch.processes import mark_of
 from convert.batch.worker import TaskResult, run
@@ -23,7 +23,7 @@ from convert.batch.worker import TaskResult, run
 def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
     bad, path = rules(tmp_path / "rules"), tiny(tmp_path / "a.onnx")
     found = {}
-    with nursery(("onnx",), ("onnx",)) as address:
+    with fork_server_socket(("onnx",), ("onnx",)) as address:
         assert address
         for name in ("good", "crash", "hang", "hog", "error", "after"):
             options = {"verify": name == "after", **({"rules": [bad[name]]} if name in bad else {})}
@@ -47,8 +47,8 @@ def test_what_a_plan_needs(tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"")
     sources = [tiny(tmp_path / "a.onnx"), tmp_path / "broken.onnx", tmp_path / "missing.pt"]
     tasks = [Task(p.stem, p, f, tmp_path / f) for p in sources for f in ("tf", "onnx")]
-    assert needs(tasks) == (("onnx",), ("onnx", "tf"))
-    found, stage_of = stages(tasks)
+    assert kinds_and_formats(tasks) == (("onnx",), ("onnx", "tf"))
+    found, stage_of = import_stages(tasks)
     assert found == [(("onnx",), ("tf",)), ((), ("onnx",))]
     assert stage_of == {str(tmp_path / "tf"): 0, str(tmp_path / "onnx"): 1}
 

@@ -15,8 +15,8 @@ from layout_support import conv, nodes, weights
 import convert
 from convert.graph import Graph
 from convert.graph.metadata import LAYOUT_KEY
-from convert.parity.verify import Method
-from convert.passes.layout.boundary import moves, present
+from convert.parity.judge import VerifyMethod
+from convert.passes.layout.boundary import boundary_permutations, permute_boundary
 
 F = ir.DataType.FLOAT
 
@@ -47,10 +47,10 @@ def test_the_other_layout(last: bool) -> None:
     own, other = ("nhwc", "nchw") if last else ("nchw", "nhwc")
     move = (0, 3, 1, 2) if last else (0, 2, 3, 1)
     model, moved = network(last), network(last)
-    assert present(moved, own) == {}
-    assert present(moved, other) == moves(model, other) == {"x": move, "map": move}
+    assert permute_boundary(moved, own) == {}
+    assert permute_boundary(moved, other) == boundary_permutations(model, other) == {"x": move, "map": move}
     assert moved.metadata_props[LAYOUT_KEY] == other
-    assert present(moved, other) == {}, "it is there already"
+    assert permute_boundary(moved, other) == {}, "it is there already"
     x = np.random.default_rng(0).standard_normal([2, 8, 6, 3] if last else [2, 3, 8, 6]).astype(np.float32)
     features, *rest = run(model, x)
     got, *others = run(moved, np.ascontiguousarray(x.transpose(move)))
@@ -69,7 +69,7 @@ def test_an_input_that_is_an_output() -> None:
     g.output(g.Mul(x, weights(5)), "y")
     model = g.model()
     model.graph.outputs.append(x)
-    present(model, "nhwc")
+    permute_boundary(model, "nhwc")
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
     assert [[str(d) for d in v.shape] for v in model.graph.outputs] == [["batch", "4", "5", "3"]] * 2
 
@@ -84,7 +84,7 @@ def single() -> onnx.ModelProto:
 
 def test_the_verdict_knows_the_layout(tmp_path: Path) -> None:
     source, target = single(), tmp_path / "last.onnx"
-    report = convert.convert(source, "onnx", target, layout="nhwc", verify=True, method=Method(seeds=1))
+    report = convert.convert(source, "onnx", target, layout="nhwc", verify=True, method=VerifyMethod(seeds=1))
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
     assert any("--layout nhwc" in note for note in report.notes)
@@ -96,5 +96,5 @@ def test_the_verdict_knows_the_layout(tmp_path: Path) -> None:
 def test_verifying_an_artefact_in_the_other_layout(tmp_path: Path) -> None:
     source, target = single(), tmp_path / "last.onnx"
     convert.convert(source, "onnx", target, layout="nhwc", verify=False)
-    assert convert.verify(source, target, layout="nhwc", method=Method(seeds=1)).verdict.status == "PASS"
-    assert convert.verify(source, target, method=Method(seeds=1)).verdict.status == "FAIL"
+    assert convert.verify(source, target, layout="nhwc", method=VerifyMethod(seeds=1)).verdict.status == "PASS"
+    assert convert.verify(source, target, method=VerifyMethod(seeds=1)).verdict.status == "FAIL"

@@ -20,7 +20,7 @@ from google.protobuf import text_format
 from convert.errors import BadInput, ConvertError, Unsupported
 from convert.files.caffe2 import caffe2_pb2 as pb
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
@@ -126,7 +126,7 @@ def test_weights_past_the_limit_of_a_message_are_no_obstacle() -> None:
     """They go to a database beside the nets (tests/test_caffe2_layouts.py); checking reads none of them."""
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, ["n", 1 << 15])
-    huge = lazy(ir.DataType.FLOAT, [1 << 15, 1 << 15], lambda: pytest.fail("the weights were read"))
+    huge = lazy_tensor(ir.DataType.FLOAT, [1 << 15, 1 << 15], lambda: pytest.fail("the weights were read"))
     g.output(g.MatMul(x, g.const(huge)), "y")
     caffe2.check(g.model(), "caffe2", Options())
 
@@ -192,7 +192,7 @@ class TestRealCaffe2:
         g.output(g.Div(a, b), "y")
         path = written(g.model(), tmp_path)
         feeds: list[dict[str, Any]] = [{"a": np.array([6], np.int32), "b": np.array([d], np.int32)} for d in (3, 0, 2)]
-        three, death, two = runner.execute([runner.Job(path, feed) for feed in feeds])
+        three, death, two = runner.run_jobs([runner.Job(path, feed) for feed in feeds])
         assert not isinstance(three, ConvertError)
         assert not isinstance(two, ConvertError)
         assert (three["y"].tolist(), two["y"].tolist()) == ([2], [3])

@@ -125,7 +125,7 @@ def test_every_layout_holds_the_same_model(
 def test_a_mobile_net_fills_its_inputs_and_still_knows_them(tmp_path: Path) -> None:
     path = written("residual", tmp_path, "mobile")
     init = net_of(pb.NetDef.FromString((path / "init_net.pb").read_bytes()))
-    assert "x" in init.made()
+    assert "x" in init.written_blobs()
     assert read_folder(path).inputs == ("x",)
 
 

@@ -12,7 +12,7 @@ from convert.frontends.caffe2.runner.runner import available
 from torch import nn
 
 import convert
-from convert.parity.verify import Method
+from convert.parity.judge import VerifyMethod
 from tests.test_networks import NETWORKS, spec
 
 pytestmark = [pytest.mark.caffe2, pytest.mark.long]
@@ -82,7 +82,7 @@ def verified(module: nn.Module, inputs: str, output: Path) -> Any:
     """The report of a conversion that is verified on the real Caffe2."""
     if reason := available():
         pytest.skip(reason)
-    report = convert.convert(module, "caffe2", output, inputs=inputs, verify=True, method=Method(seeds=2))
+    report = convert.convert(module, "caffe2", output, inputs=inputs, verify=True, method=VerifyMethod(seeds=2))
     assert report.verdict is not None
     assert report.verdict.status == "PASS", report.verdict
     return report

@@ -15,7 +15,7 @@ from onnx import numpy_helper
 import convert
 from convert.cli import cli
 from convert.errors import UsageError
-from convert.parity.chain import Artefact, artefacts
+from convert.parity.chain import Artifact, parse_artifacts
 
 CODE = """
 import torch
@@ -97,9 +97,9 @@ def test_a_step_that_cannot_be_read_is_in_the_table(folder: Path, tmp_path: Path
 
 
 def test_a_factory_belongs_to_the_file_behind_it() -> None:
-    found = artefacts(["pkg.mod:make", "a.pt", "b.onnx", "m.py:Net", "c.pt"])
+    found = parse_artifacts(["pkg.mod:make", "a.pt", "b.onnx", "m.py:Net", "c.pt"])
     assert found == [
-        Artefact(Path("a.pt"), "pkg.mod:make"), Artefact(Path("b.onnx")), Artefact(Path("c.pt"), "m.py:Net"),
+        Artifact(Path("a.pt"), "pkg.mod:make"), Artifact(Path("b.onnx")), Artifact(Path("c.pt"), "m.py:Net"),
     ]  # fmt: skip
 
 
@@ -108,4 +108,4 @@ def test_a_factory_belongs_to_the_file_behind_it() -> None:
 )
 def test_less_than_two_artefacts_are_refused(words: list[str]) -> None:
     with pytest.raises(UsageError):
-        artefacts(words)
+        parse_artifacts(words)

@@ -7,8 +7,8 @@ import json
 import onnx_ir as ir
 import pytest
 
-from convert.parity.inputs import generate
-from convert.parity.size_guards import broken, evaluate, fitted
+from convert.parity.inputs import generate_feeds
+from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_nothing_else_is_evaluated(text: str) -> None:
 def test_the_nearest_sizes_that_meet_the_guards(
     sizes: dict[str, int], guards: list[str], found: dict[str, int]
 ) -> None:
-    assert fitted(sizes, guards, {}) == found
+    assert fit_sizes(sizes, guards, {}) == found
 
 
 def test_bounds_hold() -> None:
-    found = fitted({"h": 3}, ["h % 8 == 0"], {"h": [5, 100]})
+    found = fit_sizes({"h": 3}, ["h % 8 == 0"], {"h": [5, 100]})
     assert found == {"h": 8}
-    assert fitted({"h": 30}, ["h % 8 == 0"], {"h": [1, 31]}) == {"h": 24}
+    assert fit_sizes({"h": 30}, ["h % 8 == 0"], {"h": [1, 31]}) == {"h": 24}
 
 
 def model(shapes: list[list[int | str]], **metadata: object) -> ir.Model:
@@ -71,14 +71,14 @@ def model(shapes: list[list[int | str]], **metadata: object) -> ir.Model:
 
 
 def sizes_tried(found: ir.Model) -> list[list[tuple[int, ...]]]:
-    return [[array.shape for array in feed.arrays.values()] for feed in generate(found)]
+    return [[array.shape for array in feed.arrays.values()] for feed in generate_feeds(found)]
 
 
 def test_feeds_meet_guards_and_reach_the_bounds() -> None:
     guards = ["h % 8 == 0", "h != 16"]
     tried = sizes_tried(model([["batch", 3, "h"]], dims={"batch": [1, 8], "h": [1, None]}, guards=guards))
     assert {shapes[0][0] for shapes in tried} == {2, 1, 8}
-    assert all(not broken(guards, {"h": shapes[0][2]}) for shapes in tried)
+    assert all(not broken_guards(guards, {"h": shapes[0][2]}) for shapes in tried)
 
 
 def test_dims_that_others_determine_follow_them() -> None:

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from convert.frontends.tensorflow.runner.keras_archive import load
+from convert.frontends.tensorflow.runner.keras_archive import load_keras
 from onnx import TensorProto, helper, numpy_helper
 
 import convert
 from convert.errors import Unsupported
 from convert.options import Options
-from convert.parity.verify import Method
-from convert.passes.layout.boundary import present
+from convert.parity.judge import VerifyMethod
+from convert.passes.layout.boundary import permute_boundary
 from convert.report import Report
 from tests.tensorflow_networks import INPUT, OUTPUT, close, image, onnxruntime_of, resnet, shared
 
@@ -30,7 +30,7 @@ def write(proto: onnx.ModelProto, path: Path, **options: str) -> Report:
     from convert.backends import keras as room
 
     report, model = Report("convert"), shared(proto)
-    present(model, options.pop("layout", ""))
+    permute_boundary(model, options.pop("layout", ""))
     room.write(model, path, "keras", Options(**options), report)
     return report
 
@@ -80,7 +80,7 @@ def test_our_own_runner_takes_the_names_that_keras_takes_only_as_keys(tmp_path: 
     path = tmp_path / "m.keras"
     report = write(resnet(), path)
     assert len(report.notes) == 1  # the output's name has a slash
-    assert keras_names(load(path)) == ([INPUT], [OUTPUT])
+    assert keras_names(load_keras(path)) == ([INPUT], [OUTPUT])
 
 
 def test_layout_nhwc_moves_the_boundary(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_network_of_timm_converts_verified(name: str, tmp_path: Path) -> None:
     spec = f"x:float32[batch,3,{size},{size}]"
     path = tmp_path / "net.keras"
     report = convert.convert(
-        timm_helper.create(name, size), "keras", path, inputs=spec, verify=True, method=Method(seeds=2)
+        timm_helper.create(name, size), "keras", path, inputs=spec, verify=True, method=VerifyMethod(seeds=2)
     )
     assert report.verdict is not None
     assert report.verdict.status == "PASS"

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import convert
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 from convert.options import Options
 from convert.report import Report
 from tests.tensorflow_networks import close
@@ -31,7 +31,7 @@ def products() -> ir.Model:
     x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(["batch", WIDTH]))
     y, nodes, weights = x, [], []
     for i in range(COUNT):
-        tensor = lazy(ir.DataType.FLOAT, (WIDTH, WIDTH), lambda i=i: matrix(i), f"w{i}")
+        tensor = lazy_tensor(ir.DataType.FLOAT, (WIDTH, WIDTH), lambda i=i: matrix(i), f"w{i}")
         weights.append(ir.Value(name=f"w{i}", type=x.type, shape=ir.Shape([WIDTH, WIDTH]), const_value=tensor))
         attributes = [ir.AttrInt64("transB", i % 2)]
         nodes.append(ir.Node("", "Gemm", [y, weights[-1]], attributes, num_outputs=1, name=f"dense{i}"))

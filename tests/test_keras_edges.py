@@ -35,7 +35,7 @@ def test_a_query_that_may_attend_to_nothing_gives_zeros(tmp_path: Path) -> None:
 
 
 def test_corners_are_aligned_by_the_length_that_the_scale_implies() -> None:
-    from convert.semantics.interpolation import Method, matrix
+    from convert.semantics.interpolation import Interpolation, weight_matrix
 
-    weights = matrix(4, 2, 0.6, Method("linear", "align_corners"))
+    weights = weight_matrix(4, 2, 0.6, Interpolation("linear", "align_corners"))
     np.testing.assert_allclose(weights, [[1, 0, 0, 0], [0, 0, 6 / 7, 1 / 7]], atol=1e-12)

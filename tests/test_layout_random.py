@@ -11,8 +11,8 @@ import pytest
 from layout_support import check, conv, nodes, weights
 
 from convert.graph import Graph
-from convert.passes.layout.assign import AS_IS, MOVED, Term, assign_layout, read
-from convert.passes.layout.min_cut import cost, minimum_cut
+from convert.passes.layout.assign import AS_IS, MOVED, Term, assign_layout, build_problem
+from convert.passes.layout.min_cut import labeling_cost, minimum_cut
 from convert.passes.layout.model import channels_first, channels_last
 from convert.passes.layout.sensitive import SENSITIVE
 from convert.passes.layout.table import AGNOSTIC
@@ -24,7 +24,7 @@ LAST = {**AGNOSTIC, **SENSITIVE}
 def cheapest(count: int, terms: list[Term]) -> int:
     """The least cost over all labels, by trying each."""
     free = itertools.product((False, True), repeat=count - 2)
-    return min(cost([False, True, *labels], terms) for labels in free)
+    return min(labeling_cost([False, True, *labels], terms) for labels in free)
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -46,7 +46,7 @@ def test_cut_is_the_cheapest_assignment(seed: int) -> None:
     assert labels[:2] == [False, True]
     best = cheapest(count, terms)
     # Prices beyond 2**28 in one component are rounded to that scale.
-    assert best <= cost(labels, terms) <= best + (0 if seed % 3 else len(terms) * 2**10)
+    assert best <= labeling_cost(labels, terms) <= best + (0 if seed % 3 else len(terms) * 2**10)
 
 
 def test_ties_go_to_existing_transposes_and_to_sensitive_operators() -> None:
@@ -62,7 +62,7 @@ def test_ties_go_to_existing_transposes_and_to_sensitive_operators() -> None:
 def test_cycle_with_one_opposed_term() -> None:
     terms = [Term(2, (3,), 10, opposed=True), Term(2, (3,), 3), Term(AS_IS, (2,), 1)]
     labels = minimum_cut(4, terms)
-    assert cost(labels, terms) <= 10
+    assert labeling_cost(labels, terms) <= 10
 
 
 def random_graph(rng: np.random.Generator, steps: int, last: bool) -> Graph:
@@ -129,8 +129,8 @@ def test_random_graph(seed: int, last: bool) -> None:
     model = g.model()
     before = ir.to_proto(model)
     move, table = (channels_last, LAST) if last else (channels_first, AGNOSTIC)
-    problem = read(model.graph, move, table, False)
-    price = cost(minimum_cut(problem.count, problem.terms), problem.terms)
+    problem = build_problem(model.graph, move, table, False)
+    price = labeling_cost(minimum_cut(problem.count, problem.terms), problem.terms)
     if problem.count <= 12:
         assert price == cheapest(problem.count, problem.terms)
     sensitive = "channels_last" if last else "as is"

@@ -10,7 +10,7 @@ import pytest
 import timm_helper
 
 import convert
-from convert.parity.verify import Method
+from convert.parity.judge import VerifyMethod
 
 # Spatial sizes that keep the suite quick; the ViT is fixed to 224, and VGG has a window of 7 after five halvings.
 NETWORKS = {
@@ -38,7 +38,7 @@ def test_network_converts_to_onnx_and_savedmodel_and_verifies(name: str, tmp_pat
     module = timm_helper.create(name, NETWORKS[name])
     for target in ("onnx", "tf"):
         output = tmp_path / f"{name}.{target}"
-        report = convert.convert(module, target, output, inputs=spec(name), verify=True, method=Method(seeds=2))
+        report = convert.convert(module, target, output, inputs=spec(name), verify=True, method=VerifyMethod(seeds=2))
         assert report.verdict is not None
         assert report.verdict.status == "PASS"
         assert report.verdict.reference == "the source in float64"

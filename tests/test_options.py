@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from convert.errors import UsageError
-from convert.graph.inputs import matched
+from convert.graph.inputs import match_specs
 from convert.options import DimSpec, InputSpec, parse_input
 
 
@@ -50,6 +50,6 @@ def test_prints_as_it_was_written(text: str) -> None:
 
 def test_a_tensor_of_tensorflow_is_its_node() -> None:
     first, second = InputSpec("x:0", "float32"), InputSpec(None, "int64")
-    assert matched(["x", "y"], [first, second]) == {"x": first, "y": second}
+    assert match_specs(["x", "y"], [first, second]) == {"x": first, "y": second}
     with pytest.raises(UsageError, match="no input"):
-        matched(["x"], [InputSpec("x:1")])
+        match_specs(["x"], [InputSpec("x:1")])

@@ -11,7 +11,7 @@ import pytest
 
 import convert
 from convert.errors import ResourceLimit, UsageError
-from convert.files.output import replacing, size_of
+from convert.files.output import atomic_replacement, size_of
 
 MNIST = Path(__file__).parent.parent / "fixtures" / "mnist_cnn.pt"
 
@@ -22,7 +22,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_file_appears_when_complete(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "m.onnx"
-    with replacing(out, force=False) as temporary:
+    with atomic_replacement(out, force=False) as temporary:
         temporary.write_text("new")
         assert not out.exists()
     assert out.read_text() == "new"
@@ -32,7 +32,7 @@ def test_a_file_appears_when_complete(tmp_path: Path) -> None:
 def test_an_existing_output_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     out = tmp_path / "m.onnx"
     out.write_text("old")
-    with pytest.raises(UsageError, match="exists already"), replacing(out, force=False):
+    with pytest.raises(UsageError, match="exists already"), atomic_replacement(out, force=False):
         raise AssertionError("the body ran")
     assert out.read_text() == "old"
 
@@ -45,7 +45,7 @@ def test_failure_leaves_the_old_one_untouched(tmp_path: Path, folder: bool) -> N
         (out / "predict_net.pb").write_text("old")
     else:
         out.write_text("old")
-    with pytest.raises(RuntimeError), replacing(out, force=True) as temporary:  # noqa: PT012
+    with pytest.raises(RuntimeError), atomic_replacement(out, force=True) as temporary:  # noqa: PT012
         temporary.write_text("half")
         raise RuntimeError("broken off")
     assert (out / "predict_net.pb" if folder else out).read_text() == "old"
@@ -56,7 +56,7 @@ def test_a_folder_replaces_a_folder_and_companions_move_along(tmp_path: Path) ->
     out = tmp_path / "m.savedmodel"
     out.mkdir()
     (out / "saved_model.pb").write_text("old")
-    with replacing(out, force=True) as temporary:
+    with atomic_replacement(out, force=True) as temporary:
         temporary.mkdir()
         (temporary / "fresh").write_text("12345")
         temporary.with_name("m.data").write_text("weights")
@@ -67,7 +67,7 @@ def test_a_folder_replaces_a_folder_and_companions_move_along(tmp_path: Path) ->
 
 def test_a_folder_of_other_things_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years")
-    with pytest.raises(UsageError, match=r"thesis\.tex"), replacing(tmp_path, force=True):
+    with pytest.raises(UsageError, match=r"thesis\.tex"), atomic_replacement(tmp_path, force=True):
         raise AssertionError("the body ran")
     assert names(tmp_path) == ["thesis.tex"]
 
@@ -88,20 +88,20 @@ def test_a_caffe2_folder_is_replaced(layout: Literal["nets", "metanet", "mobile"
 def test_a_full_disk_is_a_resource_limit(error: Exception, tmp_path: Path) -> None:
     out = tmp_path / "m"
     out.write_text("old")
-    with pytest.raises(ResourceLimit, match="disk is full"), replacing(out, force=True):
+    with pytest.raises(ResourceLimit, match="disk is full"), atomic_replacement(out, force=True):
         raise error
     assert out.read_text() == "old"
 
 
 def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be written"), replacing(tmp_path / "file" / "m", force=False):
+    with pytest.raises(UsageError, match="cannot be written"), atomic_replacement(tmp_path / "file" / "m", force=False):
         raise AssertionError("the body ran")
 
 
 def test_a_folder_that_is_gone_is_a_usage_error(tmp_path: Path) -> None:
     def write() -> None:
-        with replacing(tmp_path / "a" / "m", force=False) as temporary:
+        with atomic_replacement(tmp_path / "a" / "m", force=False) as temporary:
             shutil.rmtree(temporary.parent)
             temporary.write_text("")
 

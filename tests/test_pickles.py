@@ -89,7 +89,7 @@ def test_plain_modules_need_nothing_that_is_not_allowed(tmp_path: Path) -> None:
         _assert_imports(found.globals, recorder.seen)
         assert pickle_scan.unsafe_globals(found.globals) == [], layer
         assert pickle_scan.unsafe_calls(found.called) == [], layer
-        assert pickle_scan.top_level(data) == f"{type(layer).__module__}.{type(layer).__name__}"
+        assert pickle_scan.top_level_class(data) == f"{type(layer).__module__}.{type(layer).__name__}"
 
 
 def test_what_may_be_called_is_what_torch_itself_calls() -> None:
@@ -110,7 +110,7 @@ def test_globals_of_any_protocol(protocol: int) -> None:
     recorder = Recorder(data)
     recorder.load()
     _assert_imports(pickle_scan.pickled_globals(data), recorder.seen)
-    assert pickle_scan.top_level(data) == "dict"
+    assert pickle_scan.top_level_class(data) == "dict"
 
 
 def test_top_level(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_top_level(tmp_path: Path) -> None:
     for thing, name in cases:
         for zipped in (True, False):
             torch.save(thing, tmp_path / "thing.pt", _use_new_zipfile_serialization=zipped)
-            assert pickle_scan.top_level(pickle_scan.torch_pickle_bytes(tmp_path / "thing.pt")) == name
+            assert pickle_scan.top_level_class(pickle_scan.torch_pickle_bytes(tmp_path / "thing.pt")) == name
 
 
 @pytest.mark.parametrize("name", hostile.pickles(Path("marker")))
@@ -185,7 +185,7 @@ def test_names_spelt_like_layers_hold_no_functions() -> None:
 @pytest.mark.parametrize("name", hostile.broken_pickles())
 def test_broken_pickles(name: str) -> None:
     data = hostile.broken_pickles()[name]
-    for look in (pickle_scan.pickled_globals, pickle_scan.top_level):
+    for look in (pickle_scan.pickled_globals, pickle_scan.top_level_class):
         with pytest.raises(BadInput, match="truncated or corrupt") as raised:
             look(data)
         assert raised.value.hint
@@ -200,7 +200,7 @@ def test_changed_bytes_never_crash(fixtures: Path) -> None:
         for _ in range(source.randint(1, 4)):
             changed[source.randrange(len(changed))] = source.randrange(256)
         try:
-            pickle_scan.content(pickle_opcodes.read_pickle(bytes(changed)).top)
+            pickle_scan.saved_content(pickle_opcodes.read_pickle(bytes(changed)).top)
             seen += 1
         except BadInput:
             pass
@@ -210,15 +210,15 @@ def test_changed_bytes_never_crash(fixtures: Path) -> None:
 def test_deep_and_wide_pickles_end_soon() -> None:
     start = time.process_time()
     deep = hostile.PROTO2 + b"]" * 100_000 + b"a" * 99_999 + hostile.STOP
-    assert pickle_scan.top_level(deep) == "list"
+    assert pickle_scan.top_level_class(deep) == "list"
     marks = hostile.PROTO2 + b"(" * 100_000 + b"t" * 100_000 + hostile.STOP
-    assert pickle_scan.top_level(marks) == "tuple"
+    assert pickle_scan.top_level_class(marks) == "tuple"
     key = hostile.text("k")
     # Each dict holds the one before a thousand times: a walk of every path would visit 10**9 of them.
     shared = hostile.PROTO2 + hostile.EMPTY_DICT + b"q\x00"
     for level in range(3):
         shared += hostile.EMPTY_DICT + b"(" + (key + b"h" + bytes([level])) * 1000 + b"uq" + bytes([level + 1])
-    assert pickle_scan.content(pickle_opcodes.read_pickle(shared + hostile.STOP).top).startswith("a dict")
+    assert pickle_scan.saved_content(pickle_opcodes.read_pickle(shared + hostile.STOP).top).startswith("a dict")
     assert time.process_time() - start < 20
 
 

@@ -114,6 +114,6 @@ def test_a_runner_that_dies_is_a_failure_and_a_source_that_does_an_error(
 def test_inputs_are_read_without_pickle(tmp_path: Path) -> None:
     np.savez(tmp_path / "ok.npz", x=np.ones(3))
     np.savez(tmp_path / "evil.npz", x=np.array([print], dtype=object))
-    assert list(inputs.load(tmp_path / "ok.npz")) == ["x"]
+    assert list(inputs.load_inputs(tmp_path / "ok.npz")) == ["x"]
     with pytest.raises(ConvertError, match="no readable inputs"):
-        inputs.load(tmp_path / "evil.npz")
+        inputs.load_inputs(tmp_path / "evil.npz")

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 import torch
 from convert.backends.onnx import to_proto
-from convert.frontends.pytorch.export.capture import exported, inference
+from convert.frontends.pytorch.export.capture import export_program, inference
 from convert.frontends.pytorch.export.lower import lower
 from convert.frontends.pytorch.rules import torch_op
 from torch.nn import functional as F
@@ -91,7 +91,7 @@ FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
 def lowered(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> Any:
     module = Module(function).eval()
     with inference(module):
-        return lower(exported(module, inputs), Report("test"))
+        return lower(export_program(module, inputs), Report("test"))
 
 
 @pytest.mark.parametrize(("function", "inputs"), [f[1:] for f in FUNCTIONS], ids=[f[0] for f in FUNCTIONS])
@@ -117,7 +117,7 @@ def test_statistics_that_forward_updates_are_state() -> None:
 
     module = Trained().eval()
     mean, variance = module.mean.clone(), module.variance.clone()
-    model = lower(exported(module, (X,)), Report("test"))
+    model = lower(export_program(module, (X,)), Report("test"))
     session = onnxruntime.InferenceSession(to_proto(model, Options()).SerializeToString())
     feeds = {"x": X.numpy(), "mean": mean.numpy(), "variance": variance.numpy()}
     got = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True))

@@ -13,7 +13,7 @@ import torch
 from convert.backends.onnx import to_proto
 from convert.frontends.pytorch.common.complexes import PREFIX
 from convert.frontends.pytorch.export.lower import lower
-from convert.frontends.pytorch.export.prepare import prepared
+from convert.frontends.pytorch.export.prepare import prepare_program
 from convert.frontends.pytorch.rules import key_of, torch_op
 from convert.frontends.pytorch.runner.run import run
 
@@ -103,7 +103,7 @@ def test_every_rule_on_pairs_has_a_case() -> None:
     used: set[str] = set()
     for _, function, inputs in FUNCTIONS:
         program = torch.export.export(Module(function).eval(), inputs, strict=False)
-        for node in (*program.graph.nodes, *prepared(program, Report("test")).graph.nodes):
+        for node in (*program.graph.nodes, *prepare_program(program, Report("test")).graph.nodes):
             if isinstance(node.target, torch._ops.OpOverload):
                 schema = node.target._schema
                 used.add(key_of(schema.name, schema.overload_name, paired=True))

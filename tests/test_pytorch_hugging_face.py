@@ -19,7 +19,7 @@ import convert
 from convert.errors import BadInput, UnsafeInput, Unsupported
 from convert.files.sniff import sniff
 from convert.options import Options, parse_input
-from convert.parity.inputs import generate
+from convert.parity.inputs import generate_feeds
 from convert.report import Report
 from convert.source import Source
 
@@ -86,7 +86,7 @@ def test_a_folder_gives_what_transformers_gives(
     assert [v.name for v in model.graph.outputs] == outputs
     assert any(type(make(name)).__name__ in note for note in report.notes)
     module = make(name)
-    for feed in generate(model):
+    for feed in generate_feeds(model):
         with torch.no_grad():
             want = module(**{k: torch.from_numpy(np.array(a)) for k, a in feed.arrays.items()})
         for output, got in zip(outputs, run(model, *feed.arrays.values()), strict=True):

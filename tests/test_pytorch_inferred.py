@@ -9,7 +9,7 @@ import pytest
 import torch
 from convert.frontends.pytorch.common.locate import source_of
 from convert.frontends.pytorch.export import capture
-from convert.frontends.pytorch.export.capture import exported
+from convert.frontends.pytorch.export.capture import export_program
 from convert.frontends.pytorch.export.patches import fast_shapes
 from torch import Tensor, nn
 
@@ -71,7 +71,7 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 def facts(module: nn.Module, x: Tensor) -> list[Any]:
     """Operator, shape, strides and dtype of every node, those of regions too, and the conditions on sizes."""
     with torch.no_grad():
-        program = exported(module.eval(), (x,), None, ({0: torch.export.Dim.AUTO},) if x.dim() > 1 else None)
+        program = export_program(module.eval(), (x,), None, ({0: torch.export.Dim.AUTO},) if x.dim() > 1 else None)
     found: list[Any] = [sorted(getattr(program, "_guards_code", None) or [])]
     for graph in (m for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)):
         for node in graph.graph.nodes:
@@ -111,14 +111,14 @@ def test_ordinary_layers_are_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fast_shapes, rule, watched)
     module = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(5, 4), nn.LayerNorm(4)).eval()
     with torch.no_grad():
-        exported(module, (torch.randn(2, 3, 5),), None, ({0: torch.export.Dim.AUTO},))
+        export_program(module, (torch.randn(2, 3, 5),), None, ({0: torch.export.Dim.AUTO},))
     assert answered == [("_batch_norm", True), ("_linear", True), ("_layer_norm", True)]
 
 
 def test_wrong_sizes_are_refused_as_before() -> None:
     for module, shape in ((nn.Linear(5, 3), (2, 4)), (nn.LayerNorm(5), (2, 4)), (nn.BatchNorm1d(3).eval(), (2, 4))):
         with pytest.raises(RuntimeError), torch.no_grad():
-            exported(module, (torch.randn(shape),))
+            export_program(module, (torch.randn(shape),))
 
 
 @pytest.mark.parametrize("name", ["linear", "not contiguous", "under vmap"])
@@ -127,7 +127,7 @@ def test_short_stacks_name_the_same_lines(name: str, monkeypatch: pytest.MonkeyP
 
     def sources() -> list[str]:
         with torch.no_grad():
-            program = exported(module, (torch.randn(shape),))
+            program = export_program(module, (torch.randn(shape),))
         graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
         return [source_of(n.meta.get("stack_trace") or "") for graph in graphs for n in graph.nodes]
 
@@ -141,7 +141,7 @@ def test_everything_is_put_back() -> None:
     operators = (torch.ops.aten.linear.default, torch.ops.aten.layer_norm.default, torch.ops.aten.batch_norm.default)
     before = [dict(o.py_kernels) for o in operators]
     extract = torch.fx.experimental.proxy_tensor._extract_tensor_metadata
-    with fast_shapes.inferred_layers():
+    with fast_shapes.infer_layer_shapes():
         assert [dict(o.py_kernels) for o in operators] != before
     assert [dict(o.py_kernels) for o in operators] == before
     assert torch.fx.experimental.proxy_tensor._extract_tensor_metadata is extract

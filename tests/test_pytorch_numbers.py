@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from convert.options import Options, parse_input
 from convert.parity.compare import TWIN, twin_error
-from convert.parity.inputs import generate
-from convert.passes.to_float64 import widen
+from convert.parity.inputs import generate_feeds
+from convert.passes.to_float64 import widen_model
 from convert.reference import executor
 from convert.report import Report
 from convert.source import Source
@@ -48,9 +48,9 @@ def test_the_twin_computes_with_the_number_that_was_written(name: str) -> None:
     options = Options(inputs=(parse_input("x:float32[2,5,6]"),))
     source = Source("torch-module-object", model=Net())
     model = frontend.read(source, options, Report("convert"))
-    feed = generate(model, 1)[0].arrays
+    feed = generate_feeds(model, 1)[0].arrays
     (want,) = frontend.run(source, [feed], precision="float64", options=options)
-    got = executor.run(widen(model), feed)
+    got = executor.run(widen_model(model), feed)
     assert twin_error(want["output"], got["output"]) < TWIN / 1000
 
 
@@ -62,7 +62,7 @@ def test_equal_roundings_of_two_numbers_stay_two_constants() -> None:
     options = Options(inputs=(parse_input("x:float32[2,3]"),))
     source = Source("torch-module-object", model=Net())
     model = frontend.read(source, options, Report("convert"))
-    feed = generate(model, 1)[0].arrays
+    feed = generate_feeds(model, 1)[0].arrays
     (want,) = frontend.run(source, [feed], precision="float64", options=options)
-    got = executor.run(widen(model), feed)
+    got = executor.run(widen_model(model), feed)
     assert all(twin_error(want[name], got[name]) < TWIN / 1000 for name in want)

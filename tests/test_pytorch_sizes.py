@@ -13,8 +13,8 @@ from torch import nn
 
 import convert
 from convert.errors import Unsupported
-from convert.parity.inputs import generate
-from convert.parity.size_guards import broken
+from convert.parity.inputs import generate_feeds
+from convert.parity.size_guards import broken_guards
 from convert.report import Report
 
 
@@ -47,16 +47,16 @@ def test_conditions_on_sizes_are_kept_and_verified(tmp_path: Path) -> None:
     assert any("batch=1" in feed for feed in report.verdict.feeds)
     model = read(Halves().eval(), "x:float32[batch,3,h,w]")
     guards = json.loads(model.metadata_props["convert.guards"])
-    assert not broken(guards, {"h": 4, "w": 18})
-    assert broken(guards, {"h": 5, "w": 18})
-    assert broken(guards, {"h": 4, "w": 17})
+    assert not broken_guards(guards, {"h": 4, "w": 18})
+    assert broken_guards(guards, {"h": 5, "w": 18})
+    assert broken_guards(guards, {"h": 4, "w": 17})
 
 
 def test_branches_on_sizes_become_conditions_and_bounds() -> None:
     model = read(Decides(), "x:float32[rows,n]")
     assert json.loads(model.metadata_props["convert.dims"]) == {"rows": [1, 3], "n": [1, None]}
     guards = json.loads(model.metadata_props["convert.guards"])
-    assert [bool(broken(guards, {"rows": 2, "n": n})) for n in (5, 35, 40, 41)] == [False, False, True, True]
+    assert [bool(broken_guards(guards, {"rows": 2, "n": n})) for n in (5, 35, 40, 41)] == [False, False, True, True]
     for rows, n in ((1, 5), (3, 10), (2, 45)):
         agrees(Decides(), model, noise(rows, n))
 
@@ -82,7 +82,7 @@ class Longer(nn.Module):
 def test_a_dim_that_another_determines() -> None:
     model = read(Longer(), "x:float32[n]", "y:float32[m]", examples={0: noise(5), 1: noise(6)})
     assert sorted(str(shape_of(v)[0]) for v in model.graph.inputs) in (["m", "m-1"], ["n", "n+1"])
-    feeds = generate(model)
+    feeds = generate_feeds(model)
     assert len({feed.arrays["x"].shape for feed in feeds}) == 3
     for feed in feeds:
         agrees(Longer(), model, *feed.arrays.values())

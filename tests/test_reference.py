@@ -15,7 +15,7 @@ from onnx_support import INT64, array, assert_same, data_of, info, model, node_t
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.graph import Graph
 from convert.options import Options
-from convert.passes.to_float64 import widen
+from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
 from convert.runners import onnx as runner
 from convert.source import Source
@@ -158,7 +158,7 @@ def test_nothing_rounds_to_float32(group: int) -> None:
         if not any(isinstance(o, np.ndarray) and o.dtype.kind == "f" and o.size for o in outputs):
             continue
         try:
-            twin = widen(read(case.model))
+            twin = widen_model(read(case.model))
         except Unsupported:
             continue
         feeds = dict(zip([v.name for v in twin.graph.inputs], inputs, strict=True))
@@ -321,7 +321,7 @@ def test_widening_reaches_everything() -> None:
         [array("two", [2], np.int64), array("trips", 3, np.int64)],
     )
     shared = read(proto)
-    twin = widen(shared)
+    twin = widen_model(shared)
     x = np.array([1000.0, -2000.0], np.float32)
     got = run(twin, {"x": x})
     assert got["y"].dtype == np.float64
@@ -341,7 +341,7 @@ def test_numbers_of_the_source_are_not_rounded_in_the_twin() -> None:
     x = g.input("x", ir.DataType.FLOAT, [3])
     g.output(g.LeakyRelu(g.Mul(x, 0.1), alpha=0.3), "y")
     x64 = np.array([-1.0, 2.0, -3.0])
-    got = run(widen(g.model()), {"x": x64})["y"]
+    got = run(widen_model(g.model()), {"x": x64})["y"]
     np.testing.assert_allclose(got, np.where(x64 > 0, x64 * 0.1, x64 * 0.1 * 0.3), rtol=1e-15)
 
 
@@ -350,7 +350,7 @@ def test_defaults_are_the_decimals_that_they_are_written_as() -> None:
     x = g.input("x", ir.DataType.FLOAT, [1])
     g.output(g.LeakyRelu(x), "a")
     g.output(g.HardSigmoid(x), "b")
-    got = run(widen(g.model()), {"x": np.array([-1.0])})
+    got = run(widen_model(g.model()), {"x": np.array([-1.0])})
     assert got["a"] == [-0.01]
     assert got["b"] == [0.3]
 
@@ -367,7 +367,7 @@ def test_quantisation_keeps_its_integers() -> None:
         [array("s", 0.037), array("z", 128, np.uint8)],
     )
     x = RNG.normal(size=64).astype(np.float32)
-    got = run(widen(read(proto)), {"x": x})
+    got = run(widen_model(read(proto)), {"x": x})
     wanted = run_ort(proto, {"x": x})
     assert got["q"].dtype == np.uint8
     assert np.array_equal(got["q"], wanted[0])

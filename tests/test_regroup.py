@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from convert.graph.shape_inference import infer_facts
 from convert.passes.clean import clean
-from convert.passes.layout.move_through_reshape import groups_of, join_transposes
+from convert.passes.layout.move_through_reshape import dim_groups, join_transposes
 
 
 def chain(shape: list, one: list[int], target: list[int], two: list[int]) -> onnx.ModelProto:
@@ -92,7 +92,7 @@ def test_what_others_use_stays() -> None:
 
 
 def test_groups() -> None:
-    assert groups_of(("n", 12, 5), ("n", 3, 4, 5)) == [((0,), (0,)), ((1,), (1, 2)), ((2,), (3,))]
-    assert groups_of((2, 6, 6), (2, 4, 9)) == [((0,), (0,)), ((1, 2), (1, 2))]
-    assert groups_of(("n", "h", 5), ("n", None)) is None
-    assert groups_of((4,), (4, 1)) is None
+    assert dim_groups(("n", 12, 5), ("n", 3, 4, 5)) == [((0,), (0,)), ((1,), (1, 2)), ((2,), (3,))]
+    assert dim_groups((2, 6, 6), (2, 4, 9)) == [((0,), (0,)), ((1, 2), (1, 2))]
+    assert dim_groups(("n", "h", 5), ("n", None)) is None
+    assert dim_groups((4,), (4, 1)) is None

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli, render
-from convert.parity.profile import shown
+from convert.parity.profile import relevant_places
 from convert.report import Report
 from convert.verdict import Divergence, Element, OutputVerdict, Place, Verdict
 
@@ -252,8 +252,8 @@ def test_a_value_that_was_fused_away_is_no_defect() -> None:
     x, middle, end = (ir.Value(name=n) for n in ("x", "middle", "end"))
     first, last = ir.Node("", "Conv", [x], outputs=[middle]), ir.Node("", "BatchNormalization", [middle], outputs=[end])
     wrong, right = (Place(n, "", "", "", 1e-7, error) for n, error in (("first", 1e-3), ("last", 1e-7)))
-    assert [p.error for p in shown({first: wrong, last: right})] == [None, 1e-7]
-    assert [p.error for p in shown({first: right, last: wrong})] == [1e-7, 1e-3]
+    assert [p.error for p in relevant_places({first: wrong, last: right})] == [None, 1e-7]
+    assert [p.error for p in relevant_places({first: right, last: wrong})] == [1e-7, 1e-3]
 
 
 BROWSER = next(

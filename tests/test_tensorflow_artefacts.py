@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
-from convert.frontends.tensorflow.runner.graph_signature import ends
+from convert.frontends.tensorflow.runner.graph_signature import signature_tensor_names
 from onnx import TensorProto, helper
 
 from convert import plugin
@@ -44,7 +44,7 @@ def test_the_ends_of_a_frozen_graph_are_found_again_in_order(tmp_path: Path) -> 
     path = tmp_path / "m.pb"
     report = write(proto, path, "tf-frozen")
     source = Source("frozen-graph", path)
-    inputs, _ = ends(tf.compat.v1.GraphDef.FromString(path.read_bytes()), [], [])
+    inputs, _ = signature_tensor_names(tf.compat.v1.GraphDef.FromString(path.read_bytes()), [], [])
     assert list(inputs) == ["z", "unused", "a"]
     runner = plugin.runner_for("frozen-graph")
     assert runner is not None

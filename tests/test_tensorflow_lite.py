@@ -14,7 +14,7 @@ import convert
 from convert import api, plugin
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.options import Options
-from convert.parity.verify import Method
+from convert.parity.judge import VerifyMethod
 from convert.parity.verify import verify as run_verify
 from convert.source import Source
 from convert.verdict import Verdict
@@ -52,7 +52,7 @@ def mnist(tmp_path_factory: pytest.TempPathFactory, digits: tuple[np.ndarray, np
     return {name: encode(graph_of(MNIST), folder / str(i), way) for i, (name, way) in enumerate(ways.items())}
 
 
-def verdict_on(path: Path, method: Method, source: Path = MNIST) -> Verdict:
+def verdict_on(path: Path, method: VerifyMethod, source: Path = MNIST) -> Verdict:
     return run_verify(api.open_source(source), Source("tflite", path), graph_of(source), Options(), method)
 
 
@@ -84,7 +84,7 @@ def test_names_order_dtypes_and_dynamic_dims_are_the_models(tmp_path: Path) -> N
         },
     )
     path = encode(graph_of(proto), tmp_path)
-    inputs, outputs = runner.ends(Interpreter(str(path)))
+    inputs, outputs = runner.tensor_details(Interpreter(str(path)))
     assert list(inputs) == ["zebra ä", "ids:0", "apple", "flag", "unused"]
     assert list(outputs) == ["c", "b:1", "a.2", "Not"]
     assert [list(d["shape_signature"]) for d in inputs.values()] == [[-1, 3], [-1, 2], [2], [-1], []]
@@ -212,7 +212,7 @@ def test_digits_are_recognised_as_before(
 def test_the_floor_of_a_narrow_artefact_is_what_narrowing_does_to_the_graph(
     stored: str, mnist: dict[str, Path], digits: tuple[np.ndarray, np.ndarray]
 ) -> None:
-    method = Method(arrays={"image": digits[0][180:212]})
+    method = VerifyMethod(arrays={"image": digits[0][180:212]})
     good = verdict_on(mnist[stored], method)
     assert (good.status, good.stored) == ("PASS", stored)
     (row,) = good.outputs
@@ -236,12 +236,12 @@ def test_a_defect_beyond_the_floor_fails(
     array[0] += planted * np.abs(array).max()
     first.CopyFrom(onnx.numpy_helper.from_array(array, first.name))
     onnx.save(proto, tmp_path / "other.onnx")
-    verdict = verdict_on(mnist[stored], Method(arrays={"image": digits[0][180:212]}), tmp_path / "other.onnx")
+    verdict = verdict_on(mnist[stored], VerifyMethod(arrays={"image": digits[0][180:212]}), tmp_path / "other.onnx")
     assert (verdict.status, verdict.guilty) == ("FAIL", "backend")
 
 
 def test_activations_in_8_bits_are_not_judged_on_random_inputs(mnist: dict[str, Path]) -> None:
-    verdict = verdict_on(mnist["int8"], Method())
+    verdict = verdict_on(mnist["int8"], VerifyMethod())
     assert (verdict.status, verdict.exit_code) == ("INCONCLUSIVE", 7)
     assert "--inputs" in verdict.reason
 
@@ -274,27 +274,27 @@ def test_what_cannot_be_asked_for(to: str, options: dict, told: str, tmp_path: P
 
 
 def test_calibration_data_comes_with_or_without_a_batch() -> None:
-    from convert.backends.tensorflow.lite.writer import samples
+    from convert.backends.tensorflow.lite.writer import calibration_samples
 
     images = np.random.default_rng(0).random((3, 1, 28, 28), np.float32)
     model = graph_of(MNIST)
     for given in (images, images[:, None]):
-        found = list(samples(model, {"image": given}))
+        found = list(calibration_samples(model, {"image": given}))
         assert [s["image"].shape for s in found] == [(1, 1, 28, 28)] * 3
         np.testing.assert_array_equal(np.concatenate([s["image"] for s in found]), images)
 
 
 def test_steps_are_those_of_fake_quantisation() -> None:
     torch = pytest.importorskip("torch")
-    from convert.reference.quantization_steps import half, stepped, symmetric
+    from convert.reference.quantization_steps import round_symmetric, round_to_float16, round_to_steps
 
     x = np.random.default_rng(0).standard_normal((4, 5, 6))
     low, high = -1.5, 2.25
     scale = (high - low) / 255
     want = torch.fake_quantize_per_tensor_affine(torch.tensor(x), scale, round(-low / scale), 0, 255)
-    np.testing.assert_allclose(stepped(x, low, high), want.numpy(), atol=1e-12)
+    np.testing.assert_allclose(round_to_steps(x, low, high), want.numpy(), atol=1e-12)
     scales = torch.tensor(np.abs(x).max((0, 2)) / 127)
     zeros = torch.zeros(5, dtype=torch.int32)
     want = torch.fake_quantize_per_channel_affine(torch.tensor(x), scales.float(), zeros, 1, -127, 127)
-    np.testing.assert_allclose(symmetric(x, 1), want.numpy(), atol=1e-6)
-    np.testing.assert_array_equal(half(x), torch.tensor(x).half().double().numpy())
+    np.testing.assert_allclose(round_symmetric(x, 1), want.numpy(), atol=1e-6)
+    np.testing.assert_array_equal(round_to_float16(x), torch.tensor(x).half().double().numpy())

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import convert
 from convert import api
 from convert.options import Options
-from convert.parity.verify import Method
+from convert.parity.judge import VerifyMethod
 from convert.parity.verify import verify as run_verify
 from convert.source import Source
 from tests.tensorflow_lite_helper import encode, graph_of, run
@@ -117,7 +117,7 @@ def test_padded_pools_do_not_stretch_the_range_of_activations(tmp_path: Path) ->
     samples = {"x": np.random.default_rng(0).standard_normal((32, 3, 16, 16)).astype(np.float32)}
     path = encode(graph_of(proto), tmp_path, Options(quantize="int8", calibrate=samples))
     target = Source("tflite", path)
-    verdict = run_verify(api.open_source(proto), target, graph_of(proto), Options(), Method(arrays=samples))
+    verdict = run_verify(api.open_source(proto), target, graph_of(proto), Options(), VerifyMethod(arrays=samples))
     assert (verdict.status, verdict.stored) == ("PASS", "int8"), verdict.reason
     assert verdict.outputs[0].error < 0.1
 
@@ -132,7 +132,9 @@ def test_networks(name: str, dtype: str, tmp_path: Path) -> None:
     module = timm_helper.create(name, size)
     output = tmp_path / "net.tflite"
     spec = f"x:float32[batch,3,{size},{size}]"
-    report = convert.convert(module, "tflite", output, inputs=spec, verify=True, method=Method(seeds=2), dtype=dtype)
+    report = convert.convert(
+        module, "tflite", output, inputs=spec, verify=True, method=VerifyMethod(seeds=2), dtype=dtype
+    )
     assert report.verdict is not None
     assert (report.verdict.status, report.verdict.stored) == ("PASS", dtype)
     assert report.inputs[0].shape == ("batch", 3, size, size)
@@ -188,7 +190,7 @@ def test_networks_in_fewer_bits(name: str, stored: str, tmp_path: Path) -> None:
     }[stored]
     spec = f"x:float32[batch,{','.join(map(str, shape))}]"
     report = convert.convert(build(), "tflite", tmp_path / "net.tflite", inputs=spec, verify=True,
-                             method=Method(seeds=2), **way)  # fmt: skip
+                             method=VerifyMethod(seeds=2), **way)  # fmt: skip
     verdict = report.verdict
     assert verdict is not None
     assert (verdict.status, verdict.stored) == (expected[stored], stored), verdict.reason

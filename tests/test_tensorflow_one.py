@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from convert.errors import BadInput, UsageError
-from convert.passes.to_float64 import widen
+from convert.passes.to_float64 import widen_model
 from convert.reference import executor
 from convert.source import Source
 from tests.ops.tensorflow_support import run
@@ -83,7 +83,7 @@ def holds(graph: Any, name: str) -> None:
 
 def double(graph: Any, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs of the graph in float64, by the reference executor."""
-    return executor.run(widen(graph), feed)
+    return executor.run(widen_model(graph), feed)
 
 
 @pytest.mark.parametrize("name", FROZEN)

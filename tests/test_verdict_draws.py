@@ -11,9 +11,9 @@ from onnx import TensorProto, helper
 
 from convert import plugin
 from convert.options import Options
-from convert.parity.draws import DRAWS, grouped, more
+from convert.parity.draws import DRAWS, group_draws, more_draws
 from convert.parity.inputs import Feed
-from convert.parity.judge import Method, Runs, judge, settled
+from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
 from convert.report import Report
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
@@ -40,15 +40,15 @@ def verdict_of(x: np.ndarray, offset: float) -> tuple[str, list[str]]:
     model, feeds = graph(), [Feed("one", {"x": x})]
     forth, back = np.arange(300), np.random.default_rng(3).permutation(300)
 
-    def run(feeds: Sequence[Feed]) -> Runs:
+    def run(feeds: Sequence[Feed]) -> RunOutputs:
         xs = [f.arrays["x"] for f in feeds]
         exact = [{"y": product(x, np.float64, forth)} for x in xs]
         plain = [{"y": product(x, np.float32, forth)} for x in xs]
         target = [{"y": product(x, np.float32, back) + np.float32(offset)} for x in xs]
-        return Runs({"float32": plain, "float64": exact}, target, exact)
+        return RunOutputs({"float32": plain, "float64": exact}, target, exact)
 
     runs = run(feeds)
-    found = settled(judge(model, feeds, runs, Method()), model, feeds, runs, run, Method())
+    found = settle_verdict(judge(model, feeds, runs, VerifyMethod()), model, feeds, runs, run, VerifyMethod())
     return found.status, found.feeds
 
 
@@ -68,7 +68,7 @@ def test_no_false_alarm_over_many_inputs_and_no_miss() -> None:
 
 def test_floats_become_a_little_smaller_and_zero_stays_zero() -> None:
     x = np.array([0.0, 1.0, -2.0, np.inf], np.float32)
-    drawn = more(graph(), Feed("one", {"x": x, "ids": np.arange(4)}))
+    drawn = more_draws(graph(), Feed("one", {"x": x, "ids": np.arange(4)}))
     assert len(drawn) == DRAWS
     for feed in drawn:
         got = feed.arrays["x"]
@@ -83,17 +83,17 @@ def test_floats_become_a_little_smaller_and_zero_stays_zero() -> None:
 
 def test_integers_change_places_unless_their_range_was_noted() -> None:
     model = graph(TensorProto.INT64)
-    drawn = more(model, Feed("one", {"x": np.arange(300)}))
+    drawn = more_draws(model, Feed("one", {"x": np.arange(300)}))
     assert all(sorted(f.arrays["x"]) == list(range(300)) for f in drawn)
     assert len({f.arrays["x"].tobytes() for f in drawn}) == DRAWS
     model.graph.inputs[0].metadata_props["convert.range"] = '[1, 300, "descending"]'
-    assert more(model, Feed("one", {"x": np.arange(300)})) == []
+    assert more_draws(model, Feed("one", {"x": np.arange(300)})) == []
 
 
 def test_draws_belong_to_the_feed_that_they_were_made_from() -> None:
     feeds = [Feed("a", {}), Feed("b", {}), Feed("a", {}, draw_of="a"), Feed("b", {}, draw_of="b"),
              Feed("a", {}, draw_of="a")]  # fmt: skip
-    assert grouped(feeds) == [[0, 2, 4], [1, 3]]
+    assert group_draws(feeds) == [[0, 2, 4], [1, 3]]
 
 
 @pytest.mark.parametrize(("source", "status"), [(4, PASS), (3, INCONCLUSIVE)])
@@ -101,5 +101,5 @@ def test_rounding_that_decides_the_number_of_elements_proves_nothing(source: int
     rng = np.random.default_rng(0)
     exact, found = rng.standard_normal(4), rng.standard_normal(source).astype(np.float32)
     found = exact.astype(np.float32) if source == 4 else found
-    runs = Runs({"float32": [{"y": found}], "float64": [{"y": exact}]}, [{"y": found}], [{"y": exact}])
-    assert judge(graph(), [Feed("one", {"x": exact})], runs, Method()).status == status
+    runs = RunOutputs({"float32": [{"y": found}], "float64": [{"y": exact}]}, [{"y": found}], [{"y": exact}])
+    assert judge(graph(), [Feed("one", {"x": exact})], runs, VerifyMethod()).status == status

@@ -15,11 +15,11 @@ import convert
 from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.options import Options
-from convert.parity.compare import agreement
+from convert.parity.compare import argmax_agreement
 from convert.parity.inputs import Feed
-from convert.parity.judge import Method, Runs, judge
-from convert.parity.ties import flips, worst_elements
-from convert.parity.verify import not_run
+from convert.parity.judge import RunOutputs, VerifyMethod, judge
+from convert.parity.ties import count_flips, worst_elements
+from convert.parity.verify import failed_run_verdict
 from convert.report import Report
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
@@ -53,8 +53,8 @@ def picking(operator: str, places: int = 5) -> ir.Model:
 def judged(model: ir.Model, x: np.ndarray, right: np.ndarray, picked: np.ndarray) -> str:
     feeds = [Feed("one", {"x": x})]
     source = [{"places": right}]
-    runs = Runs({"float32": source, "float64": source}, [{"places": picked}], source)
-    return judge(model, feeds, runs, Method()).status
+    runs = RunOutputs({"float32": source, "float64": source}, [{"places": picked}], source)
+    return judge(model, feeds, runs, VerifyMethod()).status
 
 
 def test_a_source_without_float64_that_is_far_from_the_graph_proves_nothing() -> None:
@@ -65,8 +65,8 @@ def test_a_source_without_float64_that_is_far_from_the_graph_proves_nothing() ->
     near, wrong = exact.astype(np.float32) * (1 + np.float32(2e-7)), exact.astype(np.float32) * np.float32(1.1)
     for source, status in ((near, PASS), (wrong, INCONCLUSIVE)):
         outputs = {"float32": [{"places": source}], "float64": Unsupported("no double")}
-        runs = Runs(outputs, [{"places": near}], [{"places": exact}])
-        found = judge(model, [Feed("one", {"x": exact})], runs, Method())
+        runs = RunOutputs(outputs, [{"places": near}], [{"places": exact}])
+        found = judge(model, [Feed("one", {"x": exact})], runs, VerifyMethod())
         assert found.status == status, found
 
 
@@ -134,10 +134,10 @@ def test_places_twice_outside_or_wrong_are_no_ties(picked: list[list[int]]) -> N
 def test_flips_count_only_beyond_the_noise() -> None:
     reference = np.array([[1.0, 0.999999, 0.0], [1.0, 0.5, 0.0]])
     target = np.array([[0.9, 1.0, 0.0], [0.4, 0.5, 0.0]])
-    assert flips(reference, target, 1e-5) == (1, 2)
-    assert flips(reference, target, 1e-7) == (2, 2)
-    assert agreement([reference], [target], 1e-5) == 0.5
-    assert agreement([reference], [target]) == 0.0
+    assert count_flips(reference, target, 1e-5) == (1, 2)
+    assert count_flips(reference, target, 1e-7) == (2, 2)
+    assert argmax_agreement([reference], [target], 1e-5) == 0.5
+    assert argmax_agreement([reference], [target]) == 0.0
 
 
 def test_worst_elements_put_a_nan_first() -> None:
@@ -184,4 +184,4 @@ def test_only_a_lack_of_kernels_for_its_dtypes_excuses_a_target(error: ConvertEr
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
     model = plugin.frontends()["onnx"].read(Source("onnx-object", model=proto), Options(), Report("read"))
-    assert not_run(error, model, []).status == status
+    assert failed_run_verdict(error, model, []).status == status

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
-from convert.rules.listing import lazily, rows
+from convert.rules.listing import lazy_attributes, operator_rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -36,12 +36,12 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     """Write the folder `path`. Raises `Unsupported` before anything is written."""
     from .emit import emit
     from .legalize import legalize
-    from .writer.profiles import apply
+    from .writer.profiles import apply_profile
     from .writer.writer import write_folder
 
     legalize(model)
     net = emit(model, aten=options.profile == "aten")
-    apply(net, options.profile)
+    apply_profile(net, options.profile)
     write_folder(net, path, report, options.caffe2_layout)
 
 
@@ -56,8 +56,8 @@ def operators(format: str) -> Iterable[Operator]:
     from . import ops  # noqa: F401  (fills the table)
     from .rules import onnx_op
 
-    return rows(onnx_op)
+    return operator_rows(onnx_op)
 
 
 # The decorator for rules of one's own; its old name stays for one release.
-__getattr__ = lazily(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})
+__getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})

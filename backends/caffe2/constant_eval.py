@@ -20,7 +20,7 @@ _KEPT = frozenset({"Constant", "Identity", "Loop", "If", "Scan", "Bernoulli", "M
 _evaluate = Evaluator(OPSET)
 
 
-def content(node: ir.Node, inputs: Sequence[Blob | None]) -> list[ir.TensorProtocol] | None:
+def constant_outputs(node: ir.Node, inputs: Sequence[Blob | None]) -> list[ir.TensorProtocol] | None:
     """The outputs of a node whose inputs are small constants, by ONNX's reference; None where that cannot be."""
     given = [x for x in inputs if x is not None]
     if node.domain or node.op_type in _KEPT or node.op_type.startswith("Random") or not given:
@@ -28,16 +28,16 @@ def content(node: ir.Node, inputs: Sequence[Blob | None]) -> list[ir.TensorProto
     tensors = [x.content for x in given if isinstance(x, Blob) and x.content is not None]
     if len(tensors) < len(given) or sum(t.nbytes for t in tensors) > _LARGEST:
         return None
-    return _evaluate(_alone(node, inputs))
+    return _evaluate(_isolated_node(node, inputs))
 
 
-def shapes(node: ir.Node, inputs: Sequence[Blob | None]) -> list[tuple[Dim, ...] | None]:
+def output_shapes(node: ir.Node, inputs: Sequence[Blob | None]) -> list[tuple[Dim, ...] | None]:
     """The shapes of a node's outputs by ONNX's inference, from what is known of the blobs it reads."""
     schema = onnx_schema(operator_of(node))
     unknown: list[tuple[Dim, ...] | None] = [None] * len(node.outputs)
     if schema is None or any(x is not None and not isinstance(x, Blob) for x in inputs):
         return unknown
-    alone = _alone(node, inputs)
+    alone = _isolated_node(node, inputs)
     try:
         infer(alone, schema)
     except ValueError:  # the rule says what is wrong with the node, if anything is
@@ -50,21 +50,21 @@ def dims(value: ir.Value) -> tuple[Dim, ...] | None:
     return None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)
 
 
-def merged(*known: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
+def merge_shapes(*known: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
     """The dims on which shapes of one tensor agree: of each, the first number, else the first name."""
     ranked = [s for s in known if s is not None]
     if not ranked:
         return None
     columns = zip(*(s for s in ranked if len(s) == len(ranked[0])), strict=True)
-    return tuple(_best(column) for column in columns)
+    return tuple(_best_dim(column) for column in columns)
 
 
-def _best(column: Sequence[Dim]) -> Dim:
+def _best_dim(column: Sequence[Dim]) -> Dim:
     numbers = [d for d in column if isinstance(d, int)]
     return numbers[0] if numbers else next((d for d in column if d is not None), None)
 
 
-def _alone(node: ir.Node, inputs: Sequence[Blob | None]) -> ir.Node:
+def _isolated_node(node: ir.Node, inputs: Sequence[Blob | None]) -> ir.Node:
     """The node with values of its own, which know what the blobs do."""
     values = [None if x is None else _value(i, x) for i, x in enumerate(inputs)]
     made = ir.Node(node.domain, node.op_type, values, node.attributes.values(), num_outputs=len(node.outputs))

@@ -10,14 +10,14 @@ import onnx_ir as ir
 from convert.errors import Location, Problem, Unsupported
 from convert.graph import location_of
 from convert.graph.tensors import dtype_name
-from convert.rules.onnx_schemas import operator_of, plain
+from convert.rules.onnx_schemas import operator_of, plain_value
 
 from . import ops  # noqa: F401  (fills the table)
 from .blob import Blob, Dim
 from .common.dtypes import NUMBERS
-from .common.loops import Body
-from .common.sequence_values import Listed, Maybe, blobs_of
-from .constant_eval import content, dims, merged, shapes
+from .common.loops import SubgraphEmitter
+from .common.sequence_values import BlobSequence, OptionalBlob, output_blobs
+from .constant_eval import constant_outputs, dims, merge_shapes, output_shapes
 from .net import Net
 from .rules import onnx_op
 
@@ -31,7 +31,7 @@ def emit(model: ir.Model, aten: bool = False) -> Net:
     Raises one `Unsupported` that lists every operator, attribute and dtype that Caffe2 or this backend does not have.
     """
     graph = model.graph
-    problems = list(_missing(graph))
+    problems = list(_missing_problems(graph))
     if problems:
         raise Unsupported(problems=problems, hint="add a rule with --rules FILE, or replace the operator in the model")
     net = Net(aten=aten)
@@ -39,7 +39,7 @@ def emit(model: ir.Model, aten: bool = False) -> Net:
     values: Values = {}
     for value in graph.inputs:
         if isinstance(value.type, ir.OptionalType):
-            values[value] = Maybe(None)  # nothing is known of it: it is absent
+            values[value] = OptionalBlob(None)  # nothing is known of it: it is absent
             continue
         if isinstance(value.type, ir.SequenceType):
             hint = f"name its elements: --input {value.name}_0 --input {value.name}_1 …"
@@ -53,7 +53,7 @@ def emit(model: ir.Model, aten: bool = False) -> Net:
     if problems:
         raise Unsupported(problems=problems)
     for value in graph.outputs:
-        net.outputs += [_output(net, name, blob) for name, blob in blobs_of(str(value.name), values[value])]
+        net.outputs += [_output(net, name, blob) for name, blob in output_blobs(str(value.name), values[value])]
     _drop_unused(net)
     return net
 
@@ -62,7 +62,7 @@ def _emit_nodes(net: Net, graph: ir.Graph, values: Values, problems: list[Proble
     for node in graph:
         start = len(net.ops)
         try:
-            made = _apply(net, node, values, problems)
+            made = _apply_rule(net, node, values, problems)
         except Unsupported as error:
             # The rest of the graph is still looked at, so that all problems are listed: go on with the facts alone.
             problems.extend(error.problems)
@@ -70,23 +70,23 @@ def _emit_nodes(net: Net, graph: ir.Graph, values: Values, problems: list[Proble
                 raise Unsupported(problems=problems) from error
             made = [Blob(str(v.name), v.dtype or ir.DataType.FLOAT, dims(v)) for v in node.outputs]
         fresh = {blob for op in net.ops[start:] for blob in op.outputs}
-        inferred = _inferred(node, values)
+        inferred = _inferred_shapes(node, values)
         for index, (value, blob) in enumerate(zip(node.outputs, made, strict=False)):
             if isinstance(blob, Blob) and blob in fresh:
                 fresh.remove(blob)
-                _name(net, blob, value, inferred[index])
+                _name_blob(net, blob, value, inferred[index])
             values[value] = blob
 
 
-def _apply(net: Net, node: ir.Node, values: Values, problems: list[Problem]) -> Sequence[Blob]:
+def _apply_rule(net: Net, node: ir.Node, values: Values, problems: list[Problem]) -> Sequence[Blob]:
     net.label, net.results = str(node.outputs[0].name), node.outputs
     inputs = [None if v is None else values[v] for v in node.inputs]
     attributes = {a.name: _attribute(a, values, problems) for a in node.attributes.values()}
     operator, at = operator_of(node), location_of(node)
-    if (constants := content(node, inputs)) is not None:
+    if (constants := constant_outputs(node, inputs)) is not None:
         return [net.const(tensor) for tensor in constants]
     made = onnx_op.apply(net, operator, inputs, attributes, at)
-    made = [made] if isinstance(made, (Blob, Listed, Maybe)) else list(made)
+    made = [made] if isinstance(made, (Blob, BlobSequence, OptionalBlob)) else list(made)
     for value in node.outputs[len(made) :]:
         if value.uses() or value.is_graph_output():
             raise Unsupported(problems=[Problem(f"its output {value.name!r} has no Caffe2 counterpart", at)])
@@ -95,11 +95,11 @@ def _apply(net: Net, node: ir.Node, values: Values, problems: list[Problem]) -> 
 
 def _attribute(attribute: ir.Attr, values: Values, problems: list[Problem]) -> Any:
     if attribute.type == ir.AttributeType.GRAPH:
-        return _body(attribute.as_graph(), values, problems)
-    return plain(attribute.value) if attribute.type != ir.AttributeType.TENSOR else attribute.value
+        return _subgraph_body(attribute.as_graph(), values, problems)
+    return plain_value(attribute.value) if attribute.type != ir.AttributeType.TENSOR else attribute.value
 
 
-def _body(graph: ir.Graph, values: Values, problems: list[Problem]) -> Body:
+def _subgraph_body(graph: ir.Graph, values: Values, problems: list[Problem]) -> SubgraphEmitter:
     def body(net: Net, *inputs: Any) -> list[Any]:
         values.update(zip(graph.inputs, inputs, strict=True))
         for value in graph.initializers.values():
@@ -107,24 +107,24 @@ def _body(graph: ir.Graph, values: Values, problems: list[Problem]) -> Body:
         _emit_nodes(net, graph, values, problems)
         return [values[v] for v in graph.outputs]
 
-    return Body(graph, body)
+    return SubgraphEmitter(graph, body)
 
 
-def _inferred(node: ir.Node, values: Values) -> Sequence[tuple[Dim, ...] | None]:
+def _inferred_shapes(node: ir.Node, values: Values) -> Sequence[tuple[Dim, ...] | None]:
     """Shapes of the outputs where the graph does not know them, as in the body of a function."""
     if all(v.shape is not None and v.shape.is_static() for v in node.outputs):
         return [None] * len(node.outputs)
-    return shapes(node, [None if v is None else values[v] for v in node.inputs])
+    return output_shapes(node, [None if v is None else values[v] for v in node.inputs])
 
 
-def _name(net: Net, blob: Blob, value: ir.Value, inferred: tuple[Dim, ...] | None) -> None:
+def _name_blob(net: Net, blob: Blob, value: ir.Value, inferred: tuple[Dim, ...] | None) -> None:
     """Give a blob that the node's rule has just made the name and the facts of the node's output.
 
     The nodes of a loop that is written out are emitted again and again: only the first takes the name as it is.
     """
     blob.name = net.claim(str(value.name)) if value.name else blob.name
     blob.dtype = blob.dtype if value.dtype is None else value.dtype
-    blob.shape = merged(dims(value), inferred, blob.shape)
+    blob.shape = merge_shapes(dims(value), inferred, blob.shape)
 
 
 def _output(net: Net, name: str, blob: Blob) -> Blob:
@@ -147,7 +147,7 @@ def _drop_unused(net: Net) -> None:
     net.ops = kept[::-1]
 
 
-def _missing(graph: ir.Graph) -> Iterable[Problem]:
+def _missing_problems(graph: ir.Graph) -> Iterable[Problem]:
     """Operators without a rule, and values of a dtype that Caffe2 does not have."""
     nodes = list(ir.traversal.RecursiveGraphIterator(graph))
     try:

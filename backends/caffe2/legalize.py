@@ -25,14 +25,14 @@ def inline_functions(model: ir.Model) -> bool:
     return bool(model.functions) and InlinePass()(model).modified
 
 
-def expanded(model: ir.Model) -> bool:
+def expand_unsupported(model: ir.Model) -> bool:
     """Operators without a rule are replaced by the functions that define them."""
     return expand_functions(model, onnx_op)
 
 
-def channels_first(model: ir.Model) -> bool:
+def assign_channels_first(model: ir.Model) -> bool:
     """Caffe2's operators are channels-first, as ONNX's: transposes around them (from TensorFlow) cancel out."""
     return assign_layout(model, sensitive="as is")
 
 
-PASSES = (inline_functions, expanded, clean, channels_first, fold_batch_norms, clean)
+PASSES = (inline_functions, expand_unsupported, clean, assign_channels_first, fold_batch_norms, clean)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.graph.tensors import tensor_of, transposed
+from convert.graph.tensors import tensor_of, transposed_tensor
 
 from .blob import Blob, Dim
 from .shape_inference import infer
@@ -102,15 +102,17 @@ class Net:
         tensor = tensor_of(content, dtype)
         if name is not None or tensor.nbytes > _SMALL:
             return self._constant(name or f"{self.label}.const", tensor)
-        return self._shared((tensor.dtype, tuple(tensor.shape), tensor.tobytes()), f"{self.label}.const", tensor)
+        return self._shared_constant(
+            (tensor.dtype, tuple(tensor.shape), tensor.tobytes()), f"{self.label}.const", tensor
+        )
 
-    def transposed(self, x: Blob, axes: Sequence[int]) -> Blob:
+    def transposed_constant(self, x: Blob, axes: Sequence[int]) -> Blob:
         """A constant with its axes permuted, lazily and once however often it is asked for."""
         if x.content is None:
             raise ValueError(f"{x.name} is no constant")
         if list(axes) == list(range(len(x.content.shape))):
             return x
-        return self._shared((x, tuple(axes)), f"{x.name}.transposed", transposed(x.content, axes))
+        return self._shared_constant((x, tuple(axes)), f"{x.name}.transposed", transposed_tensor(x.content, axes))
 
     def facts(self, x: Blob, dtype: ir.DataType | None = None, shape: Sequence[Dim] | None = None) -> Blob:
         """State what is known of `x`."""
@@ -166,7 +168,7 @@ class Net:
         names.add(candidate)
         return candidate
 
-    def _shared(self, key: tuple[Any, ...], name: str, tensor: ir.TensorProtocol) -> Blob:
+    def _shared_constant(self, key: tuple[Any, ...], name: str, tensor: ir.TensorProtocol) -> Blob:
         constants = self.root._constants
         if key not in constants:
             constants[key] = self._constant(name, tensor)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
-from convert.rules.listing import lazily, rows
+from convert.rules.listing import lazy_attributes, operator_rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -26,12 +26,12 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
     import_tensorflow()
     from .emit import emit
-    from .lazy_weights import without_content
+    from .lazy_weights import run_without_content
     from .passes.legalize import legalize
 
     copy = model.clone()
     legalize(copy)
-    without_content(lambda: emit(copy))
+    run_without_content(lambda: emit(copy))
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
@@ -64,8 +64,8 @@ def operators(format: str) -> Iterable[Operator]:
     from .limits import LIMITS
     from .rules import onnx_op
 
-    return rows(onnx_op, limits={operator: "; ".join(reasons) for operator, reasons in LIMITS.items()})
+    return operator_rows(onnx_op, limits={operator: "; ".join(reasons) for operator, reasons in LIMITS.items()})
 
 
 # The decorator for rules of one's own; its old name stays for one release.
-__getattr__ = lazily(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})
+__getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})

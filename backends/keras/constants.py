@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.graph.tensors import dims_of, lazy, transposed
+from convert.graph.tensors import dims_of, lazy_tensor, transposed_tensor
 
 _DTYPES = {
     ir.DataType.FLOAT: "float32",
@@ -58,18 +58,22 @@ class Constant:
 
     def permuted(self, *perm: int) -> Constant:
         """With its axes permuted."""
-        return self if list(perm) == sorted(perm) else Constant(transposed(self.tensor, perm), self.name, self.origin)
+        return (
+            self
+            if list(perm) == sorted(perm)
+            else Constant(transposed_tensor(self.tensor, perm), self.name, self.origin)
+        )
 
     def map(self, shape: Sequence[int], make: Callable[[np.ndarray], np.ndarray]) -> Constant:
         """What `make` computes from the content, of this shape and the same dtype."""
         source = self.tensor
-        return Constant(lazy(source.dtype, shape, lambda: make(source.numpy())), self.name, self.origin)
+        return Constant(lazy_tensor(source.dtype, shape, lambda: make(source.numpy())), self.name, self.origin)
 
     def reshaped(self, *shape: int) -> Constant:
         """With the same elements in another shape."""
         return self.map(shape, lambda array: array.reshape(shape))
 
 
-def known(array: np.ndarray, name: str = "const") -> Constant:
+def constant_of(array: np.ndarray, name: str = "const") -> Constant:
     """A constant from an array."""
     return Constant(ir.tensor(np.asarray(array)), name)

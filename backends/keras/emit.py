@@ -16,7 +16,7 @@ from convert.graph.metadata import CHANNELS_LAST
 from . import ops  # noqa: F401  (fills the table)
 from .constants import Constant, keras_dtype
 from .emitter import Emitter, Value
-from .names import Names
+from .names import UniqueNames
 from .rules import OWN, key_of, onnx_op
 from .tensors import dims_of_value
 
@@ -24,7 +24,7 @@ _HINT = "--to tf writes what Keras has no layer for"
 
 
 @dataclass
-class Emitted:
+class EmittedModel:
     """A functional model in symbolic form: nothing has been computed, and no weight been read."""
 
     inputs: list[tuple[str, KerasTensor]] = field(default_factory=list)
@@ -33,28 +33,28 @@ class Emitted:
     """Which variable, by the name of the layer's attribute, gets which content."""
 
 
-def emit(model: ir.Model) -> Emitted:
+def emit(model: ir.Model) -> EmittedModel:
     """The model in Keras's terms. Raises one `Unsupported` that lists every node that has none."""
     if not model.graph.inputs:
         raise Unsupported("a Keras model has inputs, and this one has none", hint=_HINT)
-    names = Names([v.name or "" for v in (*model.graph.inputs, *model.graph.outputs)])
+    names = UniqueNames([v.name or "" for v in (*model.graph.inputs, *model.graph.outputs)])
     k, values = Emitter(names), dict[ir.Value, Value]()
     problems: list[Problem] = []
     for value in model.graph.inputs:
         try:
             values[value] = k.enter(value)
         except Unsupported as error:
-            problems += error.located(Location("input", value.name or "")).problems
+            problems += error.with_location(Location("input", value.name or "")).problems
     for value in model.graph.initializers.values():
         try:
             values.setdefault(value, _constant(value))
         except Unsupported as error:
-            problems += error.located(Location("weight", value.name or "")).problems
+            problems += error.with_location(Location("weight", value.name or "")).problems
     for node in model.graph:
         problems += _emit_node(k, node, values)
     if problems:
-        raise Unsupported(problems=list(_merged(problems)), hint=_HINT)
-    found = Emitted(weights=k.weights)
+        raise Unsupported(problems=list(_merge_problems(problems)), hint=_HINT)
+    found = EmittedModel(weights=k.weights)
     found.inputs = [(v.name or "input", values[v]) for v in model.graph.inputs]
     for i, value in enumerate(model.graph.outputs):
         found.outputs.append((value.name or f"output_{i}", names.as_output(value.name or "", values[value], k.live)))
@@ -71,7 +71,7 @@ def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value]) -> Sequ
             return []
         made, problems = k.apply(node, values, at), []
     except Unsupported as error:
-        made, problems = [_stand_in(v) for v in node.outputs], error.located(at).problems
+        made, problems = [_placeholder_tensor(v) for v in node.outputs], error.with_location(at).problems
     values.update((v, m) for v, m in zip(node.outputs, made, strict=False) if m is not None)
     return problems
 
@@ -81,7 +81,7 @@ def _constant(value: ir.Value) -> Constant:
     return Constant(value.const_value, value.name or "weight")
 
 
-def _stand_in(value: ir.Value) -> KerasTensor | None:
+def _placeholder_tensor(value: ir.Value) -> KerasTensor | None:
     """A tensor of the dtype and shape that the graph says, None where it says nothing."""
     try:
         shape = [d if isinstance(d, int) else None for d in dims_of_value(value)]
@@ -90,7 +90,7 @@ def _stand_in(value: ir.Value) -> KerasTensor | None:
         return None
 
 
-def _merged(problems: Sequence[Problem]) -> Iterator[Problem]:
+def _merge_problems(problems: Sequence[Problem]) -> Iterator[Problem]:
     """One problem for each operator and reason, with the number of nodes."""
     groups: dict[tuple[str, str], list[Problem]] = {}
     for problem in problems:

@@ -12,12 +12,12 @@ from keras import KerasTensor, layers, ops
 
 from convert.errors import Location, Unsupported
 from convert.graph.metadata import MODULE_KEY
-from convert.rules.onnx_schemas import plain
+from convert.rules.onnx_schemas import plain_value
 
-from .constants import Constant, keras_dtype, known
-from .names import Names
+from .constants import Constant, constant_of, keras_dtype
+from .names import UniqueNames
 from .rules import key_of, onnx_op
-from .tensors import dims_of_value, permuted
+from .tensors import dims_of_value, permute_axes
 
 Value: TypeAlias = "KerasTensor | Constant | None"
 
@@ -28,7 +28,7 @@ _SMALL = 8
 class Emitter:
     """What rules write to, as `k`: they call Keras's own operations, and ask `k` for layers and for what is known."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: UniqueNames) -> None:
         self.names = names
         self.node: ir.Node | None = None
         self.weights: list[tuple[layers.Layer, str, Constant]] = []
@@ -68,7 +68,7 @@ class Emitter:
 
     def known(self, array: np.ndarray) -> Constant:
         """A constant from an array."""
-        return known(array)
+        return constant_of(array)
 
     def dtype_of(self, code: int) -> str:
         """Keras's name of the dtype that an attribute gives as a number."""
@@ -170,12 +170,12 @@ class Emitter:
     def channels_last(self, x: Value) -> Value:
         """N C spatial… to N spatial… C."""
         rank = len(x.shape)
-        return permuted(x, (0, *range(2, rank), 1))
+        return permute_axes(x, (0, *range(2, rank), 1))
 
     def channels_first(self, x: Value) -> Value:
         """N spatial… C to N C spatial…."""
         rank = len(x.shape)
-        return permuted(x, (0, rank - 1, *range(1, rank - 1)))
+        return permute_axes(x, (0, rank - 1, *range(1, rank - 1)))
 
     # -- layers -------------------------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class Emitter:
         dtype = keras_dtype(value.dtype) if value.dtype is not None else None
         if not isinstance(made, KerasTensor):
             array = np.asarray(made)
-            return known(array if dtype is None else array.astype(value.dtype.numpy()), value.name or "const")
+            return constant_of(array if dtype is None else array.astype(value.dtype.numpy()), value.name or "const")
         if dtype is not None and keras.backend.standardize_dtype(made.dtype) != dtype:
             made = ops.cast(made, dtype)
         if value.shape is not None and len(value.shape) == len(made.shape):
@@ -247,4 +247,4 @@ class Emitter:
 def _attribute(attribute: ir.Attr) -> Any:
     if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
         raise Unsupported("Keras's functional models have no subgraphs")
-    return attribute.as_tensor() if attribute.type == ir.AttributeType.TENSOR else plain(attribute.value)
+    return attribute.as_tensor() if attribute.type == ir.AttributeType.TENSOR else plain_value(attribute.value)

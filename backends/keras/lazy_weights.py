@@ -16,7 +16,7 @@ from .constants import Constant
 T = TypeVar("T")
 
 
-def without_content(work: Callable[[], T]) -> T:
+def run_without_content(work: Callable[[], T]) -> T:
     """Run `work`, in which Keras's variables have shapes, and initial values only while somebody reads them.
 
     Keras lists such variables for the thread that it is in, to fill them later: the list goes with a thread of its own.
@@ -40,15 +40,15 @@ def give_content(weights: Sequence[tuple[layers.Layer, str, Constant]]) -> None:
         assert tuple(variable.shape) == tuple(content.shape), (owner.name, name, variable.shape, content.shape)
         owners.setdefault(id(owner), (owner, {}))[1][id(variable)] = content
     for owner, contents in owners.values():
-        owner.save_own_variables = _saving(owner.save_own_variables, contents)
+        owner.save_own_variables = _save_with_contents(owner.save_own_variables, contents)
 
 
-def _saving(save: Callable[[Any], None], contents: dict[int, Constant]) -> Callable[[Any], None]:
+def _save_with_contents(save: Callable[[Any], None], contents: dict[int, Constant]) -> Callable[[Any], None]:
     """A layer's own way to save itself, to a store that gets the contents of variables in their place."""
-    return lambda store: save(_Filled(store, contents))
+    return lambda store: save(_FilledStore(store, contents))
 
 
-class _Filled:
+class _FilledStore:
     """A store of Keras's that takes variables, and keeps what they are to hold."""
 
     def __init__(self, store: Any, contents: dict[int, Constant]) -> None:

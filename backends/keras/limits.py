@@ -63,7 +63,7 @@ LIMITS: dict[str, tuple[str, ...]] = {
 """By operator, what its rule does not take."""
 
 
-def declared(problems: Iterable[tuple[str, str]]) -> str:
+def declared_reasons(problems: Iterable[tuple[str, str]]) -> str:
     """The reasons of refusals (operators with reasons), if each is a gap of the table or a limit; else nothing."""
     reasons = []
     for operator, why in problems:

@@ -8,12 +8,12 @@ from typing import Any
 from keras import KerasTensor, layers
 
 
-def legal(name: str) -> str:
+def legal_name(name: str) -> str:
     """`name` as Keras takes it, which allows everything but a slash."""
     return (name.replace("/", ".").strip(".") if "/" in name else name) or "node"
 
 
-class Names:
+class UniqueNames:
     """The names given so far. `reserved` are those of the model's inputs and outputs, which nothing else may get."""
 
     def __init__(self, reserved: Iterable[str]) -> None:
@@ -24,7 +24,7 @@ class Names:
 
     def unique(self, name: str) -> str:
         """A legal name that nothing else has."""
-        base = found = legal(name)
+        base = found = legal_name(name)
         number = 0
         while found in self._taken:
             number += 1
@@ -44,7 +44,7 @@ class Names:
         """Name the operations behind `values` that have none yet: the last as `name`, others after what they are."""
         for operation in _operations(values, self._named):
             kind = operation.__class__.__name__.lower()
-            operation.name = self.unique(name if operation is _maker(values) else f"{name}.{kind}")
+            operation.name = self.unique(name if operation is _making_operation(values) else f"{name}.{kind}")
             self._named.add(operation)
 
     def as_output(self, name: str, x: Any, live: Callable[[Any], KerasTensor]) -> KerasTensor:
@@ -63,7 +63,7 @@ class Names:
         return x
 
 
-def _maker(values: Iterable[Any]) -> Any:
+def _making_operation(values: Iterable[Any]) -> Any:
     for value in values:
         if isinstance(value, KerasTensor):
             return value._keras_history.operation

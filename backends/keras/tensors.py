@@ -15,7 +15,7 @@ from convert.errors import Unsupported
 from .constants import Constant
 
 
-def permuted(x: Any, perm: Sequence[int]) -> Any:
+def permute_axes(x: Any, perm: Sequence[int]) -> Any:
     """Axes permuted: of a constant once, of anything else by a layer or an operation."""
     perm = tuple(int(p) for p in perm)
     if perm == tuple(sorted(perm)):

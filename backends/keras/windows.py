@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 
 
 @dataclass(frozen=True)
-class Windows:
+class KerasWindows:
     """One window per spatial dim; `same` means pads as Keras's "same" makes them, whatever the size is."""
 
     kernel: tuple[int, ...]
@@ -28,7 +28,7 @@ class Windows:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     @property
-    def centred(self) -> bool:
+    def has_same_pads(self) -> bool:
         """Whether the pads are those of "same"."""
         if self.same:
             return True
@@ -36,10 +36,10 @@ class Windows:
         return set(self.strides) == {1} and all((b, a) == ((r - 1) // 2, r // 2) for r, b, a in pairs)
 
     @property
-    def bare(self) -> Windows:
+    def bare(self) -> KerasWindows:
         """The same windows over an input that is padded already."""
         none = (0,) * len(self.kernel)
-        return Windows(self.kernel, self.strides, self.dilations, none, none)
+        return KerasWindows(self.kernel, self.strides, self.dilations, none, none)
 
     @property
     def unpadded(self) -> bool:
@@ -55,46 +55,46 @@ def windows(
     pads: Sequence[int] | None,
     auto_pad: str,
     ceil_mode: int = 0,
-) -> Windows:
+) -> KerasWindows:
     """Resolve ONNX's attributes against the `sizes` of the input. Raises `Unsupported` for what needs one not known."""
     rank = len(kernel)
-    whole = Windows(tuple(kernel), tuple(strides or [1] * rank), tuple(dilations or [1] * rank))
+    whole = KerasWindows(tuple(kernel), tuple(strides or [1] * rank), tuple(dilations or [1] * rank))
     pads = list(pads or [0] * 2 * rank) if auto_pad == "NOTSET" else [0] * 2 * rank
     before, after = pads[:rank], pads[rank:]
     if auto_pad == "SAME_UPPER":
-        return Windows(whole.kernel, whole.strides, whole.dilations, same=True)
+        return KerasWindows(whole.kernel, whole.strides, whole.dilations, same=True)
     for i, (n, r, s) in enumerate(zip(sizes, whole.reach, whole.strides, strict=True)):
         if auto_pad == "SAME_LOWER":
-            total = max((-(-_known(n) // s) - 1) * s + r - _known(n), 0) if s > 1 else r - 1
+            total = max((-(-_check_known(n) // s) - 1) * s + r - _check_known(n), 0) if s > 1 else r - 1
             before[i], after[i] = total - total // 2, total // 2
         elif ceil_mode and s > 1:
-            room = _known(n) + before[i] + after[i] - r
+            room = _check_known(n) + before[i] + after[i] - r
             count = -(-room // s) + 1
             # The last window must start inside the input or the pad before it.
-            count -= int((count - 1) * s >= _known(n) + before[i])
+            count -= int((count - 1) * s >= _check_known(n) + before[i])
             after[i] += max((count - 1) * s - room, 0)
-    return Windows(whole.kernel, whole.strides, whole.dilations, tuple(before), tuple(after))
+    return KerasWindows(whole.kernel, whole.strides, whole.dilations, tuple(before), tuple(after))
 
 
-def _known(n: int | None) -> int:
+def _check_known(n: int | None) -> int:
     if n is None:
         raise Unsupported("SAME_LOWER or ceil_mode with a stride, over a dim whose size only the run tells")
     return n
 
 
-def zero_padded(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
+def pad_zeros(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
     """A channels-last tensor with zeros around its spatial dims; negative amounts crop."""
     rank = len(before)
     cropped = [(max(-b, 0), max(-a, 0)) for b, a in zip(before, after, strict=True)]
     padded = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
     if any(map(any, cropped)):
-        x = by_rank("Cropping", rank)(cropped if rank > 1 else cropped[0], dtype=x.dtype)(x)
+        x = layer_by_rank("Cropping", rank)(cropped if rank > 1 else cropped[0], dtype=x.dtype)(x)
     if any(map(any, padded)):
-        x = by_rank("ZeroPadding", rank)(padded if rank > 1 else padded[0], dtype=x.dtype)(x)
+        x = layer_by_rank("ZeroPadding", rank)(padded if rank > 1 else padded[0], dtype=x.dtype)(x)
     return x
 
 
-def padded_with(x: Any, before: Sequence[int], after: Sequence[int], value: float) -> Any:
+def pad_value(x: Any, before: Sequence[int], after: Sequence[int], value: float) -> Any:
     """The same with another value than zero."""
     if not any((*before, *after)):
         return x
@@ -102,19 +102,19 @@ def padded_with(x: Any, before: Sequence[int], after: Sequence[int], value: floa
     return ops.pad(x, widths, constant_values=value)
 
 
-def strided(x: Any, strides: Sequence[int]) -> Any:
+def take_strided(x: Any, strides: Sequence[int]) -> Any:
     """Every stride-th element along the spatial dims of a channels-last tensor."""
     if all(s == 1 for s in strides):
         return x
     return x[(slice(None), *(slice(None, None, s) for s in strides), slice(None))]
 
 
-def spatial(x: Any) -> list[int | None]:
+def spatial_sizes(x: Any) -> list[int | None]:
     """The sizes of the spatial dims of a channels-last tensor."""
     return list(x.shape[1:-1])
 
 
-def by_rank(name: str, rank: int) -> type[layers.Layer]:
+def layer_by_rank(name: str, rank: int) -> type[layers.Layer]:
     """The layer for 1, 2 or 3 spatial dims. Raises `Unsupported` for more."""
     if rank not in (1, 2, 3):
         raise Unsupported(f"{rank} spatial dims")

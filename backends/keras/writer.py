@@ -13,35 +13,35 @@ from typing import Any
 import keras
 import onnx_ir as ir
 
-from convert.interpreter import deeper
+from convert.interpreter import raised_recursion_limit
 from convert.report import Report
 
-from .emit import Emitted, emit
-from .lazy_weights import give_content, without_content
-from .names import legal
+from .emit import EmittedModel, emit
+from .lazy_weights import give_content, run_without_content
+from .names import legal_name
 
 
 def write_keras(model: ir.Model, path: Path, report: Report) -> None:
     """Write a functional model with all weights as variables of its layers. Raises as `emit` does."""
-    without_content(lambda: _write(model, path, report))
+    run_without_content(lambda: _write(model, path, report))
 
 
 def _write(model: ir.Model, path: Path, report: Report) -> None:
     emitted = emit(model)
-    name = legal(model.graph.name or "model")
+    name = legal_name(model.graph.name or "model")
     try:
-        built = _functional(emitted, name)
+        built = _functional_model(emitted, name)
     except RecursionError:
         # Keras looks for the inputs from the outputs, one call inside the other for each operation on the way.
-        with deeper(_MOST * len(model.graph)):
-            built = _functional(emitted, name)
+        with raised_recursion_limit(_MOST * len(model.graph)):
+            built = _functional_model(emitted, name)
         report.note(
             f"the model is too deep for Python's limit of {sys.getrecursionlimit()} calls within calls, by which Keras "
             f"goes through it: before it is loaded, call sys.setrecursionlimit({len(built.operations) + 1000})"
         )
     give_content(emitted.weights)
     _note_copies(emitted, report)
-    for name in [n for n, _ in (*emitted.inputs, *emitted.outputs) if legal(n) != n]:
+    for name in [n for n, _ in (*emitted.inputs, *emitted.outputs) if legal_name(n) != n]:
         report.note(
             f"{name!r} is no legal name of a Keras layer: it is a key of a dict in the model's inputs or outputs"
         )
@@ -55,11 +55,11 @@ _MOST = 100
 """More operations than any rule makes of one node."""
 
 
-def _functional(emitted: Emitted, name: str) -> keras.Model:
+def _functional_model(emitted: EmittedModel, name: str) -> keras.Model:
     with warnings.catch_warnings():
         # Keras would have a key of a dict be the name of its layer, which cannot have a slash.
         warnings.filterwarnings("ignore", message="When providing `inputs` as a dict")
-        return keras.Model(_ends(emitted.inputs), _ends(emitted.outputs), name=name)
+        return keras.Model(_model_ends(emitted.inputs), _model_ends(emitted.outputs), name=name)
 
 
 def _pack(folder: Path, path: Path) -> None:
@@ -70,14 +70,14 @@ def _pack(folder: Path, path: Path) -> None:
             file.unlink()
 
 
-def _ends(named: list[tuple[str, Any]]) -> Any:
+def _model_ends(named: list[tuple[str, Any]]) -> Any:
     """A tensor, a list in the order of the graph, or a dict where Keras takes a name only as a key."""
-    if any(legal(name) != name for name, _ in named):
+    if any(legal_name(name) != name for name, _ in named):
         return dict(named)
     return named[0][1] if len(named) == 1 else [tensor for _, tensor in named]
 
 
-def _note_copies(emitted: Emitted, report: Report) -> None:
+def _note_copies(emitted: EmittedModel, report: Report) -> None:
     """Say so where layers of different kinds hold the same weight, which they no longer share when they train."""
     whole = [content for _, _, content in emitted.weights if content.size == content.origin[1] > 1]
     names = Counter(content.origin[0] for content in whole)

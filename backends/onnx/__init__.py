@@ -43,11 +43,11 @@ def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:
     Raises `Unsupported`, and `ResourceLimit` for more weights than a ModelProto can be serialised with.
     """
     from .lower import lower
-    from .writer import in_memory
+    from .writer import model_proto
 
     copy = model.clone()
     lower(copy, options.opset)
-    return in_memory(copy)
+    return model_proto(copy)
 
 
 def preload() -> None:

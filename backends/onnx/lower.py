@@ -39,7 +39,7 @@ def lower(model: ir.Model, opset: int) -> None:
     _refuse_unknown_ranks(model)
     run(PASSES, model)
     convert_opset(model, opset)
-    _hoist(model)
+    _hoist_weights(model)
     used = {node.domain for node in model.graph.all_nodes()} | {""}
     imports = model.graph.opset_imports
     for domain in [d for d in imports if d not in used]:
@@ -47,15 +47,15 @@ def lower(model: ir.Model, opset: int) -> None:
     model.ir_version = ir_version(model)
 
 
-def channels_first(model: ir.Model) -> bool:
+def assign_channels_first(model: ir.Model) -> bool:
     """ONNX operators are channels first: the transposes around those from TensorFlow cancel out."""
     return assign_layout(model, sensitive="as is")
 
 
-PASSES = (clean, channels_first, fold_batch_norms, clean, exact_probabilities, cast_for_kernels)
+PASSES = (clean, assign_channels_first, fold_batch_norms, clean, exact_probabilities, cast_for_kernels)
 
 
-def _hoist(model: ir.Model) -> None:
+def _hoist_weights(model: ir.Model) -> None:
     """Move large weights out of subgraphs: the outermost graph is where they can be external."""
     main = model.graph
     names = {v.name for graph in model.graphs() for v in graph.initializers.values()}

@@ -41,22 +41,22 @@ def cast_for_kernels(model: ir.Model) -> bool:
     changed = False
     for graph in model.graphs():
         for node in graph:
-            dtype = _dtype(node)
+            dtype = _kernel_dtype(node)
             wide = KERNELS.get(node.op_type, {}).get(dtype) if node.domain == "" and dtype is not None else None
             if dtype is not None and wide is not None:
-                _widen(graph, node, dtype, wide)
+                _widen_node(graph, node, dtype, wide)
                 changed = True
     return changed
 
 
-def _dtype(node: ir.Node) -> ir.DataType | None:
+def _kernel_dtype(node: ir.Node) -> ir.DataType | None:
     """What a kernel is chosen by: the dtype of the data, which for Where is behind the condition."""
     place = 1 if node.op_type == "Where" else 0
     value = node.inputs[place] if len(node.inputs) > place else None
     return None if value is None else value.dtype
 
 
-def _widen(graph: ir.Graph, node: ir.Node, dtype: ir.DataType, wide: ir.DataType) -> None:
+def _widen_node(graph: ir.Graph, node: ir.Node, dtype: ir.DataType, wide: ir.DataType) -> None:
     first = 1 if node.op_type == "Where" else 0
     for index, value in enumerate(node.inputs):
         if index >= first and value is not None and value.dtype == dtype:

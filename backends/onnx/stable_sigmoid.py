@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph import register
+from convert.graph import register_initializer
 
 # Operators that hand on their input's elements, or means and logarithms of them: what is small remains what counts.
 _HANDING_ON = frozenset(
@@ -25,7 +25,7 @@ def exact_probabilities(model: ir.Model) -> bool:
     """
     found = [n for n in model.graph if n.op_type == "Sigmoid" and n.domain == "" and _is_probability(n)]
     for node in found:
-        _spell_out(model.graph, node)
+        _expand_sigmoid(model.graph, node)
     return bool(found)
 
 
@@ -44,9 +44,9 @@ def _is_probability(node: ir.Node) -> bool:
     return False
 
 
-def _spell_out(graph: ir.Graph, node: ir.Node) -> None:
+def _expand_sigmoid(graph: ir.Graph, node: ir.Node) -> None:
     x, y = node.inputs[0], node.outputs[0]
-    one = register(graph, f"{y.name}.one", ir.tensor(np.array(1, np.float32)))
+    one = register_initializer(graph, f"{y.name}.one", ir.tensor(np.array(1, np.float32)))
     made: list[ir.Node] = []
     for operator, further in (("Neg", []), ("Exp", []), ("Add", [one]), ("Reciprocal", [])):
         step = ir.Node("", operator, [x, *further], num_outputs=1, name=f"{node.name}.{operator}")

@@ -16,8 +16,8 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import ConvertError, ResourceLimit
-from convert.files.protobuf_wire import length_delimited
-from convert.graph.shape_inference import SMALL, weightless
+from convert.files.protobuf_wire import length_delimited_header
+from convert.graph.shape_inference import SMALL, weightless_proto
 from convert.report import Report
 
 INLINE_LIMIT = 1_800_000_000
@@ -32,7 +32,7 @@ Weights = Sequence[tuple[str, ir.TensorProtocol]]
 
 def write_model(model: ir.Model, path: Path, report: Report, *, limit: int = INLINE_LIMIT) -> None:
     """Write `model` at `path`; weights over `limit` bytes in all go to `<path>.data` beside it."""
-    weights = _large(model)
+    weights = _large_weights(model)
     proto = skeleton(model)
     _check(proto)
     size = sum(tensor.nbytes for _, tensor in weights)
@@ -50,10 +50,10 @@ def write_model(model: ir.Model, path: Path, report: Report, *, limit: int = INL
             _write_inline(proto, weights, stream)
 
 
-def in_memory(model: ir.Model) -> onnx.ModelProto:
+def model_proto(model: ir.Model) -> onnx.ModelProto:
     """`model` as a ModelProto that holds its weights. Raises `ResourceLimit` over 2 GB."""
     _check(skeleton(model))
-    if sum(tensor.nbytes for _, tensor in _large(model)) > INLINE_LIMIT:
+    if sum(tensor.nbytes for _, tensor in _large_weights(model)) > INLINE_LIMIT:
         raise ResourceLimit(
             "the weights do not fit into a ModelProto, which ends at 2 GiB",
             hint="write a file instead: the weights then go beside it",
@@ -63,10 +63,10 @@ def in_memory(model: ir.Model) -> onnx.ModelProto:
 
 def skeleton(model: ir.Model) -> onnx.ModelProto:
     """The model with its large weights as inputs, valid by itself."""
-    return weightless(model)
+    return weightless_proto(model)
 
 
-def _large(model: ir.Model) -> list[tuple[str, ir.TensorProtocol]]:
+def _large_weights(model: ir.Model) -> list[tuple[str, ir.TensorProtocol]]:
     """The weights that the skeleton lacks, by the names that they have in it."""
     found: list[tuple[str, ir.TensorProtocol]] = []
     for value in model.graph.initializers.values():
@@ -92,7 +92,7 @@ def _write_external(proto: onnx.ModelProto, weights: Weights, location: str, str
         stream.write(b"\0" * (-stream.tell() % _ALIGNMENT))
         offset = stream.tell()
         _write_data(tensor, stream)
-        entry = _header(name, tensor)
+        entry = _tensor_header(name, tensor)
         entry.data_location = onnx.TensorProto.EXTERNAL
         for key, value in (("location", location), ("offset", offset), ("length", tensor.nbytes)):
             entry.external_data.add(key=key, value=str(value))
@@ -106,17 +106,19 @@ def _write_inline(proto: onnx.ModelProto, weights: Weights, stream: BinaryIO) ->
     rest.ClearField("graph")
     heads = []
     for name, tensor in weights:
-        head = _header(name, tensor).SerializeToString(deterministic=True) + length_delimited(_RAW_DATA, tensor.nbytes)
-        heads.append(length_delimited(_INITIALIZER, len(head) + tensor.nbytes) + head)
+        head = _tensor_header(name, tensor).SerializeToString(deterministic=True) + length_delimited_header(
+            _RAW_DATA, tensor.nbytes
+        )
+        heads.append(length_delimited_header(_INITIALIZER, len(head) + tensor.nbytes) + head)
     size = len(graph) + sum(len(head) + tensor.nbytes for head, (_, tensor) in zip(heads, weights, strict=True))
     stream.write(rest.SerializeToString(deterministic=True))
-    stream.write(length_delimited(_GRAPH, size) + graph)
+    stream.write(length_delimited_header(_GRAPH, size) + graph)
     for head, (_, tensor) in zip(heads, weights, strict=True):
         stream.write(head)
         _write_data(tensor, stream)
 
 
-def _header(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
+def _tensor_header(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
     return onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=[int(d) for d in tensor.shape])
 
 

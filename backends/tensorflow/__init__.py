@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
-from convert.rules.listing import lazily, rows
+from convert.rules.listing import lazy_attributes, operator_rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -88,8 +88,8 @@ def operators(format: str) -> Iterable[Operator]:
     from .lite.gaps import GAPS, LIMITS
     from .rules import onnx_op
 
-    return rows(onnx_op, GAPS, LIMITS) if format == "tflite" else rows(onnx_op)
+    return operator_rows(onnx_op, GAPS, LIMITS) if format == "tflite" else operator_rows(onnx_op)
 
 
 # The decorator for rules of one's own; its old name stays for one release.
-__getattr__ = lazily(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})
+__getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"}, renamed={"onnx": "onnx_op"})

@@ -98,10 +98,10 @@ class Store:
         if key not in self._constants:
             self._keep.append(constant)
             with self._graph.as_default(), tf.name_scope(scope_name(constant.name)), tf.control_dependencies(None):
-                self._constants[key] = self._placed(constant, perm)
+                self._constants[key] = self._constant_tensor(constant, perm)
         return self._constants[key]
 
-    def _placed(self, constant: Constant, perm: Permutation) -> tf.Tensor:
+    def _constant_tensor(self, constant: Constant, perm: Permutation) -> tf.Tensor:
         large = constant.dtype in _PLAIN and constant.tensor.nbytes >= _LARGE
         if not (self._beside and large) or self._use_variables:
             return tf.constant(constant.permuted(perm), constant.dtype, name="value")

@@ -15,7 +15,7 @@ from convert.graph.values import last_uses, nodes_of
 
 from .constants import Constant, Store, permute, scope_name, tf_dtype
 from .rules import onnx_op, operator_of
-from .sequence_values import Maybe, named_tensors
+from .sequence_values import OptionalTensor, named_tensors
 
 Value: TypeAlias = Any
 """A tf.Tensor, a Constant, a sequence or optional of `nested`, or None (absent)."""
@@ -26,7 +26,7 @@ Dim: TypeAlias = "int | tf.Tensor"
 _SMALL = 64
 
 
-class Dims(Sequence):
+class LazyDims(Sequence):
     """The dims of a tensor; those that are not known become operations only when they are asked for."""
 
     def __init__(self, x: Value) -> None:
@@ -85,14 +85,14 @@ class Emitter:
         x = tf.convert_to_tensor(x)
         return tf.ensure_shape(x, [None] * rank) if x.shape.rank is None else x
 
-    def shape(self, x: Value) -> Dims:
+    def shape(self, x: Value) -> LazyDims:
         """Dims as numbers where they are known, as int32 scalars where they are not."""
         self.rank(x)
-        return Dims(x)
+        return LazyDims(x)
 
     def dim(self, x: Value, axis: int) -> Dim:
         """One dim, also of a tensor of unknown rank."""
-        return tf.shape(x)[axis] if x.shape.rank is None else Dims(x)[axis]
+        return tf.shape(x)[axis] if x.shape.rank is None else LazyDims(x)[axis]
 
     def dims(self, x: Value) -> tf.Tensor | np.ndarray:
         """The shape as one int32 vector, a numpy array where it is known."""
@@ -103,7 +103,7 @@ class Emitter:
     def fact(self, index: int = 0) -> tuple[tf.DType, tf.TensorShape]:
         """Dtype and shape of an output of the current node, as the graph has them."""
         assert self.node is not None
-        return fact(self.node.outputs[index])
+        return dtype_and_shape(self.node.outputs[index])
 
     def readers(self) -> set[str]:
         """The types of the operators that read the current node's first output."""
@@ -144,7 +144,7 @@ class Emitter:
         inputs = [None if v is None else known[v] for v in node.inputs]
         attributes = {a.name: self._attribute(a, known) for a in node.attributes.values()}
         outer = self.node, self.outputs
-        self.node, self.outputs = node, wanted(node)
+        self.node, self.outputs = node, output_count(node)
         with tf.name_scope(scope_name(node.name or node.op_type)):
             result = onnx_op.apply(self, operator_of(node), inputs, attributes, location_of(node))
         self.node, self.outputs = outer
@@ -166,7 +166,7 @@ class Emitter:
     def _attribute(self, attribute: ir.Attr, known: dict[ir.Value, Value]) -> Any:
         match attribute.type:
             case ir.AttributeType.GRAPH:
-                return Body(self, attribute.as_graph(), known)
+                return SubgraphFunction(self, attribute.as_graph(), known)
             case ir.AttributeType.TENSOR:
                 return attribute.as_tensor()
             case ir.AttributeType.INTS | ir.AttributeType.FLOATS | ir.AttributeType.STRINGS:
@@ -175,7 +175,7 @@ class Emitter:
                 return attribute.value
 
 
-class Body:
+class SubgraphFunction:
     """A subgraph as a function of its inputs, for `tf.cond` and `tf.while_loop`."""
 
     def __init__(self, emitter: Emitter, graph: ir.Graph, around: Mapping[ir.Value, Value]) -> None:
@@ -189,12 +189,12 @@ class Body:
         return self.emitter.run(self.graph, known)
 
 
-def wanted(node: ir.Node) -> int:
+def output_count(node: ir.Node) -> int:
     """The number of outputs up to the last that has a name."""
     return max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=0)
 
 
-def fact(value: ir.Value) -> tuple[tf.DType, tf.TensorShape]:
+def dtype_and_shape(value: ir.Value) -> tuple[tf.DType, tf.TensorShape]:
     """Dtype and shape of a value as the graph has them."""
     shape = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
     return tf_dtype(value.dtype), tf.TensorShape(shape)
@@ -213,7 +213,7 @@ def check(model: ir.Model) -> None:
             try:
                 tf_dtype(value.dtype)
             except Unsupported as error:
-                raise error.located(Location("input or output", value.name or "")) from error
+                raise error.with_location(Location("input or output", value.name or "")) from error
 
 
 def tensor_inputs(model: ir.Model) -> list[ir.Value]:
@@ -221,7 +221,7 @@ def tensor_inputs(model: ir.Model) -> list[ir.Value]:
     return [v for v in model.graph.inputs if not isinstance(v.type, ir.OptionalType)]
 
 
-def emitted(model: ir.Model, store: Store) -> Callable[[Iterable[tf.Tensor]], list[tuple[str, tf.Tensor]]]:
+def model_function(model: ir.Model, store: Store) -> Callable[[Iterable[tf.Tensor]], list[tuple[str, tf.Tensor]]]:
     """A function of `tensor_inputs`, in order, that emits the model into the graph that is current then.
 
     It returns outputs with their names; those of sequences one by one.
@@ -230,7 +230,7 @@ def emitted(model: ir.Model, store: Store) -> Callable[[Iterable[tf.Tensor]], li
     def function(inputs: Iterable[tf.Tensor]) -> list[tuple[str, tf.Tensor]]:
         store.enter()
         emitter = Emitter(store)
-        known: dict[ir.Value, Value] = {v: Maybe(None) for v in model.graph.inputs}
+        known: dict[ir.Value, Value] = {v: OptionalTensor(None) for v in model.graph.inputs}
         known.update(zip(tensor_inputs(model), inputs, strict=True))
         outputs = zip(model.graph.outputs, emitter.run(model.graph, known), strict=True)
         return [pair for i, (v, y) in enumerate(outputs) for pair in named_tensors(v.name or f"output_{i}", y)]

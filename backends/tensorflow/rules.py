@@ -10,7 +10,7 @@ from onnx.defs import OpSchema
 
 from convert.graph.metadata import CHANNELS_LAST
 from convert.rules import Rule, Rules, Schema, onnx_schemas
-from convert.rules.onnx_schemas import operator_of, plain
+from convert.rules.onnx_schemas import operator_of
 
 __all__ = [
     "CHANNELS_LAST",
@@ -19,28 +19,26 @@ __all__ = [
     "onnx_op",
     "onnx_schema",
     "operator_of",
-    "plain",
     "schema",
-    "standard",
 ]
 
 LITE = "convert.lite"
 """The domain of nodes that TensorFlow Lite has no built-in operator for, and other rules."""
 
 
-def standard(operator: str) -> str:
+def standard_operator(operator: str) -> str:
     """A key of the table without the domains of this room."""
     return operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{LITE}::")
 
 
 def onnx_schema(operator: str) -> OpSchema | None:
     """ONNX's own schema of a key of the table, which may be that of a channels-last node; None for others."""
-    return onnx_schemas.onnx_schema(standard(operator))
+    return onnx_schemas.onnx_schema(standard_operator(operator))
 
 
 def schema(operator: str) -> Schema | None:
     """How a key of the table is called; see `convert.rules.onnx_schemas.schema`."""
-    return onnx_schemas.schema(standard(operator))
+    return onnx_schemas.schema(standard_operator(operator))
 
 
 onnx_op = Rules("TensorFlow", schema=schema)

@@ -15,7 +15,7 @@ _ANY_SHAPE = -1
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSequence:
     """A sequence of which the number of elements, and each of them, is known while tracing."""
 
     items: tuple[Any, ...]
@@ -23,7 +23,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Listed:
+class TensorListSequence:
     """A sequence that is put together when the model runs; `length` is known, or None."""
 
     handle: tf.Tensor
@@ -33,32 +33,32 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Maybe:
+class OptionalTensor:
     """An optional; `value` is None where it is absent."""
 
     value: Any
 
 
-def listed(value: Known | Listed) -> Listed:
+def to_tensor_list(value: KnownSequence | TensorListSequence) -> TensorListSequence:
     """The sequence as a tensor list."""
-    if isinstance(value, Listed):
+    if isinstance(value, TensorListSequence):
         return value
     items = [tf.convert_to_tensor(x) for x in value.items]
     handle = tf.raw_ops.EmptyTensorList(element_shape=_ANY_SHAPE, max_num_elements=-1, element_dtype=value.dtype)
     for x in items:
         handle = tf.raw_ops.TensorListPushBack(input_handle=handle, tensor=x)
     shape = reduce(lambda a, b: a.most_specific_compatible_shape(b.shape), items[1:], items[0].shape) if items else None
-    return Listed(handle, value.dtype, tf.TensorShape(shape), len(items))
+    return TensorListSequence(handle, value.dtype, tf.TensorShape(shape), len(items))
 
 
-def length_of(value: Known | Listed) -> Any:
+def length_of(value: KnownSequence | TensorListSequence) -> Any:
     """The number of elements: a number, or an int32 scalar."""
-    if isinstance(value, Known):
+    if isinstance(value, KnownSequence):
         return len(value.items)
     return tf.raw_ops.TensorListLength(input_handle=value.handle) if value.length is None else value.length
 
 
-def element(value: Listed, index: Any) -> tf.Tensor:
+def element_at(value: TensorListSequence, index: Any) -> tf.Tensor:
     """One element; `index` is an int32 scalar that counts from the start."""
     y = tf.raw_ops.TensorListGetItem(
         input_handle=value.handle, index=index, element_shape=_ANY_SHAPE, element_dtype=value.dtype
@@ -67,7 +67,9 @@ def element(value: Listed, index: Any) -> tf.Tensor:
     return y
 
 
-def built(count: Any, make: Callable[[Any], Any], dtype: tf.DType, shape: tf.TensorShape) -> Listed:
+def build_tensor_list(
+    count: Any, make: Callable[[Any], Any], dtype: tf.DType, shape: tf.TensorShape
+) -> TensorListSequence:
     """A tensor list of `count` elements, each of which `make` gives for its place."""
     empty = tf.raw_ops.EmptyTensorList(element_shape=_ANY_SHAPE, max_num_elements=-1, element_dtype=dtype)
 
@@ -75,27 +77,27 @@ def built(count: Any, make: Callable[[Any], Any], dtype: tf.DType, shape: tf.Ten
         return i + 1, tf.raw_ops.TensorListPushBack(input_handle=handle, tensor=make(i))
 
     _, handle = tf.while_loop(lambda i, handle: i < count, step, (tf.constant(0), empty))
-    return Listed(handle, dtype, shape, count if isinstance(count, int) else None)
+    return TensorListSequence(handle, dtype, shape, count if isinstance(count, int) else None)
 
 
 def is_nested(value: Any) -> bool:
     """Whether a value is no tensor."""
-    return isinstance(value, (Known, Listed, Maybe))
+    return isinstance(value, (KnownSequence, TensorListSequence, OptionalTensor))
 
 
 def named_tensors(name: str, value: Any) -> Iterator[tuple[str, tf.Tensor]]:
     """The tensors of a graph output: elements of the sequence `y` are `y_0`, `y_1` …; an absent optional has none."""
-    if isinstance(value, Maybe):
+    if isinstance(value, OptionalTensor):
         if value.value is not None:
             yield from named_tensors(name, value.value)
-    elif isinstance(value, Known):
+    elif isinstance(value, KnownSequence):
         for i, inner in enumerate(value.items):
             yield from named_tensors(f"{name}_{i}", inner)
-    elif isinstance(value, Listed):
+    elif isinstance(value, TensorListSequence):
         if value.length is None:
             raise Unsupported(f"the output {name!r} is a sequence whose length is known only when the model runs")
         for i in range(value.length):
-            yield f"{name}_{i}", element(value, i)
+            yield f"{name}_{i}", element_at(value, i)
     else:
         yield name, tf.convert_to_tensor(value)
 
@@ -103,42 +105,44 @@ def named_tensors(name: str, value: Any) -> Iterator[tuple[str, tf.Tensor]]:
 # -- control flow: nested values as flat lists of tensors, and back --------------------------------------------------
 
 
-def joined(a: Any, b: Any) -> Any:
+def join_values(a: Any, b: Any) -> Any:
     """What stands for both of two branches' results: the same number of tensors, or a tensor list."""
-    if isinstance(a, Maybe) and isinstance(b, Maybe):
+    if isinstance(a, OptionalTensor) and isinstance(b, OptionalTensor):
         if (a.value is None) != (b.value is None):
             raise Unsupported("an optional that one branch of If leaves empty")
-        return a if a.value is None else Maybe(joined(a.value, b.value))
-    if isinstance(a, Known) and isinstance(b, Known) and len(a.items) == len(b.items):
+        return a if a.value is None else OptionalTensor(join_values(a.value, b.value))
+    if isinstance(a, KnownSequence) and isinstance(b, KnownSequence) and len(a.items) == len(b.items):
         return a
-    if isinstance(a, (Known, Listed)):
-        left, right = listed(a), listed(b)
+    if isinstance(a, (KnownSequence, TensorListSequence)):
+        left, right = to_tensor_list(a), to_tensor_list(b)
         length = left.length if left.length == right.length else None
-        return Listed(left.handle, left.dtype, left.shape.most_specific_compatible_shape(right.shape), length)
+        return TensorListSequence(
+            left.handle, left.dtype, left.shape.most_specific_compatible_shape(right.shape), length
+        )
     return a
 
 
-def tensors(value: Any, like: Any) -> list[tf.Tensor]:
+def flat_tensors(value: Any, like: Any) -> list[tf.Tensor]:
     """The tensors of `value` in the form of `like`."""
-    if isinstance(like, Maybe):
-        return [] if like.value is None else tensors(value.value, like.value)
-    if isinstance(like, Known):
+    if isinstance(like, OptionalTensor):
+        return [] if like.value is None else flat_tensors(value.value, like.value)
+    if isinstance(like, KnownSequence):
         return [tf.identity(x) for x in value.items]
-    if isinstance(like, Listed):
-        return [tf.identity(listed(value).handle)]
+    if isinstance(like, TensorListSequence):
+        return [tf.identity(to_tensor_list(value).handle)]
     return [tf.identity(value)]
 
 
-def rebuilt(like: Any, flat: Sequence[tf.Tensor]) -> tuple[Any, Sequence[tf.Tensor]]:
+def rebuild_value(like: Any, flat: Sequence[tf.Tensor]) -> tuple[Any, Sequence[tf.Tensor]]:
     """A value in the form of `like` from the first of `flat`, and the rest."""
-    if isinstance(like, Maybe):
+    if isinstance(like, OptionalTensor):
         if like.value is None:
             return like, flat
-        value, rest = rebuilt(like.value, flat)
-        return Maybe(value), rest
-    if isinstance(like, Known):
+        value, rest = rebuild_value(like.value, flat)
+        return OptionalTensor(value), rest
+    if isinstance(like, KnownSequence):
         count = len(like.items)
-        return Known(tuple(flat[:count]), like.dtype), flat[count:]
-    if isinstance(like, Listed):
-        return Listed(flat[0], like.dtype, like.shape, like.length), flat[1:]
+        return KnownSequence(tuple(flat[:count]), like.dtype), flat[count:]
+    if isinstance(like, TensorListSequence):
+        return TensorListSequence(flat[0], like.dtype, like.shape, like.length), flat[1:]
     return flat[0], flat[1:]

@@ -70,8 +70,8 @@ def serve(listener: socket.socket) -> Callable[[], None]:
                 if key.fileobj is listener:
                     selector.register(listener.accept()[0], selectors.EVENT_READ)
                 elif isinstance(key.fileobj, int):
-                    _tell(key, selector)
-                elif (child := _serve(key, selector)) is not None:
+                    _notify_client(key, selector)
+                elif (child := _answer_client(key, selector)) is not None:
                     return child
 
 
@@ -90,7 +90,7 @@ def preload(kinds: list[str], formats: list[str]) -> None:
         getattr(plugin.backend_for(name), "preload", lambda: None)()
 
 
-def _serve(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> Callable[[], None] | None:
+def _answer_client(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> Callable[[], None] | None:
     """Answer one client: a fork, and its number. In the fork, what it is to do."""
     client = key.fileobj
     assert isinstance(client, socket.socket)
@@ -100,15 +100,15 @@ def _serve(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> Call
         client.close()
         return None
     request = json.loads(data)
-    if threads() > 1:
-        client.send(json.dumps({"error": f"{threads()} threads"}).encode())
+    if thread_count() > 1:
+        client.send(json.dumps({"error": f"{thread_count()} threads"}).encode())
         for fd in fds:
             os.close(fd)
         return None
     nursery = os.getpid()
     pid = os.fork()
     if not pid:
-        return _become(request, fds, selector, nursery)
+        return _fork_entry(request, fds, selector, nursery)
     for fd in fds:
         os.close(fd)
     client.send(json.dumps({"pid": pid}).encode())
@@ -116,7 +116,7 @@ def _serve(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> Call
     return None
 
 
-def _tell(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+def _notify_client(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
     """A fork has ended: its client is told how."""
     assert isinstance(key.fileobj, int)
     pid, client = key.data
@@ -127,7 +127,7 @@ def _tell(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
         client.send(json.dumps({"code": code}).encode())
 
 
-def threads() -> int:
+def thread_count() -> int:
     """How many threads this process has."""
     return len(os.listdir("/proc/self/task"))
 
@@ -135,7 +135,7 @@ def threads() -> int:
 # -- in a fork --------------------------------------------------------------------------------------------------------
 
 
-def _become(
+def _fork_entry(
     request: dict[str, Any], fds: list[int], selector: selectors.BaseSelector, nursery: int
 ) -> Callable[[], None]:
     die_with_parent(nursery)
@@ -153,21 +153,21 @@ def _become(
     os.environ.update(request["environment"])
     tempfile.tempdir = None  # it is asked for again, in the environment of the client
     os.chdir(request["folder"])
-    _limit(request["limit"])
+    _limit_memory(request["limit"])
     module, name = ENTRIES[request["entry"]]
     sys.argv = ["convert", *request["arguments"]]
     entry = getattr(importlib.import_module(module), name)
     return lambda: entry(request["arguments"])
 
 
-def _limit(wanted: list[int]) -> None:
+def _limit_memory(wanted: list[int]) -> None:
     """The client's limit of address space, unless the batch has set a lower one meanwhile."""
     bounds = [n for n in (*wanted, *resource.getrlimit(resource.RLIMIT_AS)) if n != resource.RLIM_INFINITY]
     if bounds:
         resource.setrlimit(resource.RLIMIT_AS, (min(bounds), min(bounds)))
 
 
-def finish(work: Callable[[], None]) -> None:
+def run_and_exit(work: Callable[[], None]) -> None:
     """Do it and end, without taking apart the modules that were imported, which costs as much as starting."""
     code = 1
     try:
@@ -187,4 +187,4 @@ def finish(work: Callable[[], None]) -> None:
 
 
 if __name__ == "__main__":
-    finish(main(*sys.argv[1:]))
+    run_and_exit(main(*sys.argv[1:]))

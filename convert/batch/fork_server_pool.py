@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from convert.batch.plan import Task
-from convert.batch.processes import MARK, new_mark, sweep
-from convert.batch.scratch import scratch
+from convert.batch.processes import MARK, kill_marked, new_mark
+from convert.batch.scratch import scratch_folder
 from convert.errors import ConvertError
 from convert.files.sniff import sniff
 
@@ -21,7 +21,7 @@ Stage = tuple[tuple[str, ...], tuple[str, ...]]
 """Kinds to read and formats to write whose rooms are imported together."""
 
 
-class Warm:
+class WarmPool:
     """The warm processes while they come up, one for each stage of what a plan needs.
 
     A stage has imported what the ones before it have, and more. So the first tasks begin as soon as what they need is
@@ -31,7 +31,7 @@ class Warm:
     def __init__(self, place: str = "", tasks: Sequence[Task] = ()) -> None:
         self.place = place
         self.changed = threading.Condition()
-        self.stages, self._stage_of = stages(tasks)
+        self.stages, self._stage_of = import_stages(tasks)
         self._ready, self._over = 0, not place
 
     def address(self, task: Task) -> str | None:
@@ -53,13 +53,13 @@ class Warm:
             self.changed.notify_all()
 
 
-def stages(tasks: Iterable[Task]) -> tuple[list[Stage], dict[str, int]]:
+def import_stages(tasks: Iterable[Task]) -> tuple[list[Stage], dict[str, int]]:
     """What to import, in the order in which the plan needs it, and which stage each output needs."""
     known: dict[tuple[str, str], int] = {}
     found: list[Stage] = []
     stage_of: dict[str, int] = {}
     for task in tasks:
-        wanted = [("format", task.format), *(("kind", kind) for kind in _kind(task))]
+        wanted = [("format", task.format), *(("kind", kind) for kind in _source_kinds(task))]
         if new := [item for item in wanted if item not in known]:
             known |= dict.fromkeys(new, len(found))
             kinds, formats = (tuple(name for what, name in new if what == which) for which in ("kind", "format"))
@@ -68,13 +68,13 @@ def stages(tasks: Iterable[Task]) -> tuple[list[Stage], dict[str, int]]:
     return found, stage_of
 
 
-def needs(tasks: Iterable[Task]) -> Stage:
+def kinds_and_formats(tasks: Iterable[Task]) -> Stage:
     """The kinds of the sources, as far as their content tells, and the formats to write."""
     every = list(tasks)
-    return tuple(sorted({k for t in every for k in _kind(t)})), tuple(sorted({t.format for t in every}))
+    return tuple(sorted({k for t in every for k in _source_kinds(t)})), tuple(sorted({t.format for t in every}))
 
 
-def _kind(task: Task) -> list[str]:
+def _source_kinds(task: Task) -> list[str]:
     try:
         return [sniff(task.source)]
     except (ConvertError, OSError):
@@ -82,27 +82,27 @@ def _kind(task: Task) -> list[str]:
 
 
 @contextmanager
-def warmed(tasks: Sequence[Task]) -> Iterator[tuple[Warm, subprocess.Popen[bytes] | None]]:
+def warm_pool(tasks: Sequence[Task]) -> Iterator[tuple[WarmPool, subprocess.Popen[bytes] | None]]:
     """Warm processes for a plan, which come up while this lasts, and the first of them, which is to be followed."""
-    with scratch() as folder:
-        warm = Warm(str(folder / "nursery"), tasks)
-        with _process(folder / "nursery", warm.stages) as process:
+    with scratch_folder() as folder:
+        warm = WarmPool(str(folder / "nursery"), tasks)
+        with _server_process(folder / "nursery", warm.stages) as process:
             yield warm, process
 
 
 @contextmanager
-def nursery(kinds: Iterable[str], formats: Iterable[str]) -> Iterator[str]:
+def fork_server_socket(kinds: Iterable[str], formats: Iterable[str]) -> Iterator[str]:
     """One warm process while this lasts: the path of its socket, or an empty string where it did not come up.
 
     A room of which it has imported more than was asked for does no harm.
     """
-    with scratch() as folder, _process(folder / "nursery", [(tuple(kinds), tuple(formats))]) as process:
+    with scratch_folder() as folder, _server_process(folder / "nursery", [(tuple(kinds), tuple(formats))]) as process:
         assert process.stdout is not None
         yield str(folder / "nursery.0") if process.stdout.readline() == b"ready\n" else ""
 
 
 @contextmanager
-def _process(place: Path, wanted: Sequence[Stage]) -> Iterator[subprocess.Popen[bytes]]:
+def _server_process(place: Path, wanted: Sequence[Stage]) -> Iterator[subprocess.Popen[bytes]]:
     """The first of the warm processes; the others descend from it. All die with the thread that calls this."""
     mark = new_mark()
     process = subprocess.Popen(
@@ -121,4 +121,4 @@ def _process(place: Path, wanted: Sequence[Stage]) -> Iterator[subprocess.Popen[
         process.kill()
         process.wait()
         process.stdout.close()
-        sweep(lambda found: found == mark)
+        kill_marked(lambda found: found == mark)

@@ -44,9 +44,9 @@ _COLUMNS = (
 
 def write(path: Path, records: Sequence[dict[str, Any]], summary: dict[str, Any]) -> None:
     """Write the page for `records` and their `summary` (`show.summary`). Raises `ResourceLimit` on a full disk."""
-    from convert.files.output import replacing
+    from convert.files.output import atomic_replacement
 
-    with replacing(path, force=True) as temporary:
+    with atomic_replacement(path, force=True) as temporary:
         temporary.write_text(_page(records, summary), "utf-8", "replace")  # names of files may be no text
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from convert.batch import machine
-from convert.batch.fork_server_pool import Warm, warmed
+from convert.batch.fork_server_pool import WarmPool, warm_pool
 from convert.batch.plan import Task
 from convert.batch.worker import PASSING, TaskResult, run
 
@@ -48,8 +48,8 @@ def run_all(
     told: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]] = queue.SimpleQueue()
     total = len(waiting)
     with (
-        warmed(waiting) if warm and total > 1 else nullcontext((Warm(), None)) as (source, process),
-        _threads(min(jobs, max(total, 1)), waiting, told, retries, source, process),
+        warm_pool(waiting) if warm and total > 1 else nullcontext((WarmPool(), None)) as (source, process),
+        _worker_threads(min(jobs, max(total, 1)), waiting, told, retries, source, process),
     ):
         while total:
             task, what = told.get()
@@ -63,12 +63,12 @@ def run_all(
 
 
 @contextmanager
-def _threads(
+def _worker_threads(
     count: int,
     waiting: list[Task],
     told: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]],
     retries: int,
-    warm: Warm,
+    warm: WarmPool,
     process: subprocess.Popen[bytes] | None,
 ) -> Iterator[None]:
     stop = threading.Event()
@@ -76,11 +76,11 @@ def _threads(
     def work(first: bool) -> None:
         if first and process is not None:
             warm.follow(process)  # what it imports takes the place of a task
-        while (taken := _take(waiting, warm, stop)) is not None:
+        while (taken := _take_task(waiting, warm, stop)) is not None:
             task, address = taken
             told.put((task, None))
             try:
-                told.put((task, attempts(task, stop, retries, address)))
+                told.put((task, run_with_retries(task, stop, retries, address)))
             except BaseException as error:
                 told.put((task, error))
 
@@ -97,7 +97,7 @@ def _threads(
             thread.join()
 
 
-def _take(waiting: list[Task], warm: Warm, stop: threading.Event) -> tuple[Task, str] | None:
+def _take_task(waiting: list[Task], warm: WarmPool, stop: threading.Event) -> tuple[Task, str] | None:
     """The first task that can begin, and where its worker comes from; None when there is no more to do."""
     with warm.changed:
         while waiting and not stop.is_set():
@@ -108,7 +108,9 @@ def _take(waiting: list[Task], warm: Warm, stop: threading.Event) -> tuple[Task,
     return None
 
 
-def attempts(task: Task, stop: threading.Event | None = None, retries: int = RETRIES, nursery: str = "") -> TaskResult:
+def run_with_retries(
+    task: Task, stop: threading.Event | None = None, retries: int = RETRIES, nursery: str = ""
+) -> TaskResult:
     """Run a task, and again as long as its end is one that may not come twice."""
     count = 0
     while True:

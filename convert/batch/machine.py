@@ -20,7 +20,7 @@ def set_threads(count: int) -> None:
 
 def cpus() -> int:
     """CPUs that this process may use."""
-    quota, period = (*_limit("cpu.max"), 0, 0)[:2]
+    quota, period = (*_cgroup_limit("cpu.max"), 0, 0)[:2]
     allowed = len(os.sched_getaffinity(0))
     return max(1, min(allowed, quota // period)) if quota and period else allowed
 
@@ -28,10 +28,10 @@ def cpus() -> int:
 def memory() -> int:
     """Bytes of memory."""
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min([physical, *_limit("memory.max")])
+    return min([physical, *_cgroup_limit("memory.max")])
 
 
-def _limit(name: str) -> list[int]:
+def _cgroup_limit(name: str) -> list[int]:
     """The numbers in one of the files of the cgroup; none where there is no limit."""
     try:
         words = (_CGROUP / name).read_text().split()

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from convert import plugin
-from convert.batch.storage import Url, place
+from convert.batch.storage import Url, parse_location
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.sniff import sniff
-from convert.options import size
+from convert.options import parse_size
 
 SUFFIXES = frozenset(
     {".onnx", ".pt", ".pth", ".pt2", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5", ".pb", ".tflite", ".meta"}
@@ -52,7 +52,7 @@ class Task:
         return f"{self.name} → {self.format}"
 
 
-def plan(
+def plan_tasks(
     what: Iterable[str],
     to: Iterable[str],
     output: Path | Url,
@@ -75,12 +75,12 @@ def plan(
     for item in what:
         path = Path(item)
         if path.suffix == ".toml":
-            tasks += _manifest(path, base, list(to))
+            tasks += _manifest_tasks(path, base, list(to))
         else:
-            found += _found(item, path, output, [] if others is None else others)
+            found += _named_models(item, path, output, [] if others is None else others)
     count = Counter(name for name, _ in found)
     for name, source in found:
-        tasks += _formats(base, name if count[name] == 1 else name + source.suffix, source, list(to))
+        tasks += _tasks_per_format(base, name if count[name] == 1 else name + source.suffix, source, list(to))
     double = [str(path) for path, count in Counter(t.output for t in tasks).items() if count > 1]
     if double:
         raise UsageError(
@@ -89,9 +89,9 @@ def plan(
     return tasks
 
 
-def _found(item: str, path: Path, output: Path | Url, others: list[Path]) -> list[tuple[str, Path]]:
+def _named_models(item: str, path: Path, output: Path | Url, others: list[Path]) -> list[tuple[str, Path]]:
     """Models and what they are called: in a folder, by their place in it."""
-    written = _written(output, path)
+    written = _written_folders(output, path)
     if path.is_dir() and not _is_model(path):
         found = [(str(p.relative_to(path).with_suffix("")), p) for p in _models(path, written, others)]
     elif path.exists():
@@ -104,7 +104,7 @@ def _found(item: str, path: Path, output: Path | Url, others: list[Path]) -> lis
     return found
 
 
-def _written(output: Path | Url, asked: Path) -> set[Path]:
+def _written_folders(output: Path | Url, asked: Path) -> set[Path]:
     """The folder that an earlier run may have written into the one that is asked for."""
     if isinstance(output, Url) or output.resolve() in (asked.resolve(), *asked.resolve().parents):
         return set()
@@ -143,7 +143,7 @@ def _is_model(path: Path) -> bool:
         return False
 
 
-def _formats(base: Task, name: str, source: Path, to: list[str]) -> list[Task]:
+def _tasks_per_format(base: Task, name: str, source: Path, to: list[str]) -> list[Task]:
     known = plugin.formats()
     if not to:
         raise UsageError(f"no format is given for {name}", hint="add --to FORMAT, or `to` in the manifest")
@@ -158,7 +158,7 @@ def _formats(base: Task, name: str, source: Path, to: list[str]) -> list[Task]:
 # -- manifests --------------------------------------------------------------------------------------------------------
 
 
-def _manifest(path: Path, base: Task, to: list[str]) -> list[Task]:
+def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
     try:
         told = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -167,16 +167,16 @@ def _manifest(path: Path, base: Task, to: list[str]) -> list[Task]:
     models = told.get("models")
     if unknown or not isinstance(models, list) or not models:
         raise BadInput(f"{path} is no manifest: it needs [[models]], and may have [defaults]", hint="see README.md")
-    base = _with(base, told.get("defaults", {}), path, f"{path}, [defaults]")
+    base = _with_row(base, told.get("defaults", {}), path, f"{path}, [defaults]")
     tasks = []
     for i, row in enumerate(models):
         where = f"{path}, model {row.get('name', row.get('source', i + 1))}"
         if "source" not in row:
             raise BadInput(f"{where} has no source", hint='add source = "model.pt"')
-        own = _with(base, {k: v for k, v in row.items() if k not in ("source", "name")}, path, where)
+        own = _with_row(base, {k: v for k, v in row.items() if k not in ("source", "name")}, path, where)
         given = row.get("to", told.get("defaults", {}).get("to", to))
         for name, source in _sources(row, path.parent, own.output, where):
-            tasks += _formats(own, name, source, [given] if isinstance(given, str) else list(given))
+            tasks += _tasks_per_format(own, name, source, [given] if isinstance(given, str) else list(given))
     return tasks
 
 
@@ -188,30 +188,30 @@ def _sources(row: Mapping[str, Any], folder: Path, output: Path | Url, where: st
         return [(row.get("name", source.stem), source)]
     if "name" in row:
         raise BadInput(f"{where}: one name for all that {row['source']} stands for", hint="leave out the name")
-    return _found(str(source), source, output, [])
+    return _named_models(str(source), source, output, [])
 
 
-def _with(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:
+def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:
     """`base` with what a row of a manifest says, whose paths are relative to the manifest."""
     options = dict(base.options)
     for key, value in row.items():
         if key in _OPTIONS:
             if not isinstance(value, _OPTIONS[key]) or (isinstance(value, bool) and _OPTIONS[key] is not bool):
                 raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
-            options[key] = _relative(value, path.parent) if key in _PATHS or _is_file(key, value) else value
+            options[key] = _resolve_paths(value, path.parent) if key in _PATHS or _is_file(key, value) else value
         elif key not in ("to", "output", "timeout", "memory"):
             known = sorted({*_OPTIONS, "to", "output", "timeout", "memory", "source", "name"})
             raise BadInput(f"{where}: there is no {key!r}", hint=f"known are {', '.join(known)}")
     return replace(
         base,
         options=options,
-        output=_beside(place(row["output"]), path.parent) if "output" in row else base.output,
+        output=_resolve_output(parse_location(row["output"]), path.parent) if "output" in row else base.output,
         seconds=float(row.get("timeout", base.seconds)),
-        memory=size(str(row["memory"])) if "memory" in row else base.memory,
+        memory=parse_size(str(row["memory"])) if "memory" in row else base.memory,
     )
 
 
-def _beside(output: Path | Url, folder: Path) -> Path | Url:
+def _resolve_output(output: Path | Url, folder: Path) -> Path | Url:
     return output if isinstance(output, Url) else folder / output
 
 
@@ -220,11 +220,11 @@ def _is_file(key: str, value: Any) -> bool:
     return key == "model" and str(value).rpartition(":")[0].endswith(".py")
 
 
-def _relative(value: Any, folder: Path) -> Any:
+def _resolve_paths(value: Any, folder: Path) -> Any:
     return [str(folder / v) for v in value] if isinstance(value, list) else str(folder / value)
 
 
-def arguments(task: Task) -> list[str]:
+def task_arguments(task: Task) -> list[str]:
     """The command line that converts the task's model, without the `convert` in front."""
     found = [str(task.source), "--to", task.format, "-o", str(task.output), "--json", "--force"]
     for key, value in sorted(task.options.items()):

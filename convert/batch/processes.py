@@ -61,7 +61,7 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def family(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
     """A process and all that descend from it."""
     found = [pid]
     for member in found:
@@ -69,13 +69,13 @@ def family(pid: int) -> list[int]:
     return found
 
 
-def held(pid: int, mark: str) -> int:
+def task_memory(pid: int, mark: str) -> int:
     """Bytes of private memory of a task: of its process and all that descend from it.
 
     Forks of a warm process for this task are its siblings, and have its mark.
     """
     siblings = [p for p in _children(_parent(pid)) if p != pid and mark_of(p) == mark]
-    return sum(_private(p) for leader in (pid, *siblings) for p in family(leader))
+    return sum(_private_memory(p) for leader in (pid, *siblings) for p in process_tree(leader))
 
 
 def _children(pid: int) -> list[int]:
@@ -96,7 +96,7 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _private(pid: int) -> int:
+def _private_memory(pid: int) -> int:
     """Bytes of resident memory that are not of a file, which others may share."""
     try:
         with open(f"/proc/{pid}/statm") as file:
@@ -106,7 +106,7 @@ def _private(pid: int) -> int:
     return (int(resident) - int(shared)) * resource.getpagesize()
 
 
-def sweep(wanted: Callable[[str], bool]) -> None:
+def kill_marked(wanted: Callable[[str], bool]) -> None:
     """Kill every process that was started for a task with a mark that is wanted, also one whose parent has died."""
     while left := [pid for pid in _processes() if (mark := mark_of(pid)) and wanted(mark)]:
         for pid in left:
@@ -115,9 +115,9 @@ def sweep(wanted: Callable[[str], bool]) -> None:
         time.sleep(0.01)
 
 
-def sweep_orphans() -> None:
+def kill_orphans() -> None:
     """Kill what a batch that was killed itself has left running."""
-    sweep(lambda mark: not Path(f"/proc/{int(mark.partition('-')[0])}").exists())
+    kill_marked(lambda mark: not Path(f"/proc/{int(mark.partition('-')[0])}").exists())
 
 
 def _processes() -> Iterator[int]:

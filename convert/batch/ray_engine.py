@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from convert.batch import machine
-from convert.batch.fork_server_pool import needs, nursery
+from convert.batch.fork_server_pool import fork_server_socket, kinds_and_formats
 from convert.batch.plan import Task
-from convert.batch.processes import sweep_orphans
+from convert.batch.processes import kill_orphans
 from convert.batch.scratch import sweep_scratch
 from convert.batch.task_key import versions
 from convert.batch.worker import PASSING, TaskResult, run
@@ -40,7 +40,7 @@ class Cluster:
 
 
 @dataclass
-class _Sent:
+class _SentTask:
     """A task that Ray has: when it was sent, how many times, and whether Ray was told to end it."""
 
     task: Task
@@ -64,17 +64,17 @@ def run_all(
     Ray repeats a task whose machine is lost (`max_retries`); one that crashed, or that ran out of memory, is sent
     again, the latter with twice the memory if some machine has that. On an exception all are cancelled.
     """
-    waiting = [_Sent(task) for task in reversed(tasks)]
-    running: dict[Any, _Sent] = {}
+    waiting = [_SentTask(task) for task in reversed(tasks)]
+    running: dict[Any, _SentTask] = {}
     seen: set[Any] = set()
-    with _connected(cluster) as ray:
-        if tasks and not _slots(ray, cluster):
+    with _ray_connection(cluster) as ray:
+        if tasks and not _task_slots(ray, cluster):
             raise UsageError(f"no machine of the cluster has {cluster.cpus:g} CPUs", hint="give fewer --cpus")
-        remote = ray.remote(_work)
-        plan = (*needs(tasks), warm and len(tasks) > 1)
+        remote = ray.remote(_run_task)
+        plan = (*kinds_and_formats(tasks), warm and len(tasks) > 1)
         try:
             while waiting or running:
-                room = _slots(ray, cluster) if jobs is None else min(jobs, _slots(ray, cluster))
+                room = _task_slots(ray, cluster) if jobs is None else min(jobs, _task_slots(ray, cluster))
                 while waiting and len(running) < max(room, 1):
                     sent = replace(waiting.pop(), since=time.monotonic())
                     sent.attempts += 1
@@ -85,8 +85,8 @@ def run_all(
                     running[remote.options(**wanted).remote(sent.task, versions(), plan)] = sent
                 for reference in ray.wait(list(running), timeout=_PATIENCE)[0]:
                     sent = running.pop(reference)
-                    ending = _result(ray, reference, sent)
-                    again = _again(ray, sent, ending, retries)
+                    ending = _task_result(ray, reference, sent)
+                    again = _task_to_retry(ray, sent, ending, retries)
                     if again is not None:
                         waiting.append(again)
                     else:
@@ -103,7 +103,7 @@ def _resources(ray: Any, task: Task, cluster: Cluster) -> dict[str, Any]:
     return found if task.memory is None else {**found, "memory": min(task.memory, _most_memory(ray))}
 
 
-def _again(ray: Any, sent: _Sent, ending: TaskResult, retries: int) -> _Sent | None:
+def _task_to_retry(ray: Any, sent: _SentTask, ending: TaskResult, retries: int) -> _SentTask | None:
     """What is to be sent once more after this ending, or None."""
     if ending.outcome not in PASSING or sent.attempts > retries:
         return None
@@ -113,7 +113,7 @@ def _again(ray: Any, sent: _Sent, ending: TaskResult, retries: int) -> _Sent | N
     return replace(sent, task=replace(sent.task, memory=more)) if more <= _most_memory(ray) else None
 
 
-def _result(ray: Any, reference: Any, sent: _Sent) -> TaskResult:
+def _task_result(ray: Any, reference: Any, sent: _SentTask) -> TaskResult:
     try:
         return TaskResult(**ray.get(reference))
     except ray.exceptions.RayError as error:
@@ -123,7 +123,7 @@ def _result(ray: Any, reference: Any, sent: _Sent) -> TaskResult:
         return TaskResult(outcome, " ".join(str(error).split())[:300])
 
 
-def _end_hanging(ray: Any, running: Mapping[Any, _Sent]) -> None:
+def _end_hanging(ray: Any, running: Mapping[Any, _SentTask]) -> None:
     for reference, sent in running.items():
         if time.monotonic() - sent.since > sent.task.seconds * (1 + _LOSSES) + _GRACE and not sent.cancelled:
             sent.cancelled = True
@@ -135,14 +135,14 @@ def _most_memory(ray: Any) -> int:
     return int(max((n["Resources"].get("memory", 0) for n in ray.nodes() if n["Alive"]), default=0))
 
 
-def _slots(ray: Any, cluster: Cluster) -> int:
+def _task_slots(ray: Any, cluster: Cluster) -> int:
     """How many tasks the machines that are there now can run at a time."""
     every = [n["Resources"].get("CPU", 0.0) for n in ray.nodes() if n["Alive"]]
     return sum(int(cpus / cluster.cpus) for cpus in every)
 
 
 @contextmanager
-def _connected(cluster: Cluster) -> Iterator[Any]:
+def _ray_connection(cluster: Cluster) -> Iterator[Any]:
     """The module `ray`, connected. Raises `ConvertError` without Ray, `UsageError` for an address without a cluster."""
     if importlib.util.find_spec("ray") is None:
         raise ConvertError("the Ray engine needs Ray", hint="pip install 'convert-models[ray]'")
@@ -166,9 +166,9 @@ def _connected(cluster: Cluster) -> Iterator[Any]:
 # -- on the machines of the cluster -----------------------------------------------------------------------------------
 
 
-def _work(task: Task, wanted: Mapping[str, str], plan: tuple[Sequence[str], Sequence[str], bool]) -> dict[str, Any]:
+def _run_task(task: Task, wanted: Mapping[str, str], plan: tuple[Sequence[str], Sequence[str], bool]) -> dict[str, Any]:
     """Convert in this Ray worker; what a lost one has left behind on this machine is ended first."""
-    sweep_orphans()
+    kill_orphans()
     sweep_scratch()
     here = versions()
     other = [f"{k} {here.get(k, 'missing')} for {v}" for k, v in wanted.items() if here.get(k) != v]
@@ -178,17 +178,17 @@ def _work(task: Task, wanted: Mapping[str, str], plan: tuple[Sequence[str], Sequ
         return TaskResult("bad input", f"{task.source} is not on {socket.gethostname()}: share its folder").to_dict()
     machine.set_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # Ray sets this one to the task's CPUs
     kinds, formats, warm = plan
-    return run(task, None, _warmed(tuple(kinds), tuple(formats)) if warm else "").to_dict()
+    return run(task, None, _fork_server_socket(tuple(kinds), tuple(formats)) if warm else "").to_dict()
 
 
 _KEPT: dict[Any, str] = {}
 _STACK = ExitStack()
 
 
-def _warmed(kinds: tuple[str, ...], formats: tuple[str, ...]) -> str:
+def _fork_server_socket(kinds: tuple[str, ...], formats: tuple[str, ...]) -> str:
     """The socket of this Ray worker's warm process, which lives as long as the worker does."""
     assert threading.current_thread() is threading.main_thread()
     key = (os.getpid(), kinds, formats)
     if key not in _KEPT:
-        _KEPT[key] = _STACK.enter_context(nursery(kinds, formats))
+        _KEPT[key] = _STACK.enter_context(fork_server_socket(kinds, formats))
     return _KEPT[key]

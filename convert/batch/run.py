@@ -10,12 +10,12 @@ from typing import Any
 from convert.batch import local_engine, machine, ray_engine
 from convert.batch.journal import History, Journal, history
 from convert.batch.plan import Task
-from convert.batch.processes import sweep_orphans
+from convert.batch.processes import kill_orphans
 from convert.batch.ray_engine import Cluster
 from convert.batch.scratch import sweep_scratch
-from convert.batch.show import Lines
+from convert.batch.show import LineView
 from convert.batch.storage import Url
-from convert.batch.task_key import key, versions
+from convert.batch.task_key import compute_key, versions
 from convert.batch.worker import GOOD, TaskResult
 
 KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", "output_bytes", "seconds", "verdict",
@@ -26,7 +26,7 @@ KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", 
 def run(
     tasks: Sequence[Task],
     folder: Path,
-    view: Lines,
+    view: LineView,
     *,
     jobs: int | None,
     force: bool,
@@ -37,15 +37,15 @@ def run(
 ) -> list[dict[str, Any]]:
     """Do what is not done; the records of all tasks, in the order of the plan.
 
-    Done is what `_before` takes for done; `force` does all again, `redo_failed` what did not succeed. on: the Ray
-    cluster that runs the tasks; without one it is this machine, `jobs` (`local.default_jobs`) at a time. An output
+    Done is what `_reusable_record` takes for done; `force` does all again, `redo_failed` what did not succeed. on: the
+    Ray cluster that runs the tasks; without one it is this machine, `jobs` (`local.default_jobs`) at a time. An output
     that exists and that no run of this journal began to write is left alone.
     """
     records: dict[Path | Url, dict[str, Any]] = {}
     keys: dict[Path | Url, str] = {}
     open_tasks: list[Task] = []
     with Journal(folder) as journal:
-        sweep_orphans()
+        kill_orphans()
         sweep_scratch()
 
         def finish(task: Task, ending: TaskResult, *, note: bool = True) -> None:
@@ -62,12 +62,12 @@ def run(
         by = versions()
         for task in tasks:
             try:
-                keys[task.output] = key(task, by)
+                keys[task.output] = compute_key(task, by)
             except OSError as error:
                 keys[task.output] = ""
                 finish(task, TaskResult("bad input", f"{task.source} cannot be read: {error.strerror}"), note=False)
                 continue
-            before = None if force else _before(journal, keys[task.output], task, redo_failed)
+            before = None if force else _reusable_record(journal, keys[task.output], task, redo_failed)
             if before is not None:
                 records[task.output] = before
                 view.ended(before)
@@ -76,11 +76,11 @@ def run(
                 finish(task, TaskResult("usage", why), note=False)
             else:
                 open_tasks.append(task)
-        _engine(open_tasks, jobs, begin, finish, retries, warm, on)
+        _run_engine(open_tasks, jobs, begin, finish, retries, warm, on)
     return [records[task.output] for task in tasks]
 
 
-def _before(known: History, key: str, task: Task, redo_failed: bool) -> dict[str, Any] | None:
+def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) -> dict[str, Any] | None:
     """The record of an earlier run that still holds: same key, output still there, or an error that would come again.
 
     Machines and disks may be better now, and limits of time and memory wider than those that were passed.
@@ -91,12 +91,12 @@ def _before(known: History, key: str, task: Task, redo_failed: bool) -> dict[str
     if found["outcome"] in GOOD:
         holds = task.output.exists()
     else:
-        holds = not redo_failed and found["outcome"] not in ("lost", "limit") and not _wider(task, found)
+        holds = not redo_failed and found["outcome"] not in ("lost", "limit") and not _has_wider_limits(task, found)
     told = {k: v for k, v in found.items() if k not in ("event", "time")}
-    return {**told, **_who(task), "before": True} if holds else None
+    return {**told, **_task_identity(task), "before": True} if holds else None
 
 
-def _wider(task: Task, record: dict[str, Any]) -> bool:
+def _has_wider_limits(task: Task, record: dict[str, Any]) -> bool:
     """Whether the task has more of what it lacked when `record` was written."""
     limits = record.get("limits", {})
     if record["outcome"] == "timeout":
@@ -105,7 +105,7 @@ def _wider(task: Task, record: dict[str, Any]) -> bool:
     return record["outcome"] == "memory" and had is not None and (task.memory is None or task.memory > had)
 
 
-def _engine(
+def _run_engine(
     tasks: Sequence[Task],
     jobs: int | None,
     begin: Callable[[Task], None],
@@ -125,7 +125,7 @@ def _engine(
 def dry_run(
     tasks: Sequence[Task],
     folder: Path,
-    view: Lines,
+    view: LineView,
     *,
     jobs: int | None,
     force: bool,
@@ -146,7 +146,7 @@ def dry_run(
     known, by = history(folder), versions()
     for task in tasks:
         try:
-            before = None if force else _before(known, key(task, by), task, redo_failed)
+            before = None if force else _reusable_record(known, compute_key(task, by), task, redo_failed)
         except OSError as error:
             finish(task, TaskResult("bad input", f"{task.source} cannot be read: {error.strerror}"))
             continue
@@ -155,15 +155,15 @@ def dry_run(
         else:
             records[task.output] = before
             view.ended(before)
-    _engine(asked, jobs, view.started, finish, local_engine.RETRIES, warm, on)
+    _run_engine(asked, jobs, view.started, finish, local_engine.RETRIES, warm, on)
     return [records[task.output] for task in tasks]
 
 
 def _record(task: Task, key: str, ending: TaskResult) -> dict[str, Any]:
     told = ending.to_dict()
     told["report"] = {k: v for k, v in told["report"].items() if k in KEPT}
-    return {"key": key, **_who(task), "limits": {"seconds": task.seconds, "memory": task.memory}, **told}
+    return {"key": key, **_task_identity(task), "limits": {"seconds": task.seconds, "memory": task.memory}, **told}
 
 
-def _who(task: Task) -> dict[str, str]:
+def _task_identity(task: Task) -> dict[str, str]:
     return {"name": task.name, "source": str(task.source), "format": task.format, "output": str(task.output)}

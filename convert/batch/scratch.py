@@ -14,9 +14,9 @@ _PREFIX = "convert-batch-"
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
+def scratch_folder() -> Iterator[Path]:
     """A folder for temporary files, which this process holds a lock on and removes afterwards."""
-    folder, descriptor = _locked()
+    folder, descriptor = _locked_folder()
     try:
         yield folder
     finally:
@@ -24,7 +24,7 @@ def scratch() -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _locked() -> tuple[Path, int]:
+def _locked_folder() -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         descriptor = os.open(folder, os.O_RDONLY)

@@ -22,7 +22,7 @@ Record = dict[str, Any]
 _LONG = 200  # characters of a cause
 
 
-class Lines:
+class LineView:
     """Results on stdout: a line for each task that ends, plain or JSON."""
 
     def __init__(self, total: int, as_json: bool, quiet: bool) -> None:
@@ -37,10 +37,10 @@ class Lines:
         if self.as_json:
             click.echo(json.dumps(record, ensure_ascii=False))
         elif not self.quiet or record["outcome"] not in GOOD:
-            click.echo(f"[{self.done}/{self.total}] {line(record)}")
+            click.echo(f"[{self.done}/{self.total}] {record_line(record)}")
 
 
-class Table(Lines):
+class TableView(LineView):
     """The tasks that are running, the last that ended, how far it is and how long it will take, on a terminal."""
 
     def __init__(self, total: int, console: Any) -> None:
@@ -62,12 +62,12 @@ class Table(Lines):
         self.running.pop(record["output"], None)
         self.counts[record["outcome"]] += 1
         self.before += bool(record.get("before"))
-        told = Text(line(record))
-        told.stylize(_colour(record["outcome"]), 0, len(record["outcome"]))
+        told = Text(record_line(record))
+        told.stylize(_outcome_color(record["outcome"]), 0, len(record["outcome"]))
         self.console.print(told, soft_wrap=True)
         self.done += 1
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds that the rest takes at the pace since the first task began; None until one is done."""
         fresh = self.done - self.before
         if not fresh or self.first is None:
@@ -81,47 +81,47 @@ class Table(Lines):
         from rich.table import Table as Grid
         from rich.text import Text
 
-        now, left = time.monotonic(), self.left()
-        counts = [(f"{n} {name}  ", _colour(name)) for name, n in self.counts.most_common()]
+        now, left = time.monotonic(), self.seconds_left()
+        counts = [(f"{n} {name}  ", _outcome_color(name)) for name, n in self.counts.most_common()]
         grid = Grid.grid(padding=(0, 2))
         grid.add_row(
             ProgressBar(self.total, self.done, width=30),
             f"{self.done} of {self.total}",
-            _clock(now - self.began),
-            "" if left is None else f"about {_clock(left)} left",
+            _duration_text(now - self.began),
+            "" if left is None else f"about {_duration_text(left)} left",
         )
         rows = Grid.grid(padding=(0, 2))
         for label, since in self.running.values():
-            rows.add_row("running", Text(f"{_clock(now - since):>6}"), Text(label))
+            rows.add_row("running", Text(f"{_duration_text(now - since):>6}"), Text(label))
         if not self.running and self.done < self.total:
             rows.add_row("preparing …")
         return Group(grid, Text.assemble(*counts), rows)
 
 
-def _colour(outcome: str) -> str:
+def _outcome_color(outcome: str) -> str:
     return "green" if outcome in GOOD else "yellow" if outcome in ("inconclusive", "interrupted") else "red"
 
 
 @contextmanager
-def showing(total: int, as_json: bool, quiet: bool) -> Iterator[Lines]:
+def output_view(total: int, as_json: bool, quiet: bool) -> Iterator[LineView]:
     """The view that fits where stdout goes."""
     if as_json or quiet or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        yield Lines(total, as_json, quiet)
+        yield LineView(total, as_json, quiet)
         return
     from rich.console import Console
     from rich.live import Live
 
-    view = Table(total, Console())
+    view = TableView(total, Console())
     with Live(console=view.console, get_renderable=view.render, refresh_per_second=4, transient=True):
         yield view
 
 
-def _clock(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     minutes = int(seconds) // 60
     return f"{seconds:.0f} s" if minutes < 2 else f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
-def line(record: Record) -> str:
+def record_line(record: Record) -> str:
     """One task in one line."""
     again = f", {record['attempts']} attempts" if record.get("attempts", 1) > 1 else ""
     before = ", done before" if record.get("before") else ""
@@ -152,7 +152,7 @@ def _problems(record: Record) -> list[dict[str, Any]]:
     return found
 
 
-def _named(problem: dict[str, Any]) -> str:
+def _problem_text(problem: dict[str, Any]) -> str:
     return f"{problem['operator']}: {problem['why']}" if problem["operator"] else problem["why"]
 
 
@@ -166,7 +166,7 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
             continue
         causes[record["outcome"], cause(record)].append(record)
         for problem in _problems(record):
-            lacking[_named(problem)].add(_label(record))
+            lacking[_problem_text(problem)].add(_label(record))
     return {
         "outcomes": dict(counts.most_common()),
         "causes": [
@@ -203,19 +203,19 @@ def coverage(records: Sequence[Record]) -> dict[str, int]:
 def cause(record: Record) -> str:
     """The reason without what differs from model to model: paths, names in quotes and numbers."""
     if found := _problems(record):
-        return "; ".join(sorted({_named(p) for p in found}))[:_LONG]
+        return "; ".join(sorted({_problem_text(p) for p in found}))[:_LONG]
     first = (record.get("reason") or record["outcome"]).splitlines()[0]
-    return re.sub(r"\d[\d.,e+-]*", "N", re.sub(r"'[^']*'", "'…'", _general(first, record)))[:_LONG]
+    return re.sub(r"\d[\d.,e+-]*", "N", re.sub(r"'[^']*'", "'…'", _generalized_text(first, record)))[:_LONG]
 
 
 def _hint(group: Sequence[Record]) -> str:
     """What can be done about it, if that is the same for all."""
     hints = [r.get("report", {}).get("error", {}).get("hint", "") for r in group]
-    general = {_general(hint, r) for hint, r in zip(hints, group, strict=True)}
+    general = {_generalized_text(hint, r) for hint, r in zip(hints, group, strict=True)}
     return hints[0] if len(set(hints)) == 1 else general.pop() if len(general) == 1 else ""
 
 
-def _general(text: str, record: Record) -> str:
+def _generalized_text(text: str, record: Record) -> str:
     return text.replace(record.get("source", "\0"), "MODEL").replace(record.get("output", "\0"), "OUTPUT")
 
 

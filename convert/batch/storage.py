@@ -40,33 +40,33 @@ class Url:
 
     def exists(self) -> bool:
         """True for a file, and for a folder that holds one. Raises `ConvertError` if the storage cannot be reached."""
-        system, place = self._opened()
-        return bool(_reaching(self, system.exists, place))
+        system, place = self._filesystem_and_path()
+        return bool(_access_storage(self, system.exists, place))
 
     def put(self, local: Path) -> None:
         """Replace what is there by a local file or folder. Raises `ConvertError`.
 
         A file appears whole or not at all. Of a folder the files come one by one: it counts once its record is written.
         """
-        system, place = self._opened()
+        system, place = self._filesystem_and_path()
         if not local.is_dir():
-            _reaching(self, _put_file, system, local, place)
+            _access_storage(self, _put_file, system, local, place)
             return
         kept = set()
         for file in sorted(p for p in local.rglob("*") if p.is_file()):
             to = posixpath.join(place, file.relative_to(local).as_posix())
-            _reaching(self, _put_file, system, file, to)
+            _access_storage(self, _put_file, system, file, to)
             kept.add(to.lstrip("/"))
-        for old in _reaching(self, system.find, place):
+        for old in _access_storage(self, system.find, place):
             if old.lstrip("/") not in kept:
-                _reaching(self, system.rm_file, old)
+                _access_storage(self, system.rm_file, old)
 
     def get(self, local: Path) -> None:
         """Copy a file from there. Raises `ConvertError`."""
-        system, place = self._opened()
-        _reaching(self, system.get_file, place, str(local))
+        system, place = self._filesystem_and_path()
+        _access_storage(self, system.get_file, place, str(local))
 
-    def _opened(self) -> tuple[Any, str]:
+    def _filesystem_and_path(self) -> tuple[Any, str]:
         if importlib.util.find_spec("fsspec") is None:
             raise ConvertError(f"{self} needs fsspec", hint="pip install 'convert-models[ray]'")
         fsspec: Any = importlib.import_module("fsspec")  # an optional dependency
@@ -79,7 +79,7 @@ class Url:
         return system, str(place)
 
 
-def place(text: str) -> Path | Url:
+def parse_location(text: str) -> Path | Url:
     """Where a path or URL points; `file://` is a path. Raises `UsageError` for a URL of another machine's files."""
     scheme = re.match(r"([a-z][a-z0-9+.-]+)://", text)
     if scheme is None:
@@ -107,7 +107,7 @@ def _put_file(system: Any, local: Path, place: str) -> None:
     system.mv(part, place)
 
 
-def _reaching(url: Url, do: Any, *arguments: Any) -> Any:
+def _access_storage(url: Url, do: Any, *arguments: Any) -> Any:
     try:
         return do(*arguments)
     except FileNotFoundError as error:
@@ -118,7 +118,7 @@ def _reaching(url: Url, do: Any, *arguments: Any) -> Any:
 
 
 @contextmanager
-def kept(local: Path, where: Path | Url) -> Iterator[None]:
+def mirrored_file(local: Path, where: Path | Url) -> Iterator[None]:
     """A file of this machine that has a copy on the storage, if outputs lie there: for the machine that goes on.
 
     It is fetched where there is none here, and copied back afterwards, also after an error.

@@ -34,14 +34,14 @@ _SPARSE_INITIALIZER, _PARTS = 15, (1, 2)
 """GraphProto.sparse_initializer; SparseTensorProto.values and .indices."""
 
 
-def key(task: Task, by: Mapping[str, str] | None = None) -> str:
+def compute_key(task: Task, by: Mapping[str, str] | None = None) -> str:
     """SHA-256 of the model's files (external data included), the options with the files they name, and versions.
 
     by: what `versions` gives, where there are many keys to take. The output's place and the limits are no part of it.
     Raises OSError if a file cannot be read.
     """
     digest = hashlib.sha256()
-    for path in files(task):
+    for path in dependency_files(task):
         digest.update(os.fsencode(path.name) + f"\0{path.stat().st_size}\0".encode())
         with open(path, "rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
@@ -61,24 +61,24 @@ def versions() -> dict[str, str]:
     return found
 
 
-def files(task: Task) -> list[Path]:
+def dependency_files(task: Task) -> list[Path]:
     """The files that the result depends on, in a fixed order; ones that are named but not there are left out."""
     found = [task.source]
     for option in ("calibrate", "inputs", "rules"):
         value = task.options.get(option, [])
         found += [Path(v) for v in ([value] if isinstance(value, str) else value)]
-    found += _code(str(task.options.get("model", "")))
+    found += _factory_files(str(task.options.get("model", "")))
     every: list[Path] = []
     for path in found:
         if path.is_dir():
             every += sorted(p for p in path.rglob("*") if p.is_file())
         elif path.is_file():
             every.append(path)
-            every += [p for p in _beside(path) if p.is_file()]
+            every += [p for p in _weight_files(path) if p.is_file()]
     return list(dict.fromkeys(every))
 
 
-def _code(factory: str) -> list[Path]:
+def _factory_files(factory: str) -> list[Path]:
     """The file that holds a factory, if it can be found without importing its package."""
     name = factory.rpartition(":")[0]
     if not name:
@@ -93,7 +93,7 @@ def _code(factory: str) -> list[Path]:
 # -- files beside the one that is named -------------------------------------------------------------------------------
 
 
-def _beside(path: Path) -> list[Path]:
+def _weight_files(path: Path) -> list[Path]:
     """Where the weights of a model lie that is one file of several: what it is, its content tells."""
     try:
         kind = sniff(path)
@@ -101,61 +101,61 @@ def _beside(path: Path) -> list[Path]:
         return []  # the conversion says what is wrong with it
     if kind == "tf-meta":
         return sorted(p for end in ("index", "data-*") for p in path.parent.glob(f"{glob.escape(path.stem)}.{end}"))
-    return _external(path) if kind == "onnx" else []
+    return _external_files(path) if kind == "onnx" else []
 
 
-def _external(path: Path) -> list[Path]:
+def _external_files(path: Path) -> list[Path]:
     """The files beside an ONNX model that its tensors lie in."""
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         view = memoryview(data)
         try:
-            names = set(_model(view))
-        except protobuf_wire.Truncated:
+            names = set(_model_locations(view))
+        except protobuf_wire.TruncatedMessage:
             names = set()
         finally:
             view.release()
     return sorted(path.parent / name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts)
 
 
-def _model(data: memoryview) -> Iterator[str]:
-    for place in _within(data, 0, len(data), _GRAPH):
-        yield from _graph(data, *place)
-    for place in _within(data, 0, len(data), _FUNCTION):
-        yield from _nodes(data, *place, _BODY)
+def _model_locations(data: memoryview) -> Iterator[str]:
+    for place in _field_ranges(data, 0, len(data), _GRAPH):
+        yield from _graph_locations(data, *place)
+    for place in _field_ranges(data, 0, len(data), _FUNCTION):
+        yield from _node_locations(data, *place, _BODY)
 
 
-def _within(data: memoryview, start: int, end: int, *numbers: int) -> Iterator[tuple[int, int]]:
+def _field_ranges(data: memoryview, start: int, end: int, *numbers: int) -> Iterator[tuple[int, int]]:
     for item in protobuf_wire.fields(data, start, end):
         if item.number in numbers and item.wire == protobuf_wire.LENGTH:
             yield item.start, item.end
 
 
-def _graph(data: memoryview, start: int, end: int) -> Iterator[str]:
-    for place in _within(data, start, end, _INITIALIZER):
-        yield from _tensor(data, *place)
-    for sparse in _within(data, start, end, _SPARSE_INITIALIZER):
-        yield from _sparse(data, *sparse)
-    yield from _nodes(data, start, end, _NODE)
+def _graph_locations(data: memoryview, start: int, end: int) -> Iterator[str]:
+    for place in _field_ranges(data, start, end, _INITIALIZER):
+        yield from _tensor_locations(data, *place)
+    for sparse in _field_ranges(data, start, end, _SPARSE_INITIALIZER):
+        yield from _sparse_locations(data, *sparse)
+    yield from _node_locations(data, start, end, _NODE)
 
 
-def _nodes(data: memoryview, start: int, end: int, number: int) -> Iterator[str]:
-    for node in _within(data, start, end, number):
-        for attribute in _within(data, *node, _ATTRIBUTE):
-            for place in _within(data, *attribute, *_TENSORS):
-                yield from _tensor(data, *place)
-            for place in _within(data, *attribute, *_SPARSE):
-                yield from _sparse(data, *place)
-            for place in _within(data, *attribute, *_SUBGRAPHS):
-                yield from _graph(data, *place)
+def _node_locations(data: memoryview, start: int, end: int, number: int) -> Iterator[str]:
+    for node in _field_ranges(data, start, end, number):
+        for attribute in _field_ranges(data, *node, _ATTRIBUTE):
+            for place in _field_ranges(data, *attribute, *_TENSORS):
+                yield from _tensor_locations(data, *place)
+            for place in _field_ranges(data, *attribute, *_SPARSE):
+                yield from _sparse_locations(data, *place)
+            for place in _field_ranges(data, *attribute, *_SUBGRAPHS):
+                yield from _graph_locations(data, *place)
 
 
-def _sparse(data: memoryview, start: int, end: int) -> Iterator[str]:
-    for place in _within(data, start, end, *_PARTS):
-        yield from _tensor(data, *place)
+def _sparse_locations(data: memoryview, start: int, end: int) -> Iterator[str]:
+    for place in _field_ranges(data, start, end, *_PARTS):
+        yield from _tensor_locations(data, *place)
 
 
-def _tensor(data: memoryview, start: int, end: int) -> Iterator[str]:
-    for entry in _within(data, start, end, _EXTERNAL):
+def _tensor_locations(data: memoryview, start: int, end: int) -> Iterator[str]:
+    for entry in _field_ranges(data, start, end, _EXTERNAL):
         told = {
             f.number: bytes(data[f.start : f.end]).decode("utf-8", "replace")
             for f in protobuf_wire.fields(data, *entry)

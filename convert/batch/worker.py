@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, BinaryIO
 
-from convert.batch.plan import Task, arguments
-from convert.batch.processes import MARK, held, new_mark, sweep
-from convert.batch.scratch import scratch
+from convert.batch.plan import Task, task_arguments
+from convert.batch.processes import MARK, kill_marked, new_mark, task_memory
+from convert.batch.scratch import scratch_folder
 from convert.batch.storage import Url
 from convert.errors import ConvertError
 from convert.files.output import discard_unfinished
@@ -72,25 +72,27 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> T
         return _run_and_put(task, task.output, stop, nursery)
     mark = new_mark()
     discard_unfinished(task.output)
-    with scratch() as folder, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with scratch_folder() as folder, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
-        child = _start(arguments(task), {**os.environ, MARK: mark, "TMPDIR": str(folder)}, out, err, nursery)
+        child = _start_worker(
+            task_arguments(task), {**os.environ, MARK: mark, "TMPDIR": str(folder)}, out, err, nursery
+        )
         try:
             if task.memory is not None:
-                _limit(child.pid, task.memory + _ROOM)
-            broken, peak = _watch(child, mark, task, start, stop)
+                _limit_memory(child.pid, task.memory + _ROOM)
+            broken, peak = _watch_child(child, mark, task, start, stop)
         finally:
-            sweep(lambda found: found == mark)
+            kill_marked(lambda found: found == mark)
             child.wait()
             discard_unfinished(task.output)
-        ending = broken or _told(child.returncode, out, err)
+        ending = broken or _reported_result(child.returncode, out, err)
     ending.seconds, ending.peak = round(time.monotonic() - start, 3), peak
     return ending
 
 
 def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: str) -> TaskResult:
     """Convert to a folder of this machine, and copy what came of it to the storage."""
-    with scratch() as folder:
+    with scratch_folder() as folder:
         local = folder / url.name
         ending = run(replace(task, output=local), stop, nursery)
         try:
@@ -103,7 +105,9 @@ def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: st
     return ending
 
 
-def _start(words: list[str], environment: Mapping[str, str], out: BinaryIO, err: BinaryIO, nursery: str) -> Child:
+def _start_worker(
+    words: list[str], environment: Mapping[str, str], out: BinaryIO, err: BinaryIO, nursery: str
+) -> Child:
     if nursery:
         environment = {**environment, ADDRESS: nursery}
         forked = fork("task", words, environment, out.fileno(), err.fileno(), nursery)
@@ -119,12 +123,12 @@ def _start(words: list[str], environment: Mapping[str, str], out: BinaryIO, err:
     )
 
 
-def _limit(pid: int, size: int) -> None:
+def _limit_memory(pid: int, size: int) -> None:
     with contextlib.suppress(ProcessLookupError):  # it may have ended already
         resource.prlimit(pid, resource.RLIMIT_AS, (size, size))
 
 
-def _watch(
+def _watch_child(
     child: Child, mark: str, task: Task, start: float, stop: threading.Event | None
 ) -> tuple[TaskResult | None, int]:
     """Wait for the child, or for a reason to end it; also the most memory that was seen."""
@@ -135,7 +139,7 @@ def _watch(
             return None, peak
         except subprocess.TimeoutExpired:
             pass
-        now = held(child.pid, mark)
+        now = task_memory(child.pid, mark)
         peak = max(peak, now)
         if stop is not None and stop.is_set():
             return TaskResult("interrupted"), peak
@@ -145,7 +149,7 @@ def _watch(
             return TaskResult("memory", f"took more than {task.memory / 2**20:.0f} MiB"), peak
 
 
-def _told(code: int, out: BinaryIO, err: BinaryIO) -> TaskResult:
+def _reported_result(code: int, out: BinaryIO, err: BinaryIO) -> TaskResult:
     """The ending that the child told, or the signal that it died of."""
     out.seek(0)
     err.seek(0)

@@ -68,15 +68,15 @@ def batch(
     Models are named by manifests (.toml), folders, globs and files, or by lines of standard input where nothing is
     named.
     """
-    from convert.cli.output_options import guard
+    from convert.cli.output_options import exit_on_error
 
     def work() -> None:
         from convert.batch import html_report, run, show, storage
         from convert.batch.journal import NAME as journal_name
-        from convert.batch.plan import plan
+        from convert.batch.plan import plan_tasks
         from convert.batch.ray_engine import Cluster
         from convert.errors import UsageError
-        from convert.options import size
+        from convert.options import parse_size
 
         names = list(what)
         if not names and not sys.stdin.isatty():
@@ -91,20 +91,20 @@ def batch(
         if ray_address and engine != "ray":
             raise UsageError("--ray-address is for --engine ray", hint="add --engine ray")
         on = Cluster(ray_address, cpus) if engine == "ray" else None
-        where = storage.place(output)
+        where = storage.parse_location(output)
         folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
         others: list[Path] = []
-        tasks = plan(names, to, where, options, timeout, None if memory is None else size(memory), others)
+        tasks = plan_tasks(names, to, where, options, timeout, None if memory is None else parse_size(memory), others)
         if others and not quiet:
             first = ", ".join(map(str, others[:5])) + (" …" if others[5:] else "")
             click.echo(f"note: {len(others)} files are passed over, which are no models: {first}", err=True)
-        with show.showing(len(tasks), as_json, quiet) as view:
+        with show.output_view(len(tasks), as_json, quiet) as view:
             if dry_run:
                 records = run.dry_run(
                     tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, warm=not cold, on=on
                 )
             else:
-                with storage.kept(folder / journal_name, where):
+                with storage.mirrored_file(folder / journal_name, where):
                     records = run.run(
                         tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, retries=retries,
                         warm=not cold, on=on,
@@ -121,4 +121,4 @@ def batch(
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    guard(work, 0)
+    exit_on_error(work, 0)

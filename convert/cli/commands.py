@@ -12,7 +12,7 @@ import click
 from convert import __version__, plugin
 from convert.cli import render
 from convert.cli.batch import batch
-from convert.cli.output_options import WORDS, OutputOptions, guard, run, with_output_options
+from convert.cli.output_options import WORDS, OutputOptions, exit_on_error, run, with_output_options
 from convert.cli.read_options import ReadOptions, with_read_options
 from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.errors import UsageError
@@ -21,7 +21,7 @@ from convert.report import Report
 _CONVERT = "model"
 
 
-class _Verbs(click.Group):
+class _VerbGroup(click.Group):
     """A group whose first word may also be a model: `convert model.pt --to tf` is `convert` without a verb."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -48,7 +48,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     return [name for name in plugin.formats() if name.startswith(incomplete)]
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=_VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="convert")
 def cli() -> None:
     """Convert deep-learning models between PyTorch, TensorFlow, ONNX and Caffe2, and check that the numbers agree."""
@@ -147,7 +147,7 @@ def convert_model(
             weights=weights,
             dtype=dtype or "",
             quantize=quantize or "",
-            calibrate=_loaded(calibrate),
+            calibrate=_load_inputs(calibrate),
             profile=profile,
             caffe2_layout=caffe2_layout,
             **read_options.options(),
@@ -175,11 +175,11 @@ def verify(
     factory of its module.
     """
     from convert import api
-    from convert.parity.chain import artefacts, verify_chain
+    from convert.parity.chain import parse_artifacts, verify_chain
 
     def work(report: Report) -> Report:
         return verify_chain(
-            artefacts(chain),
+            parse_artifacts(chain),
             api.verify,
             report,
             verify_options.method(),
@@ -218,7 +218,7 @@ def inspect(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def formats(as_json: bool) -> None:
     """List what can be read and what can be written."""
-    guard(lambda: render.formats(as_json), 0)
+    exit_on_error(lambda: render.formats(as_json), 0)
 
 
 @cli.command()
@@ -243,10 +243,10 @@ def ops(to: str | None, origin: str | None, names: str | None, as_json: bool) ->
         else:
             rows = list(plugin.frontend_named(str(origin)).operators())
         if names is not None:
-            rows = plugin.among(rows, Path(names).read_text())
+            rows = plugin.operators_in_text(rows, Path(names).read_text())
         render.operators(to or str(origin), rows, as_json)
 
-    guard(work, 0)
+    exit_on_error(work, 0)
 
 
 cli.add_command(batch)
@@ -264,9 +264,9 @@ def main() -> NoReturn:
     raise AssertionError("click exits")
 
 
-def _loaded(path: Path | None) -> dict[str, Any]:
+def _load_inputs(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     from convert.parity import inputs
 
-    return inputs.load(path)
+    return inputs.load_inputs(path)

@@ -73,15 +73,15 @@ def run(
             render.report(done, quiet=output_options.quiet, verbose=output_options.verbose)
         sys.exit(done.exit_code)
 
-    guard(task, output_options.verbose, report if output_options.as_json else None)
+    exit_on_error(task, output_options.verbose, report if output_options.as_json else None)
 
 
-def guard(work: Callable[[], None], verbose: int, report: Report | None = None) -> None:
+def exit_on_error(work: Callable[[], None], verbose: int, report: Report | None = None) -> None:
     """Turn exceptions into one paragraph and an exit code; tracebacks only with -vv."""
     try:
         work()
     except ConvertError as error:
-        _fail(error, verbose, report)
+        _exit_with_error(error, verbose, report)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
         sys.exit(130)
@@ -89,14 +89,16 @@ def guard(work: Callable[[], None], verbose: int, report: Report | None = None) 
         sys.stderr.close()
         sys.exit(0)
     except MemoryError:
-        _fail(ResourceLimit("out of memory", hint="convert on a machine with more memory"), verbose, report)
+        _exit_with_error(ResourceLimit("out of memory", hint="convert on a machine with more memory"), verbose, report)
     except Exception as error:
         text = " ".join(str(error).split())[:600]
         hint = "this is a defect of convert; run again with -vv and report it"
-        _fail(ConvertError(f"{type(error).__name__}: {text}", hint=hint), verbose, report, error)
+        _exit_with_error(ConvertError(f"{type(error).__name__}: {text}", hint=hint), verbose, report, error)
 
 
-def _fail(error: ConvertError, verbose: int, report: Report | None, cause: Exception | None = None) -> NoReturn:
+def _exit_with_error(
+    error: ConvertError, verbose: int, report: Report | None, cause: Exception | None = None
+) -> NoReturn:
     if verbose >= 2:
         import traceback
 

@@ -13,7 +13,7 @@ import click
 from convert.errors import ConvertError, UsageError
 
 if TYPE_CHECKING:
-    from convert.parity.judge import Method
+    from convert.parity.judge import VerifyMethod
     from convert.report import Report
 
 
@@ -32,39 +32,39 @@ class VerifyOptions:
     page: Path | None
     memory: str | None = None
 
-    def method(self) -> Method:
+    def method(self) -> VerifyMethod:
         """How to verify. Raises `UsageError` for contradicting options, `BadInput` for unreadable inputs."""
-        from convert.options import size
-        from convert.parity.judge import Method
+        from convert.options import parse_size
+        from convert.parity.judge import VerifyMethod
         from convert.runners.process import Limits
 
         if self.arrays is not None and self.images:
             raise UsageError("--inputs and --image both give inputs", hint="leave one of them out")
         if self.image_as and not self.images:
             raise UsageError("--image-as says how pictures become inputs, and there are none", hint="give --image FILE")
-        return Method(
-            arrays=self._given(),
+        return VerifyMethod(
+            arrays=self._given_arrays(),
             seeds=self.seeds,
             rtol=self.rtol,
             atol=self.atol,
-            limits=Limits(self.timeout, None if self.memory is None else size(self.memory)),
+            limits=Limits(self.timeout, None if self.memory is None else parse_size(self.memory)),
             profile=self.page is not None,
             save=self.save_inputs,
         )
 
-    def _given(self) -> dict[Any, Any] | None:
+    def _given_arrays(self) -> dict[Any, Any] | None:
         if self.images:
-            from convert.parity.image_inputs import parse_preparation, pictures
+            from convert.parity.image_inputs import parse_preparation, picture_batch
 
-            return pictures(self.images, parse_preparation(self.image_as))
+            return picture_batch(self.images, parse_preparation(self.image_as))
         if self.arrays is None:
             return None
         if not self.arrays.exists():
             hint = "--inputs gives arrays to verify on; to name or describe an input of the model, --input NAME"
             raise UsageError(f"there is no file or folder {self.arrays}", hint=hint)
-        from convert.parity.inputs import load
+        from convert.parity.inputs import load_inputs
 
-        return dict(load(self.arrays))
+        return dict(load_inputs(self.arrays))
 
     def write(self, done: Report, error: ConvertError | None = None) -> None:
         """Write the page that --report asked for; after an error it tells that."""

@@ -61,7 +61,7 @@ def check_archive(archive: zipfile.ZipFile) -> None:
         raise ResourceLimit(f"{name} has {len(entries):,} entries; more than {MOST_ENTRIES:,} are not read")
     hint = "no framework writes such a file: do not use it"
     for entry in entries:
-        if _escapes(entry.orig_filename):
+        if _is_unsafe_path(entry.orig_filename):
             raise UnsafeInput(f"{name} has an entry named {entry.orig_filename!r}, outside of the archive", hint=hint)
         if stat.S_ISLNK(entry.external_attr >> 16):
             raise UnsafeInput(f"{name} has a link for an entry: {entry.filename!r}", hint=hint)
@@ -117,7 +117,7 @@ def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
         ) from None
 
 
-def _escapes(name: str) -> bool:
+def _is_unsafe_path(name: str) -> bool:
     parts = re.split(r"[/\\]", name)
     drive = re.match(r"[A-Za-z]:[/\\]", name)
     return ".." in parts or parts[0] == "" or drive is not None or any(c < " " for c in name)

@@ -22,7 +22,7 @@ def folder_kind(path: Path) -> str:
 
     Raises `BadInput` with what was found in it if it is no model, `UnsafeInput` if a link in it leaves it.
     """
-    names = _names(path)
+    names = _file_names(path)
     if not names:
         raise BadInput(f"the folder {path} is empty", hint="name a model's file or folder")
     for name in ("saved_model.pb", "saved_model.pbtxt"):
@@ -44,12 +44,12 @@ def folder_kind(path: Path) -> str:
     if any(name.endswith(".meta") for name in names) and any(name.endswith(".index") for name in names):
         _check_files(path, path, sorted(name for name in names if name.endswith((".meta", ".index"))))
         return "tf-meta"
-    raise _no_model(path, names)
+    raise _no_model_error(path, names)
 
 
-def shown(path: Path) -> str:
+def listed_names(path: Path) -> str:
     """The first names in a folder, for messages."""
-    names = sorted(_names(path))
+    names = sorted(_file_names(path))
     more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
     return (", ".join(names[:8]) + more) if names else "nothing"
 
@@ -57,7 +57,7 @@ def shown(path: Path) -> str:
 def _variables(path: Path) -> list[str]:
     """The files of a SavedModel's checkpoint, relative to its folder; links to nowhere are among them."""
     folder = path / "variables"
-    found = sorted(_names(folder)) if folder.is_dir() else []
+    found = sorted(_file_names(folder)) if folder.is_dir() else []
     return [f"variables/{name}" for name in found if not (folder / name).is_dir()]
 
 
@@ -71,7 +71,7 @@ def _check_message(file: Path, expected: str) -> None:
         raise BadInput(f"{file} is no {expected}; it holds a {found}", hint="get the whole folder again")
 
 
-def _names(path: Path) -> set[str]:
+def _file_names(path: Path) -> set[str]:
     names: set[str] = set()
     with os.scandir(path) as entries:
         for entry in entries:
@@ -84,10 +84,10 @@ def _names(path: Path) -> set[str]:
 def _hugging_face(path: Path, names: set[str]) -> str:
     if {"metadata.json", "model.weights.h5"} <= names:
         raise BadInput(f"{path} is an unpacked Keras archive", hint="zip its files to a .keras file, or save it again")
-    weights = sorted(name for name in names if _matches(name, _WEIGHTS))
+    weights = sorted(name for name in names if _matches_any(name, _WEIGHTS))
     if not weights:
-        other = sorted(name for name in names if _matches(name, _OTHER_WEIGHTS))
-        found = f"only {', '.join(other)}" if other else f"found: {shown(path)}"
+        other = sorted(name for name in names if _matches_any(name, _OTHER_WEIGHTS))
+        found = f"only {', '.join(other)}" if other else f"found: {listed_names(path)}"
         raise BadInput(
             f"{path} has a config.json, but no PyTorch weights; {found}",
             hint="get model.safetensors or pytorch_model.bin into the folder",
@@ -125,7 +125,7 @@ def _check_files(path: Path, root: Path, names: list[str]) -> None:
         foreign.check_pointer(str(file), head)
 
 
-def _no_model(path: Path, names: set[str]) -> BadInput:
+def _no_model_error(path: Path, names: set[str]) -> BadInput:
     """The error for a folder that is of no kind."""
     if "model_index.json" in names:
         return BadInput(f"{path} is a pipeline of several models", hint="name the folder of one of them: unet, vae …")
@@ -142,8 +142,8 @@ def _no_model(path: Path, names: set[str]) -> BadInput:
     hint = "model folders hold saved_model.pb, or config.json and weights, or init_net.pb and predict_net.pb"
     if models:
         hint = f"name one of the models in it: {', '.join(models[:8])}"
-    return BadInput(f"the folder {path} is no model; it holds {shown(path)}", hint=hint)
+    return BadInput(f"the folder {path} is no model; it holds {listed_names(path)}", hint=hint)
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

@@ -60,7 +60,7 @@ def check_magic(label: str, head: bytes) -> None:
 
 def check_text(label: str, head: bytes, size: int) -> None:
     """Raise `BadInput` if a file that begins with `head` and has `size` bytes is text: no model is."""
-    text = _text(head, len(head) < size)
+    text = _decode_text(head, len(head) < size)
     if text is None:
         return
     start = text.lstrip("\ufeff \t\r\n")
@@ -75,7 +75,7 @@ def check_text(label: str, head: bytes, size: int) -> None:
         if "<Error>" in start[:500]:
             what, hint = "an error message of a server (XML), saved in the model's place", _AGAIN
     elif start.startswith(("{", "[")):
-        what, hint = _json(start, len(head) >= size)
+        what, hint = _describe_json(start, len(head) >= size)
     elif _PROTOBUF_TEXT.match(start):
         what = "a model as protobuf text"
         hint = "parse it with google.protobuf.text_format and save it in binary form"
@@ -84,7 +84,7 @@ def check_text(label: str, head: bytes, size: int) -> None:
     raise BadInput(f"{label} is {what}", hint=hint)
 
 
-def _json(text: str, whole: bool) -> tuple[str, str]:
+def _describe_json(text: str, whole: bool) -> tuple[str, str]:
     """What JSON is, and what to do about it, by its outermost keys."""
     keys: set[str] = set(re.findall(r'"(\w+)"\s*:', text[:4096]))
     if whole:
@@ -106,7 +106,7 @@ def _json(text: str, whole: bool) -> tuple[str, str]:
     return "JSON, which no format here consists of", "name the model's file"
 
 
-def _text(head: bytes, cut: bool) -> str | None:
+def _decode_text(head: bytes, cut: bool) -> str | None:
     """`head` as text, None if it is binary; a character may be cut at the end of a longer file."""
     for encoding, mark in (("utf-16", b"\xff\xfe"), ("utf-16", b"\xfe\xff")):
         if head.startswith(mark):

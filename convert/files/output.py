@@ -15,7 +15,7 @@ from convert.errors import ConvertError, ResourceLimit, UsageError
 
 
 @contextmanager
-def replacing(destination: Path, *, force: bool) -> Iterator[Path]:
+def atomic_replacement(destination: Path, *, force: bool) -> Iterator[Path]:
     """Yield a temporary path beside `destination`; on success it takes `destination`'s place.
 
     The path is inside a fresh hidden folder, so that a format may write a file or a folder, and companions (ONNX

@@ -26,7 +26,7 @@ class Global:
 
 
 @dataclass(eq=False, slots=True)
-class Thing:
+class PickledObject:
     """An object that the pickle builds: `of` is its class, or the function that was called for it.
 
     `items` are the values of a sequence or the (key, value) pairs of a mapping, `state` is what BUILD sets.
@@ -53,7 +53,7 @@ _AGAIN = "get the file again, or save it again"
 
 def class_name(value: Any) -> str:
     """The class of a value of `Pickle.top`; a Global is named itself."""
-    if isinstance(value, Thing):
+    if isinstance(value, PickledObject):
         return value.of
     return value.name if isinstance(value, Global) else type(value).__name__
 
@@ -68,7 +68,7 @@ def read_pickle(data: bytes | mmap.mmap) -> Pickle:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(cast(Any, data))):
             if count >= MOST_OPCODES:
                 raise BadInput(f"a pickle of more than {MOST_OPCODES:,} opcodes is no model")
-            _step(machine, opcode, argument)
+            _execute_opcode(machine, opcode, argument)
         top = machine.stack.pop()
     except (ValueError, LookupError, OverflowError, TypeError, AttributeError) as error:
         reason = re.split("[;\n]", str(error))[0][:200] if isinstance(error, ValueError) else "its opcodes do not fit"
@@ -102,12 +102,12 @@ class _Machine:
         self.globals.add(full)
         return Global(full)
 
-    def call(self, function: Any, arguments: Any) -> Thing:
+    def call(self, function: Any, arguments: Any) -> PickledObject:
         self.called.add(function.name if isinstance(function, Global) else f"<{class_name(function)}>")
-        return Thing(_made_by(function, arguments), items=_plain_items(function, arguments))
+        return PickledObject(_result_class(function, arguments), items=_plain_items(function, arguments))
 
 
-def _step(machine: _Machine, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
+def _execute_opcode(machine: _Machine, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
     """Do one opcode."""
     name, stack = opcode.name, machine.stack
     match name:
@@ -131,22 +131,22 @@ def _step(machine: _Machine, opcode: pickletools.OpcodeInfo, argument: Any) -> N
         case "FRAME" | "READONLY_BUFFER" | "STOP":
             pass
         case "PERSID" | "BINPERSID":
-            stack.append(_persistent(argument if name == "PERSID" else stack.pop()))
+            stack.append(_persistent_object(argument if name == "PERSID" else stack.pop()))
         case "GLOBAL" | "STACK_GLOBAL" | "INST" | "OBJ" | "REDUCE" | "NEWOBJ" | "NEWOBJ_EX" | "EXT1" | "EXT2" | "EXT4":
             _import_or_call(machine, name, argument)
         case "BUILD":
             state = stack.pop()
-            if isinstance(stack[-1], Thing):
+            if isinstance(stack[-1], PickledObject):
                 stack[-1].state = state
         case _ if opcode.stack_before:
-            _collect(machine, name)
+            _fill_container(machine, name)
         case _:
             stack.append(_EMPTY[name]() if name in _EMPTY else argument)
 
 
 _EMPTY = {
-    "EMPTY_DICT": lambda: Thing("dict"), "EMPTY_LIST": lambda: Thing("list"), "EMPTY_TUPLE": lambda: Thing("tuple"),
-    "EMPTY_SET": lambda: Thing("set"),
+    "EMPTY_DICT": lambda: PickledObject("dict"), "EMPTY_LIST": lambda: PickledObject("list"),
+    "EMPTY_TUPLE": lambda: PickledObject("tuple"), "EMPTY_SET": lambda: PickledObject("set"),
 }  # fmt: skip
 
 
@@ -161,14 +161,14 @@ def _import_or_call(machine: _Machine, name: str, argument: Any) -> None:
     elif name.startswith("EXT"):  # a number that stands for a class in the registry of the loading process
         stack.append(machine.name("copyreg", f"extension {argument}"))
     elif name == "INST":
-        arguments = Thing("tuple", machine.since_mark())
+        arguments = PickledObject("tuple", machine.since_mark())
         machine.stack.append(machine.call(machine.name(*argument.split(" ", 1)), arguments))
     elif name == "OBJ":
         function, *rest = machine.since_mark()
-        machine.stack.append(machine.call(function, Thing("tuple", rest)))
+        machine.stack.append(machine.call(function, PickledObject("tuple", rest)))
     elif name == "NEWOBJ":
         _, made = stack.pop(), stack.pop()
-        stack.append(Thing(class_name(made)))
+        stack.append(PickledObject(class_name(made)))
     else:
         if name == "NEWOBJ_EX":
             stack.pop()
@@ -176,18 +176,18 @@ def _import_or_call(machine: _Machine, name: str, argument: Any) -> None:
         stack.append(machine.call(function, arguments))
 
 
-def _collect(machine: _Machine, name: str) -> None:
+def _fill_container(machine: _Machine, name: str) -> None:
     """Push or extend a container."""
     if name in ("TUPLE1", "TUPLE2", "TUPLE3"):
         count = int(name[-1])
         items = [machine.stack.pop() for _ in range(count)][::-1]
-        machine.stack.append(Thing("tuple", items))
+        machine.stack.append(PickledObject("tuple", items))
     elif name in ("TUPLE", "LIST", "FROZENSET"):
         items = machine.since_mark()
-        machine.stack.append(Thing(name.lower(), items))
+        machine.stack.append(PickledObject(name.lower(), items))
     elif name == "DICT":
         items = machine.since_mark()
-        machine.stack.append(Thing("dict", _pairs(items)))
+        machine.stack.append(PickledObject("dict", _pairs(items)))
     elif name in ("APPEND", "SETITEM"):
         value = machine.stack.pop()
         item = value if name == "APPEND" else (machine.stack.pop(), value)
@@ -208,17 +208,17 @@ def _pairs(items: list[Any]) -> list[tuple[Any, Any]]:
     return list(zip(items[::2], items[1::2], strict=True))
 
 
-def _persistent(key: Any) -> Any:
+def _persistent_object(key: Any) -> Any:
     """What torch's persistent ids stand for: a storage, or in legacy files a class with its source."""
-    if isinstance(key, Thing) and len(key.items) > 1 and key.items[0] == "module":
+    if isinstance(key, PickledObject) and len(key.items) > 1 and key.items[0] == "module":
         return key.items[1]
-    return Thing("torch storage")
+    return PickledObject("torch storage")
 
 
-def _made_by(function: Any, arguments: Any) -> str:
+def _result_class(function: Any, arguments: Any) -> str:
     """The class of what a call returns, where it is known, else the name of what is called."""
     name = class_name(function)
-    items = arguments.items if isinstance(arguments, Thing) else []
+    items = arguments.items if isinstance(arguments, PickledObject) else []
     if name.startswith("torch._utils._rebuild_parameter"):
         return "torch.nn.parameter.Parameter"
     if name.startswith("torch._utils._rebuild_"):
@@ -232,8 +232,16 @@ def _made_by(function: Any, arguments: Any) -> str:
 
 def _plain_items(function: Any, arguments: Any) -> list[Any]:
     """The pairs of `OrderedDict([(key, value), …])`, the form in which Python 2 pickled it."""
-    if class_name(function) != "collections.OrderedDict" or not isinstance(arguments, Thing) or not arguments.items:
+    if (
+        class_name(function) != "collections.OrderedDict"
+        or not isinstance(arguments, PickledObject)
+        or not arguments.items
+    ):
         return []
     pairs = arguments.items[0]
-    found = [pair.items for pair in pairs.items if isinstance(pair, Thing)] if isinstance(pairs, Thing) else []
+    found = (
+        [pair.items for pair in pairs.items if isinstance(pair, PickledObject)]
+        if isinstance(pairs, PickledObject)
+        else []
+    )
     return [(pair[0], pair[1]) for pair in found if len(pair) == 2]

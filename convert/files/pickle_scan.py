@@ -10,7 +10,7 @@ from typing import Any
 
 from convert.errors import BadInput
 from convert.files.archives import is_zip, member, open_archive, read_member
-from convert.files.pickle_opcodes import Thing, class_name, read_pickle
+from convert.files.pickle_opcodes import PickledObject, class_name, read_pickle
 
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 """The integer that opens a file of `torch.save` without zip (torch.serialization.MAGIC_NUMBER)."""
@@ -53,7 +53,7 @@ def pickled_globals(data: bytes) -> list[str]:
     return list(read_pickle(data).globals)
 
 
-def top_level(data: bytes) -> str:
+def top_level_class(data: bytes) -> str:
     """The class of the outermost object: "torch.nn.modules.container.Sequential", "dict", "str" ….
 
     An object that a function builds has the function's name, save tensors: always "torch.Tensor" or
@@ -126,13 +126,13 @@ _TENSORS = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.
 _NO_MODULES = ("list", "tuple", "set", "frozenset", "argparse", "numpy", "builtins", "collections", "pathlib")
 
 
-def content(top: Any) -> str:
+def saved_content(top: Any) -> str:
     """What `torch.save` was given, for a `Pickle.top`: "module", "weights", or else a few words for a message.
 
     Checkpoints are searched down to the third level of string keys; losses do not count as modules. A bare object
     of an unknown class counts as one, for only its own code could tell.
     """
-    things = _within(top)
+    things = _nested_values(top)
     if any(map(_is_module, things)):
         return "module"
     if any(map(_is_weights, things)):
@@ -143,33 +143,33 @@ def content(top: Any) -> str:
         return f"a dict with the keys {', '.join(keys)}" if keys else "an empty dict"
     if name in _TENSORS:
         return "a single tensor"
-    return "module" if isinstance(top, Thing) and name.split(".")[0] not in _NO_MODULES else f"a {name}"
+    return "module" if isinstance(top, PickledObject) and name.split(".")[0] not in _NO_MODULES else f"a {name}"
 
 
-def _within(top: Any) -> list[Thing]:
+def _nested_values(top: Any) -> list[PickledObject]:
     """`top` and what lies under string keys within it, three levels down, each once."""
-    seen: dict[int, Thing] = {}
+    seen: dict[int, PickledObject] = {}
     level = [top]
     for _ in range(4):
         # Each thing once: a pickle can hold one dict a thousand times, and that one the next one.
-        fresh = {id(item): item for item in level if isinstance(item, Thing) and id(item) not in seen}
+        fresh = {id(item): item for item in level if isinstance(item, PickledObject) and id(item) not in seen}
         seen.update(fresh)
         level = [value for item in fresh.values() for key, value in _pairs(item) if isinstance(key, str)]
     return list(seen.values())
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]]:
-    if not isinstance(value, Thing) or value.of not in _MAPPINGS:
+    if not isinstance(value, PickledObject) or value.of not in _MAPPINGS:
         return []
     return [item for item in value.items if isinstance(item, tuple)]
 
 
-def _is_module(value: Thing) -> bool:
+def _is_module(value: PickledObject) -> bool:
     if value.of in _TENSORS or value.of.startswith("torch.nn.modules.loss."):
         return False
     attributes = {key for key, _ in _pairs(value.state) if isinstance(key, str)}
     return is_layer(value.of) or {"_modules", "_parameters"} <= attributes
 
 
-def _is_weights(value: Thing) -> bool:
+def _is_weights(value: PickledObject) -> bool:
     return any(isinstance(key, str) and class_name(tensor) in _TENSORS for key, tensor in _pairs(value))

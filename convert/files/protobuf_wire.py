@@ -40,7 +40,7 @@ class Field(NamedTuple):
     cut: int = 0
 
 
-class Truncated(Exception):
+class TruncatedMessage(Exception):
     """The message ends within a field."""
 
     def __init__(self, why: str, part: Field | None = None) -> None:
@@ -122,7 +122,7 @@ def message_in(path: Path) -> str | None:
 
 def message_name(data: Bytes) -> str | None:
     """The key of `MESSAGES` that `data` fits, or None. Raises `BadInput` if it fits one until it breaks off."""
-    broken: Truncated | None = None
+    broken: TruncatedMessage | None = None
     spans: dict[int, list[Field]] = {}
     try:
         for count, item in enumerate(fields(data, 0, len(data))):
@@ -131,7 +131,7 @@ def message_name(data: Bytes) -> str | None:
             seen = spans.setdefault(item.number, [])
             if len(seen) < SAMPLE:
                 seen.append(item)
-    except Truncated as error:
+    except TruncatedMessage as error:
         if error.part is None or not spans:
             return None
         broken = error
@@ -139,7 +139,7 @@ def message_name(data: Bytes) -> str | None:
     except ValueError:
         return None
     found = [item for seen in spans.values() for item in seen]
-    name = next((name for name, message in MESSAGES.items() if _fit(data, found, message, broken is None)), None)
+    name = next((name for name, message in MESSAGES.items() if _fields_fit(data, found, message, broken is None)), None)
     if broken and name:
         raise BadInput(f"it begins like {name} and breaks off: {broken}")
     return name
@@ -148,32 +148,32 @@ def message_name(data: Bytes) -> str | None:
 def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
     """The fields of the message in `data[start:end]`, without going into them.
 
-    Raises `Truncated` where a field passes the end, ValueError where there can be none (a wire type not in use).
+    Raises `TruncatedMessage` where a field passes the end, ValueError where there can be none (a wire type not in use).
     """
     position = start
     while position < end:
-        tag, after = varint(data, position, end)
+        tag, after = read_varint(data, position, end)
         number, wire = tag >> 3, tag & 7
         if number == 0 or number > 0x1FFFFFFF:
             raise ValueError(f"no field has number {number}")
         value, length = 0, 0
         if wire == VARINT:
-            value, after = varint(data, after, end)
+            value, after = read_varint(data, after, end)
         elif wire == LENGTH:
-            length, after = varint(data, after, end)
+            length, after = read_varint(data, after, end)
         elif wire in (FIXED64, FIXED32):
             length = 8 if wire == FIXED64 else 4
         else:
             raise ValueError(f"wire type {wire} is not in use")
         if length > end - after:
             why = f"field {number} at byte {position:,} should have {length:,} bytes, {end - after:,} are left"
-            raise Truncated(why, Field(number, wire, 0, after, end, after + length - end))
+            raise TruncatedMessage(why, Field(number, wire, 0, after, end, after + length - end))
         yield Field(number, wire, value, after, after + length)
         position = after + length
 
 
-def varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
-    """The integer at `position` and the position after it. Raises `Truncated`; ValueError past ten bytes."""
+def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
+    """The integer at `position` and the position after it. Raises `TruncatedMessage`; ValueError past ten bytes."""
     value = shift = 0
     while position < end:
         byte = data[position]
@@ -184,15 +184,15 @@ def varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise ValueError("an integer has more than ten bytes")
-    raise Truncated(f"the integer at byte {position:,} has no end")
+    raise TruncatedMessage(f"the integer at byte {position:,} has no end")
 
 
-def length_delimited(number: int, length: int) -> bytes:
+def length_delimited_header(number: int, length: int) -> bytes:
     """What stands before the content of field `number`: its key and the length of the content in bytes."""
-    return encoded(number << 3 | LENGTH) + encoded(length)
+    return encode_varint(number << 3 | LENGTH) + encode_varint(length)
 
 
-def encoded(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """An integer that is not negative as a varint."""
     out = bytearray()
     while value > 0x7F:
@@ -202,30 +202,30 @@ def encoded(value: int) -> bytes:
     return bytes(out)
 
 
-def _fits(data: Bytes, start: int, end: int, message: Message) -> bool:
+def _message_fits(data: Bytes, start: int, end: int, message: Message) -> bool:
     """Whether the first fields of an inner message fit. It goes no deeper than the literals above."""
     found = []
     try:
         for item in fields(data, start, end):
             found.append(item)
             if len(found) == SAMPLE:
-                return _fit(data, found, message, False)
-    except (Truncated, ValueError):
+                return _fields_fit(data, found, message, False)
+    except (TruncatedMessage, ValueError):
         return False
-    return _fit(data, found, message, True)
+    return _fields_fit(data, found, message, True)
 
 
-def _fit(data: Bytes, found: list[Field], message: Message, whole: bool) -> bool:
+def _fields_fit(data: Bytes, found: list[Field], message: Message, whole: bool) -> bool:
     """Whether fields fit; unknown numbers do, as newer schemas have more. Required ones only in a `whole` message."""
     numbers = {item.number for item in found}
     if found and numbers.isdisjoint(message.fields):
         return False
     if whole and not (numbers.issuperset(message.required) and max(numbers, default=0) >= message.reaches):
         return False
-    return all(_is(data, item, message.fields[item.number]) for item in found if item.number in message.fields)
+    return all(_has_type(data, item, message.fields[item.number]) for item in found if item.number in message.fields)
 
 
-def _is(data: Bytes, item: Field, kind: str | Message) -> bool:
+def _has_type(data: Bytes, item: Field, kind: str | Message) -> bool:
     """Whether a field has the type that the schema gives it."""
     length = item.end - item.start + item.cut
     if kind == "int":
@@ -239,7 +239,7 @@ def _is(data: Bytes, item: Field, kind: str | Message) -> bool:
     if item.wire != LENGTH:
         return False
     if isinstance(kind, Message):
-        return item.cut > 0 or _fits(data, item.start, item.end, kind)
+        return item.cut > 0 or _message_fits(data, item.start, item.end, kind)
     pattern = _IDENTIFIER if kind == "identifier" else _TEXT
     return kind == "bytes" or _is_text(data[item.start : min(item.end, item.start + 1024)], pattern)
 

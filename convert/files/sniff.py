@@ -13,7 +13,7 @@ from typing import Any
 from convert.errors import BadInput
 from convert.files import foreign, pickle_opcodes, pickle_scan, protobuf_wire
 from convert.files.archives import is_zip, member, open_archive, read_member, record_root
-from convert.files.folders import folder_kind, shown
+from convert.files.folders import folder_kind, listed_names
 
 KINDS: dict[str, str] = {
     "onnx": "ONNX model (.onnx)",
@@ -52,13 +52,13 @@ def sniff(path: Path) -> str:
             raise BadInput(f"{path} is neither a file nor a folder", hint="name the model's file")
         return _file_kind(path)
     except FileNotFoundError:
-        raise _missing(path) from None
+        raise _missing_path_error(path) from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"{path} cannot be read: {reason}", hint="check its permissions and its name") from None
 
 
-def _missing(path: Path) -> BadInput:
+def _missing_path_error(path: Path) -> BadInput:
     """The error for a path that is not there, with what the user may have meant."""
     if path.is_symlink():
         return BadInput(f"{path} is a link to {os.readlink(path)}, which is not there", hint="get the file itself")
@@ -67,7 +67,7 @@ def _missing(path: Path) -> BadInput:
             f"{path} is the name of a TensorFlow checkpoint, not of a file",
             hint=f"name {path}.meta, or the SavedModel or Keras file that was saved with it",
         )
-    beside = shown(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
+    beside = listed_names(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
     return BadInput(f"there is no file or folder {path}", hint=f"in {path.parent} there is {beside}")
 
 
@@ -207,7 +207,7 @@ def _archive_kind(path: Path) -> str:
                     hint="load it with torch.package and save it with torch.export.save",
                 )
             return _content_kind(path, read_member(archive, root + "data.pkl", pickle_scan.MOST_BYTES))
-    raise _not_a_model(path, names)
+    raise _not_a_model_error(path, names)
 
 
 def _exported_kind(path: Path, archive: zipfile.ZipFile, names: set[str]) -> str:
@@ -225,7 +225,7 @@ def _exported_kind(path: Path, archive: zipfile.ZipFile, names: set[str]) -> str
     return "torch-export"
 
 
-def _not_a_model(path: Path, names: set[str]) -> BadInput:
+def _not_a_model_error(path: Path, names: set[str]) -> BadInput:
     """The error for a zip archive of something else."""
     if not names:
         return BadInput(f"{path} is an empty zip archive", hint="get the file again, or save it again")
@@ -247,7 +247,7 @@ def _content_kind(path: Path, data: bytes) -> str:
         top = pickle_opcodes.read_pickle(data).top
     except BadInput as error:
         raise BadInput(f"{path}: {error.message}", hint=error.hint) from None
-    content = pickle_scan.content(top)
+    content = pickle_scan.saved_content(top)
     if content == "module":
         return "torch-module"
     if content == "weights":

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from convert.graph.builder import OPSET, Dim, Graph, Operand, location_of, register
+from convert.graph.builder import OPSET, Dim, Graph, Operand, location_of, register_initializer
 
-__all__ = ["OPSET", "Dim", "Graph", "Operand", "location_of", "register"]
+__all__ = ["OPSET", "Dim", "Graph", "Operand", "location_of", "register_initializer"]

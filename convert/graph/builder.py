@@ -84,7 +84,7 @@ class Graph:
     def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         """A weight of the model; `tensor` may be lazy. It lives in the outermost graph, whoever asks."""
         name = self.unique(name)
-        return register(self._root.graph, name, tensor)
+        return register_initializer(self._root.graph, name, tensor)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Graph:
         return ir.Model(self.graph, ir_version=10, producer_name=producer, functions=list(self._functions.values()))
 
     def _operands(self, schema: onnx.defs.OpSchema | None, inputs: Sequence[Operand]) -> list[ir.Value | None]:
-        formals = _formals(schema, len(inputs))
+        formals = _type_variables(schema, len(inputs))
         known: dict[str, ir.DataType] = {}
         for formal, operand in zip(formals, inputs, strict=True):
             if isinstance(operand, ir.Value) and operand.dtype is not None:
@@ -222,7 +222,7 @@ class Graph:
         return values
 
 
-def register(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:
+def register_initializer(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:
     """Add an initializer to a graph (a finished one, too) as `name`, or `name_1`, … where that is taken."""
     unique, n = name, 0
     while unique in graph.initializers:
@@ -271,7 +271,7 @@ def _schema(operator: str, domain: str, opset: int) -> onnx.defs.OpSchema | None
     return onnx.defs.get_schema(operator, opset, domain)
 
 
-def _formals(schema: onnx.defs.OpSchema | None, count: int) -> list[str]:
+def _type_variables(schema: onnx.defs.OpSchema | None, count: int) -> list[str]:
     """The type variable of each input, so that a Python number takes the dtype of the tensors beside it."""
     if schema is None:
         return [f"?{i}" for i in range(count)]

@@ -15,7 +15,7 @@ Bounds = dict[str, list[int | None]]
 """Smallest and largest size of each named dim, as `model.metadata_props["convert.dims"]` holds them."""
 
 
-def matched(names: Sequence[str], specs: Sequence[InputSpec]) -> dict[str, InputSpec]:
+def match_specs(names: Sequence[str], specs: Sequence[InputSpec]) -> dict[str, InputSpec]:
     """The user's specs by input: those with a name by it, the others in order. Raises `UsageError` for a wrong name."""
     left = [n for n in names if not {n, f"{n}:0"} & {s.name for s in specs}]
     found = {}
@@ -46,9 +46,9 @@ def add_input(
     if shape is not None:
         if wanted is not None and len(wanted) != len(shape):
             raise UsageError(f"the input {name!r} has {len(shape)} dims, not {len(wanted)}")
-        dims = [_dim(name, i, d, wanted[i] if wanted is not None else DimSpec()) for i, d in enumerate(shape)]
+        dims = [_input_dim(name, i, d, wanted[i] if wanted is not None else DimSpec()) for i, d in enumerate(shape)]
     elif wanted is not None:
-        dims = [_dim(name, i, None, d) for i, d in enumerate(wanted)]
+        dims = [_input_dim(name, i, None, d) for i, d in enumerate(wanted)]
     for i, dim in enumerate(dims or ()):
         if isinstance(dim, str):
             given = wanted[i] if wanted is not None else DimSpec()
@@ -56,7 +56,7 @@ def add_input(
     return g.input(name, dtype, dims)
 
 
-def _dim(name: str, i: int, size: Dim, given: DimSpec) -> Dim:
+def _input_dim(name: str, i: int, size: Dim, given: DimSpec) -> Dim:
     """One dim of an input: the model's size, or the user's word where the model leaves it open."""
     if isinstance(size, int):
         if given.size not in (None, size):

@@ -18,15 +18,15 @@ def infer_facts(model: ir.Model) -> None:
     what was known stays. Graph inputs and outputs keep every dim that they declare. Dims that inference invents a name
     for become unknown.
     """
-    proto = weightless(model, value_info=False)
+    proto = weightless_proto(model, value_info=False)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
         return
-    _take(model.graph, inferred.graph, _dim_names(proto.graph))
+    _copy_facts(model.graph, inferred.graph, _dim_names(proto.graph))
 
 
-def weightless(model: ir.Model, *, value_info: bool = True) -> onnx.ModelProto:
+def weightless_proto(model: ir.Model, *, value_info: bool = True) -> onnx.ModelProto:
     """`model` as a proto in which every weight of more than a few kB is a graph input; no weight is read.
 
     With `value_info` False the types of intermediate values are left out, except for operators without a schema.
@@ -57,22 +57,22 @@ def weightless(model: ir.Model, *, value_info: bool = True) -> onnx.ModelProto:
     return ir.serde.serialize_model(copy)
 
 
-def _take(graph: ir.Graph, inferred: onnx.GraphProto, names: set[str]) -> None:
+def _copy_facts(graph: ir.Graph, inferred: onnx.GraphProto, names: set[str]) -> None:
     found = {v.name: v.type for v in (*inferred.value_info, *inferred.output)}
     for node, proto in zip(graph, inferred.node, strict=True):
         for output in node.outputs:
             if output.name in found:
-                _set(output, found[output.name], names)
+                _set_facts(output, found[output.name], names)
         graphs = {a.name: [a.g, *a.graphs] if a.HasField("g") else list(a.graphs) for a in proto.attribute}
         for name, attribute in node.attributes.items():
             for subgraph, body in zip(subgraphs(attribute), graphs.get(name, []), strict=False):
-                _take(subgraph, body, names)
+                _copy_facts(subgraph, body, names)
 
 
-def _set(value: ir.Value, proto: onnx.TypeProto, names: set[str]) -> None:
+def _set_facts(value: ir.Value, proto: onnx.TypeProto, names: set[str]) -> None:
     kind = ir.serde.deserialize_type_proto_for_type(proto)
     shape = ir.serde.deserialize_type_proto_for_shape(proto)
-    if kind is not None and _complete(kind):
+    if kind is not None and _is_complete_type(kind):
         value.type = kind
     if shape is None:
         return
@@ -87,7 +87,7 @@ def _set(value: ir.Value, proto: onnx.TypeProto, names: set[str]) -> None:
     value.shape = ir.Shape(dims)
 
 
-def _complete(kind: ir.TypeProtocol) -> bool:
+def _is_complete_type(kind: ir.TypeProtocol) -> bool:
     try:
         return kind.dtype != ir.DataType.UNDEFINED
     except (AttributeError, TypeError):

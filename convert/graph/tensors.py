@@ -80,14 +80,14 @@ def tensor_of(content: Any, dtype: ir.DataType | None = None) -> ir.TensorProtoc
         if array.dtype.kind in "iu" and np.dtype(dtype.numpy()).kind in "iu" and not np.array_equal(cast, array):
             raise ValueError(f"{content!r} does not fit {dtype_name(dtype)}")
         if array.dtype == np.float64 and array.size <= _EXACT_SIZE and cast.dtype.itemsize < 8:
-            return rounded(array, dtype)
+            return rounded_tensor(array, dtype)
         array = cast
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return ir.Tensor(array, dtype=dtype)
 
 
-def rounded(array: np.ndarray, dtype: ir.DataType, content: np.ndarray | None = None) -> ir.Tensor:
+def rounded_tensor(array: np.ndarray, dtype: ir.DataType, content: np.ndarray | None = None) -> ir.Tensor:
     """A table computed in float64, in a floating `dtype`; the float64 twin computes with the table itself.
 
     content: what to round instead, where a framework's own table in `dtype` is not the rounded one.
@@ -101,7 +101,7 @@ def rounded(array: np.ndarray, dtype: ir.DataType, content: np.ndarray | None = 
     return tensor
 
 
-def lazy(
+def lazy_tensor(
     dtype: ir.DataType, shape: Sequence[int], make: Callable[[], np.ndarray], name: str | None = None
 ) -> ir.LazyTensor:
     """A tensor whose array is computed when it is asked for, each time anew, and never kept."""
@@ -115,13 +115,13 @@ def dims_of(tensor: ir.TensorProtocol) -> tuple[int, ...]:
     return tuple(int(d) for d in tensor.shape.numpy())
 
 
-def transposed(tensor: ir.TensorProtocol, perm: Sequence[int]) -> ir.LazyTensor:
+def transposed_tensor(tensor: ir.TensorProtocol, perm: Sequence[int]) -> ir.LazyTensor:
     """`tensor` with its axes permuted, as a view that is materialised only when it is written."""
     dims = dims_of(tensor)
-    return lazy(tensor.dtype, [dims[p] for p in perm], lambda: np.transpose(tensor.numpy(), perm), tensor.name)
+    return lazy_tensor(tensor.dtype, [dims[p] for p in perm], lambda: np.transpose(tensor.numpy(), perm), tensor.name)
 
 
-def widened(array: np.ndarray) -> np.ndarray:
+def widened_array(array: np.ndarray) -> np.ndarray:
     """Floating content in float64 (complex in complex128), everything else as it is."""
     if array.dtype.kind == "c":
         return array.astype(np.complex128)

@@ -11,7 +11,7 @@ import onnx_ir as ir
 Dim: TypeAlias = int | str | None
 
 
-def inverse(perm: Sequence[int]) -> tuple[int, ...]:
+def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
     """The permutation that undoes `perm`: for each axis, where it went."""
     return tuple(int(i) for i in np.argsort(perm))
 
@@ -39,7 +39,7 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     return None
 
 
-def integers(value: ir.Value | None) -> list[int] | None:
+def constant_integers(value: ir.Value | None) -> list[int] | None:
     """A constant shape, list of axes or the like; None if it is not constant."""
     tensor = constant(value)
     return None if tensor is None else [int(i) for i in tensor.numpy().ravel()]
@@ -61,7 +61,7 @@ def last_uses(graph: ir.Graph) -> dict[int, list[ir.Value]]:
     own: set[ir.Value] = set(graph.initializers.values())
     for index, node in enumerate(graph):
         own.update(node.outputs)
-        for value in used(node):
+        for value in used_values(node):
             last[value] = index
         for value in node.outputs:
             last.setdefault(value, index)
@@ -73,7 +73,7 @@ def last_uses(graph: ir.Graph) -> dict[int, list[ir.Value]]:
     return uses
 
 
-def used(node: ir.Node) -> Iterator[ir.Value]:
+def used_values(node: ir.Node) -> Iterator[ir.Value]:
     """The inputs of a node and everything that its subgraphs use."""
     yield from (v for v in node.inputs if v is not None)
     for attribute in node.attributes.values():
@@ -81,7 +81,7 @@ def used(node: ir.Node) -> Iterator[ir.Value]:
             graph = attribute.as_graph()
             yield from graph.outputs
             for inner in graph:
-                yield from used(inner)
+                yield from used_values(inner)
 
 
 def nodes_of(graph: ir.Graph) -> Iterator[ir.Node]:

@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 from convert.numerics.gamma import lgamma
-from convert.numerics.loops import finished, loop
-from convert.numerics.series import like
+from convert.numerics.loops import loop_body, run_until_converged
+from convert.numerics.series import constant_like
 
 _ROUNDING = 2.0**-53
 
@@ -19,31 +19,31 @@ def incomplete_beta(g: Graph, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value
 
     The fraction (Abramowitz and Stegun, 26.5.8) converges fast below the mean; beyond it, the other tail is computed.
     """
-    zero, one = like(g, 0.0, x), like(g, 1.0, x)
+    zero, one = constant_like(g, 0.0, x), constant_like(g, 1.0, x)
     shape = g.Shape(g.Add(g.Add(a, b), x))
     a, b, x = (g.Expand(v, shape) for v in (a, b, x))
     inside = g.And(g.And(g.Greater(a, zero), g.Greater(b, zero)), g.And(g.Greater(x, zero), g.Less(x, one)))
-    p, q, at = g.Where(inside, a, one), g.Where(inside, b, one), g.Where(inside, x, like(g, 0.5, x))
-    mean = g.Div(g.Add(p, one), g.Add(g.Add(p, q), like(g, 2.0, x)))
+    p, q, at = g.Where(inside, a, one), g.Where(inside, b, one), g.Where(inside, x, constant_like(g, 0.5, x))
+    mean = g.Div(g.Add(p, one), g.Add(g.Add(p, q), constant_like(g, 2.0, x)))
     turned = g.Greater(at, mean)
     first, second = g.Where(turned, q, p), g.Where(turned, p, q)
     point, rest = g.Where(turned, g.Sub(one, at), at), g.Where(turned, at, g.Sub(one, at))
     logs = g.Add(g.Mul(first, g.Log(point)), g.Mul(second, g.Log(rest)))
     scale = g.Sub(lgamma(g, g.Add(first, second)), g.Add(lgamma(g, first), lgamma(g, second)))
-    part = g.Div(g.Mul(g.Exp(g.Add(logs, scale)), _fraction(g, first, second, point)), first)
+    part = g.Div(g.Mul(g.Exp(g.Add(logs, scale)), _continued_fraction(g, first, second, point)), first)
     out = g.Where(turned, g.Sub(one, part), part)
-    ends = g.Where(g.Equal(x, zero), zero, g.Where(g.Equal(x, one), one, like(g, math.nan, x)))
-    ends = g.Where(g.And(g.Greater(a, zero), g.Greater(b, zero)), ends, like(g, math.nan, x))
+    ends = g.Where(g.Equal(x, zero), zero, g.Where(g.Equal(x, one), one, constant_like(g, math.nan, x)))
+    ends = g.Where(g.And(g.Greater(a, zero), g.Greater(b, zero)), ends, constant_like(g, math.nan, x))
     return g.Where(inside, out, ends)
 
 
-def _fraction(g: Graph, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
+def _continued_fraction(g: Graph, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
     """1 / (1 + d₁ / (1 + d₂ / …)) by Lentz's method, two terms a step."""
-    one = like(g, 1.0, x)
+    one = constant_like(g, 1.0, x)
     both, above, below = g.Add(a, b), g.Add(a, one), g.Sub(a, one)
     start = g.Reciprocal(g.Sub(one, g.Div(g.Mul(both, x), above)))
-    ones = g.Add(g.Mul(start, like(g, 0.0, x)), one)
-    body, number, (c, d, out) = loop(g, start, 3)
+    ones = g.Add(g.Mul(start, constant_like(g, 0.0, x)), one)
+    body, number, (c, d, out) = loop_body(g, start, 3)
     m = body.Add(body.Cast(number, to=g.dtype(x)), one)
     twice = body.Add(m, m)
     even = body.Div(body.Mul(body.Mul(m, body.Sub(b, m)), x), body.Mul(body.Add(below, twice), body.Add(a, twice)))
@@ -57,5 +57,5 @@ def _fraction(g: Graph, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
         c = body.Add(one, body.Div(term, c))
         change = body.Mul(c, d)
         out = body.Mul(out, change)
-    far = body.Greater(body.Abs(body.Sub(change, one)), like(body, 4 * _ROUNDING, x))
-    return finished(g, body, far, [c, d, out], [ones, start, start])[2]
+    far = body.Greater(body.Abs(body.Sub(change, one)), constant_like(body, 4 * _ROUNDING, x))
+    return run_until_converged(g, body, far, [c, d, out], [ones, start, start])[2]

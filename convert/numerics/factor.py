@@ -6,32 +6,32 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.numerics.matrices import column, identity, row, sides, swapped, triangle
-from convert.numerics.series import like
+from convert.numerics.matrices import column, identity_matrix, matrix_shape, row, transpose_matrix, triangle
+from convert.numerics.series import constant_like
 
 
 def lu(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
     """L (below the diagonal, which is of ones) and U in one matrix, and the row swapped with each: [..., 1]."""
-    rows, columns = sides(g, a)
+    rows, columns = matrix_shape(g, a)
     numbers = np.arange(rows)[:, None]
     pivots = []
     for k in range(min(rows, columns)):
-        below = g.Where(numbers >= k, g.Abs(column(g, a, k)), like(g, -1.0, a))
+        below = g.Where(numbers >= k, g.Abs(column(g, a, k)), constant_like(g, -1.0, a))
         pivot = g.ArgMax(below, axis=-2)
         pivots.append(g.Squeeze(pivot, [-1]))
         order = g.Where(numbers == k, pivot, g.Where(g.Equal(g.const(numbers), pivot), g.const(k), g.const(numbers)))
         a = g.GatherElements(a, g.Expand(order, g.dims(a)), axis=-2)
         first, here = row(g, a, k), column(g, a, k)
         head = column(g, first, k)
-        quotient = g.Div(here, g.Where(g.Equal(head, like(g, 0.0, a)), like(g, 1.0, a), head))
-        factors = g.Where(numbers > k, quotient, like(g, 0.0, a))
+        quotient = g.Div(here, g.Where(g.Equal(head, constant_like(g, 0.0, a)), constant_like(g, 1.0, a), head))
+        factors = g.Where(numbers > k, quotient, constant_like(g, 0.0, a))
         beyond = (np.arange(columns) > k)[None]
-        a = g.Sub(a, g.Mul(factors, g.Where(beyond, first, like(g, 0.0, a))))
+        a = g.Sub(a, g.Mul(factors, g.Where(beyond, first, constant_like(g, 0.0, a))))
         a = g.Where((numbers > k) & (np.arange(columns) == k)[None], factors, a)
     return a, pivots
 
 
-def permuted(g: Graph, b: ir.Value, pivots: list[ir.Value], back: bool = False) -> ir.Value:
+def permute_rows(g: Graph, b: ir.Value, pivots: list[ir.Value], back: bool = False) -> ir.Value:
     """The rows of b after the swaps, or before them."""
     rows = g.shape(b)[-2]
     assert isinstance(rows, int), "as many rows as there are pivots"
@@ -44,26 +44,26 @@ def permuted(g: Graph, b: ir.Value, pivots: list[ir.Value], back: bool = False) 
     return b
 
 
-def unpacked(g: Graph, a: ir.Value, pivots: list[ir.Value]) -> list[ir.Value]:
+def unpack_lu(g: Graph, a: ir.Value, pivots: list[ir.Value]) -> list[ir.Value]:
     """The permutation, the lower factor with ones in its diagonal, and the upper one."""
-    rows, columns = sides(g, a)
+    rows, columns = matrix_shape(g, a)
     least = min(rows, columns)
     left = g.Slice(a, [0], [least], [-1])
-    permutation = permuted(g, identity(g, a, rows), pivots, back=True)
+    permutation = permute_rows(g, identity_matrix(g, a, rows), pivots, back=True)
     return [permutation, triangle(g, left, False, unit=True), triangle(g, g.Slice(a, [0], [least], [-2]), True)]
 
 
-def lower_root(g: Graph, a: ir.Value, upper: bool = False) -> ir.Value:
+def cholesky_factor(g: Graph, a: ir.Value, upper: bool = False) -> ir.Value:
     """The lower triangular L with L Lᵀ = a, of which one triangle is read."""
-    n, _ = sides(g, a)
+    n, _ = matrix_shape(g, a)
     if upper:
-        a = swapped(g, a)
+        a = transpose_matrix(g, a)
     numbers = np.arange(n)[:, None]
     done = []
     for k in range(n):
         here = column(g, a, k)
         root = g.Sqrt(row(g, here, k))
-        current = g.Where(numbers >= k, g.Div(here, root), like(g, 0.0, a))
+        current = g.Where(numbers >= k, g.Div(here, root), constant_like(g, 0.0, a))
         done.append(current)
-        a = g.Sub(a, g.Mul(current, swapped(g, current)))
+        a = g.Sub(a, g.Mul(current, transpose_matrix(g, current)))
     return g.Concat(*done, axis=-1) if done else a

@@ -7,16 +7,16 @@ import math
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.numerics.series import horner, like
+from convert.numerics.series import constant_like, horner
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 _SHIFT = 10
 
 
-def _moved(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _shift_argument(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """x, made larger by `_SHIFT` where it is below that, and where that was done."""
-    small = g.Less(x, like(g, float(_SHIFT), x))
-    return g.Where(small, g.Add(x, like(g, float(_SHIFT), x)), x), small
+    small = g.Less(x, constant_like(g, float(_SHIFT), x))
+    return g.Where(small, g.Add(x, constant_like(g, float(_SHIFT), x)), x), small
 
 
 def _inverse_powers(g: Graph, y: ir.Value, coefficients: list[float]) -> ir.Value:
@@ -25,99 +25,99 @@ def _inverse_powers(g: Graph, y: ir.Value, coefficients: list[float]) -> ir.Valu
     return g.Mul(inverse, horner(g, g.Mul(inverse, inverse), coefficients[::-1]))
 
 
-def _sine(g: Graph, x: ir.Value) -> ir.Value:
+def _sine_of_pi(g: Graph, x: ir.Value) -> ir.Value:
     """sin(pi x), whose sign alternates, through the distance from the nearest integer."""
-    half = g.Floor(g.Add(x, like(g, 0.5, x)))
-    odd = g.Sub(half, g.Mul(like(g, 2.0, x), g.Floor(g.Mul(half, like(g, 0.5, x)))))
-    sign = g.Sub(like(g, 1.0, x), g.Mul(like(g, 2.0, x), odd))
-    return g.Mul(sign, g.Sin(g.Mul(g.Sub(x, half), like(g, math.pi, x))))
+    half = g.Floor(g.Add(x, constant_like(g, 0.5, x)))
+    odd = g.Sub(half, g.Mul(constant_like(g, 2.0, x), g.Floor(g.Mul(half, constant_like(g, 0.5, x)))))
+    sign = g.Sub(constant_like(g, 1.0, x), g.Mul(constant_like(g, 2.0, x), odd))
+    return g.Mul(sign, g.Sin(g.Mul(g.Sub(x, half), constant_like(g, math.pi, x))))
 
 
 def lgamma(g: Graph, x: ir.Value) -> ir.Value:
     """Stirling's series beyond 10, the recurrence below, the reflection formula below 0.5."""
-    one, half = like(g, 1.0, x), like(g, 0.5, x)
+    one, half = constant_like(g, 1.0, x), constant_like(g, 0.5, x)
     reflected = g.Less(x, half)
     z = g.Where(reflected, g.Sub(one, x), x)
-    y, small = _moved(g, z)
+    y, small = _shift_argument(g, z)
     series = _inverse_powers(g, y, [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)])
-    out = g.Add(g.Sub(g.Mul(g.Sub(y, half), g.Log(y)), y), like(g, math.log(2 * math.pi) / 2, x))
+    out = g.Add(g.Sub(g.Mul(g.Sub(y, half), g.Log(y)), y), constant_like(g, math.log(2 * math.pi) / 2, x))
     out = g.Add(out, series)
     product = z
     for i in range(1, _SHIFT):
-        product = g.Mul(product, g.Add(z, like(g, float(i), x)))
+        product = g.Mul(product, g.Add(z, constant_like(g, float(i), x)))
     out = g.Where(small, g.Sub(out, g.Log(g.Where(small, product, one))), out)
-    other = g.Sub(like(g, math.log(math.pi), x), g.Add(g.Log(g.Abs(_sine(g, x))), out))
-    whole = g.And(g.LessOrEqual(x, like(g, 0.0, x)), g.Equal(x, g.Floor(x)))
-    out = g.Where(reflected, g.Where(whole, like(g, math.inf, x), other), out)
-    return g.Where(g.Equal(g.Abs(x), like(g, math.inf, x)), like(g, math.inf, x), out)
+    other = g.Sub(constant_like(g, math.log(math.pi), x), g.Add(g.Log(g.Abs(_sine_of_pi(g, x))), out))
+    whole = g.And(g.LessOrEqual(x, constant_like(g, 0.0, x)), g.Equal(x, g.Floor(x)))
+    out = g.Where(reflected, g.Where(whole, constant_like(g, math.inf, x), other), out)
+    return g.Where(g.Equal(g.Abs(x), constant_like(g, math.inf, x)), constant_like(g, math.inf, x), out)
 
 
 def digamma(g: Graph, x: ir.Value) -> ir.Value:
     """The asymptotic series beyond 10, the recurrence below, the reflection formula below 0."""
-    one, zero = like(g, 1.0, x), like(g, 0.0, x)
+    one, zero = constant_like(g, 1.0, x), constant_like(g, 0.0, x)
     reflected = g.Less(x, zero)
     z = g.Where(reflected, g.Sub(one, x), x)
-    y, small = _moved(g, z)
+    y, small = _shift_argument(g, z)
     inverse = g.Reciprocal(y)
     squares = g.Mul(inverse, _inverse_powers(g, y, [b / (2 * k) for k, b in enumerate(_BERNOULLI, 1)]))
-    out = g.Sub(g.Sub(g.Log(y), g.Mul(inverse, like(g, 0.5, x))), squares)
+    out = g.Sub(g.Sub(g.Log(y), g.Mul(inverse, constant_like(g, 0.5, x))), squares)
     sums = g.Reciprocal(z)
     for i in range(1, _SHIFT):
-        sums = g.Add(sums, g.Reciprocal(g.Add(z, like(g, float(i), x))))
+        sums = g.Add(sums, g.Reciprocal(g.Add(z, constant_like(g, float(i), x))))
     out = g.Where(small, g.Sub(out, sums), out)
-    offset = g.Sub(x, g.Floor(g.Add(x, like(g, 0.5, x))))
-    angle = g.Mul(offset, like(g, math.pi, x))
-    other = g.Sub(out, g.Div(g.Mul(g.Cos(angle), like(g, math.pi, x)), g.Sin(angle)))
+    offset = g.Sub(x, g.Floor(g.Add(x, constant_like(g, 0.5, x))))
+    angle = g.Mul(offset, constant_like(g, math.pi, x))
+    other = g.Sub(out, g.Div(g.Mul(g.Cos(angle), constant_like(g, math.pi, x)), g.Sin(angle)))
     whole = g.Equal(x, g.Floor(x))
-    out = g.Where(reflected, g.Where(whole, like(g, math.nan, x), other), out)
+    out = g.Where(reflected, g.Where(whole, constant_like(g, math.nan, x), other), out)
     # At zero, minus infinity with the sign of zero turned round.
     return g.Where(g.Equal(x, zero), g.Neg(g.Reciprocal(x)), out)
 
 
 def trigamma(g: Graph, x: ir.Value) -> ir.Value:
-    one, half = like(g, 1.0, x), like(g, 0.5, x)
+    one, half = constant_like(g, 1.0, x), constant_like(g, 0.5, x)
     reflected = g.Less(x, half)
     z = g.Where(reflected, g.Sub(one, x), x)
-    y, small = _moved(g, z)
+    y, small = _shift_argument(g, z)
     inverse = g.Reciprocal(y)
     square = g.Mul(inverse, inverse)
     out = g.Add(inverse, g.Mul(square, g.Add(half, _inverse_powers(g, y, list(_BERNOULLI)))))
     sums = g.Reciprocal(g.Mul(z, z))
     for i in range(1, _SHIFT):
-        term = g.Add(z, like(g, float(i), x))
+        term = g.Add(z, constant_like(g, float(i), x))
         sums = g.Add(sums, g.Reciprocal(g.Mul(term, term)))
     out = g.Where(small, g.Add(out, sums), out)
-    sine = _sine(g, x)
-    other = g.Sub(g.Div(like(g, math.pi**2, x), g.Mul(sine, sine)), out)
+    sine = _sine_of_pi(g, x)
+    other = g.Sub(g.Div(constant_like(g, math.pi**2, x), g.Mul(sine, sine)), out)
     return g.Where(reflected, other, out)
 
 
 def zeta(g: Graph, x: ir.Value, q: ir.Value) -> ir.Value:
     """Hurwitz' zeta by Euler and Maclaurin: terms until q + k is over 9, in a loop, then the series in 1 / (q + k)."""
-    one, zero = like(g, 1.0, q), like(g, 0.0, q)
-    steps = g.Max(g.Ceil(g.Sub(like(g, 10.0, q), q)), like(g, 9.0, q))
-    steps = g.Where(g.Less(steps, like(g, 1e5, q)), steps, like(g, 1e5, q))
+    one, zero = constant_like(g, 1.0, q), constant_like(g, 0.0, q)
+    steps = g.Max(g.Ceil(g.Sub(constant_like(g, 10.0, q), q)), constant_like(g, 9.0, q))
+    steps = g.Where(g.Less(steps, constant_like(g, 1e5, q)), steps, constant_like(g, 1e5, q))
     total = _leading_terms(g, x, q, steps)
     a = g.Add(q, steps)
     power = g.Pow(a, g.Neg(x))
     total = g.Add(total, g.Div(g.Mul(a, power), g.Sub(x, one)))
-    total = g.Add(total, g.Mul(power, like(g, 0.5, q)))
+    total = g.Add(total, g.Mul(power, constant_like(g, 0.5, q)))
     factor, term = g.Div(g.Mul(x, power), a), None
     for k, b in enumerate(_BERNOULLI, 1):
-        term = g.Mul(factor, like(g, b / math.factorial(2 * k), q))
+        term = g.Mul(factor, constant_like(g, b / math.factorial(2 * k), q))
         total = g.Add(total, term)
-        pair = g.Mul(g.Add(x, like(g, 2.0 * k - 1, q)), g.Add(x, like(g, 2.0 * k, q)))
+        pair = g.Mul(g.Add(x, constant_like(g, 2.0 * k - 1, q)), g.Add(x, constant_like(g, 2.0 * k, q)))
         factor = g.Div(g.Mul(factor, pair), g.Mul(a, a))
     below = g.LessOrEqual(q, zero)
-    total = g.Where(g.And(below, g.Not(g.Equal(x, g.Floor(x)))), like(g, math.nan, q), total)
-    total = g.Where(g.And(below, g.Equal(q, g.Floor(q))), like(g, math.inf, q), total)
-    total = g.Where(g.Less(x, one), like(g, math.nan, q), total)
-    return g.Where(g.Equal(x, one), like(g, math.inf, q), total)
+    total = g.Where(g.And(below, g.Not(g.Equal(x, g.Floor(x)))), constant_like(g, math.nan, q), total)
+    total = g.Where(g.And(below, g.Equal(q, g.Floor(q))), constant_like(g, math.inf, q), total)
+    total = g.Where(g.Less(x, one), constant_like(g, math.nan, q), total)
+    return g.Where(g.Equal(x, one), constant_like(g, math.inf, q), total)
 
 
 def _leading_terms(g: Graph, x: ir.Value, q: ir.Value, steps: ir.Value) -> ir.Value:
     """The sum of (q + k)^-x over the first `steps` k of each element."""
-    start = g.Mul(g.Add(q, x), like(g, 0.0, q))
+    start = g.Mul(g.Add(q, x), constant_like(g, 0.0, q))
     trips = g.ReduceMax(g.Cast(steps, to=ir.DataType.INT64), keepdims=0)
     body = g.body("loop")
     number = body.input("iteration", ir.DataType.INT64, [])

@@ -10,7 +10,7 @@ STEPS = 100_000
 """More steps than any pair of float32 numbers needs; a loop ends as soon as all its elements have converged."""
 
 
-def loop(g: Graph, like_this: ir.Value, states: int) -> tuple[Graph, ir.Value, list[ir.Value]]:
+def loop_body(g: Graph, like_this: ir.Value, states: int) -> tuple[Graph, ir.Value, list[ir.Value]]:
     """A loop's body with its iteration number and its states, which are alike in shape."""
     body = g.body("loop")
     number = body.input("iteration", ir.DataType.INT64, [])
@@ -18,7 +18,9 @@ def loop(g: Graph, like_this: ir.Value, states: int) -> tuple[Graph, ir.Value, l
     return body, number, [body.input("state", g.dtype(like_this), g.shape(like_this)) for _ in range(states)]
 
 
-def finished(g: Graph, body: Graph, far: ir.Value, results: list[ir.Value], starts: list[ir.Value]) -> list[ir.Value]:
+def run_until_converged(
+    g: Graph, body: Graph, far: ir.Value, results: list[ir.Value], starts: list[ir.Value]
+) -> list[ir.Value]:
     """The states after the last step; another step is made while an element is `far` from its end."""
     again = body.ReduceMax(body.Cast(far, to=ir.DataType.INT32), keepdims=0)
     body.output(body.Cast(again, to=ir.DataType.BOOL), body.unique("again"))

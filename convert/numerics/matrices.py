@@ -12,7 +12,7 @@ LARGEST = 64
 """Matrices of more columns are refused: the graph would get some twenty nodes for each."""
 
 
-def sides(g: Graph, x: ir.Value) -> tuple[int, int]:
+def matrix_shape(g: Graph, x: ir.Value) -> tuple[int, int]:
     """Rows and columns. Raises `Unsupported` where they are not known or too many."""
     rows, columns = g.shape(x)[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
@@ -22,7 +22,7 @@ def sides(g: Graph, x: ir.Value) -> tuple[int, int]:
     return rows, columns
 
 
-def wide(g: Graph, x: ir.Value) -> ir.Value:
+def cast_to_float64(g: Graph, x: ir.Value) -> ir.Value:
     """x in float64."""
     return x if x.dtype == ir.DataType.DOUBLE else g.Cast(x, to=ir.DataType.DOUBLE)
 
@@ -37,13 +37,13 @@ def row(g: Graph, x: ir.Value, k: int) -> ir.Value:
     return g.Gather(x, np.array([k]), axis=-2)
 
 
-def swapped(g: Graph, x: ir.Value) -> ir.Value:
+def transpose_matrix(g: Graph, x: ir.Value) -> ir.Value:
     """Each matrix transposed."""
     rank = g.rank(x)
     return g.Transpose(x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
-def lead_and(g: Graph, x: ir.Value, *tail: int) -> ir.Value:
+def batch_shape(g: Graph, x: ir.Value, *tail: int) -> ir.Value:
     """The dims of the batch of x, and behind them `tail`, as a shape."""
     lead = g.shape(x)[:-2]
     if all(isinstance(d, int) for d in lead):
@@ -51,15 +51,15 @@ def lead_and(g: Graph, x: ir.Value, *tail: int) -> ir.Value:
     return g.Concat(g.Shape(x, start=0, end=len(lead)), np.array(tail, dtype=np.int64), axis=0)
 
 
-def identity(g: Graph, x: ir.Value, n: int, columns: int | None = None) -> ir.Value:
+def identity_matrix(g: Graph, x: ir.Value, n: int, columns: int | None = None) -> ir.Value:
     """An identity (or the first of its columns) in each matrix of the batch of x, float64."""
     eye = np.eye(n, n if columns is None else columns)
     lead = g.shape(x)[:-2]
-    return g.facts(g.Expand(eye, lead_and(g, x, *eye.shape)), shape=[*lead, *eye.shape]) if lead else g.const(eye)
+    return g.facts(g.Expand(eye, batch_shape(g, x, *eye.shape)), shape=[*lead, *eye.shape]) if lead else g.const(eye)
 
 
 def triangle(g: Graph, x: ir.Value, upper: bool, unit: bool = False) -> ir.Value:
     """The triangle of x, with ones in the diagonal if `unit`."""
     if not unit:
         return g.Trilu(x, 0, upper=int(upper))
-    return g.Add(g.Trilu(x, 1 if upper else -1, upper=int(upper)), np.eye(*sides(g, x)))
+    return g.Add(g.Trilu(x, 1 if upper else -1, upper=int(upper)), np.eye(*matrix_shape(g, x)))

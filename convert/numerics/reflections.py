@@ -6,16 +6,16 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.numerics.matrices import column, row, sides, swapped
-from convert.numerics.series import like
+from convert.numerics.matrices import column, matrix_shape, row, transpose_matrix
+from convert.numerics.series import constant_like
 
 
-def reflections(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value], list[ir.Value]]:
+def householder_reflections(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value], list[ir.Value]]:
     """R, and Householder's vectors [..., rows, 1] with their factors [..., 1, 1], as LAPACK's geqrf has them."""
-    rows, columns = sides(g, a)
+    rows, columns = matrix_shape(g, a)
     numbers = np.arange(rows)[:, None]
     vectors, factors = [], []
-    zero, one = like(g, 0.0, a), like(g, 1.0, a)
+    zero, one = constant_like(g, 0.0, a), constant_like(g, 1.0, a)
     for k in range(min(rows, columns)):
         here = column(g, a, k)
         head = row(g, here, k)
@@ -27,19 +27,19 @@ def reflections(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value], list[i
         factor = g.Where(flat, zero, g.Div(g.Sub(beta, head), g.Where(flat, one, beta)))
         vector_ = g.Div(below, g.Where(flat, one, g.Sub(head, beta)))
         vector_ = g.Add(vector_, (numbers == k).astype(np.float64))
-        a = reflected(g, a, vector_, factor)
+        a = apply_reflection(g, a, vector_, factor)
         vectors.append(vector_)
         factors.append(factor)
     return a, vectors, factors
 
 
-def reflected(g: Graph, a: ir.Value, v: ir.Value, factor: ir.Value) -> ir.Value:
+def apply_reflection(g: Graph, a: ir.Value, v: ir.Value, factor: ir.Value) -> ir.Value:
     """(1 - factor v vᵀ) a."""
-    return g.Sub(a, g.Mul(g.Mul(factor, v), g.MatMul(swapped(g, v), a)))
+    return g.Sub(a, g.Mul(g.Mul(factor, v), g.MatMul(transpose_matrix(g, v), a)))
 
 
-def orthogonal(g: Graph, start: ir.Value, vectors: list[ir.Value], factors: list[ir.Value]) -> ir.Value:
+def apply_all_reflections(g: Graph, start: ir.Value, vectors: list[ir.Value], factors: list[ir.Value]) -> ir.Value:
     """All reflections applied to `start`, the last first."""
     for v, factor in zip(reversed(vectors), reversed(factors), strict=True):
-        start = reflected(g, start, v, factor)
+        start = apply_reflection(g, start, v, factor)
     return start

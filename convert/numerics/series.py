@@ -11,29 +11,29 @@ from convert.graph import Graph
 Function = Callable[[Graph, ir.Value], ir.Value]
 
 
-def like(g: Graph, number: float, x: ir.Value) -> ir.Value:
+def constant_like(g: Graph, number: float, x: ir.Value) -> ir.Value:
     """A number as a constant of the dtype of `x`."""
     return g.const(float(number), g.dtype(x))
 
 
 def horner(g: Graph, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """A polynomial, the highest power first."""
-    out = like(g, coefficients[0], x)
+    out = constant_like(g, coefficients[0], x)
     for c in coefficients[1:]:
-        out = g.Add(g.Mul(out, x), like(g, c, x))
+        out = g.Add(g.Mul(out, x), constant_like(g, c, x))
     return out
 
 
-def ratio(g: Graph, x: ir.Value, above: Sequence[float], below: Sequence[float]) -> ir.Value:
+def polynomial_ratio(g: Graph, x: ir.Value, above: Sequence[float], below: Sequence[float]) -> ir.Value:
     """The quotient of two polynomials."""
     return g.Div(horner(g, x, above), horner(g, x, below))
 
 
 def chebyshev(g: Graph, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """A Chebyshev series in x, which runs over [-2, 2], by Clenshaw's recurrence."""
-    before, last = like(g, 0.0, x), like(g, 0.0, x)
-    out = like(g, coefficients[0], x)
+    before, last = constant_like(g, 0.0, x), constant_like(g, 0.0, x)
+    out = constant_like(g, coefficients[0], x)
     for c in coefficients[1:]:
         before, last = last, out
-        out = g.Add(g.Sub(g.Mul(x, last), before), like(g, c, x))
-    return g.Mul(g.Sub(out, before), like(g, 0.5, x))
+        out = g.Add(g.Sub(g.Mul(x, last), before), constant_like(g, c, x))
+    return g.Mul(g.Sub(out, before), constant_like(g, 0.5, x))

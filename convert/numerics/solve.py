@@ -6,14 +6,14 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.numerics.factor import lu, permuted
-from convert.numerics.matrices import column, row, sides, swapped
-from convert.numerics.series import like
+from convert.numerics.factor import lu, permute_rows
+from convert.numerics.matrices import column, matrix_shape, row, transpose_matrix
+from convert.numerics.series import constant_like
 
 
-def substituted(g: Graph, a: ir.Value, b: ir.Value, upper: bool, unit: bool = False) -> ir.Value:
+def solve_triangular(g: Graph, a: ir.Value, b: ir.Value, upper: bool, unit: bool = False) -> ir.Value:
     """The x with a x = b for a triangular a, whose other triangle is not read."""
-    n, _ = sides(g, a)
+    n, _ = matrix_shape(g, a)
     numbers = np.arange(n)[:, None]
     solved: dict[int, ir.Value] = {}
     for k in range(n - 1, -1, -1) if upper else range(n):
@@ -22,27 +22,27 @@ def substituted(g: Graph, a: ir.Value, b: ir.Value, upper: bool, unit: bool = Fa
         solved[k] = value
         ahead = numbers < k if upper else numbers > k
         if ahead.any():
-            b = g.Sub(b, g.Mul(g.Where(ahead, column(g, a, k), like(g, 0.0, a)), value))
+            b = g.Sub(b, g.Mul(g.Where(ahead, column(g, a, k), constant_like(g, 0.0, a)), value))
     return g.Concat(*(solved[k] for k in range(n)), axis=-2) if n else b
 
 
-def solved(g: Graph, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
+def solve_with_factors(g: Graph, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
     """The x with a x = b, and the factors and pivots of a."""
     factors, pivots = lu(g, a)
-    return by_lu(g, factors, pivots, b), factors, pivots
+    return solve_by_lu(g, factors, pivots, b), factors, pivots
 
 
-def by_lu(g: Graph, factors: ir.Value, pivots: list[ir.Value], b: ir.Value, adjoint: bool = False) -> ir.Value:
-    b = matching(g, factors, b)
+def solve_by_lu(g: Graph, factors: ir.Value, pivots: list[ir.Value], b: ir.Value, adjoint: bool = False) -> ir.Value:
+    b = broadcast_batch(g, factors, b)
     if adjoint:
-        turned = swapped(g, factors)
-        out = substituted(g, turned, b, upper=False)
-        return permuted(g, substituted(g, turned, out, upper=True, unit=True), pivots, back=True)
-    out = substituted(g, factors, permuted(g, b, pivots), upper=False, unit=True)
-    return substituted(g, factors, out, upper=True)
+        turned = transpose_matrix(g, factors)
+        out = solve_triangular(g, turned, b, upper=False)
+        return permute_rows(g, solve_triangular(g, turned, out, upper=True, unit=True), pivots, back=True)
+    out = solve_triangular(g, factors, permute_rows(g, b, pivots), upper=False, unit=True)
+    return solve_triangular(g, factors, out, upper=True)
 
 
-def matching(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+def broadcast_batch(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     """b broadcast to the batch of a."""
     if g.shape(a)[:-2] == g.shape(b)[:-2]:
         return b
@@ -52,12 +52,12 @@ def matching(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     return g.Expand(b, shape)
 
 
-def sign_and_log(g: Graph, factors: ir.Value, pivots: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
+def sign_and_log_det(g: Graph, factors: ir.Value, pivots: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
     """Sign of a determinant and logarithm of its size, from the factors and pivots of a matrix that is not empty."""
-    n, _ = sides(g, factors)
+    n, _ = matrix_shape(g, factors)
     diagonal = g.ReduceSum(g.Mul(factors, np.eye(n)), [-1], keepdims=0)
     swapped = g.Cast(g.Not(g.Equal(g.Concat(*pivots, axis=-1), np.arange(n))), to=ir.DataType.INT64)
     odd = g.Cast(g.Mod(g.ReduceSum(swapped, [-1], keepdims=0), 2), to=ir.DataType.DOUBLE)
-    turn = g.Sub(like(g, 1.0, odd), g.Mul(like(g, 2.0, odd), odd))
+    turn = g.Sub(constant_like(g, 1.0, odd), g.Mul(constant_like(g, 2.0, odd), odd))
     sign = g.Mul(turn, g.ReduceProd(g.Sign(diagonal), [-1], keepdims=0))
     return sign, g.ReduceSum(g.Log(g.Abs(diagonal)), [-1], keepdims=0)

@@ -6,38 +6,42 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.numerics.matrices import identity, sides, swapped
-from convert.numerics.reflections import orthogonal, reflections
-from convert.numerics.series import like
+from convert.numerics.matrices import identity_matrix, matrix_shape, transpose_matrix
+from convert.numerics.reflections import apply_all_reflections, householder_reflections
+from convert.numerics.series import constant_like
 
 _SWEEPS = 14
 """Jacobi's method converges quadratically: some eight sweeps are enough for float64 in practice."""
 
 
-def singular(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+def singular_values(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     """U [..., m, k], the singular values [..., k] in descending order and V [..., n, k], k the lesser of m and n.
 
     One-sided rotations (Hestenes, 1958) make the columns orthogonal. The sign of each pair of vectors is free.
     """
-    rows, columns = sides(g, a)
+    rows, columns = matrix_shape(g, a)
     if rows < columns:
-        v, values, u = singular(g, swapped(g, a))
+        v, values, u = singular_values(g, transpose_matrix(g, a))
         return u, values, v
     if columns == 0:
-        return a, g.ReduceSum(a, [-2], keepdims=0), identity(g, a, 0)
-    turned, basis = _orthogonalised(g, a, columns)
+        return a, g.ReduceSum(a, [-2], keepdims=0), identity_matrix(g, a, 0)
+    turned, basis = _orthogonalize_columns(g, a, columns)
     values = g.Sqrt(g.ReduceSum(g.Mul(turned, turned), [-2], keepdims=0))
     values, order = g.TopK(values, np.array([columns]), axis=-1, outputs=2)
     order = g.Unsqueeze(order, [-2])
     turned = g.GatherElements(turned, g.Expand(order, g.dims(turned)), axis=-1)
     basis = g.GatherElements(basis, g.Expand(order, g.dims(basis)), axis=-1)
     scale = g.Unsqueeze(values, [-2])
-    return g.Div(turned, g.Where(g.Equal(scale, like(g, 0.0, a)), like(g, 1.0, a), scale)), values, basis
+    return (
+        g.Div(turned, g.Where(g.Equal(scale, constant_like(g, 0.0, a)), constant_like(g, 1.0, a), scale)),
+        values,
+        basis,
+    )
 
 
-def _orthogonalised(g: Graph, a: ir.Value, n: int) -> tuple[ir.Value, ir.Value]:
+def _orthogonalize_columns(g: Graph, a: ir.Value, n: int) -> tuple[ir.Value, ir.Value]:
     """a V with orthogonal columns, and the orthogonal V: one rotation a round, all pairs of columns in turn."""
-    basis = identity(g, a, n)
+    basis = identity_matrix(g, a, n)
     pairs = np.array([(p, q) for p in range(n) for q in range(p + 1, n)] * _SWEEPS, dtype=np.int64)
     if not len(pairs):
         return a, basis
@@ -64,42 +68,42 @@ def _orthogonalised(g: Graph, a: ir.Value, n: int) -> tuple[ir.Value, ir.Value]:
 
 def _rotation(g: Graph, p: ir.Value, q: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Cosine and sine of the rotation that makes two columns orthogonal."""
-    zero, one = like(g, 0.0, p), like(g, 1.0, p)
+    zero, one = constant_like(g, 0.0, p), constant_like(g, 1.0, p)
     alpha, beta, gamma = (g.ReduceSum(g.Mul(a, b), g.const(np.array([-2]))) for a, b in ((p, p), (q, q), (p, q)))
     done = g.Equal(gamma, zero)
-    zeta = g.Div(g.Sub(beta, alpha), g.Where(done, one, g.Mul(like(g, 2.0, p), gamma)))
+    zeta = g.Div(g.Sub(beta, alpha), g.Where(done, one, g.Mul(constant_like(g, 2.0, p), gamma)))
     sign = g.Where(g.Less(zeta, zero), g.Neg(one), one)
     tangent = g.Div(sign, g.Add(g.Abs(zeta), g.Sqrt(g.Add(one, g.Mul(zeta, zeta)))))
     cos = g.Reciprocal(g.Sqrt(g.Add(one, g.Mul(tangent, tangent))))
     return g.Where(done, one, cos), g.Where(done, zero, g.Mul(cos, tangent))
 
 
-def completed(g: Graph, u: ir.Value, full: bool) -> ir.Value:
+def complete_basis(g: Graph, u: ir.Value, full: bool) -> ir.Value:
     """u with columns of zeros replaced, and if `full` with further ones, so that all are orthonormal."""
-    rows, columns = sides(g, u)
+    rows, columns = matrix_shape(g, u)
     if columns == 0:
-        return identity(g, u, rows, rows if full else 0)
-    r, vectors, factors = reflections(g, u)
+        return identity_matrix(g, u, rows, rows if full else 0)
+    r, vectors, factors = householder_reflections(g, u)
     width = rows if full else columns
-    q = orthogonal(g, identity(g, u, rows, width), vectors, factors)
+    q = apply_all_reflections(g, identity_matrix(g, u, rows, width), vectors, factors)
     diagonal = g.ReduceSum(g.Mul(g.Slice(r, [0], [columns], [-2]), np.eye(columns)), [-2])
-    signs = g.Where(g.Less(diagonal, like(g, 0.0, u)), like(g, -1.0, u), like(g, 1.0, u))
+    signs = g.Where(g.Less(diagonal, constant_like(g, 0.0, u)), constant_like(g, -1.0, u), constant_like(g, 1.0, u))
     if width > columns:
-        signs = g.Pad(signs, [0] * (2 * g.rank(u) - 1) + [width - columns], like(g, 1.0, u))
+        signs = g.Pad(signs, [0] * (2 * g.rank(u) - 1) + [width - columns], constant_like(g, 1.0, u))
     return g.Mul(q, signs)
 
 
-def symmetric(g: Graph, a: ir.Value, upper: bool = False) -> tuple[ir.Value, ir.Value]:
+def symmetric_eigen(g: Graph, a: ir.Value, upper: bool = False) -> tuple[ir.Value, ir.Value]:
     """Eigenvalues in ascending order and eigenvectors, of which one triangle is read.
 
     Moved by more than its norm, the matrix is positive, and its singular values are its eigenvalues.
     """
-    other = swapped(g, g.Trilu(a, 1 if upper else -1, upper=int(upper)))
+    other = transpose_matrix(g, g.Trilu(a, 1 if upper else -1, upper=int(upper)))
     a = g.Add(g.Trilu(a, 0, upper=int(upper)), other)
-    n, _ = sides(g, a)
+    n, _ = matrix_shape(g, a)
     shift = g.Sqrt(g.ReduceSum(g.Mul(a, a), [-2, -1]))
-    shift = g.Add(g.Mul(shift, like(g, 1.0009765625, a)), like(g, 1e-300, a))
-    _, values, vectors = singular(g, g.Add(a, g.Mul(shift, np.eye(n))))
+    shift = g.Add(g.Mul(shift, constant_like(g, 1.0009765625, a)), constant_like(g, 1e-300, a))
+    _, values, vectors = singular_values(g, g.Add(a, g.Mul(shift, np.eye(n))))
     values = g.Sub(values, g.Squeeze(shift, [-1]))
     back = [[-1], [np.iinfo(np.int64).min], [-1], [-1]]
     return g.Slice(values, *back), g.Slice(vectors, *back)

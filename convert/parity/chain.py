@@ -10,25 +10,25 @@ from typing import Any
 
 from convert.errors import ConvertError, UsageError
 from convert.options import Options
-from convert.parity.judge import Method
-from convert.report import Report, Step
+from convert.parity.judge import VerifyMethod
+from convert.report import ChainStep, Report
 from convert.verdict import PASS
 
 
 @dataclass(frozen=True)
-class Artefact:
+class Artifact:
     """A file or folder; `model` is the factory that a file of weights needs."""
 
     path: Path
     model: str = ""
 
 
-def artefacts(words: Sequence[str]) -> list[Artefact]:
+def parse_artifacts(words: Sequence[str]) -> list[Artifact]:
     """The artefacts of `model.py:Net weights.pt model.onnx`: a factory belongs to the file that follows it.
 
     Raises `UsageError` for fewer than two artefacts and for a factory without weights.
     """
-    found: list[Artefact] = []
+    found: list[Artifact] = []
     factory = ""
     for word in words:
         if _is_factory(word):
@@ -36,7 +36,7 @@ def artefacts(words: Sequence[str]) -> list[Artefact]:
                 raise UsageError(f"{factory} is followed by another factory", hint="name its weights between them")
             factory = word
         else:
-            found.append(Artefact(Path(word), factory))
+            found.append(Artifact(Path(word), factory))
             factory = ""
     if factory:
         raise UsageError(f"{factory} builds a module, whose weights have to follow", hint="model.py:Net weights.pt …")
@@ -52,10 +52,10 @@ def _is_factory(word: str) -> bool:
 
 
 def verify_chain(
-    chain: Sequence[Artefact],
+    chain: Sequence[Artifact],
     verify: Callable[..., Report],
     report: Report,
-    method: Method,
+    method: VerifyMethod,
     *,
     inputs: Any,
     **options: Any,
@@ -77,20 +77,20 @@ def verify_chain(
         given = inputs if i == 0 else None
         if len(chain) == 2:
             return verify(left.path, right.path, inputs=given, report=report, method=their, **own)
-        row = Step(str(left.path), str(right.path))
+        row = ChainStep(str(left.path), str(right.path))
         try:
             row.verdict = verify(left.path, right.path, inputs=given, report=step, method=their, **own).verdict
         except ConvertError as error:
             row.error, row.error_code = error.message, error.exit_code
         report.steps.append(row)
-        _join(report, step, first=i == 0)
+        _merge_step(report, step, first=i == 0)
     broken = [s for s in report.steps if s.status != PASS]
     report.verdict = (broken or report.steps)[0 if broken else -1].verdict
     report.target, report.format = str(chain[-1].path), step.format
     return report
 
 
-def _join(report: Report, step: Report, *, first: bool) -> None:
+def _merge_step(report: Report, step: Report, *, first: bool) -> None:
     if first:
         report.source, report.kind, report.operators = step.source, step.kind, step.operators
         report.inputs, report.outputs = step.inputs, step.outputs

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from convert.graph.tensors import widened
-from convert.parity.ties import flips
+from convert.graph.tensors import widened_array
+from convert.parity.ties import count_flips
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 # A correct target may round worse than the source: another summation order, a Winograd convolution, a fused kernel.
@@ -48,15 +48,15 @@ def compare(
     """
     result = OutputVerdict(name)
     for reference, source, target in zip(references, sources, targets, strict=True):
-        reason = _structure(source, target) or (
-            _tolerance(source, target, rtol, atol)
+        reason = _structure_difference(source, target) or (
+            _tolerance_failure(source, target, rtol, atol)
             if rtol is not None or atol is not None
-            else _judge(reference, source, target, result)
+            else _judge_output(reference, source, target, result)
         )
         if reason:
             result.status, result.reason = FAIL, reason
             return result
-    reason = vacuous(references) or _undecided(references, sources)
+    reason = vacuous_reason(references) or _undecided_reason(references, sources)
     if reason:
         result.status, result.reason = INCONCLUSIVE, reason
     return result
@@ -96,7 +96,9 @@ def twin_error(reference: np.ndarray, graph: np.ndarray) -> float:
     return float(np.abs(graph[mask] - reference[mask]).max() / scale)
 
 
-def agreement(references: Sequence[np.ndarray], targets: Sequence[np.ndarray], floor: float = 0.0) -> float | None:
+def argmax_agreement(
+    references: Sequence[np.ndarray], targets: Sequence[np.ndarray], floor: float = 0.0
+) -> float | None:
     """The share of rows (along the last axis) whose largest element is at the same place; None without rows.
 
     floor: the noise floor relative to the reference's root mean square. Another place counts only where the reference
@@ -105,16 +107,16 @@ def agreement(references: Sequence[np.ndarray], targets: Sequence[np.ndarray], f
     pairs = [(r, t) for r, t in zip(references, targets, strict=True) if r.ndim >= 2 and r.size and r.dtype.kind == "f"]
     if not pairs or pairs[0][0].shape[-1] < 2:
         return None
-    counts = [flips(r, t, FACTOR * floor * rms(r)) for r, t in pairs]
+    counts = [count_flips(r, t, FACTOR * floor * rms(r)) for r, t in pairs]
     return 1.0 - sum(c[0] for c in counts) / sum(c[1] for c in counts)
 
 
-def vacuous(references: Sequence[np.ndarray]) -> str:
+def vacuous_reason(references: Sequence[np.ndarray]) -> str:
     """Why agreement on this output would prove nothing, or an empty string."""
     if not any(r.size for r in references):
         return "the output is empty"
     flat = np.concatenate(
-        [widened(np.asarray(r)).ravel() for r in references if r.dtype.kind not in "OUS"] or [np.zeros(0)]
+        [widened_array(np.asarray(r)).ravel() for r in references if r.dtype.kind not in "OUS"] or [np.zeros(0)]
     )
     if not flat.size:
         return ""
@@ -136,7 +138,7 @@ def rms(array: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.abs(array) ** 2))) if array.size else 0.0
 
 
-def _structure(source: np.ndarray, target: np.ndarray) -> str:
+def _structure_difference(source: np.ndarray, target: np.ndarray) -> str:
     if source.dtype != target.dtype:
         return f"dtype {target.dtype} where the source has {source.dtype}"
     if source.shape != target.shape:
@@ -144,7 +146,7 @@ def _structure(source: np.ndarray, target: np.ndarray) -> str:
     return ""
 
 
-def _undecided(references: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> str:
+def _undecided_reason(references: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> str:
     shapes = [(r.shape, s.shape) for r, s in zip(references, sources, strict=True) if r.shape != s.shape]
     if not shapes:
         return ""
@@ -152,7 +154,7 @@ def _undecided(references: Sequence[np.ndarray], sources: Sequence[np.ndarray]) 
     return f"rounding decides how many elements there are: {list(given)} in float32, {list(exact)} in float64"
 
 
-def _judge(reference: np.ndarray, source: np.ndarray, target: np.ndarray, result: OutputVerdict) -> str:
+def _judge_output(reference: np.ndarray, source: np.ndarray, target: np.ndarray, result: OutputVerdict) -> str:
     if source.dtype.kind in "OUSbiu":
         # An integer that the source itself gets differently in float32 is inside its noise.
         certain = source == reference if source.shape == reference.shape else np.ones(source.shape, bool)
@@ -162,7 +164,7 @@ def _judge(reference: np.ndarray, source: np.ndarray, target: np.ndarray, result
     if reference.shape != source.shape:
         return ""
     roundoff = _ROUNDOFF.get(source.dtype.name, 2.0**-24)
-    exact, given, got = widened(reference), widened(source), widened(target)
+    exact, given, got = widened_array(reference), widened_array(source), widened_array(target)
     if not _same_nonfinite(given, got):
         counts = f"{_count_nonfinite(got)} in the target, {_count_nonfinite(given)} in the source"
         return f"NaN or infinity on one side only ({counts})"
@@ -188,10 +190,10 @@ def _judge(reference: np.ndarray, source: np.ndarray, target: np.ndarray, result
     return ""
 
 
-def _tolerance(source: np.ndarray, target: np.ndarray, rtol: float | None, atol: float | None) -> str:
+def _tolerance_failure(source: np.ndarray, target: np.ndarray, rtol: float | None, atol: float | None) -> str:
     if source.dtype.kind in "OUS":
         return "" if np.array_equal(source, target) else "strings differ"
-    given, got = widened(source), widened(target)
+    given, got = widened_array(source), widened_array(target)
     close = np.isclose(got, given, rtol=rtol or 0.0, atol=atol or 0.0, equal_nan=True)
     return "" if close.all() else f"{int((~close).sum())} of {close.size} elements are outside rtol={rtol}, atol={atol}"
 
@@ -205,13 +207,13 @@ def _count_nonfinite(a: np.ndarray) -> int:
     return int(np.count_nonzero(~np.isfinite(a)))
 
 
-def doubt(verdict: Verdict) -> None:
+def mark_doubtful(verdict: Verdict) -> None:
     """Where the graph is its own reference, a source that was read wrong looks like one that is very noisy.
 
     Source and target are then two float32 runs of one graph. A source that is much further from it than the target is
     may be less precise, or another function: nothing at hand tells which.
     """
-    doubtful = [row for row in verdict.outputs if far(row)]
+    doubtful = [row for row in verdict.outputs if is_source_far(row)]
     if verdict.status == PASS and doubtful:
         row = doubtful[0]
         verdict.status, verdict.reason = (
@@ -221,6 +223,6 @@ def doubt(verdict: Verdict) -> None:
         )
 
 
-def far(row: OutputVerdict) -> bool:
+def is_source_far(row: OutputVerdict) -> bool:
     """Whether the source is much further from the reference than the target is."""
     return row.floor > OUTLIER * max(row.error, ROUNDINGS * 2**-24)

@@ -15,8 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.metadata import RANGE_KEY
-from convert.graph.tensors import widened
-from convert.parity.compare import FACTOR, LEAST, compare, far
+from convert.graph.tensors import widened_array
+from convert.parity.compare import FACTOR, LEAST, compare, is_source_far
 from convert.parity.inputs import Feed
 from convert.verdict import FAIL, PASS, OutputVerdict, Verdict
 
@@ -33,34 +33,34 @@ Columns = tuple[Sequence[np.ndarray], Sequence[np.ndarray], Sequence[np.ndarray]
 """Reference, source and target of one output on each feed."""
 
 
-def unsettled(verdict: Verdict, feeds: Sequence[Feed], columns: Sequence[Columns]) -> list[Feed]:
+def unsettled_feeds(verdict: Verdict, feeds: Sequence[Feed], columns: Sequence[Columns]) -> list[Feed]:
     """The feeds on which chance may have decided; none where another reason decided as well."""
     wrong = any(row.status == FAIL for row in verdict.outputs)
     found: set[int] = set()
     for row, arrays in zip(verdict.outputs, columns, strict=True):
         # Without a float64 run of the source: an error of the target that is small by chance makes the source look far.
-        doubted = not wrong and verdict.status != PASS and far(row)
+        doubted = not wrong and verdict.status != PASS and is_source_far(row)
         noisy = sum(r.size for r in arrays[0]) <= _SCARCE and row.error > LEAST
         for n, (reference, source, target) in enumerate(zip(*arrays, strict=True)):
-            few = _few(reference, source, target)
+            few = _is_small_sample(reference, source, target)
             one = compare("", [reference], [source], [target])
             fails = row.status == FAIL and one.status == FAIL
-            if fails and not (few and _by_chance(one, reference.shape)):
+            if fails and not (few and _may_be_chance(one, reference.shape)):
                 return []
             if few and (fails or doubted or noisy):
                 found.add(n)
     return [feeds[n] for n in sorted(found)]
 
 
-def _few(reference: np.ndarray, source: np.ndarray, target: np.ndarray) -> bool:
+def _is_small_sample(reference: np.ndarray, source: np.ndarray, target: np.ndarray) -> bool:
     """Whether these are few floating numbers, which differ by their values only."""
     if reference.dtype.kind != "f" or not 0 < reference.size <= FEW or source.dtype != target.dtype:
         return False
-    finite = [np.isfinite(widened(a)) for a in (reference, source, target)]
+    finite = [np.isfinite(widened_array(a)) for a in (reference, source, target)]
     return reference.shape == source.shape == target.shape and all(np.array_equal(finite[0], f) for f in finite)
 
 
-def _by_chance(row: OutputVerdict, shape: tuple[int, ...]) -> bool:
+def _may_be_chance(row: OutputVerdict, shape: tuple[int, ...]) -> bool:
     """Whether so large a ratio comes more often than once in 1,000 cases.
 
     The error of n rows is smaller than usual by a factor of r about once in r**n cases; the errors of the elements of
@@ -70,13 +70,13 @@ def _by_chance(row: OutputVerdict, shape: tuple[int, ...]) -> bool:
     return row.error <= FACTOR * row.floor * 1000 ** (1 / rows)
 
 
-def more(graph: ir.Model, feed: Feed, count: int = DRAWS) -> list[Feed]:
+def more_draws(graph: ir.Model, feed: Feed, count: int = DRAWS) -> list[Feed]:
     """Other draws of a feed: floating inputs a little smaller; where there are none, integers in another order.
 
     Integers whose reader noted what they may hold stay as they are. Empty where nothing can be changed.
     """
     noted = {str(v.name) for v in graph.graph.inputs if RANGE_KEY in v.metadata_props}
-    floating = [name for name, array in feed.arrays.items() if _floating(array)]
+    floating = [name for name, array in feed.arrays.items() if _is_floating(array)]
     changed = floating or [n for n, a in feed.arrays.items() if a.dtype.kind in "iub" and a.size > 1 and n not in noted]
     if not changed:
         return []
@@ -84,23 +84,23 @@ def more(graph: ir.Model, feed: Feed, count: int = DRAWS) -> list[Feed]:
     for i in range(count):
         rng = np.random.default_rng([7, i])
         arrays: Mapping[str, np.ndarray] = {
-            name: _another(array, rng) if name in changed else array for name, array in feed.arrays.items()
+            name: _redraw_array(array, rng) if name in changed else array for name, array in feed.arrays.items()
         }
         found.append(replace(feed, arrays=arrays, draw_of=feed.label))
     return found
 
 
-def _floating(array: np.ndarray) -> bool:
+def _is_floating(array: np.ndarray) -> bool:
     return array.size > 0 and (array.dtype.kind in "fc" or array.dtype.name == "bfloat16")
 
 
-def _another(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    if _floating(array):
+def _redraw_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if _is_floating(array):
         return (array * (1 - rng.uniform(0, _SHRINK, array.shape))).astype(array.dtype)
     return rng.permutation(array.ravel()).reshape(array.shape)
 
 
-def grouped(feeds: Sequence[Feed]) -> list[list[int]]:
+def group_draws(feeds: Sequence[Feed]) -> list[list[int]]:
     """Places of the feeds that are draws of one another, each group led by the one that the others were made from."""
     groups = {i: [i] for i, feed in enumerate(feeds) if not feed.draw_of}
     heads = {feeds[i].label: i for i in groups}
@@ -110,6 +110,6 @@ def grouped(feeds: Sequence[Feed]) -> list[list[int]]:
     return list(groups.values())
 
 
-def pooled(arrays: Sequence[np.ndarray], groups: Sequence[Sequence[int]]) -> list[np.ndarray]:
+def pool_arrays(arrays: Sequence[np.ndarray], groups: Sequence[Sequence[int]]) -> list[np.ndarray]:
     """The arrays of each group in one, flat where there are several."""
     return [arrays[g[0]] if len(g) == 1 else np.concatenate([np.ravel(arrays[i]) for i in g]) for g in groups]

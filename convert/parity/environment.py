@@ -13,7 +13,7 @@ _PACKAGES = (
 _SETTINGS = ("OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "ATEN_CPU_CAPABILITY", "CONVERT_CAFFE2_PYTHON")
 
 
-def environment() -> dict[str, str]:
+def environment_facts() -> dict[str, str]:
     """Versions by package (those that are installed), the platform, and the settings that are set."""
     found = {"convert": _version("convert-models") or "not installed", "Python": platform.python_version()}
     found |= {"platform": platform.platform(), "processor": f"{platform.machine()}, {os.cpu_count()} cores"}

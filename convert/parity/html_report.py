@@ -9,8 +9,8 @@ from pathlib import Path
 from convert.errors import ConvertError, UsageError
 from convert.parity import plots
 from convert.parity.compare import FACTOR, TWIN
-from convert.parity.environment import environment
-from convert.report import Report, Step
+from convert.parity.environment import environment_facts
+from convert.report import ChainStep, Report
 from convert.verdict import Divergence, OutputVerdict, Verdict
 
 _STYLE = """
@@ -58,8 +58,8 @@ def page(done: Report, error: ConvertError | None = None) -> str:
     if done.steps:
         sections.append(_steps(done.steps))
     if verdict is not None:
-        sections += [_place(verdict), _outputs(verdict), _network(verdict), _worst(verdict), _inputs(verdict)]
-    sections += [_contract(done), _notes(done), _surroundings(done)]
+        sections += [_place(verdict), _outputs(verdict), _network(verdict), _worst_elements(verdict), _inputs(verdict)]
+    sections += [_contract(done), _notes(done), _environment(done)]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
@@ -102,7 +102,7 @@ def _outputs(verdict: Verdict) -> str:
         f"source; up to {FACTOR:g} times that passes. The twin is the graph in float64, at most {TWIN:.0e} away."
     )
     drawn = [r for r in verdict.outputs if r.error or r.floor]
-    plot = _KEY_OUTPUTS + plots.of_outputs(drawn) if drawn else ""
+    plot = _KEY_OUTPUTS + plots.plot_output_errors(drawn) if drawn else ""
     return f'<h2>Outputs</h2><p class="soft">{about}</p>{_table("outputs-table", head, rows)}{plot}'
 
 
@@ -130,10 +130,10 @@ def _network(verdict: Verdict) -> str:
         f"{len(verdict.profile)} nodes in order; {missing} have no counterpart in the artefact: fused away, or behind "
         "a defect. Point at a node for its name."
     )
-    return f'{head}<p class="soft">{about}</p>{_KEY_OUTPUTS}{plots.along_the_network(verdict.profile, first)}'
+    return f'{head}<p class="soft">{about}</p>{_KEY_OUTPUTS}{plots.plot_node_errors(verdict.profile, first)}'
 
 
-def _worst(verdict: Verdict) -> str:
+def _worst_elements(verdict: Verdict) -> str:
     head = ("output", "index", "reference", "target", "relative error", "inputs")
     rows = [
         [
@@ -167,7 +167,7 @@ def _inputs(verdict: Verdict) -> str:
     return "<h2>Inputs</h2><ul>" + "".join(f"<li>{escape(f)}</li>" for f in verdict.feeds) + "</ul>"
 
 
-def _steps(steps: Sequence[Step]) -> str:
+def _steps(steps: Sequence[ChainStep]) -> str:
     head = ("step", "verdict", "largest error", "noise floor", "why")
     rows = []
     for step in steps:
@@ -191,7 +191,7 @@ def _notes(done: Report) -> str:
     return "<h2>Notes</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in done.notes) + "</ul>" if done.notes else ""
 
 
-def _surroundings(done: Report) -> str:
+def _environment(done: Report) -> str:
     rows = [[_cell(k), _cell(v)] for k, v in _facts(done).items()]
     command = f'<h2>To reproduce</h2><pre id="command">{escape(done.reproduce)}</pre>' if done.reproduce else ""
     return f"{command}<h2>Environment</h2>{_table('environment', (), rows)}"
@@ -199,7 +199,7 @@ def _surroundings(done: Report) -> str:
 
 def _facts(done: Report) -> Mapping[str, str]:
     times = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in done.seconds.items())
-    return {**environment(), **({"time": times} if times else {})}
+    return {**environment_facts(), **({"time": times} if times else {})}
 
 
 def _cell(text: str, style: str = "") -> str:

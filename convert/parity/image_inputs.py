@@ -18,7 +18,7 @@ _FILTERS = ("nearest", "bilinear", "bicubic", "lanczos")
 
 
 @dataclass(frozen=True)
-class Preparation:
+class ImagePreparation:
     """How a picture becomes an array: (pixel / scale − mean) / std, in the layout and dtype of the model's input.
 
     size: height and width to resize to (not cropped), None as it is. mean, std: one number, or one for each channel.
@@ -36,8 +36,8 @@ class Preparation:
     input: str = ""
 
 
-def parse_preparation(text: str) -> Preparation:
-    """Read `HEIGHTxWIDTH,KEY=VALUE,…` with the fields of `Preparation`. Raises `UsageError` for anything else."""
+def parse_preparation(text: str) -> ImagePreparation:
+    """Read `HEIGHTxWIDTH,KEY=VALUE,…` with the fields of `ImagePreparation`. Raises `UsageError` for anything else."""
     told: dict[str, Any] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         size = re.fullmatch(r"(?:size=)?(\d+)x(\d+)", part)
@@ -45,15 +45,15 @@ def parse_preparation(text: str) -> Preparation:
         if size:
             told["size"] = (int(size[1]), int(size[2]))
         elif key in ("mean", "std"):
-            told[key] = tuple(_number(v, part) for v in value.split(":"))
+            told[key] = tuple(_parse_number(v, part) for v in value.split(":"))
         elif key == "scale":
-            told[key] = _number(value, part)
+            told[key] = _parse_number(value, part)
         elif value in _CHOICES.get(key, ()) or (key == "input" and value):
             told[key] = value
         else:
             known = "; ".join(f"{k}={'|'.join(v)}" for k, v in _CHOICES.items())
             raise UsageError(f"--image-as does not know {part!r}", hint=f"{_SYNTAX}; mean, std, scale, input; {known}")
-    found = Preparation(**told)
+    found = ImagePreparation(**told)
     count = 1 if found.channels == "gray" else 3
     wrong = [n for n in ("mean", "std") if len(getattr(found, n)) not in (1, count)]
     if wrong or 0 in found.std or found.scale == 0 or (found.size and 0 in found.size):
@@ -70,26 +70,26 @@ _CHOICES = {
 }
 
 
-def _number(text: str, part: str) -> float:
+def _parse_number(text: str, part: str) -> float:
     try:
         return float(text)
     except ValueError:
         raise UsageError(f"--image-as: {part!r} holds no number", hint=_SYNTAX) from None
 
 
-def pictures(paths: Sequence[Path], how: Preparation) -> dict[Any, np.ndarray]:
+def picture_batch(paths: Sequence[Path], how: ImagePreparation) -> dict[Any, np.ndarray]:
     """One batch of pictures as inputs by name (or by place: 0): float arrays [n,c,h,w] or [n,h,w,c].
 
     Raises `ConvertError` without Pillow, `BadInput` for what is no picture, `UsageError` for different sizes.
     """
-    arrays = [_prepared(path, how) for path in paths]
+    arrays = [_prepare_picture(path, how) for path in paths]
     sizes = {a.shape for a in arrays}
     if len(sizes) > 1:
         raise UsageError("the pictures have different sizes", hint="give one with --image-as HEIGHTxWIDTH")
     return {how.input or 0: np.stack(arrays)}
 
 
-def _prepared(path: Path, how: Preparation) -> np.ndarray:
+def _prepare_picture(path: Path, how: ImagePreparation) -> np.ndarray:
     pixels = _pixels(path, how).astype(np.float64)
     if how.channels == "bgr":
         pixels = pixels[..., ::-1]
@@ -100,7 +100,7 @@ def _prepared(path: Path, how: Preparation) -> np.ndarray:
     return np.ascontiguousarray(array.astype(how.dtype))
 
 
-def _pixels(path: Path, how: Preparation) -> np.ndarray:
+def _pixels(path: Path, how: ImagePreparation) -> np.ndarray:
     """Bytes [h,w,c] of a picture, upright as its camera says."""
     try:
         from PIL import Image, ImageOps

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from convert.errors import BadInput, UsageError
 from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
-from convert.parity.size_guards import broken, evaluate, fitted
+from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
 
 # Integer inputs without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10
@@ -36,7 +36,7 @@ class Feed:
     edge: bool = False
 
 
-def load(path: Path) -> dict[str, np.ndarray]:
+def load_inputs(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name from an `.npz` file, or from a folder of `.npy` files. Pickled content is refused."""
     try:
         if path.is_dir():
@@ -49,7 +49,7 @@ def load(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def given(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
+def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
     """The user's arrays, by name or place, as a feed.
 
     Raises `UsageError` for names, dtypes or ranks that the model does not have.
@@ -64,38 +64,38 @@ def given(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
         array = arrays[str(value.name)]
         if value.dtype is not None and array.dtype != numpy_dtype(value.dtype):
             raise UsageError(f"input {value.name!r} is {array.dtype}, the model takes {dtype_name(value.dtype)}")
-        if value.shape is not None and not _fits(array.shape, value.shape):
+        if value.shape is not None and not _shape_fits(array.shape, value.shape):
             raise UsageError(f"input {value.name!r} has shape {list(array.shape)}, the model takes {value.shape}")
     return Feed("given inputs", {n: arrays[n] for n in names})
 
 
-def generate(model: ir.Model, seeds: int = 3) -> list[Feed]:
+def generate_feeds(model: ir.Model, seeds: int = 3) -> list[Feed]:
     """Seeded feeds: normal and uniform in turn, at several sizes of every dynamic dim, 1 included for the batch.
 
     Integers stay inside the range that their reader noted, or that their consumers imply (rows of a Gather, depth of
     a OneHot, places in a cache that is written to).
     """
-    return [_feed(model, seed, dims) for seed, dims in enumerate(_sizes(model, seeds))]
+    return [_feed(model, seed, dims) for seed, dims in enumerate(_feed_sizes(model, seeds))]
 
 
-def smallest(model: ir.Model, seed: int) -> Feed | None:
-    """A feed with every dynamic dim at its least size, 1 where nothing is known; None where `generate` made such ones.
+def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
+    """A feed with each dynamic dim at its least size, 1 where nothing is known; None where `generate_feeds` has it.
 
     The source may refuse it: what a reader does not know to be impossible it gives as 1.
     """
-    bounds, _, guards = _known(model)
-    free = _free(model)
-    sizes = fitted({name: (bounds.get(name) or [1])[0] or 1 for name in free}, guards, bounds)
-    usual = list(_sizes(model, 3))
-    if all(any(tried[name] <= size for tried in usual) for name, size in sizes.items()) or broken(guards, sizes):
+    bounds, _, guards = _size_facts(model)
+    free = _free_dims(model)
+    sizes = fit_sizes({name: (bounds.get(name) or [1])[0] or 1 for name in free}, guards, bounds)
+    usual = list(_feed_sizes(model, 3))
+    if all(any(tried[name] <= size for tried in usual) for name, size in sizes.items()) or broken_guards(guards, sizes):
         return None
-    return replace(_feed(model, seed, _whole(model, sizes)), edge=True)
+    return replace(_feed(model, seed, _complete_sizes(model, sizes)), edge=True)
 
 
 def _feed(model: ir.Model, seed: int, dims: Mapping[str, int]) -> Feed:
     rng = np.random.default_rng(seed)
     normal = seed % 2 == 0
-    arrays = {str(v.name): _random(v, dims, rng, normal, _integer_limits(v)) for v in model.graph.inputs}
+    arrays = {str(v.name): _random_array(v, dims, rng, normal, _integer_limits(v)) for v in model.graph.inputs}
     sizes = ", ".join(f"{k}={n}" for k, n in dims.items())
     return Feed(f"seed {seed}, {'normal' if normal else 'uniform'}" + (f", {sizes}" if sizes else ""), arrays)
 
@@ -103,14 +103,14 @@ def _feed(model: ir.Model, seed: int, dims: Mapping[str, int]) -> Feed:
 Bounds: TypeAlias = dict[str, list[int | None]]
 
 
-def _known(model: ir.Model) -> tuple[Bounds, dict[str, int], list[str]]:
+def _size_facts(model: ir.Model) -> tuple[Bounds, dict[str, int], list[str]]:
     """Bounds, plausible sizes and guards of the dynamic dims."""
     keys = ((DIMS_KEY, "{}"), (EXAMPLE_KEY, "{}"), (GUARDS_KEY, "[]"))
     bounds, examples, guards = (json.loads(model.metadata_props.get(key, other)) for key, other in keys)
     return bounds, examples, guards
 
 
-def _names(model: ir.Model) -> dict[str, bool]:
+def _dynamic_dims(model: ir.Model) -> dict[str, bool]:
     """The dynamic dims of the inputs, and whether they are leading ones, as a batch is."""
     names: dict[str, bool] = {}
     for value in model.graph.inputs:
@@ -121,20 +121,20 @@ def _names(model: ir.Model) -> dict[str, bool]:
     return names
 
 
-def _free(model: ir.Model) -> dict[str, bool]:
-    names = _names(model)
+def _free_dims(model: ir.Model) -> dict[str, bool]:
+    names = _dynamic_dims(model)
     return {name: leading for name, leading in names.items() if not _is_derived(name, names)}
 
 
-def _whole(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
+def _complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
     """With the dims that others determine, such as "2*height"."""
-    return {**sizes, **{name: evaluate(name, sizes) for name in _names(model) if name not in sizes}}
+    return {**sizes, **{name: evaluate(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
 
 
-def _sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
+def _feed_sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
     """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards."""
-    bounds, examples, guards = _known(model)
-    free = _free(model)
+    bounds, examples, guards = _size_facts(model)
+    free = _free_dims(model)
     for index in range(count):
         sizes = {}
         for name, leading in free.items():
@@ -145,7 +145,7 @@ def _sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
             most = high if high is not None and high <= _MOST else usual + 1
             size = [usual, least, most][index % 3]
             sizes[name] = max(low, size if high is None else min(high, size))
-        yield _whole(model, fitted(sizes, guards, bounds))
+        yield _complete_sizes(model, fit_sizes(sizes, guards, bounds))
 
 
 def _is_derived(name: str, names: Iterable[str]) -> bool:
@@ -159,7 +159,7 @@ def _is_derived(name: str, names: Iterable[str]) -> bool:
     return True
 
 
-def _random(
+def _random_array(
     value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, normal: bool, limits: Sequence[Limit]
 ) -> np.ndarray:
     if value.dtype is None or value.shape is None:
@@ -176,7 +176,7 @@ def _random(
     if dtype.kind == "b":
         return rng.random(shape) < 0.5
     if dtype.kind in "iu":
-        return _integers(value, dims, rng, shape, limits).astype(dtype)
+        return _random_integers(value, dims, rng, shape, limits).astype(dtype)
     array = rng.standard_normal(shape) if normal else rng.uniform(0.0, 1.0, shape)
     if dtype.kind == "c":
         array = array + 1j * rng.standard_normal(shape)
@@ -187,19 +187,19 @@ Limit: TypeAlias = int | str
 """A number of rows: known, or that of a dynamic dim."""
 
 
-def _integers(
+def _random_integers(
     value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, shape: list[int], limits: Sequence[Limit]
 ) -> np.ndarray:
     noted = json.loads(value.metadata_props.get(RANGE_KEY, "null"))
     if noted is not None:
-        low, high = (_number(bound, dims) for bound in noted[:2])
+        low, high = (_bound_value(bound, dims) for bound in noted[:2])
         array = rng.integers(low, max(low, high) + 1, size=shape)
         return np.sort(array)[::-1] if "descending" in noted else array
-    known = [_number(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
+    known = [_bound_value(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
     return rng.integers(0, max(min(known), 1) if known else _INTEGERS, size=shape)
 
 
-def _number(bound: Limit, dims: Mapping[str, int]) -> int:
+def _bound_value(bound: Limit, dims: Mapping[str, int]) -> int:
     return bound if isinstance(bound, int) else evaluate(bound, dims)
 
 
@@ -216,7 +216,7 @@ def _integer_limits(value: ir.Value) -> list[Limit]:
             continue
         seen.add(id(current))
         for node, index in current.uses():
-            limit = _implied(node, index)
+            limit = _implied_bound(node, index)
             if limit is not None:
                 found.append(limit)
             elif (node.op_type in _PASSING and index == 0) or (node.op_type == "Where" and index > 0):
@@ -231,16 +231,16 @@ _BY_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
 _BY_ROWS = frozenset({"GatherND", "ScatterND"})
 
 
-def _implied(node: ir.Node, index: int) -> Limit | None:
+def _implied_bound(node: ir.Node, index: int) -> Limit | None:
     data = node.inputs[0]
     if node.op_type in _BY_AXIS and index == 1:
-        return _rows(data, node.attributes.get_int("axis", 0))
+        return _axis_size(data, node.attributes.get_int("axis", 0))
     if node.op_type in _BY_ROWS and index == 1 and not node.attributes.get_int("batch_dims", 0):
         places = node.inputs[1]
         single = places is not None and places.shape is not None and places.shape[-1] == 1
-        return _rows(data, 0) if single else None
+        return _axis_size(data, 0) if single else None
     if node.op_type == "TensorScatter" and index == 2:
-        return _rows(data, node.attributes.get_int("axis", -2))
+        return _axis_size(data, node.attributes.get_int("axis", -2))
     if node.op_type == "OneHot" and index == 0:
         depth = node.inputs[1]
         if depth is not None and depth.const_value is not None:
@@ -248,14 +248,14 @@ def _implied(node: ir.Node, index: int) -> Limit | None:
     return None
 
 
-def _rows(data: ir.Value | None, axis: int) -> Limit | None:
+def _axis_size(data: ir.Value | None, axis: int) -> Limit | None:
     if data is None or data.shape is None:
         return None
     rows = data.shape[axis]
     return rows if isinstance(rows, int) else rows.value
 
 
-def from_samples(model: ir.Model, samples: Mapping[str, np.ndarray], most: int = 32) -> dict[str, np.ndarray]:
+def inputs_from_samples(model: ir.Model, samples: Mapping[str, np.ndarray], most: int = 32) -> dict[str, np.ndarray]:
     """Inputs out of calibration data: its first samples as one batch, or the first where there is none."""
     found = {}
     for value in model.graph.inputs:
@@ -268,7 +268,7 @@ def from_samples(model: ir.Model, samples: Mapping[str, np.ndarray], most: int =
     return found
 
 
-def _fits(shape: tuple[int, ...], expected: ir.Shape) -> bool:
+def _shape_fits(shape: tuple[int, ...], expected: ir.Shape) -> bool:
     return len(shape) == len(expected) and all(
         not isinstance(e, int) or e == s for s, e in zip(shape, expected, strict=True)
     )

@@ -13,23 +13,32 @@ import onnx_ir as ir
 from convert.errors import ConvertError, Unsupported
 from convert.graph.tensors import dtype_name
 from convert.options import Options
-from convert.parity.compare import FACTOR, TWIN, agreement, compare, compare_narrow, doubt, twin_error, vacuous
-from convert.parity.draws import grouped, more, pooled, unsettled
+from convert.parity.compare import (
+    FACTOR,
+    TWIN,
+    argmax_agreement,
+    compare,
+    compare_narrow,
+    mark_doubtful,
+    twin_error,
+    vacuous_reason,
+)
+from convert.parity.draws import group_draws, more_draws, pool_arrays, unsettled_feeds
 from convert.parity.inputs import Feed
-from convert.parity.rounding_margins import within_noise
-from convert.parity.ties import tied, worst_elements
+from convert.parity.rounding_margins import is_within_noise
+from convert.parity.ties import is_tied, worst_elements
 from convert.runners.process import Limits, Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 if TYPE_CHECKING:
-    from convert.reference.quantized import Narrowed
+    from convert.reference.quantized import NarrowedOutputs
 
 
 _NO_ROUNDING = f"in float64 the graph is {{:.1e}} away from the source (bound {TWIN:.0e}): not rounding"
 
 
 @dataclass(frozen=True)
-class Method:
+class VerifyMethod:
     """How to verify.
 
     `arrays` are the user's inputs by name or place (else `seeds` feeds are made); `rtol`/`atol` replace the bound;
@@ -53,7 +62,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunOutputs:
     """Outputs, one dict for each feed: of the source by precision, of the target, of the graph in float64 (the twin).
 
     narrowed: of a target with narrower numbers, what the graph computes with such: how far the rounded is from the
@@ -63,36 +72,36 @@ class Runs:
     source: Mapping[str, Outputs | Unsupported]
     target: Outputs
     twin: Outputs | Unsupported
-    narrowed: Narrowed | None = None
+    narrowed: NarrowedOutputs | None = None
 
 
-def judge(graph: ir.Model, feeds: Sequence[Feed], runs: Runs, method: Method) -> Verdict:
+def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod) -> Verdict:
     """The verdict from outputs that are at hand.
 
     Outputs are matched by position with the source, whose framework may not name them, and by name with the graph,
     whose names are the contract. Feeds that are draws of one another are compared as one.
     """
-    groups = grouped(feeds)
+    groups = group_draws(feeds)
     heads = [feeds[g[0]] for g in groups]
-    verdict = Verdict(PASS, feeds=[_told(f, len(g)) for f, g in zip(heads, groups, strict=True)])
+    verdict = Verdict(PASS, feeds=[_feed_label(f, len(g)) for f, g in zip(heads, groups, strict=True)])
     names = [str(v.name) for v in graph.graph.outputs]
     verdict.reference, exact = _reference(runs)
-    wrong = _contract(graph, names, _outputs(runs.source["float32"]), runs.target)
+    wrong = _contract_breach(graph, names, _outputs(runs.source["float32"]), runs.target)
     if wrong:
         verdict.status, (verdict.guilty, verdict.reason) = FAIL, wrong
         return verdict
     for position, name in enumerate(names):
-        row = _compared(name, position, exact, runs, groups, method)
-        references, targets = [_at(o, position) for o in exact], [o[name] for o in runs.target]
+        row = _compare_output(name, position, exact, runs, groups, method)
+        references, targets = [_output_at(o, position) for o in exact], [o[name] for o in runs.target]
         first = [g[0] for g in groups]
         row.elements = worst_elements([references[i] for i in first], [targets[i] for i in first],
                                       [f.label for f in heads])  # fmt: skip
         whole = row.status == FAIL and references[0].dtype.kind in "iub" and not method.tolerant
-        if whole and tied(graph, name, feeds, references, targets, FACTOR):
+        if whole and is_tied(graph, name, feeds, references, targets, FACTOR):
             row.status, row.reason = PASS, "what differs is picked among scores that rounding cannot tell apart"
-        elif whole and within_noise(graph, name, feeds, references, targets, FACTOR):
+        elif whole and is_within_noise(graph, name, feeds, references, targets, FACTOR):
             row.status, row.reason = PASS, "what differs was decided by less than rounding may change"
-        row.agreement = None if runs.narrowed is None else agreement(references, targets, row.floor)
+        row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.floor)
         if not isinstance(runs.twin, Unsupported) and exact is not runs.twin:
             errors = [twin_error(r, o[name]) for r, o in zip(references, runs.twin, strict=True)]
             row.twin = max(errors)
@@ -100,19 +109,19 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: Runs, method: Method) ->
                 where = feeds[int(np.argmax(errors))].label
                 row.status, row.reason = FAIL, f"{_NO_ROUNDING.format(row.twin)}, on {where}"
         verdict.outputs.append(row)
-    _conclude(verdict, [[_at(exact[g[0]], p) for g in groups] for p in range(len(names))])
+    _conclude(verdict, [[_output_at(exact[g[0]], p) for g in groups] for p in range(len(names))])
     if exact is runs.twin and runs.narrowed is None and not method.tolerant:
-        doubt(verdict)
+        mark_doubtful(verdict)
     return verdict
 
 
-def settled(
+def settle_verdict(
     verdict: Verdict,
     graph: ir.Model,
     feeds: Sequence[Feed],
-    runs: Runs,
-    again: Callable[[Sequence[Feed]], Runs],
-    method: Method,
+    runs: RunOutputs,
+    again: Callable[[Sequence[Feed]], RunOutputs],
+    method: VerifyMethod,
 ) -> Verdict:
     """The verdict, made again on more draws where outputs of few elements may have failed by chance.
 
@@ -121,8 +130,8 @@ def settled(
     if method.tolerant or not verdict.outputs:
         return verdict
     _, exact = _reference(runs)
-    columns = [_columns(str(v.name), position, exact, runs) for position, v in enumerate(graph.graph.outputs)]
-    drawn = [d for feed in unsettled(verdict, feeds, columns) for d in more(graph, feed)]
+    columns = [_output_columns(str(v.name), position, exact, runs) for position, v in enumerate(graph.graph.outputs)]
+    drawn = [d for feed in unsettled_feeds(verdict, feeds, columns) for d in more_draws(graph, feed)]
     if not drawn:
         return verdict
     every = [replace(f, edge=False) for f in (*feeds, *drawn)]  # what has run may not be left out now
@@ -132,7 +141,7 @@ def settled(
         return verdict
 
 
-def _reference(runs: Runs) -> tuple[str, Outputs]:
+def _reference(runs: RunOutputs) -> tuple[str, Outputs]:
     """What the outputs are compared with, and what it is called."""
     exact = runs.source["float64"]
     if not isinstance(exact, Unsupported):
@@ -142,30 +151,30 @@ def _reference(runs: Runs) -> tuple[str, Outputs]:
     return "the shared graph in float64", runs.twin
 
 
-def _columns(
-    name: str, position: int, exact: Outputs, runs: Runs
+def _output_columns(
+    name: str, position: int, exact: Outputs, runs: RunOutputs
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
     """Reference, source and target of one output on each feed; of narrower targets exact and rounded graph, target."""
     targets = [o[name] for o in runs.target]
-    sources = [_at(o, position) for o in _outputs(runs.source["float32"])]
+    sources = [_output_at(o, position) for o in _outputs(runs.source["float32"])]
     if runs.narrowed is None:
-        return [_at(o, position) for o in exact], sources, targets
+        return [_output_at(o, position) for o in exact], sources, targets
     rounded = [o[name].astype(s.dtype) for o, s in zip(runs.narrowed.rounded, sources, strict=True)]
     return [o[name] for o in runs.narrowed.exact], rounded, targets
 
 
-def _compared(
-    name: str, position: int, exact: Outputs, runs: Runs, groups: Sequence[Sequence[int]], method: Method
+def _compare_output(
+    name: str, position: int, exact: Outputs, runs: RunOutputs, groups: Sequence[Sequence[int]], method: VerifyMethod
 ) -> OutputVerdict:
     if method.tolerant:
         runs = replace(runs, narrowed=None)
-    references, sources, targets = (pooled(c, groups) for c in _columns(name, position, exact, runs))
+    references, sources, targets = (pool_arrays(c, groups) for c in _output_columns(name, position, exact, runs))
     if runs.narrowed is not None:
         return compare_narrow(name, references, sources, targets)
     return compare(name, references, sources, targets, rtol=method.rtol, atol=method.atol)
 
 
-def _told(feed: Feed, draws: int) -> str:
+def _feed_label(feed: Feed, draws: int) -> str:
     return feed.label if draws == 1 else f"{feed.label}, with {draws - 1} more draws around it"
 
 
@@ -179,7 +188,7 @@ def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]]) -> N
         verdict.status, verdict.reason = FAIL, f"{failed[0].name}: {failed[0].reason}"
         return
     unsure = [r for r in verdict.outputs if r.status == INCONCLUSIVE]
-    empty = [bool(vacuous(r)) for r in references]
+    empty = [bool(vacuous_reason(r)) for r in references]
     other = [r for r, e in zip(verdict.outputs, empty, strict=True) if r.status == INCONCLUSIVE and not e]
     # One constant output beside outputs that move is a property of the model; nothing that moves proves nothing.
     if other or (unsure and all(empty)):
@@ -190,22 +199,25 @@ def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]]) -> N
         )
 
 
-def _contract(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> tuple[str, str] | None:
+def _contract_breach(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> tuple[str, str] | None:
     """Structure first: number, names and dtypes of outputs, exactly; who broke it, and how."""
     if any(len(o) != len(names) for o in source):
         return "frontend", f"the source has {len(source[0])} outputs, the graph {len(names)}"
     for position, value in enumerate(graph.graph.outputs):
-        actual = _at(source[0], position)
+        actual = _output_at(source[0], position)
         declared = dtype_name(value.dtype)
-        if value.dtype is not None and declared != _name(actual):
-            return "frontend", f"output {value.name!r} is {declared} in the graph and {_name(actual)} in the source"
+        if value.dtype is not None and declared != _dtype_name(actual):
+            return (
+                "frontend",
+                f"output {value.name!r} is {declared} in the graph and {_dtype_name(actual)} in the source",
+            )
     for outputs in target:
         if set(outputs) != set(names):
             return "backend", f"the outputs of the target are {list(outputs)}, those of the source {names}"
     return None
 
 
-def _name(array: np.ndarray) -> str:
+def _dtype_name(array: np.ndarray) -> str:
     return "string" if array.dtype.kind in "OUS" else array.dtype.name
 
 
@@ -215,5 +227,5 @@ def _outputs(found: Outputs | Unsupported) -> Outputs:
     return found
 
 
-def _at(outputs: Mapping[str, np.ndarray], position: int) -> np.ndarray:
+def _output_at(outputs: Mapping[str, np.ndarray], position: int) -> np.ndarray:
     return list(outputs.values())[position]

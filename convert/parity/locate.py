@@ -19,10 +19,10 @@ from convert.graph import location_of
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
 from convert.options import Options
 from convert.parity.inputs import Feed
-from convert.parity.pairing import agreeing, departed, steps_of, trace_graph
+from convert.parity.pairing import agreeing_names, departing_steps, steps_of, trace_graph
 from convert.report import Report
 from convert.runners.process import Limits, trace
-from convert.runners.trace import Step, Summary, Trace
+from convert.runners.trace import Summary, Trace, TraceStep
 from convert.source import Source
 from convert.verdict import Divergence
 
@@ -49,8 +49,8 @@ def locate(graph: ir.Model, target: Source, feed: Feed, options: Options | None 
     if distance <= _LEAST:
         return "in float64 the artefact computes what the graph does: its runtime is at fault, or its float32 kernels"
     # A target's layout may differ from the graph's: the order of elements says nothing.
-    agreed = agreeing(ours, theirs, min(max(distance * _SHARE, _LEAST), _MOST), ordered=False)
-    for step in departed(ours, agreed):
+    agreed = agreeing_names(ours, theirs, min(max(distance * _SHARE, _LEAST), _MOST), ordered=False)
+    for step in departing_steps(ours, agreed):
         return _divergence(step, ours)
     return "every value of the graph is found in the target, and its outputs are not: are they in another order?"
 
@@ -70,30 +70,30 @@ def locate_source(
     least, most = _EXACT if theirs.precision == "float64" else _ROUNDED
     bound = min(max(distance * _SOURCE_SHARE, least), most)
     # The graph is in the coordinates of its source: elements have to be in the same places.
-    agreed = agreeing(theirs, _results(graph, ours), bound, ordered=True)
+    agreed = agreeing_names(theirs, _without_inner_values(graph, ours), bound, ordered=True)
     placed = any(step.at.module or step.at.source for step in theirs.steps)
-    lowered = _lowered(graph) if placed else set()
-    for step in departed(theirs, agreed, lambda step: not lowered or _key(step) in lowered):
+    lowered = _lowered_operators(graph) if placed else set()
+    for step in departing_steps(theirs, agreed, lambda step: not lowered or _step_key(step) in lowered):
         found = _divergence(step, theirs)
-        found.instead = _instead(graph, step, theirs, ours)
-        return _located(found, agreeing(ours, theirs, bound, ordered=True), ours)
-    for step in departed(theirs, agreed):
-        return _located(_divergence(step, theirs), agreeing(ours, theirs, bound, ordered=True), ours)
+        found.instead = _describe_counterpart(graph, step, theirs, ours)
+        return _locate_in_graph(found, agreeing_names(ours, theirs, bound, ordered=True), ours)
+    for step in departing_steps(theirs, agreed):
+        return _locate_in_graph(_divergence(step, theirs), agreeing_names(ours, theirs, bound, ordered=True), ours)
     return "every value of the source is found in the graph, and its outputs are not: are they in another order?"
 
 
-def _located(found: Divergence, agreed: set[str], ours: Trace) -> Divergence:
+def _locate_in_graph(found: Divergence, agreed: set[str], ours: Trace) -> Divergence:
     """A kernel that knows no module: the place is that of the graph's first node that departs from the source."""
     if found.module or found.source:
         return found
-    for step in departed(ours, agreed):
+    for step in departing_steps(ours, agreed):
         found.node, found.module, found.source = found.node or step.at.node, step.at.module, step.at.source
-        found.instead = f"{step.at.operator}, {ours.told(step.outputs[0])}"
+        found.instead = f"{step.at.operator}, {ours.describe_value(step.outputs[0])}"
         break
     return found
 
 
-def _results(graph: ir.Model, ours: Trace) -> Trace:
+def _without_inner_values(graph: ir.Model, ours: Trace) -> Trace:
     """The trace without values that are read only by other nodes of the operator that they were made for.
 
     A rule may compute the right thing and then spoil it: what counts is what it gives.
@@ -104,21 +104,21 @@ def _results(graph: ir.Model, ours: Trace) -> Trace:
         for value in node.outputs:
             users = [user for user, _ in value.uses()]
             own = all(replace(location_of(u), operator="", node="") == at for u in users)
-            same = own and all(_origin(u) == _origin(node) != "" for u in users)
+            same = own and all(_source_operator(u) == _source_operator(node) != "" for u in users)
             if users and same and not value.is_graph_output():
                 inside.add(str(value.name))
     return Trace(ours.steps, {n: v for n, v in ours.values.items() if n not in inside}, ours.precision)
 
 
-def _origin(node: ir.Node) -> str:
+def _source_operator(node: ir.Node) -> str:
     return node.metadata_props.get(OPERATOR_KEY, "")
 
 
-def _key(step: Step) -> tuple[str, str]:
+def _step_key(step: TraceStep) -> tuple[str, str]:
     return step.at.operator.rpartition("::")[2].partition(".")[0], step.at.module
 
 
-def _lowered(graph: ir.Model) -> set[tuple[str, str]]:
+def _lowered_operators(graph: ir.Model) -> set[tuple[str, str]]:
     """Operators and modules that nodes of the graph say they came from; an operator that none did was fused away."""
     return {
         (props[OPERATOR_KEY].rpartition("::")[2].partition(".")[0], props.get(MODULE_KEY, ""))
@@ -127,20 +127,20 @@ def _lowered(graph: ir.Model) -> set[tuple[str, str]]:
     }
 
 
-def _instead(graph: ir.Model, step: Step, theirs: Trace, ours: Trace) -> str:
+def _describe_counterpart(graph: ir.Model, step: TraceStep, theirs: Trace, ours: Trace) -> str:
     """What the graph has where the source has this operator: the last node of the same place, of the same size."""
     wanted = theirs.values[step.outputs[0]]
     nodes = [
         (node, own)
         for node, own in zip(graph.graph, steps_of(graph.graph), strict=True)
         if (own.at.module, own.at.source) == (step.at.module, step.at.source)
-        and node.metadata_props.get(OPERATOR_KEY, "").endswith(_key(step)[0])
+        and node.metadata_props.get(OPERATOR_KEY, "").endswith(_step_key(step)[0])
         and any(ours.values[n].size == wanted.size for n in own.outputs if n in ours.values)
     ]
     if not nodes:
         return ""
     own = nodes[-1][1]
-    return f"{own.at.operator}, {ours.told(own.outputs[0])}"
+    return f"{own.at.operator}, {ours.describe_value(own.outputs[0])}"
 
 
 def _distance(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
@@ -148,9 +148,9 @@ def _distance(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
     worst = 0.0
     for name, a in ours.items():
         b: Any = theirs.get(name)
-        if not _floating(a):
+        if not _is_floating(a):
             continue
-        if not _floating(b) or a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        if not _is_floating(b) or a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
             return np.inf
         mask = np.isfinite(a)
         if mask.any():
@@ -159,12 +159,12 @@ def _distance(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
     return worst
 
 
-def _floating(array: Any) -> bool:
+def _is_floating(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
 
 
-def _divergence(step: Step, told: Trace) -> Divergence:
+def _divergence(step: TraceStep, told: Trace) -> Divergence:
     at = step.at
     output = next((n for n in step.outputs if isinstance(told.values.get(n), Summary)), step.outputs[0])
-    inputs = [told.told(n) for n in step.inputs]
-    return Divergence(at.operator, at.node, at.module, at.source, inputs, told.told(output))
+    inputs = [told.describe_value(n) for n in step.inputs]
+    return Divergence(at.operator, at.node, at.module, at.source, inputs, told.describe_value(output))

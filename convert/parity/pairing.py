@@ -9,37 +9,39 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import location_of
-from convert.runners.trace import Step, Summary, Trace, summary
+from convert.runners.trace import Summary, Trace, TraceStep, summarize
 
 
 def trace_graph(model: ir.Model, feed: Mapping[str, np.ndarray]) -> tuple[Trace, dict[str, Any]]:
     """Run a shared graph in float64 by the reference executor, once: its trace, and its outputs as arrays."""
-    from convert.passes.to_float64 import widen
+    from convert.passes.to_float64 import widen_model
     from convert.reference.executor import run
 
-    found = run(widen(model), feed, every=True, keep=summary)
-    values = {n: v if isinstance(v, Summary) else summary(v) for n, v in found.items()}
+    found = run(widen_model(model), feed, every=True, keep=summarize)
+    values = {n: v if isinstance(v, Summary) else summarize(v) for n, v in found.items()}
     for value in model.graph.initializers.values():
         if value.const_value is not None and value.const_value.dtype != ir.DataType.STRING and value.name:
-            values[value.name] = summary(value.const_value.numpy())
+            values[value.name] = summarize(value.const_value.numpy())
     return Trace(steps_of(model.graph), values), {str(v.name): found[str(v.name)] for v in model.graph.outputs}
 
 
-def steps_of(graph: ir.Graph) -> list[Step]:
+def steps_of(graph: ir.Graph) -> list[TraceStep]:
     """The nodes of a graph, outermost level, in order; what their subgraphs read from outside counts as inputs."""
-    from convert.reference.executor import reads
+    from convert.reference.executor import read_values
 
     return [
-        Step(
+        TraceStep(
             location_of(node),
-            tuple(dict.fromkeys(str(v.name) for v in reads(node))),
+            tuple(dict.fromkeys(str(v.name) for v in read_values(node))),
             tuple(str(v.name) for v in node.outputs if v.name),
         )
         for node in graph
     ]
 
 
-def departed(trace: Trace, agreed: set[str], expected: Callable[[Step], bool] = lambda step: True) -> Iterable[Step]:
+def departing_steps(
+    trace: Trace, agreed: set[str], expected: Callable[[TraceStep], bool] = lambda step: True
+) -> Iterable[TraceStep]:
     """Steps in order of which no floating output has `agreed`, nor anything that is computed from one.
 
     expected: whether the other side can be asked to hold a step's outputs; one that it fused into another cannot.
@@ -59,7 +61,7 @@ def departed(trace: Trace, agreed: set[str], expected: Callable[[Step], bool] = 
             yield step
 
 
-def agreeing(ours: Trace, theirs: Trace, bound: float, *, ordered: bool) -> set[str]:
+def agreeing_names(ours: Trace, theirs: Trace, bound: float, *, ordered: bool) -> set[str]:
     """Names of the floating values of `ours` that some value of `theirs` equals, by their statistics.
 
     bound: relative to the value's root mean square. ordered: elements have to be in the same order as well, which a
@@ -69,10 +71,10 @@ def agreeing(ours: Trace, theirs: Trace, bound: float, *, ordered: bool) -> set[
     by_size: dict[int, np.ndarray] = {}
     for size in {v.size for v in rows}:
         by_size[size] = np.array([(*v.statistics, v.ordered) for v in rows if v.size == size])
-    return {n for n, v in ours.values.items() if v.floating and _among(v, by_size.get(v.size), bound, ordered)}
+    return {n for n, v in ours.values.items() if v.floating and _has_equal(v, by_size.get(v.size), bound, ordered)}
 
 
-def _among(value: Summary, found: np.ndarray | None, bound: float, ordered: bool) -> bool:
+def _has_equal(value: Summary, found: np.ndarray | None, bound: float, ordered: bool) -> bool:
     if found is None:
         return False
     scale = max(value.rms, np.finfo(np.float64).tiny)

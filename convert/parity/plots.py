@@ -14,11 +14,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40
 _ZERO = 1e-17  # where an error of exactly zero is drawn
 
 
-def along_the_network(places: Sequence[Place], first: str = "") -> str:
+def plot_node_errors(places: Sequence[Place], first: str = "") -> str:
     """Errors and noise floors over the nodes in order, on a logarithmic scale. first: the node that departs."""
     numbers = [max(p.floor, _ZERO) for p in places] + [max(p.error, _ZERO) for p in places if p.error is not None]
-    low, high = _decades(numbers)
-    x, y = _scale(0, max(len(places) - 1, 1), _LEFT, _WIDTH - _RIGHT), _log(low, high)
+    low, high = _decade_range(numbers)
+    x, y = _linear_scale(0, max(len(places) - 1, 1), _LEFT, _WIDTH - _RIGHT), _log_scale(low, high)
     floor = [(x(i), y(p.floor)) for i, p in enumerate(places)]
     bound = [(x(i), y(FACTOR * p.floor)) for i, p in enumerate(places)]
     parts = [*_frame(low, high, y, len(places), x), _line("floor", floor), _line("bound", bound)]
@@ -28,15 +28,17 @@ def along_the_network(places: Sequence[Place], first: str = "") -> str:
             parts.append(f'<line class="mark" x1="{x(i):.1f}" x2="{x(i):.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>')
         if place.error is not None:
             beyond = " beyond" if place.error > FACTOR * place.floor else ""
-            parts.append(_point(f"error{beyond}", x(i), y(place.error), i, place.error, place.floor, _told(place)))
+            parts.append(
+                _point(f"error{beyond}", x(i), y(place.error), i, place.error, place.floor, _place_text(place))
+            )
     return _svg("profile", "errors and noise floors along the network", parts)
 
 
-def of_outputs(rows: Sequence[OutputVerdict]) -> str:
+def plot_output_errors(rows: Sequence[OutputVerdict]) -> str:
     """The error of each output as a bar beside its noise floor and its bound, on a logarithmic scale."""
     numbers = [max(n, _ZERO) for row in rows for n in (row.error, row.floor, FACTOR * row.floor)]
-    low, high = _decades(n for n in numbers if math.isfinite(n))
-    y = _log(low, high)
+    low, high = _decade_range(n for n in numbers if math.isfinite(n))
+    y = _log_scale(low, high)
     width = (_WIDTH - _LEFT - _RIGHT) / max(len(rows), 1)
     parts = _frame(low, high, y, 0, None)
     base = _HEIGHT - _BOTTOM
@@ -57,23 +59,23 @@ def of_outputs(rows: Sequence[OutputVerdict]) -> str:
     return _svg("outputs", "errors of the outputs", parts)
 
 
-def _told(place: Place) -> str:
+def _place_text(place: Place) -> str:
     where = ", ".join(filter(None, (place.operator, place.node, place.module, place.source)))
     return f"{where}: error {place.error:.3e}, noise floor {place.floor:.3e}"
 
 
-def _decades(numbers: Iterable[float]) -> tuple[int, int]:
+def _decade_range(numbers: Iterable[float]) -> tuple[int, int]:
     logs = [math.log10(n) for n in numbers if n > 0 and math.isfinite(n)] or [-8.0]
     low, high = math.floor(min(logs)), math.ceil(max(logs))
     return (low, high) if high > low else (low - 1, high + 1)
 
 
-def _scale(low: float, high: float, start: float, end: float):  # type: ignore[no-untyped-def]
+def _linear_scale(low: float, high: float, start: float, end: float):  # type: ignore[no-untyped-def]
     return lambda number: start + (number - low) / (high - low) * (end - start)
 
 
-def _log(low: int, high: int):  # type: ignore[no-untyped-def]
-    place = _scale(low, high, _HEIGHT - _BOTTOM, _TOP)
+def _log_scale(low: int, high: int):  # type: ignore[no-untyped-def]
+    place = _linear_scale(low, high, _HEIGHT - _BOTTOM, _TOP)
     return lambda number: place(min(max(math.log10(max(number, _ZERO)), low), high))
 
 

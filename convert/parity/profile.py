@@ -17,7 +17,7 @@ from convert.options import Options
 from convert.parity.compare import FACTOR, ROUNDINGS
 from convert.parity.inputs import Feed
 from convert.report import Report
-from convert.runners.trace import summary
+from convert.runners.trace import summarize
 from convert.source import Source
 from convert.verdict import Place
 
@@ -28,42 +28,42 @@ _TRIED = 4
 _RELATED = 0.5
 
 
-def profile(graph: ir.Model, target: Source, feed: Feed, options: Options) -> list[Place] | str:
+def profile_errors(graph: ir.Model, target: Source, feed: Feed, options: Options) -> list[Place] | str:
     """The error of every node with a floating output, or why it cannot be had.
 
     Runtimes show no values between their ends, so the target is read back by its own frontend, and both graphs are
     evaluated node by node in float32; the graph in float64 is the reference. Values of the target are found by what
     they hold, in either layout: one that was fused away has no error.
     """
-    from convert.passes.to_float64 import widen
+    from convert.passes.to_float64 import widen_model
     from convert.reference.executor import run
 
     try:
         other = plugin.frontend_for(target).read(target, options, Report("profile"))
-        exact = run(widen(graph), feed.arrays, every=True)
+        exact = run(widen_model(graph), feed.arrays, every=True)
         rounded = run(graph, feed.arrays, every=True)
         theirs = run(other, feed.arrays, every=True)
     except ConvertError as error:
         return f"the artefact could not be evaluated node by node: {error.message}"
-    held = _Held(theirs)
+    held = _TargetValues(theirs)
     ends = {str(v.name) for v in graph.graph.outputs}
     places: dict[ir.Node, Place] = {}
     for node in graph.graph:
         name = str(node.outputs[0].name)
         reference: Any = exact.get(name)
         own: Any = rounded.get(name)
-        if not _floating(reference) or not _floating(own):
+        if not _is_floating(reference) or not _is_floating(own):
             continue
         at = location_of(node)
-        floor = max(_error(reference, own) or 0.0, _UNIT)
+        floor = max(_relative_error(reference, own) or 0.0, _UNIT)
         # An output is known by its name, however far it is off.
         known = name in ends and name in theirs
-        off = _error(reference, theirs[name]) if known else held.nearest(reference)
+        off = _relative_error(reference, theirs[name]) if known else held.nearest(reference)
         places[node] = Place(at.node, at.operator, at.module, at.source, floor, off)
-    return shown(places)
+    return relevant_places(places)
 
 
-def shown(places: Mapping[ir.Node, Place]) -> list[Place]:
+def relevant_places(places: Mapping[ir.Node, Place]) -> list[Place]:
     """Without the errors of nodes that are off although something that is computed from them is not.
 
     The target has no such value: it was fused with what comes next, and resembles another.
@@ -79,42 +79,44 @@ def shown(places: Mapping[ir.Node, Place]) -> list[Place]:
     return found[::-1]
 
 
-class _Held:
+class _TargetValues:
     """The target's floating values by number of elements, with their statistics."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.arrays: dict[int, list[np.ndarray]] = {}
         for array in values.values():
-            if _floating(array):
+            if _is_floating(array):
                 self.arrays.setdefault(array.size, []).append(array)
-        self.statistics = {size: np.array([summary(a).statistics for a in held]) for size, held in self.arrays.items()}
+        self.statistics = {
+            size: np.array([summarize(a).statistics for a in held]) for size, held in self.arrays.items()
+        }
 
     def nearest(self, reference: np.ndarray) -> float | None:
         """The error of the value that is nearest to `reference`; None where none is near."""
         held = self.arrays.get(reference.size)
         if not held:
             return None
-        wanted = np.array(summary(reference).statistics)
+        wanted = np.array(summarize(reference).statistics)
         order = np.argsort(np.abs(self.statistics[reference.size] - wanted).max(axis=1), kind="stable")[:_TRIED]
-        errors = [e for e in (_least(reference, held[i]) for i in order) if e is not None]
+        errors = [e for e in (_least_error(reference, held[i]) for i in order) if e is not None]
         found = min(errors, default=None)
         return found if found is not None and found < _RELATED else None
 
 
-def _floating(array: Any) -> bool:
+def _is_floating(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
 
 
-def _least(reference: np.ndarray, value: np.ndarray) -> float | None:
+def _least_error(reference: np.ndarray, value: np.ndarray) -> float | None:
     """The error of `value` as it is, reshaped, or with its dims in another order."""
-    errors = [_error(reference, value.reshape(reference.shape))]
+    errors = [_relative_error(reference, value.reshape(reference.shape))]
     if value.ndim == reference.ndim and 2 <= value.ndim <= 5:
-        moves = [p for p in _moves(value.ndim) if tuple(value.shape[i] for i in p) == reference.shape]
-        errors += [_error(reference, value.transpose(p)) for p in moves]
+        moves = [p for p in _axis_moves(value.ndim) if tuple(value.shape[i] for i in p) == reference.shape]
+        errors += [_relative_error(reference, value.transpose(p)) for p in moves]
     return min((e for e in errors if e is not None), default=None)
 
 
-def _moves(rank: int) -> list[tuple[int, ...]]:
+def _axis_moves(rank: int) -> list[tuple[int, ...]]:
     """The orders that layouts make: one dim moved to another place."""
     found = set()
     for start, end in itertools.permutations(range(rank), 2):
@@ -124,7 +126,7 @@ def _moves(rank: int) -> list[tuple[int, ...]]:
     return sorted(found)
 
 
-def _error(reference: np.ndarray, value: np.ndarray) -> float | None:
+def _relative_error(reference: np.ndarray, value: np.ndarray) -> float | None:
     """The root mean square of the difference, relative to that of the reference; None where both are zero or NaN."""
     if reference.shape != value.shape:
         return None

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import ConvertError
-from convert.graph.tensors import widened
+from convert.graph.tensors import widened_array
 from convert.parity.inputs import Feed
 
 _COMPARING = frozenset({"Greater", "Less", "GreaterOrEqual", "LessOrEqual"})
@@ -18,7 +18,7 @@ _ROUNDING = {"Floor": 0.0, "Ceil": 0.0, "Round": 0.5}
 _PASSING = frozenset({"Identity", "Not", "Squeeze", "Unsqueeze", "Reshape", "Flatten"})
 
 
-def within_noise(
+def is_within_noise(
     graph: ir.Model,
     name: str,
     feeds: Sequence[Feed],
@@ -33,19 +33,21 @@ def within_noise(
     at which the result changes.
     """
     value = next((v for v in graph.graph.outputs if v.name == name), None)
-    node = _decider(value.producer() if value is not None else None)
+    node = _deciding_node(value.producer() if value is not None else None)
     if node is None:
         return False
     try:
         return all(
-            r.shape == t.shape and _near(graph, node, feed, np.ravel(r != t), factor) and _one_step(r, t)
+            r.shape == t.shape
+            and _is_near_tie(graph, node, feed, np.ravel(r != t), factor)
+            and _is_one_step_apart(r, t)
             for feed, r, t in zip(feeds, references, targets, strict=True)
         )
     except ConvertError:
         return False
 
 
-def _decider(node: ir.Node | None) -> ir.Node | None:
+def _deciding_node(node: ir.Node | None) -> ir.Node | None:
     while node is not None and node.op_type not in _COMPARING:
         source = node.inputs[0] if node.inputs else None
         if source is None or node.op_type not in _PASSING | {"Cast"}:
@@ -56,15 +58,15 @@ def _decider(node: ir.Node | None) -> ir.Node | None:
     return node
 
 
-def _near(graph: ir.Model, node: ir.Node, feed: Feed, differs: np.ndarray, factor: float) -> bool:
+def _is_near_tie(graph: ir.Model, node: ir.Node, feed: Feed, differs: np.ndarray, factor: float) -> bool:
     if not differs.any():
         return True
-    from convert.passes.to_float64 import widen
+    from convert.passes.to_float64 import widen_model
 
-    exact, rounded = (_deciding(model, node, feed.arrays) for model in (widen(graph), graph))
+    exact, rounded = (_deciding_margin(model, node, feed.arrays) for model in (widen_model(graph), graph))
     floor = max(float(np.sqrt(np.mean((rounded - exact) ** 2))), 2.0**-24 * float(np.sqrt(np.mean(exact**2))))
     if node.op_type == "Cast":
-        jump = _rounding(node)
+        jump = _rounding_error(node)
         exact = exact - jump - np.rint(exact - jump)
     if exact.size != differs.size:
         return False
@@ -73,17 +75,17 @@ def _near(graph: ir.Model, node: ir.Node, feed: Feed, differs: np.ndarray, facto
     return bool(((margins > 0) & (margins <= factor * floor)).all())
 
 
-def _one_step(reference: np.ndarray, target: np.ndarray) -> bool:
+def _is_one_step_apart(reference: np.ndarray, target: np.ndarray) -> bool:
     return bool((np.abs(reference.astype(np.float64) - target.astype(np.float64)) <= 1).all())
 
 
-def _rounding(node: ir.Node) -> float:
+def _rounding_error(node: ir.Node) -> float:
     source = node.inputs[0]
     before = source.producer() if source is not None else None
     return _ROUNDING.get(before.op_type, 0.0) if before is not None else 0.0
 
 
-def _deciding(model: ir.Model, node: ir.Node, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+def _deciding_margin(model: ir.Model, node: ir.Node, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """The difference of what is compared, or what is rounded, in float64."""
     values = list(node.inputs[: 2 if node.op_type in _COMPARING else 1])
     before = values[0].producer() if values[0] is not None else None
@@ -98,6 +100,6 @@ def _array(model: ir.Model, value: ir.Value | None, arrays: Mapping[str, np.ndar
 
     assert value is not None
     if value.const_value is not None:
-        return widened(value.const_value.numpy()).astype(np.float64)
+        return widened_array(value.const_value.numpy()).astype(np.float64)
     name = str(value.name)
-    return widened(run(model, arrays, outputs=[name])[name]).astype(np.float64)
+    return widened_array(run(model, arrays, outputs=[name])[name]).astype(np.float64)

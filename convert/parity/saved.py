@@ -18,7 +18,7 @@ _BITS = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uin
          "float8_e5m2fnuz": np.uint8}  # fmt: skip
 
 
-def save(path: Path, feeds: Sequence[Feed]) -> None:
+def save_feeds(path: Path, feeds: Sequence[Feed]) -> None:
     """Write all sets into one `.npz`: NAME in the first, NAME@1, NAME@2 … in the others.
 
     Raises `UsageError` where `path` cannot be written.
@@ -47,13 +47,13 @@ def _write(file: BinaryIO, stored: Mapping[str, np.ndarray]) -> None:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def sets(arrays: Mapping[Any, np.ndarray]) -> list[dict[Any, np.ndarray]]:
-    """The sets of inputs in what `save` wrote, or the one that the user made. Raises `BadInput` for a missing set."""
+def input_sets(arrays: Mapping[Any, np.ndarray]) -> list[dict[Any, np.ndarray]]:
+    """The sets of inputs that `save_feeds` wrote, or the one that the user made. Raises `BadInput` if one lacks."""
     found: dict[int, dict[Any, np.ndarray]] = {}
     for key, array in arrays.items():
         name, number = key, 0
         if isinstance(key, str):
-            name, array = _typed(key, array)
+            name, array = _typed_array(key, array)
             start, at, end = name.rpartition("@")
             if at and start and end.isdigit():
                 name, number = start, int(end)
@@ -64,7 +64,7 @@ def sets(arrays: Mapping[Any, np.ndarray]) -> list[dict[Any, np.ndarray]]:
     return [found[i] for i in range(len(found))]
 
 
-def _typed(key: str, array: np.ndarray) -> tuple[str, np.ndarray]:
+def _typed_array(key: str, array: np.ndarray) -> tuple[str, np.ndarray]:
     name, colon, dtype = key.rpartition(":")
     if colon and dtype in _BITS and array.dtype == _BITS[dtype]:
         return name, array.view(getattr(ml_dtypes, dtype))

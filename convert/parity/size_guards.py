@@ -48,19 +48,19 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> Any:
     raise ValueError(f"{ast.unparse(node)!r} is no arithmetic on sizes")
 
 
-def broken(guards: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
+def broken_guards(guards: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
     """Those of `guards` that `sizes` do not meet; a guard on a size that divides by zero is not met."""
-    return [guard for guard in guards if not _holds(guard, sizes)]
+    return [guard for guard in guards if not _is_met(guard, sizes)]
 
 
-def _holds(guard: str, sizes: Mapping[str, int]) -> bool:
+def _is_met(guard: str, sizes: Mapping[str, int]) -> bool:
     try:
         return bool(evaluate(guard, sizes))
     except ValueError:
         return False
 
 
-def fitted(
+def fit_sizes(
     sizes: Mapping[str, int], guards: Sequence[str], bounds: Mapping[str, Sequence[int | None]]
 ) -> dict[str, int]:
     """`sizes`, changed as little as possible so that they meet the guards; as they are where none are found.
@@ -69,34 +69,34 @@ def fitted(
     """
     found = dict(sizes)
     for _ in range(_MOST_ROUNDS):
-        wrong = broken(guards, found)
+        wrong = broken_guards(guards, found)
         if not wrong:
             return found
         names = sorted(
             {n.id for n in ast.walk(ast.parse(wrong[0], mode="eval")) if isinstance(n, ast.Name)} & set(found)
         )
-        choices = [_near(found[name], bounds.get(name, (1, None))) for name in names]
+        choices = [_nearby_sizes(found[name], bounds.get(name, (1, None))) for name in names]
         tries = itertools.islice(
             sorted(itertools.product(*choices), key=lambda t: _distance(t, found, names)), _MOST_TRIES
         )
         best = min(
             ({**found, **dict(zip(names, numbers, strict=True))} for numbers in tries),
-            key=lambda new: len(broken(guards, new)),
+            key=lambda new: len(broken_guards(guards, new)),
             default=found,
         )
-        if len(broken(guards, best)) >= len(wrong):
+        if len(broken_guards(guards, best)) >= len(wrong):
             break
         found = best
-    return found if not broken(guards, found) else dict(sizes)
+    return found if not broken_guards(guards, found) else dict(sizes)
 
 
-def _names(guard: str, sizes: Mapping[str, int]) -> list[str]:
+def _guarded_sizes(guard: str, sizes: Mapping[str, int]) -> list[str]:
     """The sizes that a guard is about, at most two: more would be too many to try out."""
     found = {n.id for n in ast.walk(ast.parse(guard, mode="eval")) if isinstance(n, ast.Name)}
     return sorted(found & set(sizes))[:2]
 
 
-def _near(size: int, bounds: Sequence[int | None]) -> list[int]:
+def _nearby_sizes(size: int, bounds: Sequence[int | None]) -> list[int]:
     low, high = bounds[0] or 1, bounds[1]
     return [n for n in range(max(low, size - _REACH), size + _REACH + 1) if high is None or n <= high]
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import ConvertError
-from convert.graph.tensors import widened
+from convert.graph.tensors import widened_array
 from convert.parity.inputs import Feed
 from convert.verdict import Element
 
@@ -32,7 +32,7 @@ def worst_elements(
         if reference.shape != target.shape or not reference.size or kinds & set("OUSc"):
             continue
         floating = reference.dtype.kind not in "biu"
-        exact, got = widened(reference).astype(np.float64), widened(target).astype(np.float64)
+        exact, got = widened_array(reference).astype(np.float64), widened_array(target).astype(np.float64)
         finite = np.isfinite(exact) & np.isfinite(got)
         scale = float(np.sqrt(np.mean(exact[finite] ** 2))) if floating and finite.any() else 1.0
         with np.errstate(invalid="ignore"):
@@ -46,7 +46,7 @@ def worst_elements(
     return sorted(found, key=lambda e: -e.error)[:most]
 
 
-def tied(
+def is_tied(
     graph: ir.Model,
     name: str,
     feeds: Sequence[Feed],
@@ -59,20 +59,20 @@ def tied(
     Output `name` has to come from ArgMax, ArgMin or TopK. Its scores are evaluated in float64, where the one that the
     target picked may be at most `factor` times the float32 error of the graph's scores away from the right one.
     """
-    picker = _picker(graph, name)
+    picker = _picking_node(graph, name)
     if picker is None:
         return False
     scores = picker.inputs[0]
     try:
         return all(
-            r.shape == t.shape and _near(picker, *_scores(graph, scores, feed), r, t, factor)
+            r.shape == t.shape and _is_near_tie(picker, *_scores(graph, scores, feed), r, t, factor)
             for feed, r, t in zip(feeds, references, targets, strict=True)
         )
     except ConvertError:
         return False
 
 
-def _picker(graph: ir.Model, name: str) -> ir.Node | None:
+def _picking_node(graph: ir.Model, name: str) -> ir.Node | None:
     value = next((v for v in graph.graph.outputs if v.name == name), None)
     node = value.producer() if value is not None else None
     while node is not None and node.op_type in _PASSING:
@@ -84,20 +84,20 @@ def _picker(graph: ir.Model, name: str) -> ir.Node | None:
 
 def _scores(graph: ir.Model, scores: Any, feed: Feed) -> tuple[np.ndarray, float]:
     """The scores in float64, and the root mean square of how far float32 is from them (a rounding at the least)."""
-    from convert.passes.to_float64 import widen
+    from convert.passes.to_float64 import widen_model
     from convert.reference.executor import run
 
     wanted = str(scores.name)
     if scores.is_graph_input():
         exact = feed.arrays[wanted].astype(np.float64)
         return exact, 2.0**-24 * float(np.sqrt(np.mean(exact**2)))
-    exact = run(widen(graph), feed.arrays, outputs=[wanted])[wanted]
+    exact = run(widen_model(graph), feed.arrays, outputs=[wanted])[wanted]
     rounded = run(graph, feed.arrays, outputs=[wanted])[wanted]
     size = float(np.sqrt(np.mean(exact**2)))
     return exact, max(float(np.sqrt(np.mean((rounded.astype(np.float64) - exact) ** 2))), 2.0**-24 * size)
 
 
-def _near(
+def _is_near_tie(
     picker: ir.Node, scores: np.ndarray, floor: float, reference: np.ndarray, target: np.ndarray, factor: float
 ) -> bool:
     axis = picker.attributes.get_int("axis", -1 if picker.op_type == "TopK" else 0)
@@ -105,7 +105,7 @@ def _near(
     picks = reference.size // max(rows.size // rows.shape[-1], 1)
     if not picks or reference.size != rows.size // rows.shape[-1] * picks:
         return False
-    moved = [_by_row(a, rows, axis, picks) for a in (reference, target)]
+    moved = [_indices_by_row(a, rows, axis, picks) for a in (reference, target)]
     if any(m.min(initial=0) < 0 or m.max(initial=0) >= rows.shape[-1] for m in moved):
         return False
     flat = rows.reshape(-1, rows.shape[-1])
@@ -114,20 +114,20 @@ def _near(
     return bool(distinct.all() and (np.abs(right - picked) <= factor * floor).all())
 
 
-def _by_row(indices: np.ndarray, rows: np.ndarray, axis: int, picks: int) -> np.ndarray:
+def _indices_by_row(indices: np.ndarray, rows: np.ndarray, axis: int, picks: int) -> np.ndarray:
     """Indices with one row for each row of scores, whether the picker kept its axis or not."""
     if indices.ndim == rows.ndim:
         indices = np.moveaxis(indices, axis, -1)
     return indices.reshape(-1, picks).astype(np.int64)
 
 
-def flips(reference: np.ndarray, target: np.ndarray, noise: float) -> tuple[int, int]:
+def count_flips(reference: np.ndarray, target: np.ndarray, noise: float) -> tuple[int, int]:
     """Rows (along the last axis) whose largest element changed its place, and rows in all.
 
     A row counts only where the float64 reference tells the two elements apart by more than `noise`, an absolute
     distance: below that either is the largest.
     """
-    exact, got = widened(reference).astype(np.float64), widened(target).astype(np.float64)
+    exact, got = widened_array(reference).astype(np.float64), widened_array(target).astype(np.float64)
     first, other = exact.argmax(-1), got.argmax(-1)
     margin = np.take_along_axis(exact, first[..., None], -1) - np.take_along_axis(exact, other[..., None], -1)
     return int(np.count_nonzero(margin > noise)), int(first.size)

@@ -12,23 +12,23 @@ import onnx_ir as ir
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.graph.tensors import dtype_name
-from convert.graph.values import inverse
+from convert.graph.values import inverse_permutation
 from convert.options import Options
 from convert.parity import inputs
 from convert.parity.inputs import Feed
-from convert.parity.judge import Method, Runs, judge, settled
+from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
-from convert.parity.saved import save, sets
-from convert.passes.layout.boundary import Moves, moves
-from convert.runners.process import Outputs, Running, execute, run_all
+from convert.parity.saved import input_sets, save_feeds
+from convert.passes.layout.boundary import Moves, boundary_permutations
+from convert.runners.process import Outputs, RunningChild, execute, run_all
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, Divergence, Verdict
 
 if TYPE_CHECKING:
-    from convert.reference.quantized import Narrowed
+    from convert.reference.quantized import NarrowedOutputs
 
 
-def unavailable(*kinds: str) -> str:
+def unavailable_reason(*kinds: str) -> str:
     """Why artefacts of these kinds cannot be run here, or an empty string."""
     for kind in kinds:
         runner = plugin.runner_for(kind)
@@ -38,7 +38,9 @@ def unavailable(*kinds: str) -> str:
     return ""
 
 
-def verify(source: Source, target: Source, graph: ir.Model, options: Options, method: Method | None = None) -> Verdict:
+def verify(
+    source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod | None = None
+) -> Verdict:
     """Judge whether `target` computes what `source` does. `graph` is the shared graph that was read from `source`.
 
     Both are run as deployed and the source also in float64, each in a child process, while the graph is evaluated in
@@ -47,34 +49,34 @@ def verify(source: Source, target: Source, graph: ir.Model, options: Options, me
     if nested := [str(v.name) for v in (*graph.graph.inputs, *graph.graph.outputs) if not _is_tensor(v)]:
         reason = f"sequences and optionals at the ends of a model are not compared: {', '.join(nested)}"
         return Verdict(INCONCLUSIVE, reason)
-    method = method or Method()
+    method = method or VerifyMethod()
     method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
     feeds = _feeds(graph, options, method)
     if method.save is not None:
-        save(method.save, [f for f in feeds if not f.edge])
-    stored = _stored(target, graph)
+        save_feeds(method.save, [f for f in feeds if not f.edge])
+    stored = _storage_format(target, graph)
     if stored == plugin.FULL and method.arrays is None:
         reason = "activations are in 8 bits, in ranges that were calibrated: give inputs that are like those (--inputs)"
         return Verdict(INCONCLUSIVE, reason, stored=stored)
 
-    def run(feeds: Sequence[Feed]) -> Runs:
-        return _runs(source, target, graph, feeds, stored, options, method)
+    def run(feeds: Sequence[Feed]) -> RunOutputs:
+        return _run_everything(source, target, graph, feeds, stored, options, method)
 
     try:
         runs = run(feeds)
-    except _NotRun as failed:
-        return not_run(failed.error, graph, feeds, failed.guilty)
+    except _RunFailure as failed:
+        return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
     feeds = feeds[: len(runs.target)]
     if method.save is not None:
-        save(method.save, feeds)
-    verdict = settled(judge(graph, feeds, runs, method), graph, feeds, runs, run, method)
+        save_feeds(method.save, feeds)
+    verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, run, method)
     verdict.stored = stored
     if verdict.status == FAIL and verdict.outputs:
-        verdict.divergence = _place(verdict, source, target, graph, feeds, options, method)
-    if method.profile and verdict.outputs and not moves(graph, options.layout):
-        from convert.parity.profile import profile
+        verdict.divergence = _divergence_place(verdict, source, target, graph, feeds, options, method)
+    if method.profile and verdict.outputs and not boundary_permutations(graph, options.layout):
+        from convert.parity.profile import profile_errors
 
-        verdict.profile = profile(graph, target, _telling(verdict, feeds), method.target)
+        verdict.profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target)
     return verdict
 
 
@@ -82,7 +84,7 @@ def _is_tensor(value: ir.Value) -> bool:
     return not isinstance(value.type, (ir.SequenceType, ir.OptionalType))
 
 
-class _NotRun(ConvertError):
+class _RunFailure(ConvertError):
     """What the frontend or the backend made did not run, while the source did."""
 
     def __init__(self, guilty: str, error: ConvertError) -> None:
@@ -90,13 +92,13 @@ class _NotRun(ConvertError):
         self.guilty, self.error = guilty, error
 
 
-def _feeds(graph: ir.Model, options: Options, method: Method) -> list[Feed]:
+def _feeds(graph: ir.Model, options: Options, method: VerifyMethod) -> list[Feed]:
     if method.arrays is not None:
-        return _given(graph, method.arrays)
-    feeds = inputs.generate(graph, method.seeds)
+        return _given_feeds(graph, method.arrays)
+    feeds = inputs.generate_feeds(graph, method.seeds)
     if len(options.examples) == len(graph.graph.inputs) > 0:
-        feeds.insert(0, inputs.given(graph, options.examples))
-    edge = inputs.smallest(graph, method.seeds) if method.seeds >= _EDGES else None
+        feeds.insert(0, inputs.given_feed(graph, options.examples))
+    edge = inputs.smallest_feed(graph, method.seeds) if method.seeds >= _EDGES else None
     return [*feeds, edge] if edge is not None else feeds
 
 
@@ -104,24 +106,26 @@ def _feeds(graph: ir.Model, options: Options, method: Method) -> list[Feed]:
 _EDGES = 3
 
 
-def _runs(
+def _run_everything(
     source: Source,
     target: Source,
     graph: ir.Model,
     feeds: Sequence[Feed],
     stored: str,
     options: Options,
-    method: Method,
-) -> Runs:
+    method: VerifyMethod,
+) -> RunOutputs:
     """Everything on the same inputs; not on those at the edge, which come last, where the source does not take them.
 
-    Raises `ConvertError` where the source does not run, `_NotRun` where it does and something else does not.
+    Raises `ConvertError` where the source does not run, `_RunFailure` where it does and something else does not.
     """
     edges = sum(f.edge for f in feeds)
     arrays = [f.arrays for f in feeds]
     theirs = execute(source, arrays, ("float32", "float64"), options, method.limits, edges)
-    moved = moves(graph, options.layout)
-    ours = execute(target, [_turned(a, moved) for a in arrays], ("float32",), method.target, method.limits, edges)
+    moved = boundary_permutations(graph, options.layout)
+    ours = execute(
+        target, [_transpose_arrays(a, moved) for a in arrays], ("float32",), method.target, method.limits, edges
+    )
     try:
         twin = _graph_outputs(graph, arrays, edges)
         expected, got = _results(theirs, "source"), _results(ours, "target")
@@ -131,31 +135,33 @@ def _runs(
     # A runtime that lacks a kernel lacks it on both sides: what that means, the target's error tells.
     if isinstance(expected, ConvertError) and not (isinstance(expected, Unsupported) and isinstance(got, Unsupported)):
         if edges:  # which may have taken the whole process with it
-            return _runs(source, target, graph, feeds[:-edges], stored, options, method)
+            return _run_everything(source, target, graph, feeds[:-edges], stored, options, method)
         raise expected
     if isinstance(twin, ConvertError) and not isinstance(twin, Unsupported):
-        raise _NotRun("frontend", twin)
+        raise _RunFailure("frontend", twin)
     if isinstance(got, ConvertError):
-        raise _NotRun("backend", got)
+        raise _RunFailure("backend", got)
     assert isinstance(expected, dict)
-    target_outputs = [_turned(o, {n: inverse(p) for n, p in moved.items()}) for o in _outputs(got["float32"])]
+    target_outputs = [
+        _transpose_arrays(o, {n: inverse_permutation(p) for n, p in moved.items()}) for o in _outputs(got["float32"])
+    ]
     count = min(len(o) for o in expected.values() if not isinstance(o, Unsupported))
     for guilty, outputs in (("frontend", twin), ("backend", target_outputs)):
         if not isinstance(outputs, ConvertError) and len(outputs) < count:
-            raise _NotRun(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
+            raise _RunFailure(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
     kept: dict[str, Outputs | Unsupported] = {
         p: o if isinstance(o, Unsupported) else o[:count] for p, o in expected.items()
     }
     twin = twin if isinstance(twin, Unsupported) else twin[:count]
-    return Runs(kept, target_outputs[:count], twin, _narrowed(graph, arrays[:count], stored))
+    return RunOutputs(kept, target_outputs[:count], twin, _narrowed_outputs(graph, arrays[:count], stored))
 
 
-def _turned(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str, np.ndarray]:
+def _transpose_arrays(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str, np.ndarray]:
     """Arrays in another layout; what has not the rank for it stays as it is, and is told by its shape."""
     return {n: a.transpose(moved[n]) if n in moved and a.ndim == len(moved[n]) else a for n, a in arrays.items()}
 
 
-def not_run(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed], guilty: str = "backend") -> Verdict:
+def failed_run_verdict(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed], guilty: str = "backend") -> Verdict:
     """What does not run is a failure, unless the target's runtime lacks kernels for the dtypes that the model has."""
     floats = {v.dtype for n in graph.graph.all_nodes() for v in n.outputs if v.dtype is not None}
     unusual = sorted(dtype_name(d) for d in floats if d.is_floating_point() and d != ir.DataType.FLOAT)
@@ -167,7 +173,7 @@ def not_run(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed], guilty:
     return Verdict(FAIL, f"the {what} does not run: {error.message}", guilty=guilty, feeds=labels)
 
 
-def _telling(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
+def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
     """The inputs on which a failure is worst; without one the smallest, which will do."""
     worst = [e for row in verdict.outputs if row.status == FAIL for e in row.elements]
     label = max(worst, key=lambda e: e.error).feed if worst else ""
@@ -175,18 +181,18 @@ def _telling(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
     return next((f for f in feeds if f.label == label), smallest)
 
 
-def _place(
+def _divergence_place(
     verdict: Verdict,
     source: Source,
     target: Source,
     graph: ir.Model,
     feeds: Sequence[Feed],
     options: Options,
-    method: Method,
+    method: VerifyMethod,
 ) -> Divergence | str:
     """Where the guilty side departs: the backend's artefact from the graph, or the frontend's graph from the source."""
-    feed = _telling(verdict, feeds)
-    if moves(graph, options.layout) and verdict.guilty != "frontend":
+    feed = _worst_feed(verdict, feeds)
+    if boundary_permutations(graph, options.layout) and verdict.guilty != "frontend":
         return "the target has another layout than the graph: without --layout the place is found"
     if verdict.guilty == "frontend":
         distance = max((r.twin for r in verdict.outputs if r.twin is not None), default=np.inf)
@@ -194,9 +200,9 @@ def _place(
     return locate(graph, target, feed, method.target)
 
 
-def _given(graph: ir.Model, arrays: Mapping[Any, np.ndarray]) -> list[Feed]:
+def _given_feeds(graph: ir.Model, arrays: Mapping[Any, np.ndarray]) -> list[Feed]:
     """The user's inputs, which may be several sets of them."""
-    found = [inputs.given(graph, each) for each in sets(arrays)]
+    found = [inputs.given_feed(graph, each) for each in input_sets(arrays)]
     return found if len(found) == 1 else [replace(f, label=f"{f.label}, set {i}") for i, f in enumerate(found)]
 
 
@@ -213,14 +219,16 @@ def _graph_outputs(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], 
     return found
 
 
-def _stored(target: Source, graph: ir.Model) -> str:
+def _storage_format(target: Source, graph: ir.Model) -> str:
     """How the target says that it stores numbers. A graph that quantises by itself is held to its own arithmetic."""
     tell = getattr(plugin.runner_for(target.kind), "stored", None)
     quantised = any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in graph.graph.all_nodes())
     return "" if tell is None or target.path is None or quantised else str(tell(target))
 
 
-def _narrowed(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], stored: str) -> Narrowed | None:
+def _narrowed_outputs(
+    graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], stored: str
+) -> NarrowedOutputs | None:
     if not stored:
         return None
     from convert.reference.quantized import simulate
@@ -228,7 +236,7 @@ def _narrowed(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], store
     return simulate(graph, arrays, stored)
 
 
-def _results(running: Running, who: str) -> dict[str, Outputs | Unsupported] | ConvertError:
+def _results(running: RunningChild, who: str) -> dict[str, Outputs | Unsupported] | ConvertError:
     try:
         return running.results()
     except ConvertError as error:

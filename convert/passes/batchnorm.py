@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph import register
-from convert.graph.tensors import dims_of, lazy
+from convert.graph import register_initializer
+from convert.graph.tensors import dims_of, lazy_tensor
 
 # Which axis of the weight holds the output channels; of a Gemm transB tells.
 _CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}
@@ -43,18 +43,20 @@ def _fold(graph: ir.Graph, norm: ir.Node) -> bool:
         return False
     if not _one_output_channel_axis(producer, weight):
         return False
-    scale, shift, mean, variance = (_f64(v) for v in norm.inputs[1:5])
+    scale, shift, mean, variance = (_float64_array(v) for v in norm.inputs[1:5])
     epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
     factor = scale / np.sqrt(variance + epsilon)
-    old_bias = _f64(bias) if bias is not None else np.zeros_like(factor)
+    old_bias = _float64_array(bias) if bias is not None else np.zeros_like(factor)
     if old_bias.size not in (1, factor.size):
         return False
     new_bias = (old_bias.reshape(-1) - mean) * factor + shift
     dtype = weight.const_value.numpy().dtype
     producer.op_type = "Gemm" if producer.op_type == "MatMul" else producer.op_type
     producer.resize_inputs(3)
-    producer.replace_input_with(1, register(graph, f"{weight.name}.folded", _scaled(weight, factor, producer)))
-    producer.replace_input_with(2, register(graph, f"{x.name}.bias", ir.tensor(new_bias.astype(dtype))))
+    producer.replace_input_with(
+        1, register_initializer(graph, f"{weight.name}.folded", _scaled_weight(weight, factor, producer))
+    )
+    producer.replace_input_with(2, register_initializer(graph, f"{x.name}.bias", ir.tensor(new_bias.astype(dtype))))
     y, old_name = norm.outputs[0], norm.outputs[0].name
     x.shape = x.shape if x.shape is not None else y.shape
     ir.convenience.replace_all_uses_with(y, x, replace_graph_outputs=True)
@@ -76,7 +78,7 @@ def _one_output_channel_axis(producer: ir.Node, weight: ir.Value) -> bool:
     return weight.shape is not None
 
 
-def _scaled(weight: ir.Value, factor: np.ndarray, producer: ir.Node) -> ir.LazyTensor:
+def _scaled_weight(weight: ir.Value, factor: np.ndarray, producer: ir.Node) -> ir.LazyTensor:
     tensor = weight.const_value
     assert tensor is not None
     shape = [1] * len(tensor.shape)
@@ -87,10 +89,10 @@ def _scaled(weight: ir.Value, factor: np.ndarray, producer: ir.Node) -> ir.LazyT
         array = tensor.numpy()
         return (array * column).astype(array.dtype)
 
-    return lazy(tensor.dtype, dims_of(tensor), make)
+    return lazy_tensor(tensor.dtype, dims_of(tensor), make)
 
 
-def _f64(value: ir.Value | None) -> np.ndarray:
+def _float64_array(value: ir.Value | None) -> np.ndarray:
     assert value is not None
     assert value.const_value is not None
     return value.const_value.numpy().astype(np.float64)

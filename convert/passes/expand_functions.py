@@ -38,7 +38,7 @@ def expand_functions(model: ir.Model, known: Container[str]) -> bool:
 
 def _call(model: ir.Model, node: ir.Node, name: str) -> bool:
     """Turn `node` into a call of its own copy of its operator's function."""
-    function = body_of(node, model.opset_imports.get("", OPSET))
+    function = function_body(node, model.opset_imports.get("", OPSET))
     if function is None:
         return False
     # Defaults belong to the operator's schema; the function refers to its attributes whether they are given or not.
@@ -62,22 +62,22 @@ def _call(model: ir.Model, node: ir.Node, name: str) -> bool:
     return True
 
 
-def body_of(node: ir.Node, opset: int) -> ir.Function | None:
+def function_body(node: ir.Node, opset: int) -> ir.Function | None:
     """The function body of the node's operator at this opset, None where the standard gives none for these types."""
     schema: Any = onnx_schema(operator_of(node))  # onnx's stubs lack half of what it has
     if schema is None:
         return None
     proto = None
     if schema.has_function:
-        proto = schema.get_function_with_opset_version(_newest(schema.function_opset_versions, opset))
+        proto = schema.get_function_with_opset_version(_newest_version(schema.function_opset_versions, opset))
     elif schema.has_context_dependent_function:
-        version = _newest(schema.context_dependent_function_opset_versions, opset)
+        version = _newest_version(schema.context_dependent_function_opset_versions, opset)
         types = [_type(v) for v in node.inputs]
         if None not in types:
             data = ir.serde.serialize_node(node).SerializeToString()
             encoded = schema.get_context_dependent_function_with_opset_version(version, data, types)
             proto = onnx_package.FunctionProto.FromString(encoded) if encoded else None
-    return None if proto is None else _function(_parsed(proto), node)
+    return None if proto is None else _function(_parsed_function(proto), node)
 
 
 def _function(proto: onnx_package.FunctionProto, node: ir.Node) -> ir.Function | None:
@@ -87,17 +87,17 @@ def _function(proto: onnx_package.FunctionProto, node: ir.Node) -> ir.Function |
         proto.output.pop()
     graphs = any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values())
     # onnx_ir does not inline functions that take graphs (SequenceMap, FlexAttention).
-    if graphs or any(name not in made for name in proto.output) or len(proto.output) < _wanted(node):
+    if graphs or any(name not in made for name in proto.output) or len(proto.output) < _output_count(node):
         return None
     return ir.serde.deserialize_function(proto)
 
 
-def _newest(versions: list[int], opset: int) -> int:
+def _newest_version(versions: list[int], opset: int) -> int:
     """The newest version that the opset has, else the oldest."""
     return max((v for v in versions if v <= opset), default=min(versions))
 
 
-def _parsed(proto: onnx_package.FunctionProto | bytes) -> onnx_package.FunctionProto:
+def _parsed_function(proto: onnx_package.FunctionProto | bytes) -> onnx_package.FunctionProto:
     return onnx_package.FunctionProto.FromString(proto) if isinstance(proto, bytes) else proto
 
 
@@ -113,7 +113,7 @@ def _type(value: ir.Value | None) -> bytes | None:
     return proto.SerializeToString()
 
 
-def _wanted(node: ir.Node) -> int:
+def _output_count(node: ir.Node) -> int:
     """The number of outputs up to the last that has a name."""
     return max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=0)
 

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from convert.graph import location_of, register
-from convert.graph.tensors import dims_of, lazy
+from convert.graph import location_of, register_initializer
+from convert.graph.tensors import dims_of, lazy_tensor
 
 # Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
 _LARGEST = 1 << 16
@@ -78,7 +78,7 @@ def _transpose(node: ir.Node, tensor: ir.TensorProtocol) -> ir.TensorProtocol | 
     dims = dims_of(tensor)
     perm = list(node.attributes["perm"].as_ints()) if "perm" in node.attributes else list(range(len(dims)))[::-1]
     shape = [dims[p] for p in perm]
-    return lazy(tensor.dtype, shape, lambda: np.transpose(tensor.numpy(), perm), tensor.name)
+    return lazy_tensor(tensor.dtype, shape, lambda: np.transpose(tensor.numpy(), perm), tensor.name)
 
 
 def _reshape(node: ir.Node, tensor: ir.TensorProtocol) -> ir.TensorProtocol | None:
@@ -88,7 +88,7 @@ def _reshape(node: ir.Node, tensor: ir.TensorProtocol) -> ir.TensorProtocol | No
     shape = [int(d) for d in output.numpy()]
     if int(np.prod(shape)) != tensor.size:
         raise ValueError(f"{location_of(node)}: {tensor.size} elements cannot take the shape {shape}")
-    return lazy(tensor.dtype, shape, lambda: tensor.numpy().reshape(shape), tensor.name)
+    return lazy_tensor(tensor.dtype, shape, lambda: tensor.numpy().reshape(shape), tensor.name)
 
 
 _VIEWS: dict[str, Callable[[ir.Node, ir.TensorProtocol], ir.TensorProtocol | None]] = {
@@ -112,7 +112,7 @@ class Evaluator:
         from onnx.reference import ReferenceEvaluator
 
         schema_known = onnx.defs.has(node.op_type, self.opset)
-        if not schema_known or any(o.shape is not None and _bytes(o) > _LARGEST for o in node.outputs):
+        if not schema_known or any(o.shape is not None and _byte_size(o) > _LARGEST for o in node.outputs):
             return None
         proto = ir.serde.serialize_node(node)
         feeds = {str(v.name): v.const_value.numpy() for v in node.inputs if v is not None and v.const_value is not None}
@@ -134,11 +134,11 @@ class Evaluator:
         return tensors if agree else None
 
 
-def _bytes(value: ir.Value) -> int:
+def _byte_size(value: ir.Value) -> int:
     assert value.shape is not None
     known = [d for d in value.shape if isinstance(d, int)]
     return int(np.prod(known, dtype=np.int64)) if len(known) == len(value.shape) else 0
 
 
 def _replace(graph: ir.Graph, old: ir.Value, tensor: ir.TensorProtocol) -> None:
-    ir.convenience.replace_all_uses_with(old, register(graph, f"{old.name}_folded", tensor))
+    ir.convenience.replace_all_uses_with(old, register_initializer(graph, f"{old.name}_folded", tensor))

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from convert.graph.metadata import EXACT_KEY
 from convert.graph.shape_inference import subgraphs
-from convert.graph.tensors import dims_of, lazy
+from convert.graph.tensors import dims_of, lazy_tensor
 
 NARROW = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 """The dtypes that become float64. Float8 and narrower ones are quantisation, not rounding, and stay."""
@@ -27,7 +27,7 @@ _DTYPE_ATTRIBUTES = frozenset(
 _KEPT = frozenset({("QuantizeLinear", "output_dtype"), ("QuantizeLinear", "precision")})
 
 
-def widen(model: ir.Model) -> ir.Model:
+def widen_model(model: ir.Model) -> ir.Model:
     """The same computation in float64; `model` stays as it is.
 
     Every tensor, value, dtype attribute and Cast from float32, float16 or bfloat16 becomes float64, complex64 becomes
@@ -75,7 +75,7 @@ def widened_tensor(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     exact = tensor.meta.get(EXACT_KEY)
     if exact is not None:
         return ir.Tensor(np.asarray(exact, dtype.numpy()).reshape(shape), name=tensor.name)
-    return lazy(dtype, shape, lambda: tensor.numpy().astype(dtype.numpy()), tensor.name)
+    return lazy_tensor(dtype, shape, lambda: tensor.numpy().astype(dtype.numpy()), tensor.name)
 
 
 def _widen_value(value: ir.Value) -> None:

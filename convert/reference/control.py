@@ -37,7 +37,7 @@ def _loop(run_body: RunBody, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
             scan.append(value)
         count += 1
     declared = body.outputs[1 + len(carried) :]
-    return [*carried, *(_stacked(scan, value) for scan, value in zip(scans, declared, strict=True))]
+    return [*carried, *(_stack_scan(scan, value) for scan, value in zip(scans, declared, strict=True))]
 
 
 def _scan(run_body: RunBody, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
@@ -45,8 +45,8 @@ def _scan(run_body: RunBody, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
     count = node.attributes["num_scan_inputs"].as_int()
     states = list(inputs[: len(inputs) - count])
     produced = len(body.outputs) - len(states)
-    axes, backwards = _ints(node, "scan_input_axes", count), _ints(node, "scan_input_directions", count)
-    out_axes, out_backwards = (_ints(node, f"scan_output_{what}", produced) for what in ("axes", "directions"))
+    axes, backwards = _integers(node, "scan_input_axes", count), _integers(node, "scan_input_directions", count)
+    out_axes, out_backwards = (_integers(node, f"scan_output_{what}", produced) for what in ("axes", "directions"))
     scanned = zip(inputs[-count:], axes, backwards, strict=True)
     streams = [np.moveaxis(x, a, 0)[:: -1 if b else 1] for x, a, b in scanned]
     scans: list[list[Any]] = [[] for _ in range(produced)]
@@ -56,12 +56,12 @@ def _scan(run_body: RunBody, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
         for scan, value in zip(scans, results[len(states) :], strict=True):
             scan.append(value)
     declared = body.outputs[len(states) :]
-    stacked = [_stacked(scan, value) for scan, value in zip(scans, declared, strict=True)]
+    stacked = [_stack_scan(scan, value) for scan, value in zip(scans, declared, strict=True)]
     turned = [s[::-1] if d else s for s, d in zip(stacked, out_backwards, strict=True)]
     return [*states, *(np.moveaxis(s, 0, a) for s, a in zip(turned, out_axes, strict=True))]
 
 
-def _stacked(scan: list[Any], declared: ir.Value) -> np.ndarray:
+def _stack_scan(scan: list[Any], declared: ir.Value) -> np.ndarray:
     if scan:
         return np.stack(scan)
     dtype = numpy_dtype(declared.dtype) if declared.dtype is not None else np.dtype(np.float64)
@@ -69,7 +69,7 @@ def _stacked(scan: list[Any], declared: ir.Value) -> np.ndarray:
     return np.zeros([0, *dims], dtype)
 
 
-def _ints(node: ir.Node, name: str, count: int) -> list[int]:
+def _integers(node: ir.Node, name: str, count: int) -> list[int]:
     attribute = node.attributes.get(name)
     return [0] * count if attribute is None else list(attribute.as_ints())
 

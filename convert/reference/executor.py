@@ -21,7 +21,7 @@ from convert.graph.tensors import dims_of, numpy_dtype
 from convert.reference import control, kernels  # noqa: F401  (importing the kernels fills the table)
 from convert.reference.fallback import fallback
 from convert.reference.table import kernel
-from convert.rules.onnx_schemas import operator_of, plain
+from convert.rules.onnx_schemas import operator_of, plain_value
 
 Array = Any
 """A numpy array; a list for a sequence, None for an absent optional."""
@@ -95,7 +95,7 @@ class Executor:
             return self.values[value]
         if value.const_value is None:
             raise ConvertError(f"the value {value.name!r} is used before it is computed")
-        array = strings(value.const_value) if value.dtype == ir.DataType.STRING else value.const_value.numpy()
+        array = string_array(value.const_value) if value.dtype == ir.DataType.STRING else value.const_value.numpy()
         if array.nbytes <= _KEEP:
             self.values[value] = array
         return array
@@ -105,7 +105,7 @@ class Executor:
         try:
             results = self._results(node, inputs)
         except Unsupported as error:
-            raise error.located(location_of(node)) from error
+            raise error.with_location(location_of(node)) from error
         except ConvertError:
             raise
         except Exception as error:
@@ -114,14 +114,14 @@ class Executor:
             raise ConvertError(f"{text} ({type(error).__name__}: {error})") from error
         for value, array in zip(node.outputs, results, strict=False):
             if value.name or value.uses():
-                self._store(value, _as_declared(array, value))
+                self._store(value, _cast_to_declared(array, value))
 
     def _results(self, node: ir.Node, inputs: list[Array]) -> Sequence[Array]:
         if node.domain == "" and node.op_type in control.CONTROL:
             return control.CONTROL[node.op_type](self.graph, node, inputs)
         operator = operator_of(node)
         if operator in kernel:
-            attributes = {n: plain(a.value) for n, a in node.attributes.items() if not a.is_ref()}
+            attributes = {n: plain_value(a.value) for n, a in node.attributes.items() if not a.is_ref()}
             result = kernel.apply(len(node.outputs), operator, inputs, attributes, location_of(node))
             return result if isinstance(result, tuple) else (result,)
         return fallback(node, inputs, lambda body, given: Executor(set(), False).graph(body, given))
@@ -139,7 +139,7 @@ class Executor:
             own = {*graph.inputs, *(v for n in nodes for v in n.outputs)}
             last: dict[ir.Value, int] = {}
             for index, node in enumerate(nodes):
-                for value in (*node.outputs, *reads(node)):
+                for value in (*node.outputs, *read_values(node)):
                     if value in own:
                         last[value] = index
             for value in graph.outputs:
@@ -151,14 +151,14 @@ class Executor:
         return self._plans[key]
 
 
-def reads(node: ir.Node) -> list[ir.Value]:
+def read_values(node: ir.Node) -> list[ir.Value]:
     """The values that a node reads, those that its subgraphs take from outside among them."""
     read = [v for v in node.inputs if v is not None]
     for attribute in node.attributes.values():
         for graph in subgraphs(attribute):
             read.extend(graph.outputs)
             for inner in graph:
-                read.extend(reads(inner))
+                read.extend(read_values(inner))
     return read
 
 
@@ -168,7 +168,7 @@ def _inputs(graph: ir.Graph, feeds: Mapping[str, np.ndarray]) -> list[Array]:
     if unknown or missing:
         which = f"no input {unknown[0]!r}" if unknown else f"no value for its input {missing[0]!r}"
         raise UsageError(f"the model has {which}", hint=f"inputs: {', '.join(names)}")
-    return [_as_declared(_array(feeds[n]), v) for n, v in zip(names, graph.inputs, strict=True)]
+    return [_cast_to_declared(_array(feeds[n]), v) for n, v in zip(names, graph.inputs, strict=True)]
 
 
 def _array(feed: Any) -> Array:
@@ -178,7 +178,7 @@ def _array(feed: Any) -> Array:
 _FLOATING = (np.dtype(ml_dtypes.bfloat16),)
 
 
-def _as_declared(array: Array, value: ir.Value) -> Array:
+def _cast_to_declared(array: Array, value: ir.Value) -> Array:
     """Floating content in the floating dtype that the graph declares, everything else as it is."""
     array = np.asarray(array) if isinstance(array, np.generic) else array
     if not isinstance(array, np.ndarray) or not isinstance(value.type, ir.TensorType):
@@ -191,7 +191,7 @@ def _as_declared(array: Array, value: ir.Value) -> Array:
     return array
 
 
-def strings(tensor: ir.TensorProtocol) -> np.ndarray:
+def string_array(tensor: ir.TensorProtocol) -> np.ndarray:
     """A string tensor as an array of Python strings."""
     flat = [s.decode() if isinstance(s, bytes) else s for s in tensor.numpy().ravel().tolist()]
     return np.array(flat, dtype=object).reshape(dims_of(tensor))

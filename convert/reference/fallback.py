@@ -15,7 +15,7 @@ from convert.errors import Unsupported
 from convert.graph import OPSET
 from convert.passes.opset.onnx_tools import expand_function
 from convert.reference.control import RunBody
-from convert.reference.table import decimal
+from convert.reference.table import shortest_decimal
 
 # Operators whose reference implementation rolls dice: no two runs agree.
 _RANDOM = frozenset(
@@ -50,9 +50,9 @@ def fallback(node: ir.Node, inputs: Sequence[Any], run_body: RunBody) -> Sequenc
         implementation = evaluator._load_impl(proto)
         instance = implementation(proto, _PARAMETERS)
     except Exception as error:  # the evaluator raises several classes of its own for what it lacks
-        return _as_function(node, inputs, run_body, error)
+        return _run_function_body(node, inputs, run_body, error)
     if isinstance(instance, OpFunction):
-        return _as_function(node, inputs, run_body, None)
+        return _run_function_body(node, inputs, run_body, None)
     for name, attribute in node.attributes.items():
         # The proto rounds floats to float32; the graph in memory may hold them exactly.
         if attribute.type == ir.AttributeType.FLOAT:
@@ -61,7 +61,7 @@ def fallback(node: ir.Node, inputs: Sequence[Any], run_body: RunBody) -> Sequenc
             setattr(instance, name, list(attribute.as_floats()))
     for name in instance.attributes_names_ - set(node.attributes):
         if isinstance(getattr(instance, name), (np.float32, float)):
-            setattr(instance, name, decimal(getattr(instance, name)))
+            setattr(instance, name, shortest_decimal(getattr(instance, name)))
     given = list(inputs)
     while given and given[-1] is None:
         given.pop()
@@ -78,7 +78,9 @@ _PARAMETERS = {
 }
 
 
-def _as_function(node: ir.Node, inputs: Sequence[Any], run_body: RunBody, error: Exception | None) -> Sequence[Any]:
+def _run_function_body(
+    node: ir.Node, inputs: Sequence[Any], run_body: RunBody, error: Exception | None
+) -> Sequence[Any]:
     """Run the operator's function body."""
     body = expand_function(node, OPSET) if node.domain == "" else "it is not an operator of ONNX's default domain"
     if isinstance(body, str):

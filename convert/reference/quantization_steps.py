@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 
-def half(array: np.ndarray) -> np.ndarray:
+def round_to_float16(array: np.ndarray) -> np.ndarray:
     """Rounded to float16, in the array's own dtype."""
     return array.astype(np.float16).astype(array.dtype)
 
 
-def symmetric(array: np.ndarray, axis: int | None) -> np.ndarray:
+def round_symmetric(array: np.ndarray, axis: int | None) -> np.ndarray:
     """Rounded to 255 steps around 0, whose size depends on the largest finite element along `axis` (None: of all)."""
     others = tuple(i for i in range(array.ndim) if axis is None or i != axis % array.ndim)
     sizes = np.where(np.isfinite(array), np.abs(array), 0.0)
@@ -21,7 +21,7 @@ def symmetric(array: np.ndarray, axis: int | None) -> np.ndarray:
     return (np.clip(np.round(array / scale), -127, 127) * scale).astype(array.dtype)
 
 
-def stepped(array: np.ndarray, low: Any, high: Any) -> np.ndarray:
+def round_to_steps(array: np.ndarray, low: Any, high: Any) -> np.ndarray:
     """Rounded to 256 steps from `low` to `high`, of which one is 0; what lies outside saturates."""
     low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     scale = (high - low) / 255

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.tensors import dims_of, lazy
+from convert.graph.tensors import dims_of, lazy_tensor
 from convert.passes import run as run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
-from convert.passes.to_float64 import widen
+from convert.passes.to_float64 import widen_model
 from convert.plugin import FULL, HALF, WEIGHTS
 from convert.reference.executor import Executor
-from convert.reference.quantization_steps import half, stepped, symmetric
-from convert.reference.quantized_rnn import RECURRENT, RowsRounded, cell
+from convert.reference.quantization_steps import round_symmetric, round_to_float16, round_to_steps
+from convert.reference.quantized_rnn import RECURRENT, RowRoundedWeights, cell_weights
 
 # The weights of these operators are rounded for each output channel, the axis of which depends on attributes.
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -38,7 +38,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Narrowed:
+class NarrowedOutputs:
     """Outputs by name for each feed: `rounded` of the graph with its numbers narrowed, `exact` with none rounded.
 
     `exact` differs from the graph where 8-bit kernels prescribe a range (LogSoftmax), outside which values saturate.
@@ -48,25 +48,25 @@ class Narrowed:
     rounded: Outputs
 
 
-def simulate(model: ir.Model, feeds: Feeds, stored: str) -> Narrowed:
+def simulate(model: ir.Model, feeds: Feeds, stored: str) -> NarrowedOutputs:
     """What `model` computes in float64 with its numbers stored as `stored`, one of `plugin.STORED`.
 
     `model` stays as it is. Batch normalisations are folded before weights are rounded, as they are in artefacts. For
     `FULL` the range of a value is what it takes on these feeds, widened to hold 0. Raises `Unsupported` as the
     reference executor does.
     """
-    plain = widen(model)
+    plain = widen_model(model)
     ranges: dict[str, Range] = {}
     exact = [_Rounding(stored, ranges).outputs(plain, feed, rounding=False) for feed in feeds]
     copy = model.clone()
     run_passes((clean, fold_batch_norms, clean), copy)
     _round_weights(copy.graph, stored)
-    twin = widen(copy)
+    twin = widen_model(copy)
     if stored == FULL:
         ranges.clear()  # the passes gave values other names
         for feed in feeds:
             _Rounding(stored, ranges).outputs(twin, feed, rounding=False)
-    return Narrowed(exact, [_Rounding(stored, ranges).outputs(twin, feed, rounding=True) for feed in feeds])
+    return NarrowedOutputs(exact, [_Rounding(stored, ranges).outputs(twin, feed, rounding=True) for feed in feeds])
 
 
 class _Rounding(Executor):
@@ -85,16 +85,16 @@ class _Rounding(Executor):
         return {str(v.name): x for v, x in zip(twin.graph.outputs, results, strict=True)}
 
     def _store(self, value: ir.Value, array: Any) -> None:
-        if self.stored == FULL and self.depth == 1 and _floating(array) and not _fused(value):
+        if self.stored == FULL and self.depth == 1 and _is_floating(array) and not _is_fused(value):
             producer = value.producer()
             fixed = _RANGES.get(producer.op_type) if producer is not None else None
-            array = self._stored(str(value.name), array, fixed)
+            array = self._round_value(str(value.name), array, fixed)
         super()._store(value, array)
 
-    def _stored(self, name: str, array: np.ndarray, fixed: Range | None) -> np.ndarray:
+    def _round_value(self, name: str, array: np.ndarray, fixed: Range | None) -> np.ndarray:
         """What is left of a value; before ranges are known, note it. `fixed`: a range that its kernel prescribes."""
         if self.rounding:
-            return stepped(array, *self.ranges[name])
+            return round_to_steps(array, *self.ranges[name])
         finite = array[np.isfinite(array)]
         low, high = fixed or (float(finite.min(initial=0.0)), float(finite.max(initial=0.0)))
         before = self.ranges.get(name, (low, high))
@@ -102,11 +102,16 @@ class _Rounding(Executor):
         return np.clip(array, *fixed) if fixed else array
 
     def _results(self, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
-        if self.rounding and self.stored == WEIGHTS and _channel_axis(node) is not None and _large(node.inputs[1]):
+        if (
+            self.rounding
+            and self.stored == WEIGHTS
+            and _channel_axis(node) is not None
+            and _is_large_weight(node.inputs[1])
+        ):
             # One range for each example of a batch, or for each row of a matrix.
             x = inputs[0]
             axes = tuple(range(1, x.ndim)) if "Conv" in node.op_type else (x.ndim - 1,)
-            inputs = [stepped(x, x.min(axes, keepdims=True), x.max(axes, keepdims=True)), *inputs[1:]]
+            inputs = [round_to_steps(x, x.min(axes, keepdims=True), x.max(axes, keepdims=True)), *inputs[1:]]
         if node.op_type in RECURRENT:
             inputs[1:3] = self._cell(node, inputs[1], inputs[2])
         return super()._results(node, inputs)
@@ -115,48 +120,48 @@ class _Rounding(Executor):
         """The weights of a recurrent layer, as arrays that narrow what is computed with them."""
         if self.stored == FULL and self.depth == 1:
             name = f"{node.op_type} of {node.outputs[0].name}"
-            return cell(w, r, lambda at, array, fixed: self._stored(f"{name}, {at}", array, fixed))
+            return cell_weights(w, r, lambda at, array, fixed: self._round_value(f"{name}, {at}", array, fixed))
         if self.stored == WEIGHTS and self.rounding:
             given = zip(node.inputs[1:3], (w, r), strict=True)
-            return tuple(x.view(RowsRounded) if _large(v) else x for v, x in given)
+            return tuple(x.view(RowRoundedWeights) if _is_large_weight(v) else x for v, x in given)
         return w, r
 
 
-def _floating(array: Any) -> bool:
+def _is_floating(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
 
 
-def _fused(value: ir.Value) -> bool:
+def _is_fused(value: ir.Value) -> bool:
     """Whether a runtime computes what reads the value in the same kernel, so that it is never stored."""
     uses = list(value.uses())
     producer = value.producer()
     if producer is None or len(uses) != 1 or value.is_graph_output():
         return False
     reader = uses[0][0]
-    biased = producer.op_type in _WEIGHTED and reader.op_type == "Add" and any(_constant(v) for v in reader.inputs)
+    biased = producer.op_type in _WEIGHTED and reader.op_type == "Add" and any(_is_constant(v) for v in reader.inputs)
     return biased or (reader.op_type in ("Relu", "Clip") and producer.op_type in (*_WEIGHTED, "Add", "Mul", "Sub"))
 
 
-def _constant(value: ir.Value | None) -> bool:
+def _is_constant(value: ir.Value | None) -> bool:
     return value is not None and value.const_value is not None
 
 
-def _large(value: ir.Value | None) -> bool:
+def _is_large_weight(value: ir.Value | None) -> bool:
     """Whether a weight is large enough to be rounded; of a recurrent layer, in each direction."""
     if value is None or value.const_value is None:
         return False
-    ways = dims_of(value.const_value)[0] if _of_cell(value) else 1
+    ways = dims_of(value.const_value)[0] if _is_cell_weight(value) else 1
     return value.const_value.size >= _LEAST * ways
 
 
-def _of_cell(value: ir.Value) -> bool:
+def _is_cell_weight(value: ir.Value) -> bool:
     """Whether a value is the weights of a recurrent layer for its inputs or its states."""
     return any(use.node.op_type in RECURRENT and use.idx in (1, 2) for use in value.uses())
 
 
 def _channel_axis(node: ir.Node) -> int | None:
     """The axis of the weight that holds the output channels; None for what has no weight."""
-    if node.op_type not in _WEIGHTED or node.domain != "" or not _constant(node.inputs[1]):
+    if node.op_type not in _WEIGHTED or node.domain != "" or not _is_constant(node.inputs[1]):
         return None
     if node.op_type == "Gemm":
         transposed = node.attributes.get("transB")
@@ -173,26 +178,26 @@ def _round_weights(graph: ir.Graph, stored: str) -> None:
         node, index = next(iter(value.uses()))
         axis = _channel_axis(node) if index == 1 else None
         if stored == HALF:
-            value.const_value = _changed(tensor, half)
-        elif _of_cell(value):
-            if stored == FULL or _large(value):
-                value.const_value = _changed(tensor, _by_gate)
-        elif axis is not None and (stored == FULL or _large(value)):
-            value.const_value = _changed(tensor, partial(symmetric, axis=axis))
-        elif stored == FULL and axis is None and tensor.size > 1 and not _bias(node, index):
-            value.const_value = _changed(tensor, partial(symmetric, axis=None))
+            value.const_value = _map_content(tensor, round_to_float16)
+        elif _is_cell_weight(value):
+            if stored == FULL or _is_large_weight(value):
+                value.const_value = _map_content(tensor, _round_by_gate)
+        elif axis is not None and (stored == FULL or _is_large_weight(value)):
+            value.const_value = _map_content(tensor, partial(round_symmetric, axis=axis))
+        elif stored == FULL and axis is None and tensor.size > 1 and not _is_bias(node, index):
+            value.const_value = _map_content(tensor, partial(round_symmetric, axis=None))
 
 
-def _changed(tensor: ir.TensorProtocol, change: Callable[[np.ndarray], np.ndarray]) -> ir.TensorProtocol:
-    return lazy(tensor.dtype, dims_of(tensor), lambda: change(tensor.numpy()), tensor.name)
+def _map_content(tensor: ir.TensorProtocol, change: Callable[[np.ndarray], np.ndarray]) -> ir.TensorProtocol:
+    return lazy_tensor(tensor.dtype, dims_of(tensor), lambda: change(tensor.numpy()), tensor.name)
 
 
-def _by_gate(array: np.ndarray) -> np.ndarray:
+def _round_by_gate(array: np.ndarray) -> np.ndarray:
     """Weights [directions, gates · hidden, n] of a recurrent layer, rounded for each gate of each hidden number."""
-    return symmetric(array.reshape(-1, array.shape[-1]), 0).reshape(array.shape)
+    return round_symmetric(array.reshape(-1, array.shape[-1]), 0).reshape(array.shape)
 
 
-def _bias(node: ir.Node, index: int) -> bool:
+def _is_bias(node: ir.Node, index: int) -> bool:
     """Whether an input is added to sums in 32 bits, and loses nothing."""
     if node.op_type in RECURRENT:
         return index == 3

@@ -19,17 +19,17 @@ _FIXED = {special.expit: (0.0, 255 / 256), np.tanh: (-1.0, 127 / 128)}
 Store = Callable[[str, np.ndarray, tuple[float, float] | None], np.ndarray]
 
 
-class RowsRounded(np.ndarray):
+class RowRoundedWeights(np.ndarray):
     """Weights whose products take the other matrix with each row rounded to 256 steps of its own."""
 
     def __rmatmul__(self, other: Any) -> np.ndarray:
-        from convert.reference.quantization_steps import stepped
+        from convert.reference.quantization_steps import round_to_steps
 
         rows = np.asarray(other)
-        return stepped(rows, rows.min(-1, keepdims=True), rows.max(-1, keepdims=True)) @ np.asarray(self)
+        return round_to_steps(rows, rows.min(-1, keepdims=True), rows.max(-1, keepdims=True)) @ np.asarray(self)
 
 
-class Stored(np.ndarray):
+class StoredWeights(np.ndarray):
     """Weights, and what a cell makes of them: every result goes through `store`, by its place in the step."""
 
     store: Store | None = None
@@ -38,26 +38,28 @@ class Stored(np.ndarray):
     place: list[int]
 
     def __array_finalize__(self, other: Any) -> None:
-        if isinstance(other, Stored):
+        if isinstance(other, StoredWeights):
             self.store, self.first, self.place = other.store, other.first, other.place
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        result = getattr(ufunc, method)(*(np.asarray(x) if isinstance(x, Stored) else x for x in inputs), **options)
+        result = getattr(ufunc, method)(
+            *(np.asarray(x) if isinstance(x, StoredWeights) else x for x in inputs), **options
+        )
         if method != "__call__" or not isinstance(result, np.ndarray) or result.dtype.kind != "f":
             return result
         if ufunc is np.matmul and self.first and inputs[1] is self:
             self.place[0] = 0
         self.place[0] += 1
         assert self.store is not None
-        found = self.store(str(self.place[0]), result, _FIXED.get(ufunc)).view(Stored)
+        found = self.store(str(self.place[0]), result, _FIXED.get(ufunc)).view(StoredWeights)
         found.store, found.place = self.store, self.place
         return found
 
 
-def cell(w: np.ndarray, r: np.ndarray, store: Store) -> tuple[Stored, Stored]:
+def cell_weights(w: np.ndarray, r: np.ndarray, store: Store) -> tuple[StoredWeights, StoredWeights]:
     """The weights of a layer, for inputs and for states, that have `store` round what the cell computes."""
     place = [0]
-    both = w.view(Stored), r.view(Stored)
+    both = w.view(StoredWeights), r.view(StoredWeights)
     for array, first in zip(both, (True, False), strict=True):
         array.store, array.first, array.place = store, first, place
     return both

@@ -21,16 +21,20 @@ def decimal_schema(operator: str) -> Schema | None:
     A framework in float64 computes with the decimal, and so has the twin to.
     """
     found = schema(operator)
-    return None if found is None else replace(found, keyword=tuple(map(_decimal, found.keyword)))
+    return None if found is None else replace(found, keyword=tuple(map(_decimal_default, found.keyword)))
 
 
-def decimal(number: float) -> float:
+def shortest_decimal(number: float) -> float:
     """The shortest decimal that rounds to the same float32."""
     return float(str(np.float32(number)))
 
 
-def _decimal(argument: Argument) -> Argument:
-    return replace(argument, default=decimal(argument.default)) if isinstance(argument.default, float) else argument
+def _decimal_default(argument: Argument) -> Argument:
+    return (
+        replace(argument, default=shortest_decimal(argument.default))
+        if isinstance(argument.default, float)
+        else argument
+    )
 
 
 kernel = Rules("reference", schema=decimal_schema)

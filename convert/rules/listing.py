@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _NONE: Mapping[str, str] = {}
 
 
-def rows(table: Rules, gaps: Mapping[str, str] = _NONE, limits: Mapping[str, str] = _NONE) -> Iterator[Operator]:
+def operator_rows(
+    table: Rules, gaps: Mapping[str, str] = _NONE, limits: Mapping[str, str] = _NONE
+) -> Iterator[Operator]:
     """One row for each operator that `table` has a rule for, or declares a gap, without this project's own domains.
 
     `gaps` and `limits` are what a format has besides: operators that it lacks, or has for some inputs only.
@@ -28,7 +30,9 @@ def rows(table: Rules, gaps: Mapping[str, str] = _NONE, limits: Mapping[str, str
             yield Operator(name, why, "" if why else bounds.get(name, ""))
 
 
-def lazily(module: str, places: Mapping[str, str], *, renamed: Mapping[str, str] = _NONE) -> Callable[[str], Any]:
+def lazy_attributes(
+    module: str, places: Mapping[str, str], *, renamed: Mapping[str, str] = _NONE
+) -> Callable[[str], Any]:
     """A module's `__getattr__` (PEP 562) that imports attributes when they are asked for: decorators cost a framework.
 
     places: the submodule of each, as in `__getattr__ = lazily(__name__, {"onnx_op": ".rules"})`.

@@ -42,13 +42,13 @@ def schema(operator: str) -> Schema | None:
     return Schema(tuple(positional), tuple(Argument(a.name, _default(a)) for a in found.attributes.values()))
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """An attribute's value as Python data: bytes become text, repeated fields lists."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, (str, int, float)) or not hasattr(value, "__iter__"):
         return value
-    return [plain(v) for v in value]
+    return [plain_value(v) for v in value]
 
 
 def _default(attribute: onnx.defs.OpSchema.Attribute) -> Any:
@@ -56,4 +56,4 @@ def _default(attribute: onnx.defs.OpSchema.Attribute) -> Any:
         return REQUIRED
     if not attribute.default_value.name:
         return None
-    return plain(onnx.helper.get_attribute_value(attribute.default_value))
+    return plain_value(onnx.helper.get_attribute_value(attribute.default_value))

@@ -143,10 +143,10 @@ class Rules:
             if operator not in self.entries:
                 raise Unsupported(self._why(operator))
             entry = self.entries[operator]
-            positional, keyword = bind(entry, schema or self.schema(operator), args, attributes or {})
+            positional, keyword = bind_arguments(entry, schema or self.schema(operator), args, attributes or {})
             return entry.rule(out, *positional, **keyword)
         except Unsupported as error:
-            raise error.located(at) from error
+            raise error.with_location(at) from error
         except ConvertError:
             raise
         except Exception as error:
@@ -163,7 +163,7 @@ class Rules:
         return self.gaps.get(operator, f"no {self.title} rule for this operator")
 
 
-def bind(
+def bind_arguments(
     entry: Entry, schema: Schema | None, args: Sequence[Any], attributes: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments for a rule, from a node's inputs and attributes and the schema's defaults.
@@ -183,7 +183,7 @@ def bind(
         for i, value in enumerate(values[room:], room):
             name = names[i] if i < len(names) else f"input {i}"
             default = schema.positional[i].default if i < len(names) else None
-            _place(keyword, entry, name, value, None if default is REQUIRED else default)
+            _place_argument(keyword, entry, name, value, None if default is REQUIRED else default)
         values = values[:room]
     defaults = {a.name: None if a.default is REQUIRED else a.default for a in schema.keyword}
     accepted = entry.keyword | set(entry.positional[len(values) :])
@@ -191,11 +191,11 @@ def bind(
         if name in accepted:
             keyword[name] = value
         elif name not in schema.implied:
-            _place(keyword, entry, name, value, defaults.get(name))
+            _place_argument(keyword, entry, name, value, defaults.get(name))
     return values, keyword
 
 
-def _place(keyword: dict[str, Any], entry: Entry, name: str, value: Any, default: Any) -> None:
+def _place_argument(keyword: dict[str, Any], entry: Entry, name: str, value: Any, default: Any) -> None:
     if name in entry.keyword:
         keyword[name] = value
     elif not _equal(value, default):

@@ -21,13 +21,13 @@ def load_rules(files: Iterable[str | Path]) -> tuple[str, ...]:
         path = Path(file).resolve()
         if not path.is_file():
             raise BadInput(f"there is no rules file {file}")
-        _run(str(path), path.stat().st_mtime_ns)
+        _run_file(str(path), path.stat().st_mtime_ns)
         found.append(str(path))
     return tuple(found)
 
 
 @cache
-def _run(path: str, changed: int) -> None:
+def _run_file(path: str, changed: int) -> None:
     try:
         runpy.run_path(path, run_name=f"convert_rules_{Path(path).stem}")
     except MemoryError:

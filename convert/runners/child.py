@@ -39,18 +39,18 @@ def run(arguments: Sequence[str]) -> None:
                 save_arrays(folder / f"{precision}{i}", output)
         status |= {"unsupported": missing, "outputs": counts}
     except MemoryError:
-        status = _told(ResourceLimit(f"running {source.label} ran out of memory"))
+        status = _error_record(ResourceLimit(f"running {source.label} ran out of memory"))
     except ConvertError as error:
-        status = _told(_within(limits, source.label, error))
+        status = _error_record(_limit_error(limits, source.label, error))
     except Exception as error:
         text = " ".join(str(error).split())[:600]
         failed = ConvertError(f"running {source.label} failed: {type(error).__name__}: {text}")
-        status = _told(_within(limits, source.label, failed))
+        status = _error_record(_limit_error(limits, source.label, failed))
     (folder / "status.part").write_text(json.dumps(status))
     (folder / "status.part").rename(folder / "status.json")
 
 
-def _within(limits: Limits, label: str, error: ConvertError) -> ConvertError:
+def _limit_error(limits: Limits, label: str, error: ConvertError) -> ConvertError:
     """The error, or that the limit of memory was reached: runtimes say that each in their own words."""
     if limits.memory is None or not NO_MEMORY.search(error.message):
         return error
@@ -58,7 +58,7 @@ def _within(limits: Limits, label: str, error: ConvertError) -> ConvertError:
     return ResourceLimit(text, hint="give a larger --memory")
 
 
-def _told(error: ConvertError) -> dict[str, object]:
+def _error_record(error: ConvertError) -> dict[str, object]:
     return {"error": type(error).__name__, "message": error.message, "hint": error.hint}
 
 

@@ -18,7 +18,7 @@ _PATIENCE = 30.0  # seconds for a fork; it takes milliseconds
 
 
 class Child(Protocol):
-    """What is used of a child process: of `subprocess.Popen`, or of `Forked`."""
+    """What is used of a child process: of `subprocess.Popen`, or of `ForkedProcess`."""
 
     pid: int
     returncode: Any
@@ -28,7 +28,7 @@ class Child(Protocol):
     def wait(self, timeout: float | None = None) -> int: ...
 
 
-class Forked:
+class ForkedProcess:
     """A process that is the child of another one; the leader of its session."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
@@ -60,7 +60,7 @@ class Forked:
 
 def fork(
     entry: str, arguments: Sequence[str], environment: Mapping[str, str], out: int, err: int, address: str
-) -> Forked | None:
+) -> ForkedProcess | None:
     """A fork of the warm process at `address` that does `entry` (one of `nursery.ENTRIES`), or None if there is none.
 
     out and err: file descriptors for its output. It has this process's folder and limit of address space.
@@ -86,4 +86,4 @@ def fork(
     if "pid" not in answer:
         connection.close()
         return None
-    return Forked(connection, answer["pid"])
+    return ForkedProcess(connection, answer["pid"])

@@ -39,9 +39,9 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
     `UsageError` for inputs that it does not have.
     """
     if precision == "float64":
-        return _double(source, feeds, options)
-    if options.rules and (graph := _graph(source, options)) and _asks_the_user(graph):
-        return _evaluated(graph, feeds)
+        return _run_float64(source, feeds, options)
+    if options.rules and (graph := _graph(source, options)) and _needs_user_kernels(graph):
+        return _evaluate_graph(graph, feeds)
     if source.path is not None:
         return run_file(source.path, feeds)
     with tempfile.TemporaryDirectory(prefix="convert-") as folder:
@@ -77,9 +77,9 @@ def run_file(path: Path, feeds: Feeds) -> Outputs:
         if unknown:
             raise UsageError(f"the model has no input {unknown[0]!r}", hint=f"inputs: {', '.join(inputs)}")
         try:
-            results = session.run(names, {n: _fed(v, inputs[n].type) for n, v in feed.items()})
+            results = session.run(names, {n: _cast_feed(v, inputs[n].type) for n, v in feed.items()})
         except Exception as error:  # onnxruntime raises classes of its own, all directly under Exception
-            raise ConvertError(f"onnxruntime failed to run {path.name}: {_line(error)}") from error
+            raise ConvertError(f"onnxruntime failed to run {path.name}: {_one_line(error)}") from error
         found.append(dict(zip(names, results, strict=True)))
     return found
 
@@ -96,14 +96,14 @@ def _session(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # as above
-        text = _line(error)
+        text = _one_line(error)
         if "NOT_IMPLEMENTED" in text or "Could not find an implementation" in text:
             raise Unsupported(f"onnxruntime lacks a kernel for {path.name}: {text}") from error
         hint = "convert with a lower --opset" if "opset" in text.lower() or "implementation for" in text else ""
         raise ConvertError(f"onnxruntime does not load {path.name}: {text}", hint=hint) from error
 
 
-def _fed(value: np.ndarray, kind: str) -> Any:
+def _cast_feed(value: np.ndarray, kind: str) -> Any:
     """The array in the dtype that the model takes, where both are floating."""
     wanted = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}.get(kind)
     if wanted is not None and isinstance(value, np.ndarray) and value.dtype.kind == "f":
@@ -111,19 +111,19 @@ def _fed(value: np.ndarray, kind: str) -> Any:
     return value
 
 
-def _double(source: Source, feeds: Feeds, options: Options) -> Outputs:
-    from convert.passes.to_float64 import widen
+def _run_float64(source: Source, feeds: Feeds, options: Options) -> Outputs:
+    from convert.passes.to_float64 import widen_model
 
-    return _evaluated(widen(_graph(source, options)), feeds)
+    return _evaluate_graph(widen_model(_graph(source, options)), feeds)
 
 
-def _evaluated(graph: Any, feeds: Feeds) -> Outputs:
+def _evaluate_graph(graph: Any, feeds: Feeds) -> Outputs:
     from convert.reference.executor import run as evaluate
 
     return [evaluate(graph, feed) for feed in feeds]
 
 
-def _asks_the_user(graph: Any) -> bool:
+def _needs_user_kernels(graph: Any) -> bool:
     """Whether it has operators that only kernels of the user's compute: onnxruntime does not know these."""
     from convert.reference.table import kernel
     from convert.rules.onnx_schemas import operator_of
@@ -160,5 +160,5 @@ def _save(thing: Any, path: Path) -> None:
     ir.save(copy, path, external_data=f"{path.name}.data" if size > _INLINE_LIMIT else None)
 
 
-def _line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:500]

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from convert.errors import Location, Unsupported
-from convert.runners.trace import Step, Trace, summary
+from convert.runners.trace import Trace, TraceStep, summarize
 
 
 def trace_file(path: Path, feed: Mapping[str, np.ndarray], run: Callable[[Path, Any], Any]) -> Trace:
@@ -23,7 +23,7 @@ def trace_file(path: Path, feed: Mapping[str, np.ndarray], run: Callable[[Path, 
     if any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer):
         raise Unsupported("a model with external data is not followed operator by operator")
     steps = [
-        Step(Location(n.op_type, n.name), tuple(filter(None, n.input)), tuple(filter(None, n.output)))
+        TraceStep(Location(n.op_type, n.name), tuple(filter(None, n.input)), tuple(filter(None, n.output)))
         for n in model.graph.node
     ]
     present = {o.name for o in model.graph.output}
@@ -33,4 +33,4 @@ def trace_file(path: Path, feed: Mapping[str, np.ndarray], run: Callable[[Path, 
         every = Path(folder) / "every.onnx"
         every.write_bytes(model.SerializeToString())
         values = run(every, [feed])[0]
-    return Trace(steps, {n: summary(v) for n, v in values.items()}, "float32")
+    return Trace(steps, {n: summarize(v) for n, v in values.items()}, "float32")

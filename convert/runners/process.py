@@ -19,7 +19,7 @@ import numpy as np
 
 from convert import errors, plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
-from convert.interpreter import paused_collector
+from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.runners.fork_client import ADDRESS, Child, fork
 from convert.source import Source
@@ -44,7 +44,7 @@ class Limits:
     memory: int | None = None
 
 
-class Running:
+class RunningChild:
     """A child at work; `results` waits for it. Objects in memory cannot travel and are run right here, when asked."""
 
     def __init__(
@@ -139,12 +139,12 @@ def execute(
     options: Options | None = None,
     limits: Limits | None = None,
     optional: int = 0,
-) -> Running:
+) -> RunningChild:
     """Start running `source` on each feed in each precision, in a child process; ask the result for `results()`.
 
     optional: how many of the feeds, the last ones, may fail.
     """
-    return Running(source, feeds, precisions, options or Options(), limits or Limits(), optional)
+    return RunningChild(source, feeds, precisions, options or Options(), limits or Limits(), optional)
 
 
 def run_all(
@@ -162,7 +162,7 @@ def run_all(
     found: dict[str, Outputs | Unsupported] = {}
     for precision in precisions:
         if precision == TRACE:
-            found[precision] = [_traced(runner, source, feeds[0], options)]
+            found[precision] = [_trace_arrays(runner, source, feeds[0], options)]
             continue
         try:
             found[precision] = _run(runner, source, feeds, precision, options, optional)
@@ -196,7 +196,7 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options, limi
     """
     from convert.runners.trace import Trace
 
-    running = Running(source, [feed], (TRACE,), options, limits)
+    running = RunningChild(source, [feed], (TRACE,), options, limits)
     try:
         found = running.results()[TRACE]
     finally:
@@ -206,14 +206,14 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options, limi
     return Trace.from_json(str(found[0]["trace"].item()))
 
 
-def _traced(
+def _trace_arrays(
     runner: plugin.Runner, source: Source, feed: Mapping[str, np.ndarray], options: Options
 ) -> dict[str, np.ndarray]:
     """A trace as a text among arrays, which is how it travels."""
     follow = getattr(runner, "trace", None)
     if follow is None:
         raise Unsupported(f"a {source.kind} runs as a whole")
-    with paused_collector():
+    with paused_garbage_collection():
         return {"trace": np.array(follow(source, feed, options).to_json(), dtype=object)}
 
 

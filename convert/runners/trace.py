@@ -49,7 +49,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Step:
+class TraceStep:
     """One operator of a run: where it came from, and the names of the values that it reads and makes."""
 
     at: Location
@@ -61,11 +61,11 @@ class Step:
 class Trace:
     """A whole run: operators in order, and values by name. `precision` is that of the run."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[TraceStep] = field(default_factory=list)
     values: dict[str, Summary] = field(default_factory=dict)
     precision: str = "float64"
 
-    def told(self, name: str) -> str:
+    def describe_value(self, name: str) -> str:
         """A value for people."""
         return f"{name}: {self.values[name]}" if name in self.values else f"{name}: not known"
 
@@ -77,12 +77,12 @@ class Trace:
     def from_json(text: str) -> Trace:
         """What `to_json` wrote."""
         data = json.loads(text)
-        steps = [Step(Location(**s["at"]), tuple(s["inputs"]), tuple(s["outputs"])) for s in data["steps"]]
+        steps = [TraceStep(Location(**s["at"]), tuple(s["inputs"]), tuple(s["outputs"])) for s in data["steps"]]
         values = {n: Summary(**{**v, "shape": tuple(v["shape"])}) for n, v in data["values"].items()}
         return Trace(steps, values, data["precision"])
 
 
-def summary(array: Any) -> Summary:
+def summarize(array: Any) -> Summary:
     """The summary of an array; its statistics leave infinities and NaNs out. A sequence has a type and no more."""
     if isinstance(array, list) or array is None:
         return Summary(type(array).__name__, ())

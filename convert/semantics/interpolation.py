@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 
 
 @dataclass(frozen=True)
-class Method:
+class Interpolation:
     """The attributes of a Resize that say how to interpolate."""
 
     mode: str
@@ -22,12 +22,12 @@ class Method:
     antialias: bool = False
 
 
-def matrix(n: int, size: int, scale: float, method: Method) -> np.ndarray:
+def weight_matrix(n: int, size: int, scale: float, method: Interpolation) -> np.ndarray:
     """[size, n]: the weights of `n` inputs in each of `size` outputs, in float64. Formulas: ONNX Resize-19."""
-    x = _origin(n, size, scale, method.coordinates)
+    x = _source_coordinates(n, size, scale, method.coordinates)
     rows = np.zeros((size, n))
     if method.mode == "nearest":
-        rows[np.arange(size), _nearest(x, method.nearest).clip(0, n - 1)] = 1
+        rows[np.arange(size), _nearest_indices(x, method.nearest).clip(0, n - 1)] = 1
         return rows
     stretch = min(scale, 1.0) if method.antialias else 1.0
     support = (1 if method.mode == "linear" else 2) / stretch
@@ -41,7 +41,7 @@ def matrix(n: int, size: int, scale: float, method: Method) -> np.ndarray:
     return rows / rows.sum(1, keepdims=True)
 
 
-def _origin(n: int, size: int, scale: float, how: str) -> np.ndarray:
+def _source_coordinates(n: int, size: int, scale: float, how: str) -> np.ndarray:
     """Where in the input each output lies."""
     x = np.arange(size, dtype=np.float64)
     match how:
@@ -60,7 +60,7 @@ def _origin(n: int, size: int, scale: float, how: str) -> np.ndarray:
     raise Unsupported(f"Resize with coordinate_transformation_mode={how!r}")
 
 
-def _nearest(x: np.ndarray, how: str) -> np.ndarray:
+def _nearest_indices(x: np.ndarray, how: str) -> np.ndarray:
     rounded: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "floor": np.floor,
         "ceil": np.ceil,
@@ -70,7 +70,7 @@ def _nearest(x: np.ndarray, how: str) -> np.ndarray:
     return rounded[how](x).astype(int)
 
 
-def _kernel(distance: np.ndarray, method: Method) -> np.ndarray:
+def _kernel(distance: np.ndarray, method: Interpolation) -> np.ndarray:
     d = np.abs(distance)
     if method.mode == "linear":
         return np.maximum(1 - d, 0)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from convert.plugin import Operator
-from convert.rules.listing import lazily, rows
+from convert.rules.listing import lazy_attributes, operator_rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -42,9 +42,9 @@ def operators() -> Iterable[Operator]:
     from .rules import caffe2_op
 
     return sorted(
-        [*(Operator(name) for name in FILLS if name not in caffe2_op), *rows(caffe2_op)], key=lambda o: o.name
+        [*(Operator(name) for name in FILLS if name not in caffe2_op), *operator_rows(caffe2_op)], key=lambda o: o.name
     )
 
 
 # The decorator for rules of one's own; its old name stays for one release.
-__getattr__ = lazily(__name__, {"caffe2_op": ".rules"}, renamed={"caffe2": "caffe2_op"})
+__getattr__ = lazy_attributes(__name__, {"caffe2_op": ".rules"}, renamed={"caffe2": "caffe2_op"})

@@ -14,7 +14,7 @@ Values = dict[str, ir.Value]
 
 
 @dataclass(frozen=True)
-class Body:
+class NestedNet:
     """Nets read and write the blobs around them: `outside` are those blobs as they are before the operator."""
 
     net: Net

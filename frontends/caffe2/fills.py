@@ -26,25 +26,25 @@ FILLS = {
 _LARGEST = 2**31
 
 
-def filled(op: Op) -> ir.TensorProtocol:
+def filled_tensor(op: Op) -> ir.TensorProtocol:
     """The tensor that a fill without inputs makes. Raises `BadInput` where its content and its shape disagree."""
-    shape = [int(d) for d in _numbers(op, "shape")]
+    shape = [int(d) for d in _number_list(op, "shape")]
     if any(d < 0 for d in shape) or np.prod(shape, dtype=object) > _LARGEST:
         raise BadInput(f"the {op.type} {op.outputs[0]!r} has the shape {shape}")
     if op.type == "ConstantFill":
-        return ir.tensor(np.full(shape, constant(op.args), dtype_of(op.args).numpy()))
+        return ir.tensor(np.full(shape, fill_value(op.args), fill_dtype(op.args).numpy()))
     dtype = FILLS[op.type].numpy()
     if op.type == "GivenTensorByteStringToUInt8Fill":
-        texts = [str(v).encode(errors="surrogateescape") for v in _numbers(op, "values")]
+        texts = [str(v).encode(errors="surrogateescape") for v in _number_list(op, "values")]
         content = np.frombuffer(b"".join(texts), np.uint8)
     else:
-        content = np.asarray(_numbers(op, "values")).astype(dtype)
+        content = np.asarray(_number_list(op, "values")).astype(dtype)
     if content.size != int(np.prod(shape)):
         raise BadInput(f"the {op.type} {op.outputs[0]!r} holds {content.size:,} numbers for the shape {shape}")
     return ir.tensor(content.reshape(shape))
 
 
-def dtype_of(args: Any) -> ir.DataType:
+def fill_dtype(args: Any) -> ir.DataType:
     """The dtype that ConstantFill makes: the one named, or that of its value (float32 without one)."""
     number = args.get("dtype", 0)
     if number:
@@ -54,7 +54,7 @@ def dtype_of(args: Any) -> ir.DataType:
     return ir.DataType.INT64 if isinstance(args.get("value", 0.0), int) else ir.DataType.FLOAT
 
 
-def constant(args: Any) -> float | int:
+def fill_value(args: Any) -> float | int:
     """The number that ConstantFill repeats."""
     value = args.get("value", 0)
     if not isinstance(value, (int, float)):
@@ -62,7 +62,7 @@ def constant(args: Any) -> float | int:
     return value
 
 
-def _numbers(op: Op, name: str) -> Sequence[Any] | np.ndarray:
+def _number_list(op: Op, name: str) -> Sequence[Any] | np.ndarray:
     value = op.args.get(name, [])
     if not isinstance(value, (list, np.ndarray)):
         raise BadInput(f"the {op.type} {op.outputs[0]!r} has {name}={value!r}")

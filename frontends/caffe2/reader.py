@@ -11,7 +11,7 @@ from convert.errors import BadInput, Location, Problem, Unsupported, UsageError
 from convert.files.caffe2.folder import read_folder
 from convert.files.caffe2.netdef import Model, Net, Op, walk
 from convert.graph import Dim, Graph
-from convert.graph.inputs import Bounds, add_input, matched
+from convert.graph.inputs import Bounds, add_input, match_specs
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import SHORT_NAMES
 from convert.options import InputSpec, Options
@@ -20,10 +20,10 @@ from convert.report import Report
 from convert.source import Source
 
 from . import ops  # noqa: F401  (fills the table)
-from .body import Body
-from .fills import FILLS, filled
+from .body import NestedNet
+from .fills import FILLS, filled_tensor
 from .rules import caffe2_op
-from .windows import WINDOWED, plain
+from .windows import WINDOWED, normalize_window_args
 
 Values = dict[str, ir.Value]
 
@@ -44,15 +44,15 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs' names stay theirs
     g.reserve(taken)
     bounds: Bounds = {}
-    values = _inputs(g, model, options, bounds)
+    values = _add_inputs(g, model, options, bounds)
     values |= {name: g.initializer(name, ir.tensor(array)) for name, array in model.blobs.items()}
     lower(g, model.init, values)
     lower(g, model.predict, values)
     said = model.results()
     for name in model.predict.outputs:
         taken.pop(name, None)
-        value = look_up(values, name, "predict_net")
-        g.facts(value, shape=_merged(value, said.get(name)))
+        value = find_blob(values, name, "predict_net")
+        g.facts(value, shape=_merge_dims(value, said.get(name)))
         g.output(value, name)
     result = g.model()
     clean(result)
@@ -61,12 +61,12 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     return result
 
 
-def _inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:
-    described = model.described()
+def _add_inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:
+    described = model.described_inputs()
     # Nets for mobile devices fill their inputs with anything: the user may say which of the blobs those are.
     said = [s.name for s in options.inputs if s.name in model.predict.inputs and s.name not in model.inputs]
     names = [*model.inputs, *map(str, said)]
-    specs = matched(names, options.inputs)
+    specs = match_specs(names, options.inputs)
     values: Values = {}
     for name in names:
         own, given = described.get(name, InputSpec(name)), specs.get(name)
@@ -76,18 +76,18 @@ def _inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:
                 hint=f"say it with --input, for instance --input {name}:float32[batch,3,224,224]",
             )
         dtype = own.dtype or (given.dtype if given is not None else None) or "float32"
-        values[name] = add_input(g, name, SHORT_NAMES[dtype], dims(own), given, bounds)
+        values[name] = add_input(g, name, SHORT_NAMES[dtype], spec_dims(own), given, bounds)
     return values
 
 
-def _merged(value: ir.Value, said: list[Dim] | None) -> list[Dim] | None:
+def _merge_dims(value: ir.Value, said: list[Dim] | None) -> list[Dim] | None:
     """The dims of an output as the operators give them, with the net's word for those that they leave open."""
     if value.shape is None or said is None or len(said) != len(value.shape):
         return said if value.shape is None else None
     return [d if isinstance(d, int) or other is None else other for d, other in zip(value.shape, said, strict=True)]
 
 
-def dims(spec: InputSpec) -> list[Dim] | None:
+def spec_dims(spec: InputSpec) -> list[Dim] | None:
     """The dims that a description holds, as sizes and names."""
     return None if spec.shape is None else [d.size if d.size is not None else d.name for d in spec.shape]
 
@@ -99,9 +99,9 @@ def lower(g: Graph, net: Net, values: Values) -> None:
         with g.at(location(op)):
             if op.type in FILLS and not op.inputs:
                 if op.outputs[0] not in data:
-                    values[op.outputs[0]] = g.initializer(op.outputs[0], filled(op))
+                    values[op.outputs[0]] = g.initializer(op.outputs[0], filled_tensor(op))
                 continue
-            inputs = [look_up(values, name, f"{op.type} {op.outputs[:1]}") for name in op.inputs]
+            inputs = [find_blob(values, name, f"{op.type} {op.outputs[:1]}") for name in op.inputs]
             attributes = _attributes(op, values)
             entry = caffe2_op.entries[op.type]
             # What the net calls an operator's ends says how many it has and, for nets inside, what they mean.
@@ -115,11 +115,11 @@ def lower(g: Graph, net: Net, values: Values) -> None:
 
 
 def _attributes(op: Op, values: Values) -> dict[str, Any]:
-    args = plain(op.args) if op.type in WINDOWED else op.args
-    return {name: Body(value, values, lower) if isinstance(value, Net) else value for name, value in args.items()}
+    args = normalize_window_args(op.args) if op.type in WINDOWED else op.args
+    return {name: NestedNet(value, values, lower) if isinstance(value, Net) else value for name, value in args.items()}
 
 
-def look_up(values: Values, name: str, reader: str) -> ir.Value:
+def find_blob(values: Values, name: str, reader: str) -> ir.Value:
     """The value of a blob. Raises `BadInput` where no operator has made it."""
     if name not in values:
         raise BadInput(f"{reader} reads the blob {name!r}, which no operator makes and no rule of convert does")

@@ -17,7 +17,7 @@ WINDOWED = frozenset({"Conv", "ConvFusion", "ConvTranspose", "MaxPool", "Average
 _SIDES = {"kernel": ("h", "w"), "stride": ("h", "w"), "dilation": ("h", "w"), "pad": ("t", "l", "b", "r")}
 
 
-def plain(args: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_window_args(args: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments with `kernels`, `strides`, `pads` and `dilations` (as `Sizes`) for all of their other spellings."""
     made = dict(args)
     for name, sides in _SIDES.items():
@@ -44,12 +44,12 @@ class Window:
     dilations: list[int]
 
 
-def window(n: int, kernels: Sizes, strides: Sizes, pads: Sizes, dilations: Sizes = None) -> Window:
+def make_window(n: int, kernels: Sizes, strides: Sizes, pads: Sizes, dilations: Sizes = None) -> Window:
     """The window over `n` spatial dims. Raises `BadInput` where the numbers are not as many."""
-    return Window(_each(n, kernels, 1), _each(n, strides, 1), _each(2 * n, pads, 0), _each(n, dilations, 1))
+    return Window(_per_dim(n, kernels, 1), _per_dim(n, strides, 1), _per_dim(2 * n, pads, 0), _per_dim(n, dilations, 1))
 
 
-def _each(n: int, given: Sizes, otherwise: int) -> list[int]:
+def _per_dim(n: int, given: Sizes, otherwise: int) -> list[int]:
     if given is None or isinstance(given, int):
         return [otherwise if given is None else given] * n
     if len(given) != n:

@@ -31,7 +31,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             hint="export the model again without functions",
         ) from error
     names = {(f.domain, f.name) for f in model.functions}
-    left = sorted({(n.domain, n.op_type) for n in _nodes(inlined.graph.node) if (n.domain, n.op_type) in names})
+    left = sorted({(n.domain, n.op_type) for n in _all_nodes(inlined.graph.node) if (n.domain, n.op_type) in names})
     if left:
         raise Unsupported(
             problems=[
@@ -52,16 +52,16 @@ def check_functions(model: onnx.ModelProto) -> None:
         raise BadInput("the model defines a function twice", hint="export the model again")
     sizes: dict[_Key, tuple[int, int]] = {}
     for key in _callees_first(bodies):
-        sizes[key] = _size(bodies[key].node, sizes)
-    count, depth = _size(model.graph.node, sizes)
+        sizes[key] = _count_and_depth(bodies[key].node, sizes)
+    count, depth = _count_and_depth(model.graph.node, sizes)
     if count > MAX_NODES or depth > _MAX_DEPTH:
         what = f"{count} nodes" if count > MAX_NODES else f"functions nested {depth} deep"
         raise BadInput(f"the model's functions would expand to {what}", hint="the file was made to exhaust its reader")
 
 
-def _size(nodes: list[onnx.NodeProto], sizes: dict[_Key, tuple[int, int]]) -> tuple[int, int]:
+def _count_and_depth(nodes: list[onnx.NodeProto], sizes: dict[_Key, tuple[int, int]]) -> tuple[int, int]:
     count = depth = 0
-    for node in _nodes(nodes):
+    for node in _all_nodes(nodes):
         inner, levels = sizes.get((node.domain, node.op_type, node.overload), (1, -1))
         count, depth = count + inner, max(depth, levels + 1)
     return count, depth
@@ -70,7 +70,7 @@ def _size(nodes: list[onnx.NodeProto], sizes: dict[_Key, tuple[int, int]]) -> tu
 def _callees_first(bodies: dict[_Key, onnx.FunctionProto]) -> list[_Key]:
     """The functions in an order in which each comes after those it calls. Raises `BadInput` for a circle."""
     calls = {
-        key: {k for n in _nodes(f.node) if (k := (n.domain, n.op_type, n.overload)) in bodies}
+        key: {k for n in _all_nodes(f.node) if (k := (n.domain, n.op_type, n.overload)) in bodies}
         for key, f in bodies.items()
     }
     order: list[_Key] = []
@@ -96,9 +96,9 @@ def _callees_first(bodies: dict[_Key, onnx.FunctionProto]) -> list[_Key]:
     return order
 
 
-def _nodes(nodes: list[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def _all_nodes(nodes: list[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     for node in nodes:
         yield node
         for attribute in node.attribute:
             for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _nodes(graph.node)
+                yield from _all_nodes(graph.node)

@@ -14,33 +14,33 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from convert.errors import BadInput
-from convert.files.protobuf_wire import length_delimited
+from convert.files.protobuf_wire import length_delimited_header
 
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True)
-class Span:
+class ByteSpan:
     """Bytes of the file: where they start and how many they are."""
 
     offset: int
     length: int
 
 
-def parse(data: memoryview, threshold: int, label: str) -> tuple[onnx.ModelProto, dict[int, Span]]:
+def parse_model(data: memoryview, threshold: int, label: str) -> tuple[onnx.ModelProto, dict[int, ByteSpan]]:
     """The model in `data` without the raw data of initializers over `threshold` bytes.
 
     The second result has, for the index of an initializer in the graph, where its raw data is. Raises `BadInput` where
     the bytes are not a complete protobuf message.
     """
     kept = bytearray()
-    spans: dict[int, Span] = {}
+    spans: dict[int, ByteSpan] = {}
     try:
         for number, start, begin, end in _fields(data, 0, len(data)):
             if number == _GRAPH:
-                graph = _graph(data, begin, end, threshold, spans)
-                kept += length_delimited(_GRAPH, len(graph)) + graph
+                graph = _strip_graph(data, begin, end, threshold, spans)
+                kept += length_delimited_header(_GRAPH, len(graph)) + graph
             else:
                 kept += data[start:end]
         model = onnx.ModelProto()
@@ -57,7 +57,7 @@ class _BrokenError(Exception):
     pass
 
 
-def _graph(data: memoryview, begin: int, end: int, threshold: int, spans: dict[int, Span]) -> bytes:
+def _strip_graph(data: memoryview, begin: int, end: int, threshold: int, spans: dict[int, ByteSpan]) -> bytes:
     kept = bytearray()
     index = 0
     for number, start, inner, stop in _fields(data, begin, end):
@@ -67,10 +67,10 @@ def _graph(data: memoryview, begin: int, end: int, threshold: int, spans: dict[i
         tensor = bytearray()
         for field, field_start, payload, field_end in _fields(data, inner, stop):
             if field == _RAW_DATA and field_end - payload > threshold:
-                spans[index] = Span(payload, field_end - payload)
+                spans[index] = ByteSpan(payload, field_end - payload)
             else:
                 tensor += data[field_start:field_end]
-        kept += length_delimited(_INITIALIZER, len(tensor)) + tensor
+        kept += length_delimited_header(_INITIALIZER, len(tensor)) + tensor
         index += 1
     return bytes(kept)
 

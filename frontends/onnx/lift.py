@@ -17,7 +17,7 @@ from convert.passes.opset.convert import convert_opset
 from convert.report import Report
 
 
-def lift(model: ir.Model) -> None:
+def lift_opset(model: ir.Model) -> None:
     """Bring `model` to the canonical opset, in place; one of a newer opset keeps what the canonical one lacks.
 
     Raises `Unsupported` listing the operators that ONNX does not have, or that cannot be lifted.
@@ -41,7 +41,7 @@ def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
     renamed: dict[str, int | str] = {}
     bounds: dict[str, list[int | None]] = {}
     for position, spec in enumerate(options.inputs):
-        value = _named(values, spec, position)
+        value = _find_input(values, spec, position)
         wanted = None if spec.dtype is None else SHORT_NAMES[spec.dtype]
         if wanted is not None and value.dtype is not None and wanted != value.dtype:
             raise UsageError(
@@ -49,9 +49,9 @@ def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
                 hint="an ONNX model fixes the dtypes of its inputs",
             )
         if spec.shape is not None:
-            _fix(value, spec, renamed, bounds)
+            _fix_shape(value, spec, renamed, bounds)
     for graph in model.graphs():
-        for value in _values(graph):
+        for value in _graph_values(graph):
             if value.shape is not None and any(not isinstance(d, int) and d.value in renamed for d in value.shape):
                 names = [d if isinstance(d, int) else d.value for d in value.shape]
                 value.shape = ir.Shape([renamed.get(d, d) if isinstance(d, str) else d for d in names])
@@ -61,7 +61,7 @@ def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
     infer_facts(model)
 
 
-def _named(values: dict[str, ir.Value], spec: InputSpec, position: int) -> ir.Value:
+def _find_input(values: dict[str, ir.Value], spec: InputSpec, position: int) -> ir.Value:
     if spec.name is None and position < len(values):
         return list(values.values())[position]
     if spec.name not in values:
@@ -70,7 +70,9 @@ def _named(values: dict[str, ir.Value], spec: InputSpec, position: int) -> ir.Va
     return values[spec.name]
 
 
-def _fix(value: ir.Value, spec: InputSpec, renamed: dict[str, int | str], bounds: dict[str, list[int | None]]) -> None:
+def _fix_shape(
+    value: ir.Value, spec: InputSpec, renamed: dict[str, int | str], bounds: dict[str, list[int | None]]
+) -> None:
     assert spec.shape is not None
     if value.shape is not None and len(value.shape) != len(spec.shape):
         raise UsageError(
@@ -98,5 +100,5 @@ def _fix(value: ir.Value, spec: InputSpec, renamed: dict[str, int | str], bounds
     value.shape = ir.Shape(dims)
 
 
-def _values(graph: ir.Graph) -> list[ir.Value]:
+def _graph_values(graph: ir.Graph) -> list[ir.Value]:
     return [*graph.inputs, *graph.outputs, *(v for node in graph for v in node.outputs)]

@@ -23,7 +23,7 @@ def flatten_inputs(model: ir.Model, options: Options) -> None:
         if value.type is None or isinstance(value.type, (ir.TensorType, ir.SparseTensorType)):
             inputs.append(value)
             continue
-        made = _made(str(value.name), value.type, value.shape, named, inputs, nodes)
+        made = _build_nested(str(value.name), value.type, value.shape, named, inputs, nodes)
         value.replace_all_uses_with(made, replace_graph_outputs=True)
         taken = any(x.name == value.name for x in inputs)
         made.name, value.name = f"{value.name}_optional" if taken else value.name, None
@@ -38,7 +38,7 @@ def flatten_inputs(model: ir.Model, options: Options) -> None:
         graph.insert_before(first, nodes)
 
 
-def _made(
+def _build_nested(
     name: str,
     kind: ir.TypeProtocol,
     shape: ir.Shape | None,
@@ -52,28 +52,28 @@ def _made(
         return inputs[-1]
     if isinstance(kind, ir.SequenceType):
         parts = []
-        while _names_of(f"{name}_{len(parts)}", kind.elem_type, named):
-            parts.append(_made(f"{name}_{len(parts)}", kind.elem_type, shape, named, inputs, nodes))
+        while _is_named(f"{name}_{len(parts)}", kind.elem_type, named):
+            parts.append(_build_nested(f"{name}_{len(parts)}", kind.elem_type, shape, named, inputs, nodes))
         attributes = [] if parts else [ir.AttrInt64("dtype", int(kind.dtype))]
-        return _node("SequenceConstruct" if parts else "SequenceEmpty", parts, attributes, kind, nodes)
+        return _add_node("SequenceConstruct" if parts else "SequenceEmpty", parts, attributes, kind, nodes)
     assert isinstance(kind, ir.OptionalType)
-    if not _names_of(name, kind.elem_type, named):
+    if not _is_named(name, kind.elem_type, named):
         empty = ir.AttrTypeProto("type", ir.TypeAndShape(kind.elem_type, shape))
-        return _node("Optional", [], [empty], kind, nodes)
-    inner = _made(name, kind.elem_type, shape, named, inputs, nodes)
+        return _add_node("Optional", [], [empty], kind, nodes)
+    inner = _build_nested(name, kind.elem_type, shape, named, inputs, nodes)
     if inner.producer() is not None:
         inner.name = f"{name}_element"
-    return _node("Optional", [inner], [], kind, nodes)
+    return _add_node("Optional", [inner], [], kind, nodes)
 
 
-def _names_of(name: str, kind: ir.TypeProtocol, named: set[str]) -> bool:
+def _is_named(name: str, kind: ir.TypeProtocol, named: set[str]) -> bool:
     """Whether anything of a value of that name and type is named."""
     if isinstance(kind, ir.TensorType):
         return name in named
-    return _names_of(f"{name}_0" if isinstance(kind, ir.SequenceType) else name, kind.elem_type, named)  # type: ignore[attr-defined]
+    return _is_named(f"{name}_0" if isinstance(kind, ir.SequenceType) else name, kind.elem_type, named)  # type: ignore[attr-defined]
 
 
-def _node(
+def _add_node(
     operator: str, inputs: list[ir.Value], attributes: list[ir.Attr], kind: ir.TypeProtocol, nodes: list[ir.Node]
 ) -> ir.Value:
     node = ir.Node("", operator, inputs, attributes, num_outputs=1)

@@ -20,10 +20,10 @@ from convert.report import Report
 from convert.source import Source
 
 from .functions import check_functions, inline_functions
-from .lazy_proto import Span, parse
-from .lift import fix_inputs, lift
+from .lazy_proto import ByteSpan, parse_model
+from .lift import fix_inputs, lift_opset
 from .nested import flatten_inputs
-from .weights import check_tensor, densified, external, mapped
+from .weights import check_tensor, dense_tensor, external_tensor, mapped_tensor
 
 Weights = dict[str, ir.TensorProtocol]
 
@@ -35,31 +35,31 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
     elif isinstance(source.model, ir.Model):
         return _read_ir(source.model, options, report)
     else:
-        proto, spans = _without_large(source.model), {}
+        proto, spans = _copy_without_large(source.model), {}
     weights = _take_weights(proto, spans, source.path)
     if isinstance(source.model, onnx.ModelProto):
-        _take_large(source.model, weights)
-    return _finish(proto, weights, options, report)
+        _take_large_weights(source.model, weights)
+    return _finish_model(proto, weights, options, report)
 
 
-def _finish(proto: onnx.ModelProto, weights: Weights, options: Options, report: Report) -> ir.Model:
-    _normalise(proto)
-    overridable = _as_inputs(proto, weights)
+def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, report: Report) -> ir.Model:
+    _normalize_proto(proto)
+    overridable = _declare_weights(proto, weights)
     check_functions(proto)
     _check(proto)
     proto = inline_functions(proto)
     try:
         model = ir.serde.deserialize_model(proto)
     except Exception as error:  # onnx_ir wraps whatever it met
-        raise BadInput(f"the ONNX model is broken: {_line(error)}", hint=_HINT) from error
-    _attach(model, weights)
+        raise BadInput(f"the ONNX model is broken: {_error_line(error)}", hint=_HINT) from error
+    _attach_weights(model, weights)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=SMALL)(model)
     if overridable:
         report.note(f"inputs with default values became constants: {', '.join(overridable)}")
     if len(proto.training_info):
         report.note("training information in the file was left out")
     flatten_inputs(model, options)
-    lift(model)
+    lift_opset(model)
     fix_inputs(model, options, report)
     return model
 
@@ -67,13 +67,13 @@ def _finish(proto: onnx.ModelProto, weights: Weights, options: Options, report: 
 _HINT = "check the file with onnx.checker, or export it again"
 
 
-def _parse_file(path: Path) -> tuple[onnx.ModelProto, dict[int, Span]]:
+def _parse_file(path: Path) -> tuple[onnx.ModelProto, dict[int, ByteSpan]]:
     try:
         with open(path, "rb") as stream:
             if os.fstat(stream.fileno()).st_size == 0:
                 raise BadInput(f"{path} is empty", hint="fetch or export it again")
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-                proto, spans = parse(view, SMALL, str(path))
+                proto, spans = parse_model(view, SMALL, str(path))
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}", hint="check the path and its permissions") from error
     if not proto.HasField("graph") or not proto.ir_version:
@@ -81,7 +81,7 @@ def _parse_file(path: Path) -> tuple[onnx.ModelProto, dict[int, Span]]:
     return proto, spans
 
 
-def _take_weights(proto: onnx.ModelProto, spans: dict[int, Span], path: Path | None) -> Weights:
+def _take_weights(proto: onnx.ModelProto, spans: dict[int, ByteSpan], path: Path | None) -> Weights:
     """Remove the large and external initializers from the graph; the result has them as lazy tensors by name."""
     weights: Weights = {}
     kept = []
@@ -89,15 +89,15 @@ def _take_weights(proto: onnx.ModelProto, spans: dict[int, Span], path: Path | N
         check_tensor(tensor, spans.get(i))
         if i in spans:
             assert path is not None
-            _add(weights, tensor.name, mapped(tensor, path, spans[i]))
+            _add_weight(weights, tensor.name, mapped_tensor(tensor, path, spans[i]))
         elif tensor.data_location == onnx.TensorProto.EXTERNAL:
-            _add(weights, tensor.name, external(tensor, path))
+            _add_weight(weights, tensor.name, external_tensor(tensor, path))
         else:
             kept.append(tensor)
     if len({t.name for t in kept} | set(weights)) < len(proto.graph.initializer):
         raise BadInput("two initializers of the model have the same name", hint=_HINT)
     for sparse in proto.graph.sparse_initializer:
-        _add(weights, sparse.values.name, densified(sparse))
+        _add_weight(weights, sparse.values.name, dense_tensor(sparse))
     if len(kept) < len(proto.graph.initializer):
         small = onnx.GraphProto(initializer=kept)
         del proto.graph.initializer[:]
@@ -106,14 +106,14 @@ def _take_weights(proto: onnx.ModelProto, spans: dict[int, Span], path: Path | N
     for tensor in _inner_tensors(proto):
         check_tensor(tensor)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            content = external(tensor, path).tobytes()
+            content = external_tensor(tensor, path).tobytes()
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
             tensor.raw_data = content
     return weights
 
 
-def _add(weights: Weights, name: str, tensor: ir.TensorProtocol) -> None:
+def _add_weight(weights: Weights, name: str, tensor: ir.TensorProtocol) -> None:
     if name in weights:
         raise BadInput(f"the model has two initializers named {name!r}", hint=_HINT)
     weights[name] = tensor
@@ -133,7 +133,7 @@ def _inner_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
                     pending.append(graph.node)
 
 
-def _without_large(model: onnx.ModelProto) -> onnx.ModelProto:
+def _copy_without_large(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy of a ModelProto without its large initializers."""
     copy = onnx.ModelProto()
     for field, value in model.ListFields():
@@ -152,18 +152,18 @@ def _without_large(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _take_large(model: onnx.ModelProto, weights: Weights) -> None:
+def _take_large_weights(model: onnx.ModelProto, weights: Weights) -> None:
     for tensor in model.graph.initializer:
         if _is_large(tensor):
             check_tensor(tensor)
-            _add(weights, tensor.name, ir.serde.TensorProtoTensor(tensor))
+            _add_weight(weights, tensor.name, ir.serde.TensorProtoTensor(tensor))
 
 
 def _is_large(tensor: onnx.TensorProto) -> bool:
     return tensor.data_location != onnx.TensorProto.EXTERNAL and len(tensor.raw_data) > SMALL
 
 
-def _normalise(proto: onnx.ModelProto) -> None:
+def _normalize_proto(proto: onnx.ModelProto) -> None:
     """One name for the default domain, opset 1 where none is given, and no dims below zero in the signature."""
     if not proto.opset_import:
         proto.opset_import.append(onnx.helper.make_opsetid("", 1))
@@ -191,7 +191,7 @@ def _normalise(proto: onnx.ModelProto) -> None:
                 dim.Clear()
 
 
-def _as_inputs(proto: onnx.ModelProto, weights: Weights) -> list[str]:
+def _declare_weights(proto: onnx.ModelProto, weights: Weights) -> list[str]:
     """Declare the weights as inputs, for the checker; returns the names that were inputs with default values.
 
     Up to IR version 3 every initializer is listed among the inputs; later it says that the value may be overridden.
@@ -215,12 +215,12 @@ def _check(proto: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(checked)
     except onnx.checker.ValidationError as error:
-        raise BadInput(f"the ONNX model is not valid: {_line(error)}", hint=_HINT) from error
+        raise BadInput(f"the ONNX model is not valid: {_error_line(error)}", hint=_HINT) from error
     except (DecodeError, ValueError, RuntimeError) as error:
-        raise BadInput(f"the ONNX model cannot be checked: {_line(error)}", hint=_HINT) from error
+        raise BadInput(f"the ONNX model cannot be checked: {_error_line(error)}", hint=_HINT) from error
 
 
-def _attach(model: ir.Model, weights: Weights) -> None:
+def _attach_weights(model: ir.Model, weights: Weights) -> None:
     graph = model.graph
     for value in list(graph.inputs):
         name = value.name or ""
@@ -245,8 +245,8 @@ def _read_ir(model: ir.Model, options: Options, report: Report) -> ir.Model:
         if tensor.nbytes > SMALL or isinstance(tensor, ir.ExternalTensor):
             copy.graph.initializers.pop(name)
             weights[name] = tensor
-    return _finish(ir.serde.serialize_model(copy), weights, options, report)
+    return _finish_model(ir.serde.serialize_model(copy), weights, options, report)
 
 
-def _line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     return " ".join(str(error).split())[:600]

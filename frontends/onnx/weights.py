@@ -12,9 +12,9 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import BadInput, Unsupported
-from convert.graph.tensors import lazy, numpy_dtype
+from convert.graph.tensors import lazy_tensor, numpy_dtype
 
-from .lazy_proto import Span
+from .lazy_proto import ByteSpan
 
 # A sparse initializer is written out in full; one that would grow past this is not believed.
 _DENSE_LIMIT = 1 << 31
@@ -27,7 +27,7 @@ _FIELD_OF_TYPE = {
 }
 
 
-def check_tensor(tensor: onnx.TensorProto, span: Span | None = None) -> None:
+def check_tensor(tensor: onnx.TensorProto, span: ByteSpan | None = None) -> None:
     """Raise `BadInput` unless dtype, dims and the amount of data of a tensor fit each other; allocates nothing."""
     name = tensor.name or "(without a name)"
     try:
@@ -40,10 +40,10 @@ def check_tensor(tensor: onnx.TensorProto, span: Span | None = None) -> None:
         raise BadInput(f"the tensor {name!r} has a negative dim: {list(tensor.dims)}", hint=_BROKEN)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return
-    count = _count(tensor.dims)
+    count = _element_count(tensor.dims)
     if span is not None or tensor.HasField("raw_data"):
         found = span.length if span is not None else len(tensor.raw_data)
-        wanted = _bytes(dtype, count)
+        wanted = _byte_count(dtype, count)
         if dtype == ir.DataType.STRING or found != wanted:
             raise BadInput(
                 f"the tensor {name!r} has {found} bytes of data where its dims {list(tensor.dims)} of "
@@ -55,7 +55,7 @@ def check_tensor(tensor: onnx.TensorProto, span: Span | None = None) -> None:
     found = len(getattr(tensor, field))
     wanted = 2 * count if dtype.name.startswith("COMPLEX") else count
     if dtype != ir.DataType.STRING and dtype.bitwidth < 8:
-        wanted = _bytes(dtype, count)
+        wanted = _byte_count(dtype, count)
     if found != wanted:
         raise BadInput(
             f"the tensor {name!r} has {found} values where its dims {list(tensor.dims)} need {wanted}", hint=_BROKEN
@@ -65,7 +65,7 @@ def check_tensor(tensor: onnx.TensorProto, span: Span | None = None) -> None:
 _BROKEN = "the file is broken or was made to mislead; fetch or export it again"
 
 
-def mapped(tensor: onnx.TensorProto, file: Path, span: Span) -> ir.LazyTensor:
+def mapped_tensor(tensor: onnx.TensorProto, file: Path, span: ByteSpan) -> ir.LazyTensor:
     """The tensor whose raw data is `span` of `file`, mapped into memory whenever it is asked for."""
     dtype = ir.DataType(tensor.data_type)
     shape = list(tensor.dims)
@@ -76,10 +76,10 @@ def mapped(tensor: onnx.TensorProto, file: Path, span: Span) -> ir.LazyTensor:
             shape=ir.Shape(shape),
             name=tensor.name,
         )
-    return lazy(dtype, shape, lambda: _map(file, span, dtype, shape), tensor.name)
+    return lazy_tensor(dtype, shape, lambda: _map_array(file, span, dtype, shape), tensor.name)
 
 
-def external(tensor: onnx.TensorProto, model: Path | None) -> ir.LazyTensor:
+def external_tensor(tensor: onnx.TensorProto, model: Path | None) -> ir.LazyTensor:
     """The tensor whose data is in a file beside `model`.
 
     Raises `BadInput` where the file is missing, shorter than the dims need, or outside the model's folder (through an
@@ -93,11 +93,11 @@ def external(tensor: onnx.TensorProto, model: Path | None) -> ir.LazyTensor:
             f"the weights {name!r} are in the file {location!r}, but a model in memory has no folder",
             hint="give the path of the .onnx file, or load it with onnx.load, which brings the weights",
         )
-    file = _confined(location, model, name)
+    file = _confined_path(location, model, name)
     dtype = ir.DataType(tensor.data_type)
     if dtype == ir.DataType.STRING:
         raise BadInput(f"the weights {name!r} are strings in an external file, which ONNX does not allow", hint=_BROKEN)
-    wanted = _bytes(dtype, _count(tensor.dims))
+    wanted = _byte_count(dtype, _element_count(tensor.dims))
     try:
         offset, length = int(where.get("offset") or 0), int(where.get("length") or wanted)
     except ValueError as error:
@@ -116,10 +116,10 @@ def external(tensor: onnx.TensorProto, model: Path | None) -> ir.LazyTensor:
             f"has {size} bytes",
             hint="it may be truncated; fetch it again",
         )
-    return mapped(tensor, file, Span(offset, length))
+    return mapped_tensor(tensor, file, ByteSpan(offset, length))
 
 
-def densified(sparse: onnx.SparseTensorProto) -> ir.LazyTensor:
+def dense_tensor(sparse: onnx.SparseTensorProto) -> ir.LazyTensor:
     """A sparse initializer as a dense one, written out when it is asked for."""
     values, indices, dims = sparse.values, sparse.indices, list(sparse.dims)
     check_tensor(values)
@@ -128,28 +128,30 @@ def densified(sparse: onnx.SparseTensorProto) -> ir.LazyTensor:
     if any(d < 0 for d in dims):
         raise BadInput(f"the sparse tensor {name!r} has a negative dim: {dims}", hint=_BROKEN)
     dtype = ir.DataType(values.data_type)
-    if _bytes(dtype, _count(dims)) > _DENSE_LIMIT:
+    if _byte_count(dtype, _element_count(dims)) > _DENSE_LIMIT:
         raise Unsupported(f"the sparse initializer {name!r} of dims {dims} would be over 2 GiB in full")
     where = onnx.numpy_helper.to_array(indices)
     if where.ndim == 2:
-        right = where.shape == (_count(values.dims), len(dims))
+        right = where.shape == (_element_count(values.dims), len(dims))
         inside = right and bool(np.all((where >= 0) & (where < np.array(dims))))
         flat = np.ravel_multi_index(tuple(where.T), tuple(dims)) if inside and dims else where[:, :0].sum(axis=1)
     else:
         flat = where
-        inside = where.shape == (_count(values.dims),) and bool(np.all((where >= 0) & (where < _count(dims))))
+        inside = where.shape == (_element_count(values.dims),) and bool(
+            np.all((where >= 0) & (where < _element_count(dims)))
+        )
     if not inside:
         raise BadInput(f"the sparse tensor {name!r} has indices outside its dims {dims}", hint=_BROKEN)
 
     def make() -> np.ndarray:
-        dense = np.zeros(_count(dims), dtype=numpy_dtype(dtype))
+        dense = np.zeros(_element_count(dims), dtype=numpy_dtype(dtype))
         dense[flat] = onnx.numpy_helper.to_array(values).reshape(-1)
         return dense.reshape(dims)
 
-    return lazy(dtype, dims, make, name)
+    return lazy_tensor(dtype, dims, make, name)
 
 
-def _map(file: Path, span: Span, dtype: ir.DataType, shape: list[int]) -> np.ndarray:
+def _map_array(file: Path, span: ByteSpan, dtype: ir.DataType, shape: list[int]) -> np.ndarray:
     if span.length == 0:
         return np.zeros(shape, dtype=dtype.numpy())
     page = span.offset - span.offset % mmap.ALLOCATIONGRANULARITY
@@ -158,10 +160,10 @@ def _map(file: Path, span: Span, dtype: ir.DataType, shape: list[int]) -> np.nda
     kind = np.dtype(dtype.numpy())
     if kind.itemsize > 1 and kind.kind in "fiuc":
         kind = kind.newbyteorder("<")
-    return np.frombuffer(view, dtype=kind, count=_count(shape), offset=span.offset - page).reshape(shape)
+    return np.frombuffer(view, dtype=kind, count=_element_count(shape), offset=span.offset - page).reshape(shape)
 
 
-def _confined(location: str, model: Path, name: str) -> Path:
+def _confined_path(location: str, model: Path, name: str) -> Path:
     """The file that `location` names, inside the folder of `model` (as named, or as links resolve it)."""
     folder = model.parent
     outside = BadInput(
@@ -186,12 +188,12 @@ def _confined(location: str, model: Path, name: str) -> Path:
     return real
 
 
-def _count(dims: Iterable[int]) -> int:
+def _element_count(dims: Iterable[int]) -> int:
     count = 1
     for dim in dims:
         count *= int(dim)
     return count
 
 
-def _bytes(dtype: ir.DataType, count: int) -> int:
+def _byte_count(dtype: ir.DataType, count: int) -> int:
     return 0 if dtype == ir.DataType.STRING else -(-count * dtype.bitwidth // 8)

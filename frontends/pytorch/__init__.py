@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from convert.rules.listing import lazily, rows
+from convert.rules.listing import lazy_attributes, operator_rows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -96,8 +96,8 @@ def operators() -> Iterable[Operator]:
     from . import ops  # noqa: F401  (fills the table)
     from .rules import torch_op
 
-    return rows(torch_op)
+    return operator_rows(torch_op)
 
 
 # The decorator for rules of one's own; its old name stays for one release.
-__getattr__ = lazily(__name__, {"torch_op": ".rules"}, renamed={"aten": "torch_op"})
+__getattr__ = lazy_attributes(__name__, {"torch_op": ".rules"}, renamed={"aten": "torch_op"})

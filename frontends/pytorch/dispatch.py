@@ -12,9 +12,9 @@ from convert.errors import Location, Unsupported
 from convert.graph import Graph
 from convert.rules import Schema
 
-from .common.quantization import PREFIX, Scheme, from_steps, noted, scheme_of, to_steps
+from .common.quantization import PREFIX, Scheme, attach_scheme, from_steps, scheme_of, to_steps
 from .common.values import as_value
-from .rules import _implied, _normalised, bindable, key_of, torch_op
+from .rules import _is_implied, _normalize_value, bindable_schema, key_of, torch_op
 
 KEEPING = frozenset(
     (  # noqa: SIM905
@@ -56,18 +56,18 @@ def call_quantized(
     scheme = next(_schemes(values))
     if base not in KEEPING | AVERAGING | ROUNDING or scheme.axis is not None:
         by = " by channel" if scheme.axis is not None else ""
-        raise Unsupported(f"no PyTorch rule for this operator on tensors that are quantised{by}").located(at)
+        raise Unsupported(f"no PyTorch rule for this operator on tensors that are quantised{by}").with_location(at)
     if base in AVERAGING:
-        return _averaged(g, key, values, named, at, schema, scheme)
+        return _apply_averaging(g, key, values, named, at, schema, scheme)
     result = torch_op.apply(g, key, values, named, at, schema=schema)
     if base in ROUNDING:
-        return noted(from_steps(g, to_steps(g, result, scheme), scheme), scheme)
+        return attach_scheme(from_steps(g, to_steps(g, result, scheme), scheme), scheme)
     if isinstance(result, (list, tuple)):
-        return [noted(r, scheme) if r.dtype == ir.DataType.FLOAT else r for r in result]
-    return noted(result, scheme)
+        return [attach_scheme(r, scheme) if r.dtype == ir.DataType.FLOAT else r for r in result]
+    return attach_scheme(result, scheme)
 
 
-def _averaged(
+def _apply_averaging(
     g: Graph, key: str, values: Sequence[Any], named: Mapping[str, Any], at: Location, schema: Schema, scheme: Scheme
 ) -> ir.Value:
     """With a step of one: sums of whole numbers are exact, and so are the halves that are rounded to even."""
@@ -76,7 +76,7 @@ def _averaged(
     result = torch_op.apply(g, key, [moved, *values[1:]], named, at, schema=schema)
     if key.partition(".")[0] not in _CENTRED and not (isinstance(scheme.zero, int) and scheme.zero % 2 == 0):
         result, steps = g.Add(result, as_value(g, scheme.zero, torch.float32)), Scheme(1.0, 0, scheme.dtype)
-    return noted(from_steps(g, to_steps(g, result, steps), scheme), scheme)
+    return attach_scheme(from_steps(g, to_steps(g, result, steps), scheme), scheme)
 
 
 def _schemes(values: Sequence[Any]) -> Iterator[Scheme]:
@@ -98,8 +98,10 @@ def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Ma
 
     paired = has_pair((*args, *kwargs.values()))
     given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs)
-    named = {a.name: _normalised(a, given[a.name]) for a in schema.arguments if a.name in given and not _implied(a)}
-    bound = bindable(schema)
+    named = {
+        a.name: _normalize_value(a, given[a.name]) for a in schema.arguments if a.name in given and not _is_implied(a)
+    }
+    bound = bindable_schema(schema)
     values = []
     for argument in bound.positional:
         if argument.name not in named:

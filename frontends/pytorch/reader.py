@@ -24,8 +24,8 @@ from .export.dims import is_fixed
 from .export.lower import lower
 from .files.hugging_face import is_hugging_face, note_ranges, specs_of
 from .files.loader import load
-from .inputs.arguments import arranged
-from .inputs.examples import Call, calls
+from .inputs.arguments import arrange_arguments
+from .inputs.examples import Call, candidate_calls
 from .inputs.guess import parameters_of
 
 
@@ -38,25 +38,25 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     if isinstance(thing, ExportedProgram):
         return lower(thing, report, _dims_of_specs(thing, options))
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        return _scripted(thing, options, report, source.path)
+        return _read_script(thing, options, report, source.path)
     if _has_quantized_layers(thing):
         report.note("the module was scripted first: torch.export does not take PyTorch's quantised tensors")
-        return _scripted(_compiled(thing), options, report)
+        return _read_script(_compile_script(thing), options, report)
     if options.trace:
-        return _traced(thing, options, report)
+        return _read_traced(thing, options, report)
     try:
         program, call = capture(thing, options, report)
     except (Unsupported, UsageError) as error:
         if not any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
             raise
-        return _packed(thing, options, report, error)
+        return _read_packed(thing, options, report, error)
     model = lower(program, report, {(n, p): w.name for n, e in call.items() for p, w in e.wishes.items() if w.name})
     if is_hugging_face(source):
         note_ranges(model)
     return model
 
 
-def _scripted(thing: Any, options: Options, report: Report, path: Path | None = None) -> ir.Model:
+def _read_script(thing: Any, options: Options, report: Report, path: Path | None = None) -> ir.Model:
     from .torchscript.inputs import recorded_inputs
     from .torchscript.lower import lower as lower_script
 
@@ -64,7 +64,7 @@ def _scripted(thing: Any, options: Options, report: Report, path: Path | None = 
     return lower_script(thing, options, report, recorded)
 
 
-def _packed(module: torch.nn.Module, options: Options, report: Report, error: Exception) -> ir.Model:
+def _read_packed(module: torch.nn.Module, options: Options, report: Report, error: Exception) -> ir.Model:
     """A module with packed sequences, whose number of rows torch.export cannot take for a size, as TorchScript."""
     try:
         with warnings.catch_warnings():
@@ -73,7 +73,7 @@ def _packed(module: torch.nn.Module, options: Options, report: Report, error: Ex
     except Exception:
         raise error from None
     report.note("the module was scripted: torch.export could not capture its recurrent layers")
-    return _scripted(program, options, report)
+    return _read_script(program, options, report)
 
 
 def _has_quantized_layers(module: torch.nn.Module) -> bool:
@@ -81,7 +81,7 @@ def _has_quantized_layers(module: torch.nn.Module) -> bool:
     return any(n.startswith(("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")) for n in names)
 
 
-def _compiled(module: torch.nn.Module) -> Any:
+def _compile_script(module: torch.nn.Module) -> Any:
     """The module as TorchScript. Raises `Unsupported` where that cannot be compiled."""
     if isinstance(module, torch.fx.GraphModule):
         module = _without_types(module)
@@ -105,11 +105,11 @@ def _without_types(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return torch.fx.GraphModule(module, graph)
 
 
-def _traced(module: torch.nn.Module, options: Options, report: Report) -> ir.Model:
+def _read_traced(module: torch.nn.Module, options: Options, report: Report) -> ir.Model:
     """One run of the module, recorded: right for inputs that take the same path, and labelled so."""
     with inference(module):
-        call: Call = next(call for call, _ in calls(module, options))
-        args, kwargs = arranged(module, {name: example.tensor for name, example in call.items()})
+        call: Call = next(call for call, _ in candidate_calls(module, options))
+        args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
         if kwargs:  # PyTorch records either all of them by place or all by name
             _refuse_keyword_only(module, kwargs)
             kwargs = dict(zip((p.name for p in parameters_of(module)), args, strict=False)) | kwargs
@@ -117,7 +117,7 @@ def _traced(module: torch.nn.Module, options: Options, report: Report) -> ir.Mod
         else:
             traced = torch.jit.trace(module, args, check_trace=False, strict=False)
     report.note("--trace: only the path that the example took was converted; other inputs may need another")
-    return _scripted(traced, options, report)
+    return _read_script(traced, options, report)
 
 
 def _refuse_keyword_only(module: torch.nn.Module, given: Mapping[str, Any]) -> None:

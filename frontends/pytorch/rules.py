@@ -5,7 +5,7 @@ something else ("max.dim" beside "max"), and with the namespace for custom opera
 arrive as the overload's schema names them:
 
 - tensors, and ints or floats that are only known at run time, are `onnx_ir` values (the latter of rank 0, marked by
-  `values.mark`); other ints, floats, bools and strings are Python's; lists are lists of those;
+  `values.mark_scalar`); other ints, floats, bools and strings are Python's; lists are lists of those;
 - dtypes are `torch.dtype`; an int given for a fixed-size list (`int[2]`) is repeated;
 - device, layout, memory format, pinning and generators never arrive: they do not change what is computed.
 """
@@ -56,23 +56,23 @@ def is_inplace(schema: torch.FunctionSchema) -> bool:
     return first is not None and first.alias_info is not None and first.alias_info.is_write
 
 
-def bindable(schema: torch.FunctionSchema) -> Schema:
+def bindable_schema(schema: torch.FunctionSchema) -> Schema:
     """`schema` as the dispatcher wants it, without the arguments that never matter."""
-    matter = [a for a in schema.arguments if not _implied(a)]
-    positional = tuple(Argument(a.name, _default(a)) for a in matter if not a.kwarg_only)
-    return Schema(positional, tuple(Argument(a.name, _default(a)) for a in matter if a.kwarg_only))
+    matter = [a for a in schema.arguments if not _is_implied(a)]
+    positional = tuple(Argument(a.name, _default_value(a)) for a in matter if not a.kwarg_only)
+    return Schema(positional, tuple(Argument(a.name, _default_value(a)) for a in matter if a.kwarg_only))
 
 
-def _implied(argument: Any) -> bool:
+def _is_implied(argument: Any) -> bool:
     kind = str(argument.real_type)
     return any(t in kind for t in _IMPLIED_TYPES) or argument.name in _IMPLIED_NAMES
 
 
-def _default(argument: Any) -> Any:
-    return _normalised(argument, argument.default_value) if argument.has_default_value() else REQUIRED
+def _default_value(argument: Any) -> Any:
+    return _normalize_value(argument, argument.default_value) if argument.has_default_value() else REQUIRED
 
 
-def _normalised(argument: Any, value: Any) -> Any:
+def _normalize_value(argument: Any, value: Any) -> Any:
     kind = str(argument.real_type)
     if "ScalarType" in kind and isinstance(value, int) and not isinstance(value, bool):
         return _scalar_types()[value]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from convert.plugin import Operator
-from convert.rules.listing import lazily
+from convert.rules.listing import lazy_attributes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -71,4 +71,4 @@ def operators() -> Iterable[Operator]:
 
 
 # The decorator for rules of one's own; its old name stays for one release.
-__getattr__ = lazily(__name__, {"tf_op": ".rules"}, renamed={"node": "tf_op"})
+__getattr__ = lazy_attributes(__name__, {"tf_op": ".rules"}, renamed={"node": "tf_op"})

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
-from convert.graph.inputs import Bounds, add_input, matched
+from convert.graph.inputs import Bounds, add_input, match_specs
 from convert.graph.metadata import DIMS_KEY, EXACT_KEY, LAYOUT_KEY, state_output
 from convert.graph.tensors import dims_of
 from convert.options import InputSpec, Options
@@ -22,21 +22,21 @@ from convert.report import Report
 from . import ops  # noqa: F401  (fills the table of rules)
 from .common.complexes import Complex
 from .common.dims import NamingGraph
-from .common.unify_dims import own_names, share_names
+from .common.unify_dims import name_input_dims, share_names
 from .graph.attributes import dtype_of
-from .graph.control_flow_v1 import structured
-from .graph.function_body import Body
-from .graph.lookup_tables import Table, Tables
-from .graph.state import describe
+from .graph.control_flow_v1 import structure_control_flow
+from .graph.function_body import FunctionBody
+from .graph.lookup_tables import LookupTable, LookupTables
+from .graph.state import describe_state
 from .graph.variables import Variable
 from .rules import tf_op as rules
-from .runner.decimal_constants import as_written
+from .runner.decimal_constants import unrounded_number
 from .runner.names import state_inputs, variable_names
-from .walker import Walker
+from .walker import GraphWalker
 
 
 @dataclass(frozen=True)
-class Input:
+class ProgramInput:
     """One input: its name for users, TensorFlow's dtype number, its dims (None: unknown rank)."""
 
     name: str
@@ -52,21 +52,21 @@ class Program:
     """
 
     name: str
-    body: Body
-    inputs: Sequence[Input]
+    body: FunctionBody
+    inputs: Sequence[ProgramInput]
     outputs: Sequence[str]
     functions: Mapping[str, Any] = field(default_factory=dict)
     variable: Callable[[str, str], Variable | None] = lambda name, shared: None
-    captured: Sequence[Variable | Table | ir.TensorProtocol] = ()
+    captured: Sequence[Variable | LookupTable | ir.TensorProtocol] = ()
     buffer: memoryview = field(default_factory=lambda: memoryview(b""))
-    bodies: dict[str, Body] = field(default_factory=dict)
-    tables: Tables = field(default_factory=lambda: Tables({}, {}))
+    bodies: dict[str, FunctionBody] = field(default_factory=dict)
+    tables: LookupTables = field(default_factory=lambda: LookupTables({}, {}))
 
 
 def lower(program: Program, options: Options, report: Report) -> ir.Model:
     """Write `program` as an ONNX graph. Raises as the frontend's `read` does."""
-    walker = Walker(rules, program.functions, program.variable, program.buffer, program.bodies, program.tables)
-    body = structured(program.body, walker.bodies)
+    walker = GraphWalker(rules, program.functions, program.variable, program.buffer, program.bodies, program.tables)
+    body = structure_control_flow(program.body, walker.bodies)
     walker.check(body)
     g = NamingGraph(program.name)
     given = {i.name for i in program.inputs}
@@ -76,11 +76,15 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     taken = dict.fromkeys(set(program.outputs) - given, 0)
     g.reserve(taken)  # by the outputs, whatever nodes are called
     bounds: Bounds = {}
-    specs = matched([i.name for i in program.inputs], options.inputs)
-    shapes = own_names({i.name: i.shape for i in program.inputs}, specs)
-    arguments: list[Any] = [add_described(g, i, shapes[i.name], specs.get(i.name), bounds) for i in program.inputs]
-    arguments += [c if isinstance(c, (Variable, Table)) else g.const(c, name="captured") for c in program.captured]
-    states = _states(g, program, walker, body, bounds)
+    specs = match_specs([i.name for i in program.inputs], options.inputs)
+    shapes = name_input_dims({i.name: i.shape for i in program.inputs}, specs)
+    arguments: list[Any] = [
+        add_described_input(g, i, shapes[i.name], specs.get(i.name), bounds) for i in program.inputs
+    ]
+    arguments += [
+        c if isinstance(c, (Variable, LookupTable)) else g.const(c, name="captured") for c in program.captured
+    ]
+    states = _add_states(g, program, walker, body, bounds)
     taken |= {state_output(state.state): 0 for state in states}
     results = walker.lower(g, body, arguments)
     for value, name in zip(results, program.outputs, strict=True):
@@ -100,17 +104,17 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
         g.output(state.read(g), state_output(state.state))
     model = g.model()
     if states:
-        describe(model, states, report)
+        describe_state(model, states, report)
     drop_unused(model)
     share_names(model, specs, bounds, report)
-    state_written(model)
+    record_exact_scalars(model)
     model.metadata_props[LAYOUT_KEY] = "nhwc"
     if bounds:
         model.metadata_props[DIMS_KEY] = json.dumps(bounds)
     return model
 
 
-def _states(g: Graph, program: Program, walker: Walker, body: Body, bounds: Bounds) -> list[Variable]:
+def _add_states(g: Graph, program: Program, walker: GraphWalker, body: FunctionBody, bounds: Bounds) -> list[Variable]:
     """The variables that the program changes, each with an input of its own for the value that it has before."""
     held = list(zip(body.arguments[len(program.inputs) :], program.captured, strict=True))
     states = walker.states(body, {name: c for name, c in held if isinstance(c, Variable)})
@@ -127,16 +131,16 @@ def _states(g: Graph, program: Program, walker: Walker, body: Body, bounds: Boun
     return states
 
 
-def state_written(model: ir.Model) -> None:
+def record_exact_scalars(model: ir.Model) -> None:
     """Say of every float32 scalar what it was written as, for the float64 twin."""
     for value in model.graph.initializers.values():
         tensor = value.const_value
         if tensor is not None and tensor.dtype == ir.DataType.FLOAT and tensor.size == 1:
-            tensor.meta.setdefault(EXACT_KEY, np.array(as_written(tensor.numpy().item())))
+            tensor.meta.setdefault(EXACT_KEY, np.array(unrounded_number(tensor.numpy().item())))
 
 
-def add_described(
-    g: Graph, described: Input, shape: Sequence[Dim] | None, spec: InputSpec | None, bounds: Bounds
+def add_described_input(
+    g: Graph, described: ProgramInput, shape: Sequence[Dim] | None, spec: InputSpec | None, bounds: Bounds
 ) -> ir.Value:
     """A graph input as the program or, where it leaves something open, the user describes it; `bounds` grows.
 

@@ -22,56 +22,56 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     return lower(_READERS[source.kind](source, options, report), options, report)
 
 
-def _saved_model(source: Source, options: Options, report: Report) -> Program:
+def _saved_model_program(source: Source, options: Options, report: Report) -> Program:
     from .files.savedmodel import read_saved_model
 
     return read_saved_model(source.file, options, report)
 
 
-def _frozen(source: Source, options: Options, report: Report) -> Program:
+def _frozen_program(source: Source, options: Options, report: Report) -> Program:
     from .files.frozen import read_frozen
 
     return read_frozen(source.file, options, report)
 
 
-def _meta(source: Source, options: Options, report: Report) -> Program:
+def _meta_program(source: Source, options: Options, report: Report) -> Program:
     from .files.meta_graph import read_meta
 
     return read_meta(source.file, options, report)
 
 
-def _graph_def(source: Source, options: Options, report: Report) -> Program:
-    from .files.frozen import from_message
+def _graph_def_program(source: Source, options: Options, report: Report) -> Program:
+    from .files.frozen import program_from_message
 
-    return from_message(source.model, options, report)
-
-
-def _keras_file(source: Source, options: Options, report: Report) -> Program:
-    from .files.in_memory import from_keras
-    from .runner.keras_archive import load
-
-    return from_keras(load(source.file, trust=options.trust), options, report)
+    return program_from_message(source.model, options, report)
 
 
-def _keras(source: Source, options: Options, report: Report) -> Program:
-    from .files.in_memory import from_keras
+def _keras_file_program(source: Source, options: Options, report: Report) -> Program:
+    from .files.in_memory import program_from_keras
+    from .runner.keras_archive import load_keras
 
-    return from_keras(source.model, options, report)
+    return program_from_keras(load_keras(source.file, trust=options.trust), options, report)
 
 
-def _function(source: Source, options: Options, report: Report) -> Program:
-    from .files.in_memory import from_function_object
+def _keras_program(source: Source, options: Options, report: Report) -> Program:
+    from .files.in_memory import program_from_keras
 
-    return from_function_object(source.model, options, report)
+    return program_from_keras(source.model, options, report)
+
+
+def _function_program(source: Source, options: Options, report: Report) -> Program:
+    from .files.in_memory import program_from_function
+
+    return program_from_function(source.model, options, report)
 
 
 _READERS: dict[str, Callable[[Source, Options, Report], Program]] = {
-    "savedmodel": _saved_model,
-    "frozen-graph": _frozen,
-    "tf-meta": _meta,
-    "graphdef-object": _graph_def,
-    "keras": _keras_file,
-    "keras-h5": _keras_file,
-    "keras-object": _keras,
-    "tf-function-object": _function,
+    "savedmodel": _saved_model_program,
+    "frozen-graph": _frozen_program,
+    "tf-meta": _meta_program,
+    "graphdef-object": _graph_def_program,
+    "keras": _keras_file_program,
+    "keras-h5": _keras_file_program,
+    "keras-object": _keras_program,
+    "tf-function-object": _function_program,
 }

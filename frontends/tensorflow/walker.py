@@ -15,10 +15,10 @@ from convert.rules import Rules
 
 from .common import complexes, shape_values
 from .graph import attributes, opdefs
-from .graph.function_body import Body, Node, Ref, from_function
-from .graph.lookup_tables import HANDLES, Table, Tables
-from .graph.refused import CHANGES, refuse, refuse_changes
-from .graph.state import Analysis
+from .graph.function_body import FunctionBody, Node, Ref, body_from_function
+from .graph.lookup_tables import HANDLES, LookupTable, LookupTables
+from .graph.refused import CHANGES, refuse_state_changes, refuse_unsafe
+from .graph.state import StateAnalysis
 from .graph.variables import Variable
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -32,21 +32,21 @@ _DEEPEST = 100
 
 
 @dataclass
-class Walker:
+class GraphWalker:
     """One conversion's rules, library of functions, variables (by node name and shared name) and file of tensors."""
 
     rules: Rules
     functions: Mapping[str, Any]
     variable: Callable[[str, str], Variable | None]
     buffer: memoryview = field(default_factory=lambda: memoryview(b""))
-    bodies: dict[str, Body] = field(default_factory=dict)
-    tables: Tables = field(default_factory=lambda: Tables({}, {}))
-    orders: dict[int, tuple[Body, list[Node]]] = field(default_factory=dict)
+    bodies: dict[str, FunctionBody] = field(default_factory=dict)
+    tables: LookupTables = field(default_factory=lambda: LookupTables({}, {}))
+    orders: dict[int, tuple[FunctionBody, list[Node]]] = field(default_factory=dict)
     changing: dict[str, bool] = field(default_factory=dict)
 
     # -- before: what is there ------------------------------------------------------------------------------------
 
-    def check(self, body: Body) -> None:
+    def check(self, body: FunctionBody) -> None:
         """Raise for everything in `body`, and in what it calls, that cannot be lowered, all of it listed.
 
         `UnsafeInput` for operators that touch files or run Python, `BadInput` for functions that call themselves or
@@ -58,8 +58,8 @@ class Walker:
         beside = [n for b in lowered for n in b.bystanders if not self._changes(n)]
         called = [self.body(name) for n in beside for name in self._callees(n)]
         beside += [n for b in self._reachable(called, lambda b: list(b.nodes.values())) for n in b.nodes.values()]
-        refuse(seen + [(n.op, n.location) for n in beside])
-        refuse_changes(beside)
+        refuse_unsafe(seen + [(n.op, n.location) for n in beside])
+        refuse_state_changes(beside)
         self.rules.check(seen)
 
     def _is_plumbing(self, node: Node) -> bool:
@@ -74,9 +74,11 @@ class Walker:
             elif value.WhichOneof("value") == "list":
                 yield from (f.name for f in value.list.func)
 
-    def _reachable(self, bodies: Sequence[Body], nodes: Callable[[Body], list[Node]]) -> list[Body]:
+    def _reachable(
+        self, bodies: Sequence[FunctionBody], nodes: Callable[[FunctionBody], list[Node]]
+    ) -> list[FunctionBody]:
         """`bodies` and all that their `nodes` call, each once."""
-        found: dict[str, Body] = {}
+        found: dict[str, FunctionBody] = {}
         stack = list(bodies)
         while stack:
             current = stack.pop()
@@ -85,7 +87,7 @@ class Walker:
                 stack += [self.body(name) for node in nodes(current) for name in self._callees(node)]
         return list(found.values())
 
-    def _count(self, body: Body, sizes: dict[str, int], path: tuple[str, ...]) -> int:
+    def _count(self, body: FunctionBody, sizes: dict[str, int], path: tuple[str, ...]) -> int:
         """How many nodes `body` expands to, counted before anything is expanded."""
         if body.name in path:
             raise BadInput(f"function {body.name!r} calls itself")
@@ -101,7 +103,7 @@ class Walker:
             sizes[body.name] = size
         return sizes[body.name]
 
-    def order(self, body: Body) -> list[Node]:
+    def order(self, body: FunctionBody) -> list[Node]:
         """The nodes of `body` that are lowered, in order: what its results need, and what changes variables."""
         if id(body) not in self.orders:
             effects = [n.name for n in (*body.live, *body.bystanders) if self._changes(n)]
@@ -119,25 +121,25 @@ class Walker:
             self.changing[name] = any(n.op in CHANGES for b in bodies for n in (*b.live, *b.bystanders))
         return self.changing[name]
 
-    def states(self, body: Body, captured: Mapping[str, Variable]) -> list[Variable]:
+    def states(self, body: FunctionBody, captured: Mapping[str, Variable]) -> list[Variable]:
         """The variables that `body` changes; `captured` are those among its arguments."""
         if not any(map(self._changes, self.order(body))):
             return []
-        analysis = Analysis(self._handle, self.body, lambda n: list(self._callees(n)))
+        analysis = StateAnalysis(self._handle, self.body, lambda n: list(self._callees(n)))
         analysis.follow(body, captured)
         return list(analysis.changed.values())
 
     # -- lowering -------------------------------------------------------------------------------------------------
 
-    def body(self, name: str) -> Body:
+    def body(self, name: str) -> FunctionBody:
         """The function `name`. Raises `BadInput` if the library does not hold it."""
         if name not in self.bodies:
             if name not in self.functions:
                 raise BadInput(f"the model calls a function {name!r} that it does not hold")
-            self.bodies[name] = from_function(self.functions[name])
+            self.bodies[name] = body_from_function(self.functions[name])
         return self.bodies[name]
 
-    def lower(self, g: Graph, body: Body, arguments: Sequence[Any]) -> list[Any]:
+    def lower(self, g: Graph, body: FunctionBody, arguments: Sequence[Any]) -> list[Any]:
         """Write `body` to `g` and return its results; `arguments` are values, or variables for resource handles."""
         if len(arguments) != len(body.arguments):
             raise BadInput(f"{body.name!r} takes {len(body.arguments)} arguments and is called with {len(arguments)}")
@@ -146,7 +148,7 @@ class Walker:
             values[node.name] = self._lower_node(g, body, node, [self._look_up(body, values, r) for r in node.inputs])
         return [self._look_up(body, values, r) for r in body.results]
 
-    def _lower_node(self, g: Graph, body: Body, node: Node, inputs: list[Any]) -> list[Any]:
+    def _lower_node(self, g: Graph, body: FunctionBody, node: Node, inputs: list[Any]) -> list[Any]:
         if node.op in _HANDLES:
             return [self._variable(g, node)]
         if node.op in HANDLES:
@@ -166,30 +168,32 @@ class Walker:
         op = opdefs.find(operator)
         if op is not None:
             decoded = op.defaults | decoded
-            inputs = _grouped(op, inputs, decoded)
+            inputs = _grouped_arguments(op, inputs, decoded)
         with g.at(at):
             if complexes.is_complex(inputs):
                 try:
-                    return complexes.apply(g, operator, inputs, partial(self._ruled, g, operator, decoded, at))
+                    return complexes.apply_complex(
+                        g, operator, inputs, partial(self._apply_rule, g, operator, decoded, at)
+                    )
                 except Unsupported as error:
-                    raise error.located(at) from error
+                    raise error.with_location(at) from error
             found = shape_values.evaluate(g, operator, inputs, decoded)
             if found is not None and all(isinstance(i, int) for f in found for i in f.ravel()):
                 dtype = attribute_dtype(operator, inputs, decoded)
-                return [g.const(shape_values.wrapped(f, dtype).astype(np.int64), dtype) for f in found]
-            outputs = self._ruled(g, operator, decoded, at, inputs)
+                return [g.const(shape_values.wrap_integers(f, dtype).astype(np.int64), dtype) for f in found]
+            outputs = self._apply_rule(g, operator, decoded, at, inputs)
             for output, content in zip(outputs, found or (), strict=False):
-                shape_values.remember(output, content)
+                shape_values.set_content(output, content)
         return outputs
 
-    def _ruled(
+    def _apply_rule(
         self, g: Graph, operator: str, decoded: Mapping[str, Any], at: Location, inputs: Sequence[Any]
     ) -> list[Any]:
         result = self.rules.apply(g, operator, inputs, decoded, at)
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
-    def _function(self, proto: Any) -> Region:
-        return Region(self, proto.name)
+    def _function(self, proto: Any) -> FunctionRegion:
+        return FunctionRegion(self, proto.name)
 
     def _variable(self, g: Graph, node: Node) -> Any:
         variable = self._handle(node)
@@ -208,13 +212,13 @@ class Walker:
         variable.shape = variable.shape if shape is None else shape
         return variable
 
-    def _table(self, node: Node) -> Table:
+    def _table(self, node: Node) -> LookupTable:
         try:
             return self.tables.find(node.name)
         except Unsupported as error:
-            raise error.located(node.location) from error
+            raise error.with_location(node.location) from error
 
-    def _look_up(self, body: Body, values: Mapping[str, list[Any]], ref: Ref) -> Any:
+    def _look_up(self, body: FunctionBody, values: Mapping[str, list[Any]], ref: Ref) -> Any:
         outputs, index = values[ref.node], ref.index
         if ref.output and ref.node in body.nodes:
             index += self._start(body.nodes[ref.node], ref.output)
@@ -239,21 +243,21 @@ class Walker:
 
 
 @dataclass(frozen=True)
-class Region:
+class FunctionRegion:
     """A function that an attribute names, for rules to write its body where they want it: `branch(g, *arguments)`."""
 
-    walker: Walker
+    walker: GraphWalker
     name: str
 
     def __call__(self, g: Graph, *arguments: Any) -> list[Any]:
         return self.walker.lower(g, self.body, arguments)
 
     @property
-    def body(self) -> Body:
+    def body(self) -> FunctionBody:
         """The function's nodes, for what can be told from them."""
         return self.walker.body(self.name)
 
-    def other(self, name: str) -> Body:
+    def other(self, name: str) -> FunctionBody:
         """Another function of the model."""
         return self.walker.body(name)
 
@@ -269,7 +273,7 @@ def attribute_dtype(operator: str, inputs: Sequence[Any], decoded: Mapping[str, 
     )
 
 
-def _grouped(op: opdefs.OpDef, inputs: list[Any], decoded: Mapping[str, Any]) -> list[Any]:
+def _grouped_arguments(op: opdefs.OpDef, inputs: list[Any], decoded: Mapping[str, Any]) -> list[Any]:
     """Inputs as the operator's arguments: those that are lists as lists.
 
     TensorFlow.js leaves out the dtypes of a list; then it holds what the other arguments leave.

@@ -29,11 +29,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from convert.batch.fork_server_pool import nursery
+from convert.batch.fork_server_pool import fork_server_socket
 from convert.batch.journal import Journal
 from convert.batch.plan import Task
-from convert.batch.processes import family, held, new_mark
-from convert.batch.task_key import key, versions
+from convert.batch.processes import new_mark, process_tree, task_memory
+from convert.batch.task_key import compute_key, versions
 from convert.batch.worker import GOOD, run
 
 PAIRS = (("onnx", "onnx"), ("onnx", "tf"), ("pt", "onnx"), ("pt", "tf"), ("pt", "caffe2"))
@@ -168,9 +168,9 @@ def tasks(verify: bool) -> None:
 
         print(f"{'pair':<14} {'cold':>6} {'warm':>6}   CPU s a task, {'verified' if verify else 'not verified'}")
         before = _children()
-        with nursery(("onnx", "torch-module"), ("onnx", "tf", "caffe2")) as address:
+        with fork_server_socket(("onnx", "torch-module"), ("onnx", "tf", "caffe2")) as address:
             assert address
-            (warm,) = family(os.getpid())[1:]
+            (warm,) = process_tree(os.getpid())[1:]
             for pair in PAIRS:
                 one(*pair, address)
                 start = _reaped(warm)
@@ -188,8 +188,8 @@ def driver() -> None:
         (folder / "large.onnx").write_bytes(bytes(size))
         by = versions()
         task, large = (Task(n, folder / f"{n}.onnx", "onnx", folder / n) for n in ("small", "large"))
-        _print("its key", lambda: [key(task, by) for _ in range(count)], count, 1e3, "ms of CPU a task")
-        _print("its key", lambda: key(large, by), size, 1e9, "ns of CPU for each byte of the source")
+        _print("its key", lambda: [compute_key(task, by) for _ in range(count)], count, 1e3, "ms of CPU a task")
+        _print("its key", lambda: compute_key(large, by), size, 1e9, "ns of CPU for each byte of the source")
 
         def note() -> None:
             with Journal(folder) as journal:
@@ -201,7 +201,9 @@ def driver() -> None:
         note()
         print(f"its lines in the journal: {(time.monotonic() - start) / count * 1e3:.3g} ms of wall time a task")
         mark = "0" * len(new_mark())
-        _print("looks at it", lambda: [held(os.getpid(), mark) for _ in range(count)], count, 1e3, "ms of CPU each")
+        _print(
+            "looks at it", lambda: [task_memory(os.getpid(), mark) for _ in range(count)], count, 1e3, "ms of CPU each"
+        )
 
 
 def _print(what: str, work: Callable[[], object], count: int, unit: float, text: str) -> None:

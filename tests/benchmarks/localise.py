@@ -87,7 +87,7 @@ def _read(source: Any, options: Options) -> Any:
 
 def _backend(source: Any, options: Options, blocks: int, folder: Path) -> bool:
     graph = _read(source, options)
-    feed = inputs.generate(graph, 1)[0]
+    feed = inputs.generate_feeds(graph, 1)[0]
     plugin.backend_for("onnx").write(graph.clone(), folder / "net.onnx", "onnx", Options(), Report("localise"))
     model = onnx.load(folder / "net.onnx")
     weights = [t for t in model.graph.initializer if list(t.dims) == [WIDTH, WIDTH]]
@@ -117,7 +117,7 @@ def _frontend(what: str, source: Any, options: Options, blocks: int) -> bool:
         graph = _read(source, options)
     finally:
         torch_op.entries["tanh"] = entry
-    feed = inputs.generate(graph, 1)[0]
+    feed = inputs.generate_feeds(graph, 1)[0]
     found = _timed(
         f"{what}, {len(graph.graph)} nodes, defect in block {blocks // 2 - 1}",
         lambda: locate_source(graph, source, feed, 1.0, options, Limits()),

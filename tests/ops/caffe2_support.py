@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 from cases import Case
 from convert.backends import caffe2
-from convert.frontends.caffe2.runner.runner import Job, available, execute
+from convert.frontends.caffe2.runner.runner import Job, available, run_jobs
 
 from convert.errors import ConvertError
 from convert.files.caffe2 import caffe2_pb2 as pb
@@ -138,7 +138,7 @@ class Nets:
     def run(self) -> Nets:
         """The same with the outcome of each net in one real Caffe2."""
         outcomes = dict(self.outcomes)
-        for number, result in zip(self.jobs, execute(list(self.jobs.values())), strict=True):
+        for number, result in zip(self.jobs, run_jobs(list(self.jobs.values())), strict=True):
             outcomes[number] = Outcome(error=result) if isinstance(result, ConvertError) else Outcome(result)
         return Nets(self.rows, self.jobs, outcomes)
 

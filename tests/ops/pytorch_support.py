@@ -12,7 +12,7 @@ import onnxruntime
 import torch
 from cases import Case
 from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
-from convert.frontends.pytorch.common.values import mark, onnx_dtype
+from convert.frontends.pytorch.common.values import mark_scalar, onnx_dtype
 from convert.frontends.pytorch.dispatch import call
 from convert.frontends.pytorch.export.prepare import PYTHON
 from convert.frontends.pytorch.rules import torch_op
@@ -83,7 +83,7 @@ def lowered(case: Case, dynamic: int = 0) -> tuple[ir.Model, list[int]]:
         shape = [f"d{i}_{j}" if i < dynamic and n > 1 else n for j, n in enumerate(array.shape)]
         values.append(g.input(f"x{i}", onnx_dtype(torch.from_numpy(np.array(array)).dtype), shape))
         if overload is None:
-            mark(values[-1])
+            mark_scalar(values[-1])
     items = iter(values)
     args = replaced(case.inputs, items)
     kwargs = {k: replaced(v, items) for k, v in case.attributes.items()}

@@ -16,7 +16,7 @@ from convert.backends import caffe2 as backend
 from convert.backends import onnx as onnx_backend
 from convert.frontends import caffe2
 from convert.frontends.caffe2.rules import caffe2_op as rules
-from convert.frontends.caffe2.runner.runner import Job, execute
+from convert.frontends.caffe2.runner.runner import Job, run_jobs
 from onnx.reference import ReferenceEvaluator
 from test_to_caffe2 import ROWS
 
@@ -166,7 +166,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[Job, An
     folder = tmp_path_factory.mktemp("foreign")
     rows = [param.values[0] for param in FOREIGN_ROWS]
     jobs = [net(folder / f"{i}.caffe2", row) for i, row in enumerate(rows)]
-    return {id(row): pair for row, pair in zip(rows, zip(jobs, execute(jobs), strict=True), strict=True)}
+    return {id(row): pair for row, pair in zip(rows, zip(jobs, run_jobs(jobs), strict=True), strict=True)}
 
 
 def net(path: Path, row: Case) -> Job:

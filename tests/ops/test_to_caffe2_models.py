@@ -11,7 +11,7 @@ import pytest
 from caffe2_models import MODELS, RANDOM, Model, model
 from caffe2_support import assert_same, needs_caffe2
 from convert.backends import caffe2
-from convert.frontends.caffe2.runner.runner import Job, execute
+from convert.frontends.caffe2.runner.runner import Job, run_jobs
 from onnx.reference import ReferenceEvaluator
 
 from convert import plugin
@@ -44,7 +44,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
             found[one.name] = error
         else:
             jobs[one.name] = Job(path, one.feeds)
-    found.update(zip(jobs, execute(list(jobs.values()), seconds=120), strict=True))
+    found.update(zip(jobs, run_jobs(list(jobs.values()), seconds=120), strict=True))
     return found
 
 
@@ -77,7 +77,7 @@ def test_random_numbers_have_the_distribution_that_was_asked_for(tmp_path: Path)
     write(model("random", RANDOM).proto, tmp_path / "random.caffe2")
     # Nearly all of the probability is that of class 2.
     x = np.tile(np.array([0.0, 1.0, 12.0, -3.0], np.float32), (300, 1))
-    (found,) = execute([Job(tmp_path / "random.caffe2", {"x": x})])
+    (found,) = run_jobs([Job(tmp_path / "random.caffe2", {"x": x})])
     assert not isinstance(found, ConvertError), found
     # The bounds are 8 standard deviations of the mean of so many numbers.
     uniform, normal = found["u"], found["g"]

@@ -12,7 +12,7 @@ from onnx import TensorProto
 pytest.importorskip("keras", reason="the Keras backend writes with Keras")
 from convert.backends import keras as room
 from convert.backends.keras import ops  # noqa: F401
-from convert.backends.keras.limits import declared
+from convert.backends.keras.limits import declared_reasons
 from convert.backends.keras.rules import onnx_op as table
 
 from convert.errors import Unsupported
@@ -120,7 +120,7 @@ def test_operator(row: Case, request: pytest.FixtureRequest, outcomes: dict) -> 
         if refused(row, batch):
             with pytest.raises(Unsupported) as caught:
                 check(dynamic(model_of(row)) if batch else model_of(row))
-            assert declared((p.at.operator, p.why) for p in caught.value.problems), caught.value
+            assert declared_reasons((p.at.operator, p.why) for p in caught.value.problems), caught.value
         else:
             assert_same(outcomes[name, batch], expected(row))
 

@@ -127,13 +127,13 @@ def computed(row: Case, variant: int) -> list[np.ndarray]:
     from convert.backends.tensorflow.constants import Store
     from convert.backends.tensorflow.emit import check
     from convert.backends.tensorflow.passes.legalize import legalize
-    from convert.backends.tensorflow.writer.savedmodel import plain_names, trace
+    from convert.backends.tensorflow.writer.savedmodel import plain_names, trace_model
 
     model = ir.from_proto(model_of(row, variant))
     if variant != CONSTANT:
         legalize(model)
     check(model)
-    function, names = trace(model, Store(variables=True))
+    function, names = trace_model(model, Store(variables=True))
     feeds = feeds_of(row)
     outputs = function(*(tf.constant(feeds[v.name]) for v in model.graph.inputs))
     return [outputs[plain].numpy() for plain, _ in plain_names("output", names)]

@@ -25,7 +25,7 @@ import convert
 from convert import api, plugin
 from convert.options import Options, parse_input
 from convert.parity.inputs import Feed
-from convert.parity.judge import Method, Runs, judge, settled
+from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
 from convert.report import Report
 from convert.verdict import PASS
 
@@ -79,7 +79,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], list[int]]] = {
 }
 
 
-def prepared(name: str) -> tuple[Any, Callable[[float], Callable[[Sequence[Feed]], Runs]]]:
+def prepared(name: str) -> tuple[Any, Callable[[float], Callable[[Sequence[Feed]], RunOutputs]]]:
     """The graph, and by the defect a function that runs everything on feeds."""
     torch.manual_seed(0)
     module, spec = NETWORKS[name][0]().eval(), f"x:{'int64' if name == 'words' else 'float32'}{NETWORKS[name][1]}"
@@ -91,15 +91,15 @@ def prepared(name: str) -> tuple[Any, Callable[[float], Callable[[Sequence[Feed]
     (output,) = [o.name for o in session.get_outputs()]
     double = copy.deepcopy(module).double()
 
-    def runner(defect: float) -> Callable[[Sequence[Feed]], Runs]:
-        def run(feeds: Sequence[Feed]) -> Runs:
+    def runner(defect: float) -> Callable[[Sequence[Feed]], RunOutputs]:
+        def run(feeds: Sequence[Feed]) -> RunOutputs:
             arrays = [f.arrays["x"] for f in feeds]
             with torch.no_grad():
                 plain = [{output: module(torch.from_numpy(a)).numpy()} for a in arrays]
                 wide = [torch.from_numpy(a).double() if a.dtype.kind == "f" else torch.from_numpy(a) for a in arrays]
                 exact = [{output: double(x).numpy()} for x in wide]
             target = [{output: session.run(None, {"x": a})[0] * np.float32(1 + defect)} for a in arrays]
-            return Runs({"float32": plain, "float64": exact}, target, exact)
+            return RunOutputs({"float32": plain, "float64": exact}, target, exact)
 
         return run
 
@@ -124,9 +124,9 @@ def accepted(name: str, seeds: int, sets: int, defect: float) -> tuple[int, int]
     for seed in range(seeds):
         feeds = feeds_of(name, seed, sets)
         runs = run(feeds)
-        verdict = judge(graph, feeds, runs, Method())
+        verdict = judge(graph, feeds, runs, VerifyMethod())
         alone += verdict.status == PASS
-        drawn += settled(verdict, graph, feeds, runs, run, Method()).status == PASS
+        drawn += settle_verdict(verdict, graph, feeds, runs, run, VerifyMethod()).status == PASS
     return alone, drawn
 
 

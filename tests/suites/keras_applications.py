@@ -132,12 +132,13 @@ def work(name: str, pairs: Sequence[str], seeds: int, seconds: int, tf2onnx: str
 def _pair(outcome: Outcome, folder: Path, seeds: int, seconds: int) -> bool:
     """Convert, verify and fill in the figures; False where the target cannot be run here."""
     import convert
-    from convert.parity.verify import Method, unavailable
+    from convert.parity.judge import VerifyMethod
+    from convert.parity.verify import unavailable_reason
     from convert.runners.process import Limits
 
-    method = Method(seeds=seeds, limits=Limits(seconds=seconds))
+    method = VerifyMethod(seeds=seeds, limits=Limits(seconds=seconds))
     if outcome.pair == "caffe2":
-        if missing := unavailable("caffe2"):
+        if missing := unavailable_reason("caffe2"):
             outcome.error = missing
             return False
         report = convert.convert(folder / "model.keras", "caffe2", folder / "c2", verify=True, method=method)

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx
 from convert.backends.caffe2.rules import onnx_op as onnx_rules
-from convert.frontends.caffe2.runner.runner import Job, execute
+from convert.frontends.caffe2.runner.runner import Job, run_jobs
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
@@ -38,7 +38,7 @@ def run_all(requests: Iterable[tuple[str, Any]]) -> dict[str, Answer]:
             answers[name] = _converted(data, specs, form, path)
             if answers[name].status == "ran":
                 jobs += [(name, Job(path, feed)) for feed in feeds]
-        for (name, _), result in zip(jobs, execute([job for _, job in jobs], seconds=_SECONDS), strict=True):
+        for (name, _), result in zip(jobs, run_jobs([job for _, job in jobs], seconds=_SECONDS), strict=True):
             if not isinstance(result, ConvertError):
                 answers[name].outputs.append(result)
             else:

@@ -117,7 +117,7 @@ def declared_by_room(answer: Answer, backend: str) -> str:
         return onnx_node_caffe2.declared(answer.text)
     if backend != "keras":
         return ""
-    from convert.backends.keras.limits import declared as declared_by_keras
+    from convert.backends.keras.limits import declared_reasons as declared_by_keras
 
     return declared_by_keras(answer.problems)
 

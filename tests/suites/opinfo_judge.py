@@ -16,7 +16,7 @@ import onnx_ir as ir
 import onnxruntime
 import torch
 from convert.backends.onnx import to_proto
-from convert.frontends.pytorch.export.capture import exported, inference
+from convert.frontends.pytorch.export.capture import export_program, inference
 from convert.frontends.pytorch.export.lower import lower
 from convert.frontends.pytorch.rules import torch_op
 from opinfo_bounds import silent
@@ -28,7 +28,7 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
 from convert.errors import Unsupported
-from convert.interpreter import paused_collector
+from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.reference.executor import run as evaluate
 from convert.report import Report
@@ -114,8 +114,8 @@ def judged(entry: str, number: int, sample: SampleInput, dtype: torch.dtype) -> 
         return Outcome(entry, number, "gap", detail="sparse tensors have no equivalent in the graph")
     try:
         # Paused as reading is: a generator of samples that is collected meanwhile would leave its mark in the capture.
-        with inference(module), silent(), paused_collector():
-            program = exported(module, tuple(module.example))
+        with inference(module), silent(), paused_garbage_collection():
+            program = export_program(module, tuple(module.example))
             model = lower(program, Report("suite"))
     except Unsupported as error:
         declared = all(p.why in (*torch_op.gaps.values(), *torch_op.limits.values()) for p in error.problems)

@@ -61,7 +61,7 @@ def prepare(name: str, folder: Path) -> Pair:
     options = Options(inputs=(parse_input(spec),))
     source = api.open_source(module)
     graph = plugin.frontend_for(source).read(source, options, Report("planted"))
-    feeds = inputs.generate(graph, 3)
+    feeds = inputs.generate_feeds(graph, 3)
     file = folder / f"{name.replace(' ', '_')}.onnx"
     convert.convert(module, "onnx", file, inputs=spec, verify=False)
     found, twin = without_target(source, options, graph, feeds)
@@ -87,7 +87,7 @@ def without_target(source: Any, options: Any, graph: Any, feeds: Sequence[Any]) 
 def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
     """By method, whether the target is accepted; one that does not run is accepted by nobody."""
     from convert.errors import ConvertError
-    from convert.parity.judge import Method, Runs, judge, settled
+    from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
 
     try:
         target = run_target(kind, path, pair.feeds)
@@ -95,13 +95,13 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
         print(f"{pair.name}: {path.name} does not run: {error.message}", file=sys.stderr)
         return dict.fromkeys(METHODS, False)
 
-    def again(feeds: Sequence[Any]) -> Runs:
+    def again(feeds: Sequence[Any]) -> RunOutputs:
         outputs, twin = without_target(pair.source, pair.options, pair.graph, feeds)
-        return Runs(outputs, run_target(kind, path, feeds), twin)
+        return RunOutputs(outputs, run_target(kind, path, feeds), twin)
 
-    runs = Runs(pair.outputs, target, pair.twin)
-    verdict = judge(pair.graph, pair.feeds, runs, Method())
-    verdict = settled(verdict, pair.graph, pair.feeds, runs, again, Method())
+    runs = RunOutputs(pair.outputs, target, pair.twin)
+    verdict = judge(pair.graph, pair.feeds, runs, VerifyMethod())
+    verdict = settle_verdict(verdict, pair.graph, pair.feeds, runs, again, VerifyMethod())
     accepted = {"ours": verdict.status == "PASS"}
     pairs = [
         (np.asarray(a), np.asarray(b))
@@ -132,7 +132,7 @@ def clean(pair: Pair, target: str, folder: Path) -> tuple[str, Path] | str:
 
     import convert
     from convert import plugin
-    from convert.parity.verify import unavailable
+    from convert.parity.verify import unavailable_reason
 
     module = build(pair.name)
     if target == "torchscript":
@@ -142,8 +142,8 @@ def clean(pair: Pair, target: str, folder: Path) -> tuple[str, Path] | str:
         torch.jit.trace(module, example, check_trace=False).save(folder / "clean.ts")
         return "torchscript", folder / "clean.ts"
     form = plugin.formats()[target]
-    if unavailable(form.kind):
-        return f"it does not run here: {unavailable(form.kind)}"
+    if unavailable_reason(form.kind):
+        return f"it does not run here: {unavailable_reason(form.kind)}"
     path = folder / f"clean-{target}{form.suffix}"
     try:
         convert.convert(module, target, path, inputs=NETWORKS[pair.name][1], verify=False)
@@ -229,12 +229,12 @@ def main() -> None:
 @contextmanager
 def warm() -> Iterator[None]:
     """Models run in forks of one process that has imported the frameworks, as in a batch: it is most of the time."""
-    from convert.batch.fork_server_pool import nursery
+    from convert.batch.fork_server_pool import fork_server_socket
     from convert.batch.processes import MARK, new_mark
     from convert.runners.fork_client import ADDRESS
 
     kinds = ("onnx", "torchscript", "savedmodel", "keras")
-    with nursery(kinds, ("onnx", "tf", "keras", "tflite", "caffe2")) as address:
+    with fork_server_socket(kinds, ("onnx", "tf", "keras", "tflite", "caffe2")) as address:
         os.environ |= {ADDRESS: address, MARK: new_mark()}
         try:
             yield

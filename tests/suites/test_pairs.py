@@ -11,7 +11,7 @@ from convert.frontends.caffe2.runner import runner
 from torch import nn
 
 import convert
-from convert.batch.fork_server_pool import nursery
+from convert.batch.fork_server_pool import fork_server_socket
 from convert.batch.processes import MARK, new_mark
 from convert.runners.fork_client import ADDRESS
 
@@ -44,7 +44,10 @@ def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
     keras.saving.load_model(folder / "net.keras").save(folder / "net.h5")
     kinds = ("onnx", "torch-module", "torch-export", "torchscript", "savedmodel")
-    with nursery(kinds, ("onnx", "tf", "keras", "tflite", "caffe2")) as address, pytest.MonkeyPatch.context() as patch:
+    with (
+        fork_server_socket(kinds, ("onnx", "tf", "keras", "tflite", "caffe2")) as address,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv(ADDRESS, address)
         patch.setenv(MARK, new_mark())
         yield folder

@@ -13,8 +13,8 @@ from zoo_manifest import save
 from zoo_worker import GAP, PASS
 
 import convert
-from convert.batch.plan import plan
-from convert.batch.task_key import files
+from convert.batch.plan import plan_tasks
+from convert.batch.task_key import dependency_files
 
 # The cheapest of four kinds: a CNN, a decoder with its cache, recurrent layers, sound.
 CHOSEN = ("mobilenetv4_conv_small_035", "llama-past", "lstm-tagger", "conv-tasnet")
@@ -38,11 +38,11 @@ def test_a_model_converts_and_verifies(name: str) -> None:
 def test_it_is_a_manifest_for_batches(tmp_path: Path) -> None:
     """Models of transformers as folders, the others as weights and a factory, described as they are here."""
     manifest = save([NAMES["lstm-tagger"], NAMES["gpt2-past"]], tmp_path / "zoo")
-    tasks = plan([str(manifest)], ["onnx", "tf", "caffe2"], tmp_path, {}, 60, None)
+    tasks = plan_tasks([str(manifest)], ["onnx", "tf", "caffe2"], tmp_path, {}, 60, None)
     assert [t.label for t in tasks] == [
         f"{n} → {t}" for n in ("lstm-tagger", "gpt2-past") for t in ("onnx", "tf", "caffe2")
     ]
-    assert "zoo_manifest.py" in [path.name for path in files(tasks[0])]
+    assert "zoo_manifest.py" in [path.name for path in dependency_files(tasks[0])]
     tagger, decoder = (
         convert.inspect(t.source, inputs=t.options["input"], model=t.options.get("model", "")) for t in tasks[::3]
     )

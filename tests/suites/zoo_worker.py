@@ -100,7 +100,7 @@ def work(connection: Connection, entry: Entry, targets: Sequence[str], limits: L
 def _convert(built: Built, outcome: Outcome, folder: Path, limits: Limits) -> None:
     """Convert, verify and fill in the figures. Raises what `convert` does, and AssertionError for empty agreement."""
     import convert
-    from convert.parity.verify import Method
+    from convert.parity.judge import VerifyMethod
     from convert.runners import process
 
     path = folder / f"model.{outcome.target}"
@@ -110,7 +110,7 @@ def _convert(built: Built, outcome: Outcome, folder: Path, limits: Limits) -> No
         path,
         inputs=built.inputs,
         verify=True,
-        method=Method(seeds=limits.seeds, limits=process.Limits(seconds=limits.seconds)),
+        method=VerifyMethod(seeds=limits.seeds, limits=process.Limits(seconds=limits.seconds)),
         **built.options,
     )
     verdict = report.verdict
@@ -130,10 +130,10 @@ def moved(path: Path) -> float:
     import onnx_ir as ir
     import onnxruntime
 
-    from convert.parity.inputs import generate
+    from convert.parity.inputs import generate_feeds
 
     model = ir.load(path)
-    first, *_ = generate(model, 1)
+    first, *_ = generate_feeds(model, 1)
     rng = np.random.default_rng(7)
     second = {name: _other(array, rng) for name, array in first.arrays.items()}
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])

@@ -13,23 +13,25 @@ from .shapes import concat, full_like, reshape_fixed, transpose
 from .windows import Window
 
 
-def by_convolution(net: Net, x: Blob, w: Blob, b: Blob | None, made: Window, extra: list[int], group: int) -> Blob:
+def transpose_by_convolution(
+    net: Net, x: Blob, w: Blob, b: Blob | None, made: Window, extra: list[int], group: int
+) -> Blob:
     """Any rank, dilation and pads. The kernel, [in, out / group, …], may be computed at run time."""
     n = made.rank
     for i in range(n):
-        x = _with_gaps(net, x, 2 + i, made.strides[i])
+        x = _insert_zeros(net, x, 2 + i, made.strides[i])
     around = [made.extent(i) - 1 - made.pads[i] for i in range(n)]
     around += [made.extent(i) - 1 - made.pads[n + i] + extra[i] for i in range(n)]
     full = [0, 0, *around[:n], 0, 0, *around[n:]]
     if min(around) < 0 or any(p >= made.extent(i % n) for i, p in enumerate(around)):
         x, around = pad_constant(net, crop(net, x, full), full, 0.0), [0] * 2 * n
-    operands = [x, _turned(net, w, group), *([] if b is None else [b])]
+    operands = [x, _flip_kernel(net, w, group), *([] if b is None else [b])]
     return net.op(
         "Conv", operands, kernels=made.kernel, strides=[1] * n, pads=around, dilations=made.dilations, group=group
     )
 
 
-def _with_gaps(net: Net, x: Blob, axis: int, stride: int) -> Blob:
+def _insert_zeros(net: Net, x: Blob, axis: int, stride: int) -> Blob:
     """`stride` − 1 zeros between the cells along an axis, by a new dim that joins it."""
     if stride == 1:
         return x
@@ -48,7 +50,7 @@ def _with_gaps(net: Net, x: Blob, axis: int, stride: int) -> Blob:
     return slice_axis(net, joined, axis, 0, -stride)
 
 
-def _turned(net: Net, w: Blob, group: int) -> Blob:
+def _flip_kernel(net: Net, w: Blob, group: int) -> Blob:
     """[in, out / group, …] as [out, in / group, …] with every spatial axis turned round."""
     sizes = [d for d in net.shape(w) if isinstance(d, int)]
     if len(sizes) < net.rank(w):

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.files.caffe2.netdef import NUMBERS
-from convert.graph.tensors import dtype_name, lazy
+from convert.graph.tensors import dtype_name, lazy_tensor
 
 from ..blob import Blob
 from ..net import Net
@@ -43,7 +43,7 @@ def cast(net: Net, x: Blob, dtype: ir.DataType) -> Blob:
         raise Unsupported(f"Caffe2 has no {dtype_name(dtype)} tensors")
     content = x.content
     if content is not None and dtype != F.BOOL:
-        return net.const(lazy(dtype, content.shape.numpy(), lambda: content.numpy().astype(dtype.numpy())))
+        return net.const(lazy_tensor(dtype, content.shape.numpy(), lambda: content.numpy().astype(dtype.numpy())))
     if x.dtype == F.FLOAT16:
         return cast(net, net.HalfToFloat(x), dtype)
     if dtype == F.FLOAT16:
@@ -56,8 +56,10 @@ def widen(net: Net, x: Blob, kernels: Iterable[ir.DataType] = ARITHMETIC) -> Blo
     for dtype in _HOLDS[x.dtype]:
         if dtype in kernels:
             return cast(net, x, dtype)
-    raise Unsupported(f"Caffe2 computes this in {_names(kernels)} only, and the model does in {dtype_name(x.dtype)}")
+    raise Unsupported(
+        f"Caffe2 computes this in {_dtype_names(kernels)} only, and the model does in {dtype_name(x.dtype)}"
+    )
 
 
-def _names(kernels: Iterable[ir.DataType]) -> str:
+def _dtype_names(kernels: Iterable[ir.DataType]) -> str:
     return " or ".join(dtype_name(k) for k in kernels)

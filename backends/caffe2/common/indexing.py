@@ -15,7 +15,7 @@ from .dtypes import cast
 from .shapes import dim, reshape_fixed
 
 
-def fixed(net: Net, x: Blob, what: str) -> list[int]:
+def fixed_dims(net: Net, x: Blob, what: str) -> list[int]:
     """The dims of `x`. Raises `Unsupported` naming `what` wants them where some are not fixed."""
     sizes = [d for d in net.shape(x) if isinstance(d, int)]
     if len(sizes) < net.rank(x):
@@ -23,15 +23,15 @@ def fixed(net: Net, x: Blob, what: str) -> list[int]:
     return sizes
 
 
-def flat(net: Net, x: Blob) -> Blob:
+def flatten_to_vector(net: Net, x: Blob) -> Blob:
     """`x` as a vector."""
     if net.rank(x) == 1:
         return x
-    size = int(np.prod(fixed(net, x, "a flat index")))
+    size = int(np.prod(fixed_dims(net, x, "a flat index")))
     return reshape_fixed(net, x, [size])
 
 
-def wrapped(net: Net, x: Blob, indices: Blob, axis: int) -> Blob:
+def wrap_negative(net: Net, x: Blob, indices: Blob, axis: int) -> Blob:
     """Indices along an axis of `x`, with negative ones counted from the end."""
     content = net.static(indices)
     size = net.shape(x)[axis]

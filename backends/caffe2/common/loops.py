@@ -22,7 +22,7 @@ Step = Callable[[Net, Blob, Sequence[Blob]], "tuple[Blob | None, list[Blob]]"]
 
 
 @dataclass(frozen=True)
-class Body:
+class SubgraphEmitter:
     """A subgraph: `body(net, *inputs)` emits its nodes to `net` and gives its outputs."""
 
     graph: ir.Graph
@@ -32,7 +32,7 @@ class Body:
         return self.emit(net, *inputs)
 
 
-def steps_written_out(graph: ir.Graph, count: int) -> bool:
+def should_unroll(graph: ir.Graph, count: int) -> bool:
     """Whether a body is to be written out so many times."""
     return count * max(len(graph), 1) <= _LARGEST
 
@@ -49,19 +49,19 @@ def while_loop(
 
     `shapes` hold of the carried values in every step, as far as they are known.
     """
-    states = [_state(net, x, shape) for x, shape in zip(carried, shapes, strict=True)]
+    states = [_copy_state(net, x, shape) for x, shape in zip(carried, shapes, strict=True)]
     zero, one = net.const(np.array([0], np.int64)), net.const(np.array([1], np.int64))
-    i = _state(net, zero, (1,))
-    limit = None if trips is None else _single(net, cast(net, trips, ir.DataType.INT64))
-    start = net.const(np.array([True])) if condition is None else _single(net, condition)
-    going = _state(net, start if limit is None else net.And(start, net.LT(zero, limit)), (1,))
+    i = _copy_state(net, zero, (1,))
+    limit = None if trips is None else _scalar_to_vector(net, cast(net, trips, ir.DataType.INT64))
+    start = net.const(np.array([True])) if condition is None else _scalar_to_vector(net, condition)
+    going = _copy_state(net, start if limit is None else net.And(start, net.LT(zero, limit)), (1,))
     body = net.body()
     index = body.facts(body.Reshape(i, shape=[], outputs=2)[0], ir.DataType.INT64, ())
     more, made = step(body, index, states)
     # A new value may be another's old one: none is overwritten before all are there.
     made = [body.facts(body.Copy(x), x.dtype, x.shape) if x in states else x for x in made]
     following = body.Add(i, one)
-    goes_on = body.const(np.array([True])) if more is None else _single(body, more)
+    goes_on = body.const(np.array([True])) if more is None else _scalar_to_vector(body, more)
     goes_on = goes_on if limit is None else body.And(goes_on, body.LT(following, limit))
     for source, target in zip([*made, following, goes_on], [*states, i, going], strict=True):
         body.ops.append(Op("Copy", [source], [target], {}))
@@ -70,7 +70,7 @@ def while_loop(
     return states
 
 
-def started(net: Net, value: ir.Value) -> Blob:
+def empty_rows(net: Net, value: ir.Value) -> Blob:
     """No rows of what a body gives as `value` in each step."""
     dims = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
     if dims is None or None in dims or value.dtype is None:
@@ -80,7 +80,7 @@ def started(net: Net, value: ir.Value) -> Blob:
                      value.dtype, shape)  # fmt: skip
 
 
-def grown(net: Net, rows: Blob, row: Blob) -> Blob:
+def append_row(net: Net, rows: Blob, row: Blob) -> Blob:
     """`rows` and one more."""
     single = net.ExpandDims(row, dims=[0])
     return net.facts(net.op("Concat", [rows, single], axis=0, outputs=2)[0], row.dtype, (None, *net.shape(row)))
@@ -90,7 +90,7 @@ def _zero(dtype: ir.DataType) -> float | int:
     return 0.0 if dtype.is_floating_point() else 0
 
 
-def _single(net: Net, x: Blob) -> Blob:
+def _scalar_to_vector(net: Net, x: Blob) -> Blob:
     """A scalar as a vector of one element, as all of a loop's own numbers are."""
     if x.shape == (1,):
         return x
@@ -100,7 +100,7 @@ def _single(net: Net, x: Blob) -> Blob:
     return net.facts(net.Reshape(x, shape=[1], outputs=2)[0], x.dtype, (1,))
 
 
-def _state(net: Net, x: Blob, shape: tuple[Dim, ...] | None) -> Blob:
+def _copy_state(net: Net, x: Blob, shape: tuple[Dim, ...] | None) -> Blob:
     """A copy of a value's start, which the loop overwrites."""
     copy: Blob = net.Copy(x)
     copy.dtype, copy.shape = x.dtype, shape

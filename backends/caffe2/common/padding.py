@@ -49,7 +49,7 @@ def pad_constant(net: Net, x: Blob, pads: Sequence[int], value: float) -> Blob:
         if not begin and not end:
             continue
         edge = full_like(net, slice_axis(net, x, axis, 0, 1), value, x.dtype)
-        x = _around(net, x, axis, _repeated(net, edge, axis, begin), _repeated(net, edge, axis, end))
+        x = _concat_around(net, x, axis, _repeat_edge(net, edge, axis, begin), _repeat_edge(net, edge, axis, end))
     return x
 
 
@@ -58,13 +58,13 @@ def pad_edge(net: Net, x: Blob, pads: Sequence[int]) -> Blob:
     n = len(pads) // 2
     for axis in range(n):
         begin, end = max(0, pads[axis]), max(0, pads[n + axis])
-        first = _repeated(net, slice_axis(net, x, axis, 0, 1), axis, begin) if begin else []
-        final = _repeated(net, slice_axis(net, x, axis, -2, _TO_THE_END), axis, end) if end else []
-        x = _around(net, x, axis, first, final)
+        first = _repeat_edge(net, slice_axis(net, x, axis, 0, 1), axis, begin) if begin else []
+        final = _repeat_edge(net, slice_axis(net, x, axis, -2, _TO_THE_END), axis, end) if end else []
+        x = _concat_around(net, x, axis, first, final)
     return x
 
 
-def pad_gathered(net: Net, x: Blob, pads: Sequence[int], mode: str) -> Blob:
+def pad_by_gather(net: Net, x: Blob, pads: Sequence[int], mode: str) -> Blob:
     """`x` with its mirror image (`reflect`) or repetition (`wrap`) around it, where the padded axes are static."""
     n = len(pads) // 2
     for axis in range(n):
@@ -80,7 +80,7 @@ def pad_gathered(net: Net, x: Blob, pads: Sequence[int], mode: str) -> Blob:
     return x
 
 
-def _repeated(net: Net, edge: Blob, axis: int, times: int) -> list[Blob]:
+def _repeat_edge(net: Net, edge: Blob, axis: int, times: int) -> list[Blob]:
     """`edge`, of size 1 along `axis`, so often; by Tile where that takes fewer operators."""
     if times <= 2:
         return [edge] * times
@@ -90,7 +90,7 @@ def _repeated(net: Net, edge: Blob, axis: int, times: int) -> list[Blob]:
     return [cast(net, net.facts(tiled, wide.dtype, shape), edge.dtype)]
 
 
-def _around(net: Net, x: Blob, axis: int, before: list[Blob], after: list[Blob]) -> Blob:
+def _concat_around(net: Net, x: Blob, axis: int, before: list[Blob], after: list[Blob]) -> Blob:
     if not before and not after:
         return x
     parts = [*before, x, *after]

@@ -28,12 +28,12 @@ class Taps(NamedTuple):
     sizes: list[int]
 
 
-def taps(net: Net, x: Blob, made: Window, filling: float, counts: list[int]) -> Taps:
+def gather_taps(net: Net, x: Blob, made: Window, filling: float, counts: list[int]) -> Taps:
     """The cells of every window: one gather for each spatial axis, of an input padded with `filling`.
 
     `counts` are the numbers of windows along the axes.
     """
-    sizes = _spatial(net, x)
+    sizes = _spatial_dims(net, x)
     grids = [
         np.arange(counts[i])[None, :] * made.strides[i] + np.arange(made.kernel[i])[:, None] * made.dilations[i]
         for i in range(made.rank)
@@ -50,18 +50,18 @@ def taps(net: Net, x: Blob, made: Window, filling: float, counts: list[int]) -> 
     windows, cells = int(np.prod(counts)), int(np.prod(made.kernel))
     flat = net.facts(net.Reshape(y, shape=[0, 0, windows, cells], outputs=2)[0], x.dtype,
                      (*net.shape(x)[:2], windows, cells))  # fmt: skip
-    inside, places = _geometry(grids, sizes, made)
+    inside, places = _tap_positions(grids, sizes, made)
     return Taps(flat, inside, places, counts)
 
 
-def _spatial(net: Net, x: Blob) -> list[int]:
+def _spatial_dims(net: Net, x: Blob) -> list[int]:
     sizes = [d for d in net.shape(x)[2:] if isinstance(d, int)]
     if len(sizes) < net.rank(x) - 2:
         raise Unsupported("windows that are gathered, over spatial dims that are not fixed")
     return sizes
 
 
-def _geometry(grids: list[np.ndarray], sizes: list[int], made: Window) -> tuple[np.ndarray, np.ndarray]:
+def _tap_positions(grids: list[np.ndarray], sizes: list[int], made: Window) -> tuple[np.ndarray, np.ndarray]:
     """Of each tap [windows, taps]: whether it lies inside, and its flat index."""
     inside, places = np.ones([1, 1], bool), np.zeros([1, 1], np.int64)
     for i, grid in enumerate(grids):
@@ -74,7 +74,7 @@ def _geometry(grids: list[np.ndarray], sizes: list[int], made: Window) -> tuple[
     return inside, places
 
 
-def spatial_again(net: Net, y: Blob, found: Taps, dtype: ir.DataType) -> Blob:
+def restore_spatial(net: Net, y: Blob, found: Taps, dtype: ir.DataType) -> Blob:
     """[batch, channels, windows] with the output's spatial dims."""
     shape = [*net.shape(found.cells)[:2], *found.sizes]
     return net.facts(net.Reshape(y, shape=[0, 0, *found.sizes], outputs=2)[0], dtype, shape)

@@ -10,7 +10,7 @@ from .dtypes import FLOAT, NUMBERS, cast, widen
 from .shapes import dims
 
 
-def filled(net: Net, operator: str, shape: Blob, args: dict[str, float], like: Blob | None = None) -> Blob:
+def random_fill(net: Net, operator: str, shape: Blob, args: dict[str, float], like: Blob | None = None) -> Blob:
     """Float32 numbers by `UniformFill` or `GaussianFill` in the dims of the int64 vector `shape`."""
     facts = None if like is None else like.shape
     if facts is None and shape.content is not None:
@@ -20,10 +20,10 @@ def filled(net: Net, operator: str, shape: Blob, args: dict[str, float], like: B
 
 def uniform_like(net: Net, x: Blob) -> Blob:
     """Numbers from 0 to 1 in the shape of `x`."""
-    return filled(net, "UniformFill", dims(net, x), {"min": 0.0, "max": 1.0}, x)
+    return random_fill(net, "UniformFill", dims(net, x), {"min": 0.0, "max": 1.0}, x)
 
 
-def dropped(net: Net, x: Blob, share: float) -> list[Blob]:
+def apply_dropout(net: Net, x: Blob, share: float) -> list[Blob]:
     """`x` with so large a share of its elements 0 and the others scaled up, and which were kept."""
     kept = net.facts(net.GE(uniform_like(net, x), net.const(share)), ir.DataType.BOOL, x.shape)
     wide = widen(net, x, FLOAT)

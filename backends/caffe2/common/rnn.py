@@ -25,7 +25,7 @@ Function = Callable[[Net, Blob], Blob]
 
 
 @dataclass(frozen=True)
-class Weights:
+class DirectionWeights:
     """Those of one direction, gates in one matrix: `input` [gates·hidden, size], `recurrent` [gates·hidden, hidden].
 
     The input's bias holds the recurrent one as well, unless a cell adds them in different places.
@@ -41,17 +41,18 @@ class Weights:
     def peepholes(self, net: Net, p: Blob, direction: int) -> list[Blob]:
         """Those of the input, output and forget gate."""
         one = row(net, widen(net, p, FLOAT), direction)
-        return [rows(net, one, i * self.hidden, (i + 1) * self.hidden) for i in range(3)]
+        return [slice_rows(net, one, i * self.hidden, (i + 1) * self.hidden) for i in range(3)]
 
     def split(self, net: Net, first: int) -> list[tuple[Blob, Blob]]:
         """Recurrent weights and biases of the first gates and of the rest."""
         at, end = first * self.hidden, self.gates * self.hidden
         return [
-            (rows(net, self.recurrent, a, b), rows(net, self.recurrent_bias, a, b)) for a, b in ((0, at), (at, end))
+            (slice_rows(net, self.recurrent, a, b), slice_rows(net, self.recurrent_bias, a, b))
+            for a, b in ((0, at), (at, end))
         ]
 
 
-def weights_of(net: Net, w: Blob, r: Blob, b: Blob | None, direction: int, gates: int) -> Weights:
+def weights_of(net: Net, w: Blob, r: Blob, b: Blob | None, direction: int, gates: int) -> DirectionWeights:
     """The weights of one direction."""
     hidden = net.shape(r)[2]
     if not isinstance(hidden, int):
@@ -62,8 +63,8 @@ def weights_of(net: Net, w: Blob, r: Blob, b: Blob | None, direction: int, gates
         biases = [net.const(np.zeros(width, np.float32))] * 2
     else:
         both = row(net, widen(net, b, FLOAT), direction)
-        biases = [rows(net, both, 0, width), rows(net, both, width, 2 * width)]
-    return Weights(hidden, gates, matrices[0], biases[0], matrices[1], biases[1])
+        biases = [slice_rows(net, both, 0, width), slice_rows(net, both, width, 2 * width)]
+    return DirectionWeights(hidden, gates, matrices[0], biases[0], matrices[1], biases[1])
 
 
 def row(net: Net, x: Blob, index: int) -> Blob:
@@ -73,10 +74,10 @@ def row(net: Net, x: Blob, index: int) -> Blob:
     sizes = [int(str(d)) for d in net.shape(x)[1:] if isinstance(d, int)]
     if len(sizes) < net.rank(x) - 1:
         raise Unsupported("a recurrent layer with weights whose sizes are not fixed")
-    return reshape_fixed(net, rows(net, x, index, index + 1), sizes)
+    return reshape_fixed(net, slice_rows(net, x, index, index + 1), sizes)
 
 
-def rows(net: Net, x: Blob, start: int, end: int) -> Blob:
+def slice_rows(net: Net, x: Blob, start: int, end: int) -> Blob:
     """`x[start:end]` along the first axis."""
     if x.content is not None:
         return net.const(x.content.numpy()[start:end])
@@ -87,7 +88,7 @@ def rows(net: Net, x: Blob, start: int, end: int) -> Blob:
     return net.facts(y, x.dtype, (end - start, *net.shape(x)[1:]))
 
 
-def state_of(net: Net, x: Blob, given: Blob | None, direction: int, hidden: int) -> Blob:
+def initial_state(net: Net, x: Blob, given: Blob | None, direction: int, hidden: int) -> Blob:
     """The state that a direction starts with, [batch, hidden]: zeros where none is given. `x` is [length, batch, …]."""
     batch = net.shape(x)[1]
     if given is None:
@@ -97,31 +98,31 @@ def state_of(net: Net, x: Blob, given: Blob | None, direction: int, hidden: int)
         zeros = net.ConstantFill(shape, value=0.0, input_as_shape=1, dtype=1)
         return net.facts(zeros, FLOAT[0], (batch, hidden))
     wide = widen(net, given, FLOAT)
-    one = wide if net.shape(wide)[0] == 1 else rows(net, wide, direction, direction + 1)
+    one = wide if net.shape(wide)[0] == 1 else slice_rows(net, wide, direction, direction + 1)
     return net.facts(net.Squeeze(one, dims=[0]), FLOAT[0], (batch, hidden))
 
 
-def recurrent(
-    net: Net, x: Blob, weights: Weights, step: Cell, states: list[Blob], lengths: Blob | None, backward: bool
+def run_direction(
+    net: Net, x: Blob, weights: DirectionWeights, step: Cell, states: list[Blob], lengths: Blob | None, backward: bool
 ) -> tuple[Blob, list[Blob]]:
     """One direction over `x` [length, batch, size]: every output [length, batch, hidden], and the last states.
 
     With `lengths`, [batch], a sequence's states stay as they are after its end, and its outputs there are 0. Backward,
     a sequence starts at its own end.
     """
-    turned = _reversed(net, x, lengths) if backward else x
+    turned = _reverse_time(net, x, lengths) if backward else x
     gates = net.FC(turned, weights.input, weights.input_bias, axis=2)
     gates = net.facts(gates, FLOAT[0], (*net.shape(x)[:2], weights.gates * weights.hidden))
     size = net.shape(x)[0]
     if isinstance(size, int) and size <= _LONGEST:
-        y, states = _written_out(net, gates, size, step, states, lengths)
+        y, states = _unroll_steps(net, gates, size, step, states, lengths)
     else:
-        y, states = _looped(net, gates, weights.hidden, step, states, lengths)
+        y, states = _loop_steps(net, gates, weights.hidden, step, states, lengths)
     y = net.facts(y, FLOAT[0], (*net.shape(x)[:2], weights.hidden))
-    return (_reversed(net, y, lengths) if backward else y), states
+    return (_reverse_time(net, y, lengths) if backward else y), states
 
 
-def _written_out(
+def _unroll_steps(
     net: Net, gates: Blob, size: int, step: Cell, states: list[Blob], lengths: Blob | None
 ) -> tuple[Blob, list[Blob]]:
     parts = [gates] if size == 1 else net.Split(gates, axis=0, split=[1] * size, outputs=size)
@@ -129,17 +130,17 @@ def _written_out(
     outputs = []
     for i, part in enumerate(parts):
         xt = net.facts(net.Squeeze(part, dims=[0]), FLOAT[0], shape)
-        made = _shaped(net, step(net, xt, states), states)
+        made = _with_shapes(net, step(net, xt, states), states)
         y = made[0]
         if lengths is not None:
-            going = _going(net, net.const(np.array(i)), lengths)
-            y, made = _masked(net, going, made, states)
+            going = _active_mask(net, net.const(np.array(i)), lengths)
+            y, made = _mask_finished(net, going, made, states)
         states = made
         outputs.append(net.facts(net.ExpandDims(y, dims=[0]), FLOAT[0], (1, *net.shape(states[0]))))
     return (outputs[0] if size == 1 else net.op("Concat", outputs, axis=0, outputs=2)[0]), states
 
 
-def _looped(
+def _loop_steps(
     net: Net, gates: Blob, hidden: int, step: Cell, states: list[Blob], lengths: Blob | None
 ) -> tuple[Blob, list[Blob]]:
     """A loop whose outputs are written in place, into zeros."""
@@ -150,10 +151,10 @@ def _looped(
 
     def one(inner: Net, i: Blob, values: Sequence[Blob]) -> tuple[None, list[Blob]]:
         xt = inner.facts(inner.Gather(gates, i, axis=0), FLOAT[0], net.shape(gates)[1:])
-        made = _shaped(inner, step(inner, xt, values), values)
+        made = _with_shapes(inner, step(inner, xt, values), values)
         y = made[0]
         if lengths is not None:
-            y, made = _masked(inner, _going(inner, i, lengths), made, values)
+            y, made = _mask_finished(inner, _active_mask(inner, i, lengths), made, values)
         place = inner.Reshape(i, shape=[1], outputs=2)[0]
         inner.ops.append(Op("ScatterAssign", [collected, place, inner.ExpandDims(y, dims=[0])], [collected], {}))
         return None, made
@@ -166,18 +167,18 @@ def _looped(
     return collected, ends
 
 
-def _shaped(net: Net, made: list[Blob], states: Sequence[Blob]) -> list[Blob]:
+def _with_shapes(net: Net, made: list[Blob], states: Sequence[Blob]) -> list[Blob]:
     return [net.facts(m, FLOAT[0], s.shape) for m, s in zip(made, states, strict=True)]
 
 
-def _going(net: Net, i: Blob, lengths: Blob) -> Blob:
+def _active_mask(net: Net, i: Blob, lengths: Blob) -> Blob:
     """Which sequences have not ended before step `i`: [batch, 1]."""
     wide = cast(net, lengths, ir.DataType.INT64)
     column = net.facts(net.ExpandDims(wide, dims=[1]), ir.DataType.INT64, (*net.shape(lengths), 1))
     return net.GT(column, i)
 
 
-def _masked(net: Net, going: Blob, made: list[Blob], states: Sequence[Blob]) -> tuple[Blob, list[Blob]]:
+def _mask_finished(net: Net, going: Blob, made: list[Blob], states: Sequence[Blob]) -> tuple[Blob, list[Blob]]:
     """The output (0 after a sequence's end) and the states (as they were)."""
     zeros = net.facts(net.ConstantFill(made[0], value=0.0, dtype=1), FLOAT[0], made[0].shape)
     chosen = [net.facts(net.Where(*broadcast(net, going, m, s)), FLOAT[0], s.shape)
@@ -186,7 +187,7 @@ def _masked(net: Net, going: Blob, made: list[Blob], states: Sequence[Blob]) -> 
     return y, chosen
 
 
-def _reversed(net: Net, x: Blob, lengths: Blob | None) -> Blob:
+def _reverse_time(net: Net, x: Blob, lengths: Blob | None) -> Blob:
     """`x` [length, batch, …] with time turned round: each sequence's own part of it, where there are `lengths`."""
     if lengths is None:
         batch, size = dim(net, x, 1), dim(net, x, 0)
@@ -199,7 +200,7 @@ def _reversed(net: Net, x: Blob, lengths: Blob | None) -> Blob:
     return net.facts(net.ReversePackedSegs(x, cast(net, lengths, ir.DataType.INT32)), x.dtype, net.shape(x))
 
 
-def clipped(net: Net, x: Blob, clip: float | None) -> Blob:
+def clip_symmetric(net: Net, x: Blob, clip: float | None) -> Blob:
     """`x` inside [−clip, clip]."""
     return x if clip is None else net.Clip(x, min=-clip, max=clip)
 
@@ -208,7 +209,7 @@ _BETAS = {"Affine": 0.0, "HardSigmoid": 0.5, "ScaledTanh": 1.0}
 _ALPHAS = {"Affine": 1.0, "Elu": 1.0, "HardSigmoid": 0.2, "LeakyRelu": 0.01, "ScaledTanh": 1.0, "ThresholdedRelu": 1.0}
 
 
-def functions_of(
+def activation_functions(
     names: Sequence[str] | None,
     alphas: Sequence[float] | None,
     betas: Sequence[float] | None,
@@ -225,11 +226,11 @@ def functions_of(
             raise Unsupported(f"the activation function {given!r}")
         alpha = (left.pop(0) if left else _ALPHAS[name]) if name in _ALPHAS else 0.0
         beta = (right.pop(0) if right else _BETAS[name]) if name in _BETAS else 0.0
-        made.append(_function(name, float(alpha), float(beta)))
+        made.append(_activation_function(name, float(alpha), float(beta)))
     return [made[i : i + len(default)] for i in range(0, len(made), len(default))]
 
 
-def _function(name: str, alpha: float, beta: float) -> Function:
+def _activation_function(name: str, alpha: float, beta: float) -> Function:
     def function(net: Net, x: Blob) -> Blob:
         if name == "Affine":
             return net.Add(net.Mul(x, net.const(alpha)), net.const(beta))

@@ -12,7 +12,7 @@ from ..blob import Blob
 
 
 @dataclass(frozen=True)
-class Listed:
+class BlobSequence:
     """A sequence of tensors."""
 
     items: tuple[Any, ...]
@@ -20,33 +20,33 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Maybe:
+class OptionalBlob:
     """An optional; `value` is None where it is absent."""
 
     value: Any
 
 
-def blobs_of(name: str, value: Any) -> Iterator[tuple[str, Blob]]:
+def output_blobs(name: str, value: Any) -> Iterator[tuple[str, Blob]]:
     """The tensors of a graph output: elements of the sequence `y` are `y_0`, `y_1` …; an absent optional has none."""
-    if isinstance(value, Maybe):
+    if isinstance(value, OptionalBlob):
         if value.value is not None:
-            yield from blobs_of(name, value.value)
-    elif isinstance(value, Listed):
+            yield from output_blobs(name, value.value)
+    elif isinstance(value, BlobSequence):
         for i, inner in enumerate(value.items):
-            yield from blobs_of(f"{name}_{i}", inner)
+            yield from output_blobs(f"{name}_{i}", inner)
     else:
         yield name, value
 
 
-def leaves(value: Any) -> Iterator[Blob]:
+def leaf_blobs(value: Any) -> Iterator[Blob]:
     """The tensors that a value holds, in order."""
-    yield from (blob for _, blob in blobs_of("", value))
+    yield from (blob for _, blob in output_blobs("", value))
 
 
-def rebuilt(like: Any, blobs: Iterator[Blob]) -> Any:
+def rebuild_value(like: Any, blobs: Iterator[Blob]) -> Any:
     """A value in the form of `like` made of the next tensors of `blobs`."""
-    if isinstance(like, Maybe):
-        return like if like.value is None else Maybe(rebuilt(like.value, blobs))
-    if isinstance(like, Listed):
-        return Listed(tuple(rebuilt(x, blobs) for x in like.items), like.dtype)
+    if isinstance(like, OptionalBlob):
+        return like if like.value is None else OptionalBlob(rebuild_value(like.value, blobs))
+    if isinstance(like, BlobSequence):
+        return BlobSequence(tuple(rebuild_value(x, blobs) for x in like.items), like.dtype)
     return next(blobs)

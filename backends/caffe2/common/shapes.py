@@ -48,7 +48,7 @@ def reshape(net: Net, x: Blob, target: Sequence[Target]) -> Blob:
     Dims that are not known stay dynamic: as 0 (the input's dim at the same place) or -1 (the only one left) where
     that suffices, else as a shape that is computed at run time.
     """
-    resolved = [_resolve(net, x, t) for t in target]
+    resolved = [_resolve_target(net, x, t) for t in target]
     if all(isinstance(d, int) for d in resolved) and list(net.shape(x)) == resolved:
         return x
     left = [d for i, d in enumerate(resolved) if isinstance(d, Axis) and d != Axis(i)]
@@ -56,9 +56,9 @@ def reshape(net: Net, x: Blob, target: Sequence[Target]) -> Blob:
         made = [d if isinstance(d, int) else 0 if d == Axis(i) else -1 for i, d in enumerate(resolved)]
         y = net.Reshape(x, shape=made, outputs=2)[0]
     else:
-        parts = [_part(net, x, d) for d in resolved]
+        parts = [_target_dim(net, x, d) for d in resolved]
         y = net.Reshape(x, concat(net, parts), outputs=2)[0]
-    return net.facts(y, x.dtype, [d if isinstance(d, int) else _name(net, x, d) for d in resolved])
+    return net.facts(y, x.dtype, [d if isinstance(d, int) else _dim_name(net, x, d) for d in resolved])
 
 
 def reshape_fixed(net: Net, x: Blob, shape: Sequence[int]) -> Blob:
@@ -126,7 +126,7 @@ def expand(net: Net, x: Blob, target: Blob, shape: Sequence[Dim] | None) -> Blob
     return _expand(net, x, target, None if shape is None else tuple(shape))
 
 
-def last(net: Net, x: Blob, axis: int) -> tuple[Blob, list[int]]:
+def move_axis_last(net: Net, x: Blob, axis: int) -> tuple[Blob, list[int]]:
     """`x` with `axis` moved to the end, and the axes that move it back (empty where it is there already)."""
     rank = net.rank(x)
     axis = net.axis(x, axis)
@@ -141,7 +141,7 @@ def transpose(net: Net, x: Blob, axes: Sequence[int]) -> Blob:
     if list(axes) == list(range(len(axes))):
         return x
     if x.content is not None:
-        return net.transposed(x, axes)
+        return net.transposed_constant(x, axes)
     shape = None if x.shape is None else [x.shape[a] for a in axes]
     wide = widen(net, x, ARITHMETIC)
     return cast(net, net.facts(net.Transpose(wide, axes=list(axes)), shape=shape), x.dtype)
@@ -160,14 +160,14 @@ def full_like(net: Net, x: Blob, value: float, dtype: ir.DataType) -> Blob:
     return net.facts(net.ConstantFill(x, value=filled, dtype=NUMBERS[dtype]), dtype, x.shape)
 
 
-def _resolve(net: Net, x: Blob, target: Target) -> Target:
+def _resolve_target(net: Net, x: Blob, target: Target) -> Target:
     if isinstance(target, int):
         return target
     size = net.shape(x)[target.index]
     return size * target.times // target.divided if isinstance(size, int) else target
 
 
-def _part(net: Net, x: Blob, target: Target) -> Blob:
+def _target_dim(net: Net, x: Blob, target: Target) -> Blob:
     if isinstance(target, int):
         return net.const(np.array([target], dtype=np.int64))
     part = dim(net, x, target.index)
@@ -178,7 +178,7 @@ def _part(net: Net, x: Blob, target: Target) -> Blob:
     return part
 
 
-def _name(net: Net, x: Blob, target: Axis) -> Dim:
+def _dim_name(net: Net, x: Blob, target: Axis) -> Dim:
     return net.shape(x)[target.index] if target.times == target.divided == 1 else None
 
 
@@ -190,7 +190,7 @@ def _expand(net: Net, x: Blob, target: Blob, shape: tuple[Dim, ...] | None) -> B
 def _stretch(net: Net, x: Blob, others: Sequence[Blob], common: tuple[Dim, ...] | None) -> Blob:
     wide = widen(net, x, ARITHMETIC)
     for other in others:
-        if _stretches_nothing(other, x):
+        if _broadcasts_into(other, x):
             continue
         wide = net.Sub(wide, zeros_like(net, other, wide.dtype))
     if wide is x:
@@ -198,6 +198,6 @@ def _stretch(net: Net, x: Blob, others: Sequence[Blob], common: tuple[Dim, ...] 
     return cast(net, net.facts(wide, shape=common), x.dtype)
 
 
-def _stretches_nothing(other: Blob, x: Blob) -> bool:
+def _broadcasts_into(other: Blob, x: Blob) -> bool:
     ones = other.shape is not None and all(d == 1 for d in other.shape)
     return ones and x.shape is not None and other.shape is not None and len(other.shape) <= len(x.shape)

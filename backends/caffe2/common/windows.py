@@ -89,7 +89,7 @@ def ceil_pads(net: Net, x: Blob, made: Window) -> list[int]:
     return pads
 
 
-def counts(net: Net, x: Blob, made: Window) -> list[int]:
+def window_counts(net: Net, x: Blob, made: Window) -> list[int]:
     """How many windows there are along each spatial axis, rounding down."""
     found = []
     for i in range(made.rank):

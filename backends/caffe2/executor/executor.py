@@ -16,7 +16,7 @@ from convert.files.caffe2.folder import read_folder
 from convert.files.caffe2.netdef import DTYPES, Model, Net, Op, walk
 
 from . import kernels  # noqa: F401  (fills the table)
-from .kernels.table import Array, Run, kernel
+from .kernels.table import Array, ExecutorRun, kernel
 
 _MOST_TURNS = 1_000_000
 
@@ -34,8 +34,8 @@ def execute(folder: Path, feeds: Sequence[Mapping[str, np.ndarray]], wide: bool 
     """
     model = read_folder(folder)
     check(model)
-    state = Run(wide)
-    weights: dict[str, Array] = {name: state.widened(array) for name, array in model.blobs.items()}
+    state = ExecutorRun(wide)
+    weights: dict[str, Array] = {name: state.widen_array(array) for name, array in model.blobs.items()}
     run_net(state, model.init, weights)
     return [_outputs(state, model, weights, feed) for feed in feeds]
 
@@ -46,14 +46,16 @@ def check(model: Model) -> None:
     kernel.check((op.type, location(op)) for op in operators)
 
 
-def _outputs(state: Run, model: Model, weights: Mapping[str, Array], feed: Mapping[str, Array]) -> dict[str, Array]:
+def _outputs(
+    state: ExecutorRun, model: Model, weights: Mapping[str, Array], feed: Mapping[str, Array]
+) -> dict[str, Array]:
     if sorted(feed) != sorted(model.inputs):
         raise ConvertError(f"the net takes {sorted(model.inputs)}, not {sorted(feed)}")
     blobs = dict(weights)
     for name, array in feed.items():
         if array.dtype not in {d.numpy() for d in DTYPES.values()}:
             raise ConvertError(f"Caffe2 has no {array.dtype} tensors (the input {name!r})")
-        blobs[name] = state.widened(array)
+        blobs[name] = state.widen_array(array)
     run_net(state, model.predict, blobs)
     missing = [name for name in model.predict.outputs if name not in blobs]
     if missing:
@@ -61,7 +63,7 @@ def _outputs(state: Run, model: Model, weights: Mapping[str, Array], feed: Mappi
     return {name: blobs[name] for name in model.predict.outputs}
 
 
-def run_net(state: Run, net: Net, blobs: dict[str, Array]) -> None:
+def run_net(state: ExecutorRun, net: Net, blobs: dict[str, Array]) -> None:
     """Run the operators of `net` in the workspace `blobs`, which they change."""
     for op in net.ops:
         if op.type in _CONTROL:
@@ -83,19 +85,19 @@ def _arguments(op: Op) -> dict[str, object]:
     return given
 
 
-def _if(state: Run, op: Op, blobs: dict[str, Array]) -> None:
-    branch = op.args.get("then_net" if _true(_blob(blobs, op.inputs[0], op), op) else "else_net")
+def _if(state: ExecutorRun, op: Op, blobs: dict[str, Array]) -> None:
+    branch = op.args.get("then_net" if _is_true(_blob(blobs, op.inputs[0], op), op) else "else_net")
     if isinstance(branch, Net):
         run_net(state, branch, blobs)
 
 
-def _while(state: Run, op: Op, blobs: dict[str, Array]) -> None:
+def _while(state: ExecutorRun, op: Op, blobs: dict[str, Array]) -> None:
     condition, body = op.args.get("cond_net"), op.args["loop_net"]
     assert isinstance(body, Net)
     for _ in range(_MOST_TURNS):
         if isinstance(condition, Net):
             run_net(state, condition, blobs)
-        if not _true(_blob(blobs, op.inputs[0], op), op):
+        if not _is_true(_blob(blobs, op.inputs[0], op), op):
             return
         run_net(state, body, blobs)
     raise ConvertError(f"{location(op)}: it takes more than {_MOST_TURNS:,} turns")
@@ -104,7 +106,7 @@ def _while(state: Run, op: Op, blobs: dict[str, Array]) -> None:
 _CONTROL = {"If": _if, "While": _while}
 
 
-def _true(condition: Array, op: Op) -> bool:
+def _is_true(condition: Array, op: Op) -> bool:
     if condition.dtype != np.bool_ or condition.size != 1:
         raise ConvertError(f"{location(op)}: its condition is {condition.dtype} of shape {condition.shape}")
     return bool(condition.reshape(())[()])
@@ -122,7 +124,7 @@ def location(op: Op) -> Location:
 
 
 @kernel("If", "While")
-def _control(state: Run) -> None:
+def _control(state: ExecutorRun) -> None:
     """In the table for its list of operators; `run_net` runs them, because they change the workspace."""
     raise Unsupported("a control operator outside a net")
 

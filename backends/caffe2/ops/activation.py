@@ -7,18 +7,18 @@ import onnx_ir as ir
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
-from ..common.shapes import last, transpose
+from ..common.shapes import move_axis_last, transpose
 from ..net import Net
 from ..rules import onnx_op
-from .math import log1p, unary
+from .math import log1p, unary_rule
 
-onnx_op.same(unary, Sigmoid="Sigmoid", Softsign="Softsign", Tanh="Tanh", Mish="Mish")
+onnx_op.same(unary_rule, Sigmoid="Sigmoid", Softsign="Softsign", Tanh="Tanh", Mish="Mish")
 
 
 @onnx_op("Relu")
 def relu(net: Net, x: Blob) -> Blob:
     if x.dtype.is_floating_point():
-        return unary("Relu")(net, x)
+        return unary_rule("Relu")(net, x)
     wide = widen(net, x)
     positive = net.GT(wide, net.const(np.zeros((), wide.dtype.numpy())))
     return cast(net, net.Mul(wide, cast(net, positive, wide.dtype)), x.dtype)
@@ -97,7 +97,7 @@ def shrink(net: Net, x: Blob, *, bias: float, lambd: float) -> Blob:
 @onnx_op("Softmax")
 def softmax(net: Net, x: Blob, *, axis: int) -> Blob:
     """Caffe2's Softmax makes the input 2-D at `axis`: right for the last axis only."""
-    moved, back = last(net, widen(net, x, FLOAT), axis)
+    moved, back = move_axis_last(net, widen(net, x, FLOAT), axis)
     y = net.Softmax(moved, axis=net.rank(moved) - 1)
     return cast(net, transpose(net, y, back) if back else y, x.dtype)
 

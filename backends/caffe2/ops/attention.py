@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
-from ..common.loops import Body
+from ..common.loops import SubgraphEmitter
 from ..common.padding import pad_constant
 from ..common.shapes import broadcast, dim, full_like, zeros_like
 from ..net import Net
@@ -44,32 +44,32 @@ def attention(
 
     The fourth output are the scores as `qk_matmul_output_mode` asks: raw, capped, masked or as probabilities.
     """
-    _in_float32(softmax_precision)
+    _check_precision(softmax_precision)
     packed = net.rank(q) == 3
     query, key, value = (widen(net, x, FLOAT) for x in (q, k, v))
     if packed:
         assert q_num_heads is not None
         assert kv_num_heads is not None
-        query = _heads(net, query, q_num_heads)
-        key, value = (_heads(net, x, kv_num_heads) for x in (key, value))
+        query = _split_heads(net, query, q_num_heads)
+        key, value = (_split_heads(net, x, kv_num_heads) for x in (key, value))
     offset = None if past_key is None else dim(net, past_key, 2)
     if past_key is None and nonpad_kv_seqlen is not None:
-        offset = net.Sub(_column(net, nonpad_kv_seqlen), dim(net, query, 2))
-    key, value = (_after(net, past, x) for past, x in ((past_key, key), (past_value, value)))
+        offset = net.Sub(_lengths_column(net, nonpad_kv_seqlen), dim(net, query, 2))
+    key, value = (_append_to_past(net, past, x) for past, x in ((past_key, key), (past_value, value)))
     present = [cast(net, x, y.dtype) for x, y in ((key, k), (value, v))]
-    key, value = (_repeated(net, x, query) for x in (key, value))
-    scores = _scores(net, query, key, scale)
+    key, value = (_repeat_heads(net, x, query) for x in (key, value))
+    scores = _attention_scores(net, query, key, scale)
     shown = [scores]
     if softcap:
         scores = net.Mul(net.Tanh(net.Div(scores, net.const(softcap))), net.const(softcap))
     shown.append(scores)
-    allowed = _allowed(net, query, key, offset, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
-    for bias in _biases(net, key, mask, allowed):
+    allowed = _allowed_mask(net, query, key, offset, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
+    for bias in _score_bias(net, key, mask, allowed):
         scores = net.Add(scores, bias)
     shown.append(scores)
     weights = net.Softmax(scores, axis=3)
     if mask is not None or nonpad_kv_seqlen is not None or max(left_window_size, right_window_size) >= 0:
-        weights = _or_nothing(net, weights, scores)
+        weights = _zero_empty_rows(net, weights, scores)
     shown.append(weights)
     y = net.BatchMatMul(weights, value)
     if packed:
@@ -84,25 +84,25 @@ def flex_attention(
     k: Blob,
     v: Blob,
     *,
-    prob_mod: Body | None,
+    prob_mod: SubgraphEmitter | None,
     scale: float | None,
-    score_mod: Body | None,
+    score_mod: SubgraphEmitter | None,
     softmax_precision: int | None,
 ) -> Blob:
     """Attention whose scores and probabilities go through graphs of the model's."""
-    _in_float32(softmax_precision)
+    _check_precision(softmax_precision)
     query, key, value = (widen(net, x, FLOAT) for x in (q, k, v))
-    scores = _scores(net, query, _repeated(net, key, query), scale)
+    scores = _attention_scores(net, query, _repeat_heads(net, key, query), scale)
     shape = scores.shape
     if score_mod is not None:
         scores = cast(net, score_mod(net, scores)[0], FLOAT[0])
     weights = net.facts(net.Softmax(scores, axis=3), FLOAT[0], shape)
     if prob_mod is not None:
         weights = cast(net, prob_mod(net, weights)[0], FLOAT[0])
-    return cast(net, net.BatchMatMul(weights, _repeated(net, value, query)), q.dtype)
+    return cast(net, net.BatchMatMul(weights, _repeat_heads(net, value, query)), q.dtype)
 
 
-def _in_float32(precision: int | None) -> None:
+def _check_precision(precision: int | None) -> None:
     if precision not in (None, 0, ir.DataType.FLOAT, ir.DataType.FLOAT16):
         raise Unsupported(_PRECISION)
 
@@ -110,7 +110,7 @@ def _in_float32(precision: int | None) -> None:
 _PRECISION = onnx_op.limit("Attention", "softmax_precision: Caffe2's Softmax is in float32")
 
 
-def _scores(net: Net, query: Blob, key: Blob, scale: float | None) -> Blob:
+def _attention_scores(net: Net, query: Blob, key: Blob, scale: float | None) -> Blob:
     size = net.shape(query)[3]
     if scale is None and not isinstance(size, int):
         raise Unsupported("no scale, and a head size that is not fixed")
@@ -119,7 +119,7 @@ def _scores(net: Net, query: Blob, key: Blob, scale: float | None) -> Blob:
     return net.facts(scores, FLOAT[0], (*net.shape(query)[:3], net.shape(key)[2]))
 
 
-def _heads(net: Net, x: Blob, count: int) -> Blob:
+def _split_heads(net: Net, x: Blob, count: int) -> Blob:
     """[batch, length, heads·size] as [batch, heads, length, size]."""
     batch, length, width = net.shape(x)
     size = width // count if isinstance(width, int) else None
@@ -127,7 +127,7 @@ def _heads(net: Net, x: Blob, count: int) -> Blob:
     return net.facts(net.Transpose(apart, axes=[0, 2, 1, 3]), shape=(batch, count, length, size))
 
 
-def _after(net: Net, past: Blob | None, x: Blob) -> Blob:
+def _append_to_past(net: Net, past: Blob | None, x: Blob) -> Blob:
     if past is None:
         return x
     batch, heads, length, size = net.shape(x)
@@ -137,7 +137,7 @@ def _after(net: Net, past: Blob | None, x: Blob) -> Blob:
     return net.facts(joined, shape=(batch, heads, total, size))
 
 
-def _repeated(net: Net, x: Blob, query: Blob) -> Blob:
+def _repeat_heads(net: Net, x: Blob, query: Blob) -> Blob:
     """Each head as often as there are query heads to one (grouped queries)."""
     batch, heads, length, size = net.shape(x)
     wanted = net.shape(query)[1]
@@ -149,13 +149,13 @@ def _repeated(net: Net, x: Blob, query: Blob) -> Blob:
     return net.facts(net.Reshape(tiled, shape=[0, wanted, -1, size], outputs=2)[0], shape=(batch, wanted, length, size))
 
 
-def _column(net: Net, lengths: Blob) -> Blob:
+def _lengths_column(net: Net, lengths: Blob) -> Blob:
     """[batch] as int64 [batch, 1, 1, 1]."""
     wide = cast(net, lengths, ir.DataType.INT64)
     return net.facts(net.ExpandDims(wide, dims=[1, 2, 3]), ir.DataType.INT64, (*net.shape(lengths), 1, 1, 1))
 
 
-def _allowed(
+def _allowed_mask(
     net: Net, query: Blob, key: Blob, offset: Blob | None, lengths: Blob | None, causal: int, left: int, right: int
 ) -> Blob | None:
     """Which keys a query may attend to by their places, as booleans; None: all."""
@@ -171,16 +171,16 @@ def _allowed(
         if right >= 0:
             found.append(net.LE(net.Sub(columns, places), net.const(np.array(right))))
     if lengths is not None:
-        found.append(net.LT(columns, _column(net, lengths)))
+        found.append(net.LT(columns, _lengths_column(net, lengths)))
     return reduce(net.And, found) if found else None
 
 
-def _biases(net: Net, key: Blob, mask: Blob | None, allowed: Blob | None) -> list[Blob]:
+def _score_bias(net: Net, key: Blob, mask: Blob | None, allowed: Blob | None) -> list[Blob]:
     """What is added to the scores: a mask of numbers, and 0 or −inf for booleans."""
-    biases = [] if allowed is None else [_bias(net, allowed)]
+    biases = [] if allowed is None else [_mask_bias(net, allowed)]
     if mask is None:
         return biases
-    bias = _bias(net, mask) if mask.dtype == ir.DataType.BOOL else widen(net, mask, FLOAT)
+    bias = _mask_bias(net, mask) if mask.dtype == ir.DataType.BOOL else widen(net, mask, FLOAT)
     bias = net.facts(bias, shape=mask.shape)
     own, wanted = net.shape(mask)[-1], net.shape(key)[2]
     if isinstance(own, int) and isinstance(wanted, int) and 1 < own < wanted:
@@ -189,7 +189,7 @@ def _biases(net: Net, key: Blob, mask: Blob | None, allowed: Blob | None) -> lis
     return [*biases, bias]
 
 
-def _or_nothing(net: Net, weights: Blob, scores: Blob) -> Blob:
+def _zero_empty_rows(net: Net, weights: Blob, scores: Blob) -> Blob:
     """Zeros for a query that may attend to nothing, of which the softmax is not a number."""
     largest = net.op("ReduceMax", [scores], axes=[3], keepdims=1)
     some = net.NE(largest, net.const(-np.inf, ir.DataType.FLOAT))
@@ -199,5 +199,5 @@ def _or_nothing(net: Net, weights: Blob, scores: Blob) -> Blob:
     return net.facts(net.Where(*broadcast(net, some, weights, zeros_like(net, weights))), FLOAT[0], scores.shape)
 
 
-def _bias(net: Net, allowed: Blob) -> Blob:
+def _mask_bias(net: Net, allowed: Blob) -> Blob:
     return net.Where(allowed, zeros_like(net, allowed, ir.DataType.FLOAT), full_like(net, allowed, -np.inf, FLOAT[0]))

@@ -11,56 +11,56 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 
 from ..blob import Blob, Dim
-from ..common.loops import Body, grown, started, steps_written_out, while_loop
-from ..common.sequence_values import Listed, Maybe, leaves, rebuilt
+from ..common.loops import SubgraphEmitter, append_row, empty_rows, should_unroll, while_loop
+from ..common.sequence_values import BlobSequence, OptionalBlob, leaf_blobs, rebuild_value
 from ..common.shapes import dim
 from ..net import Net, Op
 from ..rules import onnx_op
-from .product import backwards
+from .product import flip_axis
 
 
 @onnx_op("If")
-def if_rule(net: Net, condition: Blob, *, then_branch: Body, else_branch: Body) -> list[Any]:
+def if_rule(net: Net, condition: Blob, *, then_branch: SubgraphEmitter, else_branch: SubgraphEmitter) -> list[Any]:
     """Both branches write the same blobs; what they read of the net around them they find in the workspace."""
     known = net.static(condition)
     if known is not None:
         return (then_branch if known.all() else else_branch)(net)
     nets = net.body(), net.body()
     results = [branch(body) for branch, body in zip((then_branch, else_branch), nets, strict=True)]
-    flat = [[leaf for value in made for leaf in leaves(value)] for made in results]
-    if [_form(v) for v in results[0]] != [_form(v) for v in results[1]]:
+    flat = [[leaf for value in made for leaf in leaf_blobs(value)] for made in results]
+    if [_value_structure(v) for v in results[0]] != [_value_structure(v) for v in results[1]]:
         raise Unsupported("branches that give sequences of different lengths, or an optional in one of them only")
     made = net.op("If", [condition], then_net=nets[0], else_net=nets[1], outputs=len(flat[0]))
     outputs = [made] if isinstance(made, Blob) else list(made)
     for output, a, b in zip(outputs, *flat, strict=True):
-        output.dtype, output.shape = a.dtype, _common(a.shape, b.shape)
+        output.dtype, output.shape = a.dtype, _common_dims(a.shape, b.shape)
     for body, sources in zip(nets, flat, strict=True):
         for source, output in zip(sources, outputs, strict=True):
             body.ops.append(Op("Copy", [source], [output], {}))
             body.outputs.append(output)
     rest = iter(outputs)
-    return [rebuilt(value, rest) for value in results[0]]
+    return [rebuild_value(value, rest) for value in results[0]]
 
 
 @onnx_op("Loop")
-def loop(net: Net, trips: Blob | None, condition: Blob | None, *carried: Any, body: Body) -> list[Any]:
+def loop(net: Net, trips: Blob | None, condition: Blob | None, *carried: Any, body: SubgraphEmitter) -> list[Any]:
     """Written out where the number of steps is known, else Caffe2's While."""
     given = net.static(trips)
     count = None if given is None else int(given.ravel()[0])
-    nested = any(isinstance(v, (Listed, Maybe)) for v in carried)
+    nested = any(isinstance(v, (BlobSequence, OptionalBlob)) for v in carried)
     start = True if condition is None else net.static(condition)
     if start is not None and not np.all(start):
         count = 0
-    if count is not None and (start is not None or count == 0) and (nested or steps_written_out(body.graph, count)):
-        found = _written_out(net, count, carried, body)
+    if count is not None and (start is not None or count == 0) and (nested or should_unroll(body.graph, count)):
+        found = _unroll_body(net, count, carried, body)
         if found is not None:
             return found
     if nested:
         raise Unsupported("a Loop over sequences whose number of steps is known only when the model runs")
-    return _looped(net, trips, condition, carried, body)
+    return _emit_loop(net, trips, condition, carried, body)
 
 
-def _written_out(net: Net, count: int, carried: Sequence[Any], body: Body) -> list[Any] | None:
+def _unroll_body(net: Net, count: int, carried: Sequence[Any], body: SubgraphEmitter) -> list[Any] | None:
     """The body so many times, or None if a condition that is computed may end it before."""
     begin, n = len(net.ops), len(carried)
     values: list[Any] = list(carried)
@@ -76,13 +76,13 @@ def _written_out(net: Net, count: int, carried: Sequence[Any], body: Body) -> li
         if goes_on is not None and not goes_on.all():
             break
     scanned = body.graph.outputs[1 + n :]
-    return [*values, *(_stacked(net, [row[k] for row in collected], v) for k, v in enumerate(scanned))]
+    return [*values, *(_stack_parts(net, [row[k] for row in collected], v) for k, v in enumerate(scanned))]
 
 
-def _stacked(net: Net, parts: list[Blob], value: ir.Value, axis: int = 0) -> Blob:
+def _stack_parts(net: Net, parts: list[Blob], value: ir.Value, axis: int = 0) -> Blob:
     """The parts along a new axis; none of them if the loop makes no step."""
     if not parts:
-        return started(net, value)
+        return empty_rows(net, value)
     if axis < 0:
         axis += net.rank(parts[0]) + 1
     apart = [net.ExpandDims(p, dims=[axis]) for p in parts]
@@ -91,13 +91,15 @@ def _stacked(net: Net, parts: list[Blob], value: ir.Value, axis: int = 0) -> Blo
     return net.facts(joined, parts[0].dtype, shape)
 
 
-def _looped(net: Net, trips: Blob | None, condition: Blob | None, carried: Sequence[Blob], body: Body) -> list[Blob]:
+def _emit_loop(
+    net: Net, trips: Blob | None, condition: Blob | None, carried: Sequence[Blob], body: SubgraphEmitter
+) -> list[Blob]:
     n = len(carried)
-    scanned = [started(net, value) for value in body.graph.outputs[1 + n :]]
+    scanned = [empty_rows(net, value) for value in body.graph.outputs[1 + n :]]
 
     def step(inner: Net, i: Blob, values: Sequence[Blob]) -> tuple[Blob | None, list[Blob]]:
         going, *made = body(inner, i, inner.const(np.array(True)), *values[:n])
-        rows = [grown(inner, old, new) for old, new in zip(values[n:], made[n:], strict=True)]
+        rows = [append_row(inner, old, new) for old, new in zip(values[n:], made[n:], strict=True)]
         return going, [*made[:n], *rows]
 
     shapes = [_dims(v) for v in body.graph.inputs[2:]] + [None if s.shape is None else (None, *s.shape[1:])
@@ -109,7 +111,7 @@ def _looped(net: Net, trips: Blob | None, condition: Blob | None, carried: Seque
 def scan(
     net: Net,
     *inputs: Blob,
-    body: Body,
+    body: SubgraphEmitter,
     num_scan_inputs: int,
     scan_input_axes: Sequence[int] | None,
     scan_input_directions: Sequence[int] | None,
@@ -121,37 +123,37 @@ def scan(
     carried, given = list(inputs[:n]), list(inputs[n:])
     axes = [net.axis(x, a) for x, a in zip(given, scan_input_axes or [0] * num_scan_inputs, strict=True)]
     turned = scan_input_directions or [0] * num_scan_inputs
-    given = [backwards(net, x, a) if t else x for x, a, t in zip(given, axes, turned, strict=True)]
+    given = [flip_axis(net, x, a) if t else x for x, a, t in zip(given, axes, turned, strict=True)]
     size = next((s for s in (net.shape(x)[a] for x, a in zip(given, axes, strict=True)) if isinstance(s, int)), None)
     scanned = body.graph.outputs[n:]
     out_axes = scan_output_axes or [0] * len(scanned)
     out_turned = scan_output_directions or [0] * len(scanned)
-    if size is not None and steps_written_out(body.graph, size):
+    if size is not None and should_unroll(body.graph, size):
         rows: list[list[Blob]] = []
         for i in range(size):
             index = net.const(np.array(i, np.int64))
-            made = body(net, *carried, *(_cell(net, x, a, index) for x, a in zip(given, axes, strict=True)))
+            made = body(net, *carried, *(_element_at(net, x, a, index) for x, a in zip(given, axes, strict=True)))
             carried, row = made[:n], made[n:]
             rows.append(row)
         outputs = [
-            _stacked(net, [row[k] for row in (rows[::-1] if t else rows)], v, a)
+            _stack_parts(net, [row[k] for row in (rows[::-1] if t else rows)], v, a)
             for k, (v, a, t) in enumerate(zip(scanned, out_axes, out_turned, strict=True))
         ]
         return [*carried, *outputs]
     if any(out_axes) or any(out_turned):
         raise Unsupported("scan_output_axes or scan_output_directions over an axis that is long or not fixed")
-    starts = [started(net, v) for v in scanned]
+    starts = [empty_rows(net, v) for v in scanned]
 
     def step(inner: Net, i: Blob, values: Sequence[Blob]) -> tuple[None, list[Blob]]:
-        made = body(inner, *values[:n], *(_cell(inner, x, a, i) for x, a in zip(given, axes, strict=True)))
-        return None, [*made[:n], *(grown(inner, o, m) for o, m in zip(values[n:], made[n:], strict=True))]
+        made = body(inner, *values[:n], *(_element_at(inner, x, a, i) for x, a in zip(given, axes, strict=True)))
+        return None, [*made[:n], *(append_row(inner, o, m) for o, m in zip(values[n:], made[n:], strict=True))]
 
     shapes = [_dims(v) for v in body.graph.inputs[:n]] + [None if s.shape is None else (None, *s.shape[1:])
                                                           for s in starts]  # fmt: skip
     return while_loop(net, dim(net, given[0], axes[0]), None, [*carried, *starts], shapes, step)
 
 
-def _cell(net: Net, x: Blob, axis: int, index: Blob) -> Blob:
+def _element_at(net: Net, x: Blob, axis: int, index: Blob) -> Blob:
     """`x` at a place along an axis, without that axis."""
     shape = [d for i, d in enumerate(net.shape(x)) if i != axis]
     return net.facts(net.Gather(x, index, axis=axis), x.dtype, shape)
@@ -161,16 +163,16 @@ def _dims(value: ir.Value) -> tuple[Dim, ...] | None:
     return None if value.shape is None else tuple(d if isinstance(d, int) else None for d in value.shape)
 
 
-def _common(a: tuple[Dim, ...] | None, b: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
+def _common_dims(a: tuple[Dim, ...] | None, b: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
 
 
-def _form(value: Any) -> Any:
+def _value_structure(value: Any) -> Any:
     """What a value holds, apart from the tensors themselves."""
-    if isinstance(value, Listed):
-        return [_form(v) for v in value.items]
-    if isinstance(value, Maybe):
-        return ("optional", None if value.value is None else _form(value.value))
+    if isinstance(value, BlobSequence):
+        return [_value_structure(v) for v in value.items]
+    if isinstance(value, OptionalBlob):
+        return ("optional", None if value.value is None else _value_structure(value.value))
     return "tensor"

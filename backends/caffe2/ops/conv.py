@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from convert.errors import Unsupported
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
 from ..blob import Blob
-from ..common.conv_transpose import by_convolution
+from ..common.conv_transpose import transpose_by_convolution
 from ..common.dtypes import FLOAT, cast, widen
 from ..common.windows import Window, window
 from ..net import Net
@@ -33,9 +33,9 @@ def conv(
     strides: Sequence[int] | None,
 ) -> Blob:
     """Any rank, group, dilation and pads."""
-    made = window(net, x, kernel_shape or spatial(net, w), strides, dilations, pads, auto_pad)
+    made = window(net, x, kernel_shape or kernel_size(net, w), strides, dilations, pads, auto_pad)
     operands = [widen(net, v, FLOAT) for v in (x, w, b) if v is not None]
-    y = net.op("Conv", operands, **arguments(made), dilations=made.dilations, group=group)
+    y = net.op("Conv", operands, **window_arguments(made), dilations=made.dilations, group=group)
     return cast(net, y, x.dtype)
 
 
@@ -59,16 +59,16 @@ def conv_transpose(
 
     What it lacks is a convolution of the input with zeros between its cells.
     """
-    kernel = list(kernel_shape or spatial(net, w))
+    kernel = list(kernel_shape or kernel_size(net, w))
     n = len(kernel)
     extra = list(output_padding or [0] * n)
     made = _transposed_window(net, x, kernel, strides, dilations, pads, auto_pad, extra, output_shape)
     wide = [None if v is None else widen(net, v, FLOAT) for v in (x, w, b)]
     if n > 2 or min(made.pads) < 0 or (w.content is None and any(d > 1 for d in made.dilations)):
-        return cast(net, by_convolution(net, *wide, made, extra, group), x.dtype)
+        return cast(net, transpose_by_convolution(net, *wide, made, extra, group), x.dtype)
     if any(d > 1 for d in made.dilations):
-        w = _spread(net, w, made)
-        made = Window(spatial(net, w), made.strides, [1] * n, made.pads)
+        w = _dilate_kernel(net, w, made)
+        made = Window(kernel_size(net, w), made.strides, [1] * n, made.pads)
     operands = [widen(net, v, FLOAT) for v in (x, w)]
     if n == 1:
         operands = [net.ExpandDims(v, dims=[2]) for v in operands]
@@ -76,16 +76,16 @@ def conv_transpose(
         extra = [0, *extra]
     if b is not None:
         operands.append(widen(net, b, FLOAT))
-    y = net.op("ConvTranspose", operands, **arguments(made), adjs=extra, group=group)
+    y = net.op("ConvTranspose", operands, **window_arguments(made), adjs=extra, group=group)
     return cast(net, net.Squeeze(y, dims=[2]) if n == 1 else y, x.dtype)
 
 
-def arguments(made: Window) -> dict[str, Any]:
+def window_arguments(made: Window) -> dict[str, Any]:
     """What every windowed operator of Caffe2 is told."""
     return {"kernels": made.kernel, "strides": made.strides, "pads": made.pads}
 
 
-def spatial(net: Net, w: Blob) -> list[int]:
+def kernel_size(net: Net, w: Blob) -> list[int]:
     """The kernel's size, from the shape of the weight."""
     sizes = net.shape(w)[2:]
     if not all(isinstance(s, int) for s in sizes):
@@ -124,7 +124,7 @@ def _transposed_window(
     return Window(kernel, made.strides, made.dilations, [*begins, *ends])
 
 
-def _spread(net: Net, w: Blob, made: Window) -> Blob:
+def _dilate_kernel(net: Net, w: Blob, made: Window) -> Blob:
     """A constant kernel with zeros between its cells, `dilations` apart."""
     content = w.content
     if content is None:
@@ -138,4 +138,4 @@ def _spread(net: Net, w: Blob, made: Window) -> Blob:
         spread[steps] = content.numpy()
         return spread
 
-    return net.const(lazy(content.dtype, size, make))
+    return net.const(lazy_tensor(content.dtype, size, make))

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ..blob import Blob, Dim
 from ..common.dtypes import ARITHMETIC, FLOAT, cast, widen
-from ..common.indexing import fixed, strides_of
+from ..common.indexing import fixed_dims, strides_of
 from ..common.shapes import reshape_fixed, transpose
 from ..net import Net
 from ..rules import onnx_op
@@ -21,19 +21,19 @@ Term = tuple[Blob, str]
 @onnx_op("Einsum")
 def einsum(net: Net, *xs: Blob, equation: str) -> Blob:
     """Float32 contractions are batched products; the others are sums of broadcast products, which takes more memory."""
-    labels, result = _parsed(net, xs, equation)
+    labels, result = _parse_equation(net, xs, equation)
     kernels = FLOAT if xs[0].dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16) else ARITHMETIC
-    terms = [_diagonal(net, widen(net, x, kernels), names) for x, names in zip(xs, labels, strict=True)]
+    terms = [_take_diagonal(net, widen(net, x, kernels), names) for x, names in zip(xs, labels, strict=True)]
     while len(terms) > 1:
         (a, b), rest = terms[:2], terms[2:]
         wanted = set(result).union(*(names for _, names in rest))
-        terms = [_contracted(net, a, b, wanted), *rest]
-    x, names = _summed(net, terms[0], set(result))
+        terms = [_contract(net, a, b, wanted), *rest]
+    x, names = _sum_unwanted(net, terms[0], set(result))
     y = transpose(net, x, [names.index(c) for c in result])
     return cast(net, y, xs[0].dtype)
 
 
-def _parsed(net: Net, xs: Sequence[Blob], equation: str) -> tuple[list[str], str]:
+def _parse_equation(net: Net, xs: Sequence[Blob], equation: str) -> tuple[list[str], str]:
     """One letter for each dim of each operand and of the result; those of `...` are capitals that are free."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -48,11 +48,11 @@ def _parsed(net: Net, xs: Sequence[Blob], equation: str) -> tuple[list[str], str
     return labels, right.replace("...", dots)
 
 
-def _diagonal(net: Net, x: Blob, names: str) -> Term:
+def _take_diagonal(net: Net, x: Blob, names: str) -> Term:
     """A label that an operand has twice takes the diagonal."""
     if len(set(names)) == len(names):
         return x, names
-    shape = fixed(net, x, "Einsum of a diagonal")
+    shape = fixed_dims(net, x, "Einsum of a diagonal")
     kept = "".join(dict.fromkeys(names))
     sizes = [shape[names.index(c)] for c in kept]
     grid = np.indices(sizes)
@@ -61,7 +61,7 @@ def _diagonal(net: Net, x: Blob, names: str) -> Term:
     return net.facts(net.Gather(vector, net.const(linear.astype(np.int64))), x.dtype, sizes), kept
 
 
-def _summed(net: Net, term: Term, wanted: set[str]) -> Term:
+def _sum_unwanted(net: Net, term: Term, wanted: set[str]) -> Term:
     """The sum over what is not wanted."""
     x, names = term
     axes = [i for i, c in enumerate(names) if c not in wanted]
@@ -72,17 +72,17 @@ def _summed(net: Net, term: Term, wanted: set[str]) -> Term:
     return net.facts(y, x.dtype, shape), "".join(c for c in names if c in wanted)
 
 
-def _contracted(net: Net, a: Term, b: Term, wanted: set[str]) -> Term:
+def _contract(net: Net, a: Term, b: Term, wanted: set[str]) -> Term:
     """The product of two operands, summed over what they share and nobody wants."""
-    a, b = _summed(net, a, wanted | set(b[1])), _summed(net, b, wanted | set(a[1]))
+    a, b = _sum_unwanted(net, a, wanted | set(b[1])), _sum_unwanted(net, b, wanted | set(a[1]))
     shared = [c for c in a[1] if c in b[1]]
     batch, inner = [c for c in shared if c in wanted], [c for c in shared if c not in wanted]
     mine, theirs = ([c for c in names if c not in shared] for names in (a[1], b[1]))
     if inner and a[0].dtype == ir.DataType.FLOAT and _same_sizes(net, a, b, shared):
         return _product(net, a, b, batch, mine, inner, theirs)
     order = [*batch, *mine, *theirs, *inner]
-    x = net.Mul(_spread(net, a, order), _spread(net, b, order))
-    return _summed(net, (x, "".join(order)), wanted)
+    x = net.Mul(_align_dims(net, a, order), _align_dims(net, b, order))
+    return _sum_unwanted(net, (x, "".join(order)), wanted)
 
 
 def _same_sizes(net: Net, a: Term, b: Term, names: list[str]) -> bool:
@@ -90,7 +90,7 @@ def _same_sizes(net: Net, a: Term, b: Term, names: list[str]) -> bool:
     return all(net.shape(a[0])[a[1].index(c)] == net.shape(b[0])[b[1].index(c)] for c in names)
 
 
-def _spread(net: Net, term: Term, order: list[str]) -> Blob:
+def _align_dims(net: Net, term: Term, order: list[str]) -> Blob:
     """The operand with its dims in `order`, and dims of 1 for the others."""
     x, names = term
     held = [c for c in order if c in names]
@@ -107,12 +107,12 @@ def _product(
 ) -> Term:
     """[batch, mine, inner] times [batch, inner, theirs], groups of labels as one dim each."""
     sizes = {c: d for x, names in (a, b) for c, d in zip(names, net.shape(x), strict=True)}
-    left = _grouped(net, a, [batch, mine, inner], sizes)
-    right = _grouped(net, b, [batch, inner, theirs], sizes)
+    left = _group_dims(net, a, [batch, mine, inner], sizes)
+    right = _group_dims(net, b, [batch, inner, theirs], sizes)
     if left is None or right is None:
         order = [*batch, *mine, *theirs, *inner]
-        x = net.Mul(_spread(net, a, order), _spread(net, b, order))
-        return _summed(net, (x, "".join(order)), {*batch, *mine, *theirs})
+        x = net.Mul(_align_dims(net, a, order), _align_dims(net, b, order))
+        return _sum_unwanted(net, (x, "".join(order)), {*batch, *mine, *theirs})
     y = net.BatchMatMul(left, right)
     names = "".join([*batch, *mine, *theirs])
     shape = [sizes[c] for c in names]
@@ -124,7 +124,7 @@ def _product(
     return net.facts(net.Squeeze(y, dims=gone) if gone else y, FLOAT[0], shape), names
 
 
-def _grouped(net: Net, term: Term, groups: list[list[str]], sizes: dict[str, Dim]) -> Blob | None:
+def _group_dims(net: Net, term: Term, groups: list[list[str]], sizes: dict[str, Dim]) -> Blob | None:
     """The operand with one dim for each group; None where sizes that are not fixed would have to be multiplied."""
     x, names = term
     y = transpose(net, x, [names.index(c) for g in groups for c in g])

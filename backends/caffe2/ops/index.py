@@ -11,8 +11,8 @@ from convert.errors import Unsupported
 
 from ..blob import Blob
 from ..common.dtypes import COMPARED, cast, widen
-from ..common.indexing import fixed, linear_elements, wrapped
-from ..common.padding import crop, pad_constant, pad_edge, pad_gathered, slice_axis
+from ..common.indexing import fixed_dims, linear_elements, wrap_negative
+from ..common.padding import crop, pad_by_gather, pad_constant, pad_edge, slice_axis
 from ..common.shapes import concat, dim
 from ..net import Net
 from ..rules import onnx_op
@@ -22,23 +22,23 @@ from ..rules import onnx_op
 def gather(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
     """Caffe2's Gather takes negative indices on the first axis only."""
     along = net.axis(x, axis)
-    return net.Gather(x, wrapped(net, x, indices, along), axis=along)
+    return net.Gather(x, wrap_negative(net, x, indices, along), axis=along)
 
 
 @onnx_op("Slice")
 def slice_rule(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, steps: Blob | None) -> Blob:
     """One operator an axis; steps other than 1 gather the cells."""
     if net.static(starts) is None or net.static(ends) is None:
-        return _sliced_at_run_time(net, x, starts, ends, axes, steps)
+        return _dynamic_slice(net, x, starts, ends, axes, steps)
     first, final = ([int(v) for v in net.need(b, "a bound of Slice")] for b in (starts, ends))
     along = list(range(len(first))) if axes is None else [int(a) for a in net.need(axes, "the axes of Slice")]
     stride = [1] * len(first) if steps is None else [int(s) for s in net.need(steps, "the steps of Slice")]
     for start, end, axis, step in zip(first, final, along, stride, strict=True):
-        x = _sliced(net, x, start, end, net.axis(x, axis), step)
+        x = _static_slice(net, x, start, end, net.axis(x, axis), step)
     return x
 
 
-def _sliced_at_run_time(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, steps: Blob | None) -> Blob:
+def _dynamic_slice(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, steps: Blob | None) -> Blob:
     """Bounds as vectors over all axes: ONNX's negative v is Caffe2's v − 1, and its 0 and −1 are the whole axis."""
     rank = net.rank(x)
     count = net.shape(starts)[0] if axes is None else len(net.need(axes, "the axes of Slice"))
@@ -61,7 +61,7 @@ def _sliced_at_run_time(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob 
     return x
 
 
-def _sliced(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
+def _static_slice(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
     size = net.shape(x)[axis]
     if isinstance(size, int):
         cells = range(size)[start:end:step]
@@ -72,7 +72,7 @@ def _sliced(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Bl
         shape = [*net.shape(x)[:axis], len(cells), *net.shape(x)[axis + 1 :]]
         return net.facts(net.Gather(x, net.const(np.array(cells, dtype=np.int64)), axis=axis), shape=shape)
     if step != 1:
-        return _stepped(net, x, start, end, axis, step)
+        return _strided_gather(net, x, start, end, axis, step)
     if start == 0 and end >= np.iinfo(np.int32).max:
         return x
     # A negative bound v means size + v + 1 to Caffe2; it stops at the size by itself.
@@ -80,7 +80,7 @@ def _sliced(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Bl
     return slice_axis(net, x, axis, low, -1 if end >= np.iinfo(np.int32).max else high)
 
 
-def _stepped(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
+def _strided_gather(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
     """Every so many cells of an axis whose size is not fixed: the indices are counted at run time."""
     if step < 0 or start < 0 or end < np.iinfo(np.int32).max:
         raise Unsupported(f"a Slice [{start}:{end}:{step}] along an axis whose size is not fixed")
@@ -94,8 +94,8 @@ def _stepped(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> B
 def gather_elements(net: Net, x: Blob, indices: Blob, *, axis: int) -> Blob:
     """A gather of the flat tensor at linear indices: a constant for the other axes, plus index times stride."""
     along = net.axis(x, axis)
-    sizes, wanted = fixed(net, x, "GatherElements"), fixed(net, indices, "GatherElements")
-    linear = linear_elements(net, wrapped(net, x, indices, along), sizes, wanted, along)
+    sizes, wanted = fixed_dims(net, x, "GatherElements"), fixed_dims(net, indices, "GatherElements")
+    linear = linear_elements(net, wrap_negative(net, x, indices, along), sizes, wanted, along)
     return net.Gather(net.FlattenToVec(x), linear)
 
 
@@ -114,11 +114,11 @@ def pad(net: Net, x: Blob, pads: Blob, value: Blob | None, axes: Blob | None, *,
     if mode in ("reflect", "wrap"):
         if mode == "wrap" and min(full) < 0:
             raise Unsupported("negative pads with mode='wrap'")
-        return pad_gathered(net, cut, full, mode)
-    return _padded(net, cut, full, value)
+        return pad_by_gather(net, cut, full, mode)
+    return _pad_with_value(net, cut, full, value)
 
 
-def _padded(net: Net, x: Blob, pads: Sequence[int], value: Blob | None) -> Blob:
+def _pad_with_value(net: Net, x: Blob, pads: Sequence[int], value: Blob | None) -> Blob:
     content = np.zeros(1) if value is None else net.need(value, "the value of Pad").ravel()
     number = content[0]
     if x.dtype == ir.DataType.DOUBLE and float(np.float32(number)) != float(number):

@@ -10,7 +10,7 @@ from convert.graph.tensors import dtype_name
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
-from ..common.indexing import fixed
+from ..common.indexing import fixed_dims
 from ..common.padding import slice_axis
 from ..common.shapes import reshape_fixed, transpose
 from ..net import Net
@@ -20,11 +20,11 @@ from ..rules import onnx_op
 @onnx_op("MatMul")
 def matmul(net: Net, a: Blob, b: Blob) -> Blob:
     """A constant matrix on the right is a fully connected layer over the last axis: one product for all of the rest."""
-    _floating(a)
+    _check_floating(a)
     x, y = widen(net, a, FLOAT), widen(net, b, FLOAT)
     ranks = net.rank(a), net.rank(b)
     if y.content is not None and ranks[1] == 2 and ranks[0] >= 2:
-        return cast(net, fully_connected(net, x, net.transposed(y, [1, 0]), None), a.dtype)
+        return cast(net, fully_connected(net, x, net.transposed_constant(y, [1, 0]), None), a.dtype)
     product = net.BatchMatMul(x, y, broadcast=1)
     if ranks == (1, 1):
         product = net.Reshape(product, shape=[], outputs=2)[0]
@@ -34,7 +34,7 @@ def matmul(net: Net, a: Blob, b: Blob) -> Blob:
 @onnx_op("Gemm")
 def gemm(net: Net, a: Blob, b: Blob, c: Blob | None, *, alpha: float, beta: float, transA: int, transB: int) -> Blob:
     """alpha·A·B + beta·C; FC does the plain form with constant B and a C of one row."""
-    _floating(a)
+    _check_floating(a)
     x, y = widen(net, a, FLOAT), widen(net, b, FLOAT)
     if transA:
         x = transpose(net, x, [1, 0])
@@ -42,7 +42,7 @@ def gemm(net: Net, a: Blob, b: Blob, c: Blob | None, *, alpha: float, beta: floa
     plain = alpha == 1 and (c is None or beta == 1)
     if plain and row and y.content is not None:
         bias = None if c is None else widen(net, c, FLOAT)
-        return cast(net, fully_connected(net, x, y if transB else net.transposed(y, [1, 0]), bias), a.dtype)
+        return cast(net, fully_connected(net, x, y if transB else net.transposed_constant(y, [1, 0]), bias), a.dtype)
     product = net.MatMul(x, y, trans_b=transB)
     if alpha != 1:
         product = net.Mul(product, net.const(alpha))
@@ -61,7 +61,7 @@ def fully_connected(net: Net, x: Blob, w: Blob, bias: Blob | None) -> Blob:
     return net.facts(net.FC(x, w, bias, axis=len(shape) - 1), shape=[*shape[:-1], width])
 
 
-def _floating(x: Blob) -> None:
+def _check_floating(x: Blob) -> None:
     if x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
         raise Unsupported(f"a matrix product in {dtype_name(x.dtype)}: Caffe2 has float32's only")
 
@@ -69,19 +69,19 @@ def _floating(x: Blob) -> None:
 @onnx_op("Det")
 def det(net: Net, x: Blob) -> Blob:
     """The product of the pivots of Gaussian elimination with row exchanges, written out for small matrices."""
-    _floating(x)
+    _check_floating(x)
     if net.root.aten:
         return cast(
             net, net.facts(net.ATen(widen(net, x, FLOAT), operator="det"), FLOAT[0], net.shape(x)[:-2]), x.dtype
         )
-    shape = fixed(net, x, "Det")
+    shape = fixed_dims(net, x, "Det")
     size, count = shape[-1], int(np.prod(shape[:-2]))
     if size > _LARGEST_DET:
         raise Unsupported(f"the determinant of a {size}×{size} matrix ({_LARGEST_DET} at most)")
     matrix = reshape_fixed(net, widen(net, x, FLOAT), [count, size, size])
     result = net.const(np.ones([count, 1, 1], np.float32))
     for left in range(size, 0, -1):
-        pivot, sign, matrix = _eliminated(net, matrix, count, left)
+        pivot, sign, matrix = _eliminate_column(net, matrix, count, left)
         result = net.facts(net.Mul(net.Mul(result, pivot), sign), FLOAT[0], (count, 1, 1))
     return cast(net, reshape_fixed(net, result, shape[:-2]), x.dtype)
 
@@ -89,7 +89,7 @@ def det(net: Net, x: Blob) -> Blob:
 _LARGEST_DET = 32
 
 
-def _eliminated(net: Net, a: Blob, count: int, size: int) -> tuple[Blob, Blob, Blob]:
+def _eliminate_column(net: Net, a: Blob, count: int, size: int) -> tuple[Blob, Blob, Blob]:
     """The largest number of the first column, −1 where its row is not the first, and the matrix without the two."""
     column = net.facts(slice_axis(net, a, 2, 0, 1), FLOAT[0], (count, size, 1))
     best = net.facts(net.ArgMax(net.Abs(column), axis=1, keepdims=1), ir.DataType.INT64, (count, 1, 1))

@@ -15,7 +15,7 @@ from ..net import Net
 from ..rules import onnx_op
 
 
-def comparison(operator: str) -> Rule:
+def comparison_rule(operator: str) -> Rule:
     """A rule for a comparison, which Caffe2 broadcasts."""
 
     def rule(net: Net, a: Blob, b: Blob) -> Blob:
@@ -25,7 +25,7 @@ def comparison(operator: str) -> Rule:
     return rule
 
 
-def plain(operator: str) -> Rule:
+def direct_rule(operator: str) -> Rule:
     """A rule for an operator that takes what ONNX's does."""
 
     def rule(net: Net, *xs: Blob) -> Blob:
@@ -34,11 +34,11 @@ def plain(operator: str) -> Rule:
     return rule
 
 
-onnx_op.same(comparison, Equal="EQ", Greater="GT", GreaterOrEqual="GE", Less="LT", LessOrEqual="LE")
-onnx_op.same(plain, And="And", Or="Or", Xor="Xor", Not="Not")
+onnx_op.same(comparison_rule, Equal="EQ", Greater="GT", GreaterOrEqual="GE", Less="LT", LessOrEqual="LE")
+onnx_op.same(direct_rule, And="And", Or="Or", Xor="Xor", Not="Not")
 
 
-def bitwise(operator: str) -> Rule:
+def bitwise_rule(operator: str) -> Rule:
     """A rule for a bitwise operator; small integers are sign-extended, which keeps their bits."""
 
     def rule(net: Net, a: Blob, b: Blob) -> Blob:
@@ -48,7 +48,7 @@ def bitwise(operator: str) -> Rule:
     return rule
 
 
-onnx_op.same(bitwise, BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor")
+onnx_op.same(bitwise_rule, BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor")
 
 
 @onnx_op("BitwiseNot")

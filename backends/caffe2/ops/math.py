@@ -18,7 +18,7 @@ from ..rules import onnx_op
 from .integer import float_remainder, integer_power, mixed_power
 
 
-def unary(operator: str) -> Rule:
+def unary_rule(operator: str) -> Rule:
     """A rule for an operator whose only kernel is float32's."""
 
     def rule(net: Net, x: Blob) -> Blob:
@@ -27,26 +27,26 @@ def unary(operator: str) -> Rule:
     return rule
 
 
-def arithmetic(operator: str) -> Rule:
+def arithmetic_rule(operator: str) -> Rule:
     """A rule for a binary operator that broadcasts; small dtypes are computed in wide ones."""
 
     def rule(net: Net, a: Blob, b: Blob) -> Blob:
-        return compute(net, operator, a, b)
+        return compute_binary(net, operator, a, b)
 
     return rule
 
 
-def compute(net: Net, operator: str, a: Blob, b: Blob) -> Blob:
+def compute_binary(net: Net, operator: str, a: Blob, b: Blob) -> Blob:
     """`a` and `b` through a binary operator, in the dtype of `a`."""
     return cast(net, net.op(operator, [widen(net, a), widen(net, b)]), a.dtype)
 
 
 onnx_op.same(
-    unary,
+    unary_rule,
     Acos="Acos", Asin="Asin", Atan="Atan", Ceil="Ceil", Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor",
     Log="Log", Sin="Sin", Sinh="Sinh", Tan="Tan",
 )  # fmt: skip
-onnx_op.same(arithmetic, Add="Add", Sub="Sub", Mul="Mul")
+onnx_op.same(arithmetic_rule, Add="Add", Sub="Sub", Mul="Mul")
 
 
 @onnx_op("Div")
@@ -54,12 +54,12 @@ def div(net: Net, a: Blob, b: Blob) -> Blob:
     divisor = net.static(b)
     if not a.dtype.is_floating_point() and divisor is not None and np.any(divisor == 0):
         raise Unsupported("an integer division by zero, which ends Caffe2's process")
-    return compute(net, "Div", a, b)
+    return compute_binary(net, "Div", a, b)
 
 
 @onnx_op("Reciprocal")
 def reciprocal(net: Net, x: Blob) -> Blob:
-    return compute(net, "Div", net.const(np.ones((), x.dtype.numpy())), x)
+    return compute_binary(net, "Div", net.const(np.ones((), x.dtype.numpy())), x)
 
 
 @onnx_op("Neg")
@@ -83,7 +83,7 @@ def sqrt(net: Net, x: Blob) -> Blob:
 @onnx_op("Abs")
 def absolute(net: Net, x: Blob) -> Blob:
     if x.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
-        return unary("Abs")(net, x)
+        return unary_rule("Abs")(net, x)
     wide = widen(net, x)
     return cast(net, net.Mul(wide, net.Sign(wide)), x.dtype)
 
@@ -120,7 +120,7 @@ def asinh(net: Net, x: Blob) -> Blob:
     near = net.Clip(size, max=_SQUARED)
     square = net.Mul(near, near)
     small = log1p(net, net.Add(near, net.Div(square, net.Add(net.Sqrt(net.Add(square, one)), one))))
-    return cast(net, net.Mul(_beyond(net, size, small), net.Sign(wide)), x.dtype)
+    return cast(net, net.Mul(_log_for_large(net, size, small), net.Sign(wide)), x.dtype)
 
 
 @onnx_op("Acosh")
@@ -129,7 +129,7 @@ def acosh(net: Net, x: Blob) -> Blob:
     wide = widen(net, x, FLOAT)
     t = net.Sub(net.Clip(wide, max=_SQUARED), net.const(1.0))
     small = log1p(net, net.Add(t, net.Sqrt(net.Mul(t, net.Add(t, net.const(2.0))))))
-    return cast(net, _beyond(net, wide, small), x.dtype)
+    return cast(net, _log_for_large(net, wide, small), x.dtype)
 
 
 @onnx_op("Atanh")
@@ -145,7 +145,7 @@ _SQUARED = 1e9
 """Up to here float32 holds squares; beyond, asinh and acosh are log(x) + log(2) to rounding."""
 
 
-def _beyond(net: Net, x: Blob, small: Blob) -> Blob:
+def _log_for_large(net: Net, x: Blob, small: Blob) -> Blob:
     large = net.Add(net.Log(net.Clip(x, min=1.0, max=np.inf)), net.const(float(np.log(2))))
     return net.Where(*broadcast(net, net.GT(x, net.const(_SQUARED)), large, small))
 
@@ -162,10 +162,10 @@ def total(net: Net, *xs: Blob) -> Blob:
 
 @onnx_op("Mean")
 def mean(net: Net, *xs: Blob) -> Blob:
-    return compute(net, "Div", total(net, *xs), net.const(np.array(len(xs), xs[0].dtype.numpy())))
+    return compute_binary(net, "Div", total(net, *xs), net.const(np.array(len(xs), xs[0].dtype.numpy())))
 
 
-def extremum(operator: str, compare: str) -> Callable[..., Blob]:
+def extremum_rule(operator: str, compare: str) -> Callable[..., Blob]:
     """A rule for Max and Min: Caffe2's read past the end of a smaller operand, so shapes are made equal first."""
 
     def rule(net: Net, *xs: Blob) -> Blob:
@@ -180,7 +180,7 @@ def extremum(operator: str, compare: str) -> Callable[..., Blob]:
     return rule
 
 
-maximum, minimum = extremum("Max", "GT"), extremum("Min", "LT")
+maximum, minimum = extremum_rule("Max", "GT"), extremum_rule("Min", "LT")
 onnx_op("Max")(maximum)
 onnx_op("Min")(minimum)
 
@@ -208,7 +208,7 @@ def power(net: Net, x: Blob, exponent: Blob) -> Blob:
         if number == 1:
             return x
         if number == int(number) and 2 <= number <= (2 if x.dtype.is_floating_point() else 64):
-            return cast(net, _multiplied(net, widen(net, x), int(number)), x.dtype)
+            return cast(net, _power_by_squaring(net, widen(net, x), int(number)), x.dtype)
         if x.dtype.is_floating_point():
             wide = widen(net, x, FLOAT)
             return cast(net, net.Sqrt(wide) if number == 0.5 else net.Pow(wide, exponent=number), x.dtype)
@@ -218,7 +218,7 @@ def power(net: Net, x: Blob, exponent: Blob) -> Blob:
     return cast(net, net.Pow(a, b), x.dtype)
 
 
-def _multiplied(net: Net, x: Blob, times: int) -> Blob:
+def _power_by_squaring(net: Net, x: Blob, times: int) -> Blob:
     """x to the power of `times`, by squaring."""
     result: Blob | None = None
     while times:

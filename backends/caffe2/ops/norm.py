@@ -27,12 +27,12 @@ def batch_normalization(
 ) -> Blob | list[Blob]:
     """In training, the moments are the batch's, and the running ones come out as the second and third output."""
     if training_mode:
-        return _trained(net, x, scale, bias, mean, variance, epsilon, momentum)
+        return _training_batch_norm(net, x, scale, bias, mean, variance, epsilon, momentum)
     operands = [widen(net, v, FLOAT) for v in (x, scale, bias, mean, variance)]
     return cast(net, net.op("SpatialBN", operands, is_test=1, epsilon=epsilon), x.dtype)
 
 
-def _trained(
+def _training_batch_norm(
     net: Net, x: Blob, scale: Blob, bias: Blob, mean: Blob, variance: Blob, epsilon: float, momentum: float
 ) -> list[Blob]:
     """The running moments move by 1 − momentum to those of the batch (of the population)."""
@@ -56,7 +56,7 @@ def instance_normalization(net: Net, x: Blob, scale: Blob, bias: Blob, *, epsilo
     wide = widen(net, x, FLOAT)
     flat = wide if rank == 4 else net.facts(net.Reshape(wide, shape=[0, 0, -1, 1], outputs=2)[0])
     y = net.InstanceNorm(flat, *(widen(net, v, FLOAT) for v in (scale, bias)), epsilon=epsilon)
-    return cast(net, y if rank == 4 else _shaped_as(net, y, wide), x.dtype)
+    return cast(net, y if rank == 4 else _reshape_like(net, y, wide), x.dtype)
 
 
 @onnx_op("LayerNormalization")
@@ -76,10 +76,14 @@ def layer_normalization(
     y = cast(net, y if bias is None else net.Add(y, widen(net, bias, FLOAT)), x.dtype)
     if not any(v.uses() or v.is_graph_output() for v in net.results[1:]):
         return [y]
-    return [y, _reduced_to(net, mean, x, along), net.Div(net.const(1.0), _reduced_to(net, deviation, x, along))]
+    return [
+        y,
+        _reshape_statistic(net, mean, x, along),
+        net.Div(net.const(1.0), _reshape_statistic(net, deviation, x, along)),
+    ]
 
 
-def _reduced_to(net: Net, y: Blob, x: Blob, axis: int) -> Blob:
+def _reshape_statistic(net: Net, y: Blob, x: Blob, axis: int) -> Blob:
     """What there is one number of for each cell of the dims before `axis`."""
     shape = [*net.shape(x)[:axis], *[1] * (net.rank(x) - axis)]
     unknown = [d for d in shape if not isinstance(d, int)]
@@ -139,7 +143,7 @@ def mean_variance_normalization(net: Net, x: Blob, *, axes: list[int]) -> Blob:
     return cast(net, net.Div(centred, net.Add(deviation, net.const(1e-9))), x.dtype)
 
 
-def _shaped_as(net: Net, y: Blob, x: Blob) -> Blob:
+def _reshape_like(net: Net, y: Blob, x: Blob) -> Blob:
     """`y` with the dims of `x`, of which all but one must be static or the shape is computed at run time."""
     shape = net.shape(x)
     unknown = [i for i in range(2, len(shape)) if not isinstance(shape[i], int)]

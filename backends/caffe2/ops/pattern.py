@@ -9,14 +9,14 @@ from convert.errors import Unsupported
 
 from ..blob import Blob
 from ..common.dtypes import ARITHMETIC, COMPARED, FLOAT, cast, widen
-from ..common.shapes import broadcast, dim, last, transpose, zeros_like
+from ..common.shapes import broadcast, dim, move_axis_last, transpose, zeros_like
 from ..net import Net
 from ..rules import onnx_op
 from .linear import fully_connected
-from .product import backwards, running, shifted
+from .product import flip_axis, running_total, shift_axis
 
 
-def positions(net: Net, x: Blob, axis: int) -> Blob:
+def axis_positions(net: Net, x: Blob, axis: int) -> Blob:
     """0, 1, 2 … along `axis` of `x`, shaped to broadcast against it: a constant where the size is static."""
     rank, size = net.rank(x), net.shape(x)[axis]
     shape = [size if i == axis else 1 for i in range(rank)]
@@ -34,8 +34,8 @@ def trilu(net: Net, x: Blob, k: Blob | None, *, upper: int) -> Blob:
         return x
     diagonal = 0 if k is None else int(net.need(k, "k of Trilu").ravel()[0])
     rank = net.rank(x)
-    rows = net.Add(positions(net, x, rank - 2), net.const(np.array(diagonal)))
-    columns = positions(net, x, rank - 1)
+    rows = net.Add(axis_positions(net, x, rank - 2), net.const(np.array(diagonal)))
+    columns = axis_positions(net, x, rank - 1)
     wide = widen(net, x, COMPARED)
     kept, a, b = broadcast(net, net.op("GE" if upper else "LE", [columns, rows]), wide, zeros_like(net, wide))
     return cast(net, net.Where(kept, a, b), x.dtype)
@@ -43,8 +43,8 @@ def trilu(net: Net, x: Blob, k: Blob | None, *, upper: int) -> Blob:
 
 @onnx_op("EyeLike")
 def eye_like(net: Net, x: Blob, *, dtype: int | None, k: int) -> Blob:
-    rows = net.Add(positions(net, x, 0), net.const(np.array(k)))
-    return cast(net, net.EQ(positions(net, x, 1), rows), x.dtype if dtype is None else ir.DataType(dtype))
+    rows = net.Add(axis_positions(net, x, 0), net.const(np.array(k)))
+    return cast(net, net.EQ(axis_positions(net, x, 1), rows), x.dtype if dtype is None else ir.DataType(dtype))
 
 
 @onnx_op("MelWeightMatrix")
@@ -73,7 +73,7 @@ def hardmax(net: Net, x: Blob, *, axis: int) -> Blob:
     """1 at the first largest element along `axis`, 0 elsewhere."""
     along = net.axis(x, axis)
     largest = net.ArgMax(widen(net, x), axis=along, keepdims=1)
-    return cast(net, net.EQ(positions(net, x, along), net.facts(largest, ir.DataType.INT64)), x.dtype)
+    return cast(net, net.EQ(axis_positions(net, x, along), net.facts(largest, ir.DataType.INT64)), x.dtype)
 
 
 @onnx_op("CumSum")
@@ -81,11 +81,11 @@ def cumsum(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Bl
     """A product with a triangle of ones, which only float32 has; else sums of shifted copies."""
     along = net.axis(x, int(net.need(axis, "the axis of CumSum").ravel()[0]))
     if x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
-        return _accumulated(net, "Add", x, along, exclusive, reverse, 0)
+        return _accumulate(net, "Add", x, along, exclusive, reverse, 0)
     if net.root.aten and not exclusive and not reverse:
         y = net.ATen(widen(net, x, FLOAT), operator="cumsum", dim=along)
         return cast(net, net.facts(y, FLOAT[0], net.shape(x)), x.dtype)
-    moved, back = last(net, widen(net, x, FLOAT), along)
+    moved, back = move_axis_last(net, widen(net, x, FLOAT), along)
     size = net.shape(moved)[-1]
     if not isinstance(size, int):
         raise Unsupported("a CumSum along an axis whose size is not fixed")
@@ -97,22 +97,22 @@ def cumsum(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Bl
 @onnx_op("CumProd")
 def cumprod(net: Net, x: Blob, axis: Blob, *, exclusive: int, reverse: int) -> Blob:
     along = net.axis(x, int(net.need(axis, "the axis of CumProd").ravel()[0]))
-    return _accumulated(net, "Mul", x, along, exclusive, reverse, 1)
+    return _accumulate(net, "Mul", x, along, exclusive, reverse, 1)
 
 
-def _accumulated(net: Net, operator: str, x: Blob, axis: int, exclusive: int, reverse: int, neutral: float) -> Blob:
+def _accumulate(net: Net, operator: str, x: Blob, axis: int, exclusive: int, reverse: int, neutral: float) -> Blob:
     wide = widen(net, x, ARITHMETIC)
-    wide = backwards(net, wide, axis) if reverse else wide
-    wide = shifted(net, wide, axis, 1, neutral) if exclusive else wide
-    y = running(net, operator, wide, axis, neutral)
-    return cast(net, backwards(net, y, axis) if reverse else y, x.dtype)
+    wide = flip_axis(net, wide, axis) if reverse else wide
+    wide = shift_axis(net, wide, axis, 1, neutral) if exclusive else wide
+    y = running_total(net, operator, wide, axis, neutral)
+    return cast(net, flip_axis(net, y, axis) if reverse else y, x.dtype)
 
 
 @onnx_op("TopK")
 def top_k(net: Net, x: Blob, k: Blob, *, axis: int, largest: int, sorted: int) -> list[Blob]:
     """The largest, in order (which `sorted=0` leaves open); the smallest are the largest of the negative."""
     count = int(net.need(k, "k of TopK").ravel()[0])
-    moved, back = last(net, widen(net, x, FLOAT), axis)
+    moved, back = move_axis_last(net, widen(net, x, FLOAT), axis)
     values, indices = net.TopK(moved if largest else net.Negative(moved), k=count, outputs=2)
     net.facts(indices, ir.DataType.INT64)
     values = values if largest else net.Negative(values)

@@ -12,11 +12,11 @@ from convert.errors import Unsupported
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
 from ..common.padding import pad_constant
-from ..common.pool_windows import spatial_again, taps
-from ..common.windows import Window, ceil_pads, counts, window
+from ..common.pool_windows import gather_taps, restore_spatial
+from ..common.windows import Window, ceil_pads, window, window_counts
 from ..net import Net
 from ..rules import onnx_op
-from .conv import arguments
+from .conv import window_arguments
 
 
 @onnx_op("MaxPool")
@@ -39,11 +39,11 @@ def max_pool(
     wide = widen(net, x, FLOAT)
     indexed = any(v.uses() or v.is_graph_output() for v in net.results[1:])
     if indexed or any(d > 1 for d in made.dilations):
-        values, indices = _gathered(net, wide, made, storage_order, indexed)
+        values, indices = _max_by_gather(net, wide, made, storage_order, indexed)
         return [cast(net, values, x.dtype), *indices]
     if any(p >= k for p, k in zip(made.pads, made.kernel * 2, strict=True)):
-        wide, made = pad_constant(net, wide, _all_dims(made), -3.4028234663852886e38), _unpadded(made)
-    return cast(net, net.MaxPool(wide, **arguments(made)), x.dtype)
+        wide, made = pad_constant(net, wide, _pads_of_all_dims(made), -3.4028234663852886e38), _unpadded_window(made)
+    return cast(net, net.MaxPool(wide, **window_arguments(made)), x.dtype)
 
 
 @onnx_op("AveragePool")
@@ -64,25 +64,25 @@ def average_pool(
     wide = widen(net, x, FLOAT)
     counted = bool(count_include_pad) and any(made.pads)
     if any(d > 1 for d in made.dilations):
-        return cast(net, _gathered_mean(net, wide, made, counted, bool(ceil_mode)), x.dtype)
+        return cast(net, _mean_by_gather(net, wide, made, counted, bool(ceil_mode)), x.dtype)
     if ceil_mode:
         ends = ceil_pads(net, x, made)
         if counted:
-            wide, counted = pad_constant(net, wide, _all_dims(made), 0.0), False
+            wide, counted = pad_constant(net, wide, _pads_of_all_dims(made), 0.0), False
             ends = [e - p for e, p in zip(ends, made.pads, strict=True)]
         made = Window(made.kernel, made.strides, made.dilations, ends)
-    y = net.AveragePool(wide, **arguments(made), count_include_pad=int(counted))
+    y = net.AveragePool(wide, **window_arguments(made), count_include_pad=int(counted))
     return cast(net, y, x.dtype)
 
 
 @onnx_op("GlobalAveragePool")
 def global_average_pool(net: Net, x: Blob) -> Blob:
-    return _global(net, "AveragePool", x)
+    return _global_pool(net, "AveragePool", x)
 
 
 @onnx_op("GlobalMaxPool")
 def global_max_pool(net: Net, x: Blob) -> Blob:
-    return _global(net, "MaxPool", x)
+    return _global_pool(net, "MaxPool", x)
 
 
 @onnx_op("GlobalLpPool")
@@ -109,9 +109,9 @@ def lp_pool(
     made = window(net, x, kernel_shape, strides, dilations, pads, auto_pad)
     if ceil_mode:
         made = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made))
-    found = taps(net, widen(net, x, FLOAT), made, 0.0, counts(net, x, made))
+    found = gather_taps(net, widen(net, x, FLOAT), made, 0.0, window_counts(net, x, made))
     total = net.op("ReduceSum", [_power(net, net.Abs(found.cells), p)], axes=[3], keepdims=0)
-    return cast(net, spatial_again(net, _root(net, total, p), found, FLOAT[0]), x.dtype)
+    return cast(net, restore_spatial(net, _root(net, total, p), found, FLOAT[0]), x.dtype)
 
 
 def _power(net: Net, x: Blob, p: int) -> Blob:
@@ -122,11 +122,11 @@ def _root(net: Net, x: Blob, p: int) -> Blob:
     return x if p == 1 else net.Sqrt(x) if p == 2 else net.Pow(x, exponent=1.0 / p)
 
 
-def _gathered(net: Net, x: Blob, made: Window, storage_order: int, indexed: bool) -> tuple[Blob, list[Blob]]:
+def _max_by_gather(net: Net, x: Blob, made: Window, storage_order: int, indexed: bool) -> tuple[Blob, list[Blob]]:
     """Maxima of gathered windows, and where they are in the flat tensor, counted by rows or by columns."""
-    found = taps(net, x, made, -np.inf, counts(net, x, made))
+    found = gather_taps(net, x, made, -np.inf, window_counts(net, x, made))
     values = net.op("ReduceMax", [found.cells], axes=[3], keepdims=0)
-    made_values = spatial_again(net, values, found, x.dtype)
+    made_values = restore_spatial(net, values, found, x.dtype)
     if not indexed:
         return made_values, []
     sizes = [int(str(d)) for d in net.shape(x)[2:]]
@@ -143,25 +143,25 @@ def _gathered(net: Net, x: Blob, made: Window, storage_order: int, indexed: bool
     cell = net.Gather(net.const(places.reshape(-1).astype(np.int64)), net.Add(best, rows))
     net.facts(cell, ir.DataType.INT64, net.shape(found.cells)[:3])
     planes = np.arange(batch * channels, dtype=np.int64).reshape(batch, channels, 1) * int(np.prod(sizes))
-    return made_values, [spatial_again(net, net.Add(cell, net.const(planes)), found, ir.DataType.INT64)]
+    return made_values, [restore_spatial(net, net.Add(cell, net.const(planes)), found, ir.DataType.INT64)]
 
 
-def _gathered_mean(net: Net, x: Blob, made: Window, counted: bool, ceil: bool) -> Blob:
+def _mean_by_gather(net: Net, x: Blob, made: Window, counted: bool, ceil: bool) -> Blob:
     """Means of gathered windows, over the cells in the input or over those in its pads as well."""
     larger = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made)) if ceil else made
-    found = taps(net, x, larger, 0.0, counts(net, x, larger))
+    found = gather_taps(net, x, larger, 0.0, window_counts(net, x, larger))
     number = found.inside
     if counted:
         grown = [
             int(str(d)) + a + b for d, a, b in zip(net.shape(x)[2:], made.pads, made.pads[made.rank :], strict=False)
         ]
-        number = _within(larger, found.sizes, grown)
+        number = _inside_mask(larger, found.sizes, grown)
     total = net.op("ReduceSum", [found.cells], axes=[3], keepdims=0)
     size = net.const(number.sum(axis=1).astype(np.float32))
-    return spatial_again(net, net.Div(net.facts(total, FLOAT[0], net.shape(found.cells)[:3]), size), found, FLOAT[0])
+    return restore_spatial(net, net.Div(net.facts(total, FLOAT[0], net.shape(found.cells)[:3]), size), found, FLOAT[0])
 
 
-def _within(made: Window, sizes: list[int], padded: list[int]) -> np.ndarray:
+def _inside_mask(made: Window, sizes: list[int], padded: list[int]) -> np.ndarray:
     """Of each tap [windows, taps]: whether it lies in the input with its explicit pads."""
     inside = np.ones([1, 1], bool)
     for i in range(made.rank):
@@ -172,13 +172,13 @@ def _within(made: Window, sizes: list[int], padded: list[int]) -> np.ndarray:
     return inside
 
 
-def _global(net: Net, operator: str, x: Blob) -> Blob:
+def _global_pool(net: Net, operator: str, x: Blob) -> Blob:
     return cast(net, net.op(operator, [widen(net, x, FLOAT)], global_pooling=1), x.dtype)
 
 
-def _all_dims(made: Window) -> list[int]:
+def _pads_of_all_dims(made: Window) -> list[int]:
     return [0, 0, *made.pads[: made.rank], 0, 0, *made.pads[made.rank :]]
 
 
-def _unpadded(made: Window) -> Window:
+def _unpadded_window(made: Window) -> Window:
     return Window(made.kernel, made.strides, made.dilations, [0] * 2 * made.rank)

@@ -12,7 +12,7 @@ from ..common.shapes import concat, full_like
 from ..net import Net
 
 
-def product(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
+def reduce_product(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
     """The product over `axes`: halves multiplied with each other until one cell is left."""
     for axis in axes:
         size = net.shape(x)[axis]
@@ -29,7 +29,7 @@ def product(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
             y = net.Mul(slice_axis(net, x, axis, 0, half), slice_axis(net, x, axis, half, 2 * half))
             if size % 2:
                 rest = slice_axis(net, x, axis, size - 1, size)
-                y = joined(net, [y, rest], axis)
+                y = concat_parts(net, [y, rest], axis)
             x, size = y, half + size % 2
     if keepdims or not axes:
         return x
@@ -37,27 +37,27 @@ def product(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
     return net.facts(net.Squeeze(x, dims=sorted(axes)), shape=shape)
 
 
-def running(net: Net, operator: str, x: Blob, axis: int, neutral: float) -> Blob:
+def running_total(net: Net, operator: str, x: Blob, axis: int, neutral: float) -> Blob:
     """Running sums (`Add`) or products (`Mul`): shifted by 1, 2, 4 … cells and combined (Hillis and Steele, 1986)."""
     size = net.shape(x)[axis]
     if not isinstance(size, int):
         raise Unsupported("a running sum or product along an axis whose size is not fixed")
     step = 1
     while step < size:
-        x = net.op(operator, [x, shifted(net, x, axis, step, neutral)])
+        x = net.op(operator, [x, shift_axis(net, x, axis, step, neutral)])
         step *= 2
     return x
 
 
-def shifted(net: Net, x: Blob, axis: int, step: int, filling: float) -> Blob:
+def shift_axis(net: Net, x: Blob, axis: int, step: int, filling: float) -> Blob:
     """`x` moved `step` cells on along an axis of a fixed size; `filling` takes the free places."""
     size = net.shape(x)[axis]
     assert isinstance(size, int)
     edge = full_like(net, slice_axis(net, x, axis, 0, min(step, size)), filling, x.dtype)
-    return edge if step >= size else joined(net, [edge, slice_axis(net, x, axis, 0, size - step)], axis)
+    return edge if step >= size else concat_parts(net, [edge, slice_axis(net, x, axis, 0, size - step)], axis)
 
 
-def joined(net: Net, parts: list[Blob], axis: int) -> Blob:
+def concat_parts(net: Net, parts: list[Blob], axis: int) -> Blob:
     """The parts along `axis`, with their dims added up."""
     y = concat(net, parts, axis)
     sizes = [net.shape(p)[axis] for p in parts]
@@ -66,7 +66,7 @@ def joined(net: Net, parts: list[Blob], axis: int) -> Blob:
     return net.facts(y, parts[0].dtype, shape)
 
 
-def backwards(net: Net, x: Blob, axis: int) -> Blob:
+def flip_axis(net: Net, x: Blob, axis: int) -> Blob:
     """`x` with an axis of a fixed size turned round."""
     size = net.shape(x)[axis]
     if not isinstance(size, int):

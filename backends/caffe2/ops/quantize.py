@@ -15,7 +15,7 @@ from ..common.shapes import reshape_fixed
 from ..net import Net
 from ..rules import onnx_op
 from .conv import conv
-from .math import compute, round_half_even
+from .math import compute_binary, round_half_even
 
 _RANGES = {
     ir.DataType.UINT8: (0, 255),
@@ -42,10 +42,14 @@ def quantize_linear(
     if precision not in (0, ir.DataType.FLOAT):
         raise Unsupported(f"precision={precision}: the division is in float32")
     target = ir.DataType(output_dtype or ir.DataType.UINT8) if zero_point is None else zero_point.dtype
-    divisor = _along(net, x, widen(net, scale, FLOAT), axis, block_size)
+    divisor = _broadcast_parameter(net, x, widen(net, scale, FLOAT), axis, block_size)
     quotient = net.Div(widen(net, x, FLOAT), divisor)
-    zero = None if zero_point is None else _along(net, x, cast(net, zero_point, ir.DataType.FLOAT), axis, block_size)
-    return requantised(net, quotient, zero, target)
+    zero = (
+        None
+        if zero_point is None
+        else _broadcast_parameter(net, x, cast(net, zero_point, ir.DataType.FLOAT), axis, block_size)
+    )
+    return requantize(net, quotient, zero, target)
 
 
 @onnx_op("DequantizeLinear")
@@ -62,15 +66,17 @@ def dequantize_linear(
     """(x − zero point) · scale; the difference of int32 is taken before it becomes a float."""
     wide = widen(net, x, (ir.DataType.INT32,))
     if zero_point is not None:
-        wide = net.Sub(wide, _along(net, x, widen(net, zero_point, (ir.DataType.INT32,)), axis, block_size))
-    factor = _along(net, x, widen(net, scale, FLOAT), axis, block_size)
+        wide = net.Sub(
+            wide, _broadcast_parameter(net, x, widen(net, zero_point, (ir.DataType.INT32,)), axis, block_size)
+        )
+    factor = _broadcast_parameter(net, x, widen(net, scale, FLOAT), axis, block_size)
     dtype = ir.DataType(output_dtype) if output_dtype else scale.dtype
     return cast(net, net.Mul(cast(net, wide, ir.DataType.FLOAT), factor), dtype)
 
 
 @onnx_op("MatMulInteger")
 def matmul_integer(net: Net, a: Blob, b: Blob, a_zero: Blob | None, b_zero: Blob | None) -> Blob:
-    x, y = _centred(net, a, _row(net, a, a_zero)), _centred(net, b, b_zero)
+    x, y = _subtract_zero_point(net, a, _row_parameter(net, a, a_zero)), _subtract_zero_point(net, b, b_zero)
     return _exact_product(net, x, y)
 
 
@@ -86,12 +92,12 @@ def qlinear_matmul(
     y_scale: Blob,
     y_zero: Blob,
 ) -> Blob:
-    x, y = _centred(net, a, _row(net, a, a_zero)), _centred(net, b, b_zero)
-    scales = [widen(net, s, FLOAT) for s in (_row(net, a, a_scale), b_scale, y_scale)]
+    x, y = _subtract_zero_point(net, a, _row_parameter(net, a, a_zero)), _subtract_zero_point(net, b, b_zero)
+    scales = [widen(net, s, FLOAT) for s in (_row_parameter(net, a, a_scale), b_scale, y_scale)]
     assert scales[0] is not None
     factor = net.Div(net.Mul(scales[0], scales[1]), scales[2])
     product = net.Mul(cast(net, _exact_product(net, x, y), ir.DataType.FLOAT), factor)
-    return requantised(net, product, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
+    return requantize(net, product, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
 
 
 @onnx_op("ConvInteger")
@@ -142,13 +148,13 @@ def qlinear_conv(
     }  # fmt: skip
     total = _exact_convolution(net, x, w, x_zero, w_zero, given)
     if b is not None:
-        total = net.Add(total, _channels(net, b, net.rank(x)))
-    factor = net.Div(net.Mul(x_scale, _channels(net, w_scale, net.rank(x))), y_scale)
+        total = net.Add(total, _channel_parameter(net, b, net.rank(x)))
+    factor = net.Div(net.Mul(x_scale, _channel_parameter(net, w_scale, net.rank(x))), y_scale)
     scaled = net.Mul(cast(net, total, ir.DataType.FLOAT), factor)
-    return requantised(net, scaled, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
+    return requantize(net, scaled, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
 
 
-def requantised(net: Net, x: Blob, zero: Blob | None, target: ir.DataType) -> Blob:
+def requantize(net: Net, x: Blob, zero: Blob | None, target: ir.DataType) -> Blob:
     """Whole numbers by rounding half to even, moved by the zero point and kept in the range of `target`."""
     if target not in _RANGES:
         raise Unsupported(f"quantisation to {dtype_name(target)}, which Caffe2 does not have")
@@ -158,7 +164,7 @@ def requantised(net: Net, x: Blob, zero: Blob | None, target: ir.DataType) -> Bl
     return cast(net, cast(net, net.Clip(y, min=float(low), max=float(high)), ir.DataType.INT32), target)
 
 
-def _along(net: Net, x: Blob, parameter: Blob, axis: int, block_size: int) -> Blob:
+def _broadcast_parameter(net: Net, x: Blob, parameter: Blob, axis: int, block_size: int) -> Blob:
     """A scale or zero point, to broadcast against `x`: one number, one for each index of an axis, or for a block."""
     if net.rank(parameter) == 0 or (net.rank(parameter) == 1 and parameter.shape == (1,)):
         return parameter
@@ -176,14 +182,14 @@ def _along(net: Net, x: Blob, parameter: Blob, axis: int, block_size: int) -> Bl
     return reshape_fixed(net, parameter, [size if i == along else 1 for i in range(net.rank(x))])
 
 
-def _row(net: Net, a: Blob, parameter: Blob | None) -> Blob | None:
+def _row_parameter(net: Net, a: Blob, parameter: Blob | None) -> Blob | None:
     """Scales or zero points of a matrix's rows stand in a column."""
     if parameter is None or net.rank(parameter) != 1 or parameter.shape == (1,):
         return parameter
     return net.facts(net.ExpandDims(parameter, dims=[1]), shape=(*net.shape(parameter), 1))
 
 
-def _channels(net: Net, parameter: Blob, rank: int) -> Blob:
+def _channel_parameter(net: Net, parameter: Blob, rank: int) -> Blob:
     if net.rank(parameter) == 0 or parameter.shape == (1,):
         return parameter
     (size,) = net.shape(parameter)
@@ -191,7 +197,7 @@ def _channels(net: Net, parameter: Blob, rank: int) -> Blob:
                      parameter.dtype, (size, *[1] * (rank - 2)))  # fmt: skip
 
 
-def _centred(net: Net, x: Blob, zero: Blob | None) -> Blob:
+def _subtract_zero_point(net: Net, x: Blob, zero: Blob | None) -> Blob:
     """x − zero point, in float32: at most 16 bits and a sign."""
     wide = cast(net, x, ir.DataType.FLOAT)
     return wide if zero is None else net.facts(net.Sub(wide, cast(net, zero, ir.DataType.FLOAT)), shape=x.shape)
@@ -214,7 +220,7 @@ def _exact_product(net: Net, x: Blob, y: Blob) -> Blob:
         if depth > _EXACT:
             parts = [slice_axis(net, x, net.rank(x) - 1, start, end), slice_axis(net, y, row, start, end)]
         part = cast(net, net.BatchMatMul(*parts, broadcast=1), ir.DataType.INT32)
-        total = part if total is None else compute(net, "Add", total, part)
+        total = part if total is None else compute_binary(net, "Add", total, part)
     assert total is not None
     return net.Reshape(total, shape=[], outputs=2)[0] if net.rank(x) == net.rank(y) == 1 else total
 
@@ -223,8 +229,8 @@ def _exact_convolution(
     net: Net, x: Blob, w: Blob, x_zero: Blob | None, w_zero: Blob | None, given: dict[str, object]
 ) -> Blob:
     """The same for a convolution, whose input channels are divided; outside the input lie zero points."""
-    a = _centred(net, x, x_zero)
-    b = _centred(net, w, None if w_zero is None else _channels(net, w_zero, net.rank(x) + 1))
+    a = _subtract_zero_point(net, x, x_zero)
+    b = _subtract_zero_point(net, w, None if w_zero is None else _channel_parameter(net, w_zero, net.rank(x) + 1))
     sizes = net.shape(w)[1:]
     if not all(isinstance(s, int) for s in sizes):
         raise Unsupported("an integer convolution with a weight whose size is not fixed")

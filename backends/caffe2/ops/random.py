@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
 from ..common.padding import slice_axis
-from ..common.random import filled
+from ..common.random import random_fill
 from ..common.shapes import concat, dim, dims
 from ..net import Net
 from ..rules import onnx_op
@@ -60,8 +60,8 @@ def _constant(net: Net, shape: Sequence[int]) -> Blob:
 
 
 def _uniform(net: Net, shape: Blob, low: float, high: float, like: Blob | None = None) -> Blob:
-    return filled(net, "UniformFill", shape, {"min": float(low), "max": float(high)}, like)
+    return random_fill(net, "UniformFill", shape, {"min": float(low), "max": float(high)}, like)
 
 
 def _normal(net: Net, shape: Blob, mean: float, scale: float, like: Blob | None = None) -> Blob:
-    return filled(net, "GaussianFill", shape, {"mean": float(mean), "std": float(scale)}, like)
+    return random_fill(net, "GaussianFill", shape, {"mean": float(mean), "std": float(scale)}, like)

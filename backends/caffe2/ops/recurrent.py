@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
-from ..common.rnn import Cell, Weights, clipped, functions_of, recurrent, state_of, weights_of
+from ..common.rnn import (
+    Cell,
+    DirectionWeights,
+    activation_functions,
+    clip_symmetric,
+    initial_state,
+    run_direction,
+    weights_of,
+)
 from ..common.shapes import transpose
 from ..net import Net
 from ..rules import onnx_op
@@ -32,18 +40,18 @@ def rnn(
 ) -> list[Blob]:
     """`hidden_size` is that of the weights."""
     count = 2 if direction == "bidirectional" else 1
-    functions = functions_of(activations, activation_alpha, activation_beta, ["Tanh"], count)
+    functions = activation_functions(activations, activation_alpha, activation_beta, ["Tanh"], count)
 
-    def cell(d: int) -> tuple[Weights, Cell]:
+    def cell(d: int) -> tuple[DirectionWeights, Cell]:
         weights = weights_of(net, w, r, b, d, 1)
 
         def step(inner: Net, xt: Blob, states: Sequence[Blob]) -> list[Blob]:
             total = inner.Add(xt, inner.FC(states[0], weights.recurrent, weights.recurrent_bias, axis=1))
-            return [functions[d][0](inner, clipped(inner, total, clip))]
+            return [functions[d][0](inner, clip_symmetric(inner, total, clip))]
 
         return weights, step
 
-    return _finished(net, x, [initial_h], count, direction, layout, lengths, r, cell)
+    return _run_directions(net, x, [initial_h], count, direction, layout, lengths, r, cell)
 
 
 @onnx_op("GRU")
@@ -67,9 +75,9 @@ def gru(
 ) -> list[Blob]:
     """`hidden_size` is that of the weights."""
     count = 2 if direction == "bidirectional" else 1
-    functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], count)
+    functions = activation_functions(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], count)
 
-    def cell(d: int) -> tuple[Weights, Cell]:
+    def cell(d: int) -> tuple[DirectionWeights, Cell]:
         weights = weights_of(net, w, r, b, d, 3)
         f, g = functions[d]
         gates, new = weights.split(net, 2)
@@ -78,18 +86,18 @@ def gru(
             (h,) = states
             xz, xr, xn = inner.Split(xt, axis=1, outputs=3)
             hz, hr = inner.Split(inner.FC(h, *gates, axis=1), axis=1, outputs=2)
-            z = f(inner, clipped(inner, inner.Add(xz, hz), clip))
-            reset = f(inner, clipped(inner, inner.Add(xr, hr), clip))
+            z = f(inner, clip_symmetric(inner, inner.Add(xz, hz), clip))
+            reset = f(inner, clip_symmetric(inner, inner.Add(xr, hr), clip))
             if linear_before_reset:
                 hn = inner.Mul(reset, inner.FC(h, *new, axis=1))
             else:
                 hn = inner.FC(inner.Mul(reset, h), *new, axis=1)
-            n = g(inner, clipped(inner, inner.Add(xn, hn), clip))
+            n = g(inner, clip_symmetric(inner, inner.Add(xn, hn), clip))
             return [inner.Add(n, inner.Mul(z, inner.Sub(h, n)))]
 
         return weights, step
 
-    return _finished(net, x, [initial_h], count, direction, layout, lengths, r, cell)
+    return _run_directions(net, x, [initial_h], count, direction, layout, lengths, r, cell)
 
 
 @onnx_op("LSTM")
@@ -115,9 +123,9 @@ def lstm(
 ) -> list[Blob]:
     """`hidden_size` is that of the weights."""
     count = 2 if direction == "bidirectional" else 1
-    functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], count)
+    functions = activation_functions(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], count)
 
-    def cell(d: int) -> tuple[Weights, Cell]:
+    def cell(d: int) -> tuple[DirectionWeights, Cell]:
         weights = weights_of(net, w, r, b, d, 4)
         f, g, h_of = functions[d]
         peeps = None if peepholes is None else weights.peepholes(net, peepholes, d)
@@ -128,19 +136,19 @@ def lstm(
             i, o, forget, new = inner.Split(total, axis=1, outputs=4)
             if peeps is not None:
                 i, forget = inner.Add(i, inner.Mul(c, peeps[0])), inner.Add(forget, inner.Mul(c, peeps[2]))
-            i = f(inner, clipped(inner, i, clip))
-            kept = inner.Sub(inner.const(1.0), i) if input_forget else f(inner, clipped(inner, forget, clip))
-            after = inner.Add(inner.Mul(kept, c), inner.Mul(i, g(inner, clipped(inner, new, clip))))
+            i = f(inner, clip_symmetric(inner, i, clip))
+            kept = inner.Sub(inner.const(1.0), i) if input_forget else f(inner, clip_symmetric(inner, forget, clip))
+            after = inner.Add(inner.Mul(kept, c), inner.Mul(i, g(inner, clip_symmetric(inner, new, clip))))
             if peeps is not None:
                 o = inner.Add(o, inner.Mul(after, peeps[1]))
-            return [inner.Mul(f(inner, clipped(inner, o, clip)), h_of(inner, after)), after]
+            return [inner.Mul(f(inner, clip_symmetric(inner, o, clip)), h_of(inner, after)), after]
 
         return weights, step
 
-    return _finished(net, x, [initial_h, initial_c], count, direction, layout, lengths, r, cell)
+    return _run_directions(net, x, [initial_h, initial_c], count, direction, layout, lengths, r, cell)
 
 
-def _finished(
+def _run_directions(
     net: Net,
     x: Blob,
     initial: Sequence[Blob | None],
@@ -149,7 +157,7 @@ def _finished(
     layout: int,
     lengths: Blob | None,
     r: Blob,
-    cell: Callable[[int], tuple[Weights, Cell]],
+    cell: Callable[[int], tuple[DirectionWeights, Cell]],
 ) -> list[Blob]:
     """All directions: Y and the last states, with the batch where `layout` says."""
     wide = widen(net, x, FLOAT)
@@ -159,19 +167,19 @@ def _finished(
     ends: list[list[Blob]] = [[] for _ in initial]
     for d in range(count):
         weights, step = cell(d)
-        states = [state_of(net, wide, s, d, weights.hidden) for s in given]
+        states = [initial_state(net, wide, s, d, weights.hidden) for s in given]
         backward = direction == "reverse" or d == 1
-        y, last = recurrent(net, wide, weights, step, states, lengths, backward)
+        y, last = run_direction(net, wide, weights, step, states, lengths, backward)
         outputs.append(y)
         for kept, state in zip(ends, last, strict=True):
             kept.append(state)
-    made = [_stacked(net, outputs, 1), *(_stacked(net, s, 0) for s in ends)]
+    made = [_stack_parts(net, outputs, 1), *(_stack_parts(net, s, 0) for s in ends)]
     if layout:
         made = [transpose(net, made[0], [2, 0, 1, 3]), *(transpose(net, s, [1, 0, 2]) for s in made[1:])]
     return [cast(net, y, x.dtype) for y in made]
 
 
-def _stacked(net: Net, parts: Sequence[Blob], axis: int) -> Blob:
+def _stack_parts(net: Net, parts: Sequence[Blob], axis: int) -> Blob:
     apart = [net.ExpandDims(p, dims=[axis]) for p in parts]
     shape = [*net.shape(parts[0])[:axis], len(parts), *net.shape(parts[0])[axis:]]
     joined = apart[0] if len(apart) == 1 else net.op("Concat", apart, axis=axis, outputs=2)[0]

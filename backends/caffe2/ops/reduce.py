@@ -14,12 +14,12 @@ from ..blob import Blob
 from ..common.dtypes import ARITHMETIC, FLOAT, cast, widen
 from ..net import Net
 from ..rules import onnx_op
-from .product import product
+from .product import reduce_product
 
 Reduce = Callable[[Net, Blob, list[int], int], Blob]
 
 
-def reduction(compute: Reduce, kernels: tuple[ir.DataType, ...]) -> Rule:
+def reduction_rule(compute: Reduce, kernels: tuple[ir.DataType, ...]) -> Rule:
     """A rule from `compute(net, x, axes, keepdims)`, given `x` in one of `kernels` and axes counted from the front."""
 
     def rule(net: Net, x: Blob, axes: Blob | None, *, keepdims: int, noop_with_empty_axes: int) -> Blob:
@@ -27,23 +27,23 @@ def reduction(compute: Reduce, kernels: tuple[ir.DataType, ...]) -> Rule:
         over = sorted(net.axis(x, a) for a in given)
         if not over and not noop_with_empty_axes:
             over = list(range(net.rank(x)))
-        if (empty := _of_nothing(net, compute, x, over, keepdims)) is not None:
+        if (empty := _empty_extremum(net, compute, x, over, keepdims)) is not None:
             return empty
         wide = widen(net, x, kernels)
         # Where nothing is reduced, what is done to each element (a square, a logarithm) still is.
-        y = compute(net, wide, over, keepdims) if over else _elementwise(net, compute, wide)
+        y = compute(net, wide, over, keepdims) if over else _reduce_elementwise(net, compute, wide)
         return cast(net, y, x.dtype)
 
     return rule
 
 
-def _elementwise(net: Net, compute: Reduce, x: Blob) -> Blob:
+def _reduce_elementwise(net: Net, compute: Reduce, x: Blob) -> Blob:
     """Reduce over a new axis of size 1."""
     wide = net.facts(net.ExpandDims(x, dims=[0]), shape=None if x.shape is None else (1, *x.shape))
     return compute(net, wide, [0], 0)
 
 
-def native(operator: str) -> Reduce:
+def native_reduction(operator: str) -> Reduce:
     """An operator of Caffe2's own."""
 
     def compute(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
@@ -56,10 +56,10 @@ def native(operator: str) -> Reduce:
     return compute
 
 
-_sum, _max, _min = native("ReduceSum"), native("ReduceMax"), native("ReduceMin")
+_sum, _max, _min = native_reduction("ReduceSum"), native_reduction("ReduceMax"), native_reduction("ReduceMin")
 
 
-def _of_nothing(net: Net, compute: Reduce, x: Blob, axes: list[int], keepdims: int) -> Blob | None:
+def _empty_extremum(net: Net, compute: Reduce, x: Blob, axes: list[int], keepdims: int) -> Blob | None:
     """The largest or smallest of no elements, for which Caffe2 has float32's last finite number: the least or most."""
     shape = x.shape
     if compute not in (_max, _min) or shape is None or not any(shape[a] == 0 for a in axes):
@@ -102,19 +102,19 @@ def _log_sum_exp(net: Net, x: Blob, axes: list[int], keepdims: int) -> Blob:
 
 _FLOATING = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
-onnx_op("ReduceSum")(reduction(_sum, ARITHMETIC))
-onnx_op("ReduceMax")(reduction(_max, ARITHMETIC))
-onnx_op("ReduceMin")(reduction(_min, ARITHMETIC))
-onnx_op("ReduceMean")(reduction(native("ReduceMean"), FLOAT))
-onnx_op("ReduceL1")(reduction(_l1, ARITHMETIC))
-onnx_op("ReduceL2")(reduction(_l2, _FLOATING))
-onnx_op("ReduceSumSquare")(reduction(_sum_square, ARITHMETIC))
-onnx_op("ReduceLogSum")(reduction(_log_sum, FLOAT))
-onnx_op("ReduceProd")(reduction(product, ARITHMETIC))
-onnx_op("ReduceLogSumExp")(reduction(_log_sum_exp, FLOAT))
+onnx_op("ReduceSum")(reduction_rule(_sum, ARITHMETIC))
+onnx_op("ReduceMax")(reduction_rule(_max, ARITHMETIC))
+onnx_op("ReduceMin")(reduction_rule(_min, ARITHMETIC))
+onnx_op("ReduceMean")(reduction_rule(native_reduction("ReduceMean"), FLOAT))
+onnx_op("ReduceL1")(reduction_rule(_l1, ARITHMETIC))
+onnx_op("ReduceL2")(reduction_rule(_l2, _FLOATING))
+onnx_op("ReduceSumSquare")(reduction_rule(_sum_square, ARITHMETIC))
+onnx_op("ReduceLogSum")(reduction_rule(_log_sum, FLOAT))
+onnx_op("ReduceProd")(reduction_rule(reduce_product, ARITHMETIC))
+onnx_op("ReduceLogSumExp")(reduction_rule(_log_sum_exp, FLOAT))
 
 
-def arg_extremum(operator: str) -> Rule:
+def arg_extremum_rule(operator: str) -> Rule:
     """A rule for ArgMax and ArgMin."""
 
     def rule(net: Net, x: Blob, *, axis: int, keepdims: int, select_last_index: int) -> Blob:
@@ -132,5 +132,5 @@ def arg_extremum(operator: str) -> Rule:
     return rule
 
 
-onnx_op("ArgMax")(arg_extremum("ArgMax"))
-onnx_op("ArgMin")(arg_extremum("ArgMin"))
+onnx_op("ArgMax")(arg_extremum_rule("ArgMax"))
+onnx_op("ArgMin")(arg_extremum_rule("ArgMin"))

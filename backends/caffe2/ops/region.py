@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
-from ..common.indexing import fixed
+from ..common.indexing import fixed_dims
 from ..common.padding import slice_axis
 from ..common.shapes import broadcast, full_like, reshape_fixed, transpose
 from ..net import Net
@@ -80,7 +80,7 @@ def col2im(
     block = [int(d) for d in net.need(block_shape, "the block shape of Col2Im")]
     n, cells = len(image), int(np.prod(block))
     apart, steps, around = dilations or [1] * n, strides or [1] * n, pads or [0] * 2 * n
-    batch, rows, _ = fixed(net, x, "Col2Im")
+    batch, rows, _ = fixed_dims(net, x, "Col2Im")
     windows = [(image[i] + around[i] + around[n + i] - (block[i] - 1) * apart[i] - 1) // steps[i] + 1 for i in range(n)]
     kernel = np.tile(np.eye(cells, dtype=np.float32).reshape(cells, 1, *block), (rows // cells, *[1] * (n + 1)))
     # What the last window does not reach is empty.
@@ -108,7 +108,7 @@ def grid_sample(net: Net, x: Blob, grid: Blob, *, align_corners: int, mode: str,
         operands = [widen(net, v, FLOAT) for v in (x, grid)]
         sampled = net.op("ATen", operands, operator="grid_sampler", **arguments)
         return cast(net, net.facts(sampled, FLOAT[0], (*net.shape(x)[:2], *net.shape(grid)[1:-1])), x.dtype)
-    shape, places = fixed(net, x, "GridSample"), fixed(net, grid, "GridSample")
+    shape, places = fixed_dims(net, x, "GridSample"), fixed_dims(net, grid, "GridSample")
     rank, sizes = len(shape) - 2, shape[2:]
     coordinates = widen(net, grid, FLOAT)
     indices, weights = [], []
@@ -116,15 +116,17 @@ def grid_sample(net: Net, x: Blob, grid: Blob, *, align_corners: int, mode: str,
         # The grid counts the axes backwards: x, y, z.
         one = slice_axis(net, coordinates, rank + 1, rank - 1 - axis, rank - axis)
         where = net.facts(net.Squeeze(one, dims=[rank + 1]), FLOAT[0], places[:-1])
-        near, shares = _around(net, where, size, bool(align_corners), mode, padding_mode)
+        near, shares = _padded_neighbors(net, where, size, bool(align_corners), mode, padding_mode)
         indices.append(near)
         weights.append(shares)
-    return cast(net, _sampled(net, widen(net, x, FLOAT), places[:-1], indices, weights), x.dtype)
+    return cast(net, _gather_weighted(net, widen(net, x, FLOAT), places[:-1], indices, weights), x.dtype)
 
 
-def _sampled(net: Net, x: Blob, places: Sequence[int], indices: list[list[Blob]], weights: list[list[Blob]]) -> Blob:
+def _gather_weighted(
+    net: Net, x: Blob, places: Sequence[int], indices: list[list[Blob]], weights: list[list[Blob]]
+) -> Blob:
     """The sum over every choice of a neighbour along each axis; `indices` and `weights` are of dims `places`."""
-    batch, channels, *sizes = fixed(net, x, "a sampled image")
+    batch, channels, *sizes = fixed_dims(net, x, "a sampled image")
     rank = len(sizes)
     last = transpose(net, x, [0, *range(2, rank + 2), 1])
     rows = reshape_fixed(net, last, [batch * int(np.prod(sizes)), channels])
@@ -145,7 +147,9 @@ def _sampled(net: Net, x: Blob, places: Sequence[int], indices: list[list[Blob]]
     return transpose(net, result, [0, len(places), *range(1, len(places))])
 
 
-def _around(net: Net, where: Blob, size: int, align: bool, mode: str, padding: str) -> tuple[list[Blob], list[Blob]]:
+def _padded_neighbors(
+    net: Net, where: Blob, size: int, align: bool, mode: str, padding: str
+) -> tuple[list[Blob], list[Blob]]:
     """Along one axis: the cells near each coordinate, as int64, and their weights, 0 where padding is."""
     half, one = net.const(0.5), net.const(1.0)
     if align:
@@ -160,12 +164,12 @@ def _around(net: Net, where: Blob, size: int, align: bool, mode: str, padding: s
     if padding == "border" and not cubic:
         where = net.Clip(where, min=0.0, max=size - 1.0)
     elif padding == "reflection":
-        where = _reflected(net, where, low, high)
-    near, shares = _neighbours(net, where, mode)
+        where = _reflect_coordinates(net, where, low, high)
+    near, shares = _neighbors(net, where, mode)
     cells, weights = [], []
     for place, share in zip(near, shares, strict=True):
         if padding == "reflection":
-            place = _reflected(net, place, low, high)
+            place = _reflect_coordinates(net, place, low, high)
         elif padding == "zeros":
             inside = net.And(net.GE(place, net.const(0.0)), net.LE(place, net.const(size - 1.0)))
             share = net.Mul(share, cast(net, net.facts(inside, shape=place.shape), FLOAT[0]))
@@ -174,7 +178,7 @@ def _around(net: Net, where: Blob, size: int, align: bool, mode: str, padding: s
     return cells, weights
 
 
-def _reflected(net: Net, where: Blob, low: float, high: float) -> Blob:
+def _reflect_coordinates(net: Net, where: Blob, low: float, high: float) -> Blob:
     """Reflected at the borders until it lies between them."""
     if high <= low:
         return full_like(net, where, low, FLOAT[0])
@@ -188,7 +192,7 @@ def _reflected(net: Net, where: Blob, low: float, high: float) -> Blob:
     return net.facts(net.Where(*broadcast(net, net.GT(odd, net.const(0.5)), back, forth)), FLOAT[0], where.shape)
 
 
-def _neighbours(net: Net, where: Blob, mode: str) -> tuple[list[Blob], list[Blob]]:
+def _neighbors(net: Net, where: Blob, mode: str) -> tuple[list[Blob], list[Blob]]:
     """The cells around a coordinate and their weights; the cubic of R. Keys (1981) has the parameter −0.75 here."""
     if mode == "nearest":
         return [where], [full_like(net, where, 1.0, FLOAT[0])]
@@ -230,7 +234,7 @@ def deform_conv(
     strides: list[int] | None,
 ) -> Blob:
     """Every cell of a window is sampled at its own place (bilinear, zeros outside), then weighed: 2-D."""
-    shape, sizes, moved = (fixed(net, v, "DeformConv") for v in (x, w, offset))
+    shape, sizes, moved = (fixed_dims(net, v, "DeformConv") for v in (x, w, offset))
     if len(shape) != 4:
         raise Unsupported("a DeformConv that is not 2-D")
     batch, channels, height, width = shape
@@ -246,13 +250,13 @@ def deform_conv(
         start = (grid[2 + axis] * steps[axis] + grid[axis] * apart[axis] - around[axis]).reshape(taps, rows, columns)
         shift = net.facts(net.Squeeze(slice_axis(net, shifts, 2, axis, axis + 1), dims=[2]), FLOAT[0], places)
         where = net.Add(shift, net.const(start.astype(np.float32)))
-        near, shares = _neighbours(net, where, "linear")
+        near, shares = _neighbors(net, where, "linear")
         inside = [net.facts(net.And(net.GE(p, net.const(0.0)), net.LE(p, net.const(size - 1.0))), shape=places)
                   for p in near]  # fmt: skip
         indices.append([cast(net, net.Clip(p, min=0.0, max=size - 1.0), _INT64) for p in near])
         weights.append([net.Mul(s, cast(net, i, FLOAT[0])) for s, i in zip(shares, inside, strict=True)])
     images = reshape_fixed(net, widen(net, x, FLOAT), [batch * offset_group, per, height, width])
-    cells = _sampled(net, images, places, indices, weights)
+    cells = _gather_weighted(net, images, places, indices, weights)
     if mask is not None:
         factor = reshape_fixed(net, widen(net, mask, FLOAT), [batch * offset_group, 1, taps, rows, columns])
         cells = net.facts(net.Mul(cells, factor), FLOAT[0], [batch * offset_group, per, taps, rows, columns])

@@ -13,7 +13,7 @@ from convert.graph.tensors import dtype_name
 
 from ..blob import Blob, Dim
 from ..common.dtypes import FLOAT, cast, widen
-from ..common.shapes import broadcast, full_like, last, transpose
+from ..common.shapes import broadcast, full_like, move_axis_last, transpose
 from ..net import Net
 from ..rules import onnx_op
 from .linear import fully_connected
@@ -60,17 +60,17 @@ def resize(
     given = None if scales is None else net.static(scales)
     if scales is not None and (given is None or given.size):
         factors = dict(zip(over, map(float, net.need(scales, "the scales of Resize").ravel()), strict=True))
-        if (doubled := _repeated(net, x, factors, how)) is not None:
+        if (doubled := _repeat_nearest(net, x, factors, how)) is not None:
             return doubled
         # In float32, as the scales are: 0.6 × 5 is 3 then.
-        steps = {a: (int(np.floor(np.float32(_size(net, x, a)) * np.float32(f))), f)
+        steps = {a: (int(np.floor(np.float32(_axis_size(net, x, a)) * np.float32(f))), f)
                  for a, f in factors.items() if f != 1 or how.coordinates == "tf_crop_and_resize"}  # fmt: skip
     else:
-        steps = _wanted(net, x, sizes, over, keep_aspect_ratio_policy, how)
-    bounds = _bounds(net, roi, over) if how.coordinates == "tf_crop_and_resize" else {}
+        steps = _sizes_and_scales(net, x, sizes, over, keep_aspect_ratio_policy, how)
+    bounds = _region_bounds(net, roi, over) if how.coordinates == "tf_crop_and_resize" else {}
     y = widen(net, x, FLOAT) if mode != "nearest" or bounds else x
     for axis, (size, scale) in steps.items():
-        y = _resampled(net, y, axis, size, scale, how, bounds.get(axis))
+        y = _resample_axis(net, y, axis, size, scale, how, bounds.get(axis))
     if y.dtype != x.dtype and not x.dtype.is_floating_point():
         limits = np.iinfo(x.dtype.numpy())
         if limits.bits > 16:
@@ -79,33 +79,35 @@ def resize(
     return cast(net, y, x.dtype)
 
 
-def _wanted(
+def _sizes_and_scales(
     net: Net, x: Blob, sizes: Blob | None, over: list[int], policy: str, how: _Sampling
 ) -> dict[int, tuple[int, float]]:
     """Size and scale of each axis that changes, from `sizes`."""
     content, expected = net.static(sizes), net.results[0].shape
     if content is not None:
         wanted = dict(zip(over, map(int, content.ravel()), strict=True))
-    elif policy == "stretch" and expected is not None and all(_told(expected[a], net.shape(x)[a]) for a in over):
+    elif (
+        policy == "stretch" and expected is not None and all(_is_told_size(expected[a], net.shape(x)[a]) for a in over)
+    ):
         wanted = {a: int(str(expected[a])) for a in over if isinstance(expected[a], int)}
     else:
         raise Unsupported("the sizes of Resize are computed at run time; Caffe2 needs them as constants")
-    scales = {a: n / _size(net, x, a) for a, n in wanted.items() if policy != "stretch" or n != net.shape(x)[a]}
+    scales = {a: n / _axis_size(net, x, a) for a, n in wanted.items() if policy != "stretch" or n != net.shape(x)[a]}
     if policy != "stretch":
         one = (min if policy == "not_larger" else max)(scales.values())
         # Half a cell is rounded up.
-        return {a: (int(np.floor(one * _size(net, x, a) + 0.5)), one) for a in scales}
+        return {a: (int(np.floor(one * _axis_size(net, x, a) + 0.5)), one) for a in scales}
     if how.coordinates == "tf_crop_and_resize":
-        scales = {a: n / _size(net, x, a) for a, n in wanted.items()}
+        scales = {a: n / _axis_size(net, x, a) for a, n in wanted.items()}
     return {a: (wanted[a], scale) for a, scale in scales.items()}
 
 
-def _told(expected: Any, own: Dim) -> bool:
+def _is_told_size(expected: Any, own: Dim) -> bool:
     """Whether the size of an axis is a number, or the name of a dim that stays as it is."""
     return isinstance(expected, int) or (own is not None and str(expected) == own)
 
 
-def _bounds(net: Net, roi: Blob | None, over: list[int]) -> dict[int, tuple[float, float]]:
+def _region_bounds(net: Net, roi: Blob | None, over: list[int]) -> dict[int, tuple[float, float]]:
     """Start and end of the region along each axis, as shares of it."""
     if roi is None:
         raise Unsupported("tf_crop_and_resize without a region")
@@ -113,7 +115,7 @@ def _bounds(net: Net, roi: Blob | None, over: list[int]) -> dict[int, tuple[floa
     return {axis: (content[i], content[len(over) + i]) for i, axis in enumerate(over)}
 
 
-def _repeated(net: Net, x: Blob, factors: dict[int, float], how: _Sampling) -> Blob | None:
+def _repeat_nearest(net: Net, x: Blob, factors: dict[int, float], how: _Sampling) -> Blob | None:
     """Nearest cells of a dynamic image at whole scales, which Caffe2's ResizeNearest repeats as ONNX does."""
     height, width = factors.get(2, 1.0), factors.get(3, 1.0)
     whole = all(f == int(f) for f in factors.values()) and {a for a, f in factors.items() if f != 1} <= {2, 3}
@@ -125,18 +127,20 @@ def _repeated(net: Net, x: Blob, factors: dict[int, float], how: _Sampling) -> B
     return cast(net, y, x.dtype)
 
 
-def _resampled(
+def _resample_axis(
     net: Net, x: Blob, axis: int, size: int, scale: float, how: _Sampling, bounds: tuple[float, float] | None
 ) -> Blob:
-    length = _size(net, x, axis)
+    length = _axis_size(net, x, axis)
     where = _coordinates(length, size, scale, how.coordinates, bounds)
     shape = [*net.shape(x)[:axis], size, *net.shape(x)[axis + 1 :]]
     if how.mode == "nearest":
         indices = np.clip(_ROUNDINGS[how.nearest](where), 0, length - 1).astype(np.int64)
         y = net.facts(net.Gather(x, net.const(indices), axis=axis), shape=shape)
     else:
-        moved, back = last(net, x, axis)
-        y = fully_connected(net, moved, net.const(_weights(where, length, scale, how).astype(np.float32)), None)
+        moved, back = move_axis_last(net, x, axis)
+        y = fully_connected(
+            net, moved, net.const(_interpolation_matrix(where, length, scale, how).astype(np.float32)), None
+        )
         y = net.facts(transpose(net, y, back) if back else y, shape=shape)
     beyond = (where < 0) | (where > length - 1)
     if bounds is None or not beyond.any():
@@ -182,7 +186,7 @@ _ROUNDINGS = {
 }
 
 
-def _weights(where: np.ndarray, length: int, scale: float, how: _Sampling) -> np.ndarray:
+def _interpolation_matrix(where: np.ndarray, length: int, scale: float, how: _Sampling) -> np.ndarray:
     """The matrix [output, input] of linear or cubic interpolation; cells beyond the edge are the edge's.
 
     With antialias and a scale below one the kernel is stretched by its inverse, and its weights are normalised.
@@ -196,7 +200,7 @@ def _weights(where: np.ndarray, length: int, scale: float, how: _Sampling) -> np
     rows = np.arange(len(where))
     for offset in range(1 - reach, reach + 1):
         cell = first + offset
-        share = _kernel(np.abs(where - cell) / stretch, how)
+        share = _interpolation_kernel(np.abs(where - cell) / stretch, how)
         if how.exclude_outside:
             share = np.where((cell >= 0) & (cell < length), share, 0)
         np.add.at(matrix, (rows, np.clip(cell, 0, length - 1)), share)
@@ -204,7 +208,7 @@ def _weights(where: np.ndarray, length: int, scale: float, how: _Sampling) -> np
     return matrix / matrix.sum(axis=1, keepdims=True) if normalised else matrix
 
 
-def _kernel(t: np.ndarray, how: _Sampling) -> np.ndarray:
+def _interpolation_kernel(t: np.ndarray, how: _Sampling) -> np.ndarray:
     """The share of a cell at distance t: a triangle, or the cubic of R. Keys (1981) with parameter a."""
     if how.mode == "linear":
         return np.maximum(0, 1 - t)
@@ -214,7 +218,7 @@ def _kernel(t: np.ndarray, how: _Sampling) -> np.ndarray:
     return np.where(t <= 1, near, np.where(t < 2, far, 0))
 
 
-def _size(net: Net, x: Blob, axis: int) -> int:
+def _axis_size(net: Net, x: Blob, axis: int) -> int:
     size = net.shape(x)[axis]
     if not isinstance(size, int):
         raise Unsupported("a Resize of an axis whose size is not fixed, but for whole scales of the nearest cells")

@@ -11,12 +11,12 @@ from convert.errors import Unsupported
 
 from ..blob import Blob
 from ..common.dtypes import ARITHMETIC, cast, widen
-from ..common.indexing import fixed, flat, linear_elements, linear_nd, wrapped
+from ..common.indexing import fixed_dims, flatten_to_vector, linear_elements, linear_nd, wrap_negative
 from ..common.shapes import expand, full_like, reshape_fixed
 from ..net import Net, Op
 from ..rules import onnx_op
 from .math import maximum, minimum
-from .product import product
+from .product import reduce_product
 
 _ASSIGNED = (ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64)
 
@@ -24,7 +24,7 @@ _ASSIGNED = (ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64)
 @onnx_op("GatherND")
 def gather_nd(net: Net, x: Blob, indices: Blob, *, batch_dims: int) -> Blob:
     """A gather of slices of the tensor, whose indexed dims are flattened into one."""
-    shape, places = fixed(net, x, "GatherND"), fixed(net, indices, "GatherND")
+    shape, places = fixed_dims(net, x, "GatherND"), fixed_dims(net, indices, "GatherND")
     depth = batch_dims + places[-1]
     rows = reshape_fixed(net, x, [int(np.prod(shape[:depth])), *shape[depth:]])
     linear = linear_nd(net, indices, shape, places, batch_dims)
@@ -33,28 +33,28 @@ def gather_nd(net: Net, x: Blob, indices: Blob, *, batch_dims: int) -> Blob:
 
 @onnx_op("ScatterElements")
 def scatter_elements(net: Net, x: Blob, indices: Blob, updates: Blob, *, axis: int, reduction: str) -> Blob:
-    shape, places = fixed(net, x, "ScatterElements"), fixed(net, indices, "ScatterElements")
+    shape, places = fixed_dims(net, x, "ScatterElements"), fixed_dims(net, indices, "ScatterElements")
     along = net.axis(x, axis)
-    linear = linear_elements(net, wrapped(net, x, indices, along), shape, places, along)
-    return _scattered(net, x, flat(net, linear), flat(net, updates), reduction, shape)
+    linear = linear_elements(net, wrap_negative(net, x, indices, along), shape, places, along)
+    return _scatter(net, x, flatten_to_vector(net, linear), flatten_to_vector(net, updates), reduction, shape)
 
 
 @onnx_op("ScatterND")
 def scatter_nd(net: Net, x: Blob, indices: Blob, updates: Blob, *, reduction: str) -> Blob:
     """Slices become the cells that they consist of."""
-    shape, places = fixed(net, x, "ScatterND"), fixed(net, indices, "ScatterND")
+    shape, places = fixed_dims(net, x, "ScatterND"), fixed_dims(net, indices, "ScatterND")
     depth = places[-1]
     size = int(np.prod(shape[depth:]))
     linear = linear_nd(net, indices, shape, places, 0)
     cells = net.Mul(reshape_fixed(net, linear, [int(np.prod(places[:-1])), 1]), net.const(np.array(size)))
     cells = net.Add(cells, net.const(np.arange(size, dtype=np.int64).reshape(1, size)))
-    return _scattered(net, x, flat(net, cells), flat(net, updates), reduction, shape)
+    return _scatter(net, x, flatten_to_vector(net, cells), flatten_to_vector(net, updates), reduction, shape)
 
 
 @onnx_op("TensorScatter")
 def tensor_scatter(net: Net, past: Blob, update: Blob, starts: Blob | None, *, axis: int, mode: str) -> Blob:
     """`update` written into `past` along `axis`, from a start for each batch; `circular` goes on at the beginning."""
-    shape, places = fixed(net, past, "TensorScatter"), fixed(net, update, "TensorScatter")
+    shape, places = fixed_dims(net, past, "TensorScatter"), fixed_dims(net, update, "TensorScatter")
     along = net.axis(past, axis)
     steps = np.arange(places[along], dtype=np.int64).reshape([-1 if i == along else 1 for i in range(len(shape))])
     where = net.const(steps)
@@ -66,7 +66,7 @@ def tensor_scatter(net: Net, past: Blob, update: Blob, starts: Blob | None, *, a
         where = net.Sub(where, net.Mul(net.Div(where, size), size))
     where = expand(net, where, net.const(np.array(places, np.int64)), places)
     linear = linear_elements(net, where, shape, places, along)
-    return _scattered(net, past, flat(net, linear), flat(net, update), "none", shape)
+    return _scatter(net, past, flatten_to_vector(net, linear), flatten_to_vector(net, update), "none", shape)
 
 
 @onnx_op("MaxUnpool")
@@ -81,22 +81,22 @@ def max_unpool(
     strides: list[int] | None,
 ) -> Blob:
     """Zeros, and each element of `x` at its index into the tensor that was pooled."""
-    sizes = fixed(net, x, "MaxUnpool")
+    sizes = fixed_dims(net, x, "MaxUnpool")
     n = len(kernel_shape)
     steps, around = strides or [1] * n, pads or [0] * 2 * n
     inferred = [(sizes[2 + i] - 1) * steps[i] + kernel_shape[i] - around[i] - around[n + i] for i in range(n)]
     shape = [*sizes[:2], *inferred]
-    cells = flat(net, cast(net, indices, ir.DataType.INT64))
+    cells = flatten_to_vector(net, cast(net, indices, ir.DataType.INT64))
     if output_shape is not None:
         shape = [int(d) for d in net.need(output_shape, "the output shape of MaxUnpool")]
     zeros = net.const(np.zeros(int(np.prod(shape)), x.dtype.numpy()))
     # Indices count within the tensor that `kernel_shape`, `strides` and `pads` give; a larger output has other rows.
     if output_shape is not None and shape != [*sizes[:2], *inferred]:
-        cells = _moved(net, cells, [*sizes[:2], *inferred], shape)
-    return _scattered(net, zeros, cells, flat(net, x), "none", shape)
+        cells = _remap_indices(net, cells, [*sizes[:2], *inferred], shape)
+    return _scatter(net, zeros, cells, flatten_to_vector(net, x), "none", shape)
 
 
-def _moved(net: Net, cells: Blob, old: list[int], new: list[int]) -> Blob:
+def _remap_indices(net: Net, cells: Blob, old: list[int], new: list[int]) -> Blob:
     """Flat indices into a tensor of dims `old` as those into one of dims `new`."""
     result: Blob | None = None
     for axis in range(len(old)):
@@ -109,27 +109,27 @@ def _moved(net: Net, cells: Blob, old: list[int], new: list[int]) -> Blob:
     return result
 
 
-def _scattered(net: Net, x: Blob, cells: Blob, updates: Blob, reduction: str, shape: list[int]) -> Blob:
+def _scatter(net: Net, x: Blob, cells: Blob, updates: Blob, reduction: str, shape: list[int]) -> Blob:
     """`x` with `updates` (flat) at the flat indices `cells`, in the dims `shape`."""
-    data = flat(net, x)
+    data = flatten_to_vector(net, x)
     if reduction == "none":
-        return reshape_fixed(net, _assigned(net, data, cells, updates), shape)
-    return reshape_fixed(net, _reduced(net, data, cells, updates, reduction), shape)
+        return reshape_fixed(net, _assign_cells(net, data, cells, updates), shape)
+    return reshape_fixed(net, _reduce_updates(net, data, cells, updates, reduction), shape)
 
 
-def _assigned(net: Net, data: Blob, cells: Blob, updates: Blob) -> Blob:
+def _assign_cells(net: Net, data: Blob, cells: Blob, updates: Blob) -> Blob:
     """ScatterAssign writes in place, to a copy; dtypes that it lacks are picked from both tensors by such an index."""
     if data.dtype in _ASSIGNED:
-        return _in_place(net, data, cells, updates)
+        return _assign_in_place(net, data, cells, updates)
     count, size = net.shape(updates)[0], net.shape(data)[0]
     assert isinstance(count, int)
     assert isinstance(size, int)
     pick = net.const(np.arange(count, count + size, dtype=np.int64))
-    pick = _in_place(net, pick, cells, net.const(np.arange(count, dtype=np.int64)))
+    pick = _assign_in_place(net, pick, cells, net.const(np.arange(count, dtype=np.int64)))
     return net.Gather(net.op("Concat", [updates, data], axis=0, outputs=2)[0], pick)
 
 
-def _in_place(net: Net, data: Blob, cells: Blob, updates: Blob) -> Blob:
+def _assign_in_place(net: Net, data: Blob, cells: Blob, updates: Blob) -> Blob:
     copy = net.facts(net.Copy(data), shape=data.shape)
     net.ops.append(Op("ScatterAssign", [copy, cells, updates], [copy], {}))
     return copy
@@ -143,7 +143,7 @@ _COMBINED: dict[str, Callable[..., Blob]] = {
 }
 
 
-def _reduced(net: Net, data: Blob, cells: Blob, updates: Blob, reduction: str) -> Blob:
+def _reduce_updates(net: Net, data: Blob, cells: Blob, updates: Blob, reduction: str) -> Blob:
     """A matrix of cells by updates holds each update in its cell's row and the neutral element elsewhere."""
     wide, more = widen(net, data, ARITHMETIC), widen(net, updates, ARITHMETIC)
     size, count = net.shape(data)[0], net.shape(updates)[0]
@@ -154,17 +154,17 @@ def _reduced(net: Net, data: Blob, cells: Blob, updates: Blob, reduction: str) -
     grid = np.array([size, count], np.int64)
     rows = net.EQ(net.const(np.arange(size, dtype=np.int64).reshape(size, 1)), reshape_fixed(net, cells, [1, count]))
     spread = expand(net, reshape_fixed(net, more, [1, count]), net.const(grid), (size, count))
-    neutral = full_like(net, spread, _neutral(reduction, wide.dtype), wide.dtype)
+    neutral = full_like(net, spread, _neutral_element(reduction, wide.dtype), wide.dtype)
     picked = net.facts(net.Where(net.facts(rows, shape=(size, count)), spread, neutral), wide.dtype, (size, count))
     if reduction == "mul":
-        combined = product(net, picked, [1], 0)
+        combined = reduce_product(net, picked, [1], 0)
     else:
         operator = {"add": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin"}[reduction]
         combined = net.op(operator, [picked], axes=[1], keepdims=0)
     return cast(net, _COMBINED[reduction](net, wide, net.facts(combined, wide.dtype, (size,))), data.dtype)
 
 
-def _neutral(reduction: str, dtype: ir.DataType) -> float:
+def _neutral_element(reduction: str, dtype: ir.DataType) -> float:
     if reduction in ("add", "mul"):
         return float(reduction == "mul")
     if dtype.is_floating_point():

@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 
 from ..blob import Blob
 from ..common.dtypes import COMPARED, FLOAT, cast, widen
-from ..common.indexing import fixed, flat, strides_of
+from ..common.indexing import fixed_dims, flatten_to_vector, strides_of
 from ..common.padding import slice_axis
 from ..common.shapes import dim, full_like, reshape_fixed, transpose, zeros_like
 from ..net import Net, Op
@@ -22,7 +22,7 @@ from ..rules import onnx_op
 def compress(net: Net, x: Blob, condition: Blob, *, axis: int | None) -> Blob:
     """The slices along `axis` (or cells) where the condition holds; it may be shorter than the axis."""
     if axis is None:
-        moved, order = flat(net, x), [0]
+        moved, order = flatten_to_vector(net, x), [0]
     else:
         along, rank = net.axis(x, axis), net.rank(x)
         order = [along, *(i for i in range(rank) if i != along)]
@@ -40,8 +40,8 @@ def compress(net: Net, x: Blob, condition: Blob, *, axis: int | None) -> Blob:
 @onnx_op("NonZero")
 def non_zero(net: Net, x: Blob) -> Blob:
     """The coordinates of each cell that is not zero, from its place in the flat tensor."""
-    shape = fixed(net, x, "NonZero")
-    wide = flat(net, widen(net, x, COMPARED))
+    shape = fixed_dims(net, x, "NonZero")
+    wide = flatten_to_vector(net, widen(net, x, COMPARED))
     mask = wide if wide.dtype == ir.DataType.BOOL else net.NE(wide, net.const(np.zeros(1, wide.dtype.numpy())))
     size = int(np.prod(shape))
     places = net.BooleanMask(net.const(np.arange(size, dtype=np.int64)), mask)
@@ -61,7 +61,7 @@ def non_zero(net: Net, x: Blob) -> Blob:
 @onnx_op("ReverseSequence")
 def reverse_sequence(net: Net, x: Blob, lengths: Blob, *, batch_axis: int, time_axis: int) -> Blob:
     """A gather of cells [time, batch], those before a sequence's length in reverse."""
-    shape = fixed(net, x, "ReverseSequence")
+    shape = fixed_dims(net, x, "ReverseSequence")
     order = [time_axis, batch_axis, *(i for i in range(len(shape)) if i not in (time_axis, batch_axis))]
     moved = transpose(net, x, order)
     time, batch, *rest = [shape[i] for i in order]
@@ -81,20 +81,20 @@ def reverse_sequence(net: Net, x: Blob, lengths: Blob, *, batch_axis: int, time_
 @onnx_op("Unique")
 def unique(net: Net, x: Blob, *, axis: int | None, sorted: int) -> list[Blob]:
     """Every slice is compared with every other: n² comparisons give first places, ranks and counts."""
-    shape = fixed(net, x, "Unique")
+    shape = fixed_dims(net, x, "Unique")
     along = None if axis is None else net.axis(x, axis)
     order = [0] if along is None else [along, *(i for i in range(len(shape)) if i != along)]
-    moved = flat(net, x) if along is None else transpose(net, x, order)
+    moved = flatten_to_vector(net, x) if along is None else transpose(net, x, order)
     count = int(np.prod(shape)) if along is None else shape[along]
     table = reshape_fixed(net, widen(net, moved, COMPARED), [count, -1 if not count else int(np.prod(shape)) // count])
     if count * count * net.shape(table)[1] > 1 << 26:  # type: ignore[operator]
         raise Unsupported(f"Unique of {count} elements: each is compared with each")
-    same, less = _compared(net, table)
+    same, less = _compare_rows(net, table)
     whole = cast(net, same, ir.DataType.INT64)
     first = net.facts(net.ArgMax(whole, axis=1, keepdims=0), ir.DataType.INT64, (count,))
     places = net.const(np.arange(count, dtype=np.int64))
     is_first = net.facts(net.EQ(first, places), shape=(count,))
-    before = less if sorted else _earlier(net, first, count)
+    before = less if sorted else _is_before_first(net, first, count)
     counted = net.Mul(cast(net, before, ir.DataType.INT64), cast(net, is_first, ir.DataType.INT64))
     inverse = net.facts(net.op("ReduceSum", [net.facts(counted, shape=(count, count))], axes=[1], keepdims=0),
                         ir.DataType.INT64, (count,))  # fmt: skip
@@ -106,7 +106,7 @@ def unique(net: Net, x: Blob, *, axis: int | None, sorted: int) -> list[Blob]:
     return [transpose(net, y, np.argsort(order).tolist()), indices, inverse, net.Gather(number, indices)]
 
 
-def _compared(net: Net, table: Blob) -> tuple[Blob, Blob]:
+def _compare_rows(net: Net, table: Blob) -> tuple[Blob, Blob]:
     """For rows i and j: whether they are equal, and whether j comes before i. NaN equal each other and come last."""
     count, width = (int(str(d)) for d in net.shape(table))
     numbers = cast(net, table, ir.DataType.INT32) if table.dtype == ir.DataType.BOOL else table
@@ -129,7 +129,7 @@ def _compared(net: Net, table: Blob) -> tuple[Blob, Blob]:
     return net.EQ(total, zero), net.LT(total, zero)
 
 
-def _earlier(net: Net, first: Blob, count: int) -> Blob:
+def _is_before_first(net: Net, first: Blob, count: int) -> Blob:
     """For i and j: whether j comes before the first place of what i holds."""
     column = net.facts(net.ExpandDims(first, dims=[1]), ir.DataType.INT64, (count, 1))
     return net.LT(net.const(np.arange(count, dtype=np.int64).reshape(1, count)), column)
@@ -147,7 +147,7 @@ def non_max_suppression(
     center_point_box: int,
 ) -> Blob:
     """Of all batches and classes at once: the best box is taken, what overlaps it is left out, and so on."""
-    batch, classes, count = fixed(net, scores, "NonMaxSuppression")
+    batch, classes, count = fixed_dims(net, scores, "NonMaxSuppression")
     if most is None:
         return net.const(np.zeros([0, 3], np.int64))
     limit = net.static(most)
@@ -157,9 +157,9 @@ def non_max_suppression(
     if steps <= 0:
         return net.const(np.zeros([0, 3], np.int64))
     shape = (batch, classes, count)
-    ratios = _overlaps(net, boxes, center_point_box, batch, count)
+    ratios = _box_overlaps(net, boxes, center_point_box, batch, count)
     worst = full_like(net, scores, -np.inf, FLOAT[0])
-    left = scores if least is None else _chosen(net, net.GT(scores, least), scores, worst, shape)
+    left = scores if least is None else _select(net, net.GT(scores, least), scores, worst, shape)
     threshold = net.const(0.0) if overlap is None else overlap
     places, taken = [], []
     for i in range(steps):
@@ -171,20 +171,20 @@ def non_max_suppression(
         chosen = net.EQ(best, net.const(np.arange(count, dtype=np.int64)))
         row = net.BatchMatMul(cast(net, net.facts(chosen, shape=shape), FLOAT[0]), ratios)
         gone = net.Or(chosen, net.GT(row, threshold))
-        left = _chosen(net, gone, worst, left, shape)
+        left = _select(net, gone, worst, left, shape)
         places.append(best)
         taken.append(valid)
-    return _triples(net, places, taken, batch, classes)
+    return _index_triples(net, places, taken, batch, classes)
 
 
 _STEPS = 512
 
 
-def _chosen(net: Net, condition: Blob, a: Blob, b: Blob, shape: Sequence[int]) -> Blob:
+def _select(net: Net, condition: Blob, a: Blob, b: Blob, shape: Sequence[int]) -> Blob:
     return net.facts(net.Where(net.facts(condition, shape=shape), a, b), FLOAT[0], shape)
 
 
-def _triples(net: Net, places: list[Blob], taken: list[Blob], batch: int, classes: int) -> Blob:
+def _index_triples(net: Net, places: list[Blob], taken: list[Blob], batch: int, classes: int) -> Blob:
     """[batch, class, box] of those that were taken, batch by batch and class by class."""
     steps = len(places)
     index, mask = (p[0] if steps == 1 else net.op("Concat", p, axis=2, outputs=2)[0] for p in (places, taken))
@@ -196,7 +196,7 @@ def _triples(net: Net, places: list[Blob], taken: list[Blob], batch: int, classe
     return net.facts(net.BooleanMask(rows, kept), ir.DataType.INT64, (None, 3))
 
 
-def _overlaps(net: Net, boxes: Blob, centred: int, batch: int, count: int) -> Blob:
+def _box_overlaps(net: Net, boxes: Blob, centred: int, batch: int, count: int) -> Blob:
     """Intersection over union of every two boxes: [batch, boxes, boxes]."""
     a, b, c, d = (slice_axis(net, boxes, 2, i, i + 1) for i in range(4))
     if centred:  # x, y, width, height
@@ -220,4 +220,4 @@ def _overlaps(net: Net, boxes: Blob, centred: int, batch: int, count: int) -> Bl
     union = net.Sub(net.Add(area, net.Transpose(area, axes=[0, 2, 1])), common)
     ratio = net.facts(net.Div(common, union), FLOAT[0], (batch, count, count))
     # Two boxes without area overlap by 0 / 0.
-    return _chosen(net, net.EQ(ratio, ratio), ratio, zeros_like(net, ratio), (batch, count, count))
+    return _select(net, net.EQ(ratio, ratio), ratio, zeros_like(net, ratio), (batch, count, count))

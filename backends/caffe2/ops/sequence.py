@@ -12,47 +12,47 @@ from convert.errors import Unsupported
 
 from ..blob import Blob
 from ..common.padding import slice_axis
-from ..common.sequence_values import Listed, Maybe
+from ..common.sequence_values import BlobSequence, OptionalBlob
 from ..net import Net
 from ..rules import onnx_op
 
 
 @onnx_op("SequenceConstruct")
-def sequence_construct(net: Net, *inputs: Blob) -> Listed:
-    return Listed(inputs, inputs[0].dtype)
+def sequence_construct(net: Net, *inputs: Blob) -> BlobSequence:
+    return BlobSequence(inputs, inputs[0].dtype)
 
 
 @onnx_op("SequenceEmpty")
-def sequence_empty(net: Net, *, dtype: int | None) -> Listed:
-    return Listed((), ir.DataType(dtype or ir.DataType.FLOAT))
+def sequence_empty(net: Net, *, dtype: int | None) -> BlobSequence:
+    return BlobSequence((), ir.DataType(dtype or ir.DataType.FLOAT))
 
 
 @onnx_op("SequenceLength")
-def sequence_length(net: Net, sequence: Listed) -> Blob:
+def sequence_length(net: Net, sequence: BlobSequence) -> Blob:
     return net.const(np.array(len(sequence.items), np.int64))
 
 
 @onnx_op("SequenceAt")
-def sequence_at(net: Net, sequence: Listed, position: Blob) -> Blob:
-    return sequence.items[_place(net, position, len(sequence.items))]
+def sequence_at(net: Net, sequence: BlobSequence, position: Blob) -> Blob:
+    return sequence.items[_position_from_start(net, position, len(sequence.items))]
 
 
 @onnx_op("SequenceInsert")
-def sequence_insert(net: Net, sequence: Listed, tensor: Blob, position: Blob | None) -> Listed:
+def sequence_insert(net: Net, sequence: BlobSequence, tensor: Blob, position: Blob | None) -> BlobSequence:
     count = len(sequence.items)
-    place = count if position is None else _place(net, position, count)
-    return Listed((*sequence.items[:place], tensor, *sequence.items[place:]), sequence.dtype)
+    place = count if position is None else _position_from_start(net, position, count)
+    return BlobSequence((*sequence.items[:place], tensor, *sequence.items[place:]), sequence.dtype)
 
 
 @onnx_op("SequenceErase")
-def sequence_erase(net: Net, sequence: Listed, position: Blob | None) -> Listed:
+def sequence_erase(net: Net, sequence: BlobSequence, position: Blob | None) -> BlobSequence:
     count = len(sequence.items)
-    place = count - 1 if position is None else _place(net, position, count)
-    return Listed((*sequence.items[:place], *sequence.items[place + 1 :]), sequence.dtype)
+    place = count - 1 if position is None else _position_from_start(net, position, count)
+    return BlobSequence((*sequence.items[:place], *sequence.items[place + 1 :]), sequence.dtype)
 
 
 @onnx_op("ConcatFromSequence")
-def concat_from_sequence(net: Net, sequence: Listed, *, axis: int, new_axis: int) -> Blob:
+def concat_from_sequence(net: Net, sequence: BlobSequence, *, axis: int, new_axis: int) -> Blob:
     items = list(sequence.items)
     if not items:
         raise Unsupported("ConcatFromSequence of no tensors")
@@ -63,7 +63,7 @@ def concat_from_sequence(net: Net, sequence: Listed, *, axis: int, new_axis: int
 
 
 @onnx_op("SplitToSequence")
-def split_to_sequence(net: Net, x: Blob, sizes: Blob | None, *, axis: int, keepdims: int) -> Listed:
+def split_to_sequence(net: Net, x: Blob, sizes: Blob | None, *, axis: int, keepdims: int) -> BlobSequence:
     along = net.axis(x, axis)
     size = net.shape(x)[along]
     if not isinstance(size, int):
@@ -77,47 +77,47 @@ def split_to_sequence(net: Net, x: Blob, sizes: Blob | None, *, axis: int, keepd
     items, start = [], 0
     for part in parts:
         item = slice_axis(net, x, along, start, start + part)
-        items.append(item if sizes is not None or keepdims else _without(net, item, along))
+        items.append(item if sizes is not None or keepdims else _squeeze_axis(net, item, along))
         start += part
-    return Listed(tuple(items), x.dtype)
+    return BlobSequence(tuple(items), x.dtype)
 
 
 @onnx_op("SequenceMap")
-def sequence_map(net: Net, sequence: Listed, *others: Any, body: Callable[..., list[Any]]) -> list[Listed]:
+def sequence_map(net: Net, sequence: BlobSequence, *others: Any, body: Callable[..., list[Any]]) -> list[BlobSequence]:
     """The body once for each element."""
     rows = [
-        body(net, item, *(x.items[i] if isinstance(x, Listed) else x for x in others))
+        body(net, item, *(x.items[i] if isinstance(x, BlobSequence) else x for x in others))
         for i, item in enumerate(sequence.items)
     ]
     if not rows:
         raise Unsupported("SequenceMap over no tensors")
-    return [Listed(tuple(column), column[0].dtype) for column in zip(*rows, strict=True)]
+    return [BlobSequence(tuple(column), column[0].dtype) for column in zip(*rows, strict=True)]
 
 
 @onnx_op("Optional")
-def optional(net: Net, value: Any, *, type: Any) -> Maybe:
-    return Maybe(value)
+def optional(net: Net, value: Any, *, type: Any) -> OptionalBlob:
+    return OptionalBlob(value)
 
 
 @onnx_op("OptionalHasElement")
 def optional_has_element(net: Net, value: Any) -> Blob:
-    present = value is not None and not (isinstance(value, Maybe) and value.value is None)
+    present = value is not None and not (isinstance(value, OptionalBlob) and value.value is None)
     return net.const(np.array(present))
 
 
 @onnx_op("OptionalGetElement")
 def optional_get_element(net: Net, value: Any) -> Any:
-    inner = value.value if isinstance(value, Maybe) else value
+    inner = value.value if isinstance(value, OptionalBlob) else value
     if inner is None:
         raise Unsupported("the element of an optional that is absent")
     return inner
 
 
-def _place(net: Net, position: Blob, count: int) -> int:
+def _position_from_start(net: Net, position: Blob, count: int) -> int:
     place = int(net.need(position, "a place in a sequence").ravel()[0])
     return place + count if place < 0 else place
 
 
-def _without(net: Net, x: Blob, axis: int) -> Blob:
+def _squeeze_axis(net: Net, x: Blob, axis: int) -> Blob:
     shape = [d for i, d in enumerate(net.shape(x)) if i != axis]
     return net.facts(net.Squeeze(x, dims=[axis]), x.dtype, shape)

@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 
 from ..blob import Blob
 from ..common.dtypes import ARITHMETIC, NUMBERS, cast, widen
-from ..common.random import dropped
+from ..common.random import apply_dropout
 from ..common.shapes import Axis, dims, expand, full_like, reshape, reshape_fixed, reshape_to, transpose
 from ..net import Net
 from ..rules import onnx_op
@@ -52,7 +52,7 @@ def dropout(net: Net, x: Blob, ratio: Blob | None, training_mode: Blob | None, *
     if training_mode is None or not net.need(training_mode, "training_mode"):
         return [x, full_like(net, x, 1, ir.DataType.BOOL)]
     share = 0.5 if ratio is None else float(net.need(ratio, "the ratio of Dropout"))
-    return dropped(net, x, share)
+    return apply_dropout(net, x, share)
 
 
 @onnx_op("Reshape")
@@ -206,7 +206,7 @@ def depth_to_space(net: Net, x: Blob, *, blocksize: int, mode: str) -> Blob:
     else:
         parts, order = [Axis(0), depth, b, b, Axis(2), Axis(3)], [0, 1, 4, 2, 5, 3]
     mixed = transpose(net, reshape(net, x, parts), order)
-    return _join(net, mixed, x, [Axis(0), depth, Axis(2, times=b), Axis(3, times=b)])
+    return _reshape_mixed(net, mixed, x, [Axis(0), depth, Axis(2, times=b), Axis(3, times=b)])
 
 
 @onnx_op("SpaceToDepth")
@@ -215,10 +215,10 @@ def space_to_depth(net: Net, x: Blob, *, blocksize: int) -> Blob:
     b = blocksize
     height, width = Axis(2, divided=b), Axis(3, divided=b)
     mixed = transpose(net, reshape(net, x, [Axis(0), Axis(1), height, b, width, b]), [0, 3, 5, 1, 2, 4])
-    return _join(net, mixed, x, [Axis(0), Axis(1, times=b * b), height, width])
+    return _reshape_mixed(net, mixed, x, [Axis(0), Axis(1, times=b * b), height, width])
 
 
-def _join(net: Net, mixed: Blob, x: Blob, target: Sequence[Axis]) -> Blob:
+def _reshape_mixed(net: Net, mixed: Blob, x: Blob, target: Sequence[Axis]) -> Blob:
     """`mixed` with dims computed from those of `x`."""
     made: list[int] = []
     for i, t in enumerate(target):

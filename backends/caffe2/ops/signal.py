@@ -8,7 +8,7 @@ from convert.errors import Unsupported
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
-from ..common.indexing import fixed
+from ..common.indexing import fixed_dims
 from ..common.padding import crop, pad_constant
 from ..common.shapes import reshape_fixed, transpose
 from ..net import Net
@@ -21,7 +21,7 @@ def dft(net: Net, x: Blob, length: Blob | None, axis: Blob | None, *, inverse: i
     """Along `axis`, of real numbers or of pairs in the last dim; `length` cuts or pads with zeros."""
     along = net.axis(x, -2 if axis is None else int(net.need(axis, "the axis of DFT").ravel()[0]))
     size = None if length is None else int(net.need(length, "the length of DFT").ravel()[0])
-    return cast(net, _transformed(net, widen(net, x, FLOAT), along, size, bool(inverse), bool(onesided)), x.dtype)
+    return cast(net, _fourier_transform(net, widen(net, x, FLOAT), along, size, bool(inverse), bool(onesided)), x.dtype)
 
 
 @onnx_op("STFT")
@@ -36,18 +36,18 @@ def stft(
         size = int(str(net.shape(window)[0]))
     else:
         raise Unsupported("STFT without a frame length or a window of a fixed one")
-    batch, length, parts = fixed(net, signal, "STFT")
+    batch, length, parts = fixed_dims(net, signal, "STFT")
     frames = (length - size) // step + 1
     grid = (np.arange(frames)[:, None] * step + np.arange(size)[None, :]).astype(np.int64)
     x = net.facts(net.Gather(widen(net, signal, FLOAT), net.const(grid), axis=1), shape=(batch, frames, size, parts))
     if window is not None:
         x = net.facts(net.Mul(x, reshape_fixed(net, widen(net, window, FLOAT), [size, 1])), shape=x.shape)
-    return cast(net, _transformed(net, x, 2, None, False, bool(onesided)), signal.dtype)
+    return cast(net, _fourier_transform(net, x, 2, None, False, bool(onesided)), signal.dtype)
 
 
-def _transformed(net: Net, x: Blob, axis: int, length: int | None, inverse: bool, onesided: bool) -> Blob:
+def _fourier_transform(net: Net, x: Blob, axis: int, length: int | None, inverse: bool, onesided: bool) -> Blob:
     rank = net.rank(x)
-    shape = fixed(net, x, "DFT")
+    shape = fixed_dims(net, x, "DFT")
     halved = inverse and onesided  # the input is the first half of a transform of real numbers
     size = length if length is not None else 2 * (shape[axis] - 1) if halved else shape[axis]
     taken = size // 2 + 1 if halved else size
@@ -56,7 +56,7 @@ def _transformed(net: Net, x: Blob, axis: int, length: int | None, inverse: bool
     x = pad_constant(net, crop(net, x, pads), pads, 0.0)
     order = [*(i for i in range(rank - 1) if i != axis), axis, rank - 1]
     moved = transpose(net, x, order)
-    matrix = _matrix(taken, size, shape[-1], inverse, onesided)  # [in, parts, out, parts]
+    matrix = _fourier_matrix(taken, size, shape[-1], inverse, onesided)  # [in, parts, out, parts]
     outer = [shape[i] for i in order[:-2]]
     flat = reshape_fixed(net, moved, [*outer, taken * shape[-1]])
     weights = matrix.reshape(taken * shape[-1], -1).T.astype(np.float32)
@@ -65,7 +65,7 @@ def _transformed(net: Net, x: Blob, axis: int, length: int | None, inverse: bool
     return transpose(net, y, np.argsort(order).tolist())
 
 
-def _matrix(taken: int, size: int, parts: int, inverse: bool, onesided: bool) -> np.ndarray:
+def _fourier_matrix(taken: int, size: int, parts: int, inverse: bool, onesided: bool) -> np.ndarray:
     """What each part of each input cell adds to each part of each output cell: [in, parts, out, parts]."""
     count = size // 2 + 1 if onesided and not inverse else size
     angle = 2 * np.pi * np.outer(np.arange(taken), np.arange(count)) / size * (1 if inverse else -1)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.files.caffe2 import caffe2_pb2 as pb
-from convert.files.protobuf_wire import length_delimited
+from convert.files.protobuf_wire import length_delimited_header
 
 from ..common.dtypes import NUMBERS
 
@@ -30,35 +30,35 @@ class Fill:
             return file.write(pb.NetDef(op=[self.op]).SerializeToString())
         # Protocol Buffers frame by frame, so that no message holds a second copy of the numbers.
         data = np.ascontiguousarray(self.floats, dtype="<f4")
-        values = pb.Argument(name="values").SerializeToString() + length_delimited(_FLOATS, data.nbytes)
-        op = self.op.SerializeToString() + length_delimited(_ARG, len(values) + data.nbytes) + values
-        head = length_delimited(_OP, len(op) + data.nbytes) + op
+        values = pb.Argument(name="values").SerializeToString() + length_delimited_header(_FLOATS, data.nbytes)
+        op = self.op.SerializeToString() + length_delimited_header(_ARG, len(values) + data.nbytes) + values
+        head = length_delimited_header(_OP, len(op) + data.nbytes) + op
         return file.write(head) + file.write(data.reshape(-1).data)
 
 
-def fills(name: str, tensor: ir.TensorProtocol, device: int = 0) -> list[Fill]:
+def fill_operators(name: str, tensor: ir.TensorProtocol, device: int = 0) -> list[Fill]:
     """Operators that make the blob `name` on `device` with exactly the content of `tensor`."""
     array = tensor.numpy().reshape([int(d) for d in tensor.shape])
     if not device:
         return _FILLS[ir.DataType(tensor.dtype)](name, array)
-    return [*_FILLS[ir.DataType(tensor.dtype)](f"{name}.cpu", array), Fill(moved(name, device))]
+    return [*_FILLS[ir.DataType(tensor.dtype)](f"{name}.cpu", array), Fill(copy_to_device(name, device))]
 
 
-def moved(name: str, device: int) -> pb.OperatorDef:
+def copy_to_device(name: str, device: int) -> pb.OperatorDef:
     """The copy of a weight, filled as `NAME.cpu`, to its device."""
     copy = pb.OperatorDef(type="CopyCPUToIDEEP", input=[f"{name}.cpu"], output=[name])
     copy.device_option.device_type = device
     return copy
 
 
-def _float(name: str, array: np.ndarray, operator: str = "GivenTensorFill") -> list[Fill]:
+def _float_fills(name: str, array: np.ndarray, operator: str = "GivenTensorFill") -> list[Fill]:
     op = _operator(operator, name, array.shape)
     if not array.size:
         op.arg.add(name="values")  # the schema asks for it
     return [Fill(op, array)]
 
 
-def _double(name: str, array: np.ndarray) -> list[Fill]:
+def _double_fills(name: str, array: np.ndarray) -> list[Fill]:
     """Whole mantissas times powers of two: GivenTensorDoubleFill keeps but 24 bits of a number, the int64 fill all."""
     finite = np.isfinite(array) & (array != 0)  # the others (and the sign of zero) fit the first factor as they are
     fraction, exponent = np.frexp(np.where(finite, array, 1.0))
@@ -73,16 +73,16 @@ def _double(name: str, array: np.ndarray) -> list[Fill]:
     cast.arg.add(name="to", i=NUMBERS[ir.DataType.DOUBLE])
     made = [*_integers("GivenTensorInt64Fill")(f"{name}.mantissa", np.where(finite, mantissas, 1)), Fill(cast)]
     for i, factor in enumerate(factors):
-        made += _float(f"{name}.factor{i}", factor, "GivenTensorDoubleFill")
+        made += _float_fills(f"{name}.factor{i}", factor, "GivenTensorDoubleFill")
         output = name if i == len(factors) - 1 else f"{name}.part{i}"
         inputs = [f"{name}.part" if i == 0 else f"{name}.part{i - 1}", f"{name}.factor{i}"]
         made.append(Fill(pb.OperatorDef(type="Mul", input=inputs, output=[output])))
     return made
 
 
-def _half(name: str, array: np.ndarray) -> list[Fill]:
+def _half_fills(name: str, array: np.ndarray) -> list[Fill]:
     wide = f"{name}.float32"
-    return [*_float(wide, array), Fill(pb.OperatorDef(type="FloatToHalf", input=[wide], output=[name]))]
+    return [*_float_fills(wide, array), Fill(pb.OperatorDef(type="FloatToHalf", input=[wide], output=[name]))]
 
 
 def _integers(operator: str) -> Callable[[str, np.ndarray], list[Fill]]:
@@ -105,9 +105,9 @@ def _cast_integers(dtype: ir.DataType) -> Callable[[str, np.ndarray], list[Fill]
 
 
 _FILLS: dict[ir.DataType, Callable[[str, np.ndarray], list[Fill]]] = {
-    ir.DataType.FLOAT: _float,
-    ir.DataType.DOUBLE: _double,
-    ir.DataType.FLOAT16: _half,
+    ir.DataType.FLOAT: _float_fills,
+    ir.DataType.DOUBLE: _double_fills,
+    ir.DataType.FLOAT16: _half_fills,
     ir.DataType.INT32: _integers("GivenTensorIntFill"),
     ir.DataType.INT64: _integers("GivenTensorInt64Fill"),
     ir.DataType.BOOL: _integers("GivenTensorBoolFill"),

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.files.caffe2 import caffe2_pb2 as pb
 from convert.files.caffe2.netdef import NUMBERS
-from convert.files.protobuf_wire import length_delimited
+from convert.files.protobuf_wire import length_delimited_header
 
 _CHUNK = 1_000_000
 """Elements in a record: the runtime's own default."""
@@ -35,7 +35,9 @@ def write_tensor(file: BinaryIO, name: str, tensor: ir.TensorProtocol) -> int:
         body = head.SerializeToString() + _content(ir.DataType(tensor.dtype), part)
         blob = pb.BlobProto(name=name, type="Tensor").SerializeToString()
         written += _record(
-            file, f"{name}#%{number}", blob + length_delimited(pb.BlobProto.TENSOR_FIELD_NUMBER, len(body)) + body
+            file,
+            f"{name}#%{number}",
+            blob + length_delimited_header(pb.BlobProto.TENSOR_FIELD_NUMBER, len(body)) + body,
         )
     return written
 
@@ -45,15 +47,15 @@ def _content(dtype: ir.DataType, part: np.ndarray) -> bytes:
     if dtype in _WIDE:
         data = np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False)
         number = pb.TensorProto.DESCRIPTOR.fields_by_name[_WIDE[dtype]].number
-        return length_delimited(number, data.nbytes) + data.tobytes()
+        return length_delimited_header(number, data.nbytes) + data.tobytes()
     if dtype == ir.DataType.INT64:
-        return _serialized(int64_data=part.tolist())
+        return _serialize_tensor(int64_data=part.tolist())
     if dtype == ir.DataType.FLOAT16:
         part = part.view(np.uint16)
-    return _serialized(int32_data=part.astype(np.int32).tolist())
+    return _serialize_tensor(int32_data=part.astype(np.int32).tolist())
 
 
-def _serialized(**fields: Any) -> bytes:
+def _serialize_tensor(**fields: Any) -> bytes:
     return pb.TensorProto(**fields).SerializeToString()
 
 

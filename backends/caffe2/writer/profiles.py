@@ -20,7 +20,7 @@ _LIGHT = frozenset({"Relu", "MaxPool", "AveragePool", "Sum"})
 _RELU, _SUM, _SUM_RELU = 1, 2, 3
 
 
-def apply(net: Net, profile: str) -> None:
+def apply_profile(net: Net, profile: str) -> None:
     """Change the operators of `net` into those of `profile`: `nnpack` and `ideep` (`plain` and `aten` change nothing).
 
     nnpack: convolutions that NNPACK has (2-D, stride and dilation 1, one group) ask for it by their engine.
@@ -101,7 +101,7 @@ def _is_image(blob: Blob) -> bool:
 # -- devices ------------------------------------------------------------------------------------------------------
 
 
-class _Places:
+class _DeviceCopies:
     """Where each blob is, and its copies on the other side."""
 
     def __init__(self, net: Net) -> None:
@@ -145,12 +145,14 @@ class _Places:
 
 
 def _move_to_ideep(net: Net) -> None:
-    places = _Places(net)
-    inner = {blob for op in net.ops for value in op.args.values() if isinstance(value, Net) for blob in _read(value)}
+    places = _DeviceCopies(net)
+    inner = {
+        blob for op in net.ops for value in op.args.values() if isinstance(value, Net) for blob in _read_blobs(value)
+    }
     for op in net.ops:
         images = all(map(_is_image, op.outputs)) and not inner.intersection(op.outputs)
         near = any(x in places.there for x in op.inputs)
-        if images and (op.type in _HEAVY or (near and _light(op))):
+        if images and (op.type in _HEAVY or (near and _has_ideep_kernel(op))):
             if op.type == "Add":
                 op.type = "Sum"
             op.inputs = [places.on_ideep(x) for x in op.inputs]
@@ -162,7 +164,7 @@ def _move_to_ideep(net: Net) -> None:
     net.ops = places.ops
 
 
-def _light(op: Op) -> bool:
+def _has_ideep_kernel(op: Op) -> bool:
     """Operators that IDEEP has with the same meaning: additions of one known shape only."""
     if op.type == "Add":
         shapes = [x.shape for x in op.inputs]
@@ -170,7 +172,7 @@ def _light(op: Op) -> bool:
     return op.type in _LIGHT
 
 
-def _read(net: Net) -> Iterable[Blob]:
+def _read_blobs(net: Net) -> Iterable[Blob]:
     for op in net.ops:
         yield from op.reads()
     yield from net.outputs

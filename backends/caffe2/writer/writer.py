@@ -16,7 +16,7 @@ from convert.report import Report
 
 from ..blob import Blob
 from ..net import Argument, Net
-from .fills import Fill, fills, moved
+from .fills import Fill, copy_to_device, fill_operators
 from .minidb import write_tensor, write_text
 
 # Protocol Buffers readers refuse messages past 2 GiB; each operator of init_net adds its names and dims.
@@ -46,30 +46,30 @@ def write_folder(net: Net, folder: Path, report: Report, layout: str = "nets") -
         return
     (folder / "predict_net.pb").write_bytes(predict.SerializeToString())
     if sum(blob.content.nbytes + 256 for blob in weights if blob.content is not None) > _LARGEST:
-        init = _loading(weights, folder, report)
+        init = _write_database(weights, folder, report)
     else:
-        init = _filling(weights, folder, report)
+        init = _write_init_fills(weights, folder, report)
     if layout == "mobile":
-        init += _write(folder, [Fill(_stand_in(blob)) for blob in net.inputs])
+        init += _write_fills(folder, [Fill(_input_fill(blob)) for blob in net.inputs])
     if init <= _LARGEST_TEXT:
         message = pb.NetDef.FromString((folder / "init_net.pb").read_bytes())
         (folder / "init_net.pbtxt").write_text(text_format.MessageToString(message))
 
 
-def _filling(weights: Sequence[Blob], folder: Path, report: Report) -> int:
+def _write_init_fills(weights: Sequence[Blob], folder: Path, report: Report) -> int:
     """Write init_net with the weights in it; the number of bytes."""
     # Serialised messages one after the other are one message: repeated fields append.
     (folder / "init_net.pb").write_bytes(_init_frame(weights, folder.stem).SerializeToString())
     written = 0
     for blob in weights:
         assert blob.content is not None
-        written += _write(folder, fills(blob.name, blob.content, blob.device))
+        written += _write_fills(folder, fill_operators(blob.name, blob.content, blob.device))
     if written > _LARGEST_TEXT:
         report.note(f"init_net.pb has {written:,} bytes and got no text form (1 MiB at most)")
     return written
 
 
-def _loading(weights: Sequence[Blob], folder: Path, report: Report) -> int:
+def _write_database(weights: Sequence[Blob], folder: Path, report: Report) -> int:
     """Write the weights into a database, and an init_net that loads them; the number of bytes of that."""
     with (folder / DATABASE).open("wb") as file:
         for blob in weights:
@@ -78,19 +78,19 @@ def _loading(weights: Sequence[Blob], folder: Path, report: Report) -> int:
     frame = _init_frame(weights, folder.stem)
     load = frame.op.add(type="Load", output=[_plain_name(blob) for blob in weights])
     for key, value in (("db", DATABASE), ("db_type", "minidb"), ("absolute_path", 0)):
-        _set(load.arg.add(name=key), value)
-    frame.op.extend(moved(blob.name, blob.device) for blob in weights if blob.device)
+        _set_argument(load.arg.add(name=key), value)
+    frame.op.extend(copy_to_device(blob.name, blob.device) for blob in weights if blob.device)
     (folder / "init_net.pb").write_bytes(frame.SerializeToString())
     report.note(f"the weights do not fit init_net.pb; it loads them from {DATABASE} in the workspace's root folder")
     return frame.ByteSize()
 
 
-def _write(folder: Path, made: Iterable[Fill]) -> int:
+def _write_fills(folder: Path, made: Iterable[Fill]) -> int:
     with (folder / "init_net.pb").open("ab") as file:
         return sum(fill.write(file) for fill in made)
 
 
-def _stand_in(blob: Blob) -> pb.OperatorDef:
+def _input_fill(blob: Blob) -> pb.OperatorDef:
     """A fill of the blob of an input: zeros, of its shape with 1 for each dim that is not fixed."""
     op = pb.OperatorDef(type="ConstantFill", output=[blob.name])
     sizes = [d if isinstance(d, int) else 1 for d in blob.shape or ()]
@@ -108,8 +108,8 @@ def _write_predictor(net: Net, predict: pb.NetDef, weights: Sequence[Blob], fold
     parameters = [_plain_name(blob) for blob in weights]
     load = pb.NetDef(name="global-init", external_input=[_READER], external_output=parameters)
     load.op.add(type="Load", input=[_READER], output=parameters)
-    load.op.extend(moved(blob.name, blob.device) for blob in weights if blob.device)
-    ready = pb.NetDef(name="predict-init", op=[_stand_in(blob) for blob in net.inputs])
+    load.op.extend(copy_to_device(blob.name, blob.device) for blob in weights if blob.device)
+    ready = pb.NetDef(name="predict-init", op=[_input_fill(blob) for blob in net.inputs])
     ready.external_output.extend(blob.name for blob in net.inputs)
     meta = pb.MetaNetDef()
     for key, value in (("PREDICT_INIT", ready), ("GLOBAL_INIT", load), ("PREDICT", predict)):
@@ -140,8 +140,8 @@ def predict_net(net: Net, weights: Sequence[Blob], name: str) -> pb.NetDef:
     message = _net_def(net, name)
     message.external_input.extend(blob.name for blob in (*net.inputs, *weights))
     message.external_output.extend(blob.name for blob in net.outputs)
-    message.arg.add(name=INPUTS_ARGUMENT, strings=[_described(blob) for blob in net.inputs])
-    message.arg.add(name=OUTPUTS_ARGUMENT, strings=[_described(blob) for blob in net.outputs])
+    message.arg.add(name=INPUTS_ARGUMENT, strings=[_blob_description(blob) for blob in net.inputs])
+    message.arg.add(name=OUTPUTS_ARGUMENT, strings=[_blob_description(blob) for blob in net.outputs])
     return message
 
 
@@ -155,7 +155,7 @@ def _net_def(net: Net, name: str) -> pb.NetDef:
     for op in net.ops:
         made = message.op.add(type=op.type, input=[b.name for b in op.inputs], output=[b.name for b in op.outputs])
         for key, value in op.args.items():
-            _set(made.arg.add(name=key), value)
+            _set_argument(made.arg.add(name=key), value)
         if op.engine:
             made.engine = op.engine
         if op.device:
@@ -163,7 +163,7 @@ def _net_def(net: Net, name: str) -> pb.NetDef:
     return message
 
 
-def _set(argument: pb.Argument, value: Argument) -> None:
+def _set_argument(argument: pb.Argument, value: Argument) -> None:
     if isinstance(value, Net):
         argument.n.CopyFrom(_net_def(value, ""))
         # What a loop carries along is read before it is overwritten: that, too, comes from outside.
@@ -188,6 +188,6 @@ def _set(argument: pb.Argument, value: Argument) -> None:
         argument.ints.extend(int(v) for v in value)
 
 
-def _described(blob: Blob) -> bytes:
+def _blob_description(blob: Blob) -> bytes:
     dims = "" if blob.shape is None else "[" + ",".join("?" if d is None else str(d) for d in blob.shape) + "]"
     return f"{blob.name}:{dtype_name(blob.dtype)}{dims}".encode()

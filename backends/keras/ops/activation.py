@@ -13,28 +13,28 @@ from ..constants import Constant
 from ..rules import onnx_op
 
 
-def floating(x) -> bool:
+def is_floating(x) -> bool:
     """Whether layers compute in the dtype of `x`; they take integers for their own dtype."""
     return x.dtype.startswith(("float", "bfloat"))
 
 
-def activation(name: str):
+def activation_rule(name: str):
     """The rule for an activation that Keras knows by this name."""
 
     def rule(k, x):
         x = k.tensor(x)
-        return k.layer(layers.Activation, x, activation=name) if floating(x) else getattr(activations, name)(x)
+        return k.layer(layers.Activation, x, activation=name) if is_floating(x) else getattr(activations, name)(x)
 
     return rule
 
 
-onnx_op.same(activation, Sigmoid="sigmoid", Softplus="softplus", Softsign="softsign", Tanh="tanh")
-onnx_op.same(activation, Mish="mish", HardSwish="hard_silu")
+onnx_op.same(activation_rule, Sigmoid="sigmoid", Softplus="softplus", Softsign="softsign", Tanh="tanh")
+onnx_op.same(activation_rule, Mish="mish", HardSwish="hard_silu")
 
 
 @onnx_op("Relu")
 def relu(k, x):
-    return k.layer(layers.ReLU, x) if floating(x) else ops.maximum(x, 0)
+    return k.layer(layers.ReLU, x) if is_floating(x) else ops.maximum(x, 0)
 
 
 @onnx_op("LeakyRelu")
@@ -61,7 +61,7 @@ def thresholded_relu(k, x, *, alpha):
 
 @onnx_op("Shrink")
 def shrink(k, x, *, bias, lambd):
-    if not floating(x):
+    if not is_floating(x):
         raise Unsupported("Shrink of integers")
     return ops.where(ops.less(x, -lambd), x + bias, ops.where(ops.greater(x, lambd), x - bias, 0.0))
 
@@ -108,7 +108,7 @@ def hard_sigmoid(k, x, *, alpha, beta):
 
 @onnx_op("Clip")
 def clip(k, x, low, high):
-    if floating(x) and isinstance(high, Constant) and low is not None and k.static(low) == 0 and high.array > 0:
+    if is_floating(x) and isinstance(high, Constant) and low is not None and k.static(low) == 0 and high.array > 0:
         return k.layer(layers.ReLU, x, max_value=float(high.array))
     if low is not None:
         x = ops.maximum(x, k.tensor(low))

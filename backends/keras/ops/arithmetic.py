@@ -15,16 +15,16 @@ from convert.errors import Unsupported
 from ..constants import Constant
 from ..rules import onnx_op
 from ..tensors import plus
-from .activation import floating
+from .activation import is_floating
 
 
-def unary(function: Callable[[Any], Any]):
+def unary_rule(function: Callable[[Any], Any]):
     """The rule for an operator that is one function of Keras."""
     return lambda k, x: function(k.tensor(x))
 
 
 onnx_op.same(
-    unary,
+    unary_rule,
     Abs=ops.abs,
     Acos=ops.arccos,
     Acosh=ops.arccosh,
@@ -68,13 +68,13 @@ def is_inf(k, x, *, detect_negative, detect_positive):
     return ops.zeros_like(x, dtype="bool")
 
 
-def binary(function: Callable[[Any, Any], Any]):
+def binary_rule(function: Callable[[Any, Any], Any]):
     """The rule for an operator that is one function of Keras, of two tensors."""
     return lambda k, a, b: function(*k.tensors(a, b))
 
 
 onnx_op.same(
-    binary,
+    binary_rule,
     And=ops.logical_and,
     BitwiseAnd=ops.bitwise_and,
     BitwiseOr=ops.bitwise_or,
@@ -89,41 +89,45 @@ onnx_op.same(
 )
 
 
-def _alike(k: Any, *values: Any) -> bool:
+def _can_merge(k: Any, *values: Any) -> bool:
     """Whether these are floating tensors of one shape, which Keras's merging layers take."""
-    if not all(isinstance(x, KerasTensor) and floating(x) and len(x.shape) > 1 for x in values):
+    if not all(isinstance(x, KerasTensor) and is_floating(x) and len(x.shape) > 1 for x in values):
         return False
     dims = [k.input_dims(i) for i in range(len(values))]
     same = all(d == dims[0] and None not in d for d in dims) and len({tuple(x.shape) for x in values}) == 1
     return same and len({id(x) for x in values}) > 1
 
 
-def merging(pair):
+def merge_rule(pair):
     """The rule for Add and its like: a merging layer where it can be, else the operation."""
     kind, function = pair
 
     def rule(k, a, b):
-        return k.layer(kind, [a, b]) if _alike(k, a, b) else function(*k.tensors(a, b))
+        return k.layer(kind, [a, b]) if _can_merge(k, a, b) else function(*k.tensors(a, b))
 
     return rule
 
 
-onnx_op.same(merging, Add=(layers.Add, plus), Mul=(layers.Multiply, ops.multiply), Sub=(layers.Subtract, ops.subtract))
+onnx_op.same(
+    merge_rule, Add=(layers.Add, plus), Mul=(layers.Multiply, ops.multiply), Sub=(layers.Subtract, ops.subtract)
+)
 
 
-def variadic(pair):
+def variadic_rule(pair):
     """The rule for an operator of any number of tensors."""
     kind, function = pair
 
     def rule(k, *values):
-        if len(values) > 1 and _alike(k, *values):
+        if len(values) > 1 and _can_merge(k, *values):
             return k.layer(kind, list(values))
         return reduce(function, k.tensors(*values))
 
     return rule
 
 
-onnx_op.same(variadic, Max=(layers.Maximum, ops.maximum), Min=(layers.Minimum, ops.minimum), Sum=(layers.Add, plus))
+onnx_op.same(
+    variadic_rule, Max=(layers.Maximum, ops.maximum), Min=(layers.Minimum, ops.minimum), Sum=(layers.Add, plus)
+)
 
 
 @onnx_op("Mean")

@@ -38,27 +38,31 @@ def attention(
     flat, dtype = len(query.shape) == 3, str(query.dtype)
     plain = mask is None and past_key is None and nonpad is None and not softcap and max(windows) < 0
     if flat and plain and k.outputs == 1 and dtype in ("float32", "float64"):
-        y = _side_by_side(query, key, value, q_num_heads, kv_num_heads, scale, bool(is_causal))
+        y = _packed_attention(query, key, value, q_num_heads, kv_num_heads, scale, bool(is_causal))
         if y is not None:
             return y
     if flat:
-        query, key, value = _heads(query, q_num_heads), _heads(key, kv_num_heads), _heads(value, kv_num_heads)
+        query, key, value = (
+            _heads_first(query, q_num_heads),
+            _heads_first(key, kv_num_heads),
+            _heads_first(value, kv_num_heads),
+        )
     if past_key is not None and past_value is not None:
         key, value = (ops.concatenate(k.tensors(*pair), axis=2) for pair in ((past_key, key), (past_value, value)))
     seen = past_key.shape[2] if past_key is not None else 0
-    mask = mask if mask is None else _to_the_end(mask, key.shape[2])
+    mask = mask if mask is None else _extend_mask(mask, key.shape[2])
     if is_causal or max(windows) >= 0 or nonpad is not None:
-        mask = _allowed(query.shape[2], key.shape[2], seen, nonpad, bool(is_causal), windows, mask)
-    y, scores = _attended(query, key, value, mask, scale, softcap, qk_matmul_output_mode)
+        mask = _allowed_mask(query.shape[2], key.shape[2], seen, nonpad, bool(is_causal), windows, mask)
+    y, scores = _attend(query, key, value, mask, scale, softcap, qk_matmul_output_mode)
     if flat:
         y = ops.transpose(y, (0, 2, 1, 3))
         y = k.layer(layers.Reshape, y, target_shape=(-1, y.shape[2] * y.shape[3]))
     return (y, key, value, scores)[: k.outputs] if k.outputs > 1 else y
 
 
-def _side_by_side(query, key, value, heads, kv_heads, scale, causal):
+def _packed_attention(query, key, value, heads, kv_heads, scale, causal):
     """Attention of [batch, steps, heads · size] as Keras's operation has it; None where Keras says a wrong shape."""
-    query, key, value = (_split(x, n) for x, n in ((query, heads), (key, kv_heads), (value, kv_heads)))
+    query, key, value = (_split_heads(x, n) for x, n in ((query, heads), (key, kv_heads), (value, kv_heads)))
     size = query.shape[-1]
     if value.shape[-1] != size:
         return None
@@ -69,7 +73,7 @@ def _side_by_side(query, key, value, heads, kv_heads, scale, causal):
     return layers.Reshape((-1, heads * size), dtype=y.dtype)(y)
 
 
-def _attended(query, key, value, mask, scale, softcap, mode):
+def _attend(query, key, value, mask, scale, softcap, mode):
     """The result and the scores of [batch, heads, steps, size], with as many heads of keys and values or a fraction."""
     size = query.shape[-1]
     if size is None or query.shape[1] is None or key.shape[1] is None:
@@ -77,7 +81,7 @@ def _attended(query, key, value, mask, scale, softcap, mode):
     dtype = str(query.dtype)
     if dtype in ("float16", "bfloat16"):  # too little for the sums
         wide = (ops.cast(x, "float32") for x in (query, key, value))
-        found = _attended(*wide, _wide(mask), scale, softcap, mode)
+        found = _attend(*wide, _widen_mask(mask), scale, softcap, mode)
         return tuple(ops.cast(x, dtype) for x in found)
     if query.shape[1] != key.shape[1]:
         times = query.shape[1] // key.shape[1]
@@ -91,30 +95,30 @@ def _attended(query, key, value, mask, scale, softcap, mode):
     if mask is None:
         weights = ops.softmax(scores, axis=-1)
         return ops.matmul(weights, value), weights if mode == 3 else scores if mode == 2 else shown
-    masked = _masked(scores, mask)
+    masked = _mask_scores(scores, mask)
     # A query that may attend to nothing gives zeros, and no NaN on the way, which would stay in gradients.
     nothing = ops.equal(ops.max(masked, axis=-1, keepdims=True), -np.inf)
     weights = ops.where(nothing, 0.0, ops.softmax(ops.where(nothing, 0.0, masked), axis=-1))
     return ops.matmul(weights, value), weights if mode == 3 else masked if mode == 2 else shown
 
 
-def _wide(mask):
+def _widen_mask(mask):
     return mask if mask is None or str(mask.dtype) == "bool" else ops.cast(mask, "float32")
 
 
-def _heads(x, count):
+def _heads_first(x, count):
     """[batch, steps, heads · size] to [batch, heads, steps, size]."""
-    return ops.transpose(_split(x, count), (0, 2, 1, 3))
+    return ops.transpose(_split_heads(x, count), (0, 2, 1, 3))
 
 
-def _split(x, count):
+def _split_heads(x, count):
     """[batch, steps, heads · size] to [batch, steps, heads, size]."""
     if not count or x.shape[-1] is None:
         raise Unsupported("heads whose number or size only the run tells")
     return layers.Reshape((-1, count, x.shape[-1] // count), dtype=x.dtype)(x)
 
 
-def _allowed(queries, keys, seen, lengths, causal, windows, mask):
+def _allowed_mask(queries, keys, seen, lengths, causal, windows, mask):
     """Which keys a query may attend to, joined with the mask that was given.
 
     lengths: how many keys of each element of the batch there are; its queries are the last of them.
@@ -140,7 +144,7 @@ def _allowed(queries, keys, seen, lengths, causal, windows, mask):
     return ops.logical_and(mask, own) if str(mask.dtype) == "bool" else ops.where(own, mask, -np.inf)
 
 
-def _to_the_end(mask, keys):
+def _extend_mask(mask, keys):
     """A mask for all keys: one that is shorter forbids those beyond its end."""
     own = mask.shape[-1]
     if own == keys:
@@ -159,5 +163,5 @@ def _compare(live, known, a, b):
     return known(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else live(a, b)
 
 
-def _masked(scores, mask):
+def _mask_scores(scores, mask):
     return ops.where(mask, scores, -np.inf) if str(mask.dtype) == "bool" else plus(scores, mask)

@@ -9,15 +9,15 @@ from convert.errors import Unsupported
 
 from ..constants import Constant
 from ..rules import channels_last
-from ..windows import Windows, by_rank, spatial, strided, windows, zero_padded
+from ..windows import KerasWindows, layer_by_rank, pad_zeros, spatial_sizes, take_strided, windows
 
 
 @channels_last("Conv")
 def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strides):
     kernel = kernel_shape or list(w.shape[2:])
-    window = windows(spatial(x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
-    if not window.centred:
-        x = zero_padded(x, window.before, window.after)
+    window = windows(spatial_sizes(x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    if not window.has_same_pads:
+        x = pad_zeros(x, window.before, window.after)
     # Layers have either strides or dilations, and depthwise ones equal strides.
     depthwise = group > 1 and w.shape[1] == 1 and len(kernel) < 3
     whole = max(window.dilations) == 1 and not (depthwise and len(set(window.strides)) > 1)
@@ -25,19 +25,19 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         raise Unsupported("auto_pad with strides and dilations, or with unequal strides of a depthwise convolution")
     arguments = {
         "strides": window.strides if whole else [1] * len(kernel),
-        "padding": "same" if window.centred else "valid",
+        "padding": "same" if window.has_same_pads else "valid",
         "dilation_rate": window.dilations,
         "data_format": "channels_last",
     }
     if not isinstance(w, Constant) or not (bias is None or isinstance(bias, Constant)):
-        y = _at_run_time(k, x, w, bias, group, arguments)
+        y = _dynamic_conv(k, x, w, bias, group, arguments)
     elif depthwise:
         y = _depthwise(k, x, w, bias, group, arguments)
     else:
         order = (*range(2, len(w.shape)), 1, 0)
         weights = {"kernel": w.permuted(*order), "bias": bias}
         y = k.layer(
-            by_rank("Conv", len(kernel)),
+            layer_by_rank("Conv", len(kernel)),
             x,
             weights,
             filters=w.shape[0],
@@ -46,7 +46,7 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
             use_bias=bias is not None,
             **arguments,
         )
-    return y if whole else strided(y, window.strides)
+    return y if whole else take_strided(y, window.strides)
 
 
 def _depthwise(k, x, w, bias, channels, arguments):
@@ -57,7 +57,7 @@ def _depthwise(k, x, w, bias, channels, arguments):
         (*kernel, channels, multiplier), lambda a: a.reshape(channels, multiplier, *kernel).transpose(order)
     )
     return k.layer(
-        by_rank("DepthwiseConv", len(kernel)),
+        layer_by_rank("DepthwiseConv", len(kernel)),
         x,
         {"kernel": content, "bias": bias},
         kernel_size=kernel,
@@ -67,7 +67,7 @@ def _depthwise(k, x, w, bias, channels, arguments):
     )
 
 
-def _at_run_time(k, x, w, bias, group, arguments):
+def _dynamic_conv(k, x, w, bias, group, arguments):
     """With a kernel that the model computes."""
     kernel = ops.transpose(k.tensor(w), (*range(2, len(w.shape)), 1, 0))
     if len(w.shape) > 5:
@@ -88,41 +88,41 @@ def conv_transpose(
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     extra = output_padding or [0] * rank
-    window = Windows(tuple(kernel), tuple(strides), tuple(dilations))
-    before, after = _cropped(window, spatial(x), extra, pads, auto_pad, output_shape)
+    window = KerasWindows(tuple(kernel), tuple(strides), tuple(dilations))
+    before, after = _crop_amounts(window, spatial_sizes(x), extra, pads, auto_pad, output_shape)
     if not isinstance(w, Constant) or not (bias is None or isinstance(bias, Constant)):
         raise Unsupported("weights computed at run time")
     if max(strides) > 1 and max(dilations) > 1:
-        w, kernel, dilations = _dilated(w, dilations), list(window.reach), [1] * rank
+        w, kernel, dilations = _dilate_kernel(w, dilations), list(window.reach), [1] * rank
     # Where the result is padded, the bias comes after.
     inside = min(*before, *after, 0) == 0
     arguments = {"kernel_size": tuple(kernel), "strides": tuple(strides), "dilation_rate": tuple(dilations)}
-    y = _groups(k, x, w, bias if inside else None, group, arguments)
-    y = zero_padded(y, [-b for b in before], [-a for a in after])
+    y = _conv_transpose_groups(k, x, w, bias if inside else None, group, arguments)
+    y = pad_zeros(y, [-b for b in before], [-a for a in after])
     return y if bias is None or inside else ops.add(y, k.tensor(bias))
 
 
-def _groups(k, x, w, bias, group, arguments):
+def _conv_transpose_groups(k, x, w, bias, group, arguments):
     """Each group by a layer of its own: Keras's transposed convolutions know no groups."""
-    kind, order = by_rank("Conv", len(w.shape) - 2).__name__ + "Transpose", (*range(2, len(w.shape)), 1, 0)
+    kind, order = layer_by_rank("Conv", len(w.shape) - 2).__name__ + "Transpose", (*range(2, len(w.shape)), 1, 0)
     inputs, outputs = w.shape[0] // group, w.shape[1]
     parts = ops.split(x, group, -1) if group > 1 else [x]
     made = []
     for i, part in enumerate(parts):
-        own = w if group == 1 else _part(w, i, inputs)
-        mine = bias if bias is None or group == 1 else _part(bias, i, outputs)
+        own = w if group == 1 else _part_rows(w, i, inputs)
+        mine = bias if bias is None or group == 1 else _part_rows(bias, i, outputs)
         config = {**arguments, "filters": outputs, "use_bias": bias is not None, "data_format": "channels_last"}
         weights = {"kernel": own.permuted(*order), "bias": mine}
         made.append(k.layer(getattr(layers, kind), part, weights, padding="valid", **config))
     return made[0] if group == 1 else ops.concatenate(made, -1)
 
 
-def _part(x, index, size):
+def _part_rows(x, index, size):
     """The `index`-th `size` rows of a constant."""
     return x.map((size, *x.shape[1:]), lambda a: a[index * size : (index + 1) * size])
 
 
-def _cropped(window, sizes, extra, pads, auto_pad, output_shape):
+def _crop_amounts(window, sizes, extra, pads, auto_pad, output_shape):
     """What to take off before and after the full result, of (n − 1)·stride + max(stride, reach) along each dim."""
     rank = len(sizes)
     reach, strides = window.reach, window.strides
@@ -145,7 +145,7 @@ def _cropped(window, sizes, extra, pads, auto_pad, output_shape):
     return before, [a - e + t for a, e, t in zip(after, extra, tail, strict=True)]
 
 
-def _dilated(w, dilations):
+def _dilate_kernel(w, dilations):
     """[I, O, kernel…] with zeros between the elements of the kernel."""
     reach = [(n - 1) * d + 1 for n, d in zip(w.shape[2:], dilations, strict=True)]
 

@@ -10,13 +10,13 @@ from convert.errors import Unsupported
 from ..constants import Constant
 from ..rules import onnx_op
 from ..tensors import plus
-from ..windows import zero_padded
-from .activation import floating
+from ..windows import pad_zeros
+from .activation import is_floating
 
 
 @onnx_op("Gather")
 def gather(k, x, indices, *, axis):
-    table = isinstance(x, Constant) and floating(x) and len(x.shape) == 2 and axis in (0, -2)
+    table = isinstance(x, Constant) and is_floating(x) and len(x.shape) == 2 and axis in (0, -2)
     if table and isinstance(indices, KerasTensor):
         return k.layer(layers.Embedding, indices, {"embeddings": x}, input_dim=x.shape[0], output_dim=x.shape[1])
     return ops.take(k.tensor(x), k.tensor(indices), axis=axis)
@@ -37,7 +37,7 @@ def gather_elements(k, x, indices, *, axis):
     return ops.take_along_axis(x, indices, axis=axis)
 
 
-def _from_start(k, indices, dims):
+def _wrap_negative(k, indices, dims):
     """Indices (tuples of them, for several dims) with the negative ones, which count from the end, made positive."""
     if isinstance(indices, np.ndarray) and (indices >= 0).all():
         return indices
@@ -54,7 +54,7 @@ def gather_nd(k, x, indices, *, batch_dims):
     sizes = list(x.shape[:depth])
     if None in sizes[1:]:
         raise Unsupported("GatherND over a dim whose size only the run tells")
-    indices = _from_start(k, indices, k.input_dims(0)[:depth])
+    indices = _wrap_negative(k, indices, k.input_dims(0)[:depth])
     strides = np.array([np.prod(sizes[i + 1 :]) for i in range(depth)], np.int64)
     flat = ops.sum(ops.cast(indices, "int64") * strides, axis=-1)
     rest = [d if d is not None else -1 for d in x.shape[depth:]]
@@ -66,10 +66,10 @@ def scatter_nd(k, x, indices, updates, *, reduction):
     x = k.live(x) if isinstance(x, Constant) else x
     indices, updates = k.tensors(indices, updates)
     depth = indices.shape[-1]
-    return _scattered(x, _from_start(k, indices, k.input_dims(0)[:depth]), updates, reduction)
+    return _scatter_update(x, _wrap_negative(k, indices, k.input_dims(0)[:depth]), updates, reduction)
 
 
-def _scattered(x, indices, updates, reduction):
+def _scatter_update(x, indices, updates, reduction):
     """The operation takes a list of index tuples."""
     lead = len(indices.shape) - 1
     reduction = None if reduction == "none" else reduction
@@ -91,12 +91,12 @@ def scatter_elements(k, x, indices, updates, *, axis, reduction):
     axis %= len(x.shape)
     if None in indices.shape:
         raise Unsupported("indices whose number only the run tells")
-    indices = _from_start(k, indices, [k.input_dims(0)[axis]])
+    indices = _wrap_negative(k, indices, [k.input_dims(0)[axis]])
     places = []
     for i, n in enumerate(indices.shape):
         along = np.arange(n).reshape([-1 if j == i else 1 for j in range(len(indices.shape))])
         places.append(ops.cast(indices, "int64") if i == axis else np.broadcast_to(along, indices.shape))
-    return _scattered(x, ops.stack(places, axis=-1), updates, reduction)
+    return _scatter_update(x, ops.stack(places, axis=-1), updates, reduction)
 
 
 @onnx_op("OneHot")
@@ -169,28 +169,28 @@ def pad(k, x, pads, value, axes, *, mode):
     if not any(map(any, widths)):
         return x
     if mode == "constant":
-        return _constant(k, x, widths, value)
+        return _pad_constant(k, x, widths, value)
     if mode == "reflect" and all(n is None or max(w) < n for n, w in zip(x.shape, widths, strict=True)):
         return ops.pad(x, widths, mode="reflect")
     for axis, (b, e) in enumerate(widths):
         if b or e:
-            x = ops.take(x, _places(x.shape[axis], b, e, mode), axis=axis)
+            x = ops.take(x, _pad_indices(x.shape[axis], b, e, mode), axis=axis)
     return x
 
 
-def _constant(k, x, widths, value):
+def _pad_constant(k, x, widths, value):
     fill = np.zeros([], x.dtype) if value is None else k.static(value)
     if fill is None:
         raise Unsupported("a fill computed at run time")
     spatial = 2 < len(x.shape) < 6 and not any(map(any, (widths[0], widths[-1])))
-    if spatial and floating(x) and not fill.any():
-        return zero_padded(x, [b for b, _ in widths[1:-1]], [e for _, e in widths[1:-1]])
+    if spatial and is_floating(x) and not fill.any():
+        return pad_zeros(x, [b for b, _ in widths[1:-1]], [e for _, e in widths[1:-1]])
     if x.dtype == "bool":
         return ops.cast(ops.pad(ops.cast(x, "int8"), widths, constant_values=int(fill.reshape(()))), "bool")
     return ops.pad(x, widths, constant_values=fill.reshape(()).item())
 
 
-def _places(n, before, after, mode):
+def _pad_indices(n, before, after, mode):
     """Which element of a dim of `n` stands at each place of the padded one."""
     if n is None:
         raise Unsupported(f"Pad mode {mode!r} along a dim whose size only the run tells")

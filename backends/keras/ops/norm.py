@@ -27,15 +27,15 @@ def batch_normalization(k, x, scale, bias, mean, var, *, epsilon, momentum, trai
 
 @channels_last("InstanceNormalization")
 def instance_normalization(k, x, scale, bias, *, epsilon):
-    return _by_groups(k, x, scale, bias, epsilon, -1)
+    return _group_norm(k, x, scale, bias, epsilon, -1)
 
 
 @channels_last("GroupNormalization")
 def group_normalization(k, x, scale, bias, *, epsilon, num_groups, stash_type):
-    return _by_groups(k, x, scale, bias, epsilon, num_groups)
+    return _group_norm(k, x, scale, bias, epsilon, num_groups)
 
 
-def _by_groups(k, x, scale, bias, epsilon, groups):
+def _group_norm(k, x, scale, bias, epsilon, groups):
     if x.shape[-1] is None:
         raise Unsupported("channels whose number only the run tells")
     if isinstance(scale, Constant) and isinstance(bias, Constant):

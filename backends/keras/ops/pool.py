@@ -10,7 +10,7 @@ from keras import ops
 from convert.errors import Unsupported
 
 from ..rules import channels_last
-from ..windows import by_rank, padded_with, spatial, windows, zero_padded
+from ..windows import layer_by_rank, pad_value, pad_zeros, spatial_sizes, windows
 
 
 @channels_last("MaxPool")
@@ -18,7 +18,7 @@ def max_pool(k, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     if k.outputs > 1:
         raise Unsupported("the indices of a MaxPool")
     window = windows(
-        spatial(x),
+        spatial_sizes(x),
         kernel_shape,
         strides=strides,
         dilations=dilations,
@@ -28,27 +28,27 @@ def max_pool(k, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     )
     floating = x.dtype.startswith(("float", "bfloat"))
     plain = set(window.dilations) == {1} and floating
-    if plain and window.centred:
-        return _layer(k, "MaxPooling", x, window)
+    if plain and window.has_same_pads:
+        return _pool_layer(k, "MaxPooling", x, window)
     if window.same:
         raise Unsupported("auto_pad of a MaxPool with dilations, or of integers")
     lowest = -np.inf if floating else int(np.iinfo(x.dtype).min)
-    x = padded_with(x, window.before, window.after, lowest)
-    return _layer(k, "MaxPooling", x, window.bare) if plain else _along_axes(x, window, ops.maximum)
+    x = pad_value(x, window.before, window.after, lowest)
+    return _pool_layer(k, "MaxPooling", x, window.bare) if plain else _pool_axes(x, window, ops.maximum)
 
 
-def _layer(k, kind, x, window):
+def _pool_layer(k, kind, x, window):
     return k.layer(
-        by_rank(kind, len(window.kernel)),
+        layer_by_rank(kind, len(window.kernel)),
         x,
         pool_size=window.kernel,
         strides=window.strides,
-        padding="same" if window.centred else "valid",
+        padding="same" if window.has_same_pads else "valid",
         data_format="channels_last",
     )
 
 
-def _along_axes(x, window, join):
+def _pool_axes(x, window, join):
     """Join what is under each window, one axis after the other."""
     for axis, (n, d, s, r) in enumerate(
         zip(window.kernel, window.dilations, window.strides, window.reach, strict=True), start=1
@@ -61,39 +61,39 @@ def _along_axes(x, window, join):
 @channels_last("AveragePool")
 def average_pool(k, x, *, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides):
     arguments = {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad}
-    window = windows(spatial(x), kernel_shape, **arguments, ceil_mode=ceil_mode)
-    if window.unpadded or (window.centred and not count_include_pad and max(window.dilations) == 1):
-        return _mean(k, x, window)
+    window = windows(spatial_sizes(x), kernel_shape, **arguments, ceil_mode=ceil_mode)
+    if window.unpadded or (window.has_same_pads and not count_include_pad and max(window.dilations) == 1):
+        return _mean_pool(k, x, window)
     if window.same:
         raise Unsupported("auto_pad of an AveragePool with dilations, or one that counts its pads")
-    y = _mean(k, zero_padded(x, window.before, window.after), window, padded=True)
+    y = _mean_pool(k, pad_zeros(x, window.before, window.after), window, padded=True)
     # Pads that ceil_mode adds are never counted, those of `pads` only with count_include_pad.
-    own = windows(spatial(x), kernel_shape, **arguments) if count_include_pad else None
+    own = windows(spatial_sizes(x), kernel_shape, **arguments) if count_include_pad else None
     if own == window:
         return y
     counted = ops.ones_like(x[..., :1])
     if own is not None:
-        counted = padded_with(counted, own.before, own.after, 1)
+        counted = pad_value(counted, own.before, own.after, 1)
         more = [a - o for a, o in zip(window.after, own.after, strict=True)]
-        counted = zero_padded(counted, [0] * len(more), more)
+        counted = pad_zeros(counted, [0] * len(more), more)
     else:
-        counted = zero_padded(counted, window.before, window.after)
-    return ops.divide(y, _mean(k, counted, window, padded=True))
+        counted = pad_zeros(counted, window.before, window.after)
+    return ops.divide(y, _mean_pool(k, counted, window, padded=True))
 
 
-def _mean(k, x, window, padded=False):
+def _mean_pool(k, x, window, padded=False):
     """The mean under each window of an input that is padded already, or by Keras's "same"."""
     if padded:
         window = window.bare
     if set(window.dilations) == {1}:
-        return _layer(k, "AveragePooling", x, window)
-    return ops.divide(_along_axes(x, window, ops.add), int(np.prod(window.kernel)))
+        return _pool_layer(k, "AveragePooling", x, window)
+    return ops.divide(_pool_axes(x, window, ops.add), int(np.prod(window.kernel)))
 
 
 @channels_last("LpPool")
 def lp_pool(k, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, strides):
     window = windows(
-        spatial(x),
+        spatial_sizes(x),
         kernel_shape,
         strides=strides,
         dilations=dilations,
@@ -103,23 +103,25 @@ def lp_pool(k, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, stri
     )
     if window.same:
         raise Unsupported("auto_pad of an LpPool")
-    raised = zero_padded(ops.power(ops.abs(x), p), window.before, window.after)
-    mean = _mean(k, raised, window, padded=True)
+    raised = pad_zeros(ops.power(ops.abs(x), p), window.before, window.after)
+    mean = _mean_pool(k, raised, window, padded=True)
     return ops.power(ops.multiply(mean, int(np.prod(window.kernel))), 1 / p)
 
 
-def _global(k, x, kind):
-    return k.layer(by_rank(f"Global{kind}Pooling", len(x.shape) - 2), x, keepdims=True, data_format="channels_last")
+def _global_pool(k, x, kind):
+    return k.layer(
+        layer_by_rank(f"Global{kind}Pooling", len(x.shape) - 2), x, keepdims=True, data_format="channels_last"
+    )
 
 
 @channels_last("GlobalAveragePool")
 def global_average_pool(k, x):
-    return _global(k, x, "Average")
+    return _global_pool(k, x, "Average")
 
 
 @channels_last("GlobalMaxPool")
 def global_max_pool(k, x):
-    return _global(k, x, "Max")
+    return _global_pool(k, x, "Max")
 
 
 @channels_last("GlobalLpPool")

@@ -7,12 +7,12 @@ from keras import ops
 
 from convert.errors import Unsupported
 
-from ..constants import Constant, known
+from ..constants import Constant, constant_of
 from ..rules import onnx_op
 from ..tensors import plus
 
 
-def _along(k, values, x, axis, block_size):
+def _broadcast_parameter(k, values, x, axis, block_size):
     """A scale or zero point, shaped to broadcast against `x`."""
     rank = len(x.shape)
     if block_size:
@@ -29,24 +29,24 @@ def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precis
     if precision or not str(dtype).startswith(("int", "uint")):
         raise Unsupported(f"quantisation to {dtype}")
     limits = np.iinfo(str(dtype))
-    y = ops.round(ops.divide(x, _along(k, scale, x, axis, block_size)))
+    y = ops.round(ops.divide(x, _broadcast_parameter(k, scale, x, axis, block_size)))
     if zero is not None:
-        y = plus(y, ops.cast(_along(k, zero, x, axis, block_size), y.dtype))
+        y = plus(y, ops.cast(_broadcast_parameter(k, zero, x, axis, block_size), y.dtype))
     return ops.cast(ops.clip(y, int(limits.min), int(limits.max)), str(dtype))
 
 
 @onnx_op("DequantizeLinear")
 def dequantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype):
     if all(isinstance(v, Constant | None) for v in (x, scale, zero)) and not block_size:
-        return _weight(x, scale, zero, axis)
+        return _dequantized_weight(x, scale, zero, axis)
     x = k.tensor(x)
     y = ops.cast(x, str(scale.dtype))
     if zero is not None:
-        y = ops.subtract(y, ops.cast(_along(k, zero, x, axis, block_size), y.dtype))
-    return ops.multiply(y, _along(k, scale, x, axis, block_size))
+        y = ops.subtract(y, ops.cast(_broadcast_parameter(k, zero, x, axis, block_size), y.dtype))
+    return ops.multiply(y, _broadcast_parameter(k, scale, x, axis, block_size))
 
 
-def _weight(x, scale, zero, axis):
+def _dequantized_weight(x, scale, zero, axis):
     """A quantised weight as the floating one that it stands for, which can be trained."""
     shape = [
         -1 if len(scale.shape) == 1 and scale.size > 1 and i == axis % len(x.shape) else 1 for i in range(len(x.shape))
@@ -54,7 +54,7 @@ def _weight(x, scale, zero, axis):
     numbers = x.array.astype(scale.dtype)
     if zero is not None:
         numbers = numbers - zero.array.astype(scale.dtype).reshape(shape)
-    return known(numbers * scale.array.reshape(shape), x.name)
+    return constant_of(numbers * scale.array.reshape(shape), x.name)
 
 
 @onnx_op("DynamicQuantizeLinear")

@@ -19,7 +19,7 @@ _FUNCTIONS = {
 }
 
 
-def _functions(activations, alphas, default, directions):
+def _activation_names(activations, alphas, default, directions):
     """Keras's names of the activation functions, for each direction."""
     if alphas:
         raise Unsupported("activation functions with numbers of their own")
@@ -31,7 +31,7 @@ def _functions(activations, alphas, default, directions):
     return [[_FUNCTIONS[n] for n in names[i * per : (i + 1) * per]] for i in range(directions)]
 
 
-def _zeros(k, index):
+def _is_zero_state(k, index):
     """Whether an initial state is zeros, however it was made."""
     if index >= len(k.node.inputs) or k.node.inputs[index] is None:
         return True
@@ -45,11 +45,11 @@ def _zeros(k, index):
     return value.const_value is not None and not value.const_value.numpy().any()
 
 
-def _recurrent(k, kind, arguments, x, lengths, states, weights_of, direction, layout):
+def _run_directions(k, kind, arguments, x, lengths, states, weights_of, direction, layout):
     """All hidden states [time, directions, batch, hidden] and the last of each state [directions, batch, hidden]."""
     if not layout:
         x = ops.transpose(x, (1, 0, 2))
-    mask = None if lengths is None else _mask(k, layout, lengths)
+    mask = None if lengths is None else _step_mask(k, layout, lengths)
     every, last = [], []
     for d, config in enumerate(arguments):
         backwards = direction == "reverse" or d == 1
@@ -72,13 +72,13 @@ def _recurrent(k, kind, arguments, x, lengths, states, weights_of, direction, la
     return ops.transpose(ops.stack(every, axis=2), (1, 2, 0, 3)), *finals
 
 
-def _mask(k, layout, lengths):
+def _step_mask(k, layout, lengths):
     """[batch, time]: whether a step is inside its sequence."""
     steps = k.places(k.input_dims(0)[1 if layout else 0], "int64")
     return ops.less(steps, ops.expand_dims(ops.cast(k.tensor(lengths), "int64"), -1))
 
 
-def _weights(w, r, b, order, split_bias=False):
+def _cell_weights(w, r, b, order, split_bias=False):
     """The variables of a direction's cell, from ONNX's [directions, gates · hidden, …] with the gates in this order."""
     if not isinstance(w, Constant) or not isinstance(r, Constant) or not isinstance(b, Constant | None):
         raise Unsupported("weights computed at run time")
@@ -107,7 +107,7 @@ def _weights(w, r, b, order, split_bias=False):
     return of
 
 
-def _check(clip, **other):
+def _check_clip(clip, **other):
     if clip is not None:
         raise Unsupported("a clip of the cell")
     for name, value in other.items():
@@ -120,12 +120,12 @@ def rnn(
     k, x, w, r, b, lengths, initial_h,
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, layout,
 ):  # fmt: skip
-    _check(clip)
-    weights = _weights(w, r, b, [0])
-    functions = _functions(activations, activation_alpha or activation_beta, ["Tanh"], w.shape[0])
+    _check_clip(clip)
+    weights = _cell_weights(w, r, b, [0])
+    functions = _activation_names(activations, activation_alpha or activation_beta, ["Tanh"], w.shape[0])
     arguments = [{"units": r.shape[-1], "activation": f, "use_bias": b is not None} for (f,) in functions]
-    states = [] if _zeros(k, 5) else [k.tensor(initial_h)]
-    return _recurrent(k, layers.SimpleRNN, arguments, x, lengths, states, weights, direction, layout)
+    states = [] if _is_zero_state(k, 5) else [k.tensor(initial_h)]
+    return _run_directions(k, layers.SimpleRNN, arguments, x, lengths, states, weights, direction, layout)
 
 
 @onnx_op("GRU")
@@ -133,9 +133,9 @@ def gru(
     k, x, w, r, b, lengths, initial_h,
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, layout, linear_before_reset,
 ):  # fmt: skip
-    _check(clip)
-    weights = _weights(w, r, b, [0, 1, 2], split_bias=bool(linear_before_reset))
-    functions = _functions(activations, activation_alpha or activation_beta, ["Sigmoid", "Tanh"], w.shape[0])
+    _check_clip(clip)
+    weights = _cell_weights(w, r, b, [0, 1, 2], split_bias=bool(linear_before_reset))
+    functions = _activation_names(activations, activation_alpha or activation_beta, ["Sigmoid", "Tanh"], w.shape[0])
     arguments = [
         {
             "units": r.shape[-1],
@@ -146,8 +146,8 @@ def gru(
         }
         for f, g in functions
     ]
-    states = [] if _zeros(k, 5) else [k.tensor(initial_h)]
-    return _recurrent(k, layers.GRU, arguments, x, lengths, states, weights, direction, layout)
+    states = [] if _is_zero_state(k, 5) else [k.tensor(initial_h)]
+    return _run_directions(k, layers.GRU, arguments, x, lengths, states, weights, direction, layout)
 
 
 @onnx_op("LSTM")
@@ -155,11 +155,11 @@ def lstm(
     k, x, w, r, b, lengths, initial_h, initial_c, peepholes,
     *, activation_alpha, activation_beta, activations, clip, direction, hidden_size, input_forget, layout,
 ):  # fmt: skip
-    _check(clip, peepholes=peepholes is not None, coupled_input_and_forget_gates=input_forget)
+    _check_clip(clip, peepholes=peepholes is not None, coupled_input_and_forget_gates=input_forget)
     # ONNX has input, output, forget, cell; Keras input, forget, cell, output.
-    weights = _weights(w, r, b, [0, 2, 3, 1])
+    weights = _cell_weights(w, r, b, [0, 2, 3, 1])
     default = ["Sigmoid", "Tanh", "Tanh"]
-    functions = _functions(activations, activation_alpha or activation_beta, default, w.shape[0])
+    functions = _activation_names(activations, activation_alpha or activation_beta, default, w.shape[0])
     if any(g != h for _, g, h in functions):
         raise Unsupported("different activations of the cell and of its output")
     arguments = [
@@ -167,7 +167,7 @@ def lstm(
         for f, g, _ in functions
     ]
     states = []
-    if not (_zeros(k, 5) and _zeros(k, 6)):
+    if not (_is_zero_state(k, 5) and _is_zero_state(k, 6)):
         given = [h if h is not None else c for h, c in ((initial_h, initial_c), (initial_c, initial_h))]
         states = [k.tensor(s) for s in given]
         if initial_h is None or initial_c is None:
@@ -175,4 +175,4 @@ def lstm(
                 s if own is not None else ops.zeros_like(s)
                 for s, own in zip(states, (initial_h, initial_c), strict=True)
             ]
-    return _recurrent(k, layers.LSTM, arguments, x, lengths, states, weights, direction, layout)
+    return _run_directions(k, layers.LSTM, arguments, x, lengths, states, weights, direction, layout)

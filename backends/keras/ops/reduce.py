@@ -10,10 +10,10 @@ from keras import ops
 from convert.errors import Unsupported
 
 from ..rules import onnx_op
-from .activation import floating
+from .activation import is_floating
 
 
-def reduction(function: Callable[..., Any]):
+def reduction_rule(function: Callable[..., Any]):
     """The rule for an ONNX reduction with `axes` as an input."""
 
     def rule(k, x, axes, *, keepdims, noop_with_empty_axes):
@@ -42,19 +42,19 @@ def _sum(x, axes, keep):
     return ops.sum(x, axis=axes, keepdims=keep)
 
 
-def _wide(x):
+def _widen_integers(x):
     """Integers in float64: Keras would take their mean in float32."""
-    return x if floating(x) else ops.cast(x, "float64")
+    return x if is_floating(x) else ops.cast(x, "float64")
 
 
 onnx_op.same(
-    reduction,
+    reduction_rule,
     ReduceL1=lambda x, axes, keep: _sum(ops.abs(x), axes, keep),
-    ReduceL2=lambda x, axes, keep: ops.sqrt(_sum(ops.square(_wide(x)), axes, keep)),
-    ReduceLogSum=lambda x, axes, keep: ops.log(_sum(_wide(x), axes, keep)),
-    ReduceLogSumExp=lambda x, axes, keep: ops.logsumexp(_wide(x), axis=axes, keepdims=keep),
+    ReduceL2=lambda x, axes, keep: ops.sqrt(_sum(ops.square(_widen_integers(x)), axes, keep)),
+    ReduceLogSum=lambda x, axes, keep: ops.log(_sum(_widen_integers(x), axes, keep)),
+    ReduceLogSumExp=lambda x, axes, keep: ops.logsumexp(_widen_integers(x), axis=axes, keepdims=keep),
     ReduceMax=_logical(ops.max, ops.any),
-    ReduceMean=lambda x, axes, keep: ops.mean(_wide(x), axis=axes, keepdims=keep),
+    ReduceMean=lambda x, axes, keep: ops.mean(_widen_integers(x), axis=axes, keepdims=keep),
     ReduceMin=_logical(ops.min, ops.all),
     ReduceProd=lambda x, axes, keep: ops.prod(x, axis=axes, keepdims=keep),
     ReduceSum=_sum,
@@ -62,7 +62,7 @@ onnx_op.same(
 )
 
 
-def extreme(function: Callable[..., Any]):
+def arg_extremum_rule(function: Callable[..., Any]):
     """The rule for ArgMax or ArgMin."""
 
     def rule(k, x, *, axis, keepdims, select_last_index):
@@ -75,10 +75,10 @@ def extreme(function: Callable[..., Any]):
     return rule
 
 
-onnx_op.same(extreme, ArgMax=ops.argmax, ArgMin=ops.argmin)
+onnx_op.same(arg_extremum_rule, ArgMax=ops.argmax, ArgMin=ops.argmin)
 
 
-def cumulative(pair):
+def cumulative_rule(pair):
     """The rule for CumSum or CumProd; the neutral element comes first where the sum is exclusive."""
     function, neutral = pair
 
@@ -96,7 +96,7 @@ def cumulative(pair):
     return rule
 
 
-onnx_op.same(cumulative, CumSum=(ops.cumsum, 0), CumProd=(ops.cumprod, 1))
+onnx_op.same(cumulative_rule, CumSum=(ops.cumsum, 0), CumProd=(ops.cumprod, 1))
 
 
 @onnx_op("TopK")

@@ -7,17 +7,17 @@ from keras import layers, ops
 
 from convert.errors import Unsupported
 from convert.graph.metadata import CHANNELS_LAST
-from convert.semantics.interpolation import Method, matrix
+from convert.semantics.interpolation import Interpolation, weight_matrix
 
 from ..rules import onnx_op
-from ..windows import by_rank
-from .activation import floating
+from ..windows import layer_by_rank
+from .activation import is_floating
 
 # Up to so many inputs in one output are picked one by one; more are a matrix product.
 _TAPS = 4
 
 
-def _rule(to_axis):
+def _resize_rule(to_axis):
     """The rule for Resize of a tensor in which axis `a` of ONNX's is `to_axis(a, rank)`."""
 
     def rule(
@@ -25,22 +25,22 @@ def _rule(to_axis):
         *, antialias, axes, coordinate_transformation_mode, cubic_coeff_a, exclude_outside, extrapolation_value,
         keep_aspect_ratio_policy, mode, nearest_mode,
     ):  # fmt: skip
-        method = Method(
+        method = Interpolation(
             mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
         )
         rank = len(x.shape)
         chosen = [a % rank for a in axes] if axes is not None else list(range(rank))
-        wanted = _wanted(k, x, scales, sizes, chosen, keep_aspect_ratio_policy, to_axis)
+        wanted = _sizes_and_scales(k, x, scales, sizes, chosen, keep_aspect_ratio_policy, to_axis)
         wanted = {axis: pair for axis, pair in wanted.items() if pair[1] != 1 or pair[0] != x.shape[axis]}
-        upsampled = _upsampled(k, x, wanted, method)
+        upsampled = _upsample(k, x, wanted, method)
         if upsampled is not None:
             return upsampled
-        if mode != "nearest" and not floating(x):
+        if mode != "nearest" and not is_floating(x):
             raise Unsupported("interpolation of integers")
         for axis, (size, scale) in wanted.items():
             if x.shape[axis] is None or size is None:
                 raise Unsupported("Resize of a dim whose size only the run tells, by more than repetition")
-            x = _along(x, axis, matrix(x.shape[axis], size, scale, method))
+            x = _resample_axis(x, axis, weight_matrix(x.shape[axis], size, scale, method))
         keeps = keep_aspect_ratio_policy != "stretch"
         if keeps and any(isinstance(d, int) and d != n for d, n in zip(k.dims(), x.shape, strict=True)):
             raise Unsupported(f"the size {tuple(x.shape)}, where the graph says {k.dims()}")
@@ -49,7 +49,7 @@ def _rule(to_axis):
     return rule
 
 
-def _wanted(k, x, scales, sizes, chosen, policy, to_axis):
+def _sizes_and_scales(k, x, scales, sizes, chosen, policy, to_axis):
     """By axis of `x`, its new size (None: only the run tells) and the scale."""
     rank = len(x.shape)
     own = {a: x.shape[to_axis(a, rank)] for a in chosen}
@@ -63,7 +63,7 @@ def _wanted(k, x, scales, sizes, chosen, policy, to_axis):
         }
     else:
         given = k.ints(sizes)
-        given = given if given is not None else [_fact(k, to_axis(a, rank)) for a in chosen]
+        given = given if given is not None else [_known_dim(k, to_axis(a, rank)) for a in chosen]
         if policy != "stretch":
             if None in own.values() or None in given:
                 raise Unsupported("Resize that keeps the aspect ratio of dims whose size only the run tells")
@@ -82,7 +82,7 @@ def _wanted(k, x, scales, sizes, chosen, policy, to_axis):
     return {to_axis(a, rank): pair for a, pair in pairs.items()}
 
 
-def _fact(k, axis):
+def _known_dim(k, axis):
     d = k.dims()[axis]
     if d is not None and d == k.input_dims(0)[axis]:
         return d if isinstance(d, int) else None
@@ -91,16 +91,16 @@ def _fact(k, axis):
     raise Unsupported("Resize to a size that only the run tells")
 
 
-def _upsampled(k, x, wanted, method):
+def _upsample(k, x, wanted, method):
     """By a layer: whole factors, repeated or, in two dims, interpolated between the centres of pixels."""
     rank = len(x.shape) - 2
     factors = [wanted.get(axis, (None, 1.0))[1] for axis in range(1, rank + 1)]
     inside = 0 < rank < 4 and all(0 < axis <= rank for axis in wanted)
-    if not inside or not wanted or any(f < 1 or f != int(f) for f in factors) or not floating(x):
+    if not inside or not wanted or any(f < 1 or f != int(f) for f in factors) or not is_floating(x):
         return None
     size = tuple(int(f) for f in factors)
-    if method.mode == "nearest" and all(_repeats(f, method) for f in size):
-        kind = by_rank("UpSampling", rank)
+    if method.mode == "nearest" and all(_is_repetition(f, method) for f in size):
+        kind = layer_by_rank("UpSampling", rank)
         return k.layer(
             kind, x, size=size if rank > 1 else size[0], **({} if rank == 1 else {"data_format": "channels_last"})
         )
@@ -109,13 +109,13 @@ def _upsampled(k, x, wanted, method):
     return None
 
 
-def _repeats(factor, method):
+def _is_repetition(factor, method):
     """Whether each element is repeated, which does not depend on how many there are."""
     n = 5
-    return np.array_equal(matrix(n, n * factor, factor, method), np.repeat(np.eye(n), factor, axis=0))
+    return np.array_equal(weight_matrix(n, n * factor, factor, method), np.repeat(np.eye(n), factor, axis=0))
 
 
-def _along(x, axis, weights):
+def _resample_axis(x, axis, weights):
     """Each output a sum of inputs along `axis`, by the rows of `weights`."""
     taps = int((weights != 0).sum(1).max())
     dtype = x.dtype
@@ -135,7 +135,7 @@ def _along(x, axis, weights):
     return sum(parts[1:], parts[0])
 
 
-onnx_op("Resize")(_rule(lambda axis, rank: axis))
+onnx_op("Resize")(_resize_rule(lambda axis, rank: axis))
 onnx_op(f"{CHANNELS_LAST}::Resize")(
-    _rule(lambda axis, rank: axis if axis == 0 else rank - 1 if axis == 1 else axis - 1)
+    _resize_rule(lambda axis, rank: axis if axis == 0 else rank - 1 if axis == 1 else axis - 1)
 )

@@ -11,8 +11,8 @@ from convert.errors import Unsupported
 
 from ..constants import Constant
 from ..rules import OWN, channels_last, onnx_op
-from ..tensors import permuted
-from .activation import floating
+from ..tensors import permute_axes
+from .activation import is_floating
 
 
 @onnx_op("Shape")
@@ -34,10 +34,10 @@ def reshape(k, x, shape, *, allowzero):
         return x.reshaped(*np.empty(x.shape, np.bool_).reshape(own).shape)
     if not allowzero:
         target = [x.shape[i] if d == 0 else d for i, d in enumerate(target)]
-    return reshaped(k, x, target, kept=not allowzero and bool(target) and k.ints(shape)[0] == 0)
+    return reshape_tensor(k, x, target, kept=not allowzero and bool(target) and k.ints(shape)[0] == 0)
 
 
-def reshaped(k, x, target, kept=False):
+def reshape_tensor(k, x, target, kept=False):
     """`x` in another shape; None and -1 are unknown dims, of which the first may be that of `x` (`kept`)."""
     facts = k.dims()
     if len(facts) == len(target):
@@ -57,7 +57,7 @@ def reshaped(k, x, target, kept=False):
 def flatten(k, x, *, axis):
     rank = len(x.shape)
     axis = axis + rank if axis < 0 else axis
-    if axis == 1 and rank > 1 and floating(x):
+    if axis == 1 and rank > 1 and is_floating(x):
         return k.layer(layers.Flatten, x, data_format="channels_last")
     before, after = x.shape[:axis], x.shape[axis:]
     if None not in after and 0 not in after:
@@ -92,7 +92,7 @@ def unsqueeze(k, x, axes):
 
 @onnx_op("Transpose")
 def transpose(k, x, *, perm):
-    return permuted(x, perm if perm is not None else list(reversed(range(len(x.shape)))))
+    return permute_axes(x, perm if perm is not None else list(reversed(range(len(x.shape)))))
 
 
 @onnx_op("Expand")
@@ -178,7 +178,7 @@ def trilu(k, x, diagonal, *, upper):
 def concat(k, *values, axis):
     tensors = k.tensors(*values)
     axis %= len(tensors[0].shape)
-    symbolic = all(not isinstance(x, np.ndarray) and floating(x) for x in tensors)
+    symbolic = all(not isinstance(x, np.ndarray) and is_floating(x) for x in tensors)
     if symbolic and axis > 0 and len(tensors) > 1:
         return k.layer(layers.Concatenate, tensors, axis=axis)
     return ops.concatenate(tensors, axis=axis)

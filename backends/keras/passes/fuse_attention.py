@@ -9,22 +9,22 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.values import dims
-from convert.passes.layout.rewrite import Names
+from convert.passes.layout.rewrite import ModelNames
 
 from ..rules import OWN
-from .index_tracing import Sizes
+from .index_tracing import PrimeSizes
 from .match_heads import (
-    Product,
-    back,
+    ConstantProduct,
+    attention_node,
     bias_of,
-    by_batch,
-    heads_of,
-    node_of,
+    follow_product_reader,
+    follow_reader,
+    head_rows_and_columns,
+    is_batch_major,
     only_reader,
     product_of,
-    rearranged,
-    step,
-    step_of,
+    rearranged_weight,
+    trace_to_product,
     weights_of,
 )
 
@@ -36,7 +36,7 @@ def fuse_attention(model: ir.Model) -> bool:
 
     All four projections have a bias or none has, as it is in the layer.
     """
-    names, modified = Names(model.graph), False
+    names, modified = ModelNames(model.graph), False
     for node in list(model.graph):
         if node.op_type == "Attention" and node.domain == "" and node.graph is not None:
             modified |= _fuse(model.graph, node, names)
@@ -45,54 +45,54 @@ def fuse_attention(model: ir.Model) -> bool:
     return modified
 
 
-def _fuse(graph: ir.Graph, node: ir.Node, names: Names) -> bool:
-    if not _plain(node):
+def _fuse(graph: ir.Graph, node: ir.Node, names: ModelNames) -> bool:
+    if not _is_plain_attention(node):
         return False
-    sizes = Sizes()
-    found = [back(v, sizes) for v in node.inputs[:3] if v is not None]
+    sizes = PrimeSizes()
+    found = [trace_to_product(v, sizes) for v in node.inputs[:3] if v is not None]
     if None in found or len(found) != 3:
         return False
     projections = [p for p in found if p is not None]
-    parts = [_in_heads(node, i, places) for i, (_, places) in enumerate(projections)]
-    if any(p is None or p.ndim != 4 for p in parts) or not _scaled(node, parts[0].shape[3]):  # type: ignore[union-attr]
+    parts = [_head_places(node, i, places) for i, (_, places) in enumerate(projections)]
+    if any(p is None or p.ndim != 4 for p in parts) or not _has_default_scale(node, parts[0].shape[3]):  # type: ignore[union-attr]
         return False
     query, _, value = (p for p in parts if p is not None)
     batch, heads, steps, _ = query.shape
     if value.shape[1] != heads:
         return False
-    result = _result(node, (batch, heads, steps, value.shape[3]), sizes)
-    inputs = [_input(p, places, sizes) for (p, _), places in zip(projections, parts, strict=True)]  # type: ignore[arg-type]
+    result = _result_projection(node, (batch, heads, steps, value.shape[3]), sizes)
+    inputs = [_projected_input(p, places, sizes) for (p, _), places in zip(projections, parts, strict=True)]  # type: ignore[arg-type]
     if result is None or any(x is None for x in inputs):
         return False
     products = [*(p for p, _ in projections), result.product]
-    if len({p.bias is None for p in products}) != 1 or not _alone(products, node, result.target):
+    if len({p.bias is None for p in products}) != 1 or not _has_no_other_readers(products, node, result.target):
         return False
     made: list[ir.Node] = []
     given = [x for x in inputs if x is not None]
-    sources = [_source(x, first, names, made) for x, _, first in given]
+    sources = [_batch_first_input(x, first, names, made) for x, _, first in given]
     weights = [
         w
         for p, (_, columns, _), part in zip(products, given, ("query", "key", "value"), strict=False)
         for w in weights_of(graph, p, columns, part)
     ]
     weights += _output_weights(graph, result)
-    made.append(node_of([*sources, *weights], node, causal=bool(node.attributes.get_int("is_causal", 0))))
-    _place(graph, made, result, names)
+    made.append(attention_node([*sources, *weights], node, causal=bool(node.attributes.get_int("is_causal", 0))))
+    _insert_nodes(graph, made, result, names)
     return True
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultProjection:
     """The projection of what attention gives, which rows [heads, size] of its matrix are whose, the value that it all
     comes down to, and whether batch is the first dim of that, or steps."""
 
-    product: Product
+    product: ConstantProduct
     inner: np.ndarray
     target: ir.Value
     batch_first: bool
 
 
-def _plain(node: ir.Node) -> bool:
+def _is_plain_attention(node: ir.Node) -> bool:
     """No mask, no cache, no softcap, no scores, and a dtype in which Keras computes as ONNX does."""
     query = node.inputs[0]
     alone = not any(v is not None for v in node.inputs[3:]) and not any(
@@ -102,11 +102,11 @@ def _plain(node: ir.Node) -> bool:
     return alone and dtype and not node.attributes.get_float("softcap", 0.0) and node.outputs[0].shape is not None
 
 
-def _scaled(node: ir.Node, size: int) -> bool:
+def _has_default_scale(node: ir.Node, size: int) -> bool:
     return math.isclose(node.attributes.get_float("scale", size**-0.5), size**-0.5, rel_tol=1e-6)
 
 
-def _in_heads(node: ir.Node, index: int, places: np.ndarray) -> np.ndarray | None:
+def _head_places(node: ir.Node, index: int, places: np.ndarray) -> np.ndarray | None:
     """[batch, heads, steps, size] of an input of the attention, which may have its heads side by side."""
     if places.ndim != 3:
         return places
@@ -116,13 +116,15 @@ def _in_heads(node: ir.Node, index: int, places: np.ndarray) -> np.ndarray | Non
     return places.reshape(*places.shape[:2], count, -1).transpose(0, 2, 1, 3)
 
 
-def _input(product: Product, places: np.ndarray, sizes: Sizes) -> tuple[ir.Value, np.ndarray, bool] | None:
+def _projected_input(
+    product: ConstantProduct, places: np.ndarray, sizes: PrimeSizes
+) -> tuple[ir.Value, np.ndarray, bool] | None:
     """What is projected, of rank 3, the columns [heads, size] of the product, and whether batch comes first in it."""
-    found = heads_of(product, places)
+    found = head_rows_and_columns(product, places)
     if found is None:
         return None
     rows, columns = found
-    x, first = product.x, by_batch(rows)
+    x, first = product.x, is_batch_major(rows)
     if first is None:
         return None
     if len(dims(x)) == 2 and (node := x.producer()) is not None and node.op_type == "Reshape" and not node.domain:
@@ -135,7 +137,7 @@ def _input(product: Product, places: np.ndarray, sizes: Sizes) -> tuple[ir.Value
     return (x, columns, first) if len(dims(x)) == 3 and sizes.of(dims(x)[:2]) == wanted else None
 
 
-def _source(x: ir.Value, first: bool, names: Names, made: list[ir.Node]) -> ir.Value:
+def _batch_first_input(x: ir.Value, first: bool, names: ModelNames, made: list[ir.Node]) -> ir.Value:
     """x with its batch first."""
     if first:
         return x
@@ -145,12 +147,12 @@ def _source(x: ir.Value, first: bool, names: Names, made: list[ir.Node]) -> ir.V
         return node.inputs[0]
     known = next((n.outputs[0] for n in made if n.inputs[0] is x), None)
     if known is None:
-        made.append(turned(x, names))
+        made.append(swap_first_dims(x, names))
         known = made[-1].outputs[0]
     return known
 
 
-def turned(x: ir.Value, names: Names) -> ir.Node:
+def swap_first_dims(x: ir.Value, names: ModelNames) -> ir.Node:
     """The first two of three dims exchanged."""
     node = ir.Node("", "Transpose", [x], [ir.AttrInt64s("perm", [1, 0, 2])], num_outputs=1)
     node.name = node.outputs[0].name = names.unique(f"{x.name}_turned")
@@ -159,14 +161,14 @@ def turned(x: ir.Value, names: Names) -> ir.Node:
     return node
 
 
-def _result(node: ir.Node, shape: tuple[int, ...], sizes: Sizes) -> Result | None:
+def _result_projection(node: ir.Node, shape: tuple[int, ...], sizes: PrimeSizes) -> ResultProjection | None:
     """What becomes of the attention's result of this shape [batch, heads, steps, size]; None if it is not projected."""
     batch, heads, steps, size = shape
     value, places = node.outputs[0], np.arange(math.prod(shape)).reshape(shape)
     if len(dims(value)) == 3:
         places = places.transpose(0, 2, 1, 3).reshape(batch, steps, heads * size)
     chain: list[ir.Node] = []
-    while (found := step(value, places, sizes)) is not None:
+    while (found := follow_reader(value, places, sizes)) is not None:
         value, places, passed = found
         chain.append(passed)
     reader = only_reader(value)
@@ -180,12 +182,12 @@ def _result(node: ir.Node, shape: tuple[int, ...], sizes: Sizes) -> Result | Non
         return None
     inner = np.argsort(column[0]).reshape(heads, size)
     places = (row[:, :1] * product.width + np.arange(product.width)).reshape(*places.shape[:-1], product.width)
-    return _finished(product, inner, places, (batch, steps), sizes)
+    return _follow_product(product, inner, places, (batch, steps), sizes)
 
 
-def _finished(
-    product: Product, inner: np.ndarray, places: np.ndarray, shape: tuple[int, int], sizes: Sizes
-) -> Result | None:
+def _follow_product(
+    product: ConstantProduct, inner: np.ndarray, places: np.ndarray, shape: tuple[int, int], sizes: PrimeSizes
+) -> ResultProjection | None:
     """Follow a product, its rows numbered batch by batch, to the last value that is [batch, steps, O] or turned."""
     natural = np.arange(places.size).reshape(*shape, product.width)
     value, chain, best = product.node.outputs[0], list[ir.Node](), None
@@ -194,22 +196,22 @@ def _finished(
             if np.array_equal(places, wanted):
                 chain_so_far = [*product.chain, *chain]
                 best = replace(product, chain=chain_so_far), value, first
-        found = step_of(product, value, places, sizes)
+        found = follow_product_reader(product, value, places, sizes)
         if found is None:
             break
         value, places, passed = found
         chain.append(passed)
-    return None if best is None else Result(best[0], inner, best[1], best[2])
+    return None if best is None else ResultProjection(best[0], inner, best[1], best[2])
 
 
-def _alone(products: list[Product], node: ir.Node, target: ir.Value) -> bool:
+def _has_no_other_readers(products: list[ConstantProduct], node: ir.Node, target: ir.Value) -> bool:
     """Whether nobody else reads what lies between the projections and the target."""
     inside = {node, *(n for p in products for n in p.chain)}
     values = [v for n in inside for v in n.outputs if v is not target]
     return not any(v.is_graph_output() or any(use.node not in inside for use in v.uses()) for v in values)
 
 
-def _output_weights(graph: ir.Graph, result: Result) -> list[ir.Value | None]:
+def _output_weights(graph: ir.Graph, result: ResultProjection) -> list[ir.Value | None]:
     """Kernel [heads, size, O] and bias [O] or None."""
     product, inner = result.product, result.inner
 
@@ -217,19 +219,19 @@ def _output_weights(graph: ir.Graph, result: Result) -> list[ir.Value | None]:
         return (array.T if product.turned else array)[inner]
 
     return [
-        rearranged(graph, product.weight, (*inner.shape, product.width), kernel),
+        rearranged_weight(graph, product.weight, (*inner.shape, product.width), kernel),
         bias_of(graph, product, np.arange(product.width)),
     ]
 
 
-def _place(graph: ir.Graph, made: list[ir.Node], result: Result, names: Names) -> None:
+def _insert_nodes(graph: ir.Graph, made: list[ir.Node], result: ResultProjection, names: ModelNames) -> None:
     """Put the nodes where the target's maker is; what that needed goes with the clean-up."""
     target, whole = result.target, made[-1].outputs[0]
     shape = dims(target)
     whole.type, whole.shape = target.type, ir.Shape(shape if result.batch_first else [shape[1], shape[0], shape[2]])
     if not result.batch_first:
         whole.name = names.unique(f"{target.name}_by_batch")
-        made.append(turned(whole, names))
+        made.append(swap_first_dims(whole, names))
     maker = target.producer()
     assert maker is not None
     last = made[-1].outputs[0]

@@ -16,7 +16,7 @@ _LARGEST = 1 << 24
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23)
 
 
-class Sizes:
+class PrimeSizes:
     """Numbers for dims of which the graph knows the names only: primes, so that no two products of them are equal."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Sizes:
         return tuple(d if isinstance(d, int) else self._of.get(d or "", -1) for d in shape)
 
 
-def moved(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+def moved_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
     """What a node makes of its first input as its output of this number; None where it does more than move elements.
 
     places: of each element of the first input.
@@ -46,11 +46,11 @@ def moved(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.nd
 
 
 def is_movement(node: ir.Node | None) -> bool:
-    """Whether `moved` may say what the node does."""
+    """Whether `moved_places` may say what the node does."""
     return node is not None and node.domain == "" and node.op_type in _RULES
 
 
-def _reshaped(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+def _reshape_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
     shape = sizes.of(dims(node.outputs[output]))
     rest = math.prod(n for n in shape if n != -1)
     if shape.count(-1) > 1 or rest == 0 or places.size % rest or (-1 not in shape and rest != places.size):
@@ -58,12 +58,12 @@ def _reshaped(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> n
     return places.reshape(shape)
 
 
-def _transposed(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+def _transpose_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
     perm = node.attributes.get_ints("perm", list(range(places.ndim))[::-1])
     return places.transpose(perm) if len(perm) == places.ndim else None
 
 
-def _split(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
+def _split_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
     axis = node.attributes.get_int("axis", 0)
     if any(v.shape is None or len(v.shape) != places.ndim for v in node.outputs):
         return None
@@ -75,20 +75,22 @@ def _split(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.n
     return np.take(places, range(start, start + known[output]), axis)
 
 
-def _gathered(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
-    axis, index = node.attributes.get_int("axis", 0), _constant(node, 1)
-    if index is None or not _known(node, axis) or (index >= places.shape[axis]).any():
+def _gather_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
+    axis, index = node.attributes.get_int("axis", 0), _constant_input(node, 1)
+    if index is None or not _is_known_length(node, axis) or (index >= places.shape[axis]).any():
         return None
     return np.take(places, index, axis)
 
 
-def _sliced(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.ndarray | None:
-    starts, ends = _constant(node, 1), _constant(node, 2)
+def _slice_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSizes) -> np.ndarray | None:
+    starts, ends = _constant_input(node, 1), _constant_input(node, 2)
     if starts is None or ends is None:
         return None
-    axes = _constant(node, 3) if len(node.inputs) > 3 and node.inputs[3] is not None else np.arange(len(starts))
-    steps = _constant(node, 4) if len(node.inputs) > 4 and node.inputs[4] is not None else np.ones(len(starts), int)
-    if axes is None or steps is None or (steps < 1).any() or not all(_known(node, int(a)) for a in axes):
+    axes = _constant_input(node, 3) if len(node.inputs) > 3 and node.inputs[3] is not None else np.arange(len(starts))
+    steps = (
+        _constant_input(node, 4) if len(node.inputs) > 4 and node.inputs[4] is not None else np.ones(len(starts), int)
+    )
+    if axes is None or steps is None or (steps < 1).any() or not all(_is_known_length(node, int(a)) for a in axes):
         return None
     place = [slice(None)] * places.ndim
     for axis, *ends_and_step in zip(axes, starts, ends, steps, strict=True):
@@ -96,25 +98,25 @@ def _sliced(node: ir.Node, output: int, places: np.ndarray, sizes: Sizes) -> np.
     return places[tuple(place)]
 
 
-def _constant(node: ir.Node, index: int) -> np.ndarray | None:
+def _constant_input(node: ir.Node, index: int) -> np.ndarray | None:
     value = node.inputs[index] if index < len(node.inputs) else None
     return None if value is None or value.const_value is None else value.const_value.numpy()
 
 
-def _known(node: ir.Node, axis: int) -> bool:
+def _is_known_length(node: ir.Node, axis: int) -> bool:
     """Whether the length of the first input along an axis is a number: what is picked along another depends on it."""
     x = node.inputs[0]
     return x is not None and x.shape is not None and isinstance(dims(x)[axis], int)
 
 
 _RULES = {
-    "Flatten": _reshaped,
-    "Gather": _gathered,
-    "Identity": _reshaped,
-    "Reshape": _reshaped,
-    "Slice": _sliced,
-    "Split": _split,
-    "Squeeze": _reshaped,
-    "Transpose": _transposed,
-    "Unsqueeze": _reshaped,
+    "Flatten": _reshape_places,
+    "Gather": _gather_places,
+    "Identity": _reshape_places,
+    "Reshape": _reshape_places,
+    "Slice": _slice_places,
+    "Split": _split_places,
+    "Squeeze": _reshape_places,
+    "Transpose": _transpose_places,
+    "Unsqueeze": _reshape_places,
 }

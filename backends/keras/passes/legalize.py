@@ -18,12 +18,12 @@ from .fuse_dense import fuse_dense
 from .static_shapes import settle_shapes
 
 
-def expanded(model: ir.Model) -> bool:
+def expand_unsupported(model: ir.Model) -> bool:
     """Operators without a rule are replaced by the functions that define them."""
     return expand_functions(model, {*onnx_op.entries, *_WHOLE})
 
 
-def channels_last(model: ir.Model) -> bool:
+def assign_channels_last(model: ir.Model) -> bool:
     """Sensitive operators channels-last, transposes where the fewest bytes move; inputs and outputs as they are."""
     return assign_layout(model, sensitive="channels_last")
 
@@ -32,8 +32,8 @@ def channels_last(model: ir.Model) -> bool:
 _WHOLE = ("SequenceMap", "StringNormalizer")
 
 # Batch norms stay layers of their own: they go on learning their statistics.
-BEFORE_LAYOUT: tuple[Pass, ...] = (expanded, clean, settle_shapes, clean, fuse_attention, clean)
-PASSES = (*BEFORE_LAYOUT, channels_last, join_transposes, compose_transposes, clean, fuse_dense)
+BEFORE_LAYOUT: tuple[Pass, ...] = (expand_unsupported, clean, settle_shapes, clean, fuse_attention, clean)
+PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean, fuse_dense)
 
 
 def legalize(model: ir.Model) -> bool:

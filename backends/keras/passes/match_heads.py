@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph import register
-from convert.graph.tensors import lazy
+from convert.graph import register_initializer
+from convert.graph.tensors import lazy_tensor
 from convert.graph.values import dims
 
 from ..rules import OWN
-from .index_tracing import Sizes, is_movement, moved
+from .index_tracing import PrimeSizes, is_movement, moved_places
 
 ATTENTION = "MultiHeadAttention"
 
 
 @dataclass
-class Product:
+class ConstantProduct:
     """x · weight with a constant matrix [I, O]; `columns` are the places in a constant of what is added to each."""
 
     node: ir.Node
@@ -46,7 +46,7 @@ class Product:
         return int(dims(self.weight)[1 if self.turned else 0])  # type: ignore[arg-type]
 
 
-def product_of(node: ir.Node | None) -> Product | None:
+def product_of(node: ir.Node | None) -> ConstantProduct | None:
     """A MatMul or Gemm by a constant matrix."""
     if node is None or node.domain or node.op_type not in ("MatMul", "Gemm"):
         return None
@@ -55,13 +55,13 @@ def product_of(node: ir.Node | None) -> Product | None:
         return None
     assert weight is not None
     turned = bool(node.attributes.get_int("transB", 0))
-    found = Product(node, x, weight, turned)
+    found = ConstantProduct(node, x, weight, turned)
     found.chain.append(node)
     if node.op_type == "Gemm":
         factors = {node.attributes.get_float(name, 1.0) for name in ("alpha", "beta")}
         if factors != {1.0} or node.attributes.get_int("transA", 0):
             return None
-        if bias and bias[0] is not None and not _added(found, bias[0], np.arange(found.width)):
+        if bias and bias[0] is not None and not _take_bias(found, bias[0], np.arange(found.width)):
             return None
     return found
 
@@ -73,7 +73,7 @@ def is_constant(value: ir.Value | None) -> bool:
     )
 
 
-def _added(product: Product, bias: ir.Value, columns: np.ndarray) -> bool:
+def _take_bias(product: ConstantProduct, bias: ir.Value, columns: np.ndarray) -> bool:
     """Take a constant for the product's bias, if it is the same for all elements of a column; whether it is."""
     shape = dims(bias)
     if product.bias is not None or not is_constant(bias) or None in shape:
@@ -100,7 +100,7 @@ def _constant_side(node: ir.Node) -> tuple[ir.Value, ir.Value] | None:
     return None
 
 
-def back(value: ir.Value, sizes: Sizes) -> tuple[Product, np.ndarray] | None:
+def trace_to_product(value: ir.Value, sizes: PrimeSizes) -> tuple[ConstantProduct, np.ndarray] | None:
     """The product that `value` consists of, and of each element its place there: row · width + column."""
     chain: list[ir.Node] = []
     places: list[tuple[ir.Node, int]] = []
@@ -123,33 +123,35 @@ def back(value: ir.Value, sizes: Sizes) -> tuple[Product, np.ndarray] | None:
         assert found is not None
         if node.op_type == "Add":
             add = _constant_side(node)
-            if add is None or not _added(product, add[1], found % product.width):
+            if add is None or not _take_bias(product, add[1], found % product.width):
                 return None
         else:
-            found = moved(node, output, found, sizes)
+            found = moved_places(node, output, found, sizes)
         if found is None:
             return None
     return (product, found) if found is not None else None
 
 
-def step(value: ir.Value, places: np.ndarray, sizes: Sizes) -> tuple[ir.Value, np.ndarray, ir.Node] | None:
+def follow_reader(
+    value: ir.Value, places: np.ndarray, sizes: PrimeSizes
+) -> tuple[ir.Value, np.ndarray, ir.Node] | None:
     """What the only reader of `value` moves it to, the places there, and the reader."""
     reader = only_reader(value)
     if reader is None or not is_movement(reader) or reader.inputs[0] is not value or len(reader.outputs) != 1:
         return None
-    found = moved(reader, 0, places, sizes)
+    found = moved_places(reader, 0, places, sizes)
     return None if found is None else (reader.outputs[0], found, reader)
 
 
-def step_of(
-    product: Product, value: ir.Value, places: np.ndarray, sizes: Sizes
+def follow_product_reader(
+    product: ConstantProduct, value: ir.Value, places: np.ndarray, sizes: PrimeSizes
 ) -> tuple[ir.Value, np.ndarray, ir.Node] | None:
     """The same for what comes after a product, whose bias may be added on the way."""
     reader = only_reader(value)
     if reader is None or reader.op_type != "Add" or reader.domain:
-        return step(value, places, sizes)
+        return follow_reader(value, places, sizes)
     add = _constant_side(reader)
-    if add is None or add[0] is not value or not _added(product, add[1], places % product.width):
+    if add is None or add[0] is not value or not _take_bias(product, add[1], places % product.width):
         return None
     return reader.outputs[0], places, reader
 
@@ -160,7 +162,7 @@ def only_reader(value: ir.Value) -> ir.Node | None:
     return readers.pop() if len(readers) == 1 and not value.is_graph_output() else None
 
 
-def by_batch(rows: np.ndarray) -> bool | None:
+def is_batch_major(rows: np.ndarray) -> bool | None:
     """Whether rows [batch, steps] are numbered batch by batch (else step by step); None if neither."""
     natural = np.arange(rows.size)
     if np.array_equal(rows, natural.reshape(rows.shape)):
@@ -168,7 +170,7 @@ def by_batch(rows: np.ndarray) -> bool | None:
     return False if np.array_equal(rows, natural.reshape(rows.shape[::-1]).T) else None
 
 
-def heads_of(product: Product, places: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def head_rows_and_columns(product: ConstantProduct, places: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Rows [batch, steps] and columns [heads, size] of the product that [batch, heads, steps, size] consists of."""
     rows, columns = places // product.width, places % product.width
     if (rows != rows[:, :1, :, :1]).any() or (columns != columns[:1, :, :1]).any():
@@ -176,7 +178,7 @@ def heads_of(product: Product, places: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return rows[:, 0, :, 0], columns[0, :, 0, :]
 
 
-def rearranged(
+def rearranged_weight(
     graph: ir.Graph, source: ir.Value, shape: Sequence[int], make: Callable[[np.ndarray], np.ndarray], part: str = ""
 ) -> ir.Value:
     """A weight of this shape that is computed from `source` when it is written; `part` says which part of it."""
@@ -184,30 +186,30 @@ def rearranged(
     assert tensor is not None
     assert tensor.dtype is not None
     name = f"{source.name}.{part}" if part and math.prod(shape) < tensor.size else source.name or "weight"
-    return register(graph, name, lazy(tensor.dtype, shape, lambda: make(tensor.numpy()), name))
+    return register_initializer(graph, name, lazy_tensor(tensor.dtype, shape, lambda: make(tensor.numpy()), name))
 
 
-def weights_of(graph: ir.Graph, product: Product, columns: np.ndarray, part: str) -> list[ir.Value | None]:
+def weights_of(graph: ir.Graph, product: ConstantProduct, columns: np.ndarray, part: str) -> list[ir.Value | None]:
     """Kernel [I, heads, size] and bias [heads, size] or None, of these columns [heads, size] of the product."""
 
     def kernel(array: np.ndarray) -> np.ndarray:
         return (array.T if product.turned else array)[:, columns]
 
     return [
-        rearranged(graph, product.weight, (product.depth, *columns.shape), kernel, part),
+        rearranged_weight(graph, product.weight, (product.depth, *columns.shape), kernel, part),
         bias_of(graph, product, columns, part),
     ]
 
 
-def bias_of(graph: ir.Graph, product: Product, columns: np.ndarray, part: str = "") -> ir.Value | None:
+def bias_of(graph: ir.Graph, product: ConstantProduct, columns: np.ndarray, part: str = "") -> ir.Value | None:
     """What is added to these columns of the product."""
     if product.bias is None or product.columns is None:
         return None
     places = product.columns[columns]
-    return rearranged(graph, product.bias, places.shape, lambda array: array.ravel()[places], part)
+    return rearranged_weight(graph, product.bias, places.shape, lambda array: array.ravel()[places], part)
 
 
-def node_of(inputs: Sequence[ir.Value | None], attention: ir.Node, *, causal: bool) -> ir.Node:
+def attention_node(inputs: Sequence[ir.Value | None], attention: ir.Node, *, causal: bool) -> ir.Node:
     """The node of the whole, named after the attention in its middle."""
     attributes = [ir.AttrInt64("is_causal", int(causal))]
     node = ir.Node(OWN, ATTENTION, list(inputs), attributes, num_outputs=1, name=attention.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph import register
+from convert.graph import register_initializer
 from convert.graph.values import Dim, dims
 
 from ..rules import OWN
@@ -19,13 +19,13 @@ def settle_shapes(model: ir.Model) -> bool:
     modified = False
     for node in list(model.graph):
         if node.domain == "" and node.op_type in ("Reshape", "Expand"):
-            modified |= (_reshape if node.op_type == "Reshape" else _named)(model.graph, node, 1)
+            modified |= (_reshape if node.op_type == "Reshape" else _name_dims)(model.graph, node, 1)
         elif node.domain == "" and node.op_type == "ConstantOfShape":
-            modified |= _named(model.graph, node, 0)
+            modified |= _name_dims(model.graph, node, 0)
     return modified
 
 
-def _named(graph: ir.Graph, node: ir.Node, place: int) -> bool:
+def _name_dims(graph: ir.Graph, node: ir.Node, place: int) -> bool:
     shape, output = node.inputs[place], node.outputs[0]
     if shape is None or shape.const_value is not None or output.shape is None or None in dims(output):
         return False
@@ -42,15 +42,15 @@ def _reshape(graph: ir.Graph, node: ir.Node, place: int) -> bool:
         return False
     if x is None or x.shape is None or node.attributes.get_int("allowzero", 0):
         return False
-    target = target_of(dims(x), dims(output))
+    target = reshape_target(dims(x), dims(output))
     if target is None:
         return False
     content = ir.tensor(np.array(target, np.int64))
-    node.replace_input_with(place, register(graph, f"{node.name or 'reshape'}.shape", content))
+    node.replace_input_with(place, register_initializer(graph, f"{node.name or 'reshape'}.shape", content))
     return True
 
 
-def target_of(before: tuple[Dim, ...], after: tuple[Dim, ...]) -> list[int] | None:
+def reshape_target(before: tuple[Dim, ...], after: tuple[Dim, ...]) -> list[int] | None:
     """What ONNX's Reshape is told to get from `before` to `after`; None where it takes more than one -1."""
     target = []
     for i, d in enumerate(after):

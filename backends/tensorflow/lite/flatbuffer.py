@@ -16,7 +16,7 @@ _ENDS = ((1, 0), (2, 1))  # inputs and outputs, in a SubGraph and in a Signature
 _MAP_NAME, _MAP_TENSOR, _SIGNATURE_SUBGRAPH = 0, 1, 4
 
 
-def set_order(data: bytearray, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+def set_signature_order(data: bytearray, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     """Order the ends of the one signature in `data`, and of the subgraph that it calls, as the names are."""
     root = _Table(data, struct.unpack_from("<I", data, 0)[0])
     (signature,) = root.tables(_MODEL_SIGNATURES)

@@ -21,7 +21,7 @@ import onnx_ir as ir
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from convert.errors import ConvertError, Location, Problem, Unsupported, UsageError
-from convert.files.protobuf_wire import length_delimited
+from convert.files.protobuf_wire import length_delimited_header
 from convert.graph import location_of
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
@@ -31,13 +31,13 @@ from convert.runners.process import save_arrays
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..constants import scope_name
-from ..emit import check, fact, tensor_inputs
+from ..emit import check, dtype_and_shape, tensor_inputs
 from ..passes.legalize import legalize
-from ..rules import LITE, onnx_op, standard
+from ..rules import LITE, onnx_op, standard_operator
 from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
-from .flatbuffer import set_order
+from .flatbuffer import set_signature_order
 
 _HINT = (
     "TensorFlow Lite's built-in operators are fewer than TensorFlow's, and its runtime here has no others; "
@@ -56,12 +56,12 @@ def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) 
     """
     with tempfile.TemporaryDirectory(prefix="convert-tflite-") as name:
         folder = Path(name)
-        inputs, outputs = prepare(model, folder, options)
+        inputs, outputs = prepare_job(model, folder, options)
         _run_converter(folder)
-        Path(path).write_bytes(finished(folder, model, inputs, outputs))
+        Path(path).write_bytes(read_flatbuffer(folder, model, inputs, outputs))
 
 
-def prepare(model: ir.Model, folder: Path, options: Options) -> tuple[list[str], list[str]]:
+def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[str], list[str]]:
     """Put the job of the child process into `folder`; returns what the inputs and outputs are called."""
     legalize(model)
     prefer_builtins(model, calibrated=bool(options.calibrate))
@@ -73,13 +73,13 @@ def prepare(model: ir.Model, folder: Path, options: Options) -> tuple[list[str],
         write_graph(definition, contents, graph)
         size = graph.tell()
         meta = _meta_graph(definition, model, inputs, outputs).SerializeToString()
-        head = length_delimited(_GRAPH, size)
-        stream.write(_VERSION + length_delimited(_META_GRAPH, len(meta) + len(head) + size) + meta + head)
+        head = length_delimited_header(_GRAPH, size)
+        stream.write(_VERSION + length_delimited_header(_META_GRAPH, len(meta) + len(head) + size) + meta + head)
         graph.seek(0)
         shutil.copyfileobj(graph, stream, 1 << 20)
     (folder / "graph.pb").unlink()
     count = 0
-    for sample in samples(model, options.calibrate):
+    for sample in calibration_samples(model, options.calibrate):
         save_arrays(folder / f"sample{count}", sample)
         count += 1
     job = {"dtype": options.dtype, "quantize": options.quantize, "samples": count}
@@ -87,11 +87,11 @@ def prepare(model: ir.Model, folder: Path, options: Options) -> tuple[list[str],
     return [real for real, _ in inputs], [real for real, _ in outputs]
 
 
-def finished(folder: Path, model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> bytearray:
+def read_flatbuffer(folder: Path, model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> bytearray:
     """The flatbuffer that the child process left in `folder`, its ends in order. Raises as `write_tflite` does."""
     told = json.loads((folder / "status.json").read_text())
     if "tensor list" in told["error"]:
-        raise Unsupported(problems=_collectors(model), hint=_HINT)
+        raise Unsupported(problems=_list_problems(model), hint=_HINT)
     if told["problems"]:
         raise Unsupported(problems=_problems(told["problems"], model), hint=_HINT)
     if told["error"]:
@@ -100,7 +100,7 @@ def finished(folder: Path, model: ir.Model, inputs: Sequence[str], outputs: Sequ
     data = bytearray(file.stat().st_size)
     with open(file, "rb") as stream:
         stream.readinto(memoryview(data))
-    set_order(data, inputs, outputs)
+    set_signature_order(data, inputs, outputs)
     return data
 
 
@@ -126,7 +126,7 @@ def check_tflite(model: ir.Model, options: Options) -> None:
         write_tflite(model, Path(folder) / "model.tflite", plain, Report("check"))
 
 
-def samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[dict[str, np.ndarray]]:
+def calibration_samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[dict[str, np.ndarray]]:
     """Calibration data, one set of inputs at a time: along a dynamic leading dim, or along one that inputs do not have.
 
     Raises `UsageError` for arrays that are not the model's inputs.
@@ -139,13 +139,13 @@ def samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[dict[str, np
             f"the calibration data is for {', '.join(sorted(arrays))}, and the model's inputs are {', '.join(values)}",
             hint="save it with numpy.savez(path, name=array, …)",
         )
-    parts = {name: _parts(value, np.asarray(arrays[name])) for name, value in values.items()}
+    parts = {name: _split_samples(value, np.asarray(arrays[name])) for name, value in values.items()}
     for i in range(min(len(p) for p in parts.values())):
         yield {name: part[i] for name, part in parts.items()}
 
 
-def _parts(value: ir.Value, array: np.ndarray) -> Sequence[np.ndarray]:
-    dtype, shape = fact(value)
+def _split_samples(value: ir.Value, array: np.ndarray) -> Sequence[np.ndarray]:
+    dtype, shape = dtype_and_shape(value)
     array = array.astype(dtype.as_numpy_dtype, copy=False)
     if array.ndim == (shape.rank or 0) + 1:
         return list(array)
@@ -167,7 +167,7 @@ def _meta_graph(definition: Any, model: ir.Model, inputs: Names, outputs: Names)
     signature = meta.signature_def[SIGNATURE]
     signature.method_name = "tensorflow/serving/predict"
     for (real, node), value in zip(inputs, tensor_inputs(model), strict=True):
-        signature.inputs[real].CopyFrom(_tensor_info(node, *fact(value)))
+        signature.inputs[real].CopyFrom(_tensor_info(node, *dtype_and_shape(value)))
     dtypes = {node.name: node.attr["T"].type for node in definition.node if node.op == "Identity"}
     for real, node in outputs:
         signature.outputs[real].CopyFrom(meta_graph_pb2.TensorInfo(name=f"{node}:0", dtype=dtypes[node]))
@@ -202,9 +202,9 @@ def _problems(told: Sequence[Mapping[str, str]], model: ir.Model) -> list[Proble
     found: dict[tuple[str, str], set[str]] = {}
     places: dict[tuple[str, str], Location] = {}
     for problem in told:
-        node = _owner(problem["name"], scopes)
+        node = _owning_node(problem["name"], scopes)
         at = location_of(node) if node is not None else Location("", problem["name"])
-        at = replace(at, operator=standard(at.operator))
+        at = replace(at, operator=standard_operator(at.operator))
         key = (at.operator, at.node)
         places[key] = at
         found.setdefault(key, set()).add(problem["operator"].removeprefix("tf."))
@@ -214,17 +214,17 @@ def _problems(told: Sequence[Mapping[str, str]], model: ir.Model) -> list[Proble
     ]
 
 
-def _collectors(model: ir.Model) -> list[Problem]:
+def _list_problems(model: ir.Model) -> list[Problem]:
     """The nodes that collect results in lists of tensors, of which the converter does not say which it means."""
     why = "TensorFlow Lite has no list of tensors for the results that it collects"
     found = [location_of(n) for n in nodes_of(model.graph) if n.op_type in _COLLECTING]
-    return [Problem(at=replace(at, operator=standard(at.operator)), why=why) for at in found] or [Problem(why)]
+    return [Problem(at=replace(at, operator=standard_operator(at.operator)), why=why) for at in found] or [Problem(why)]
 
 
 _COLLECTING = ("Loop", "Scan", "SequenceMap", "NonMaxSuppression", "LSTM", "GRU", "RNN")
 
 
-def _owner(name: str, scopes: Mapping[str, ir.Node]) -> ir.Node | None:
+def _owning_node(name: str, scopes: Mapping[str, ir.Node]) -> ir.Node | None:
     """The node with the longest name among those that are a scope of the operation's."""
     parts = name.split("/")
     for end in range(len(parts), 0, -1):

@@ -11,14 +11,14 @@ from convert.errors import Unsupported
 from ..rules import onnx_op
 
 
-def scalar(x, value):
+def scalar_like(x, value):
     """`value` in the dtype of `x`."""
     return tf.constant(value, x.dtype)
 
 
 @onnx_op("Relu")
 def relu(t, x):
-    return tf.maximum(x, scalar(x, 0)) if x.dtype.is_integer else tf.nn.relu(x)
+    return tf.maximum(x, scalar_like(x, 0)) if x.dtype.is_integer else tf.nn.relu(x)
 
 
 @onnx_op("LeakyRelu")
@@ -28,13 +28,13 @@ def leaky_relu(t, x, *, alpha):
 
 @onnx_op("PRelu")
 def prelu(t, x, slope):
-    zero = scalar(x, 0)
+    zero = scalar_like(x, 0)
     return tf.where(tf.less(x, zero), tf.multiply(x, slope), x)
 
 
 @onnx_op("ThresholdedRelu")
 def thresholded_relu(t, x, *, alpha):
-    return tf.where(tf.greater(x, scalar(x, alpha)), x, scalar(x, 0))
+    return tf.where(tf.greater(x, scalar_like(x, alpha)), x, scalar_like(x, 0))
 
 
 @onnx_op("Shrink")
@@ -42,30 +42,30 @@ def shrink(t, x, *, bias, lambd):
     if x.dtype.is_integer:
         wide = tf.cast(x, tf.float64)
         return tf.cast(tf.cast(shrink(t, wide, bias=bias, lambd=lambd), tf.int64), x.dtype)
-    high, low = tf.greater(x, scalar(x, lambd)), tf.less(x, scalar(x, -lambd))
-    return tf.where(low, x + scalar(x, bias), tf.where(high, x - scalar(x, bias), scalar(x, 0)))
+    high, low = tf.greater(x, scalar_like(x, lambd)), tf.less(x, scalar_like(x, -lambd))
+    return tf.where(low, x + scalar_like(x, bias), tf.where(high, x - scalar_like(x, bias), scalar_like(x, 0)))
 
 
 def negative_exponential(x):
     """exp(x) − 1 where x is negative, 0 elsewhere; no overflow, in the gradient neither."""
-    return tf.math.expm1(tf.minimum(x, scalar(x, 0)))
+    return tf.math.expm1(tf.minimum(x, scalar_like(x, 0)))
 
 
 @onnx_op("Elu")
 def elu(t, x, *, alpha):
     if alpha == 1:
         return tf.nn.elu(x)
-    return tf.nn.relu(x) + scalar(x, alpha) * negative_exponential(x)
+    return tf.nn.relu(x) + scalar_like(x, alpha) * negative_exponential(x)
 
 
 @onnx_op("Selu")
 def selu(t, x, *, alpha, gamma):
-    return scalar(x, gamma) * elu(t, x, alpha=alpha)
+    return scalar_like(x, gamma) * elu(t, x, alpha=alpha)
 
 
 @onnx_op("Celu")
 def celu(t, x, *, alpha):
-    return tf.nn.relu(x) + scalar(x, alpha) * negative_exponential(x / scalar(x, alpha))
+    return tf.nn.relu(x) + scalar_like(x, alpha) * negative_exponential(x / scalar_like(x, alpha))
 
 
 @onnx_op("Gelu")
@@ -76,9 +76,9 @@ def gelu(t, x, *, approximate):
         return tf.nn.gelu(x, approximate=approximate == "tanh")
     # tf.nn.gelu holds its numbers in float32, whatever it computes in.
     if approximate == "tanh":
-        inner = scalar(x, math.sqrt(2 / math.pi)) * (x + scalar(x, 0.044715) * x * x * x)
-        return scalar(x, 0.5) * x * (scalar(x, 1) + tf.tanh(inner))
-    return scalar(x, 0.5) * x * (scalar(x, 1) + tf.math.erf(x * scalar(x, math.sqrt(0.5))))
+        inner = scalar_like(x, math.sqrt(2 / math.pi)) * (x + scalar_like(x, 0.044715) * x * x * x)
+        return scalar_like(x, 0.5) * x * (scalar_like(x, 1) + tf.tanh(inner))
+    return scalar_like(x, 0.5) * x * (scalar_like(x, 1) + tf.math.erf(x * scalar_like(x, math.sqrt(0.5))))
 
 
 @onnx_op("Softplus")
@@ -93,13 +93,13 @@ def mish(t, x):
 
 @onnx_op("Swish")
 def swish(t, x, *, alpha):
-    return tf.multiply(x, tf.sigmoid(x if alpha == 1 else tf.multiply(scalar(x, alpha), x)))
+    return tf.multiply(x, tf.sigmoid(x if alpha == 1 else tf.multiply(scalar_like(x, alpha), x)))
 
 
 @onnx_op("HardSigmoid")
 def hard_sigmoid(t, x, *, alpha, beta):
-    one, zero = scalar(x, 1), scalar(x, 0)
-    return tf.maximum(zero, tf.minimum(one, tf.multiply(scalar(x, alpha), x) + scalar(x, beta)))
+    one, zero = scalar_like(x, 1), scalar_like(x, 0)
+    return tf.maximum(zero, tf.minimum(one, tf.multiply(scalar_like(x, alpha), x) + scalar_like(x, beta)))
 
 
 @onnx_op("HardSwish")

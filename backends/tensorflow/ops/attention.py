@@ -10,8 +10,8 @@ from convert.errors import Unsupported
 from ..constants import tf_dtype
 from ..rules import onnx_op
 from .activation import softmax
-from .linalg import product
-from .shape import packed
+from .linalg import matrix_product
+from .shape import pack_dims
 
 MINUS_INFINITY = float("-inf")
 
@@ -39,7 +39,7 @@ def attention(
 ):
     flat = t.rank(q) == 3
     if flat:
-        q, k, v = heads(t, q, q_num_heads), heads(t, k, kv_num_heads), heads(t, v, kv_num_heads)
+        q, k, v = split_heads(t, q, q_num_heads), split_heads(t, k, kv_num_heads), split_heads(t, v, kv_num_heads)
     offset = 0
     if past_key is not None:
         offset = t.shape(past_key)[2]
@@ -47,8 +47,8 @@ def attention(
     elif nonpad_kv_seqlen is not None:
         offset = tf.reshape(tf.cast(nonpad_kv_seqlen, tf.int32), [-1, 1, 1, 1]) - t.shape(q)[2]
     present_key, present_value = k, v
-    bias = combined(t, q, k, attn_mask, nonpad_kv_seqlen, offset, is_causal, left_window_size, right_window_size)
-    scores = products(q, shared_heads(t, k, q), scale_of(t, q, scale))
+    bias = attention_bias(t, q, k, attn_mask, nonpad_kv_seqlen, offset, is_causal, left_window_size, right_window_size)
+    scores = scaled_products(q, repeat_heads(t, k, q), scale_of(t, q, scale))
     shown = scores
     if softcap:
         cap = tf.constant(softcap, scores.dtype)
@@ -64,30 +64,30 @@ def attention(
         weights = tf.where(nothing, tf.zeros([], weights.dtype), weights)
     shown = weights if qk_matmul_output_mode == 3 else shown
     # Values may be of another dtype than queries and keys; the result is of the queries'.
-    y = product(weights, tf.cast(shared_heads(t, v, q), q.dtype))
+    y = matrix_product(weights, tf.cast(repeat_heads(t, v, q), q.dtype))
     if flat:
         n, h, s, d = t.shape(y)
-        y = tf.reshape(tf.transpose(y, [0, 2, 1, 3]), packed([n, s, h * d]))
+        y = tf.reshape(tf.transpose(y, [0, 2, 1, 3]), pack_dims([n, s, h * d]))
     return y, tf.convert_to_tensor(present_key), tf.convert_to_tensor(present_value), shown
 
 
-def products(q, k, scale):
+def scaled_products(q, k, scale):
     """Scaled products of queries and keys; in half precision both are scaled, so that nothing overflows."""
     if q.dtype.size >= 4:
         return tf.matmul(tf.multiply(q, tf.cast(scale, q.dtype)), k, transpose_b=True)
     half = tf.cast(tf.sqrt(scale), q.dtype)
-    return product(tf.multiply(q, half), tf.linalg.matrix_transpose(tf.multiply(k, half)))
+    return matrix_product(tf.multiply(q, half), tf.linalg.matrix_transpose(tf.multiply(k, half)))
 
 
-def heads(t, x, count):
+def split_heads(t, x, count):
     """[batch, sequence, heads · size] to [batch, heads, sequence, size]."""
     if count is None:
         raise Unsupported("Attention of rank 3 without the number of heads")
     n, s, width = t.shape(x)
-    return tf.transpose(tf.reshape(x, packed([n, s, count, width // count])), [0, 2, 1, 3])
+    return tf.transpose(tf.reshape(x, pack_dims([n, s, count, width // count])), [0, 2, 1, 3])
 
 
-def shared_heads(t, x, q):
+def repeat_heads(t, x, q):
     """Keys or values repeated so that each head of the queries has its own."""
     own, wanted = t.shape(x)[1], t.shape(q)[1]
     if isinstance(own, int) and isinstance(wanted, int) and own == wanted:
@@ -104,10 +104,10 @@ def scale_of(t, q, scale):
     return tf.constant(size**-0.5, kind) if isinstance(size, int) else tf.math.rsqrt(tf.cast(size, kind))
 
 
-def combined(t, q, k, mask, lengths, offset, is_causal, left, right):
+def attention_bias(t, q, k, mask, lengths, offset, is_causal, left, right):
     """What is added to the scores: the mask, and −inf wherever a query may not attend to a key. None: nothing."""
     rows, columns = t.shape(q)[2], t.shape(k)[2]
-    bias = None if mask is None else as_bias(t, q, mask, columns)
+    bias = None if mask is None else mask_to_bias(t, q, mask, columns)
     place = tf.range(rows)[:, None] + offset
     key = tf.range(columns)[None, :]
     conditions = []
@@ -125,7 +125,7 @@ def combined(t, q, k, mask, lengths, offset, is_causal, left, right):
     return bias
 
 
-def as_bias(t, q, mask, columns):
+def mask_to_bias(t, q, mask, columns):
     """A mask as numbers to add; one that is too short forbids the keys beyond its end."""
     if mask.dtype == tf.bool:
         mask = tf.where(mask, tf.zeros([], q.dtype), tf.constant(MINUS_INFINITY, q.dtype))
@@ -147,9 +147,9 @@ def probabilities(scores, precision):
 def flex_attention(t, q, k, v, *, prob_mod, scale, score_mod, softmax_precision):
     wide = tf.float64 if q.dtype == tf.float64 else tf.float32
     wide = wide if softmax_precision is None else tf_dtype(ir.DataType(softmax_precision))
-    scores = products(tf.convert_to_tensor(q), shared_heads(t, k, q), scale_of(t, q, scale))
+    scores = scaled_products(tf.convert_to_tensor(q), repeat_heads(t, k, q), scale_of(t, q, scale))
     scores = tf.cast(scores, wide)
     scores = scores if score_mod is None else score_mod(scores)[0]
     weights = softmax(None, scores, axis=-1)
     weights = weights if prob_mod is None else prob_mod(weights)[0]
-    return product(tf.cast(weights, q.dtype), shared_heads(t, v, q))
+    return matrix_product(tf.cast(weights, q.dtype), repeat_heads(t, v, q))

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ..rules import onnx_op
 
 
-def binary(name: str) -> Callable[..., tf.Tensor]:
+def binary_rule(name: str) -> Callable[..., tf.Tensor]:
     """The rule that calls `tf.<name>` on two inputs."""
     function: Any = tf
     for part in name.split("."):
@@ -24,7 +24,7 @@ def binary(name: str) -> Callable[..., tf.Tensor]:
 
 
 onnx_op.same(
-    binary,
+    binary_rule,
     And="logical_and",
     BitwiseAnd="bitwise.bitwise_and",
     BitwiseOr="bitwise.bitwise_or",

@@ -9,7 +9,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..rules import onnx_op
-from .shape import packed
+from .shape import pack_dims
 
 
 @onnx_op("Col2Im")
@@ -18,7 +18,7 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
     rank = next((n for n in lengths if n), None)
     if rank is None:
         raise Unsupported("Col2Im of an image of unknown rank")
-    image, block = _numbers(t, image_shape, rank), _numbers(t, block_shape, rank)
+    image, block = _vector_elements(t, image_shape, rank), _vector_elements(t, block_shape, rank)
     dilations, strides, pads = dilations or [1] * rank, strides or [1] * rank, pads or [0] * 2 * rank
     padded = [n + pads[i] + pads[i + rank] for i, n in enumerate(image)]
     counts = [(padded[i] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1 for i in range(rank)]
@@ -28,19 +28,19 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
         along = tf.range(block[i])[:, None] * dilations[i] + tf.range(counts[i])[None, :] * strides[i]
         shape = [1] * 2 * rank
         shape[i], shape[rank + i] = block[i], counts[i]
-        place = place * padded[i] + tf.reshape(along, packed(shape))
+        place = place * padded[i] + tf.reshape(along, pack_dims(shape))
     n, rows = t.shape(x)[0], t.shape(x)[1]
     channels = rows // reduce(lambda a, b: a * b, block)
     # Booleans are counted: a block that sets an element sets it, however many do.
     numbers = tf.cast(x, tf.int32) if x.dtype == tf.bool else x
-    columns = tf.transpose(tf.reshape(numbers, packed([n * channels, -1])))
+    columns = tf.transpose(tf.reshape(numbers, pack_dims([n * channels, -1])))
     total = reduce(lambda a, b: a * b, padded)
     sums = tf.math.unsorted_segment_sum(columns, tf.reshape(place, [-1]), total)
-    y = tf.cast(tf.reshape(tf.transpose(sums), packed([n, channels, *padded])), x.dtype)
-    return tf.slice(y, [0, 0, *pads[:rank]], packed([n, channels, *image]))
+    y = tf.cast(tf.reshape(tf.transpose(sums), pack_dims([n, channels, *padded])), x.dtype)
+    return tf.slice(y, [0, 0, *pads[:rank]], pack_dims([n, channels, *image]))
 
 
-def _numbers(t, x, count: int):
+def _vector_elements(t, x, count: int):
     """The elements of a vector: numbers where they are known, else int32 scalars."""
     known = t.ints(x)
     return known if known is not None else tf.unstack(tf.cast(x, tf.int32), num=count)
@@ -55,7 +55,7 @@ def max_unpool(t, x, indices, output_shape, *, kernel_shape, pads, strides):
         (d - 1) * s - (pads[i] + pads[rank + i]) + k
         for i, (d, s, k) in enumerate(zip(dims[2:], strides, kernel_shape, strict=True))
     ]
-    shape = packed([*dims[:2], *spatial])
+    shape = pack_dims([*dims[:2], *spatial])
     places = tf.reshape(indices, [-1, 1])
     total = tf.cast(tf.reduce_prod(shape), tf.int64)
     # Two maxima may share a place; it holds their value once.
@@ -83,5 +83,5 @@ def tensor_scatter(t, cache, update, write_indices, *, axis, mode):
     else:
         new = tf.gather(update, tf.clip_by_value(number, 0, count - 1), axis=axis, batch_dims=1)
         new = tf.reshape(new, tf.shape(cache))
-    shape = packed([batch if i == 0 else size if i == axis else 1 for i in range(rank)])
+    shape = pack_dims([batch if i == 0 else size if i == axis else 1 for i in range(rank)])
     return tf.where(tf.reshape(written, shape), new, cache)

@@ -9,10 +9,10 @@ from convert.errors import Unsupported
 
 from ..constants import tf_dtype
 from ..rules import onnx_op
-from .low_precision import NARROW, narrowed, widened
+from .low_precision import NARROW, narrow_dtype, widen_dtype
 
 
-def converted(x, dtype, saturate=1, round_mode="up"):
+def convert_dtype(x, dtype, saturate=1, round_mode="up"):
     """`x` in `dtype`, by ONNX's rules for numbers that do not fit."""
     if x.dtype == dtype:
         return tf.convert_to_tensor(x)
@@ -21,17 +21,17 @@ def converted(x, dtype, saturate=1, round_mode="up"):
         parsed = dtype if dtype in kinds else tf.int64 if dtype.is_integer else tf.float32
         return tf.cast(tf.strings.to_number(x, parsed), dtype)
     if x.dtype.name in NARROW:
-        x = widened(x)
+        x = widen_dtype(x)
     if dtype == tf.string:
-        return written(x)
+        return format_numbers(x)
     if dtype.name in NARROW:
-        return narrowed(x, dtype, bool(saturate))
+        return narrow_dtype(x, dtype, bool(saturate))
     if dtype == tf.bool:
         return tf.not_equal(x, tf.zeros([], x.dtype))
     return tf.cast(x, dtype)
 
 
-def written(x):
+def format_numbers(x):
     """Numbers as text, as onnxruntime writes them: with 8 significant digits, those of float64 too."""
     x = tf.convert_to_tensor(x)
     if not x.dtype.is_floating:
@@ -44,12 +44,12 @@ def written(x):
 
 @onnx_op("Cast")
 def cast(t, x, *, to, saturate, round_mode="up"):
-    return converted(x, tf_dtype(ir.DataType(to)), saturate, round_mode)
+    return convert_dtype(x, tf_dtype(ir.DataType(to)), saturate, round_mode)
 
 
 @onnx_op("CastLike")
 def cast_like(t, x, like, *, saturate, round_mode="up"):
-    return converted(x, like.dtype, saturate, round_mode)
+    return convert_dtype(x, like.dtype, saturate, round_mode)
 
 
 @onnx_op("Constant")

@@ -12,9 +12,9 @@ from tensorflow.python.framework.func_graph import FuncGraph
 from convert.errors import Unsupported
 
 from ..constants import permute
-from ..emit import fact
+from ..emit import dtype_and_shape
 from ..rules import onnx_op
-from ..sequence_values import Maybe, is_nested, joined, listed, rebuilt, tensors
+from ..sequence_values import OptionalTensor, flat_tensors, is_nested, join_values, rebuild_value, to_tensor_list
 
 
 @onnx_op("If")
@@ -24,7 +24,7 @@ def if_(t, condition, *, then_branch, else_branch):
         return tuple((then_branch if known.all() else else_branch)())
     if any(not isinstance(v.type, ir.TensorType) for v in then_branch.graph.outputs):
         return _nested_if(condition, then_branch, else_branch)
-    shapes = [_joined(a, b) for a, b in zip(then_branch.graph.outputs, else_branch.graph.outputs, strict=True)]
+    shapes = [_common_shape(a, b) for a, b in zip(then_branch.graph.outputs, else_branch.graph.outputs, strict=True)]
 
     def run(branch):
         # An identity of its own: a branch may return what surrounds it.
@@ -40,21 +40,21 @@ def if_(t, condition, *, then_branch, else_branch):
 def _nested_if(condition, then_branch, else_branch):
     """If with sequences or optionals: the branches are traced once more before, to see what their results hold."""
     with FuncGraph("trial").as_default():
-        forms = [joined(a, b) for a, b in zip(then_branch(), else_branch(), strict=True)]
+        forms = [join_values(a, b) for a, b in zip(then_branch(), else_branch(), strict=True)]
 
     def run(branch):
-        return lambda: [x for y, form in zip(branch(), forms, strict=True) for x in tensors(y, form)]
+        return lambda: [x for y, form in zip(branch(), forms, strict=True) for x in flat_tensors(y, form)]
 
     flat, results = tf.cond(tf.reshape(condition, []), run(then_branch), run(else_branch)), []
     for form in forms:
-        value, flat = rebuilt(form, flat)
+        value, flat = rebuild_value(form, flat)
         results.append(value)
     return tuple(results)
 
 
-def _joined(a, b):
+def _common_shape(a, b):
     """What two shapes have in common."""
-    return fact(a)[1].most_specific_compatible_shape(fact(b)[1])
+    return dtype_and_shape(a)[1].most_specific_compatible_shape(dtype_and_shape(b)[1])
 
 
 @onnx_op("Loop")
@@ -65,19 +65,19 @@ def loop(t, trips, condition, *carried, body):
     limit = None if trips is None else tf.reshape(tf.cast(trips, tf.int64), [])
     start = tf.constant(True) if condition is None else tf.reshape(condition, [])
     outputs = body.graph.outputs[1 + count :]
-    arrays = [_array(value) for value in outputs]
+    arrays = [_empty_tensor_array(value) for value in outputs]
 
     def more(i, going, *rest):
         return going if limit is None else going & (i < limit)
 
     def step(i, going, values, arrays):
         going, *results = body(i, going, *values)
-        values = [_fitting(new, old) for new, old in zip(results[:count], values, strict=True)]
+        values = [_restore_rank(new, old) for new, old in zip(results[:count], values, strict=True)]
         arrays = [a.write(tf.cast(i, tf.int32), y) for a, y in zip(arrays, results[count:], strict=True)]
         return i + 1, tf.reshape(going, []), values, arrays
 
     values = [tf.convert_to_tensor(v) for v in carried]
-    invariants = [_invariant(v, g) for v, g in zip(values, body.graph.outputs[1 : 1 + count], strict=True)]
+    invariants = [_shape_invariant(v, g) for v, g in zip(values, body.graph.outputs[1 : 1 + count], strict=True)]
     _, _, values, arrays = tf.while_loop(
         lambda i, going, values, arrays: more(i, going),
         step,
@@ -92,14 +92,14 @@ def _nested_loop(t, trips, condition, carried, body):
     known = t.ints(trips)
     going = condition is None or t.static(condition) is not None
     if known is None or not going:
-        return _listed_loop(trips, condition, carried, body)
+        return _tensor_list_loop(trips, condition, carried, body)
     count, values, rows = len(carried), list(carried), []
     alive = condition is None or bool(t.static(condition).all())
     for i in range(known[0] if alive else 0):
         first, *results = body(t.store.known(np.array(i, np.int64)), t.store.known(np.array(True)), *values)
         alive = t.static(first)
         if alive is None:
-            return _listed_loop(trips, condition, carried, body)
+            return _tensor_list_loop(trips, condition, carried, body)
         values = results[:count]
         rows.append(results[count:])
         if not alive.all():
@@ -109,27 +109,29 @@ def _nested_loop(t, trips, condition, carried, body):
     return (*values, *(tf.stack([tf.convert_to_tensor(x) for x in column]) for column in zip(*rows, strict=True)))
 
 
-def _listed_loop(trips, condition, carried, body):
+def _tensor_list_loop(trips, condition, carried, body):
     count = len(carried)
-    if len(body.graph.outputs) > 1 + count or any(isinstance(x, Maybe) for x in carried):
+    if len(body.graph.outputs) > 1 + count or any(isinstance(x, OptionalTensor) for x in carried):
         raise Unsupported("a Loop of unknown length that carries an optional, or a sequence beside collected outputs")
     limit = None if trips is None else tf.reshape(tf.cast(trips, tf.int64), [])
     start = tf.constant(True) if condition is None else tf.reshape(condition, [])
-    forms = [replace(listed(x), shape=tf.TensorShape(None), length=None) if is_nested(x) else x for x in carried]
+    forms = [
+        replace(to_tensor_list(x), shape=tf.TensorShape(None), length=None) if is_nested(x) else x for x in carried
+    ]
 
     def step(i, going, *flat):
         values = []
         for form in forms:
-            value, flat = rebuilt(form, flat)
+            value, flat = rebuild_value(form, flat)
             values.append(value)
         going, *results = body(i, going, *values)
         return (
             i + 1,
             tf.reshape(going, []),
-            *(x for y, form in zip(results, forms, strict=True) for x in tensors(y, form)),
+            *(x for y, form in zip(results, forms, strict=True) for x in flat_tensors(y, form)),
         )
 
-    flat = [x for y, form in zip(carried, forms, strict=True) for x in tensors(y, form)]
+    flat = [x for y, form in zip(carried, forms, strict=True) for x in flat_tensors(y, form)]
     free = [x.shape if x.dtype == tf.variant else tf.TensorShape(None) for x in flat]
     _, _, *flat = tf.while_loop(
         lambda i, going, *rest: going if limit is None else going & (i < limit),
@@ -139,7 +141,7 @@ def _listed_loop(trips, condition, carried, body):
     )
     results = []
     for form in forms:
-        value, flat = rebuilt(form, flat)
+        value, flat = rebuild_value(form, flat)
         results.append(value)
     return tuple(results)
 
@@ -155,19 +157,19 @@ def scan(
     backwards = scan_input_directions or [0] * num_scan_inputs
     rows = []
     for x, axis, reverse in zip(inputs[count:], axes, backwards, strict=True):
-        x = moved_to(x, axis, 0)
+        x = move_axis(x, axis, 0)
         rows.append(tf.reverse(x, [0]) if reverse else x)
     steps = t.shape(rows[0])[0]
     outputs = body.graph.outputs[count:]
 
     def step(i, values, arrays):
         results = body(*values, *(x[i] for x in rows))
-        values = [_fitting(new, old) for new, old in zip(results[:count], values, strict=True)]
+        values = [_restore_rank(new, old) for new, old in zip(results[:count], values, strict=True)]
         return i + 1, values, [a.write(i, y) for a, y in zip(arrays, results[count:], strict=True)]
 
     values = [tf.convert_to_tensor(v) for v in inputs[:count]]
-    invariants = [_invariant(v, g) for v, g in zip(values, body.graph.outputs[:count], strict=True)]
-    arrays = [_array(value) for value in outputs]
+    invariants = [_shape_invariant(v, g) for v, g in zip(values, body.graph.outputs[:count], strict=True)]
+    arrays = [_empty_tensor_array(value) for value in outputs]
     _, values, arrays = tf.while_loop(
         lambda i, values, arrays: i < steps,
         step,
@@ -178,11 +180,11 @@ def scan(
     for i, array in enumerate(arrays):
         y = array.stack()
         y = tf.reverse(y, [0]) if scan_output_directions and scan_output_directions[i] else y
-        stacked.append(moved_to(y, 0, scan_output_axes[i]) if scan_output_axes else y)
+        stacked.append(move_axis(y, 0, scan_output_axes[i]) if scan_output_axes else y)
     return (*values, *stacked)
 
 
-def moved_to(x, source: int, target: int):
+def move_axis(x, source: int, target: int):
     """One axis moved to another place."""
     rank = x.shape.rank
     order = [i for i in range(rank) if i != source % rank]
@@ -190,18 +192,18 @@ def moved_to(x, source: int, target: int):
     return permute(x, order)
 
 
-def _array(value):
-    dtype, shape = fact(value)
+def _empty_tensor_array(value):
+    dtype, shape = dtype_and_shape(value)
     return tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=shape, clear_after_read=False)
 
 
-def _invariant(value: tf.Tensor, result):
+def _shape_invariant(value: tf.Tensor, result):
     """The dims that an iteration is known to keep."""
-    shape = fact(result)[1] if result.dtype is not None else tf.TensorShape(None)
+    shape = dtype_and_shape(result)[1] if result.dtype is not None else tf.TensorShape(None)
     return value.shape.most_specific_compatible_shape(shape)
 
 
-def _fitting(new, old):
+def _restore_rank(new, old):
     new = tf.convert_to_tensor(new)
     if old.shape.rank is not None and new.shape.rank is None:
         new = tf.ensure_shape(new, old.shape)

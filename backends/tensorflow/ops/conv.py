@@ -8,8 +8,8 @@ from convert.errors import Unsupported
 
 from ..constants import Constant
 from ..rules import channels_last
-from .shape import packed
-from .windows import Windows, kernel_shape_of, padded, spatial_shape, strided, windows
+from .shape import pack_dims
+from .windows import SpatialWindows, kernel_shape_of, pad_spatial, spatial_shape, take_strided, windows
 
 # Types that TensorFlow's convolutions compute in; integers are widened.
 FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
@@ -32,31 +32,31 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     return tf.ensure_shape(y, y.shape) if lies and t.readers() & _SLOW_IF_FUSED else y
 
 
-def convolve(t, x, w, window: Windows, group: int):
+def convolve(t, x, w, window: SpatialWindows, group: int):
     """Sum of products under each window: x [N, spatial…, I] with w [O, I / group, kernel…] gives [N, spatial…, O]."""
     rank = len(window.kernel)
     if rank > 3:
         raise Unsupported(f"a convolution over {rank} spatial dims")
     # Before it is split or reshaped: a weight is permuted when it is created, anything else when the model runs.
-    return _convolved(t, x, t.permuted(w, (*range(2, rank + 2), 1, 0)), window, group)
+    return _convolve(t, x, t.permuted(w, (*range(2, rank + 2), 1, 0)), window, group)
 
 
-def _convolved(t, x, kernel, window: Windows, group: int):
+def _convolve(t, x, kernel, window: SpatialWindows, group: int):
     """The same for a kernel [kernel…, I / group, O]."""
     rank = len(window.kernel)
     if rank == 1:
-        return _convolved_1d(t, x, kernel, window, group)
+        return _convolve_1d(t, x, kernel, window, group)
     if rank == 3:
-        return _convolved_3d(t, x, kernel, window, group)
+        return _convolve_3d(t, x, kernel, window, group)
     if group > 1 and kernel.shape[-2] == 1:
         return _depthwise(t, x, kernel, window, group)
     if group > 1 and any(d > 1 for d in window.dilations):
-        return _by_groups(t, x, kernel, window, group)
+        return _convolve_groups(t, x, kernel, window, group)
     x, padding = _padding_2d(x, window)
     return tf.nn.conv2d(x, kernel, window.strides, padding, dilations=window.dilations)
 
 
-def _padding_2d(x, window: Windows):
+def _padding_2d(x, window: SpatialWindows):
     """The input and the padding argument of conv2d: explicit where the pads are known, done before where not."""
     if window.unpadded:
         return x, "VALID"
@@ -64,66 +64,66 @@ def _padding_2d(x, window: Windows):
     if all(isinstance(p, int) and p >= 0 for p in amounts):
         (top, left), (bottom, right) = window.before, window.after
         return x, [[0, 0], [top, bottom], [left, right], [0, 0]]
-    return padded(x, window.before, window.after), "VALID"
+    return pad_spatial(x, window.before, window.after), "VALID"
 
 
-def _convolved_1d(t, x, kernel, window: Windows, group: int):
+def _convolve_1d(t, x, kernel, window: SpatialWindows, group: int):
     """As a convolution over a height of one (with equal strides, which depthwise kernels ask for)."""
     s, d = window.strides[0], window.dilations[0]
-    flat = Windows((1, *window.kernel), (s, s), (d, d), (0, *window.before), (0, *window.after))
+    flat = SpatialWindows((1, *window.kernel), (s, s), (d, d), (0, *window.before), (0, *window.after))
     x, kernel = tf.expand_dims(x, 1), tf.expand_dims(kernel, 0)
     if group > 1 and kernel.shape[-2] == 1:
         y = _depthwise(t, x, kernel, flat, group)
     elif group > 1 and d > 1:
-        y = _by_groups(t, x, kernel, flat, group)
+        y = _convolve_groups(t, x, kernel, flat, group)
     else:
         x, padding = _padding_2d(x, flat)
         y = tf.nn.conv2d(x, kernel, (1, s), padding, dilations=(1, d))
     return tf.squeeze(y, [1])
 
 
-def _depthwise(t, x, kernel, window: Windows, channels: int):
+def _depthwise(t, x, kernel, window: SpatialWindows, channels: int):
     """One group a channel: kernel [kh, kw, C, O / C]. Padded before: explicit pads and a bias abort under oneDNN."""
     multiplier = t.shape(kernel)[-1] // channels
-    kernel = tf.reshape(kernel, packed([*window.kernel, channels, multiplier]))
+    kernel = tf.reshape(kernel, pack_dims([*window.kernel, channels, multiplier]))
     if x.dtype == tf.float16:
         # The kernel for halves sums in half precision.
         return tf.cast(_depthwise_windows(tf.cast(x, tf.float32), tf.cast(kernel, tf.float32), window), x.dtype)
     return _depthwise_windows(x, kernel, window)
 
 
-def _depthwise_windows(x, kernel, window: Windows):
+def _depthwise_windows(x, kernel, window: SpatialWindows):
     strides, dilations = window.strides, window.dilations
-    if set(strides) == {1} and _is_same(window):
+    if set(strides) == {1} and _has_same_pads(window):
         return tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "SAME", dilations=dilations)
-    x = padded(x, window.before, window.after)
+    x = pad_spatial(x, window.before, window.after)
     if strides[0] == strides[1] and set(dilations) == {1}:
         return tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], "VALID")
     # Kernels have neither unequal strides nor strides with dilations: the windows left out are computed, and dropped.
-    return strided(tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "VALID", dilations=dilations), strides)
+    return take_strided(tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "VALID", dilations=dilations), strides)
 
 
-def _is_same(window: Windows) -> bool:
+def _has_same_pads(window: SpatialWindows) -> bool:
     """Whether the pads are known to be those that TensorFlow's SAME adds for strides of one."""
     parts = zip(window.reach, window.before, window.after, strict=True)
     return all(isinstance(r + b + a, int) and (b, a) == ((r - 1) // 2, r // 2) for r, b, a in parts)
 
 
-def _convolved_3d(t, x, kernel, window: Windows, group: int):
+def _convolve_3d(t, x, kernel, window: SpatialWindows, group: int):
     if group > 1:
-        return _by_groups(t, x, kernel, window, group)
-    x = padded(x, window.before, window.after)
+        return _convolve_groups(t, x, kernel, window, group)
+    x = pad_spatial(x, window.before, window.after)
     if set(window.dilations) == {1}:
         return tf.nn.conv3d(x, kernel, [1, *window.strides, 1], "VALID")
     # The CPU's kernel has no dilations; TensorFlow's space-to-batch form has no strides with them.
     y = tf.nn.convolution(x, kernel, padding="VALID", dilations=window.dilations)
-    return strided(y, window.strides)
+    return take_strided(y, window.strides)
 
 
-def _by_groups(t, x, kernel, window: Windows, group: int):
+def _convolve_groups(t, x, kernel, window: SpatialWindows, group: int):
     """Each group by itself, for kernels that know no groups; the kernel is split along its output channels."""
     parts = zip(tf.split(x, group, -1), tf.split(kernel, group, -1), strict=True)
-    return tf.concat([_convolved(t, part, own, window, 1) for part, own in parts], -1)
+    return tf.concat([_convolve(t, part, own, window, 1) for part, own in parts], -1)
 
 
 @channels_last("ConvTranspose")
@@ -137,9 +137,9 @@ def conv_transpose(
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     full = [(n - 1) * s + r for n, s, r in zip(spatial_shape(t, x), strides, reach, strict=True)]
     before, after = _transpose_pads(reach, full, strides, extra, pads, auto_pad, output_shape)
-    moved = _dilated(t, t.permuted(w, (*range(2, rank + 2), 1, 0)), dilations)
-    y = _transposed_groups(t, x, moved, strides, full, group)
-    y = padded(y, [-b for b in before], [e - a for e, a in zip(extra, after, strict=True)])
+    moved = _dilate_kernel(t, t.permuted(w, (*range(2, rank + 2), 1, 0)), dilations)
+    y = _conv_transpose_groups(t, x, moved, strides, full, group)
+    y = pad_spatial(y, [-b for b in before], [e - a for e, a in zip(extra, after, strict=True)])
     return y if bias is None else tf.add(y, bias)
 
 
@@ -159,40 +159,40 @@ def _transpose_pads(reach, full, strides, extra, pads, auto_pad, output_shape):
     return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
 
 
-def _dilated(t, kernel, dilations):
+def _dilate_kernel(t, kernel, dilations):
     """[kernel…, O, I] with zeros between the elements of the kernel."""
     for axis, d in enumerate(dilations):
         if d > 1:
             dims, k = t.shape(kernel)[:], t.shape(kernel)[axis]
             wide = tf.expand_dims(kernel, axis + 1)
             wide = tf.pad(wide, [[0, d - 1] if i == axis + 1 else [0, 0] for i in range(wide.shape.rank)])
-            wide = tf.reshape(wide, packed([*dims[:axis], k * d, *dims[axis + 1 :]]))
+            wide = tf.reshape(wide, pack_dims([*dims[:axis], k * d, *dims[axis + 1 :]]))
             kernel = wide[(slice(None),) * axis + (slice(0, (k - 1) * d + 1),)]
     return kernel
 
 
-def _transposed_groups(t, x, kernel, strides, full, group):
+def _conv_transpose_groups(t, x, kernel, strides, full, group):
     """The full result, of (n − 1)·stride + kernel along each dim, before pads are taken off; kernel [kernel…, O, I]."""
     if group == 1:
-        return _transposed(t, x, kernel, strides, full)
+        return _conv_transpose(t, x, kernel, strides, full)
     per_group, channels = kernel.shape.as_list()[-2:]
     if per_group == 1 and group == channels and len(strides) == 2 and strides[0] == strides[1]:
-        depthwise = tf.reshape(kernel, packed([*t.shape(kernel)[:2], group, 1]))
-        shape = packed([t.shape(x)[0], *full, group])
+        depthwise = tf.reshape(kernel, pack_dims([*t.shape(kernel)[:2], group, 1]))
+        shape = pack_dims([t.shape(x)[0], *full, group])
         return tf.nn.depthwise_conv2d_backprop_input(shape, depthwise, x, [1, *strides, 1], "VALID")
     parts = zip(tf.split(x, group, -1), tf.split(kernel, group, -1), strict=True)
-    return tf.concat([_transposed(t, part, own, strides, full) for part, own in parts], -1)
+    return tf.concat([_conv_transpose(t, part, own, strides, full) for part, own in parts], -1)
 
 
-def _transposed(t, x, kernel, strides, full):
+def _conv_transpose(t, x, kernel, strides, full):
     rank, outputs = len(strides), t.shape(kernel)[-2]
     shape = [t.shape(x)[0], *full, outputs]
     if rank == 1:
-        flat = packed([shape[0], 1, *full, outputs])
+        flat = pack_dims([shape[0], 1, *full, outputs])
         x, kernel = tf.expand_dims(x, 1), tf.expand_dims(kernel, 0)
         return tf.squeeze(tf.nn.conv2d_transpose(x, kernel, flat, (1, *strides), "VALID"), [1])
     if rank == 2:
-        return tf.nn.conv2d_transpose(x, kernel, packed(shape), strides, "VALID")
+        return tf.nn.conv2d_transpose(x, kernel, pack_dims(shape), strides, "VALID")
     if rank == 3:
-        return tf.nn.conv3d_transpose(x, kernel, packed(shape), [1, *strides, 1], "VALID")
+        return tf.nn.conv3d_transpose(x, kernel, pack_dims(shape), [1, *strides, 1], "VALID")
     raise Unsupported(f"a transposed convolution over {rank} spatial dims")

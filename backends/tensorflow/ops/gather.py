@@ -8,7 +8,7 @@ import tensorflow as tf
 from ..rules import onnx_op
 
 
-def counted_from_start(t, indices, size):
+def wrap_negative(t, indices, size):
     """Indices with negative ones, which count from the end, made positive: TensorFlow's kernels refuse those."""
     known = t.static(indices)
     if known is not None:
@@ -22,14 +22,14 @@ def counted_from_start(t, indices, size):
 
 @onnx_op("Gather")
 def gather(t, x, indices, *, axis):
-    return tf.gather(x, counted_from_start(t, indices, t.shape(x)[axis]), axis=axis)
+    return tf.gather(x, wrap_negative(t, indices, t.shape(x)[axis]), axis=axis)
 
 
 @onnx_op("GatherElements")
 def gather_elements(t, x, indices, *, axis):
     rank = t.rank(x)
     axis %= rank
-    indices = counted_from_start(t, indices, t.shape(x)[axis])
+    indices = wrap_negative(t, indices, t.shape(x)[axis])
     # Along the other axes the indices may be shorter than the data.
     dims, picked = t.shape(x), t.shape(tf.convert_to_tensor(indices))
     x = tf.slice(x, [0] * rank, tf.stack([dims[i] if i == axis else d for i, d in enumerate(picked)]))
@@ -43,7 +43,7 @@ def gather_elements(t, x, indices, *, axis):
 
 @onnx_op("GatherND")
 def gather_nd(t, x, indices, *, batch_dims):
-    indices = nd_from_start(t, x, indices, batch_dims)
+    indices = wrap_negative_nd(t, x, indices, batch_dims)
     if not batch_dims:
         return tf.gather_nd(x, indices)
     # With batch_dims, TensorFlow goes wrong where the length of the index tuples is not known.
@@ -56,7 +56,7 @@ def gather_nd(t, x, indices, *, batch_dims):
     return tf.gather_nd(x, tf.concat([*places, indices], -1))
 
 
-def nd_from_start(t, x, indices, batch_dims: int = 0):
+def wrap_negative_nd(t, x, indices, batch_dims: int = 0):
     """Tuples of indices with the negative ones made positive."""
     known = t.static(indices)
     if known is not None and (known >= 0).all():

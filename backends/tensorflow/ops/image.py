@@ -8,14 +8,14 @@ from convert.errors import Unsupported
 
 from ..rules import onnx_op
 from .image_files import pixels_of_anymap, pixels_of_tiff
-from .low_precision import text_of
+from .low_precision import codes_to_text
 
 
 @onnx_op("ImageDecoder")
 def image_decoder(t, encoded, *, pixel_format):
     # TensorFlow decodes JPEG, PNG, BMP, GIF and WebP; with JPEG 2000 the model stops when it runs.
     data = tf.cast(encoded, tf.int32)
-    text = text_of(data)
+    text = codes_to_text(data)
 
     def begins(*marks):
         return tf.reduce_any([tf.reduce_all(tf.equal(data[: len(mark)], list(mark))) for mark in marks])

@@ -14,18 +14,18 @@ def pixels_of_anymap(data):
     """
     colour = tf.equal(data[1], ord("6"))
     known = tf.equal(data[0], ord("P")) & (colour | tf.equal(data[1], ord("5")))
-    data = _only(known, data, "TensorFlow has no decoder for this format of images")
+    data = _require(known, data, "TensorFlow has no decoder for this format of images")
     width, at = _number(data, tf.constant(2))
     height, at = _number(data, at)
     most, at = _number(data, at)
-    data = _only(tf.equal(most, 255), data, "an anymap of another range than 0 to 255")
+    data = _require(tf.equal(most, 255), data, "an anymap of another range than 0 to 255")
     channels = tf.where(colour, 3, 1)
     count = height * width * channels
     rows = tf.reshape(data[at + 1 : at + 1 + count], tf.stack([height, width, channels]))
     return tf.broadcast_to(tf.cast(rows, tf.uint8), tf.stack([height, width, 3]))
 
 
-def _only(known, data, otherwise):
+def _require(known, data, otherwise):
     """The bytes, where the condition holds; else the model stops with this message."""
     with tf.control_dependencies([tf.Assert(known, [otherwise])]):
         return tf.identity(data)
@@ -89,7 +89,7 @@ def pixels_of_tiff(data):
     plain = tf.reduce_all(tf.equal(field(_BITS, 1), 8)) & tf.equal(field(_COMPRESSION, 1)[0], 1)
     plain &= tf.equal(field(_PLANES, 1)[0], 1)
     plain &= (tf.equal(kind, 1) & tf.equal(samples, 1)) | (tf.equal(kind, 2) & tf.equal(samples, 3))
-    data = _only(plain, data, "a TIFF other than grey or RGB, 8 bits, uncompressed")
+    data = _require(plain, data, "a TIFF other than grey or RGB, 8 bits, uncompressed")
     rows, row = tf.range(height), field(_ROWS, -1)[0]
     row = tf.where((row < 1) | (row > height), height, row)  # 2³² − 1, which wraps around, means one strip
     starts = tf.gather(strips, rows // row) + (rows % row) * width * samples

@@ -15,11 +15,13 @@ def slice_(t, x, starts, ends, axes, steps):
     begin, end, step = t.ints(starts), t.ints(ends), t.ints(steps)
     chosen = t.ints(axes)
     if begin is None or end is None or (steps is not None and step is None) or (axes is not None and chosen is None):
-        return _at_run_time(t, x, starts, ends, axes, steps)
-    return _known(t, x, begin, end, chosen if chosen is not None else range(len(begin)), step or [1] * len(begin))
+        return _dynamic_bounds(t, x, starts, ends, axes, steps)
+    return _static_slice(
+        t, x, begin, end, chosen if chosen is not None else range(len(begin)), step or [1] * len(begin)
+    )
 
 
-def _known(t, x, begin, end, axes, step):
+def _static_slice(t, x, begin, end, axes, step):
     # Two slices of one axis cannot happen, ONNX forbids them.
     spec = [slice(None)] * t.rank(x)
     for axis, b, e, s in zip(axes, begin, end, step, strict=True):
@@ -30,7 +32,7 @@ def _known(t, x, begin, end, axes, step):
     return tf.convert_to_tensor(x)[tuple(spec)]
 
 
-def _at_run_time(t, x, starts, ends, axes, steps):
+def _dynamic_bounds(t, x, starts, ends, axes, steps):
     """Begin, end and step of every axis as vectors; the axes that are not named are taken whole."""
     rank = t.rank(x)
     starts, ends = tf.cast(starts, tf.int64), tf.cast(ends, tf.int64)

@@ -18,12 +18,12 @@ WIDER = {
 }
 
 
-def product(a, b):
+def matrix_product(a, b):
     """numpy.matmul: vectors are promoted, batch dims broadcast."""
     if b.shape.rank == 1:
-        return tf.squeeze(product(a, tf.expand_dims(b, -1)), -1)
+        return tf.squeeze(matrix_product(a, tf.expand_dims(b, -1)), -1)
     if a.shape.rank == 1:
-        return tf.squeeze(product(tf.expand_dims(a, 0), b), -2)
+        return tf.squeeze(matrix_product(tf.expand_dims(a, 0), b), -2)
     if a.dtype in WIDER:
         wide = WIDER[a.dtype]
         return tf.cast(tf.matmul(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
@@ -32,31 +32,31 @@ def product(a, b):
 
 @onnx_op("MatMul")
 def matmul(t, a, b):
-    return product(a, b)
+    return matrix_product(a, b)
 
 
 @onnx_op("Gemm")
 def gemm(t, a, b, c, *, alpha, beta, transA, transB):
     a = t.permuted(a, (1, 0)) if transA else a
     b = t.permuted(b, (1, 0)) if transB else b
-    y = product(a, b)
+    y = matrix_product(a, b)
     kind = y.dtype
     if kind.is_integer and (alpha != 1 or beta != 1):
         # The sum is rounded towards zero, not its parts.
         y, c = tf.cast(y, tf.float64), None if c is None else tf.cast(c, tf.float64)
-    return tf.cast(_sum(scaled(y, alpha), c, beta), kind)
+    return tf.cast(_add_scaled(scale_by(y, alpha), c, beta), kind)
 
 
-def _sum(y, c, beta):
+def _add_scaled(y, c, beta):
     if c is None or beta == 0:
         return y
-    c = as_row(scaled(c, beta), y)
+    c = as_row(scale_by(c, beta), y)
     # A vector goes through BiasAdd, which TensorFlow fuses with the product.
     plain = c.shape.rank == 1 and c.shape[0] == y.shape[-1] and c.shape[0] is not None and y.dtype.is_floating
     return tf.nn.bias_add(y, c) if plain else tf.add(y, c)
 
 
-def scaled(x, factor):
+def scale_by(x, factor):
     """x times a number."""
     return x if factor == 1 else tf.multiply(x, tf.constant(factor, x.dtype))
 

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from ..rules import LITE, onnx_op
-from .pool import pooled
-from .windows import padded, spatial_shape, windows
+from .pool import pool_windows
+from .windows import pad_spatial, spatial_shape, windows
 
 
 @onnx_op(f"{LITE}::MaxPool")
@@ -25,7 +25,7 @@ def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     )
     producer = t.node.inputs[0].producer()
     lowest = 0.0 if producer is not None and producer.op_type == "Relu" else tf.reduce_min(x)
-    return pooled(padded(x, window.before, window.after, lowest), "MAX", window, window.outputs(sizes))
+    return pool_windows(pad_spatial(x, window.before, window.after, lowest), "MAX", window, window.outputs(sizes))
 
 
 @onnx_op(f"{LITE}::Tan")
@@ -40,15 +40,15 @@ def atan(t, x):
 
 @onnx_op(f"{LITE}::Asin")
 def asin(t, x):
-    return tf.atan2(x, _opposite(x))
+    return tf.atan2(x, _root_of_complement(x))
 
 
 @onnx_op(f"{LITE}::Acos")
 def acos(t, x):
-    return tf.atan2(_opposite(x), x)
+    return tf.atan2(_root_of_complement(x), x)
 
 
-def _opposite(x):
+def _root_of_complement(x):
     """√(1 − x²), without the loss near ±1."""
     return tf.sqrt((1.0 - x) * (1.0 + x))
 
@@ -112,7 +112,7 @@ def erf(t, x):
     near, far = tf.minimum(size, 1.0), tf.clip_by_value(size, 1.0, _END)
     inner = near * _polynomial(near * near, _SERIES)
     place = (far - (1 + _END) / 2) * (2 / (_END - 1))
-    outer = 1.0 - tf.exp(-far * far) * _polynomial(place, _tail())
+    outer = 1.0 - tf.exp(-far * far) * _polynomial(place, _erfc_coefficients())
     # Minima and maxima ignore a NaN here.
     return tf.where(tf.math.is_nan(x), x, tf.sign(x) * tf.where(size < 1.0, inner, outer))
 
@@ -123,7 +123,7 @@ _END = 4.0
 
 
 @cache
-def _tail() -> list[float]:
+def _erfc_coefficients() -> list[float]:
     """exp(x²) erfc(x) for x from 1 to 4 as a polynomial of x moved to −1 … 1: Chebyshev interpolation of degree 12."""
     from numpy.polynomial import chebyshev
 

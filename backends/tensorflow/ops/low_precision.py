@@ -13,12 +13,12 @@ NARROW = (*NARROW_FLOATS, *NARROW_INTS)
 _CASTS = {"float8_e4m3fn": tf.float32, "float8_e5m2": tf.float32, "int4": tf.int32, "uint4": tf.int32}
 
 
-def widened(x):
+def widen_dtype(x):
     """A narrow number in a dtype that TensorFlow computes with, exactly."""
     name = x.dtype.name
     if name in _CASTS:
         return tf.cast(x, _CASTS[name])
-    codes = _codes(x)
+    codes = _to_codes(x)
     if name in NARROW_FLOATS:
         every = np.arange(256, dtype=np.uint8) & (15 if name == "float4_e2m1fn" else 255)
         return tf.gather(tf.constant(every.view(x.dtype.as_numpy_dtype).astype(np.float32)), codes)
@@ -26,7 +26,7 @@ def widened(x):
     return tf.math.floormod(codes - low, high - low + 1) + low
 
 
-def narrowed(x, dtype, saturate: bool):
+def narrow_dtype(x, dtype, saturate: bool):
     """`x` in a narrow dtype. Floats are rounded half to even; integers lose the bits that do not fit."""
     name = dtype.name
     if name in NARROW_FLOATS:
@@ -77,7 +77,7 @@ def _float_codes(x, dtype, saturate: bool):
 _BYTES = np.array([bytes([i]) for i in range(256)], dtype=object)
 
 
-def text_of(codes):
+def codes_to_text(codes):
     """One string of the bytes of an int32 vector."""
     return tf.strings.reduce_join(tf.gather(tf.constant(_BYTES), codes))
 
@@ -93,13 +93,13 @@ def _from_codes(codes, dtype):
     number = tf.stack([tf.math.floormod(count // 128**i, 128) + (128 if i < 4 else 0) for i in range(5)])
     head = tf.constant([0x08, dtype.as_datatype_enum, 0x12, 0x08, 0x12, 0x06, 0x08], tf.int32)
     message = tf.concat([head, number, [0x22], number, tf.reshape(tf.math.floormod(codes, 256), [-1])], 0)
-    parsed = tf.io.parse_tensor(text_of(message), dtype)
+    parsed = tf.io.parse_tensor(codes_to_text(message), dtype)
     y = tf.reshape(parsed, tf.shape(codes))
     y.set_shape(codes.shape)
     return y
 
 
-def _codes(x):
+def _to_codes(x):
     """The bit patterns of a narrow tensor, as int32.
 
     No kernel reads them; TensorFlow hashes the bytes of a tensor of any dtype, and 256 hashes are easily told apart.

@@ -9,7 +9,7 @@ from convert.errors import Unsupported
 
 from ..constants import tf_dtype
 from ..rules import channels_last, onnx_op
-from .shape import packed
+from .shape import pack_dims
 
 
 @channels_last("BatchNormalization")
@@ -39,11 +39,11 @@ def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
     dims = t.shape(x)
     per_group = dims[-1] // num_groups
     kind = tf_dtype(ir.DataType(stash_type))
-    split = tf.reshape(tf.cast(x, kind), packed([*dims[:-1], num_groups, per_group]))
+    split = tf.reshape(tf.cast(x, kind), pack_dims([*dims[:-1], num_groups, per_group]))
     axes = [*range(1, len(dims) - 1), len(dims)]
     mean, var = tf.nn.moments(split, axes, keepdims=True)
     normal = (split - mean) * tf.math.rsqrt(var + tf.constant(epsilon, kind))
-    normal = tf.cast(tf.reshape(normal, packed(dims)), x.dtype)
+    normal = tf.cast(tf.reshape(normal, pack_dims(dims)), x.dtype)
     return normal * scale + bias
 
 

@@ -24,13 +24,13 @@ def gradient(t, *inputs, xs, y, zs=None, body=None):
     return tuple(tape.gradient(result, given[:count], unconnected_gradients="zero"))
 
 
-def columns(tensors, kinds: int):
+def group_by_tensor(tensors, kinds: int):
     """X1 X2 … G1 G2 … as (X1, G1, …), (X2, G2, …) …."""
     count = len(tensors) // kinds
     return [[tensors[k * count + i] for k in range(kinds)] for i in range(count)]
 
 
-def in_rows(results):
+def interleave_results(results):
     """The results for each tensor as X1 X2 … V1 V2 …."""
     return tuple(value for row in zip(*results, strict=True) for value in row)
 
@@ -39,11 +39,11 @@ def in_rows(results):
 def adagrad(t, rate, count, *tensors, decay_factor, epsilon, norm_coefficient):
     rate = rate / (1 + tf.cast(count, rate.dtype) * decay_factor)
     results = []
-    for x, g, h in columns(tensors, 3):
+    for x, g, h in group_by_tensor(tensors, 3):
         g = norm_coefficient * tf.convert_to_tensor(x) + g
         h = h + tf.square(g)
         results.append((x - rate * g / (tf.sqrt(h) + epsilon), h))
-    return in_rows(results)
+    return interleave_results(results)
 
 
 @onnx_op(f"{_TRAINING}::Adam")
@@ -53,13 +53,13 @@ def adam(t, rate, count, *tensors, alpha, beta, epsilon, norm_coefficient, norm_
     corrected = corrected / (1 - tf.pow(tf.cast(alpha, rate.dtype), time))
     rate = tf.where(time > 0, corrected, rate)
     results = []
-    for x, g, v, h in columns(tensors, 4):
+    for x, g, v, h in group_by_tensor(tensors, 4):
         x = tf.convert_to_tensor(x)
         g = norm_coefficient * x + g
         v = alpha * tf.convert_to_tensor(v) + (1 - alpha) * g
         h = beta * tf.convert_to_tensor(h) + (1 - beta) * tf.square(g)
         results.append(((1 - norm_coefficient_post) * (x - rate * v / (tf.sqrt(h) + epsilon)), v, h))
-    return in_rows(results)
+    return interleave_results(results)
 
 
 @onnx_op(f"{_TRAINING}::Momentum")
@@ -69,9 +69,9 @@ def momentum(t, rate, count, *tensors, alpha, beta, mode, norm_coefficient):
     # The first step takes the gradient whole.
     factor = tf.where(tf.cast(count, tf.int64) > 0, tf.cast(beta, rate.dtype), tf.ones([], rate.dtype))
     results = []
-    for x, g, v in columns(tensors, 3):
+    for x, g, v in group_by_tensor(tensors, 3):
         x = tf.convert_to_tensor(x)
         g = norm_coefficient * x + g
         v = alpha * tf.convert_to_tensor(v) + factor * g
         results.append((x - rate * (v if mode == "standard" else g + alpha * v), v))
-    return in_rows(results)
+    return interleave_results(results)

@@ -15,20 +15,20 @@ def pad(t, x, pads, value, axes, *, mode):
     amounts, chosen = t.ints(pads), t.ints(axes) if axes is not None else list(range(t.rank(x)))
     rank = t.rank(x)
     if amounts is None or chosen is None:
-        both = _spread(rank, pads, axes)
+        both = _spread_pads(rank, pads, axes)
         begins, ends = [both[0, i] for i in range(rank)], [both[1, i] for i in range(rank)]
     else:
         begins, ends = [0] * rank, [0] * rank
         for axis, b, e in zip(chosen, amounts[: len(chosen)], amounts[len(chosen) :], strict=True):
             begins[axis], ends[axis] = b, e
     if mode == "constant":
-        return _constant(x, begins, ends, value)
-    if mode == "reflect" and _mirrors(x, begins, ends):
+        return _pad_constant(x, begins, ends, value)
+    if mode == "reflect" and _is_plain_reflection(x, begins, ends):
         return tf.pad(x, list(zip(begins, ends, strict=True)), "REFLECT")
-    return _gathered(t, x, begins, ends, mode)
+    return _pad_by_gather(t, x, begins, ends, mode)
 
 
-def _spread(rank: int, pads, axes):
+def _spread_pads(rank: int, pads, axes):
     """Pads computed at run time as a [2, rank] matrix of all axes."""
     pairs = tf.reshape(tf.cast(pads, tf.int32), [2, -1])
     if axes is None:
@@ -38,25 +38,25 @@ def _spread(rank: int, pads, axes):
     return tf.transpose(tf.scatter_nd(places, tf.transpose(pairs), [rank, 2]))
 
 
-def _constant(x, begins, ends, value):
+def _pad_constant(x, begins, ends, value):
     fill = tf.zeros([], x.dtype) if value is None else tf.reshape(value, [])
     if x.dtype == tf.string and value is None:
         fill = tf.constant("")
     known = all(isinstance(p, int) for p in (*begins, *ends))
     if not known or min(*begins, *ends, 0) < 0:
-        x = _cut(x, begins, ends)
-        begins, ends = [_positive(p) for p in begins], [_positive(p) for p in ends]
+        x = _crop(x, begins, ends)
+        begins, ends = [_positive_part(p) for p in begins], [_positive_part(p) for p in ends]
     paddings = list(zip(begins, ends, strict=True))
     if x.dtype == tf.bool:
         return tf.cast(tf.pad(tf.cast(x, tf.int8), paddings, constant_values=tf.cast(fill, tf.int8)), tf.bool)
     return tf.pad(x, paddings, constant_values=fill)
 
 
-def _positive(amount):
+def _positive_part(amount):
     return max(amount, 0) if isinstance(amount, int) else tf.maximum(amount, 0)
 
 
-def _cut(x, begins, ends):
+def _crop(x, begins, ends):
     """Negative pads take elements off."""
     start = [tf.maximum(-b, 0) for b in begins]
     size = tf.shape(x) + tf.stack([tf.minimum(b, 0) + tf.minimum(e, 0) for b, e in zip(begins, ends, strict=True)])
@@ -66,7 +66,7 @@ def _cut(x, begins, ends):
     return tf.slice(x, start, size)
 
 
-def _mirrors(x, begins, ends) -> bool:
+def _is_plain_reflection(x, begins, ends) -> bool:
     """Whether TensorFlow's own reflection does: known amounts, none negative, none as long as its dim."""
     for n, b, e in zip(x.shape.as_list(), begins, ends, strict=True):
         if not isinstance(b, int) or not isinstance(e, int):
@@ -76,7 +76,7 @@ def _mirrors(x, begins, ends) -> bool:
     return True
 
 
-def _gathered(t, x, begins, ends, mode: str):
+def _pad_by_gather(t, x, begins, ends, mode: str):
     """Each padded axis gathered by the indices that its mode repeats."""
     for axis, (n, b, e) in enumerate(zip(t.shape(x), begins, ends, strict=True)):
         if isinstance(b, int) and isinstance(e, int) and b == e == 0:

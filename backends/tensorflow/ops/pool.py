@@ -11,15 +11,15 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..rules import channels_last, onnx_op
-from .windows import Windows, padded, spatial_shape, windows
+from .windows import SpatialWindows, pad_spatial, spatial_shape, windows
 
 
-def lowest(dtype):
+def lowest_number(dtype):
     """The smallest number of a dtype."""
     return -np.inf if dtype.is_floating else dtype.min
 
 
-def taps(x, window: Windows, counts):
+def kernel_taps(x, window: SpatialWindows, counts):
     """For each element of the kernel, the input elements under it, one for each window; x is padded already."""
     for offsets in itertools.product(*(range(k) for k in window.kernel)):
         spatial = []
@@ -29,7 +29,7 @@ def taps(x, window: Windows, counts):
         yield offsets, x[(slice(None), *spatial, slice(None))]
 
 
-def pooled(x, kind: str, window: Windows, counts):
+def pool_windows(x, kind: str, window: SpatialWindows, counts):
     """MAX or AVG over each window of an input that is padded already."""
     rank = len(window.kernel)
     if rank <= 3 and set(window.dilations) == {1} and x.dtype in (tf.float32, tf.float64, tf.float16):
@@ -51,8 +51,8 @@ def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     window = windows(
         sizes, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
     )
-    x = padded(x, window.before, window.after, lowest(x.dtype))
-    return pooled(x, "MAX", window, window.outputs(sizes))
+    x = pad_spatial(x, window.before, window.after, lowest_number(x.dtype))
+    return pool_windows(x, "MAX", window, window.outputs(sizes))
 
 
 @onnx_op("MaxPool")
@@ -81,10 +81,10 @@ def max_pool_channels_first(t, x, *, auto_pad, ceil_mode, dilations, kernel_shap
         auto_pad=auto_pad,
         ceil_mode=ceil_mode,
     )
-    return t.channels_first(y), t.channels_first(_indices(t, moved, window, storage_order))
+    return t.channels_first(y), t.channels_first(_maximum_indices(t, moved, window, storage_order))
 
 
-def _indices(t, x, window: Windows, storage_order: int):
+def _maximum_indices(t, x, window: SpatialWindows, storage_order: int):
     """Where each maximum was, counted through the whole N C spatial… tensor (row by row, or column by column)."""
     sizes, counts = spatial_shape(t, x), window.outputs(spatial_shape(t, x))
     batch, channels = t.shape(x)[0], t.shape(x)[-1]
@@ -92,7 +92,9 @@ def _indices(t, x, window: Windows, storage_order: int):
     if storage_order:
         order.reverse()
     places, values = [], []
-    for offsets, value in taps(padded(x, window.before, window.after, lowest(x.dtype)), window, counts):
+    for offsets, value in kernel_taps(
+        pad_spatial(x, window.before, window.after, lowest_number(x.dtype)), window, counts
+    ):
         place = tf.zeros([], tf.int64)
         for axis in order:
             start = offsets[axis] * window.dilations[axis] - window.before[axis]
@@ -115,7 +117,7 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     arguments = {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad}
     window = windows(sizes, kernel_shape, **arguments, ceil_mode=ceil_mode)
     counts = window.outputs(sizes)
-    mean = pooled(padded(x, window.before, window.after), "AVG", window, counts)
+    mean = pool_windows(pad_spatial(x, window.before, window.after), "AVG", window, counts)
     if window.unpadded:
         return mean
     # Pads that ceil_mode adds are never counted, those of `pads` only with count_include_pad.
@@ -124,7 +126,7 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     return mean if factor is None else mean * tf.cast(factor, mean.dtype)
 
 
-def _kernel_over_count(sizes, window: Windows, own: Windows | None, counts):
+def _kernel_over_count(sizes, window: SpatialWindows, own: SpatialWindows | None, counts):
     """The kernel's size over the elements counted under each window: [1, spatial…, 1], or None where it is one."""
     factor = None
     for axis, n in enumerate(sizes):
@@ -152,8 +154,8 @@ def lp_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, stri
         sizes, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
     )
     power = tf.constant(p, x.dtype)
-    raised = padded(tf.pow(tf.abs(x), power), window.before, window.after)
-    mean = pooled(raised, "AVG", window, window.outputs(sizes))
+    raised = pad_spatial(tf.pow(tf.abs(x), power), window.before, window.after)
+    mean = pool_windows(raised, "AVG", window, window.outputs(sizes))
     return tf.pow(mean * tf.constant(int(np.prod(window.kernel)), x.dtype), 1 / power)
 
 

@@ -9,13 +9,13 @@ from convert.errors import Unsupported
 
 from ..constants import tf_dtype
 from ..rules import onnx_op
-from .cast import converted
+from .cast import convert_dtype
 from .low_precision import NARROW_FLOATS, NARROW_INTS
 
 _BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), **NARROW_INTS}
 
 
-def along(t, x, parameter, axis: int, block_size: int):
+def broadcast_parameter(t, x, parameter, axis: int, block_size: int):
     """A scale or zero point shaped to broadcast against `x`: one number, one an index of `axis`, or one a block."""
     rank = t.rank(x)
     if t.rank(parameter) == 0 or (t.rank(parameter) == 1 and parameter.shape[0] == 1 and rank != 1):
@@ -27,7 +27,7 @@ def along(t, x, parameter, axis: int, block_size: int):
     return tf.reshape(parameter, [-1 if i == axis % rank else 1 for i in range(rank)])
 
 
-def quantized(steps, zero):
+def quantize_steps(steps, zero):
     """Numbers of steps, rounded half to even, shifted by the zero point and saturated in its dtype."""
     low, high = _BOUNDS[zero.dtype.name]
     moved = tf.round(steps) + tf.cast(tf.reshape(zero, []), steps.dtype)
@@ -38,27 +38,29 @@ def quantized(steps, zero):
 def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
     kind = zero.dtype if zero is not None else tf_dtype(ir.DataType(output_dtype)) if output_dtype else tf.uint8
     wide = tf_dtype(ir.DataType(precision)) if precision else scale.dtype
-    scale = along(t, x, tf.cast(scale, wide), axis, block_size)
+    scale = broadcast_parameter(t, x, tf.cast(scale, wide), axis, block_size)
     steps = tf.divide(tf.cast(x, wide), scale)
     if kind.name in NARROW_FLOATS:
         if zero is not None:
-            steps = steps + tf.cast(along(t, x, converted(zero, tf.float32), axis, block_size), steps.dtype)
-        return converted(steps, kind, saturate)
+            steps = steps + tf.cast(
+                broadcast_parameter(t, x, convert_dtype(zero, tf.float32), axis, block_size), steps.dtype
+            )
+        return convert_dtype(steps, kind, saturate)
     if kind.name not in _BOUNDS:
         raise Unsupported(f"QuantizeLinear to {kind.name}")
     low, high = _BOUNDS[kind.name]
     steps = tf.round(steps)
     if zero is not None:
-        steps = steps + tf.cast(along(t, x, converted(zero, tf.int32), axis, block_size), steps.dtype)
-    return converted(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
+        steps = steps + tf.cast(broadcast_parameter(t, x, convert_dtype(zero, tf.int32), axis, block_size), steps.dtype)
+    return convert_dtype(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
 
 
 @onnx_op("DequantizeLinear")
 def dequantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype):
     kind = tf_dtype(ir.DataType(output_dtype)) if output_dtype else scale.dtype
     wide = tf.int32 if x.dtype.is_integer else tf.float32
-    steps = converted(x, wide)
+    steps = convert_dtype(x, wide)
     if zero is not None:
-        steps = steps - along(t, x, converted(zero, wide), axis, block_size)
-    factor = along(t, x, scale, axis, block_size)
+        steps = steps - broadcast_parameter(t, x, convert_dtype(zero, wide), axis, block_size)
+    factor = broadcast_parameter(t, x, scale, axis, block_size)
     return tf.cast(tf.cast(steps, scale.dtype) * factor, kind)

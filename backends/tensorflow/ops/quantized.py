@@ -7,12 +7,12 @@ import tensorflow as tf
 
 from ..rules import channels_last, onnx_op
 from .conv import convolve
-from .linalg import product
-from .quantize import quantized
+from .linalg import matrix_product
+from .quantize import quantize_steps
 from .windows import kernel_shape_of, spatial_shape, windows
 
 
-def centred(t, x, zero, axis: int):
+def subtract_zero_point(t, x, zero, axis: int):
     """x minus its zero point, one number or one for each index of `axis`, as float64 (exact for 8 and 16 bits)."""
     known, known_zero = t.static(x), t.static(zero)
     if known is not None and (zero is None or known_zero is not None):
@@ -35,15 +35,19 @@ def centred(t, x, zero, axis: int):
 
 @onnx_op("MatMulInteger")
 def matmul_integer(t, a, b, a_zero, b_zero):
-    return tf.cast(product(centred(t, a, a_zero, -2), centred(t, b, b_zero, -1)), tf.int32)
+    return tf.cast(
+        matrix_product(subtract_zero_point(t, a, a_zero, -2), subtract_zero_point(t, b, b_zero, -1)), tf.int32
+    )
 
 
 @channels_last("ConvInteger")
 def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_shape, pads, strides):
-    return tf.cast(_sums(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides), tf.int32)
+    return tf.cast(
+        _integer_convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides), tf.int32
+    )
 
 
-def _sums(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides):
+def _integer_convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides):
     window = windows(
         spatial_shape(t, x),
         kernel_shape or kernel_shape_of(t, w),
@@ -53,17 +57,17 @@ def _sums(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pad
         auto_pad=auto_pad,
     )
     # A pad stands for the zero point, which is 0 once it has been taken off.
-    return convolve(t, centred(t, x, x_zero, -1), centred(t, w, w_zero, 0), window, group)
+    return convolve(t, subtract_zero_point(t, x, x_zero, -1), subtract_zero_point(t, w, w_zero, 0), window, group)
 
 
 @onnx_op("QLinearMatMul")
 def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
-    sums = product(centred(t, a, a_zero, -2), centred(t, b, b_zero, -1))
-    scale = _per_column(a_scale, -2, sums) * _per_column(b_scale, -1, sums) / tf.cast(y_scale, tf.float64)
-    return quantized(sums * scale, y_zero)
+    sums = matrix_product(subtract_zero_point(t, a, a_zero, -2), subtract_zero_point(t, b, b_zero, -1))
+    scale = _column_scale(a_scale, -2, sums) * _column_scale(b_scale, -1, sums) / tf.cast(y_scale, tf.float64)
+    return quantize_steps(sums * scale, y_zero)
 
 
-def _per_column(scale, axis: int, like):
+def _column_scale(scale, axis: int, like):
     scale = tf.cast(scale, tf.float64)
     if scale.shape.rank == 1 and scale.shape[0] != 1:
         rank = like.shape.rank
@@ -91,8 +95,8 @@ def qlinear_conv(
     pads,
     strides,
 ):
-    sums = _sums(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides)
+    sums = _integer_convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides)
     if bias is not None:
         sums = sums + tf.cast(bias, tf.float64)
     scale = tf.cast(x_scale, tf.float64) * tf.cast(w_scale, tf.float64) / tf.cast(y_scale, tf.float64)
-    return quantized(sums * tf.reshape(scale, [-1]), y_zero)
+    return quantize_steps(sums * tf.reshape(scale, [-1]), y_zero)

@@ -9,24 +9,24 @@ from ..constants import tf_dtype
 from ..rules import onnx_op
 
 
-def seed_of(seed):
+def integer_seed(seed):
     """ONNX's floating seed as TensorFlow's integer one."""
     return None if seed is None else int(seed)
 
 
-def normal(shape, dtype, mean, scale, seed):
+def random_normal_numbers(shape, dtype, mean, scale, seed):
     """Normally distributed numbers."""
     wide = dtype if dtype in (tf.float16, tf.float32, tf.float64, tf.bfloat16) else tf.float32
-    return tf.cast(tf.random.normal(shape, mean, scale, wide, seed_of(seed)), dtype)
+    return tf.cast(tf.random.normal(shape, mean, scale, wide, integer_seed(seed)), dtype)
 
 
-def uniform(shape, dtype, low, high, seed):
+def random_uniform_numbers(shape, dtype, low, high, seed):
     """Uniformly distributed numbers."""
     wide = dtype if dtype in (tf.float16, tf.float32, tf.float64, tf.bfloat16) else tf.float32
-    return tf.cast(tf.random.uniform(shape, low, high, wide, seed_of(seed)), dtype)
+    return tf.cast(tf.random.uniform(shape, low, high, wide, integer_seed(seed)), dtype)
 
 
-def kind_of(dtype, like=None):
+def output_dtype(dtype, like=None):
     """The dtype that was asked for, else that of the input, else float32."""
     if dtype is not None:
         return tf_dtype(ir.DataType(dtype))
@@ -35,34 +35,34 @@ def kind_of(dtype, like=None):
 
 @onnx_op("RandomNormal")
 def random_normal(t, *, dtype, mean, scale, seed, shape):
-    return normal(shape, kind_of(dtype), mean, scale, seed)
+    return random_normal_numbers(shape, output_dtype(dtype), mean, scale, seed)
 
 
 @onnx_op("RandomNormalLike")
 def random_normal_like(t, x, *, dtype, mean, scale, seed):
-    return normal(t.dims(x), kind_of(dtype, x), mean, scale, seed)
+    return random_normal_numbers(t.dims(x), output_dtype(dtype, x), mean, scale, seed)
 
 
 @onnx_op("RandomUniform")
 def random_uniform(t, *, dtype, high, low, seed, shape):
-    return uniform(shape, kind_of(dtype), low, high, seed)
+    return random_uniform_numbers(shape, output_dtype(dtype), low, high, seed)
 
 
 @onnx_op("RandomUniformLike")
 def random_uniform_like(t, x, *, dtype, high, low, seed):
-    return uniform(t.dims(x), kind_of(dtype, x), low, high, seed)
+    return random_uniform_numbers(t.dims(x), output_dtype(dtype, x), low, high, seed)
 
 
 @onnx_op("Bernoulli")
 def bernoulli(t, x, *, dtype, seed):
-    drawn = tf.random.uniform(t.dims(x), 0, 1, tf.float32, seed_of(seed))
-    return tf.cast(drawn < tf.cast(x, tf.float32), kind_of(dtype, x))
+    drawn = tf.random.uniform(t.dims(x), 0, 1, tf.float32, integer_seed(seed))
+    return tf.cast(drawn < tf.cast(x, tf.float32), output_dtype(dtype, x))
 
 
 @onnx_op("Multinomial")
 def multinomial(t, x, *, dtype, sample_size, seed):
-    kind = kind_of(dtype) if dtype is not None else tf.int32
-    return tf.cast(tf.random.categorical(tf.cast(x, tf.float32), sample_size, tf.int64, seed_of(seed)), kind)
+    kind = output_dtype(dtype) if dtype is not None else tf.int32
+    return tf.cast(tf.random.categorical(tf.cast(x, tf.float32), sample_size, tf.int64, integer_seed(seed)), kind)
 
 
 @onnx_op("Dropout")
@@ -73,7 +73,7 @@ def dropout(t, x, ratio, training_mode, *, seed):
         return tf.identity(x), kept
     rate = tf.constant(0.5, x.dtype) if ratio is None else tf.cast(tf.reshape(ratio, []), x.dtype)
     mode = tf.reshape(training_mode, [])
-    drawn = tf.random.uniform(t.dims(x), 0, 1, tf.float32, seed_of(seed)) >= tf.cast(rate, tf.float32)
+    drawn = tf.random.uniform(t.dims(x), 0, 1, tf.float32, integer_seed(seed)) >= tf.cast(rate, tf.float32)
     mask = drawn | ~mode
     factor = tf.where(mode, tf.ones([], x.dtype) / (1 - rate), tf.ones([], x.dtype))
     return tf.where(mask, tf.multiply(x, factor), tf.zeros([], x.dtype)), mask if t.outputs > 1 else None

@@ -30,7 +30,7 @@ _WITH_NUMBERS = {
 }
 
 
-def functions_of(names, alphas, betas, default, directions: int) -> list[list[Callable]]:
+def activation_functions(names, alphas, betas, default, directions: int) -> list[list[Callable]]:
     """The activation functions of each direction; numbers are used up in order by those that take any."""
     names = [n.lower() for n in (names or default * directions)]
     alphas, betas = list(alphas or []), list(betas or [])
@@ -48,7 +48,7 @@ def functions_of(names, alphas, betas, default, directions: int) -> list[list[Ca
     return [functions[i * len(default) : (i + 1) * len(default)] for i in range(directions)]
 
 
-def recurrent(t, x, direction: str, layout: int, lengths, states, make_cell: Callable):
+def run_directions(t, x, direction: str, layout: int, lengths, states, make_cell: Callable):
     """Run a cell over time in each direction.
 
     x is [time, batch, input] (`layout` 1: batch first); `states` are initial states [directions, batch, hidden] or
@@ -60,7 +60,7 @@ def recurrent(t, x, direction: str, layout: int, lengths, states, make_cell: Cal
         x = tf.transpose(x, [1, 0, 2])
         states = [tf.transpose(s, [1, 0, 2]) for s in states]
     lite = t.node.domain == LITE
-    run, turned = (_loop_without_list, _turned_lite) if lite else (_loop, _turned)
+    run, turned = (_loop_without_list, _reverse_steps_lite) if lite else (_loop, _reverse_steps)
     every, last = [], []
     for d in range(2 if direction == "bidirectional" else 1):
         backwards = direction == "reverse" or d == 1
@@ -85,7 +85,7 @@ def _loop(t, x, lengths, states, cell, backwards: bool):
 
     def step(i, array, *before):
         at = time - 1 - i if backwards else i
-        shown, after = _held(i, lengths, cell(x[at], *before), before)
+        shown, after = _mask_finished(i, lengths, cell(x[at], *before), before)
         return (i + 1, array.write(at, shown), *after)
 
     loop = tf.while_loop(lambda i, *rest: i < time, step, (0, array, *states), maximum_iterations=time)
@@ -99,14 +99,14 @@ def _loop_without_list(t, x, lengths, states, cell, backwards: bool):
 
     def step(i, outputs, *before):
         at = time - 1 - i if backwards else i
-        shown, after = _held(i, lengths, cell(x[at], *before), before)
+        shown, after = _mask_finished(i, lengths, cell(x[at], *before), before)
         return (i + 1, dynamic_update_slice(outputs, shown[None], tf.stack([at, 0, 0])), *after)
 
     _, outputs, *states = tf.while_loop(lambda i, *rest: i < time, step, (0, outputs, *states))
     return outputs, states
 
 
-def _held(i, lengths, after, before):
+def _mask_finished(i, lengths, after, before):
     """What step i shows, and its states: beyond a sequence's length its state stays, and its output is zero."""
     for a, b in zip(after, before, strict=True):
         a.set_shape(b.shape)
@@ -117,19 +117,19 @@ def _held(i, lengths, after, before):
     return shown, [tf.where(alive, a, b) for a, b in zip(after, before, strict=True)]
 
 
-def _turned(x, lengths):
+def _reverse_steps(x, lengths):
     """The steps of each sequence [time, batch, …] in the opposite order, up to its length."""
     return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)
 
 
-def _turned_lite(x, lengths):
-    """`_turned` by a gather: in 8 bits, the converter gives what a reversal takes and what it gives other scales."""
+def _reverse_steps_lite(x, lengths):
+    """`_reverse_steps` by a gather: in 8 bits the converter gives both ends of a reversal other scales."""
     steps, ends = tf.range(tf.shape(x)[0])[None], tf.cast(lengths, tf.int32)[:, None]
     places = tf.where(steps < ends, ends - 1 - steps, steps)
     return tf.transpose(tf.gather(tf.transpose(x, [1, 0, 2]), places, axis=1, batch_dims=1), [1, 0, 2])
 
 
-def hidden_of(r, hidden_size) -> int:
+def hidden_size_of(r, hidden_size) -> int:
     """The number of hidden units. Raises `Unsupported` where neither the attribute nor the weights tell it."""
     hidden = hidden_size or r.shape.as_list()[-1]
     if hidden is None:
@@ -144,12 +144,12 @@ def weights_of(t, w, r, b, d: int, gates: int, hidden: int):
     return w, r, bias[: gates * hidden], bias[gates * hidden :]
 
 
-def projection(weights, bias):
+def input_projection(weights, bias):
     """What takes all steps of the input [time, batch, input] to what a cell makes of them, in one product."""
     return lambda x: tf.tensordot(x, weights, 1) + bias
 
 
-def start(t, x, given, directions: int, hidden: int, layout: int):
+def initial_state(t, x, given, directions: int, hidden: int, layout: int):
     """The initial state that was given, or zeros."""
     if given is not None:
         return t.of_rank(given, 3)
@@ -157,12 +157,12 @@ def start(t, x, given, directions: int, hidden: int, layout: int):
     return tf.zeros([batch, directions, hidden] if layout else [directions, batch, hidden], x.dtype)
 
 
-def count_of(direction: str) -> int:
+def direction_count(direction: str) -> int:
     """The number of directions."""
     return 2 if direction == "bidirectional" else 1
 
 
-def clipped(value, clip):
+def clip_symmetric(value, clip):
     """The value inside [-clip, clip]."""
     return value if clip is None else tf.clip_by_value(value, -clip, clip)
 
@@ -185,16 +185,18 @@ def rnn(
     hidden_size,
     layout,
 ):
-    count, hidden = count_of(direction), hidden_of(r, hidden_size)
-    functions = functions_of(activations, activation_alpha, activation_beta, ["Tanh"], count)
+    count, hidden = direction_count(direction), hidden_size_of(r, hidden_size)
+    functions = activation_functions(activations, activation_alpha, activation_beta, ["Tanh"], count)
 
     x = t.of_rank(x, 3)
 
     def cell(d):
         wx, rh, bx, bh = weights_of(t, w, r, b, d, 1, hidden)
-        return projection(wx, bx + bh), lambda xt, h: [functions[d][0](clipped(xt + h @ rh, clip))]
+        return input_projection(wx, bx + bh), lambda xt, h: [functions[d][0](clip_symmetric(xt + h @ rh, clip))]
 
-    return recurrent(t, x, direction, layout, lengths, [start(t, x, initial_h, count, hidden, layout)], cell)
+    return run_directions(
+        t, x, direction, layout, lengths, [initial_state(t, x, initial_h, count, hidden, layout)], cell
+    )
 
 
 @onnx_op("GRU", f"{LITE}::GRU")
@@ -216,8 +218,8 @@ def gru(
     layout,
     linear_before_reset,
 ):
-    count, hidden = count_of(direction), hidden_of(r, hidden_size)
-    functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], count)
+    count, hidden = direction_count(direction), hidden_size_of(r, hidden_size)
+    functions = activation_functions(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], count)
 
     x = t.of_rank(x, 3)
 
@@ -228,16 +230,18 @@ def gru(
         def step(xt, h):
             xz, xr, xn = tf.split(xt, 3, -1)
             hz, hr = tf.split(h @ rh[:, : 2 * hidden] + bh[: 2 * hidden], 2, -1)
-            z, reset = f(clipped(xz + hz, clip)), f(clipped(xr + hr, clip))
+            z, reset = f(clip_symmetric(xz + hz, clip)), f(clip_symmetric(xr + hr, clip))
             if linear_before_reset:
                 hn = reset * (h @ rh[:, 2 * hidden :] + bh[2 * hidden :])
             else:
                 hn = (reset * h) @ rh[:, 2 * hidden :] + bh[2 * hidden :]
-            return [(1 - z) * g(clipped(xn + hn, clip)) + z * h]
+            return [(1 - z) * g(clip_symmetric(xn + hn, clip)) + z * h]
 
-        return projection(wx, bx), step
+        return input_projection(wx, bx), step
 
-    return recurrent(t, x, direction, layout, lengths, [start(t, x, initial_h, count, hidden, layout)], cell)
+    return run_directions(
+        t, x, direction, layout, lengths, [initial_state(t, x, initial_h, count, hidden, layout)], cell
+    )
 
 
 @onnx_op("LSTM", f"{LITE}::LSTM")
@@ -261,8 +265,8 @@ def lstm(
     input_forget,
     layout,
 ):
-    count, hidden = count_of(direction), hidden_of(r, hidden_size)
-    functions = functions_of(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], count)
+    count, hidden = direction_count(direction), hidden_size_of(r, hidden_size)
+    functions = activation_functions(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], count)
 
     x = t.of_rank(x, 3)
 
@@ -273,16 +277,16 @@ def lstm(
         pi, po, pf = tf.split(tf.convert_to_tensor(peepholes)[d], 3) if peepholes is not None else (None, None, None)
 
         def gate(x, peephole, c):
-            return f(clipped(x if peephole is None else x + peephole * c, clip))
+            return f(clip_symmetric(x if peephole is None else x + peephole * c, clip))
 
         def step(xt, h, c):
             i, o, forget, new = tf.split(xt + h @ rh, 4, -1)
             i = gate(i, pi, c)
             forget = 1 - i if input_forget else gate(forget, pf, c)
-            after = forget * c + i * g(clipped(new, clip))
+            after = forget * c + i * g(clip_symmetric(new, clip))
             return [gate(o, po, after) * h_of(after), after]
 
-        return projection(wx, bias), step
+        return input_projection(wx, bias), step
 
-    states = [start(t, x, s, count, hidden, layout) for s in (initial_h, initial_c)]
-    return recurrent(t, x, direction, layout, lengths, states, cell)
+    states = [initial_state(t, x, s, count, hidden, layout) for s in (initial_h, initial_c)]
+    return run_directions(t, x, direction, layout, lengths, states, cell)

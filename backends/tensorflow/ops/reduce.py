@@ -28,7 +28,7 @@ def axes_of(t, x, axes, noop: int):
     return tf.cond(tf.equal(tf.size(axes), 0), lambda: every, lambda: axes)
 
 
-def reduction(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+def reduction_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
     """The rule for an ONNX reduction with `axes` as an input."""
 
     def rule(t, x, axes, *, keepdims, noop_with_empty_axes):
@@ -56,13 +56,13 @@ def log_sum_exp(x, axes, keep):
     return tf.cast(tf.reduce_logsumexp(tf.cast(x, tf.float64), axes, keep), x.dtype)
 
 
-def register(**functions: Callable[..., tf.Tensor]) -> None:
+def register_reductions(**functions: Callable[..., tf.Tensor]) -> None:
     """Enter reductions into the table."""
     for operator, function in functions.items():
-        onnx_op(operator)(reduction(function))
+        onnx_op(operator)(reduction_rule(function))
 
 
-register(
+register_reductions(
     ReduceL1=lambda x, axes, keep: tf.reduce_sum(x if x.dtype in UNSIGNED else tf.abs(x), axes, keep),
     ReduceL2=lambda x, axes, keep: square_root(tf.reduce_sum(tf.square(x), axes, keep)),
     ReduceLogSum=lambda x, axes, keep: log(tf.reduce_sum(x, axes, keep)),
@@ -76,7 +76,7 @@ register(
 )
 
 
-def extreme(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+def arg_extremum_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
     """The rule for ArgMax or ArgMin."""
 
     def rule(t, x, *, axis, keepdims, select_last_index):
@@ -90,8 +90,8 @@ def extreme(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
     return rule
 
 
-onnx_op("ArgMax")(extreme(lambda x, axis: tf.argmax(x, axis)))
-onnx_op("ArgMin")(extreme(lambda x, axis: tf.argmin(x, axis)))
+onnx_op("ArgMax")(arg_extremum_rule(lambda x, axis: tf.argmax(x, axis)))
+onnx_op("ArgMin")(arg_extremum_rule(lambda x, axis: tf.argmin(x, axis)))
 
 
 @onnx_op("CumSum")

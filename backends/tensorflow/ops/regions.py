@@ -9,7 +9,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..rules import channels_last
-from .shape import packed
+from .shape import pack_dims
 from .windows import kernel_shape_of
 
 
@@ -30,19 +30,19 @@ def roi_align(
     half = coordinate_transformation_mode == "half_pixel"
     rois = tf.cast(rois, tf.float32) * spatial_scale - (0.5 if half else 0.0)
     _, height, width, _ = t.shape(x)
-    rows = samples(rois[:, 1], rois[:, 3], output_height, height, sampling_ratio, half)
-    columns = samples(rois[:, 0], rois[:, 2], output_width, width, sampling_ratio, half)
+    rows = axis_samples(rois[:, 1], rois[:, 3], output_height, height, sampling_ratio, half)
+    columns = axis_samples(rois[:, 0], rois[:, 2], output_width, width, sampling_ratio, half)
     images = tf.gather(x, tf.cast(batch_indices, tf.int32))
     if mode == "avg":
-        down, across = (averages(s, n) for s, n in ((rows, height), (columns, width)))
+        down, across = (bin_averages(s, n) for s, n in ((rows, height), (columns, width)))
         y = tf.einsum("nph,nhwc->npwc", tf.cast(down, x.dtype), images)
         return tf.einsum("nqw,npwc->npqc", tf.cast(across, x.dtype), y)
     if mode != "max":
         raise Unsupported(f"RoiAlign with mode {mode!r}")
-    return largest(images, rows, columns)
+    return largest_samples(images, rows, columns)
 
 
-def samples(start, end, bins: int, size, ratio: int, half: bool):
+def axis_samples(start, end, bins: int, size, ratio: int, half: bool):
     """Along one axis: lower and upper neighbour of each sample, their weights, and which samples count.
 
     Each is [rois, bins, samples a bin]; a bin of adaptive size has as many as its roi needs, the others are masked.
@@ -67,7 +67,7 @@ def samples(start, end, bins: int, size, ratio: int, half: bool):
     return (low, tf.minimum(low + 1, tf.cast(last, tf.int32))), weights, counted
 
 
-def averages(sampled, size):
+def bin_averages(sampled, size):
     """The share of each input element in each bin along one axis: [rois, bins, size]."""
     places, weights, counted = sampled
     total = tf.reduce_sum(tf.cast(counted, tf.float32), -1, keepdims=True)
@@ -75,7 +75,7 @@ def averages(sampled, size):
     return tf.reduce_sum(share, 2) / tf.maximum(total, 1.0)
 
 
-def largest(images, rows, columns):
+def largest_samples(images, rows, columns):
     """The largest of all weighted neighbours of a bin's samples, as ONNX's reference and onnxruntime have it."""
     lowest = tf.constant(images.dtype.min, images.dtype)
     best = None
@@ -100,8 +100,8 @@ def max_roi_pool(t, x, rois, *, pooled_shape, spatial_scale):
     # Rows of `rois` are batch index, x1, y1, x2, y2; halves are rounded away from zero.
     scaled = rois[:, 1:] * tf.constant(spatial_scale, rois.dtype)
     corners = tf.cast(tf.sign(scaled) * tf.floor(tf.abs(scaled) + 0.5), tf.int32)
-    down = inside(corners[:, 1], corners[:, 3], pooled_shape[0], height)
-    across = inside(corners[:, 0], corners[:, 2], pooled_shape[1], width)
+    down = inside_mask(corners[:, 1], corners[:, 3], pooled_shape[0], height)
+    across = inside_mask(corners[:, 0], corners[:, 2], pooled_shape[1], width)
     lowest = tf.constant(x.dtype.min, x.dtype)
     # [rois, height, bins, width, channels], then [rois, bins, height, bins, channels]
     images = tf.gather(x, tf.cast(rois[:, 0], tf.int32))[:, :, None]
@@ -111,7 +111,7 @@ def max_roi_pool(t, x, rois, *, pooled_shape, spatial_scale):
     return tf.where(filled[..., None], y, tf.zeros([], x.dtype))
 
 
-def inside(start, end, bins: int, size):
+def inside_mask(start, end, bins: int, size):
     """Which elements along one axis lie in each bin of each region: booleans [regions, bins, size]."""
     extent = tf.cast(tf.maximum(end - start + 1, 1), tf.float32) / bins
     number = tf.range(bins, dtype=tf.float32)[None, :]
@@ -128,8 +128,8 @@ def deform_conv(t, x, w, offset, bias, mask, *, dilations, group, kernel_shape, 
         raise Unsupported("a deformed convolution over other than two spatial dims, or with a kernel of unknown size")
     strides, dilations, pads = strides or [1, 1], dilations or [1, 1], pads or [0] * 4
     moved = t.permuted(w, (2, 3, 1, 0))
-    offsets = tf.reshape(offset, _grouped(t, offset, offset_group, (*kernel, 2)))
-    masks = None if mask is None else tf.reshape(mask, _grouped(t, mask, offset_group, kernel))
+    offsets = tf.reshape(offset, _grouped_shape(t, offset, offset_group, (*kernel, 2)))
+    masks = None if mask is None else tf.reshape(mask, _grouped_shape(t, mask, offset_group, kernel))
     n, _, height, width = t.shape(offset)
     rows = tf.cast(tf.range(height) * strides[0] - pads[0], x.dtype)[:, None]
     columns = tf.cast(tf.range(width) * strides[1] - pads[1], x.dtype)[None, :]
@@ -137,25 +137,25 @@ def deform_conv(t, x, w, offset, bias, mask, *, dilations, group, kernel_shape, 
     for i, j in itertools.product(range(kernel[0]), range(kernel[1])):
         down = rows + i * dilations[0] + offsets[:, :, i, j, 0]
         across = columns + j * dilations[1] + offsets[:, :, i, j, 1]
-        sampled = bilinear(t, x, down, across, offset_group)
+        sampled = sample_bilinear(t, x, down, across, offset_group)
         if masks is not None:
             sampled = sampled * masks[:, :, i, j][..., None]
         # Offset groups divide the channels in order.
-        sampled = tf.reshape(tf.transpose(sampled, [0, 2, 3, 1, 4]), packed([n, height, width, t.shape(x)[-1]]))
-        part = by_group(sampled, moved[i, j], group)
+        sampled = tf.reshape(tf.transpose(sampled, [0, 2, 3, 1, 4]), pack_dims([n, height, width, t.shape(x)[-1]]))
+        part = multiply_groups(sampled, moved[i, j], group)
         y = part if y is None else y + part
     return y if bias is None else y + bias
 
 
-def _grouped(t, x, groups: int, kernel):
+def _grouped_shape(t, x, groups: int, kernel):
     n, _, height, width = t.shape(x)
-    return packed([n, groups, *kernel, height, width])
+    return pack_dims([n, groups, *kernel, height, width])
 
 
-def bilinear(t, x, down, across, groups: int):
+def sample_bilinear(t, x, down, across, groups: int):
     """x sampled at [batch, groups, rows, columns] places, zero outside: [batch, groups, rows, columns, channels]."""
     n, height, width, channels = t.shape(x)
-    x = tf.transpose(tf.reshape(x, packed([n, height * width, groups, channels // groups])), [0, 2, 1, 3])
+    x = tf.transpose(tf.reshape(x, pack_dims([n, height * width, groups, channels // groups])), [0, 2, 1, 3])
     total = None
     top, left = tf.floor(down), tf.floor(across)
     for dy, dx in itertools.product((0, 1), (0, 1)):
@@ -169,7 +169,7 @@ def bilinear(t, x, down, across, groups: int):
     return total
 
 
-def by_group(x, w, group: int):
+def multiply_groups(x, w, group: int):
     """Each group of channels times its [inputs, outputs] weights."""
     if group == 1:
         return tf.tensordot(x, w, 1)

@@ -15,7 +15,7 @@ from ..rules import onnx_op
 
 
 @dataclass(frozen=True)
-class Sampling:
+class ResizeSampling:
     """How output coordinates map to input coordinates, and neighbours to values."""
 
     mode: str
@@ -45,7 +45,7 @@ def resize(
     mode,
     nearest_mode,
 ):
-    sampling = Sampling(
+    sampling = ResizeSampling(
         mode,
         coordinate_transformation_mode,
         nearest_mode,
@@ -54,7 +54,7 @@ def resize(
         bool(antialias),
         extrapolation_value,
     )
-    return resized(t, x, list(range(t.rank(x))), roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
+    return resize_axes(t, x, list(range(t.rank(x))), roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
 
 
 @onnx_op(f"{CHANNELS_LAST}::Resize")
@@ -75,7 +75,7 @@ def resize_channels_last(
     mode,
     nearest_mode,
 ):
-    sampling = Sampling(
+    sampling = ResizeSampling(
         mode,
         coordinate_transformation_mode,
         nearest_mode,
@@ -86,25 +86,30 @@ def resize_channels_last(
     )
     rank = t.rank(x)
     places = [0, rank - 1, *range(1, rank - 1)]
-    return resized(t, x, places, roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
+    return resize_axes(t, x, places, roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
 
 
-def resized(t, x, places, roi, scales, sizes, axes, policy: str, sampling: Sampling):
+def resize_axes(t, x, places, roi, scales, sizes, axes, policy: str, sampling: ResizeSampling):
     """Resize `x`, whose axis for ONNX's axis i is `places[i]`."""
     rank = t.rank(x)
     axes = [a % rank for a in axes] if axes is not None else list(range(rank))
     dims = [t.shape(x)[places[a]] for a in axes]
-    factors, targets = _targets(t, dims, scales, sizes, policy)
+    factors, targets = _scales_and_sizes(t, dims, scales, sizes, policy)
     kind = x.dtype
     if sampling.mode != "nearest" and kind.is_integer:
         x = tf.cast(x, tf.float32)
     outside: list[tuple[int, Any]] = []
     for i, axis in enumerate(axes):
-        if isinstance(factors[i], float) and factors[i] == 1 and _same(dims[i], targets[i]) and roi_free(sampling):
+        if (
+            isinstance(factors[i], float)
+            and factors[i] == 1
+            and _is_same_size(dims[i], targets[i])
+            and ignores_roi(sampling)
+        ):
             continue
-        bounds = _region(roi, i, len(axes)) if sampling.coordinates == "tf_crop_and_resize" else None
+        bounds = _region_bounds(roi, i, len(axes)) if sampling.coordinates == "tf_crop_and_resize" else None
         where = coordinates(sampling.coordinates, dims[i], targets[i], factors[i], bounds)
-        x = along_axis(x, places[axis], dims[i], where, factors[i], sampling)
+        x = resample_axis(x, places[axis], dims[i], where, factors[i], sampling)
         if bounds is not None:
             outside.append((places[axis], (where < 0) | (where > _as_float(dims[i]) - 1)))
     for axis, beyond in outside:
@@ -115,12 +120,12 @@ def resized(t, x, places, roi, scales, sizes, axes, policy: str, sampling: Sampl
     return tf.convert_to_tensor(x)
 
 
-def roi_free(sampling: Sampling) -> bool:
+def ignores_roi(sampling: ResizeSampling) -> bool:
     """Whether a scale of one leaves an axis as it is."""
     return sampling.coordinates != "tf_crop_and_resize"
 
 
-def _same(a, b) -> bool:
+def _is_same_size(a, b) -> bool:
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
@@ -128,13 +133,13 @@ def _as_float(value):
     return np.float32(value) if isinstance(value, (int, float)) else tf.cast(value, tf.float32)
 
 
-def _targets(t, dims, scales, sizes, policy: str):
+def _scales_and_sizes(t, dims, scales, sizes, policy: str):
     """The scale and the new size of each axis: numbers where they are known."""
     if sizes is not None:
         known = t.ints(sizes)
         wanted = known if known is not None else tf.unstack(tf.cast(sizes, tf.int32), num=len(dims))
         if policy != "stretch":
-            return _keeping_ratio(dims, wanted, policy)
+            return _keep_aspect_ratio(dims, wanted, policy)
         return [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)], list(wanted)
     known = t.static(scales)
     if known is None:
@@ -160,7 +165,7 @@ def _ratio(target, size):
     return tf.cast(target, tf.float32) / tf.cast(size, tf.float32)
 
 
-def _keeping_ratio(dims, wanted, policy: str):
+def _keep_aspect_ratio(dims, wanted, policy: str):
     """One scale for all axes: the smallest (not_larger) or the largest (not_smaller) of theirs."""
     ratios = [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)]
     if all(isinstance(r, float) for r in ratios):
@@ -171,7 +176,7 @@ def _keeping_ratio(dims, wanted, policy: str):
     return [scale] * len(dims), [tf.cast(tf.floor(scale * tf.cast(n, tf.float32) + 0.5), tf.int32) for n in dims]
 
 
-def _region(roi, i: int, count: int):
+def _region_bounds(roi, i: int, count: int):
     region = tf.cast(roi, tf.float32)
     return region[i], region[i + count]
 
@@ -204,31 +209,31 @@ def coordinates(mode: str, size, target, scale, bounds):
     raise Unsupported(f"Resize with coordinate_transformation_mode {mode!r}")
 
 
-def along_axis(x, axis: int, size, where, scale, sampling: Sampling):
+def resample_axis(x, axis: int, size, where, scale, sampling: ResizeSampling):
     """Resample one axis at the input coordinates `where`."""
     last = size - 1
     if sampling.mode == "nearest":
-        return tf.gather(x, _clipped(_rounded(where, sampling.nearest), last), axis=axis)
+        return tf.gather(x, _clip_indices(_round_nearest(where, sampling.nearest), last), axis=axis)
     if sampling.mode not in ("linear", "cubic"):
         raise Unsupported(f"Resize with mode {sampling.mode!r}")
     if sampling.antialias and not isinstance(scale, float):
-        return _antialiased(x, axis, last, where, scale, sampling)
-    places, weights = _neighbours(where, size, scale, sampling)
+        return _resample_antialiased(x, axis, last, where, scale, sampling)
+    places, weights = _neighbors(where, size, scale, sampling)
     result = None
     for place, weight in zip(places, weights, strict=True):
         shape = [-1 if i == axis else 1 for i in range(x.shape.rank)]
-        part = tf.gather(x, _clipped(place, last), axis=axis) * tf.cast(tf.reshape(weight, shape), x.dtype)
+        part = tf.gather(x, _clip_indices(place, last), axis=axis) * tf.cast(tf.reshape(weight, shape), x.dtype)
         result = part if result is None else result + part
     return result
 
 
-def _clipped(place, last):
+def _clip_indices(place, last):
     if isinstance(place, np.ndarray) and isinstance(last, int):
         return np.clip(place, 0, last).astype(np.int32)
     return tf.clip_by_value(tf.cast(place, tf.int32), 0, last)
 
 
-def _rounded(where, mode: str):
+def _round_nearest(where, mode: str):
     xp = np if isinstance(where, np.ndarray) else tf
     if mode == "floor":
         return xp.floor(where)
@@ -241,7 +246,7 @@ def _rounded(where, mode: str):
     raise Unsupported(f"Resize with nearest_mode {mode!r}")
 
 
-def _neighbours(where, size, scale, sampling: Sampling):
+def _neighbors(where, size, scale, sampling: ResizeSampling):
     """Places and weights of the input elements that each output element is made of.
 
     With antialias and a scale below one the kernel is stretched by its inverse, and its weights are normalised.
@@ -254,7 +259,7 @@ def _neighbours(where, size, scale, sampling: Sampling):
     span = int(np.ceil(reach * stretch))
     base = xp.floor(where)
     places = [base + float(k) for k in range(1 - span, span + 1)]
-    weights = [_kernel(xp, (place - where) / np.float32(stretch), sampling) for place in places]
+    weights = [_interpolation_kernel(xp, (place - where) / np.float32(stretch), sampling) for place in places]
     if sampling.exclude_outside or sampling.antialias:
         if sampling.exclude_outside:
             inside = [(place >= 0) & (place <= _as_float(size) - 1) for place in places]
@@ -264,23 +269,23 @@ def _neighbours(where, size, scale, sampling: Sampling):
     return places, weights
 
 
-def _antialiased(x, axis: int, last, where, scale, sampling: Sampling):
+def _resample_antialiased(x, axis: int, last, where, scale, sampling: ResizeSampling):
     """Along one axis with a scale, and so a number of neighbours, that is not known."""
     reach = 1.0 if sampling.mode == "linear" else 2.0
     stretch = tf.maximum(1.0, 1.0 / scale)
     span = tf.math.ceil(reach * stretch)
     places = tf.floor(where)[:, None] + tf.range(1 - span, span + 1)[None, :]
-    weights = _kernel(tf, (places - where[:, None]) / stretch, sampling)
+    weights = _interpolation_kernel(tf, (places - where[:, None]) / stretch, sampling)
     if sampling.exclude_outside:
         weights = tf.where((places >= 0) & (places <= _as_float(last)), weights, 0)
     weights = weights / tf.reduce_sum(weights, 1, keepdims=True)
     rank = x.shape.rank
     shape = [*([1] * axis), tf.shape(weights)[0], tf.shape(weights)[1], *([1] * (rank - axis - 1))]
-    parts = tf.gather(x, _clipped(places, last), axis=axis) * tf.cast(tf.reshape(weights, shape), x.dtype)
+    parts = tf.gather(x, _clip_indices(places, last), axis=axis) * tf.cast(tf.reshape(weights, shape), x.dtype)
     return tf.reduce_sum(parts, axis + 1)
 
 
-def _kernel(xp, distance, sampling: Sampling):
+def _interpolation_kernel(xp, distance, sampling: ResizeSampling):
     d = abs(distance)
     if sampling.mode == "linear":
         return xp.maximum(1 - d, 0 * d)

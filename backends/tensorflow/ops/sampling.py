@@ -10,7 +10,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..rules import channels_last, onnx_op
-from .shape import packed
+from .shape import pack_dims
 
 # Keys' cubic convolution, as PyTorch and ONNX use it here.
 _ALPHA = -0.75
@@ -39,12 +39,12 @@ def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
         if padding_mode == "border" and mode not in ("cubic", "bicubic"):
             where = tf.clip_by_value(where, 0.0, size - 1)
         elif padding_mode == "reflection":
-            where = reflected(where, low, high)
-        near, factors = neighbours(where, mode)
-        around = [inside(p, f, n, low, high, padding_mode) for p, f in zip(near, factors, strict=True)]
+            where = reflect_coordinates(where, low, high)
+        near, factors = neighbor_weights(where, mode)
+        around = [clip_to_input(p, f, n, low, high, padding_mode) for p, f in zip(near, factors, strict=True)]
         places.append([p for p, _ in around])
         weights.append([f for _, f in around])
-    flat = tf.reshape(x, packed([t.shape(x)[0], reduce(lambda a, b: a * b, sizes), t.shape(x)[-1]]))
+    flat = tf.reshape(x, pack_dims([t.shape(x)[0], reduce(lambda a, b: a * b, sizes), t.shape(x)[-1]]))
     result = None
     for choice in itertools.product(*(range(len(p)) for p in places)):
         index = reduce(
@@ -57,7 +57,7 @@ def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
     return result
 
 
-def reflected(where, low, high):
+def reflect_coordinates(where, low, high):
     """Reflected at the borders until it lies between them."""
     span = high - low
     distance = tf.abs(where - low)
@@ -66,7 +66,7 @@ def reflected(where, low, high):
     return tf.where(tf.equal(tf.math.floormod(turns, 2.0), 0), low + rest, high - rest)
 
 
-def neighbours(where, mode: str):
+def neighbor_weights(where, mode: str):
     """The elements around a coordinate and their weights along one axis."""
     if mode == "nearest":
         return [where], [tf.ones_like(where)]
@@ -86,11 +86,11 @@ def neighbours(where, mode: str):
     return [base - 1, base, base + 1, base + 2], [far(d + 1), near(d), near(1 - d), far(2 - d)]
 
 
-def inside(place, weight, size, low, high, padding: str):
+def clip_to_input(place, weight, size, low, high, padding: str):
     """An element's index within the input, and its weight, which is zero where padding is."""
     last = size - 1
     if padding == "reflection":
-        place = reflected(place, low, high)
+        place = reflect_coordinates(place, low, high)
     elif padding == "zeros":
         within = (place >= 0) & (place <= tf.cast(last, place.dtype))
         weight = tf.where(within, weight, tf.zeros_like(weight))

@@ -7,15 +7,15 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..rules import onnx_op
-from .gather import counted_from_start, nd_from_start
+from .gather import wrap_negative, wrap_negative_nd
 
 
-def scattered(x, places, updates, reduction: str):
+def scatter_updates(x, places, updates, reduction: str):
     """`x` with `updates` written at, or combined with what is at, the index tuples `places`."""
     if x.dtype == tf.bool and reduction == "none":
-        return tf.cast(scattered(tf.cast(x, tf.int32), places, tf.cast(updates, tf.int32), "none"), tf.bool)
+        return tf.cast(scatter_updates(tf.cast(x, tf.int32), places, tf.cast(updates, tf.int32), "none"), tf.bool)
     if reduction == "mul":
-        return _multiplied(x, places, updates)
+        return _scatter_multiply(x, places, updates)
     functions = {
         "none": tf.tensor_scatter_nd_update,
         "add": tf.tensor_scatter_nd_add,
@@ -27,7 +27,7 @@ def scattered(x, places, updates, reduction: str):
     return functions[reduction](x, places, updates)
 
 
-def _multiplied(x, places, updates):
+def _scatter_multiply(x, places, updates):
     """TensorFlow has no scattered product: the updates of each element are multiplied by segment first."""
     depth = places.shape.as_list()[-1]
     depth = tf.shape(places)[-1] if depth is None else depth
@@ -42,15 +42,17 @@ def _multiplied(x, places, updates):
 
 @onnx_op("ScatterND")
 def scatter_nd(t, x, indices, updates, *, reduction):
-    return scattered(tf.convert_to_tensor(x), tf.convert_to_tensor(nd_from_start(t, x, indices)), updates, reduction)
+    return scatter_updates(
+        tf.convert_to_tensor(x), tf.convert_to_tensor(wrap_negative_nd(t, x, indices)), updates, reduction
+    )
 
 
 @onnx_op("ScatterElements")
 def scatter_elements(t, x, indices, updates, *, axis, reduction):
     rank = t.rank(x)
     axis %= rank
-    indices = tf.cast(counted_from_start(t, indices, t.shape(x)[axis]), tf.int64)
+    indices = tf.cast(wrap_negative(t, indices, t.shape(x)[axis]), tf.int64)
     grid = tf.meshgrid(*(tf.range(tf.cast(d, tf.int64)) for d in t.shape(indices)), indexing="ij")
     places = tf.stack([indices if i == axis else g for i, g in enumerate(grid)], -1)
     flat = tf.reshape(places, [-1, rank])
-    return scattered(tf.convert_to_tensor(x), flat, tf.reshape(updates, [-1]), reduction)
+    return scatter_updates(tf.convert_to_tensor(x), flat, tf.reshape(updates, [-1]), reduction)

@@ -10,7 +10,7 @@ from ..constants import tf_dtype
 from ..rules import channels_last, onnx_op
 
 
-def whole(dims):
+def dims_product(dims):
     """Product of dims that may be numbers or scalars."""
     product = 1
     for d in dims:
@@ -18,7 +18,7 @@ def whole(dims):
     return product
 
 
-def packed(dims):
+def pack_dims(dims):
     """Dims as one int32 vector (numpy where all are known)."""
     if all(isinstance(d, int) for d in dims):
         return np.array(dims, dtype=np.int32)
@@ -51,7 +51,7 @@ def reshape(t, x, shape, *, allowzero):
             copied = tf.gather(wide, tf.minimum(tf.range(count), own - 1))
             target = tf.where(tf.equal(shape, tf.zeros([], tf.int64)), copied, shape)
     elif not allowzero and 0 in target:
-        target = packed([t.shape(x)[i] if d == 0 else d for i, d in enumerate(target)])
+        target = pack_dims([t.shape(x)[i] if d == 0 else d for i, d in enumerate(target)])
     return tf.reshape(x, target)
 
 
@@ -61,8 +61,8 @@ def flatten(t, x, *, axis):
     axis = axis + len(dims) if axis < 0 else axis
     after = dims[axis:]
     if all(isinstance(d, int) for d in after) and 0 not in after:
-        return tf.reshape(x, packed([-1, whole(after)]))
-    return tf.reshape(x, packed([whole(dims[:axis]), whole(after)]))
+        return tf.reshape(x, pack_dims([-1, dims_product(after)]))
+    return tf.reshape(x, pack_dims([dims_product(dims[:axis]), dims_product(after)]))
 
 
 @onnx_op("Squeeze")
@@ -159,8 +159,8 @@ def depth_to_space(t, x, *, blocksize, mode):
         return tf.nn.depth_to_space(x, b)
     blocks = [b, b, -1] if mode == "DCR" else [-1, b, b]
     order = [0, 1, 3, 2, 4, 5] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
-    x = tf.transpose(tf.reshape(x, packed([n, h, w, *blocks])), order)
-    return tf.reshape(x, packed([n, h * b, w * b, -1 if not isinstance(c, int) else c // (b * b)]))
+    x = tf.transpose(tf.reshape(x, pack_dims([n, h, w, *blocks])), order)
+    return tf.reshape(x, pack_dims([n, h * b, w * b, -1 if not isinstance(c, int) else c // (b * b)]))
 
 
 @channels_last("SpaceToDepth")
@@ -169,6 +169,6 @@ def space_to_depth(t, x, *, blocksize, mode="DCR"):
         return tf.nn.space_to_depth(x, blocksize)
     n, h, w, c = t.shape(x)
     b = blocksize
-    x = tf.reshape(x, packed([n, h // b, b, w // b, b, c]))
+    x = tf.reshape(x, pack_dims([n, h // b, b, w // b, b, c]))
     order = [0, 1, 3, 2, 4, 5] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
-    return tf.reshape(tf.transpose(x, order), packed([n, h // b, w // b, c * b * b]))
+    return tf.reshape(tf.transpose(x, order), pack_dims([n, h // b, w // b, c * b * b]))

@@ -11,7 +11,7 @@ from ..constants import tf_dtype
 from ..rules import onnx_op
 
 
-def complex_of(x):
+def to_complex(x):
     """A tensor whose last dim holds real and imaginary parts, or real parts only, as complex numbers.
 
     Those of a real signal are taken in double precision: its spectrum has exact zeros, which float32 misses.
@@ -24,12 +24,12 @@ def complex_of(x):
     return tf.complex(wide[..., 0], wide[..., 1])
 
 
-def parts_of(y, dtype):
+def to_real_parts(y, dtype):
     """Real and imaginary parts in a last dim of two."""
     return tf.cast(tf.stack([tf.math.real(y), tf.math.imag(y)], -1), dtype)
 
 
-def resized(y, length):
+def resize_last_axis(y, length):
     """The last axis cut, or padded with zeros, to `length`."""
     y = y[..., :length]
     missing = tf.maximum(length - tf.shape(y)[-1], 0)
@@ -40,7 +40,7 @@ def resized(y, length):
 def dft(t, x, length, axis, *, inverse, onesided):
     rank = t.rank(x)
     known = t.ints(axis) if axis is not None else [-2]
-    y = complex_of(x)
+    y = to_complex(x)
     if known is not None:
         place = known[0] % rank
         order = [*(i for i in range(rank - 1) if i != place), place]
@@ -56,17 +56,17 @@ def dft(t, x, length, axis, *, inverse, onesided):
     default = 2 * (count - 1) if inverse and onesided else count
     points = default if length is None else tf.reshape(tf.cast(length, tf.int32), [])
     if inverse and onesided:
-        half = resized(y, points // 2 + 1)
+        half = resize_last_axis(y, points // 2 + 1)
         return tf.cast(tf.transpose(tf.signal.irfft(half, tf.reshape(points, [1])), back)[..., None], x.dtype)
-    y = resized(y, points)
+    y = resize_last_axis(y, points)
     y = tf.signal.ifft(y) if inverse else tf.signal.fft(y)
     y = y[..., : points // 2 + 1] if onesided else y
-    return parts_of(tf.transpose(y, back), x.dtype)
+    return to_real_parts(tf.transpose(y, back), x.dtype)
 
 
 @onnx_op("STFT")
 def stft(t, signal, frame_step, window, frame_length, *, onesided):
-    y = complex_of(signal)
+    y = to_complex(signal)
     if frame_length is not None:
         length = tf.reshape(tf.cast(frame_length, tf.int32), [])
     else:
@@ -78,13 +78,13 @@ def stft(t, signal, frame_step, window, frame_length, *, onesided):
         frames = frames * tf.cast(window, frames.dtype)
     spectrum = tf.signal.fft(frames)
     spectrum = spectrum[..., : length // 2 + 1] if onesided else spectrum
-    return parts_of(spectrum, signal.dtype)
+    return to_real_parts(spectrum, signal.dtype)
 
 
 @onnx_op("MelWeightMatrix")
 def mel_weight_matrix(t, num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz, *, output_datatype):
     bins, points, rate = (tf.reshape(tf.cast(x, tf.int32), []) for x in (num_mel_bins, dft_length, sample_rate))
-    low, high = (mel(tf.reshape(tf.cast(x, tf.float64), [])) for x in (lower_edge_hertz, upper_edge_hertz))
+    low, high = (hertz_to_mel(tf.reshape(tf.cast(x, tf.float64), [])) for x in (lower_edge_hertz, upper_edge_hertz))
     step = (high - low) / tf.cast(bins + 2, tf.float64)
     mels = tf.cast(tf.range(bins + 2), tf.float64) * step + low
     hertz = 700.0 * tf.math.expm1(mels / 2595.0 * math.log(10))
@@ -98,6 +98,6 @@ def mel_weight_matrix(t, num_mel_bins, dft_length, sample_rate, lower_edge_hertz
     return tf.cast(y, tf_dtype(ir.DataType(output_datatype)))
 
 
-def mel(hertz):
+def hertz_to_mel(hertz):
     """A frequency on the mel scale."""
     return 2595.0 * tf.math.log1p(hertz / 700.0) / math.log(10)

@@ -88,13 +88,13 @@ def tf_idf_vectorizer(
             places = np.array(ngram_indexes[first : first + len(grams)])
             target = tf.one_hot(places, width)
             for skip in range(max_skip_count + 1 if n > 1 else 1):
-                counts = counts + tf.matmul(occurrences(rows, grams, skip + 1), target)
+                counts = counts + tf.matmul(count_ngrams(rows, grams, skip + 1), target)
         first += len(grams)
-    y = weighted(counts, mode, weights)
+    y = weight_counts(counts, mode, weights)
     return y[0] if t.rank(x) == 1 else y
 
 
-def occurrences(rows, grams, stride: int):
+def count_ngrams(rows, grams, stride: int):
     """How often each n-gram occurs in each row, with its elements `stride` apart: [rows, n-grams]."""
     n = grams.shape[1]
     count = tf.maximum(tf.shape(rows)[1] - (n - 1) * stride, 0)
@@ -106,7 +106,7 @@ def occurrences(rows, grams, stride: int):
     return tf.reduce_sum(tf.cast(found, tf.float32), 1)
 
 
-def weighted(counts, mode: str, weights):
+def weight_counts(counts, mode: str, weights):
     """Term frequencies, weights of the terms that occur, or their products."""
     if mode == "TF":
         return counts

@@ -42,12 +42,12 @@ def label_encoder(
     values_strings,
     values_tensor,
 ):
-    keys = _given((keys_floats, np.float32), (keys_int64s, np.int64), (keys_strings, object), tensor=keys_tensor)
-    values = _given(
+    keys = _first_given((keys_floats, np.float32), (keys_int64s, np.int64), (keys_strings, object), tensor=keys_tensor)
+    values = _first_given(
         (values_floats, np.float32), (values_int64s, np.int64), (values_strings, object), tensor=values_tensor
     )
     if default_tensor is not None:
-        default = _content(default_tensor)
+        default = _tensor_content(default_tensor)
     else:
         default = default_string if values.dtype == object else default_float if values_floats else default_int64
     table = np.append(values, np.array([default], values.dtype).reshape(-1)[:1])
@@ -61,16 +61,16 @@ def label_encoder(
     return tf.gather(tf.constant(table.tolist(), kind), place)
 
 
-def _given(*choices, tensor):
+def _first_given(*choices, tensor):
     for content, dtype in choices:
         if content:
             return np.array(content, dtype)
     if tensor is None:
         raise Unsupported("LabelEncoder without keys or values")
-    return _content(tensor)
+    return _tensor_content(tensor)
 
 
-def _content(tensor):
+def _tensor_content(tensor):
     content = np.ravel(tensor.numpy())
     if content.dtype.kind in "OSU":
         return np.array([x.decode() if isinstance(x, bytes) else str(x) for x in content], object)
@@ -122,7 +122,7 @@ def tree_ensemble(
     ]
     leaf_of = list(tree_roots)
     place = tf.tile(tf.constant([leaf_of], tf.int32), [tf.shape(x)[0], 1])
-    for _ in range(_depth(after, count, tree_roots)):
+    for _ in range(_tree_depth(after, count, tree_roots)):
         goes = tf.gather(outcomes, tf.minimum(place, count - 1), axis=1, batch_dims=1)
         place = tf.where(
             goes, tf.gather(tf.constant(after[0], tf.int32), place), tf.gather(tf.constant(after[1], tf.int32), place)
@@ -130,12 +130,12 @@ def tree_ensemble(
     leaf = place - count
     values = tf.gather(tf.constant(weights, x.dtype), leaf)
     target = tf.one_hot(tf.gather(tf.constant(leaf_targetids, tf.int32), leaf), n_targets, True, False)
-    return aggregated(values[..., None], target, aggregate_function, len(tree_roots))
+    return aggregate_trees(values[..., None], target, aggregate_function, len(tree_roots))
 
 
 def decisions(x, features, modes, splits, missing, members):
     """Whether each node's test holds for each row: [rows, nodes]."""
-    sets = _sets(modes, members)
+    sets = _member_sets(modes, members)
     columns = []
     for node, (feature, mode) in enumerate(zip(features, modes.tolist(), strict=True)):
         value, split = x[:, feature], tf.constant(splits[node], x.dtype)
@@ -148,7 +148,7 @@ def decisions(x, features, modes, splits, missing, members):
     return tf.stack(columns, 1)
 
 
-def _sets(modes, members):
+def _member_sets(modes, members):
     """The values of each set-membership node; in the attribute each set ends with NaN."""
     sets: list[list[float]] = [[]]
     for value in [] if members is None else members.tolist():
@@ -161,7 +161,7 @@ def _sets(modes, members):
     return sets
 
 
-def _depth(after, count: int, roots) -> int:
+def _tree_depth(after, count: int, roots) -> int:
     """The longest way from a root to a leaf."""
     depth, reached = 0, {r for r in roots if r < count}
     while reached:
@@ -172,7 +172,7 @@ def _depth(after, count: int, roots) -> int:
     return depth
 
 
-def aggregated(values, target, function: int, trees: int):
+def aggregate_trees(values, target, function: int, trees: int):
     """One number for each target from the leaves that all trees came to: values [rows, trees, 1]."""
     if function in (_SUM, _AVERAGE):
         total = tf.reduce_sum(tf.where(target, values, tf.zeros([], values.dtype)), 1)

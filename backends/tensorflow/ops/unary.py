@@ -14,7 +14,7 @@ from ..sequence_values import is_nested
 UNSIGNED = (tf.uint8, tf.uint16, tf.uint32, tf.uint64)
 
 
-def elementwise(name: str) -> Callable[..., tf.Tensor]:
+def unary_rule(name: str) -> Callable[..., tf.Tensor]:
     """The rule that calls `tf.<name>` on one input."""
     function: Any = tf
     for part in name.split("."):
@@ -27,7 +27,7 @@ def elementwise(name: str) -> Callable[..., tf.Tensor]:
 
 
 onnx_op.same(
-    elementwise,
+    unary_rule,
     Acos="math.acos",
     Acosh="math.acosh",
     Asin="math.asin",

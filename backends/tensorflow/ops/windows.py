@@ -13,7 +13,7 @@ Dim = Any
 
 
 @dataclass(frozen=True)
-class Windows:
+class SpatialWindows:
     """One window per spatial dim: its size, stride, dilation, and the pads before and after."""
 
     kernel: tuple[Dim, ...]
@@ -46,7 +46,7 @@ def windows(
     pads: Sequence[int] | None,
     auto_pad: str,
     ceil_mode: int = 0,
-) -> Windows:
+) -> SpatialWindows:
     """Resolve ONNX's attributes against the spatial `sizes` of the input."""
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
@@ -55,15 +55,15 @@ def windows(
     for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
         reach = (k - 1) * d + 1
         if auto_pad.startswith("SAME"):
-            before[i], after[i] = _same(n, reach, s, auto_pad)
+            before[i], after[i] = _same_pads(n, reach, s, auto_pad)
         elif auto_pad == "VALID":
             before[i] = after[i] = 0
         if ceil_mode and not auto_pad.startswith("SAME"):
             after[i] = after[i] + _ceil_excess(n, before[i], after[i], reach, s)
-    return Windows(tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after))
+    return SpatialWindows(tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after))
 
 
-def _same(n: Dim, reach: Dim, stride: int, auto_pad: str) -> tuple[Dim, Dim]:
+def _same_pads(n: Dim, reach: Dim, stride: int, auto_pad: str) -> tuple[Dim, Dim]:
     """Pads that give ceil(n / stride) windows; the odd one goes after (UPPER) or before (LOWER)."""
     total = (((n + stride - 1) // stride) - 1) * stride + reach - n if stride > 1 else reach - 1
     total = max(total, 0) if isinstance(total, int) else tf.maximum(total, 0)
@@ -85,23 +85,23 @@ def _ceil_excess(n: Dim, before: Dim, after: Dim, reach: Dim, stride: int) -> Di
     return tf.maximum((count - 1) * stride - room, 0)
 
 
-def padded(x: Any, before: Sequence[Dim], after: Sequence[Dim], value: Any = 0) -> Any:
+def pad_spatial(x: Any, before: Sequence[Dim], after: Sequence[Dim], value: Any = 0) -> Any:
     """A channels-last tensor with its spatial dims padded; negative amounts cut."""
     amounts = [*before, *after]
     if all(isinstance(p, int) for p in amounts):
         if not any(amounts):
             return x
         if min(amounts) < 0:
-            x = cut(x, [max(-b, 0) for b in before], [max(-a, 0) for a in after])
-            return padded(x, [max(b, 0) for b in before], [max(a, 0) for a in after], value)
+            x = crop_spatial(x, [max(-b, 0) for b in before], [max(-a, 0) for a in after])
+            return pad_spatial(x, [max(b, 0) for b in before], [max(a, 0) for a in after], value)
     else:
-        x = cut_at_run_time(x, before, after)
+        x = crop_dynamic(x, before, after)
         before, after = ([tf.maximum(p, 0) for p in side] for side in (before, after))
     paddings = [[0, 0], *([b, a] for b, a in zip(before, after, strict=True)), [0, 0]]
     return tf.pad(x, paddings, constant_values=value)
 
 
-def cut(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
+def crop_spatial(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
     """A channels-last tensor without some elements at the ends of its spatial dims."""
     if not any((*before, *after)):
         return x
@@ -109,7 +109,7 @@ def cut(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:
     return x[(slice(None), *spatial, slice(None))]
 
 
-def cut_at_run_time(x: Any, before: Sequence[Dim], after: Sequence[Dim]) -> Any:
+def crop_dynamic(x: Any, before: Sequence[Dim], after: Sequence[Dim]) -> Any:
     """The same for pads of which the negative ones, not known yet, cut."""
     start = tf.stack([0, *(tf.maximum(-b, 0) for b in before), 0])
     end = tf.shape(x) - tf.stack([0, *(tf.maximum(-a, 0) for a in after), 0])
@@ -118,7 +118,7 @@ def cut_at_run_time(x: Any, before: Sequence[Dim], after: Sequence[Dim]) -> Any:
     return y
 
 
-def strided(x: Any, strides: Sequence[int]) -> Any:
+def take_strided(x: Any, strides: Sequence[int]) -> Any:
     """Every stride-th element along the spatial dims of a channels-last tensor."""
     if all(s == 1 for s in strides):
         return x

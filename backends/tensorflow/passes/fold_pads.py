@@ -38,7 +38,7 @@ def _spatial_pads(pad: ir.Node) -> list[int] | None:
     x, inputs = pad.inputs[0], [*pad.inputs, None, None, None]
     if x is None or x.shape is None or pad.attributes.get_string("mode", "constant") != "constant":
         return None
-    amounts, fill, chosen = (_content(v) for v in inputs[1:4])
+    amounts, fill, chosen = (_constant_array(v) for v in inputs[1:4])
     if amounts is None or (inputs[2] is not None and (fill is None or fill.any())):
         return None
     if inputs[3] is not None and chosen is None:
@@ -49,12 +49,12 @@ def _spatial_pads(pad: ir.Node) -> list[int] | None:
     full[:, list(axes)] = np.reshape(amounts, (2, -1))
     if full.min() < 0 or full[:, :2].any():
         return None
-    return _flat(full[0, 2:], full[1, 2:])
+    return _flat_integers(full[0, 2:], full[1, 2:])
 
 
-def _flat(*parts: Sequence[int]) -> list[int]:
+def _flat_integers(*parts: Sequence[int]) -> list[int]:
     return [int(i) for part in parts for i in part]
 
 
-def _content(value: ir.Value | None) -> np.ndarray | None:
+def _constant_array(value: ir.Value | None) -> np.ndarray | None:
     return None if value is None or value.const_value is None else value.const_value.numpy()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from convert.graph.values import used
+from convert.graph.values import used_values
 
 DOMAIN = "ai.onnx.preview.training"
 
@@ -30,10 +30,12 @@ def _enclose(graph: ir.Graph, node: ir.Node, prefix: str) -> bool:
     if None in ends or len(names) != len(node.inputs):
         return False  # its rule says so
     *starts, y = (v for v in ends if v is not None)
-    needed = _between(set(starts), y)
+    needed = _nodes_between(set(starts), y)
     nodes = [n for n in graph if n in needed]
     made = {v for n in nodes for v in n.outputs}
-    around = list(dict.fromkeys(v for n in nodes for v in used(n) if v.graph is graph and v not in made | set(starts)))
+    around = list(
+        dict.fromkeys(v for n in nodes for v in used_values(n) if v.graph is graph and v not in made | set(starts))
+    )
     body = ir.GraphView([*starts, *around], [y], nodes=nodes, name=prefix).clone()
     for value in (*body.inputs, *(v for n in body for v in n.outputs)):
         value.name = f"{prefix}_{value.name}"
@@ -44,7 +46,7 @@ def _enclose(graph: ir.Graph, node: ir.Node, prefix: str) -> bool:
     return True
 
 
-def _between(starts: set[ir.Value], y: ir.Value) -> set[ir.Node]:
+def _nodes_between(starts: set[ir.Value], y: ir.Value) -> set[ir.Node]:
     """The nodes that make `y` of values which only the starts can change."""
     found: set[ir.Node] = set()
     pending: list[ir.Value] = [] if y in starts else [y]
@@ -52,9 +54,9 @@ def _between(starts: set[ir.Value], y: ir.Value) -> set[ir.Node]:
         made = pending.pop().producer()
         if made is not None and made not in found:
             found.add(made)
-            pending += _unless(starts, used(made))
+            pending += _without_starts(starts, used_values(made))
     return found
 
 
-def _unless(starts: set[ir.Value], values: Iterable[ir.Value]) -> list[ir.Value]:
+def _without_starts(starts: set[ir.Value], values: Iterable[ir.Value]) -> list[ir.Value]:
     return [v for v in values if v not in starts]

@@ -17,18 +17,18 @@ from .fold_pads import fold_pads
 from .gradients import enclose_gradients
 
 
-def channels_last(model: ir.Model) -> bool:
+def assign_channels_last(model: ir.Model) -> bool:
     """Sensitive operators channels-last, transposes where the fewest bytes move; inputs and outputs as they are."""
     return assign_layout(model, sensitive="channels_last")
 
 
-def expanded(model: ir.Model) -> bool:
+def expand_unsupported(model: ir.Model) -> bool:
     """Operators without a rule are replaced by the functions that define them."""
     return expand_functions(model, onnx_op)
 
 
-BEFORE_LAYOUT: tuple[Pass, ...] = (enclose_gradients, expanded, clean, fold_batch_norms, fold_pads)
-PASSES = (*BEFORE_LAYOUT, channels_last, join_transposes, compose_transposes, clean)
+BEFORE_LAYOUT: tuple[Pass, ...] = (enclose_gradients, expand_unsupported, clean, fold_batch_norms, fold_pads)
+PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean)
 
 
 def legalize(model: ir.Model) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 from tensorflow.core.framework import attr_value_pb2, graph_pb2, node_def_pb2, tensor_pb2
 
-from convert.files.protobuf_wire import length_delimited
+from convert.files.protobuf_wire import length_delimited_header
 
 if TYPE_CHECKING:
     from ..constants import Constant, Permutation
@@ -31,19 +31,23 @@ def write_graph(definition: graph_pb2.GraphDef, contents: Contents, stream: Bina
             _write_weight(node, contents[node.name], stream)
         else:
             data = node.SerializeToString(deterministic=True)
-            stream.write(length_delimited(_NODE, len(data)) + data)
+            stream.write(length_delimited_header(_NODE, len(data)) + data)
     rest = graph_pb2.GraphDef(versions=definition.versions, library=definition.library)
     stream.write(rest.SerializeToString(deterministic=True))
 
 
 def _write_weight(node: node_def_pb2.NodeDef, weight: tuple[Constant, Permutation], stream: BinaryIO) -> None:
     array = _array(*weight)
-    inner = _empty(node, array).SerializeToString(deterministic=True) + length_delimited(_CONTENT, array.nbytes)
-    head = length_delimited(_TENSOR, len(inner) + array.nbytes) + inner
-    head = length_delimited(_KEY, 5) + b"value" + length_delimited(_VALUE, len(head) + array.nbytes) + head
+    inner = _empty_tensor(node, array).SerializeToString(deterministic=True) + length_delimited_header(
+        _CONTENT, array.nbytes
+    )
+    head = length_delimited_header(_TENSOR, len(inner) + array.nbytes) + inner
+    head = (
+        length_delimited_header(_KEY, 5) + b"value" + length_delimited_header(_VALUE, len(head) + array.nbytes) + head
+    )
     plain = _constant(node).SerializeToString(deterministic=True)
-    head = plain + length_delimited(_ATTR, len(head) + array.nbytes) + head
-    stream.write(length_delimited(_NODE, len(head) + array.nbytes) + head)
+    head = plain + length_delimited_header(_ATTR, len(head) + array.nbytes) + head
+    stream.write(length_delimited_header(_NODE, len(head) + array.nbytes) + head)
     stream.write(array.reshape(-1).view(np.uint8))
 
 
@@ -57,7 +61,7 @@ def _constant(node: node_def_pb2.NodeDef) -> node_def_pb2.NodeDef:
     return node_def_pb2.NodeDef(name=node.name, op="Const", device=node.device, attr={"dtype": dtype})
 
 
-def _empty(node: node_def_pb2.NodeDef, array: np.ndarray) -> tensor_pb2.TensorProto:
+def _empty_tensor(node: node_def_pb2.NodeDef, array: np.ndarray) -> tensor_pb2.TensorProto:
     tensor = tensor_pb2.TensorProto(dtype=node.attr["dtype"].type)
     for size in array.shape:
         tensor.tensor_shape.dim.add(size=size)

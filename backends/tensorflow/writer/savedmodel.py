@@ -15,7 +15,7 @@ from convert.report import Report
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..constants import Store, scope_name
-from ..emit import check, emitted, fact, tensor_inputs
+from ..emit import check, dtype_and_shape, model_function, tensor_inputs
 from ..passes.legalize import legalize
 from .checkpoint import write_variables
 from .graph_weights import Contents, write_graph
@@ -34,9 +34,9 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
     check(model)
     constants = options.weights == "constants"
     if constants:
-        _fits(model)
+        _check_size(model)
     store = Store(variables=not constants, beside=not constants)
-    function, outputs = trace(model, store)
+    function, outputs = trace_model(model, store)
     root = tf.__internal__.tracking.AutoTrackable()
     root.variables = store.variables
     root.trainable_variables = store.variables
@@ -67,25 +67,25 @@ def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names, Con
 
     Raises `ResourceLimit` for weights of 2 GiB or more.
     """
-    _fits(model)
+    _check_size(model)
     store = Store(variables=False, beside=True)
     # Not a tf.Graph: the content of a weight may be a variable of TensorFlow's, and is read in an init_scope.
     with FuncGraph("frozen").as_default() as graph:
         inputs = []
         for value in tensor_inputs(model):
-            dtype, shape = fact(value)
+            dtype, shape = dtype_and_shape(value)
             inputs.append(tf.compat.v1.placeholder(dtype, shape, scope_name(value.name or "input")))
-        with tf.name_scope(_apart([scope_name(value.name or "output") for value in model.graph.outputs])):
-            found = emitted(model, store)(inputs)
+        with tf.name_scope(_unique_scope([scope_name(value.name or "output") for value in model.graph.outputs])):
+            found = model_function(model, store)(inputs)
         outputs = [(name, tf.identity(value, name=scope_name(name))) for name, value in found]
     # What no output needs would look like another output to whoever reads the graph.
     kept = [x.op.name for x in (*inputs, *(value for _, value in outputs))]
-    definition = _needed(graph.as_graph_def(), kept)
+    definition = _needed_nodes(graph.as_graph_def(), kept)
     given = list(zip(input_names(model), (x.op.name for x in inputs), strict=True))
     return definition, given, [(name, value.op.name) for name, value in outputs], store.contents
 
 
-def _needed(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2.GraphDef:
+def _needed_nodes(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2.GraphDef:
     """The nodes called `names` and all that they depend on, in the order of `definition`."""
     nodes = {node.name: node for node in definition.node}
     needed: set[str] = set()
@@ -99,14 +99,17 @@ def _needed(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2.Graph
     return graph_pb2.GraphDef(node=kept, versions=definition.versions, library=definition.library)
 
 
-def trace(model: ir.Model, store: Store) -> tuple[tf.types.experimental.ConcreteFunction, list[str]]:
+def trace_model(model: ir.Model, store: Store) -> tuple[tf.types.experimental.ConcreteFunction, list[str]]:
     """Trace the model once, as a function of `input_0000`, `input_0001` … that returns a dict of `output_0000` ….
 
     Also returns what the model calls the outputs, of which a sequence has as many as elements.
     """
     names = [safe for safe, _ in plain_names("input", input_names(model))]
-    specs = [tf.TensorSpec(fact(v)[1], fact(v)[0], n) for n, v in zip(names, tensor_inputs(model), strict=True)]
-    run = emitted(model, store)
+    specs = [
+        tf.TensorSpec(dtype_and_shape(v)[1], dtype_and_shape(v)[0], n)
+        for n, v in zip(names, tensor_inputs(model), strict=True)
+    ]
+    run = model_function(model, store)
     found: list[str] = []
 
     def function(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -136,7 +139,7 @@ def plain_names(kind: str, real: list[str]) -> list[tuple[str, str]]:
     return [(f"{kind}_{rank[name]:04d}", name) for name in real]
 
 
-def _apart(names: list[str]) -> str:
+def _unique_scope(names: list[str]) -> str:
     """A name scope that no output's name can collide with."""
     scope = "model"
     while any(name.split("/")[0] == scope for name in names):
@@ -144,7 +147,7 @@ def _apart(names: list[str]) -> str:
     return scope
 
 
-def _fits(model: ir.Model) -> None:
+def _check_size(model: ir.Model) -> None:
     size = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
     if size > _MESSAGE_LIMIT:
         raise ResourceLimit(

@@ -31,7 +31,7 @@ def read_minidb(path: Path) -> dict[str, np.ndarray | bytes]:
         except DecodeError as error:
             raise BadInput(f"{path} is no Caffe2 database: {error}") from None
         if blob.type == "Tensor":
-            _put(blobs, blob.name, blob.tensor, path)
+            _store_chunk(blobs, blob.name, blob.tensor, path)
         else:
             blobs[blob.name] = bytes(blob.content)
     return blobs
@@ -54,7 +54,7 @@ def _records(path: Path) -> Iterator[bytes]:
         place = start + size
 
 
-def _put(blobs: dict[str, np.ndarray | bytes], name: str, tensor: Any, path: Path) -> None:
+def _store_chunk(blobs: dict[str, np.ndarray | bytes], name: str, tensor: Any, path: Path) -> None:
     if tensor.data_type not in DTYPES:
         raise BadInput(f"{path}: the blob {name!r} has the Caffe2 dtype {tensor.data_type}, which no net computes with")
     dtype = DTYPES[tensor.data_type].numpy()

@@ -66,7 +66,7 @@ class Net:
     outputs: tuple[str, ...]
     args: Mapping[str, Argument] = field(default_factory=dict)
 
-    def made(self) -> set[str]:
+    def written_blobs(self) -> set[str]:
         """The names of all blobs that its operators write."""
         return {name for op in self.ops for name in op.outputs}
 
@@ -86,10 +86,10 @@ class Model:
         They are what the net says itself, else what neither `init` nor a database makes: nets for mobile devices fill
         their inputs, too.
         """
-        weights = {*self.init.made(), *self.blobs} - set(self.described())
+        weights = {*self.init.written_blobs(), *self.blobs} - set(self.described_inputs())
         return tuple(name for name in self.predict.inputs if name not in weights)
 
-    def described(self) -> dict[str, InputSpec]:
+    def described_inputs(self) -> dict[str, InputSpec]:
         """What the net says of its inputs by name; nothing where others than `convert` wrote it."""
         found: dict[str, InputSpec] = {}
         for text in self._texts(INPUTS_ARGUMENT):

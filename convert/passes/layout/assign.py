@@ -10,12 +10,20 @@ from typing import Literal
 import onnx_ir as ir
 
 from convert.graph.metadata import CHANNELS_LAST
-from convert.graph.values import constant, dims, inverse, rank
+from convert.graph.values import constant, dims, inverse_permutation, rank
 from convert.passes.layout.cancel import cancel_transposes, permutation
-from convert.passes.layout.dense import DENSE, write_out
+from convert.passes.layout.dense import DENSE, lower_channels_first
 from convert.passes.layout.min_cut import AS_IS, MOVED, Term, minimum_cut
-from convert.passes.layout.model import Form, Move, Rule, Side, channels_first, channels_last
-from convert.passes.layout.rewrite import Names, Writer, moved_tensor, price, put_in_order, rewrite, take_over
+from convert.passes.layout.model import LayoutForm, Move, Rule, Side, channels_first, channels_last
+from convert.passes.layout.rewrite import (
+    LayoutWriter,
+    ModelNames,
+    gather_in_order,
+    moved_tensor,
+    rewrite_node,
+    take_output_name,
+    transpose_price,
+)
 from convert.passes.layout.rules import form_of
 from convert.passes.layout.sensitive import SENSITIVE, is_sensitive
 from convert.passes.layout.table import AGNOSTIC
@@ -55,14 +63,14 @@ def assign_layout(
         raise ValueError(f"assign_layout knows no sensitive={sensitive!r}, boundary={boundary!r}")
     move = channels_last if sensitive == "channels_last" else channels_first
     table = {**AGNOSTIC, **(SENSITIVE if sensitive == "channels_last" else DENSE)}
-    names = Names(model.graph)
+    names = ModelNames(model.graph)
     modified = False
     for graph in (model.graph, *model.graph.subgraphs()):
-        problem = read(graph, move, table, boundary == "moved" and graph is model.graph)
+        problem = build_problem(graph, move, table, boundary == "moved" and graph is model.graph)
         labels = minimum_cut(problem.count, problem.terms)
-        modified |= _write(graph, problem, labels, move, names)
+        modified |= _apply_labels(graph, problem, labels, move, names)
         modified |= cancel_transposes(graph, names)
-    write_out(model, names)
+    lower_channels_first(model, names)
     _drop_unused(names)
     if any(node.domain == CHANNELS_LAST for node in model.graph.all_nodes()):
         model.graph.opset_imports[CHANNELS_LAST] = 1
@@ -70,10 +78,10 @@ def assign_layout(
 
 
 @dataclass
-class Problem:
+class LayoutProblem:
     """The labels to choose in one graph. A label's number is AS_IS, MOVED, or that of a variable (None: no say)."""
 
-    forms: dict[ir.Node, Form] = field(default_factory=dict)
+    forms: dict[ir.Node, LayoutForm] = field(default_factory=dict)
     inputs: dict[ir.Node, list[int | None]] = field(default_factory=dict)
     outputs: dict[ir.Node, list[int]] = field(default_factory=dict)
     variable: dict[ir.Node, int] = field(default_factory=dict)
@@ -82,9 +90,9 @@ class Problem:
     count: int = 2
 
 
-def read(graph: ir.Graph, move: Move, table: Mapping[str, Rule], moved_boundary: bool) -> Problem:
+def build_problem(graph: ir.Graph, move: Move, table: Mapping[str, Rule], moved_boundary: bool) -> LayoutProblem:
     """The variables and prices of one graph."""
-    problem = Problem()
+    problem = LayoutProblem()
     for value in (*graph.inputs, *graph.outputs):
         floating = value.dtype in _FLOATS and not value.is_initializer() and constant(value) is None
         moved = moved_boundary and floating and (rank(value) or 0) > 2
@@ -99,7 +107,7 @@ def read(graph: ir.Graph, move: Move, table: Mapping[str, Rule], moved_boundary:
     return problem
 
 
-def _add_node(problem: Problem, node: ir.Node, form: Form, move: Move) -> None:
+def _add_node(problem: LayoutProblem, node: ir.Node, form: LayoutForm, move: Move) -> None:
     number: dict[Side, int | None] = {Side.AS_IS: AS_IS, Side.MOVED: MOVED, Side.ANY: None}
     if Side.FREE in (*form.inputs, *form.outputs):
         number[Side.FREE] = number[Side.BROADCAST] = problem.variable[node] = problem.count
@@ -109,26 +117,26 @@ def _add_node(problem: Problem, node: ir.Node, form: Form, move: Move) -> None:
     problem.outputs[node] = [number[side] or AS_IS for side in form.outputs]
     if form.moved_price:
         value = node.outputs[0]
-        cost = int(form.moved_price * price(value, len(dims(value)), move, UNKNOWN_DIM))
+        cost = int(form.moved_price * transpose_price(value, len(dims(value)), move, UNKNOWN_DIM))
         if cost:
             problem.terms.append(Term(AS_IS, (problem.variable[node],), cost))
 
 
-def _add_transpose(problem: Problem, node: ir.Node, perm: tuple[int, ...], move: Move) -> None:
+def _add_transpose(problem: LayoutProblem, node: ir.Node, perm: tuple[int, ...], move: Move) -> None:
     """A Transpose has a label on either side; what it costs is the composition of its own permutation with both."""
     x, y = problem.count, problem.count + 1
     problem.count += 2
-    problem.forms[node] = Form((Side.FREE,), (Side.FREE,))
+    problem.forms[node] = LayoutForm((Side.FREE,), (Side.FREE,))
     problem.inputs[node], problem.outputs[node] = [x], [y]
     value, moved = node.inputs[0], move(len(perm))
     assert value is not None
     if constant(value) is not None:
         return
-    cost = price(value, len(perm), move, UNKNOWN_DIM)
+    cost = transpose_price(value, len(perm), move, UNKNOWN_DIM)
     near = any(is_sensitive(use.node) for use in node.outputs[0].uses()) or is_sensitive(value.producer())
-    if perm == moved == inverse(moved):  # rank 3: free whenever the labels differ
+    if perm == moved == inverse_permutation(moved):  # rank 3: free whenever the labels differ
         problem.terms.append(Term(x, (y,), cost, existing=True, sensitive=near, opposed=True))
-    elif perm in (moved, inverse(moved)):  # free from moved to as is, or from as is to moved
+    elif perm in (moved, inverse_permutation(moved)):  # free from moved to as is, or from as is to moved
         before, after = (MOVED, AS_IS) if perm == moved else (AS_IS, MOVED)
         problem.terms.append(Term(before, (x,), cost, existing=True, sensitive=near))
         problem.terms.append(Term(after, (y,), cost, existing=True, sensitive=near))
@@ -137,7 +145,7 @@ def _add_transpose(problem: Problem, node: ir.Node, perm: tuple[int, ...], move:
     # Any other permutation costs the same in all four cases.
 
 
-def _add_values(problem: Problem, graph: ir.Graph, move: Move) -> None:
+def _add_values(problem: LayoutProblem, graph: ir.Graph, move: Move) -> None:
     """A price for every value that is wanted in another layout than it is made in."""
     source = {value: problem.boundary[value] for value in graph.inputs}
     targets: dict[ir.Value, list[int]] = defaultdict(list)
@@ -167,25 +175,25 @@ def _add_values(problem: Problem, graph: ir.Graph, move: Move) -> None:
     for value, numbers in targets.items():
         start = source.get(value, AS_IS)
         if start > MOVED or any(number != start for number in numbers):
-            cost = price(value, len(dims(value)), move, UNKNOWN_DIM)
+            cost = transpose_price(value, len(dims(value)), move, UNKNOWN_DIM)
             problem.terms.append(Term(start, tuple(numbers), cost, sensitive=value in near))
     for (value, full), numbers in aligned.items():
-        problem.terms.append(Term(AS_IS, tuple(numbers), price(value, full, move, UNKNOWN_DIM)))
+        problem.terms.append(Term(AS_IS, tuple(numbers), transpose_price(value, full, move, UNKNOWN_DIM)))
 
 
-def _write(graph: ir.Graph, problem: Problem, labels: list[bool], move: Move, names: Names) -> bool:
+def _apply_labels(graph: ir.Graph, problem: LayoutProblem, labels: list[bool], move: Move, names: ModelNames) -> bool:
     """Make the graph hold every value as its labels say; returns whether that changed anything."""
     stored = {value: labels[problem.boundary[value]] for value in graph.inputs}
     for node in graph:
         stored.update((value, labels[n]) for value, n in zip(node.outputs, problem.outputs[node], strict=True))
-    writer = Writer(graph, move, names, stored, next(iter(graph), None))
+    writer = LayoutWriter(graph, move, names, stored, next(iter(graph), None))
     modified = any(stored.values())
     for node in list(graph):
         modified |= _write_node(node, problem, labels, writer)
     modified |= _write_boundary(problem, labels, writer)
     for node, form in problem.forms.items():
         if form.gather is not None and labels[problem.variable[node]]:
-            put_in_order(node, form.gather, writer)
+            gather_in_order(node, form.gather, writer)
     for value in (value for value, moved in stored.items() if moved):
         value.shape = ir.Shape([dims(value)[a] for a in move(len(dims(value)))])
         if value.const_value is not None:
@@ -193,7 +201,7 @@ def _write(graph: ir.Graph, problem: Problem, labels: list[bool], move: Move, na
     return modified
 
 
-def _write_boundary(problem: Problem, labels: list[bool], writer: Writer) -> bool:
+def _write_boundary(problem: LayoutProblem, labels: list[bool], writer: LayoutWriter) -> bool:
     """Give subgraphs the values they capture as is, and the caller the outputs as the boundary says.
 
     Returns whether an output is another value than before.
@@ -210,12 +218,12 @@ def _write_boundary(problem: Problem, labels: list[bool], writer: Writer) -> boo
     for value in dict.fromkeys(writer.graph.outputs):
         copy = writer.fetch(value, labels[problem.boundary[value]])
         if copy is not value:
-            take_over(value, copy, writer.names)
+            take_output_name(value, copy, writer.names)
             modified = True
     return modified
 
 
-def _write_node(node: ir.Node, problem: Problem, labels: list[bool], writer: Writer) -> bool:
+def _write_node(node: ir.Node, problem: LayoutProblem, labels: list[bool], writer: LayoutWriter) -> bool:
     """Give one node the inputs it wants and make its own changes; returns whether there were any."""
     form, modified = problem.forms[node], False
     for i, (value, side, number) in enumerate(zip(node.inputs, form.inputs, problem.inputs[node], strict=True)):
@@ -232,22 +240,22 @@ def _write_node(node: ir.Node, problem: Problem, labels: list[bool], writer: Wri
     perm = permutation(node)
     if perm is not None:
         x, y = problem.inputs[node][0], problem.outputs[node][0]
-        _compose(node, perm, labels[x or AS_IS], labels[y], writer.move)
+        _compose_transpose(node, perm, labels[x or AS_IS], labels[y], writer.move)
     elif labels[problem.variable.get(node, AS_IS)]:
-        rewrite(node, form, writer.names)
+        rewrite_node(node, form, writer.names)
     return modified
 
 
-def _compose(node: ir.Node, perm: tuple[int, ...], x: bool, y: bool, move: Move) -> None:
+def _compose_transpose(node: ir.Node, perm: tuple[int, ...], x: bool, y: bool, move: Move) -> None:
     """Make a Transpose by `perm` take its input moved if `x`, and give its output moved if `y`."""
     if x or y:
         moved = move(len(perm))
-        whole = [inverse(moved)[a] for a in perm] if x else list(perm)
+        whole = [inverse_permutation(moved)[a] for a in perm] if x else list(perm)
         whole = [whole[a] for a in moved] if y else whole
         node.attributes.add(ir.AttrInt64s("perm", whole))
 
 
-def _drop_unused(names: Names) -> None:
+def _drop_unused(names: ModelNames) -> None:
     """Remove the constants that moved ones have replaced for every user, and let these have their names."""
     for old, new in names.replaced:
         producer, name = old.producer(), old.name

@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from convert.graph.metadata import LAYOUT_KEY
-from convert.graph.values import constant, dims, inverse, rank
+from convert.graph.values import constant, dims, inverse_permutation, rank
 from convert.passes.layout.model import Move, channels_first, channels_last
-from convert.passes.layout.rewrite import Names
+from convert.passes.layout.rewrite import ModelNames
 
 _FLOATS = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE}
 
@@ -15,9 +15,9 @@ Moves = dict[str, tuple[int, ...]]
 """For inputs and outputs by name, the permutation from the source's layout to the one asked for."""
 
 
-def moves(model: ir.Model, layout: str) -> Moves:
-    """What `present` moves: floating inputs and outputs of rank 3 or more, if `layout` is not the source's own."""
-    move = _move(model, layout)
+def boundary_permutations(model: ir.Model, layout: str) -> Moves:
+    """What `permute_boundary` moves: floating inputs and outputs of rank 3 or more, if `layout` is not the source's."""
+    move = _boundary_permutation(model, layout)
     if move is None:
         return {}
     found = {}
@@ -28,12 +28,12 @@ def moves(model: ir.Model, layout: str) -> Moves:
     return found
 
 
-def present(model: ir.Model, layout: str) -> Moves:
+def permute_boundary(model: ir.Model, layout: str) -> Moves:
     """Give the model `nchw` or `nhwc` inputs and outputs (empty: leave it), by a Transpose at each that moves.
 
     The layout pass, which every backend runs, then takes these away where the operators want that layout anyway.
     """
-    found, names = moves(model, layout), Names(model.graph)
+    found, names = boundary_permutations(model, layout), ModelNames(model.graph)
     for value in list(model.graph.inputs):
         if str(value.name) in found:
             _move_input(model.graph, value, found[str(value.name)], names)
@@ -45,26 +45,26 @@ def present(model: ir.Model, layout: str) -> Moves:
     return found
 
 
-def _move(model: ir.Model, layout: str) -> Move | None:
+def _boundary_permutation(model: ir.Model, layout: str) -> Move | None:
     own = model.metadata_props.get(LAYOUT_KEY, "nchw")
     if layout in ("", own):
         return None
     return channels_first if layout == "nchw" else channels_last
 
 
-def _move_input(graph: ir.Graph, value: ir.Value, perm: tuple[int, ...], names: Names) -> None:
+def _move_input(graph: ir.Graph, value: ir.Value, perm: tuple[int, ...], names: ModelNames) -> None:
     """Inputs that are outputs as well are moved by the one permutation: nothing lies between them."""
     users = list(value.uses())
     shape = dims(value)
     value.shape = ir.Shape([shape[a] for a in perm])
     if users:
-        back = _transpose(value, inverse(perm), shape, f"{value.name}_as_read", names)
-        _first(graph, back)
+        back = _transpose(value, inverse_permutation(perm), shape, f"{value.name}_as_read", names)
+        _insert_first(graph, back)
         for user, index in users:
             user.replace_input_with(index, back.outputs[0])
 
 
-def _move_output(graph: ir.Graph, index: int, value: ir.Value, perm: tuple[int, ...], names: Names) -> None:
+def _move_output(graph: ir.Graph, index: int, value: ir.Value, perm: tuple[int, ...], names: ModelNames) -> None:
     name, shape = value.name, dims(value)
     value.name = names.unique(f"{name}_as_read")
     node = _transpose(value, perm, [shape[a] for a in perm], name or "", names)
@@ -73,14 +73,14 @@ def _move_output(graph: ir.Graph, index: int, value: ir.Value, perm: tuple[int, 
     graph.outputs[index] = node.outputs[0]
 
 
-def _transpose(value: ir.Value, perm: tuple[int, ...], shape: object, name: str, names: Names) -> ir.Node:
+def _transpose(value: ir.Value, perm: tuple[int, ...], shape: object, name: str, names: ModelNames) -> ir.Node:
     node = ir.Node("", "Transpose", [value], [ir.AttrInt64s("perm", perm)], name=names.unique(name))
     out = node.outputs[0]
     out.name, out.type, out.shape = node.name, value.type, ir.Shape(shape)  # type: ignore[arg-type]
     return node
 
 
-def _first(graph: ir.Graph, node: ir.Node) -> None:
+def _insert_first(graph: ir.Graph, node: ir.Node) -> None:
     first = next(iter(graph), None)
     if first is None:
         graph.append(node)

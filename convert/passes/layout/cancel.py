@@ -6,13 +6,13 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 
-from convert.passes.layout.rewrite import Names, take_over
+from convert.passes.layout.rewrite import ModelNames, take_output_name
 
 Transposed: TypeAlias = dict[tuple[ir.Value, tuple[int, ...]], ir.Value]
 """The transposes met so far: by value and permutation, the result."""
 
 
-def cancel_transposes(graph: ir.Graph, names: Names) -> bool:
+def cancel_transposes(graph: ir.Graph, names: ModelNames) -> bool:
     """Shorten chains of Transpose in one graph, drop identities, share equal ones; returns whether anything changed."""
     modified = False
     first: Transposed = {}
@@ -73,7 +73,7 @@ def _origin(node: ir.Node, perm: tuple[int, ...], first: Transposed) -> tuple[ir
     return best
 
 
-def _replace(node: ir.Node, twin: ir.Value, graph: ir.Graph, names: Names) -> None:
+def _replace(node: ir.Node, twin: ir.Value, graph: ir.Graph, names: ModelNames) -> None:
     """Let `twin` stand for the output of a Transpose; an Identity where both have names that must stay."""
     old, producer = node.outputs[0], twin.producer()
     if old.is_graph_output():
@@ -86,4 +86,4 @@ def _replace(node: ir.Node, twin: ir.Value, graph: ir.Graph, names: Names) -> No
     for user, index in old.uses():
         user.replace_input_with(index, twin)
     if old.is_graph_output():
-        take_over(old, twin, names)
+        take_output_name(old, twin, names)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from convert.graph.values import Dim, dims, int64s
 from convert.passes.layout.cancel import permutation
-from convert.passes.layout.rewrite import Names
+from convert.passes.layout.rewrite import ModelNames
 
 Atoms = list[list[int]]
 """For each dim of a tensor the numbers of the factors that it is made of, slowest first."""
@@ -17,18 +17,18 @@ Atoms = list[list[int]]
 
 def compose_transposes(model: ir.Model) -> bool:
     """Replace every row of Transposes and Reshapes with more than one Transpose; whether there was one."""
-    names, modified = Names(model.graph), False
+    names, modified = ModelNames(model.graph), False
     for graph in model.graphs():
         seen: set[ir.Node] = set()
         for node in list(graph):
-            if node not in seen and _moves(node):
-                row = _row(node)
+            if node not in seen and _is_movement(node):
+                row = _movement_chain(node)
                 seen.update(row)
-                modified |= _shortened(graph, row, names)
+                modified |= _compose_chain(graph, row, names)
     return modified
 
 
-def _shortened(graph: ir.Graph, row: list[ir.Node], names: Names) -> bool:
+def _compose_chain(graph: ir.Graph, row: list[ir.Node], names: ModelNames) -> bool:
     """Compose a row; without its first Reshapes, where those take apart a dim of which only a name is known."""
     if sum(n.op_type == "Transpose" for n in row) < 2:
         return False
@@ -36,18 +36,18 @@ def _shortened(graph: ir.Graph, row: list[ir.Node], names: Names) -> bool:
     return any(_compose(graph, row[i:], names) for i in range(starts + 1))
 
 
-def _moves(node: ir.Node) -> bool:
+def _is_movement(node: ir.Node) -> bool:
     return node.domain == "" and node.op_type in ("Transpose", "Reshape")
 
 
-def _row(node: ir.Node) -> list[ir.Node]:
+def _movement_chain(node: ir.Node) -> list[ir.Node]:
     """The node and those after it that only move elements, as long as nobody else reads what lies between."""
     row = [node]
     while True:
         y = row[-1].outputs[0]
         readers = {use.node for use in y.uses()}
         after = readers.pop() if len(readers) == 1 and not y.is_graph_output() else None
-        if after is None or not _moves(after) or after.inputs[0] is not y or after.graph is not node.graph:
+        if after is None or not _is_movement(after) or after.inputs[0] is not y or after.graph is not node.graph:
             break
         row.append(after)
     while row and row[-1].op_type != "Transpose":  # a Reshape at the end stays what it is
@@ -136,7 +136,7 @@ class Factors:
         return math.prod(known) if len(known) == len(sizes) else sizes[0] if len(sizes) == 1 else None
 
 
-def _compose(graph: ir.Graph, row: list[ir.Node], names: Names) -> bool:
+def _compose(graph: ir.Graph, row: list[ir.Node], names: ModelNames) -> bool:
     x, y = row[0].inputs[0], row[-1].outputs[0]
     if x is None or x.shape is None or any(n.outputs[0].shape is None for n in row):
         return False
@@ -150,7 +150,7 @@ def _compose(graph: ir.Graph, row: list[ir.Node], names: Names) -> bool:
         elif not factors.reshape(dims(node.outputs[0])):
             return False
     for named in (True, False):
-        made = _written(x, y, factors, *_grouped(factors, named=named), names)
+        made = _emit_movement(x, y, factors, *_group_factors(factors, named=named), names)
         if made is not None:
             for node in made:
                 node.metadata_props.update(row[0].metadata_props)
@@ -159,8 +159,8 @@ def _compose(graph: ir.Graph, row: list[ir.Node], names: Names) -> bool:
     return False
 
 
-def _written(
-    x: ir.Value, y: ir.Value, factors: Factors, before: Atoms, after: Atoms, names: Names
+def _emit_movement(
+    x: ir.Value, y: ir.Value, factors: Factors, before: Atoms, after: Atoms, names: ModelNames
 ) -> list[ir.Node] | None:
     """Reshape to the groups `before`, Transpose to those of `after`, Reshape to y; without those that do nothing."""
     perm = [before.index(g) for g in after]
@@ -174,7 +174,7 @@ def _written(
             "", operator, [value], [ir.AttrInt64s("perm", perm)] if operator == "Transpose" else [], num_outputs=1
         )
         if operator == "Reshape":
-            shape = _target(factors, held, target)
+            shape = _reshape_target(factors, held, target)
             if shape is None:
                 return None
             node.resize_inputs(2)
@@ -186,7 +186,7 @@ def _written(
     return made
 
 
-def _grouped(factors: Factors, *, named: bool) -> tuple[Atoms, Atoms]:
+def _group_factors(factors: Factors, *, named: bool) -> tuple[Atoms, Atoms]:
     """Factors that stay neighbours as one dim, in the order before and in the order after.
 
     named: also those of which only the name is known.
@@ -204,7 +204,7 @@ def _grouped(factors: Factors, *, named: bool) -> tuple[Atoms, Atoms]:
     return sorted(groups, key=lambda g: first.index(g[0])), groups
 
 
-def _target(factors: Factors, before: Atoms, after: Atoms) -> list[int] | None:
+def _reshape_target(factors: Factors, before: Atoms, after: Atoms) -> list[int] | None:
     """What Reshape is told: 0 for a dim that it copies, -1 for one more that is not known; None where there are two."""
     found = []
     for i, part in enumerate(after):

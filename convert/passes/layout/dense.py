@@ -8,15 +8,15 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 from convert.graph.values import constant, dims, rank
-from convert.passes.layout.model import Form, Move, Rule, Side, sides, used
-from convert.passes.layout.rewrite import Names
-from convert.passes.layout.rules import trailing
-from convert.passes.opset.expansions import normalized
+from convert.passes.layout.model import LayoutForm, Move, Rule, Side, free_sides, is_used
+from convert.passes.layout.rewrite import ModelNames
+from convert.passes.layout.rules import trailing_norm
+from convert.passes.opset.expansions import normalize
 
 CHANNELS_FIRST = "convert.channels_first"
-"""Domain, within the layout pass, of MatMul and LayerNormalization over dim 1; `write_out` says what they are."""
+"""Domain, within the layout pass, of MatMul and LayerNormalization over dim 1: see `lower_channels_first`."""
 
 # What they cost there beside a transpose of their output, as a choice: onnxruntime takes as long for blocks of ConvNeXt
 # without transposes as with them (a kernel of one element is a little faster than MatMul and Add, a layer norm in
@@ -27,41 +27,41 @@ _DENSE, _NORM = 1 / 64, 1 + 1 / 64
 _CONVOLVED = {ir.DataType.FLOAT, ir.DataType.FLOAT16}
 
 
-def dense(node: ir.Node, move: Move) -> Form | None:
+def dense(node: ir.Node, move: Move) -> LayoutForm | None:
     """MatMul by a constant matrix: a convolution with a kernel of one element."""
     matrix, full = constant(node.inputs[1]), rank(node.outputs[0])
     if matrix is None or len(matrix.shape) != 2 or full is None or rank(node.inputs[0]) != full:
         return None
     if node.outputs[0].dtype not in _CONVOLVED:
         return None
-    return Form(sides(node, 0), (Side.FREE,), moved_domain=CHANNELS_FIRST, moved_price=_DENSE)
+    return LayoutForm(free_sides(node, 0), (Side.FREE,), moved_domain=CHANNELS_FIRST, moved_price=_DENSE)
 
 
-def layer_norm(node: ir.Node, move: Move) -> Form | None:
+def layer_norm(node: ir.Node, move: Move) -> LayoutForm | None:
     """LayerNormalization: moved as it is where its dims stay the last ones, in pieces where it is over the channels."""
     full = rank(node.outputs[0])
-    kept = trailing(node, move)
-    if kept is not None or full is None or any(used(x) for x in node.outputs[1:]):
+    kept = trailing_norm(node, move)
+    if kept is not None or full is None or any(is_used(x) for x in node.outputs[1:]):
         return kept
     given = [constant(x) for x in node.inputs[1:] if x is not None]
     if node.attributes.get_int("axis", -1) % full != full - 1 or any(c is None or len(c.shape) != 1 for c in given):
         return None
     outputs = (Side.FREE,) + (Side.AS_IS,) * (len(node.outputs) - 1)
-    return Form(sides(node, 0), outputs, moved_domain=CHANNELS_FIRST, moved_price=_NORM)
+    return LayoutForm(free_sides(node, 0), outputs, moved_domain=CHANNELS_FIRST, moved_price=_NORM)
 
 
 DENSE: dict[str, Rule] = {"LayerNormalization": layer_norm, "MatMul": dense}
 """Operators over the last dim that have a form over dim 1."""
 
 
-def write_out(model: ir.Model, names: Names) -> None:
+def lower_channels_first(model: ir.Model, names: ModelNames) -> None:
     """Replace the nodes of domain `CHANNELS_FIRST` by ONNX operators that compute them."""
     taken = dict.fromkeys(names.taken, 0)
     for node in [n for n in model.graph.all_nodes() if n.domain == CHANNELS_FIRST]:
         g = Graph(opset=model.opset_imports.get("", 23))
         g.reserve(taken)
         last, y = _WRITTEN[node.op_type](g, node)
-        _put(model, g, node, last, y)
+        _replace_node(model, g, node, last, y)
 
 
 def _convolution(g: Graph, node: ir.Node) -> tuple[ir.Node, ir.Value]:
@@ -72,13 +72,13 @@ def _convolution(g: Graph, node: ir.Node) -> tuple[ir.Node, ir.Value]:
     assert tensor is not None
     inner, outer = tensor.shape.numpy()
     shape = [outer, inner] + [1] * (len(dims(x)) - 2)
-    turned = lazy(tensor.dtype, shape, lambda: tensor.numpy().T.reshape(shape))
-    add, bias = _bias(node, outer)
+    turned = lazy_tensor(tensor.dtype, shape, lambda: tensor.numpy().T.reshape(shape))
+    add, bias = _bias_add(node, outer)
     y = g.Conv(x, g.initializer(g.unique(f"{matrix.name}_kernel"), turned), bias)
     return add or node, y
 
 
-def _bias(node: ir.Node, channels: int) -> tuple[ir.Node | None, np.ndarray | None]:
+def _bias_add(node: ir.Node, channels: int) -> tuple[ir.Node | None, np.ndarray | None]:
     """The Add of a constant for each channel that is all that becomes of a product."""
     y = node.outputs[0]
     uses = list(y.uses())
@@ -93,10 +93,10 @@ def _bias(node: ir.Node, channels: int) -> tuple[ir.Node | None, np.ndarray | No
     return add, tensor.numpy().reshape(channels)
 
 
-def _pieces(g: Graph, node: ir.Node) -> tuple[ir.Node, ir.Value]:
+def _split_layer_norm(g: Graph, node: ir.Node) -> tuple[ir.Node, ir.Value]:
     x = node.inputs[0]
     assert x is not None
-    y, _, _ = normalized(g, node, x, np.array([1]))
+    y, _, _ = normalize(g, node, x, np.array([1]))
     y = y if g.dtype(y) == g.dtype(x) else g.Cast(y, to=g.dtype(x))
     for operator, parameter in zip((g.Mul, g.Add), node.inputs[1:], strict=False):
         tensor = constant(parameter)
@@ -106,13 +106,13 @@ def _pieces(g: Graph, node: ir.Node) -> tuple[ir.Node, ir.Value]:
 
 
 _WRITTEN: dict[str, Callable[[Graph, ir.Node], tuple[ir.Node, ir.Value]]] = {
-    "LayerNormalization": _pieces,
+    "LayerNormalization": _split_layer_norm,
     "MatMul": _convolution,
 }
 """For each operator: build its form; returns the node whose output that is, and the output."""
 
 
-def _put(model: ir.Model, g: Graph, node: ir.Node, last: ir.Node, y: ir.Value) -> None:
+def _replace_node(model: ir.Model, g: Graph, node: ir.Node, last: ir.Node, y: ir.Value) -> None:
     """Let what `g` holds take the place of `node` and, if that is another, of `last`."""
     graph, old = node.graph, last.outputs[0]
     assert graph is not None

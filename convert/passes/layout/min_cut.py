@@ -61,13 +61,13 @@ def minimum_cut(count: int, terms: Sequence[Term]) -> list[bool]:
     eager = set()
     size = count
     for root, group in groups.items():
-        turn, pulled = _turn(group, flipped)
+        turn, pulled = _flip_decision(group, flipped)
         if turn:
             for x in {x for term in group for x in term.free}:
                 flipped[x] = not flipped[x]
         if pulled:
             eager.add(root)
-        prices = _scaled(group)
+        prices = _scaled_capacities(group)
         infinite = sum(prices) + 1
         for term, price in zip(group, prices, strict=True):
             size = _add_edges(edges, term, price, infinite, flipped, size)
@@ -76,12 +76,12 @@ def minimum_cut(count: int, terms: Sequence[Term]) -> list[bool]:
     return [i == MOVED if i <= MOVED else bool(side[i] != flipped[i]) for i in range(count)]
 
 
-def cost(labels: Sequence[bool], terms: Sequence[Term]) -> int:
+def labeling_cost(labels: Sequence[bool], terms: Sequence[Term]) -> int:
     """The sum of the prices that `labels` pays."""
     return sum(t.price for t in terms if any((labels[t.source] == labels[x]) == t.opposed for x in t.targets))
 
 
-def _ends(term: Term, flipped: Sequence[bool]) -> tuple[int, list[int]]:
+def _term_ends(term: Term, flipped: Sequence[bool]) -> tuple[int, list[int]]:
     """A term's ends in the coordinates of its component, where a flipped variable sees the labels exchanged."""
     flip = flipped[term.free[0]]
     source, *targets = (x if x > MOVED else x ^ flip for x in (term.source, *term.targets))
@@ -95,7 +95,7 @@ def _add_edges(
 
     With several targets it takes one auxiliary vertex for "a target is moved" and one for "a target is as is".
     """
-    source, targets = _ends(term, flipped)
+    source, targets = _term_ends(term, flipped)
     moved = MOVED if MOVED in targets else targets[0] if len(targets) == 1 else size
     as_is = AS_IS if AS_IS in targets else targets[0] if len(targets) == 1 else size + 1
     found = [(source, moved, price), (as_is, source, price)]
@@ -108,7 +108,7 @@ def _add_edges(
     return size
 
 
-def _turn(group: Sequence[Term], flipped: Sequence[bool]) -> tuple[bool, bool]:
+def _flip_decision(group: Sequence[Term], flipped: Sequence[bool]) -> tuple[bool, bool]:
     """Whether to exchange the labels in a component, and whether a sensitive operator has a say in it.
 
     The label that sensitive operators want goes to the sink; where there are none, as is goes to the source.
@@ -163,7 +163,7 @@ def _orient(count: int, terms: Sequence[Term]) -> tuple[list[bool], list[int], l
     return [odd for _, odd in found], [root for root, _ in found], even
 
 
-def _scaled(terms: Sequence[Term]) -> list[int]:
+def _scaled_capacities(terms: Sequence[Term]) -> list[int]:
     """Integer capacities in proportion to the prices of one component, plus one for each transpose to avoid."""
     prices = [max(1, t.price) for t in terms]
     divisor = math.gcd(*prices)

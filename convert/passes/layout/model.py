@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.values import Dim, inverse
+from convert.graph.values import Dim, inverse_permutation
 
 Move: TypeAlias = Callable[[int], tuple[int, ...]]
 """From a rank to the permutation that moves the channels of a value of that rank."""
@@ -30,7 +30,7 @@ class Side(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Form:
+class LayoutForm:
     """The sides of a node, and the changes to make if its free sides turn out moved.
 
     `attributes` and `constants` (by input position) replace the node's own or are added to them; `gather` picks from
@@ -48,7 +48,7 @@ class Form:
     moved_price: float = 0.0
 
 
-Rule: TypeAlias = Callable[[ir.Node, Move], Form | None]
+Rule: TypeAlias = Callable[[ir.Node, Move], LayoutForm | None]
 """What a node may be; None: it has to stay as is. A rule is asked only if the node's domain is ONNX's."""
 
 
@@ -64,11 +64,11 @@ def channels_first(rank: int) -> tuple[int, ...]:
 
 def moved_axes(axes: Iterable[int], perm: Sequence[int]) -> list[int]:
     """Axes, maybe negative, in the coordinates of the permuted tensor."""
-    where = inverse(perm)
+    where = inverse_permutation(perm)
     return [where[a % len(perm)] for a in axes]
 
 
-def without(full: int, axes: Sequence[int], move: Move) -> Side | None:
+def side_without_axes(full: int, axes: Sequence[int], move: Move) -> Side | None:
     """How a tensor of rank `full` that is held moved comes to lie once `axes` are taken out of it.
 
     None: neither as is nor moved.
@@ -86,11 +86,11 @@ def same_order(shape: Sequence[Dim], perm: Sequence[int]) -> bool:
     return long == sorted(long)
 
 
-def used(value: ir.Value) -> bool:
+def is_used(value: ir.Value) -> bool:
     """Whether anything takes a value."""
     return bool(value.uses()) or value.is_graph_output()
 
 
-def sides(node: ir.Node, *free: int) -> tuple[Side, ...]:
+def free_sides(node: ir.Node, *free: int) -> tuple[Side, ...]:
     """FREE for the inputs at these positions, AS_IS for the others."""
     return tuple(Side.FREE if i in free else Side.AS_IS for i in range(len(node.inputs)))

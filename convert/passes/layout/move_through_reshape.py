@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.graph.values import Dim, dims, int64s, rank
 from convert.passes.layout.cancel import permutation
-from convert.passes.layout.rewrite import Names
+from convert.passes.layout.rewrite import ModelNames
 
 Group = tuple[tuple[int, ...], tuple[int, ...]]
 """Neighbouring dims before a Reshape, and those that hold the same elements after it."""
@@ -22,23 +22,23 @@ def join_transposes(model: ir.Model) -> bool:
     Transpose-Reshape-Transpose becomes Reshape-Transpose where the Reshape splits dims, Transpose-Reshape where it
     merges dims. What changes nothing any more becomes an Identity, for the clean-up to drop.
     """
-    names, modified = Names(model.graph), False
+    names, modified = ModelNames(model.graph), False
     for graph in model.graphs():
         for node in list(graph):
             if node.op_type == "Reshape" and not node.domain:
-                modified |= _join(node, names)
+                modified |= _join_around(node, names)
     return modified
 
 
-def _join(reshape: ir.Node, names: Names) -> bool:
-    first, last = _neighbours(reshape)
+def _join_around(reshape: ir.Node, names: ModelNames) -> bool:
+    first, last = _neighbors(reshape)
     if first is None or last is None:
         return False
     x, y = first.outputs[0], reshape.outputs[0]
     one, two = permutation(first), permutation(last)
     if one is None or two is None or rank(first.inputs[0]) is None or rank(x) is None or rank(y) is None:
         return False
-    groups = groups_of(dims(x), dims(y))
+    groups = dim_groups(dims(x), dims(y))
     if groups is None:
         return False
     if all(len(before) == 1 for before, _ in groups):
@@ -48,7 +48,7 @@ def _join(reshape: ir.Node, names: Names) -> bool:
     return False
 
 
-def _neighbours(reshape: ir.Node) -> tuple[ir.Node | None, ir.Node | None]:
+def _neighbors(reshape: ir.Node) -> tuple[ir.Node | None, ir.Node | None]:
     """The Transpose before and the one after, where nobody else has what lies between them."""
     x, y = reshape.inputs[0], reshape.outputs[0]
     first = None if x is None else x.producer()
@@ -60,7 +60,7 @@ def _neighbours(reshape: ir.Node) -> tuple[ir.Node | None, ir.Node | None]:
     return first, users[0]
 
 
-def groups_of(before: Sequence[Dim], after: Sequence[Dim]) -> list[Group] | None:
+def dim_groups(before: Sequence[Dim], after: Sequence[Dim]) -> list[Group] | None:
     """Which dims of a Reshape hold the same elements, in order; None where that is not known of all of them."""
     groups: list[Group] = []
     i = j = int(_same_batch(before, after))
@@ -95,7 +95,7 @@ def _sizes(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[int, int] | Non
     return (math.prod(known[0]), math.prod(known[1])) if [*map(len, known)] == [len(before), len(after)] else None
 
 
-def _split_first(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequence[Group], names: Names) -> bool:
+def _split_first(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequence[Group], names: ModelNames) -> bool:
     """Split the dims of what `first` transposes, then transpose once."""
     one, two = permutation(first), permutation(last)
     source, y = first.inputs[0], reshape.outputs[0]
@@ -113,7 +113,7 @@ def _split_first(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequen
     return True
 
 
-def _merge_last(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequence[Group], names: Names) -> bool:
+def _merge_last(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequence[Group], names: ModelNames) -> bool:
     """Transpose once, to where the dims that are merged lie side by side, then merge them."""
     one, two = permutation(first), permutation(last)
     x, y = first.outputs[0], reshape.outputs[0]
@@ -129,7 +129,7 @@ def _merge_last(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequenc
     return True
 
 
-def _retarget(reshape: ir.Node, source: Sequence[Dim], shape: Sequence[Dim], names: Names) -> bool:
+def _retarget(reshape: ir.Node, source: Sequence[Dim], shape: Sequence[Dim], names: ModelNames) -> bool:
     """Let a Reshape of a tensor of shape `source` give `shape`.
 
     False where more than one dim, apart from a leading one that both have, is not known.

@@ -8,37 +8,37 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.values import Dim, dims, input_at, int64s, integers, inverse, rank
-from convert.passes.layout.model import Form, Move, Side, moved_axes, same_order, sides, without
+from convert.graph.values import Dim, constant_integers, dims, input_at, int64s, inverse_permutation, rank
+from convert.passes.layout.model import LayoutForm, Move, Side, free_sides, moved_axes, same_order, side_without_axes
 
 
-def squeeze(node: ir.Node, move: Move) -> Form | None:
+def squeeze(node: ir.Node, move: Move) -> LayoutForm | None:
     """Squeeze by constant axes, or of all dims of one where the shape is static."""
     full, given = rank(node.inputs[0]), input_at(node, 1)
     if full is None:
         return None
-    axes = integers(given)
+    axes = constant_integers(given)
     if given is None:
         shape = dims(node.inputs[0])  # type: ignore[arg-type]
         axes = [i for i, d in enumerate(shape) if d == 1] if all(isinstance(d, int) for d in shape) else None
     if axes is None:
         return None
-    out = without(full, [a % full for a in axes], move)
+    out = side_without_axes(full, [a % full for a in axes], move)
     constants = {} if given is None else {1: int64s(moved_axes(axes, move(full)))}
-    return None if out is None else Form(sides(node, 0), (out,), constants=constants)
+    return None if out is None else LayoutForm(free_sides(node, 0), (out,), constants=constants)
 
 
-def unsqueeze(node: ir.Node, move: Move) -> Form | None:
+def unsqueeze(node: ir.Node, move: Move) -> LayoutForm | None:
     """The reverse of Squeeze: what is left of the moved output without the new axes is what the input has to be."""
-    full, axes = rank(node.outputs[0]), integers(node.inputs[1])
+    full, axes = rank(node.outputs[0]), constant_integers(node.inputs[1])
     if full is None or axes is None:
         return None
-    side = without(full, [a % full for a in axes], move)
+    side = side_without_axes(full, [a % full for a in axes], move)
     constants = {1: int64s(moved_axes(axes, move(full)))}
-    return None if side is None else Form((side, Side.AS_IS), (Side.FREE,), constants=constants)
+    return None if side is None else LayoutForm((side, Side.AS_IS), (Side.FREE,), constants=constants)
 
 
-def reshape(node: ir.Node, move: Move) -> Form | None:
+def reshape(node: ir.Node, move: Move) -> LayoutForm | None:
     """Reshape within the spatial dims ([N, C, H, W] to [N, C, HW]), or where the moved dims hold one element each."""
     x, y = node.inputs[0], node.outputs[0]
     before, after = rank(x), rank(y)
@@ -54,23 +54,23 @@ def reshape(node: ir.Node, move: Move) -> Form | None:
         target = tuple(target[a] for a in move(after))
     elif not still_before:
         return None
-    wanted = _target(target, keeps_batch)
+    wanted = _reshape_target(target, keeps_batch)
     if wanted is None and (still_after or not _names_no_dim(node)):
         return None
     free = [Side.FREE if still else Side.AS_IS for still in (still_before, still_after)]
     attributes = () if wanted is None else (ir.AttrInt64("allowzero", 0),)
-    return Form((free[0], Side.AS_IS), (free[1],), attributes, {} if wanted is None else {1: wanted})
+    return LayoutForm((free[0], Side.AS_IS), (free[1],), attributes, {} if wanted is None else {1: wanted})
 
 
 def _names_no_dim(node: ir.Node) -> bool:
     """Whether the constant shape, from its second entry on, is free of zeros, which stand for dims of the input."""
-    wanted = integers(node.inputs[1])
+    wanted = constant_integers(node.inputs[1])
     return wanted is not None and 0 not in wanted[1:]
 
 
-def _copies(node: ir.Node, axis: int) -> bool:
+def _copies_dim(node: ir.Node, axis: int) -> bool:
     """Whether the constant shape says to copy this dim from the input."""
-    wanted = integers(node.inputs[1])
+    wanted = constant_integers(node.inputs[1])
     return wanted is not None and wanted[axis] == 0 and not node.attributes.get_int("allowzero", 0)
 
 
@@ -78,7 +78,7 @@ def _keeps_batch(node: ir.Node, source: Sequence[Dim], target: Sequence[Dim]) ->
     """Whether the first dim is known to be the same before and after."""
     if not source or not target:
         return False
-    if (source[0] is not None and source[0] == target[0]) or _copies(node, 0):
+    if (source[0] is not None and source[0] == target[0]) or _copies_dim(node, 0):
         return True
     rest, new = [d for d in source[1:] if isinstance(d, int)], [d for d in target[1:] if isinstance(d, int)]
     return len(rest) + 1 == len(source) and len(new) + 1 == len(target) and math.prod(rest) == math.prod(new)
@@ -90,10 +90,10 @@ def _keeps_channels(node: ir.Node, source: Sequence[Dim], target: Sequence[Dim],
     before, after = (1, 1) if first else (len(source) - 1, len(target) - 1)
     if source[before] is not None and source[before] == target[after]:
         return True
-    return before == after and _copies(node, after)
+    return before == after and _copies_dim(node, after)
 
 
-def _target(shape: Sequence[Dim], keeps_batch: bool) -> np.ndarray | None:
+def _reshape_target(shape: Sequence[Dim], keeps_batch: bool) -> np.ndarray | None:
     """A constant for Reshape: one dim that is not static is -1; if the batch is another, 0 copies it."""
     wanted = [d if isinstance(d, int) else -1 for d in shape]
     if keeps_batch and wanted[:1] == [-1] and wanted.count(-1) > 1:
@@ -101,7 +101,7 @@ def _target(shape: Sequence[Dim], keeps_batch: bool) -> np.ndarray | None:
     return int64s(wanted) if wanted.count(-1) <= 1 else None
 
 
-def flatten(node: ir.Node, move: Move) -> Form | None:
+def flatten(node: ir.Node, move: Move) -> LayoutForm | None:
     """Flatten where the moved dims hold one element each, as after global pooling."""
     full = rank(node.inputs[0])
     if full is None or full < 3:
@@ -112,19 +112,19 @@ def flatten(node: ir.Node, move: Move) -> Form | None:
     rows = {a for a in range(axis) if shape[a] != 1}
     if not same_order(shape, perm) or rows != {a for a in perm[:axis] if shape[a] != 1}:
         return None
-    return Form((Side.FREE,), (Side.AS_IS,))
+    return LayoutForm((Side.FREE,), (Side.AS_IS,))
 
 
-def shape(node: ir.Node, move: Move) -> Form | None:
+def shape(node: ir.Node, move: Move) -> LayoutForm | None:
     """The shape of a moved tensor, put in order by a Gather, costs less than the tensor as is."""
     full = rank(node.inputs[0])
     if full is None:
         return None
     start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", full)
     whole = (ir.AttrInt64("start", 0), ir.AttrInt64("end", full)) if len(node.attributes) else ()
-    return Form((Side.FREE,), (Side.AS_IS,), whole, gather=inverse(move(full))[start:end])
+    return LayoutForm((Side.FREE,), (Side.AS_IS,), whole, gather=inverse_permutation(move(full))[start:end])
 
 
-def size(node: ir.Node, move: Move) -> Form | None:
+def size(node: ir.Node, move: Move) -> LayoutForm | None:
     """The number of elements does not depend on their order."""
-    return Form((Side.FREE,), (Side.AS_IS,))
+    return LayoutForm((Side.FREE,), (Side.AS_IS,))

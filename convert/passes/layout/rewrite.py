@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.tensors import lazy
-from convert.graph.values import Dim, constant, dims, int64s, inverse, rank
-from convert.passes.layout.model import Form, Move, same_order
+from convert.graph.tensors import lazy_tensor
+from convert.graph.values import Dim, constant, dims, int64s, inverse_permutation, rank
+from convert.passes.layout.model import LayoutForm, Move, same_order
 
 
 @dataclass
-class Names:
+class ModelNames:
     """The names of a model's values, and the constants put into its outermost graph.
 
     `replaced` pairs constants that some node has given up with the moved one, if any, that has taken their place.
@@ -59,12 +59,12 @@ class Names:
 
 
 @dataclass
-class Writer:
+class LayoutWriter:
     """One graph being laid out: which of its values are stored moved, and the copies made so far."""
 
     graph: ir.Graph
     move: Move
-    names: Names
+    names: ModelNames
     stored: dict[ir.Value, bool]
     first: ir.Node | None
     copies: dict[tuple[ir.Value, int], ir.Value] = field(default_factory=dict)
@@ -77,8 +77,8 @@ class Writer:
         if moved and constant(value) is not None:
             return self._moved_constant(value, full or own)
         if not moved or full in (None, own):
-            return value if self.stored.get(value, False) == moved else self._transposed(value, moved)
-        return self._aligned(self.fetch(value, False), full)
+            return value if self.stored.get(value, False) == moved else self._transposed_copy(value, moved)
+        return self._aligned_copy(self.fetch(value, False), full)
 
     def node(
         self, operator: str, inputs: Sequence[ir.Value], name: str, shape: Sequence[Dim], *attributes: ir.Attr
@@ -99,17 +99,17 @@ class Writer:
         """`value` transposed; `shape` is that of the result."""
         return self.node("Transpose", [value], name, shape, ir.AttrInt64s("perm", perm))
 
-    def _transposed(self, value: ir.Value, moved: bool) -> ir.Value:
+    def _transposed_copy(self, value: ir.Value, moved: bool) -> ir.Value:
         key = (value, int(moved))
         if key not in self.copies:
             perm = self.move(len(dims(value)))
             shape = [dims(value)[a] for a in perm] if moved else dims(value)
             last = moved == (self.move(4)[-1] == 1)
             name = f"{value.name}_{'channels_last' if last else 'channels_first'}"
-            self.copies[key] = self.transpose(value, perm if moved else inverse(perm), shape, name)
+            self.copies[key] = self.transpose(value, perm if moved else inverse_permutation(perm), shape, name)
         return self.copies[key]
 
-    def _aligned(self, value: ir.Value, full: int) -> ir.Value:
+    def _aligned_copy(self, value: ir.Value, full: int) -> ir.Value:
         key = (value, full)
         if key not in self.copies:
             own, shape = len(dims(value)), dims(value)
@@ -147,10 +147,12 @@ def moved_tensor(tensor: ir.TensorProtocol, full: int, move: Move) -> ir.TensorP
     shape = [whole[a] for a in perm]
     while len(own) < full and len(shape) > 1 and shape[0] == 1:
         del shape[0]
-    return lazy(tensor.dtype, shape, lambda: tensor.numpy().reshape(whole).transpose(perm).reshape(shape), tensor.name)
+    return lazy_tensor(
+        tensor.dtype, shape, lambda: tensor.numpy().reshape(whole).transpose(perm).reshape(shape), tensor.name
+    )
 
 
-def price(value: ir.Value, full: int, move: Move, unknown: int) -> int:
+def transpose_price(value: ir.Value, full: int, move: Move, unknown: int) -> int:
     """Bytes that a transpose of `value`, broadcast to rank `full`, moves; 1 if every element stays in its place.
 
     Dims that are not static count as `unknown`.
@@ -162,7 +164,7 @@ def price(value: ir.Value, full: int, move: Move, unknown: int) -> int:
     return max(1, int(size * math.prod(d if isinstance(d, int) else unknown for d in shape)))
 
 
-def rewrite(node: ir.Node, form: Form, names: Names) -> None:
+def rewrite_node(node: ir.Node, form: LayoutForm, names: ModelNames) -> None:
     """Make the changes of a node whose free sides are moved."""
     if form.moved_domain:
         node.domain = form.moved_domain
@@ -177,7 +179,7 @@ def rewrite(node: ir.Node, form: Form, names: Names) -> None:
         node.replace_input_with(index, names.array(f"{node.name}_moved", content))
 
 
-def put_in_order(node: ir.Node, indices: Sequence[int], writer: Writer) -> None:
+def gather_in_order(node: ir.Node, indices: Sequence[int], writer: LayoutWriter) -> None:
     """Pick from the only output of `node`, by `indices`, what it gave before it was moved."""
     old = node.outputs[0]
     uses = old.uses()
@@ -188,10 +190,10 @@ def put_in_order(node: ir.Node, indices: Sequence[int], writer: Writer) -> None:
     new.const_value, old.const_value = old.const_value, None
     old.shape = ir.Shape([rank(node.inputs[0])])
     if old.is_graph_output():
-        take_over(old, new, writer.names)
+        take_output_name(old, new, writer.names)
 
 
-def take_over(old: ir.Value, new: ir.Value, names: Names) -> None:
+def take_output_name(old: ir.Value, new: ir.Value, names: ModelNames) -> None:
     """Let `new` be the graph output, under its name, that `old` has been."""
     graph = old.graph
     assert graph is not None

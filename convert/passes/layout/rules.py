@@ -7,13 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.values import constant, dims, input_at, int64s, integers, rank
-from convert.passes.layout.model import Form, Move, Rule, Side, moved_axes, sides, used, without
+from convert.graph.values import constant, constant_integers, dims, input_at, int64s, rank
+from convert.passes.layout.model import LayoutForm, Move, Rule, Side, free_sides, is_used, moved_axes, side_without_axes
 
 
-def form_of(node: ir.Node, move: Move, table: Mapping[str, Rule]) -> Form:
+def form_of(node: ir.Node, move: Move, table: Mapping[str, Rule]) -> LayoutForm:
     """The form of a node by `table`; all as is where the table, the rule or a fact does not say otherwise."""
-    fixed = Form(tuple(Side.ANY if x is None else Side.AS_IS for x in node.inputs), (Side.AS_IS,) * len(node.outputs))
+    fixed = LayoutForm(
+        tuple(Side.ANY if x is None else Side.AS_IS for x in node.inputs), (Side.AS_IS,) * len(node.outputs)
+    )
     tensors = (*node.inputs, *node.outputs)
     if node.domain or node.op_type not in table or all((rank(x) or 0) < 3 for x in tensors):
         return fixed
@@ -26,7 +28,7 @@ def form_of(node: ir.Node, move: Move, table: Mapping[str, Rule]) -> Form:
     return form
 
 
-def elementwise(node: ir.Node, move: Move) -> Form | None:
+def elementwise(node: ir.Node, move: Move) -> LayoutForm | None:
     """Every output element depends on the input elements at its own position, with broadcasting."""
     full = rank(node.outputs[0])
     inputs = []
@@ -40,89 +42,89 @@ def elementwise(node: ir.Node, move: Move) -> Form | None:
             inputs.append(Side.ANY)
         else:
             inputs.append(Side.FREE if own == full else Side.BROADCAST)
-    more = (Side.FREE if used(x) else Side.ANY for x in node.outputs[1:])
-    return Form(tuple(inputs), (Side.FREE, *more))
+    more = (Side.FREE if is_used(x) else Side.ANY for x in node.outputs[1:])
+    return LayoutForm(tuple(inputs), (Side.FREE, *more))
 
 
-def cast_like(node: ir.Node, move: Move) -> Form | None:
+def cast_like(node: ir.Node, move: Move) -> LayoutForm | None:
     """The second input gives only its dtype."""
-    return Form((Side.FREE, Side.ANY), (Side.FREE,))
+    return LayoutForm((Side.FREE, Side.ANY), (Side.FREE,))
 
 
-def along(*free: int, axis: int | None = None) -> Rule:
+def axis_rule(*free: int, axis: int | None = None) -> Rule:
     """A rule for operators along attribute `axis` (with this default); inputs at `free` (none given: all) have it."""
 
-    def rule(node: ir.Node, move: Move) -> Form | None:
+    def rule(node: ir.Node, move: Move) -> LayoutForm | None:
         full = rank(node.outputs[0])
         old = node.attributes.get_int("axis", axis)
         if full is None or old is None:
             return None
         changed = ir.AttrInt64("axis", moved_axes([old], move(full))[0])
-        inputs = sides(node, *(free or range(len(node.inputs))))
-        return Form(inputs, (Side.FREE,) * len(node.outputs), (changed,))
+        inputs = free_sides(node, *(free or range(len(node.inputs))))
+        return LayoutForm(inputs, (Side.FREE,) * len(node.outputs), (changed,))
 
     return rule
 
 
-def quantize(node: ir.Node, move: Move) -> Form | None:
+def quantize(node: ir.Node, move: Move) -> LayoutForm | None:
     """QuantizeLinear and DequantizeLinear with a scale for the tensor, or one for each index along `axis`."""
     scale = rank(node.inputs[1])
-    return along(0, axis=1)(node, move) if scale in (0, 1) else None
+    return axis_rule(0, axis=1)(node, move) if scale in (0, 1) else None
 
 
-def dynamic_quantize(node: ir.Node, move: Move) -> Form | None:
+def dynamic_quantize(node: ir.Node, move: Move) -> LayoutForm | None:
     """One scale and one zero point for the tensor."""
-    return Form((Side.FREE,), (Side.FREE, Side.AS_IS, Side.AS_IS))
+    return LayoutForm((Side.FREE,), (Side.FREE, Side.AS_IS, Side.AS_IS))
 
 
-def reduction(node: ir.Node, move: Move) -> Form | None:
+def reduction(node: ir.Node, move: Move) -> LayoutForm | None:
     """Reduce…, whose axes are a constant input or absent."""
     full, given = rank(node.inputs[0]), input_at(node, 1)
-    axes = [] if given is None else integers(given)
+    axes = [] if given is None else constant_integers(given)
     if full is None or axes is None:
         return None
     reduced = [a % full for a in axes]
     if not axes and not node.attributes.get_int("noop_with_empty_axes", 0):
         reduced = list(range(full))
     keep = node.attributes.get_int("keepdims", 1) or not reduced
-    out = Side.FREE if keep else without(full, reduced, move)
+    out = Side.FREE if keep else side_without_axes(full, reduced, move)
     constants = {1: int64s(moved_axes(axes, move(full)))} if axes else {}
-    return None if out is None else Form(sides(node, 0), (out,), constants=constants)
+    return None if out is None else LayoutForm(free_sides(node, 0), (out,), constants=constants)
 
 
-def pick(node: ir.Node, move: Move) -> Form | None:
+def pick_along_axis(node: ir.Node, move: Move) -> LayoutForm | None:
     """ArgMax, ArgMin, and Gather by a scalar or a list: one axis shrinks or goes."""
     full = rank(node.inputs[0])
     keep = rank(node.inputs[1]) if node.op_type == "Gather" else node.attributes.get_int("keepdims", 1)
     if full is None or keep not in (0, 1):
         return None
     axis = node.attributes.get_int("axis", 0) % full
-    out = Side.FREE if keep else without(full, [axis], move)
+    out = Side.FREE if keep else side_without_axes(full, [axis], move)
     changed = ir.AttrInt64("axis", moved_axes([axis], move(full))[0])
-    return None if out is None else Form(sides(node, 0), (out,), (changed,))
+    return None if out is None else LayoutForm(free_sides(node, 0), (out,), (changed,))
 
 
-def pad(node: ir.Node, move: Move) -> Form | None:
+def pad(node: ir.Node, move: Move) -> LayoutForm | None:
     """Pad by constant axes; without axes by constant pads or, for pads known at run time, by axes put in."""
     full = rank(node.inputs[0])
     if full is None:
         return None
-    axes, pads = input_at(node, 3), integers(node.inputs[1])
+    axes, pads = input_at(node, 3), constant_integers(node.inputs[1])
     if axes is None and pads is not None:
         both = int64s(pads).reshape(2, full)[:, list(move(full))]
-        return Form(sides(node, 0), (Side.FREE,), constants={1: both.ravel()})
-    numbers = list(range(full)) if axes is None else integers(axes)
+        return LayoutForm(free_sides(node, 0), (Side.FREE,), constants={1: both.ravel()})
+    numbers = list(range(full)) if axes is None else constant_integers(axes)
     if numbers is None:
         return None
-    return Form(sides(node, 0), (Side.FREE,), constants={3: int64s(moved_axes(numbers, move(full)))})
+    return LayoutForm(free_sides(node, 0), (Side.FREE,), constants={3: int64s(moved_axes(numbers, move(full)))})
 
 
-def slices(node: ir.Node, move: Move) -> Form | None:
+def slices(node: ir.Node, move: Move) -> LayoutForm | None:
     """Slice by constant axes or, without, by as many as there are starts."""
     full, axes, starts = rank(node.inputs[0]), input_at(node, 3), node.inputs[1]
     if full is None or starts is None:
         return None
-    numbers = integers(axes)
+    numbers = constant_integers(axes)
     if axes is None and starts.shape is not None and isinstance(starts.shape[0], int):
         numbers = list(range(starts.shape[0]))
     if numbers is None:
@@ -130,47 +132,47 @@ def slices(node: ir.Node, move: Move) -> Form | None:
     # The schema ties the dtype of the axes to that of the starts.
     index = np.int32 if starts.dtype == ir.DataType.INT32 else np.int64
     moved = np.array(moved_axes(numbers, move(full)), dtype=index)
-    return Form(sides(node, 0), (Side.FREE,), constants={3: moved})
+    return LayoutForm(free_sides(node, 0), (Side.FREE,), constants={3: moved})
 
 
-def tile(node: ir.Node, move: Move) -> Form | None:
+def tile(node: ir.Node, move: Move) -> LayoutForm | None:
     """Tile by constant repeats."""
-    repeats, full = integers(node.inputs[1]), rank(node.inputs[0])
+    repeats, full = constant_integers(node.inputs[1]), rank(node.inputs[0])
     if repeats is None or full is None:
         return None
-    return Form(sides(node, 0), (Side.FREE,), constants={1: int64s(repeats[a] for a in move(full))})
+    return LayoutForm(free_sides(node, 0), (Side.FREE,), constants={1: int64s(repeats[a] for a in move(full))})
 
 
-def expand(node: ir.Node, move: Move) -> Form | None:
+def expand(node: ir.Node, move: Move) -> LayoutForm | None:
     """Expand to a constant shape; shape or input may be of lower rank than the output."""
-    target, full, own = integers(node.inputs[1]), rank(node.outputs[0]), rank(node.inputs[0])
+    target, full, own = constant_integers(node.inputs[1]), rank(node.outputs[0]), rank(node.inputs[0])
     if target is None or full is None or own is None:
         return None
     padded = [1] * (full - len(target)) + target
     first = Side.FREE if own == full else Side.BROADCAST
-    return Form((first, Side.AS_IS), (Side.FREE,), constants={1: int64s(padded[a] for a in move(full))})
+    return LayoutForm((first, Side.AS_IS), (Side.FREE,), constants={1: int64s(padded[a] for a in move(full))})
 
 
-def cumsum(node: ir.Node, move: Move) -> Form | None:
+def cumsum(node: ir.Node, move: Move) -> LayoutForm | None:
     """CumSum along a constant axis."""
     axis, full = constant(node.inputs[1]), rank(node.inputs[0])
     if axis is None or full is None:
         return None
     old = axis.numpy()
     moved = np.array(moved_axes([int(old.ravel()[0])], move(full)), dtype=old.dtype)
-    return Form(sides(node, 0), (Side.FREE,), constants={1: moved.reshape(old.shape)})
+    return LayoutForm(free_sides(node, 0), (Side.FREE,), constants={1: moved.reshape(old.shape)})
 
 
-def mean_variance(node: ir.Node, move: Move) -> Form | None:
+def mean_variance(node: ir.Node, move: Move) -> LayoutForm | None:
     """MeanVarianceNormalization over attribute `axes`."""
     full = rank(node.inputs[0])
     if full is None:
         return None
     axes = moved_axes(node.attributes.get_ints("axes", (0, 2, 3)), move(full))
-    return Form((Side.FREE,), (Side.FREE,), (ir.AttrInt64s("axes", sorted(axes)),))
+    return LayoutForm((Side.FREE,), (Side.FREE,), (ir.AttrInt64s("axes", sorted(axes)),))
 
 
-def trailing(node: ir.Node, move: Move) -> Form | None:
+def trailing_norm(node: ir.Node, move: Move) -> LayoutForm | None:
     """LayerNormalization, RMSNormalization: over all dims from `axis` on, where these are also the last ones moved.
 
     Scale and bias must be constants of the shape of those dims.
@@ -180,7 +182,7 @@ def trailing(node: ir.Node, move: Move) -> Form | None:
         return None
     axis = node.attributes.get_int("axis", -1) % full
     tail = [a - axis for a in move(full)[axis:]]
-    if min(tail) < 0 or any(used(x) for x in node.outputs[1:]):
+    if min(tail) < 0 or any(is_used(x) for x in node.outputs[1:]):
         return None
     constants = {}
     for i, x in enumerate(node.inputs[1:], start=1):
@@ -190,4 +192,4 @@ def trailing(node: ir.Node, move: Move) -> Form | None:
         if tensor is not None:
             constants[i] = np.transpose(tensor.numpy(), tail)
     outputs = (Side.FREE,) + (Side.AS_IS,) * (len(node.outputs) - 1)
-    return Form(sides(node, 0), outputs, constants=constants)
+    return LayoutForm(free_sides(node, 0), outputs, constants=constants)

@@ -12,30 +12,30 @@ import onnx_ir as ir
 
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import constant, dims, input_at
-from convert.passes.layout.model import Form, Move, Rule, Side, used
+from convert.passes.layout.model import LayoutForm, Move, Rule, Side, is_used
 
 
-def channels_last_at(*positions: int) -> Rule:
+def channels_last_rule(*positions: int) -> Rule:
     """A rule that fixes the inputs at these positions and the first output to channels last."""
 
-    def rule(node: ir.Node, move: Move) -> Form | None:
+    def rule(node: ir.Node, move: Move) -> LayoutForm | None:
         inputs = tuple(
             Side.ANY if x is None else Side.MOVED if i in positions else Side.AS_IS for i, x in enumerate(node.inputs)
         )
         outputs = (Side.MOVED,) + (Side.AS_IS,) * (len(node.outputs) - 1)
-        return Form(inputs, outputs, domain=CHANNELS_LAST)
+        return LayoutForm(inputs, outputs, domain=CHANNELS_LAST)
 
     return rule
 
 
-def max_pool(node: ir.Node, move: Move) -> Form | None:
+def max_pool(node: ir.Node, move: Move) -> LayoutForm | None:
     """MaxPool, unless its Indices are used: those count in ONNX coordinates."""
-    if any(used(x) for x in node.outputs[1:]):
+    if any(is_used(x) for x in node.outputs[1:]):
         return None
-    return channels_last_at(0)(node, move)
+    return channels_last_rule(0)(node, move)
 
 
-def resize(node: ir.Node, move: Move) -> Form | None:
+def resize(node: ir.Node, move: Move) -> LayoutForm | None:
     """Resize, if neither batch nor channels are resized."""
     x, y = node.inputs[0], node.outputs[0]
     axes, scales = node.attributes.get_ints("axes"), constant(input_at(node, 2))
@@ -50,31 +50,31 @@ def resize(node: ir.Node, move: Move) -> Form | None:
         spatial = bool((scales.numpy()[:2] == 1).all())
     else:
         spatial = None not in dims(x)[:2] and dims(x)[:2] == dims(y)[:2]
-    return channels_last_at(0)(node, move) if spatial else None
+    return channels_last_rule(0)(node, move) if spatial else None
 
 
 SENSITIVE: dict[str, Rule] = {
-    "AveragePool": channels_last_at(0),
-    "BatchNormalization": channels_last_at(0),
-    "Conv": channels_last_at(0),
-    "ConvInteger": channels_last_at(0),
-    "ConvTranspose": channels_last_at(0),
-    "DeformConv": channels_last_at(0),  # offset and mask stay in ONNX coordinates
-    "DepthToSpace": channels_last_at(0),
-    "GlobalAveragePool": channels_last_at(0),
-    "GlobalLpPool": channels_last_at(0),
-    "GlobalMaxPool": channels_last_at(0),
-    "GridSample": channels_last_at(0),  # the grid has its coordinates last anyway
-    "GroupNormalization": channels_last_at(0),
-    "InstanceNormalization": channels_last_at(0),
-    "LRN": channels_last_at(0),
-    "LpPool": channels_last_at(0),
+    "AveragePool": channels_last_rule(0),
+    "BatchNormalization": channels_last_rule(0),
+    "Conv": channels_last_rule(0),
+    "ConvInteger": channels_last_rule(0),
+    "ConvTranspose": channels_last_rule(0),
+    "DeformConv": channels_last_rule(0),  # offset and mask stay in ONNX coordinates
+    "DepthToSpace": channels_last_rule(0),
+    "GlobalAveragePool": channels_last_rule(0),
+    "GlobalLpPool": channels_last_rule(0),
+    "GlobalMaxPool": channels_last_rule(0),
+    "GridSample": channels_last_rule(0),  # the grid has its coordinates last anyway
+    "GroupNormalization": channels_last_rule(0),
+    "InstanceNormalization": channels_last_rule(0),
+    "LRN": channels_last_rule(0),
+    "LpPool": channels_last_rule(0),
     "MaxPool": max_pool,
-    "MaxRoiPool": channels_last_at(0),
-    "QLinearConv": channels_last_at(0),
+    "MaxRoiPool": channels_last_rule(0),
+    "QLinearConv": channels_last_rule(0),
     "Resize": resize,
-    "RoiAlign": channels_last_at(0),
-    "SpaceToDepth": channels_last_at(0),
+    "RoiAlign": channels_last_rule(0),
+    "SpaceToDepth": channels_last_rule(0),
 }
 """By operator, its channels-last form."""
 

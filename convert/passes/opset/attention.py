@@ -28,8 +28,8 @@ def attention(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None
     flat = g.rank(q) == 3
     if flat:
         heads = attributes.get_int("q_num_heads", 0), attributes.get_int("kv_num_heads", 0)
-        q, k, v = (_split(g, x, n) for x, n in ((q, heads[0]), (k, heads[1]), (v, heads[1])))
-    sizes = (_size(q, 1), _size(k, 1), _size(q, 3), _size(v, 3))
+        q, k, v = (_split_heads(g, x, n) for x, n in ((q, heads[0]), (k, heads[1]), (v, heads[1])))
+    sizes = (_static_size(q, 1), _static_size(k, 1), _static_size(q, 3), _static_size(v, 3))
     if any(s is None for s in sizes):
         return None
     q_heads, kv_heads, depth, v_depth = (int(s) for s in sizes if s is not None)
@@ -42,10 +42,10 @@ def attention(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None
         k, v = (g.Unsqueeze(x, [2]) for x in (k, v))
         if mask is not None and g.rank(mask) == 4:
             mask = g.Unsqueeze(mask, [2])
-    scores = g.MatMul(q if scale == 1.0 else g.Mul(q, scale), _turned(g, k))
+    scores = g.MatMul(q if scale == 1.0 else g.Mul(q, scale), _swap_last_dims(g, k))
     lowest = g.const(np.full((), -np.inf, g.dtype(scores).numpy()), g.dtype(scores))
     if attributes.get_int("is_causal", 0):
-        scores = g.Where(_future(g, q, k), lowest, scores)
+        scores = g.Where(_future_mask(g, q, k), lowest, scores)
     if mask is not None:
         boolean = g.dtype(mask) == ir.DataType.BOOL
         scores = g.Where(mask, scores, lowest) if boolean else g.Add(scores, mask)
@@ -57,10 +57,10 @@ def attention(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None
     y = g.MatMul(weights, v)
     if grouped:
         y = g.Reshape(y, np.array([0, q_heads, -1, v_depth], np.int64))
-    return [_join(g, y) if flat else y]
+    return [_join_heads(g, y) if flat else y]
 
 
-def _turned(g: Graph, k: ir.Value) -> ir.Value:
+def _swap_last_dims(g: Graph, k: ir.Value) -> ir.Value:
     """The last two dims exchanged, in one Transpose with the one that made `k`."""
     perm = [*range(g.rank(k) - 2), g.rank(k) - 1, g.rank(k) - 2]
     maker = k.producer()
@@ -70,25 +70,25 @@ def _turned(g: Graph, k: ir.Value) -> ir.Value:
     return g.Transpose(maker.inputs[0], perm=[before[p] for p in perm])
 
 
-def _split(g: Graph, x: ir.Value, heads: int) -> ir.Value:
+def _split_heads(g: Graph, x: ir.Value, heads: int) -> ir.Value:
     """[batch, length, heads·depth] → [batch, heads, length, depth]."""
     return g.Transpose(g.Reshape(x, np.array([0, 0, heads, -1], np.int64)), perm=[0, 2, 1, 3])
 
 
-def _join(g: Graph, y: ir.Value) -> ir.Value:
+def _join_heads(g: Graph, y: ir.Value) -> ir.Value:
     return g.Reshape(g.Transpose(y, perm=[0, 2, 1, 3]), np.array([0, 0, -1], np.int64))
 
 
-def _size(x: ir.Value, axis: int) -> int | None:
+def _static_size(x: ir.Value, axis: int) -> int | None:
     size = x.shape[axis] if x.shape is not None else None
     return size if isinstance(size, int) else None
 
 
 def _same_for_all_heads(g: Graph, mask: ir.Value) -> bool:
-    return g.rank(mask) == 2 or (g.rank(mask) == 4 and _size(mask, 1) == 1)
+    return g.rank(mask) == 2 or (g.rank(mask) == 4 and _static_size(mask, 1) == 1)
 
 
-def _future(g: Graph, q: ir.Value, k: ir.Value) -> ir.Value:
+def _future_mask(g: Graph, q: ir.Value, k: ir.Value) -> ir.Value:
     """Which keys come after each query, bool [queries, keys]."""
 
     def numbers(x: ir.Value) -> ir.Value:

@@ -43,11 +43,11 @@ def same_signature(operator: str, version: int, target: int) -> bool:
     one, two = onnx.defs.get_schema(operator, version, ""), onnx.defs.get_schema(operator, target, "")
     if one.since_version == two.since_version:
         return True
-    same = _attributes(one) == _attributes(two) and _formals(one) == _formals(two)
-    return same and not _redefined(operator, version, target)
+    same = _attributes(one) == _attributes(two) and _parameters(one) == _parameters(two)
+    return same and not _is_redefined(operator, version, target)
 
 
-def fits(node: ir.Node, version: int, target: int) -> bool:
+def fits_version(node: ir.Node, version: int, target: int) -> bool:
     """True if the older version `target` of the node's operator takes it as it is.
 
     Attributes that the older version lacks are dropped where they are at their default, which is the older behaviour
@@ -57,7 +57,7 @@ def fits(node: ir.Node, version: int, target: int) -> bool:
     old = onnx.defs.get_schema(node.op_type, target, "")
     if new.since_version == old.since_version:
         return True
-    if _redefined(node.op_type, version, target) or wrong_types(node, old) or not _inputs_fit(node, new, old):
+    if _is_redefined(node.op_type, version, target) or wrong_types(node, old) or not _inputs_fit(node, new, old):
         return False
     extra = []
     for name, attribute in node.attributes.items():
@@ -116,7 +116,7 @@ def default_of(schema: onnx.defs.OpSchema, name: str) -> Any:
     return value
 
 
-def _redefined(operator: str, version: int, target: int) -> bool:
+def _is_redefined(operator: str, version: int, target: int) -> bool:
     boundary = _REDEFINED.get(operator)
     return boundary is not None and (version < boundary) != (target < boundary)
 
@@ -141,7 +141,7 @@ def _hashable(value: Any) -> Any:
     return value.SerializeToString() if hasattr(value, "SerializeToString") else value
 
 
-def _formals(schema: onnx.defs.OpSchema) -> tuple[Any, ...]:
+def _parameters(schema: onnx.defs.OpSchema) -> tuple[Any, ...]:
     return (
         [(i.name.lower(), i.option) for i in schema.inputs],
         [(o.name.lower(), o.option) for o in schema.outputs],

@@ -19,7 +19,7 @@ from convert.graph import Graph, location_of
 from convert.graph.node_inference import infer
 from convert.graph.shape_inference import infer_facts, subgraphs
 from convert.passes.opset.adapters import LIFTS, LOWERINGS, Adapter
-from convert.passes.opset.compare_schemas import fits, same_signature
+from convert.passes.opset.compare_schemas import fits_version, same_signature
 from convert.passes.opset.expansions import EXPANSIONS
 from convert.passes.opset.onnx_tools import expand_function, version_convert
 
@@ -63,7 +63,7 @@ class _Conversion:
         for node, version in work:
             if version == self.target or node.graph is None or self._stays(node, version):
                 continue
-            if self._adapted(node, version, left):
+            if self._apply_adapter(node, version, left):
                 continue
             if any(subgraphs(a) for a in node.attributes.values()) and _exists(node.op_type, self.target):
                 self._problem(node, f"opset {version} of it has another meaning than opset {self.target}")
@@ -102,9 +102,9 @@ class _Conversion:
             return same and not (sequences and self.target < 13)
         if version < self.target:
             return same_signature(node.op_type, version, self.target)
-        return fits(node, version, self.target)
+        return fits_version(node, version, self.target)
 
-    def _adapted(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]]) -> bool:
+    def _apply_adapter(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]]) -> bool:
         """Apply an adapter of ours if there is one that takes the node."""
         adapter: Adapter | None
         if version < self.target:
@@ -118,7 +118,7 @@ class _Conversion:
         if expansion is None or self.target >= since:
             return False
         made = self._run(expansion, node, version)
-        left.extend((n, version) for n in _with_inner(made or ()))
+        left.extend((n, version) for n in _with_inner_nodes(made or ()))
         return made is not None
 
     def _run(self, adapter: Adapter, node: ir.Node, opset: int) -> list[ir.Node] | None:
@@ -144,7 +144,7 @@ class _Conversion:
         if isinstance(body, str):
             self._problem(node, why)
             return
-        left.extend((n, version) for n in _with_inner(self._splice_graph(node, body, version)))
+        left.extend((n, version) for n in _with_inner_nodes(self._splice_graph(node, body, version)))
 
     def _splice_graph(self, node: ir.Node, body: ir.Graph, opset: int) -> list[ir.Node]:
         """Put the nodes of `body`, whose inputs and outputs are those of `node` in order, in the place of `node`."""
@@ -213,7 +213,7 @@ class _Conversion:
         return candidate
 
 
-def _with_inner(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+def _with_inner_nodes(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """The nodes and those in their subgraphs."""
     for node in nodes:
         yield node

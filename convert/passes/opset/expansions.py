@@ -49,8 +49,8 @@ def _layer_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Va
     x, scale, bias = [*node.inputs, None][:3]
     rank = g.rank(x)  # type: ignore[arg-type]
     axes = np.arange(node.attributes.get_int("axis", -1) % rank, rank)
-    y, mean, inverse = normalized(g, node, x, axes)
-    y = g.Mul(_back(g, y, x), scale)
+    y, mean, inverse = normalize(g, node, x, axes)
+    y = g.Mul(_cast_back(g, y, x), scale)
     return [y if bias is None else g.Add(y, bias), mean, inverse][: len(node.outputs)]
 
 
@@ -58,22 +58,22 @@ def _rms_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Valu
     x, scale = node.inputs
     rank = g.rank(x)  # type: ignore[arg-type]
     axes = np.arange(node.attributes.get_int("axis", -1) % rank, rank)
-    wide = _stashed(g, node, x)
+    wide = _cast_to_stash(g, node, x)
     power = g.ReduceMean(g.Mul(wide, wide), axes, keepdims=1)
     y = g.Div(wide, g.Sqrt(g.Add(power, node.attributes.get_float("epsilon", 1e-5))))
-    return [g.Mul(_back(g, y, x), scale)]
+    return [g.Mul(_cast_back(g, y, x), scale)]
 
 
 def _group_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
     """Opset 21 and later, where scale and bias are by channel."""
     x, scale, bias = node.inputs
     groups, rank = node.attributes.get_int("num_groups"), g.rank(x)  # type: ignore[arg-type]
-    grouped = g.Reshape(_stashed(g, node, x), np.array([0, groups, -1], dtype=np.int64))
+    grouped = g.Reshape(_cast_to_stash(g, node, x), np.array([0, groups, -1], dtype=np.int64))
     mean = g.ReduceMean(grouped, np.array([2]), keepdims=1)
     centred = g.Sub(grouped, mean)
     variance = g.ReduceMean(g.Mul(centred, centred), np.array([2]), keepdims=1)
     normal = g.Div(centred, g.Sqrt(g.Add(variance, node.attributes.get_float("epsilon", 1e-5))))
-    y = _back(g, g.Reshape(normal, g.dims(x)), x)  # type: ignore[arg-type]
+    y = _cast_back(g, g.Reshape(normal, g.dims(x)), x)  # type: ignore[arg-type]
     by_channel = np.array([-1] + [1] * (rank - 2), dtype=np.int64)
     return [g.Add(g.Mul(y, g.Reshape(scale, by_channel)), g.Reshape(bias, by_channel))]
 
@@ -96,12 +96,12 @@ def _trilu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     return [g.Where(outside, zero, x)]
 
 
-def normalized(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
+def normalize(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
     """`x` with mean zero and variance one along `axes`, as a LayerNormalization `node` takes epsilon and dtype.
 
     Also the mean and, where `node` gives it, the inverse of the deviation (else the deviation itself).
     """
-    wide = _stashed(g, node, x)
+    wide = _cast_to_stash(g, node, x)
     mean = g.ReduceMean(wide, axes, keepdims=1)
     centred = g.Sub(wide, mean)
     variance = g.ReduceMean(g.Mul(centred, centred), axes, keepdims=1)
@@ -110,14 +110,14 @@ def normalized(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) ->
     return g.Div(centred, deviation), mean, inverse
 
 
-def _stashed(g: Graph, node: ir.Node, x: ir.Value | None) -> ir.Value:
+def _cast_to_stash(g: Graph, node: ir.Node, x: ir.Value | None) -> ir.Value:
     """`x` in the dtype that the operator computes in (`stash_type`)."""
     wanted = ir.DataType(node.attributes.get_int("stash_type", 1))
     assert x is not None
     return x if g.dtype(x) == wanted else g.Cast(x, to=wanted)
 
 
-def _back(g: Graph, y: ir.Value, x: ir.Value | None) -> ir.Value:
+def _cast_back(g: Graph, y: ir.Value, x: ir.Value | None) -> ir.Value:
     assert x is not None
     return y if g.dtype(y) == g.dtype(x) else g.Cast(y, to=g.dtype(x))
 

@@ -26,7 +26,7 @@ def version_convert(nodes: Sequence[ir.Node], version: int, target: int) -> list
     if not nodes:
         return []
     try:
-        model = _model([_Lone(node, f"n{k}") for k, node in enumerate(nodes)], version)
+        model = _model([_SingleNode(node, f"n{k}") for k, node in enumerate(nodes)], version)
         converted = onnx.version_converter.convert_version(model, target)
         # The converter lets attributes through that the target does not have.
         context = onnx.checker.C.CheckerContext()
@@ -35,10 +35,10 @@ def version_convert(nodes: Sequence[ir.Node], version: int, target: int) -> list
             onnx.checker.check_node(node, context)
     except Exception as error:  # the binding raises RuntimeError, ConvertError and others for unsupported nodes
         if len(nodes) == 1:
-            return [_reason(error, nodes[0], version, target)]
+            return [_failure_reason(error, nodes[0], version, target)]
         half = len(nodes) // 2
         return version_convert(nodes[:half], version, target) + version_convert(nodes[half:], version, target)
-    return _parts(converted.graph, nodes)
+    return _split_by_node(converted.graph, nodes)
 
 
 def expand_function(node: ir.Node, version: int) -> ir.Graph | str:
@@ -46,7 +46,7 @@ def expand_function(node: ir.Node, version: int) -> ir.Graph | str:
     schema = onnx.defs.get_schema(node.op_type, version, "")
     if not (schema.has_function or schema.has_context_dependent_function):  # type: ignore[attr-defined]
         return f"ONNX defines no function for {node.op_type}"
-    lone = _Lone(node, "n0")
+    lone = _SingleNode(node, "n0")
     given = {a.name for a in lone.proto.attribute}
     for name, attribute in schema.attributes.items():
         if name not in given and attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
@@ -62,7 +62,7 @@ def expand_function(node: ir.Node, version: int) -> ir.Graph | str:
     return _graph(model.graph.node, model.graph.initializer, node, "n0")
 
 
-class _Lone:
+class _SingleNode:
     """A node as a proto of its own, its inputs and outputs renamed by position."""
 
     def __init__(self, node: ir.Node, prefix: str) -> None:
@@ -74,7 +74,7 @@ class _Lone:
         self.proto.name = prefix
 
 
-def _model(lones: Sequence[_Lone], version: int) -> onnx.ModelProto:
+def _model(lones: Sequence[_SingleNode], version: int) -> onnx.ModelProto:
     graph = onnx.GraphProto(name="g")
     for lone in lones:
         graph.node.append(lone.proto)
@@ -95,7 +95,7 @@ def _model(lones: Sequence[_Lone], version: int) -> onnx.ModelProto:
     return onnx.ModelProto(ir_version=IR_VERSION, graph=graph, opset_import=[opset])
 
 
-def _parts(graph: onnx.GraphProto, nodes: Sequence[ir.Node]) -> list[ir.Graph | str]:
+def _split_by_node(graph: onnx.GraphProto, nodes: Sequence[ir.Node]) -> list[ir.Graph | str]:
     """Take a converted graph of unconnected nodes apart again, by what each one's outputs depend on."""
     makers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
     parts: list[ir.Graph | str] = []
@@ -125,7 +125,7 @@ def _graph(
     return ir.serde.deserialize_graph(part)
 
 
-def _reason(error: Exception, node: ir.Node, version: int, target: int) -> str:
+def _failure_reason(error: Exception, node: ir.Node, version: int, target: int) -> str:
     """What the converter said, without its source lines and assertions."""
     schema = onnx.defs.get_schema(node.op_type, target, "")
     text = wrong_types(node, schema) if target < version else ""

@@ -55,12 +55,12 @@ def conv(
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     before, after = padding(x.shape[2:], taps, strides, dilations, pads, auto_pad)
     padded = _pad(x, before, after, 0)
-    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in _zip(padded.shape[2:], taps, strides, dilations)]
+    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in _strict_zip(padded.shape[2:], taps, strides, dilations)]
     images, channels = x.shape[0], w.shape[1]
     out = np.zeros((images, group, w.shape[0] // group, int(np.prod(sizes))), x.dtype)
     weights = w.reshape(group, w.shape[0] // group, channels, -1)
     grouped = padded.reshape(images, group, channels, *padded.shape[2:])
-    windows = [grouped[(..., *where)] for where in _taps(taps, sizes, strides, dilations)]
+    windows = [grouped[(..., *where)] for where in _tap_slices(taps, sizes, strides, dilations)]
     for n in range(images):
         if channels == 1:
             for t, window in enumerate(windows):
@@ -97,13 +97,17 @@ def conv_transpose(
     rank = len(taps)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     extra = output_padding or [0] * rank
-    full = [s * (n - 1) + e + d * (k - 1) + 1 for n, k, s, d, e in _zip(x.shape[2:], taps, strides, dilations, extra)]
+    full = [
+        s * (n - 1) + e + d * (k - 1) + 1 for n, k, s, d, e in _strict_zip(x.shape[2:], taps, strides, dilations, extra)
+    ]
     before, sizes = _transposed_size(x.shape[2:], full, strides, pads, auto_pad, output_shape)
     images, each = x.shape[0], w.shape[1]
-    canvas: Array = np.zeros((images, group, each, *[max(f, p + s) for f, p, s in _zip(full, before, sizes)]), x.dtype)
+    canvas: Array = np.zeros(
+        (images, group, each, *[max(f, p + s) for f, p, s in _strict_zip(full, before, sizes)]), x.dtype
+    )
     grouped = x.reshape(images, group, -1, int(np.prod(x.shape[2:])))
     weights = w.reshape(group, -1, each, int(np.prod(taps)))
-    for t, where in enumerate(_taps(taps, x.shape[2:], strides, dilations)):
+    for t, where in enumerate(_tap_slices(taps, x.shape[2:], strides, dilations)):
         part = np.swapaxes(weights[..., t], 1, 2) @ grouped
         canvas[(..., *where)] += part.reshape(images, group, each, *x.shape[2:])
     cut = tuple(slice(p, p + s) for p, s in zip(before, sizes, strict=True))
@@ -121,7 +125,9 @@ def padding(
         return list(pads[:rank]), list(pads[rank:])
     if auto_pad == "VALID":
         return [0] * rank, [0] * rank
-    total = [max(0, (-(-n // s) - 1) * s + d * (k - 1) + 1 - n) for n, k, s, d in _zip(dims, taps, strides, dilations)]
+    total = [
+        max(0, (-(-n // s) - 1) * s + d * (k - 1) + 1 - n) for n, k, s, d in _strict_zip(dims, taps, strides, dilations)
+    ]
     less, more = [t // 2 for t in total], [t - t // 2 for t in total]
     return (less, more) if auto_pad == "SAME_UPPER" else (more, less)
 
@@ -139,13 +145,13 @@ def _transposed_size(
     return list(pads[:rank]), [f - a - b for f, a, b in zip(full, pads[:rank], pads[rank:], strict=True)]
 
 
-def _taps(
+def _tap_slices(
     taps: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Iterator[tuple[slice, ...]]:
     """For each position in the kernel, the slice of the padded input that it meets."""
     for position in itertools.product(*map(range, taps)):
         starts = [k * d for k, d in zip(position, dilations, strict=True)]
-        yield tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in _zip(starts, sizes, strides))
+        yield tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in _strict_zip(starts, sizes, strides))
 
 
 def _pad(x: Array, before: Sequence[int], after: Sequence[int], fill: Any) -> Array:
@@ -155,7 +161,7 @@ def _pad(x: Array, before: Sequence[int], after: Sequence[int], fill: Any) -> Ar
     return np.pad(x, widths, constant_values=fill)
 
 
-def _zip(*sequences: Any) -> Iterator[Any]:
+def _strict_zip(*sequences: Any) -> Iterator[Any]:
     return zip(*sequences, strict=True)
 
 
@@ -203,15 +209,17 @@ def rms_normalization(count: int, x: Array, scale: Array, *, axis: int, epsilon:
 
 @kernel("InstanceNormalization")
 def instance_normalization(count: int, x: Array, scale: Array, bias: Array, *, epsilon: float) -> Array:
-    return _normalized(x, tuple(range(2, x.ndim)), epsilon) * _channels(scale, x) + _channels(bias, x)
+    return _normalize(x, tuple(range(2, x.ndim)), epsilon) * _broadcast_channels(scale, x) + _broadcast_channels(
+        bias, x
+    )
 
 
 @kernel("GroupNormalization")
 def group_normalization(
     count: int, x: Array, scale: Array, bias: Array, *, epsilon: float, num_groups: int, stash_type: int
 ) -> Array:
-    normal = _normalized(x.reshape(x.shape[0], num_groups, -1), (2,), epsilon).reshape(x.shape)
-    return normal * _channels(scale, x) + _channels(bias, x)
+    normal = _normalize(x.reshape(x.shape[0], num_groups, -1), (2,), epsilon).reshape(x.shape)
+    return normal * _broadcast_channels(scale, x) + _broadcast_channels(bias, x)
 
 
 @kernel("MeanVarianceNormalization")
@@ -236,10 +244,10 @@ def lp_normalization(count: int, x: Array, *, axis: int, p: int) -> Array:
     return np.where(norm == 0, 0, x / norm).astype(x.dtype)
 
 
-def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+def _normalize(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     centred = x - x.mean(axes, keepdims=True)
     return centred / np.sqrt(np.square(centred).mean(axes, keepdims=True) + epsilon)
 
 
-def _channels(values: Array, x: Array) -> Array:
+def _broadcast_channels(values: Array, x: Array) -> Array:
     return values.reshape(-1, *[1] * (x.ndim - 2))

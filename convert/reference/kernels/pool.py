@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convert.reference.kernels.nn import _taps, padding
+from convert.reference.kernels.nn import _tap_slices, padding
 from convert.reference.table import kernel
 
 Array = Any
@@ -33,7 +33,7 @@ def max_pool(
         for window in windows[1:]:
             np.maximum(y, padded[window], out=y)
         return y
-    places = _places(x, padded.shape, kernel_shape, strides, dilations, pads, auto_pad, storage_order)
+    places = _flat_indices(x, padded.shape, kernel_shape, strides, dilations, pads, auto_pad, storage_order)
     where = np.broadcast_to(places[windows[0][2:]], y.shape).copy()
     for window in windows[1:]:
         candidate = padded[window]
@@ -124,10 +124,10 @@ def _windows(
     widths = [(0, 0), (0, 0), *((a, b + m) for a, b, m in zip(before, after, more, strict=True))]
     padded = np.pad(x, widths, constant_values=fill)
     everything = (slice(None), slice(None))
-    return padded, [everything + where for where in _taps(taps, sizes, strides, dilations)], (before, after)
+    return padded, [everything + where for where in _tap_slices(taps, sizes, strides, dilations)], (before, after)
 
 
-def _places(
+def _flat_indices(
     x: Array,
     padded: Sequence[int],
     taps: Sequence[int],

@@ -33,7 +33,7 @@ def resize(
     """ONNX Resize-19. Separable: every mode interpolates along one axis after the other."""
     chosen = [a % x.ndim for a in (axes or range(x.ndim))]
     lengths = [x.shape[a] for a in chosen]
-    factors, targets = _targets(lengths, scales, sizes, keep_aspect_ratio_policy)
+    factors, targets = _target_sizes(lengths, scales, sizes, keep_aspect_ratio_policy)
     crop = coordinate_transformation_mode == "tf_crop_and_resize"
     y = x.astype(np.float64) if x.dtype.kind != "f" else x
     outside = np.zeros((1,) * x.ndim, bool)
@@ -45,7 +45,9 @@ def resize(
         if crop:
             beyond = (at < 0) | (at > lengths[i] - 1)
             outside = outside | beyond.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
-        matrix = _matrix(at, lengths[i], factors[i], mode, nearest_mode, cubic_coeff_a, exclude_outside, antialias)
+        matrix = _weight_matrix(
+            at, lengths[i], factors[i], mode, nearest_mode, cubic_coeff_a, exclude_outside, antialias
+        )
         y = np.moveaxis(np.tensordot(matrix.astype(y.dtype), y, axes=(1, axis)), 0, axis)
     if crop:
         y = np.where(outside, extrapolation_value, y)
@@ -55,7 +57,7 @@ def resize(
     return np.ascontiguousarray(y).astype(x.dtype)
 
 
-def _targets(lengths: Sequence[int], scales: Array, sizes: Array, policy: str) -> tuple[list[float], list[int]]:
+def _target_sizes(lengths: Sequence[int], scales: Array, sizes: Array, policy: str) -> tuple[list[float], list[int]]:
     if sizes is None or not len(sizes):
         factors = [float(s) for s in scales]
         return factors, [int(np.floor(n * s)) for n, s in zip(lengths, factors, strict=True)]
@@ -89,14 +91,14 @@ def _coordinates(length: int, target: int, scale: float, mode: str, span: tuple[
     return (at + 0.5) / scale - 0.5
 
 
-def _matrix(
+def _weight_matrix(
     at: Array, length: int, scale: float, mode: str, nearest_mode: str, coefficient: float, exclude: int, antialias: int
 ) -> Array:
     """Weights [target, length]: what each input position gives to each output position."""
     matrix = np.zeros((len(at), length))
     rows = np.arange(len(at))
     if mode == "nearest":
-        matrix[rows, np.clip(_nearest(at, nearest_mode), 0, length - 1).astype(int)] = 1
+        matrix[rows, np.clip(_round_nearest(at, nearest_mode), 0, length - 1).astype(int)] = 1
         return matrix
     shrink = min(1.0, scale) if antialias else 1.0
     reach = (1 if mode == "linear" else 2) / shrink
@@ -111,7 +113,7 @@ def _matrix(
     return matrix / matrix.sum(1, keepdims=True) if exclude or antialias else matrix
 
 
-def _nearest(at: Array, mode: str) -> Array:
+def _round_nearest(at: Array, mode: str) -> Array:
     if mode == "floor":
         return np.floor(at)
     if mode == "ceil":

@@ -35,16 +35,16 @@ def rnn(
     layout: int,
 ) -> Any:
     """h' = f(x·Wᵀ + h·Rᵀ + Wb + Rb) (ONNX RNN-22)."""
-    functions = _functions(activations or ["Tanh"] * len(w), activation_alpha, activation_beta)
+    functions = _activations(activations or ["Tanh"] * len(w), activation_alpha, activation_beta)
 
     def step(d: int) -> Step:
         def advance(x_t: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
             total = x_t @ w[d].T + state[0] @ r[d].T + _bias(b, d, x)
-            return (functions[d](_clipped(total, clip)),)
+            return (functions[d](_clip(total, clip)),)
 
         return advance
 
-    return _run(count, x, [step(d) for d in range(len(w))], lengths, (h,), direction, r.shape[-1], layout)
+    return _run_directions(count, x, [step(d) for d in range(len(w))], lengths, (h,), direction, r.shape[-1], layout)
 
 
 @kernel("GRU")
@@ -67,7 +67,7 @@ def gru(
     linear_before_reset: int,
 ) -> Any:
     """Gates in the order z, r, h (ONNX GRU-22)."""
-    functions = _functions(activations or ["Sigmoid", "Tanh"] * len(w), activation_alpha, activation_beta)
+    functions = _activations(activations or ["Sigmoid", "Tanh"] * len(w), activation_alpha, activation_beta)
     size = r.shape[-1]
 
     def step(d: int) -> Step:
@@ -78,19 +78,19 @@ def gru(
         def advance(x_t: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
             before = state[0]
             given = x_t @ w[d].T + wb
-            gates = f(_clipped(given[:, : 2 * size] + before @ r[d][: 2 * size].T + rb[: 2 * size], clip))
+            gates = f(_clip(given[:, : 2 * size] + before @ r[d][: 2 * size].T + rb[: 2 * size], clip))
             update, reset = gates[:, :size], gates[:, size:]
             last = r[d][2 * size :].T
             if linear_before_reset:
                 recurrent = reset * (before @ last + rb[2 * size :])
             else:
                 recurrent = (reset * before) @ last + rb[2 * size :]
-            hidden = g(_clipped(given[:, 2 * size :] + recurrent, clip))
+            hidden = g(_clip(given[:, 2 * size :] + recurrent, clip))
             return ((1 - update) * hidden + update * before,)
 
         return advance
 
-    return _run(count, x, [step(d) for d in range(len(w))], lengths, (h,), direction, size, layout)
+    return _run_directions(count, x, [step(d) for d in range(len(w))], lengths, (h,), direction, size, layout)
 
 
 @kernel("LSTM")
@@ -115,7 +115,7 @@ def lstm(
     layout: int,
 ) -> Any:
     """Gates in the order i, o, f, c; peepholes in the order i, o, f (ONNX LSTM-22)."""
-    functions = _functions(activations or ["Sigmoid", "Tanh", "Tanh"] * len(w), activation_alpha, activation_beta)
+    functions = _activations(activations or ["Sigmoid", "Tanh", "Tanh"] * len(w), activation_alpha, activation_beta)
     size = r.shape[-1]
 
     def step(d: int) -> Step:
@@ -125,17 +125,17 @@ def lstm(
         def advance(x_t: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
             hidden, cell = state
             i, o, forget, new = np.split(x_t @ w[d].T + hidden @ r[d].T + _bias(b, d, x), 4, axis=1)
-            i = f(_clipped(i + peep_i * cell, clip))
-            forget = 1 - i if input_forget else f(_clipped(forget + peep_f * cell, clip))
-            cell = forget * cell + i * g(_clipped(new, clip))
-            return f(_clipped(o + peep_o * cell, clip)) * out(cell), cell
+            i = f(_clip(i + peep_i * cell, clip))
+            forget = 1 - i if input_forget else f(_clip(forget + peep_f * cell, clip))
+            cell = forget * cell + i * g(_clip(new, clip))
+            return f(_clip(o + peep_o * cell, clip)) * out(cell), cell
 
         return advance
 
-    return _run(count, x, [step(d) for d in range(len(w))], lengths, (h, c), direction, size, layout)
+    return _run_directions(count, x, [step(d) for d in range(len(w))], lengths, (h, c), direction, size, layout)
 
 
-def _run(
+def _run_directions(
     count: int,
     x: Array,
     steps: Sequence[Step],
@@ -176,7 +176,7 @@ def _bias(b: Array, d: int, x: Array) -> Array:
     return np.zeros((), x.dtype) if b is None else b[d][: b.shape[1] // 2] + b[d][b.shape[1] // 2 :]
 
 
-def _clipped(values: Array, clip: Any) -> Array:
+def _clip(values: Array, clip: Any) -> Array:
     return values if not clip else np.clip(values, -clip, clip)
 
 
@@ -194,7 +194,7 @@ _DEFAULTS = {
 _NAMES = {n.lower(): n for n in (*_DEFAULTS, "Relu", "Tanh", "Sigmoid", "Softsign", "Softplus")}
 
 
-def _functions(names: Sequence[str], alphas: Any, betas: Any) -> list[Function]:
+def _activations(names: Sequence[str], alphas: Any, betas: Any) -> list[Function]:
     alphas, betas = list(alphas or []), list(betas or [])
     made = []
     for name in names:
@@ -203,11 +203,11 @@ def _functions(names: Sequence[str], alphas: Any, betas: Any) -> list[Function]:
         alpha = alphas.pop(0) if alphas and default else (default or (0.0, 0.0))[0]
         takes_beta = known in ("HardSigmoid", "ScaledTanh", "Affine")
         beta = betas.pop(0) if betas and takes_beta else (default or (0.0, 0.0))[1]
-        made.append(_function(known, alpha, beta))
+        made.append(_activation(known, alpha, beta))
     return made
 
 
-def _function(name: str, alpha: float, beta: float) -> Function:
+def _activation(name: str, alpha: float, beta: float) -> Function:
     table: dict[str, Function] = {
         "Relu": lambda v: np.maximum(v, 0),
         "Tanh": np.tanh,

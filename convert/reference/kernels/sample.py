@@ -29,9 +29,9 @@ def affine_grid(count: int, theta: Array, size: Array, *, align_corners: int) ->
 def grid_sample(count: int, x: Array, grid: Array, *, align_corners: int, mode: str, padding_mode: str) -> Array:
     """x [n, c, …] at the positions of grid [n, …, d], which are in [-1, 1] and name the last axis first (ONNX 22)."""
     dims = x.shape[2:]
-    at = [_position(grid[..., len(dims) - 1 - i], n, align_corners) for i, n in enumerate(dims)]
+    at = [_input_position(grid[..., len(dims) - 1 - i], n, align_corners) for i, n in enumerate(dims)]
     if mode != "cubic":
-        at = [_folded(a, n, padding_mode, align_corners) for a, n in zip(at, dims, strict=True)]
+        at = [_fold_into_input(a, n, padding_mode, align_corners) for a, n in zip(at, dims, strict=True)]
     reach = {"nearest": (0,), "linear": (0, 1)}.get(mode, (-1, 0, 1, 2))
     base = [np.rint(a) if mode == "nearest" else np.floor(a) for a in at]
     y = np.zeros((x.shape[0], x.shape[1], *grid.shape[1:-1]), x.dtype)
@@ -46,7 +46,7 @@ def grid_sample(count: int, x: Array, grid: Array, *, align_corners: int, mode: 
             elif mode == "cubic":
                 # PyTorch, whose operator this is, takes a = -0.75.
                 weight = weight * cubic(np.abs(a - column), -0.75)
-                column = _folded(column, n, padding_mode, align_corners)
+                column = _fold_into_input(column, n, padding_mode, align_corners)
                 column = np.rint(column)
             inside &= (column >= 0) & (column < n)
             index.append(np.clip(column, 0, n - 1).astype(np.int64))
@@ -56,11 +56,11 @@ def grid_sample(count: int, x: Array, grid: Array, *, align_corners: int, mode: 
     return y
 
 
-def _position(grid: Array, length: int, align_corners: int) -> Array:
+def _input_position(grid: Array, length: int, align_corners: int) -> Array:
     return (grid + 1) / 2 * (length - 1) if align_corners else ((grid + 1) * length - 1) / 2
 
 
-def _folded(at: Array, length: int, padding_mode: str, align_corners: int) -> Array:
+def _fold_into_input(at: Array, length: int, padding_mode: str, align_corners: int) -> Array:
     """Positions outside the input moved to its border, or mirrored at it; left where they are for zeros."""
     if padding_mode == "border":
         return np.clip(at, 0, length - 1)

@@ -8,13 +8,13 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..body import Body
+from ..body import NestedNet
 from ..rules import caffe2_op
 
 
 @caffe2_op("If")
 def if_rule(
-    g: Graph, condition: ir.Value, *_: ir.Value, then_net: Body, else_net: Body | None = None,
+    g: Graph, condition: ir.Value, *_: ir.Value, then_net: NestedNet, else_net: NestedNet | None = None,
     outputs: tuple[str, ...] = (),
 ) -> list[ir.Value]:  # fmt: skip
     """`outputs` are the blobs that the operator names: the reader says it. A missing branch leaves them as they are."""
@@ -35,7 +35,7 @@ def if_rule(
 
 @caffe2_op("While")
 def while_rule(
-    g: Graph, condition: ir.Value, *_: ir.Value, loop_net: Body, cond_net: Body | None = None,
+    g: Graph, condition: ir.Value, *_: ir.Value, loop_net: NestedNet, cond_net: NestedNet | None = None,
     inputs: tuple[str, ...] = (), outputs: tuple[str, ...] = (),
 ) -> list[ir.Value]:  # fmt: skip
     """`cond_net` writes the condition before each turn; what the nets write of the blobs around them is carried."""
@@ -48,7 +48,7 @@ def while_rule(
     loop = g.body()
     loop.input("turn", ir.DataType.INT64, [])
     loop.input("going_on", ir.DataType.BOOL, [])
-    values = {n: loop.input(n, g.dtype(before[n]), _same_rank(before[n])) for n in carried}
+    values = {n: loop.input(n, g.dtype(before[n]), _unknown_dims(before[n])) for n in carried}
     after = loop_net.run(loop, values)
     if cond_net is not None:
         after = cond_net.run(loop, {n: after[n] for n in after if after[n] is not loop_net.outside.get(n)})
@@ -60,11 +60,11 @@ def while_rule(
     made = g.node("Loop", [None, *start], {"body": loop}, outputs=len(carried))
     results = dict(zip(carried, made if isinstance(made, list) else [made], strict=True))
     for n, value in results.items():
-        g.facts(value, g.dtype(before[n]), _same_rank(after[n]))
+        g.facts(value, g.dtype(before[n]), _unknown_dims(after[n]))
     results[name] = g.const(np.zeros((), bool))
     return [results[n] for n in outputs]
 
 
-def _same_rank(value: ir.Value) -> list[None] | None:
+def _unknown_dims(value: ir.Value) -> list[None] | None:
     """Dims unknown: a blob may grow from turn to turn."""
     return None if value.shape is None else [None] * len(value.shape)

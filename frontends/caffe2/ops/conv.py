@@ -1,4 +1,4 @@
-"""Convolutions, pooling and what else slides over space; windows are as `windows.plain` leaves them."""
+"""Convolutions, pooling and what else slides over space; windows are as `windows.normalize_window_args` leaves them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import caffe2_op
-from ..windows import Sizes, Window, window
-from .layout import first, last
+from ..windows import Sizes, Window, make_window
+from .layout import as_channels_first, from_channels_first
 
 
 @caffe2_op("Conv")
@@ -19,15 +19,15 @@ def conv(
     g: Graph, x: ir.Value, w: ir.Value, b: ir.Value | None = None, *, order: str = "NCHW", group: int = 1,
     kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
 ) -> ir.Value:  # fmt: skip
-    x, w = first(g, x, order), first(g, w, order)
-    made = window(g.rank(x) - 2, kernels or spatial(g, w), strides, pads, dilations)
+    x, w = as_channels_first(g, x, order), as_channels_first(g, w, order)
+    made = make_window(g.rank(x) - 2, kernels or kernel_sizes(g, w), strides, pads, dilations)
     y = g.Conv(
         x, w, b, kernel_shape=made.kernel, strides=made.strides, pads=made.pads, dilations=made.dilations, group=group
     )
-    return last(g, y, order)
+    return from_channels_first(g, y, order)
 
 
-def spatial(g: Graph, w: ir.Value) -> list[int]:
+def kernel_sizes(g: Graph, w: ir.Value) -> list[int]:
     """The kernel's size, from the shape of the weight."""
     return [d for d in g.shape(w)[2:] if isinstance(d, int)]
 
@@ -52,14 +52,14 @@ def conv_transpose(
     strides: Sizes = None, pads: Sizes = None,
 ) -> ir.Value:  # fmt: skip
     """`dilations` are not named: the runtime ignores them, and what the net is to compute is not clear."""
-    x, w = first(g, x, order), first(g, w, order)
+    x, w = as_channels_first(g, x, order), as_channels_first(g, w, order)
     n = g.rank(x) - 2
-    made = window(n, kernels or spatial(g, w), strides, pads)
+    made = make_window(n, kernels or kernel_sizes(g, w), strides, pads)
     extra = list(adjs) or ([adj] * n if adj else [adj_h, adj_w][:n] if adj_h or adj_w else [0] * n)
     y = g.ConvTranspose(
         x, w, b, kernel_shape=made.kernel, strides=made.strides, pads=made.pads, output_padding=extra, group=group
     )
-    return last(g, y, order)
+    return from_channels_first(g, y, order)
 
 
 @caffe2_op("MaxPool")
@@ -67,11 +67,11 @@ def max_pool(
     g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, kernels: Sizes = None,
     strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
 ) -> ir.Value:  # fmt: skip
-    x = first(g, x, order)
+    x = as_channels_first(g, x, order)
     if global_pooling:
-        return last(g, g.GlobalMaxPool(x), order)
-    made = _undilated(window(g.rank(x) - 2, kernels, strides, pads, dilations))
-    return last(g, g.MaxPool(x, kernel_shape=made.kernel, strides=made.strides, pads=made.pads), order)
+        return from_channels_first(g, g.GlobalMaxPool(x), order)
+    made = _check_undilated(make_window(g.rank(x) - 2, kernels, strides, pads, dilations))
+    return from_channels_first(g, g.MaxPool(x, kernel_shape=made.kernel, strides=made.strides, pads=made.pads), order)
 
 
 @caffe2_op("AveragePool")
@@ -79,17 +79,17 @@ def average_pool(
     g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, count_include_pad: int = 0,
     kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
 ) -> ir.Value:  # fmt: skip
-    x = first(g, x, order)
+    x = as_channels_first(g, x, order)
     if global_pooling:
-        return last(g, g.GlobalAveragePool(x), order)
-    made = _undilated(window(g.rank(x) - 2, kernels, strides, pads, dilations))
+        return from_channels_first(g, g.GlobalAveragePool(x), order)
+    made = _check_undilated(make_window(g.rank(x) - 2, kernels, strides, pads, dilations))
     y = g.AveragePool(
         x, kernel_shape=made.kernel, strides=made.strides, pads=made.pads, count_include_pad=count_include_pad
     )
-    return last(g, y, order)
+    return from_channels_first(g, y, order)
 
 
-def _undilated(made: Window) -> Window:
+def _check_undilated(made: Window) -> Window:
     if any(d != 1 for d in made.dilations):
         raise Unsupported("a dilated pool, which Caffe2 does not have")
     return made
@@ -99,17 +99,19 @@ def _undilated(made: Window) -> Window:
 def local_response_normalization(
     g: Graph, x: ir.Value, *, size: int, alpha: float, beta: float, bias: float = 1.0, order: str = "NCHW"
 ) -> ir.Value:
-    return last(g, g.LRN(first(g, x, order), size=size, alpha=alpha, beta=beta, bias=bias), order)
+    return from_channels_first(
+        g, g.LRN(as_channels_first(g, x, order), size=size, alpha=alpha, beta=beta, bias=bias), order
+    )
 
 
 @caffe2_op("PadImage")
 def pad_image(
     g: Graph, x: ir.Value, *, mode: str = "constant", value: float = 0.0, order: str = "NCHW", pads: Sizes = None
 ) -> ir.Value:
-    x = first(g, x, order)
-    top, left, bottom, right = window(2, 1, 1, pads).pads
+    x = as_channels_first(g, x, order)
+    top, left, bottom, right = make_window(2, 1, 1, pads).pads
     around = [0, 0, top, left, 0, 0, bottom, right]
-    return last(g, g.Pad(x, around, value if mode == "constant" else None, mode=mode), order)
+    return from_channels_first(g, g.Pad(x, around, value if mode == "constant" else None, mode=mode), order)
 
 
 @caffe2_op("ResizeNearest")
@@ -118,10 +120,10 @@ def resize_nearest(
 ) -> ir.Value:
     """The cell at floor(i / scale)."""
     y = g.Resize(
-        first(g, x, order), None, [1.0, 1.0, height_scale, width_scale],
+        as_channels_first(g, x, order), None, [1.0, 1.0, height_scale, width_scale],
         mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor",
     )  # fmt: skip
-    return last(g, y, order)
+    return from_channels_first(g, y, order)
 
 
 @caffe2_op("UpsampleBilinear")
@@ -130,10 +132,10 @@ def upsample_bilinear(
 ) -> ir.Value:
     """Corners on corners."""
     y = g.Resize(
-        first(g, x, order), None, [1.0, 1.0, height_scale, width_scale],
+        as_channels_first(g, x, order), None, [1.0, 1.0, height_scale, width_scale],
         mode="linear", coordinate_transformation_mode="align_corners",
     )  # fmt: skip
-    return last(g, y, order)
+    return from_channels_first(g, y, order)
 
 
 @caffe2_op("RoIAlign")
@@ -149,11 +151,12 @@ def roi_align(
         image = g.Expand(0, g.Shape(rois, end=1))
         boxes = rois
     y = g.RoiAlign(
-        first(g, x, order), boxes, image, output_height=pooled_h, output_width=pooled_w, spatial_scale=spatial_scale,
+        as_channels_first(g, x, order), boxes, image,
+        output_height=pooled_h, output_width=pooled_w, spatial_scale=spatial_scale,
         sampling_ratio=max(sampling_ratio, 0),
         coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
     )  # fmt: skip
-    return last(g, y, order)
+    return from_channels_first(g, y, order)
 
 
 @caffe2_op("RoIPool")
@@ -163,5 +166,7 @@ def roi_pool(
 ) -> ir.Value:  # fmt: skip
     if not is_test:
         raise Unsupported("is_test=0: the net is one for training")
-    y = g.MaxRoiPool(first(g, x, order), rois, pooled_shape=[pooled_h, pooled_w], spatial_scale=spatial_scale)
-    return last(g, y, order)
+    y = g.MaxRoiPool(
+        as_channels_first(g, x, order), rois, pooled_shape=[pooled_h, pooled_w], spatial_scale=spatial_scale
+    )
+    return from_channels_first(g, y, order)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..rules import caffe2_op
-from .shape import ranked, whole
+from .shape import annotate_rank, cast_to_int64
 
 
 @caffe2_op("Slice")
@@ -23,7 +23,7 @@ def slice_rule(
         first, final = (g.const(np.array(list(v), np.int64)) for v in (starts, ends))
     else:
         assert ends_ is not None
-        first, final = whole(g, starts_), whole(g, ends_)
+        first, final = cast_to_int64(g, starts_), cast_to_int64(g, ends_)
     sizes = g.Slice(g.Shape(x), [0], g.dims(first))  # axes behind those that have bounds are whole
     bounds = [g.Where(g.Less(v, 0), g.Add(g.Add(v, sizes), 1), v) for v in (first, final)]
     return g.Slice(x, *bounds)
@@ -50,7 +50,7 @@ def boolean_mask(g: Graph, x: ir.Value, mask: ir.Value) -> list[ir.Value]:
 @caffe2_op("ScatterAssign")
 def scatter_assign(g: Graph, x: ir.Value, indices: ir.Value, rows: ir.Value) -> ir.Value:
     """Rows replaced by others; of several for one place the last counts."""
-    return g.ScatterND(x, g.Unsqueeze(whole(g, indices), [-1]), rows, reduction="none")
+    return g.ScatterND(x, g.Unsqueeze(cast_to_int64(g, indices), [-1]), rows, reduction="none")
 
 
 @caffe2_op("OneHot")
@@ -63,7 +63,7 @@ def one_hot(g: Graph, indices: ir.Value, depth: ir.Value) -> ir.Value:
 @caffe2_op("ReversePackedSegs")
 def reverse_packed(g: Graph, x: ir.Value, lengths: ir.Value) -> ir.Value:
     """[length, batch, …]: the first `lengths` steps of each sequence turned round, the others as they are."""
-    return g.ReverseSequence(x, whole(g, lengths), time_axis=0, batch_axis=1)
+    return g.ReverseSequence(x, cast_to_int64(g, lengths), time_axis=0, batch_axis=1)
 
 
 caffe2_op.gap("it reads a database or a file", "CreateDB", "Load", "ImageInput", "TensorProtosDBInput")
@@ -76,7 +76,7 @@ def uniform_fill(
     g: Graph, x: ir.Value | None = None, *, min: float = 0.0, max: float = 1.0, shape: Sequence[int] = (),
     input_as_shape: int = 0,
 ) -> ir.Value:  # fmt: skip
-    return g.RandomUniformLike(_shaped(g, x, shape, input_as_shape), low=min, high=max)
+    return g.RandomUniformLike(_zeros_of_shape(g, x, shape, input_as_shape), low=min, high=max)
 
 
 @caffe2_op("GaussianFill")
@@ -84,13 +84,13 @@ def gaussian_fill(
     g: Graph, x: ir.Value | None = None, *, mean: float = 0.0, std: float = 1.0, shape: Sequence[int] = (),
     input_as_shape: int = 0,
 ) -> ir.Value:  # fmt: skip
-    return g.RandomNormalLike(_shaped(g, x, shape, input_as_shape), mean=mean, scale=std)
+    return g.RandomNormalLike(_zeros_of_shape(g, x, shape, input_as_shape), mean=mean, scale=std)
 
 
-def _shaped(g: Graph, x: ir.Value | None, shape: Sequence[int], input_as_shape: int) -> ir.Value:
+def _zeros_of_shape(g: Graph, x: ir.Value | None, shape: Sequence[int], input_as_shape: int) -> ir.Value:
     """Zeros of the shape that a random fill is to have."""
     if x is None:
         return g.const(np.zeros(list(shape), np.float32))
-    return ranked(
-        g, g.ConstantOfShape(whole(g, x) if input_as_shape else g.dims(x)), x if input_as_shape else g.dims(x)
+    return annotate_rank(
+        g, g.ConstantOfShape(cast_to_int64(g, x) if input_as_shape else g.dims(x)), x if input_as_shape else g.dims(x)
     )

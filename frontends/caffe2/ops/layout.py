@@ -10,14 +10,14 @@ from convert.graph import Graph
 from ..rules import caffe2_op
 
 
-def first(g: Graph, x: ir.Value, order: str) -> ir.Value:
+def as_channels_first(g: Graph, x: ir.Value, order: str) -> ir.Value:
     """`x` channels first. Raises `Unsupported` for an order that is neither."""
     if order not in ("NCHW", "NHWC"):
         raise Unsupported(f"order={order!r}")
     return x if order == "NCHW" else to_first(g, x)
 
 
-def last(g: Graph, y: ir.Value, order: str) -> ir.Value:
+def from_channels_first(g: Graph, y: ir.Value, order: str) -> ir.Value:
     """A result that is channels first, in `order`."""
     return y if order == "NCHW" else to_last(g, y)
 

@@ -12,17 +12,17 @@ from ..rules import caffe2_op
 @caffe2_op("FC")
 def fully_connected(g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis: int = 1, axis_w: int = 1) -> ir.Value:
     """x·Wᵀ + b with the dims of `x` from `axis` on, and of `w` from `axis_w` on, as one."""
-    return g.Add(_product(g, x, g.Transpose(_flat(g, w, axis_w), perm=[1, 0]), axis), b)
+    return g.Add(_matmul_from_axis(g, x, g.Transpose(_flatten_to_matrix(g, w, axis_w), perm=[1, 0]), axis), b)
 
 
 @caffe2_op("FCTransposed")
 def fully_connected_transposed(
     g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis: int = 1, axis_w: int = 1
 ) -> ir.Value:
-    return g.Add(_product(g, x, _flat(g, w, axis_w), axis), b)
+    return g.Add(_matmul_from_axis(g, x, _flatten_to_matrix(g, w, axis_w), axis), b)
 
 
-def _product(g: Graph, x: ir.Value, w: ir.Value, axis: int) -> ir.Value:
+def _matmul_from_axis(g: Graph, x: ir.Value, w: ir.Value, axis: int) -> ir.Value:
     """[…, K…]·[K, N], the dims of `x` from `axis` on as one."""
     rank = g.rank(x)
     axis = axis % rank
@@ -39,11 +39,11 @@ def matmul(
     g: Graph, a: ir.Value, b: ir.Value, *, axis_a: int = 1, axis_b: int = 1, trans_a: int = 0, trans_b: int = 0
 ) -> ir.Value:
     """Two matrices; what has more dims is made one."""
-    a, b = _flat(g, a, axis_a), _flat(g, b, axis_b)
+    a, b = _flatten_to_matrix(g, a, axis_a), _flatten_to_matrix(g, b, axis_b)
     return g.MatMul(*(g.Transpose(m, perm=[1, 0]) if t else m for m, t in ((a, trans_a), (b, trans_b))))
 
 
-def _flat(g: Graph, x: ir.Value, axis: int) -> ir.Value:
+def _flatten_to_matrix(g: Graph, x: ir.Value, axis: int) -> ir.Value:
     return x if g.rank(x) == 2 and axis == 1 else g.Flatten(x, axis=axis)
 
 
@@ -53,11 +53,11 @@ def batch_matmul(
 ) -> ir.Value:
     """`broadcast` allows batch dims that differ; where they do not, it changes nothing."""
     ranks = g.rank(a), g.rank(b)
-    y = g.MatMul(_swapped(g, a) if trans_a else a, _swapped(g, b) if trans_b else b)
+    y = g.MatMul(_transpose_matrix(g, a) if trans_a else a, _transpose_matrix(g, b) if trans_b else b)
     return g.Unsqueeze(y, [0]) if ranks == (1, 1) else y  # Caffe2 gives a vector of one number
 
 
-def _swapped(g: Graph, x: ir.Value) -> ir.Value:
+def _transpose_matrix(g: Graph, x: ir.Value) -> ir.Value:
     rank = g.rank(x)
     return g.Transpose(x, perm=[*range(rank - 2), rank - 1, rank - 2])
 

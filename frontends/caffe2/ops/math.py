@@ -15,7 +15,7 @@ from ..rules import caffe2_op
 LARGEST = float(np.finfo(np.float32).max)
 
 
-def unary(operator: str) -> Rule:
+def unary_rule(operator: str) -> Rule:
     """A rule for an operator that ONNX has under another name or the same."""
 
     def rule(g: Graph, x: ir.Value) -> ir.Value:
@@ -25,7 +25,7 @@ def unary(operator: str) -> Rule:
 
 
 caffe2_op.same(
-    unary,
+    unary_rule,
     Abs="Abs", Acos="Acos", Asin="Asin", Atan="Atan", Ceil="Ceil", Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp",
     Floor="Floor", Log="Log", Mish="Mish", Negative="Neg", Not="Not", Relu="Relu", Sigmoid="Sigmoid", Sign="Sign",
     Sin="Sin", Sinh="Sinh", Softplus="Softplus", Softsign="Softsign", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh",
@@ -34,16 +34,16 @@ caffe2_op.same(
 )  # fmt: skip
 
 
-def binary(operator: str) -> Rule:
+def binary_rule(operator: str) -> Rule:
     """A rule for an operator that broadcasts as numpy does, or in Caffe2's first way."""
 
     def rule(g: Graph, a: ir.Value, b: ir.Value, *, broadcast: int = 0, axis: int = -1) -> ir.Value:
-        return g.node(operator, [a, aligned(g, a, b, axis) if broadcast else b])
+        return g.node(operator, [a, align_dims(g, a, b, axis) if broadcast else b])
 
     return rule
 
 
-def aligned(g: Graph, a: ir.Value, b: ir.Value, axis: int) -> ir.Value:
+def align_dims(g: Graph, a: ir.Value, b: ir.Value, axis: int) -> ir.Value:
     """`b` with its dims laid against those of `a` from `axis` on (-1: against the last ones), as `broadcast=1` says."""
     if axis == -1:
         return b
@@ -52,7 +52,7 @@ def aligned(g: Graph, a: ir.Value, b: ir.Value, axis: int) -> ir.Value:
 
 
 caffe2_op.same(
-    binary,
+    binary_rule,
     Add="Add", Sub="Sub", Mul="Mul", Div="Div", LT="Less", LE="LessOrEqual", GT="Greater", GE="GreaterOrEqual",
     EQ="Equal", And="And", Or="Or", Xor="Xor", BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
 )  # fmt: skip
@@ -60,10 +60,10 @@ caffe2_op.same(
 
 @caffe2_op("NE")
 def not_equal(g: Graph, a: ir.Value, b: ir.Value, *, broadcast: int = 0, axis: int = -1) -> ir.Value:
-    return g.Not(g.Equal(a, aligned(g, a, b, axis) if broadcast else b))
+    return g.Not(g.Equal(a, align_dims(g, a, b, axis) if broadcast else b))
 
 
-def variadic(operator: str) -> Rule:
+def variadic_rule(operator: str) -> Rule:
     """A rule for an operator of any number of blobs of one shape."""
 
     def rule(g: Graph, *xs: ir.Value) -> ir.Value:
@@ -72,7 +72,7 @@ def variadic(operator: str) -> Rule:
     return rule
 
 
-caffe2_op.same(variadic, Sum="Sum", Max="Max", Min="Min", Mean="Mean")
+caffe2_op.same(variadic_rule, Sum="Sum", Max="Max", Min="Min", Mean="Mean")
 
 
 @caffe2_op("Pow")
@@ -81,7 +81,7 @@ def power(
 ) -> ir.Value:
     if y is None:
         return g.Pow(x, g.const(np.array(exponent, g.dtype(x).numpy())))
-    return g.Pow(x, aligned(g, x, y, axis) if broadcast else y)
+    return g.Pow(x, align_dims(g, x, y, axis) if broadcast else y)
 
 
 @caffe2_op("Sqr")

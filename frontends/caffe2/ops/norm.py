@@ -9,7 +9,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import caffe2_op
-from .layout import first, last
+from .layout import as_channels_first, from_channels_first
 
 
 @caffe2_op("SpatialBN")
@@ -20,14 +20,18 @@ def spatial_bn(
     """`momentum` concerns training only."""
     if not is_test:
         raise Unsupported("is_test=0: the net is one for training")
-    return last(g, g.BatchNormalization(first(g, x, order), scale, bias, mean, variance, epsilon=epsilon), order)
+    return from_channels_first(
+        g, g.BatchNormalization(as_channels_first(g, x, order), scale, bias, mean, variance, epsilon=epsilon), order
+    )
 
 
 @caffe2_op("InstanceNorm")
 def instance_norm(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, *, epsilon: float = 1e-5, order: str = "NCHW"
 ) -> ir.Value:
-    return last(g, g.InstanceNormalization(first(g, x, order), scale, bias, epsilon=epsilon), order)
+    return from_channels_first(
+        g, g.InstanceNormalization(as_channels_first(g, x, order), scale, bias, epsilon=epsilon), order
+    )
 
 
 @caffe2_op("GroupNorm")
@@ -36,9 +40,9 @@ def group_norm(
     order: str = "NCHW", is_test: int = 0,
 ) -> ir.Value:  # fmt: skip
     """The kernel reads `group`, whatever its schema says; `is_test` says only whether more outputs are made."""
-    x = first(g, x, order)
+    x = as_channels_first(g, x, order)
     y = g.facts(g.GroupNormalization(x, scale, bias, num_groups=group, epsilon=epsilon), g.dtype(x), g.shape(x))
-    return last(g, y, order)
+    return from_channels_first(g, y, order)
 
 
 @caffe2_op("LayerNorm")

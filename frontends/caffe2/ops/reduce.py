@@ -14,7 +14,7 @@ from convert.rules import Rule
 from ..rules import caffe2_op
 
 
-def reduction(operator: str) -> Rule:
+def reduction_rule(operator: str) -> Rule:
     """A rule for a reduction over `axes`, all of them where none are named."""
 
     def rule(g: Graph, x: ir.Value, *, axes: Sequence[int] = (), keepdims: int = 1) -> ir.Value:
@@ -24,13 +24,13 @@ def reduction(operator: str) -> Rule:
 
 
 caffe2_op.same(
-    reduction,
+    reduction_rule,
     ReduceSum="ReduceSum", ReduceMean="ReduceMean", ReduceMax="ReduceMax", ReduceMin="ReduceMin", ReduceL1="ReduceL1",
     ReduceL2="ReduceL2",
 )  # fmt: skip
 
 
-def extremum(operator: str) -> Rule:
+def extremum_rule(operator: str) -> Rule:
     """A rule for the place of the largest or smallest element, the first of equal ones."""
 
     def rule(g: Graph, x: ir.Value, *, axis: int = -1, keepdims: int = 1) -> ir.Value:
@@ -39,7 +39,7 @@ def extremum(operator: str) -> Rule:
     return rule
 
 
-caffe2_op.same(extremum, ArgMax="ArgMax", ArgMin="ArgMin")
+caffe2_op.same(extremum_rule, ArgMax="ArgMax", ArgMin="ArgMin")
 
 
 @caffe2_op("TopK")

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..fills import constant, dtype_of
+from ..fills import fill_dtype, fill_value
 from ..rules import caffe2_op
 
 
@@ -23,15 +23,15 @@ def reshape(
         raise Unsupported("a Reshape without a shape")
     if target is None:
         target = g.const(np.array(list(shape or []), np.int64))
-    return [ranked(g, g.Reshape(x, whole(g, target)), target), g.dims(x)]
+    return [annotate_rank(g, g.Reshape(x, cast_to_int64(g, target)), target), g.dims(x)]
 
 
-def whole(g: Graph, x: ir.Value) -> ir.Value:
+def cast_to_int64(g: Graph, x: ir.Value) -> ir.Value:
     """A shape or a list of indices as int64."""
     return x if x.dtype == ir.DataType.INT64 else g.Cast(x, to=ir.DataType.INT64)
 
 
-def ranked(g: Graph, y: ir.Value, target: ir.Value) -> ir.Value:
+def annotate_rank(g: Graph, y: ir.Value, target: ir.Value) -> ir.Value:
     """`y`, whose shape is what the vector `target` holds: where that is computed, its length still tells the rank."""
     length = target.shape[0] if target.shape is not None and len(target.shape) == 1 else None
     return g.facts(y, shape=[None] * length) if y.shape is None and isinstance(length, int) else y
@@ -89,7 +89,7 @@ def split(
     """Into equal parts where no sizes are given. `outputs` are those that the net names: the reader says it."""
     along = axis if axis is not None else 1 if order == "NCHW" else g.rank(x) - 1
     if sizes is not None:
-        given: ir.Value | list[int] | None = whole(g, sizes)
+        given: ir.Value | list[int] | None = cast_to_int64(g, sizes)
     else:
         given = list(split) or None
     made = g.Split(x, given, axis=along, num_outputs=len(outputs) if given is None else None, outputs=len(outputs))
@@ -108,7 +108,7 @@ def size_of(g: Graph, x: ir.Value) -> ir.Value:
 
 @caffe2_op("Expand")
 def expand(g: Graph, x: ir.Value, target: ir.Value) -> ir.Value:
-    return ranked(g, g.Expand(x, whole(g, target)), target)
+    return annotate_rank(g, g.Expand(x, cast_to_int64(g, target)), target)
 
 
 @caffe2_op("Tile")
@@ -120,7 +120,7 @@ def tile(g: Graph, x: ir.Value, *, tiles: int = 1, axis: int = 0) -> ir.Value:
 
 @caffe2_op("NumpyTile")
 def numpy_tile(g: Graph, x: ir.Value, repeats: ir.Value) -> ir.Value:
-    return g.Tile(x, whole(g, repeats))
+    return g.Tile(x, cast_to_int64(g, repeats))
 
 
 @caffe2_op("ConstantFill")
@@ -129,12 +129,12 @@ def constant_fill(
     extra_shape: Sequence[int] = (),
 ) -> ir.Value:  # fmt: skip
     """Of the shape of its input, or the shape that its input holds; without one it is an initializer."""
-    target = whole(g, x) if input_as_shape else g.dims(x)
+    target = cast_to_int64(g, x) if input_as_shape else g.dims(x)
     if extra_shape:
         target = g.Concat(target, list(extra_shape), axis=0)
     args = {"value": value, "dtype": dtype}
-    value = ir.tensor(np.array([constant(args)], dtype_of(args).numpy()))
-    return ranked(g, g.ConstantOfShape(target, value=value), target)
+    value = ir.tensor(np.array([fill_value(args)], fill_dtype(args).numpy()))
+    return annotate_rank(g, g.ConstantOfShape(target, value=value), target)
 
 
 @caffe2_op("ChannelShuffle")

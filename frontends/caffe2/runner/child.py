@@ -67,12 +67,12 @@ def main(path: str, first: int) -> None:
         try:
             names = run(jobs[number])
         except Exception as error:
-            say(f"failed {number} " + json.dumps(f"{type(error).__name__}: {error}"))
+            send_line(f"failed {number} " + json.dumps(f"{type(error).__name__}: {error}"))
         else:
-            say(f"done {number} {json.dumps(names)}")
+            send_line(f"done {number} {json.dumps(names)}")
 
 
-def say(line: str) -> None:
+def send_line(line: str) -> None:
     """Tell the parent, at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -43,7 +43,7 @@ def available() -> str:
     python = os.environ.get(VARIABLE, "")
     if not python:
         return f"no Caffe2: {VARIABLE} names no interpreter that has one (Python 3.8 with torch 1.8.1)"
-    return _missing(python)
+    return _missing_reason(python)
 
 
 def run(
@@ -60,14 +60,14 @@ def run(
         if not any((source.file / file).is_file() for file in (name, PREDICTOR)):
             raise BadInput(f"{source.file} is no Caffe2 model: it holds no {name}")
     outputs = []
-    for result in execute([Job(source.file, feed) for feed in feeds]):
+    for result in run_jobs([Job(source.file, feed) for feed in feeds]):
         if isinstance(result, ConvertError):
             raise result
         outputs.append(result)
     return outputs
 
 
-def execute(jobs: Sequence[Job], *, seconds: float | None = None) -> list[dict[str, np.ndarray] | ConvertError]:
+def run_jobs(jobs: Sequence[Job], *, seconds: float | None = None) -> list[dict[str, np.ndarray] | ConvertError]:
     """The outputs of each job, or the error that it ended in; a job that kills the interpreter spares the others.
 
     A job may take so many `seconds`, where that is given; one that takes longer is killed, and the next one started.
@@ -77,7 +77,7 @@ def execute(jobs: Sequence[Job], *, seconds: float | None = None) -> list[dict[s
         raise ConvertError(missing, hint=f"set {VARIABLE}")
     with tempfile.TemporaryDirectory(prefix="convert-caffe2-") as name:
         folder = Path(name)
-        described = [_prepare(folder, number, job) for number, job in enumerate(jobs)]
+        described = [_prepare_job(folder, number, job) for number, job in enumerate(jobs)]
         (folder / "jobs.json").write_text(json.dumps(described))
         results: dict[int, dict[str, np.ndarray] | ConvertError] = {}
         while len(results) < len(jobs):
@@ -85,7 +85,7 @@ def execute(jobs: Sequence[Job], *, seconds: float | None = None) -> list[dict[s
         return [results[i] for i in range(len(jobs))]
 
 
-def _prepare(folder: Path, number: int, job: Job) -> dict[str, object]:
+def _prepare_job(folder: Path, number: int, job: Job) -> dict[str, object]:
     arrays = {str(i): np.asarray(array) for i, array in enumerate(job.feeds.values())}
     np.savez(folder / f"{number}.in.npz", **arrays)  # type: ignore[arg-type]
     return {
@@ -108,7 +108,7 @@ def _run_child(
     late = False
     with process:
         assert process.stdout is not None
-        for line in _lines(process.stdout.fileno(), seconds):
+        for line in _read_lines(process.stdout.fileno(), seconds):
             if line is None:
                 late = True
                 process.kill()
@@ -116,9 +116,9 @@ def _run_child(
             word, _, rest = line.partition(" ")
             number, _, text = rest.partition(" ")
             if word == "done":
-                results[int(number)] = _outputs(folder / f"{number}.out.npz", json.loads(text))
+                results[int(number)] = _load_outputs(folder / f"{number}.out.npz", json.loads(text))
             elif word == "failed":
-                results[int(number)] = ConvertError(f"Caffe2 could not run the net: {_brief(json.loads(text))}")
+                results[int(number)] = ConvertError(f"Caffe2 could not run the net: {_brief_message(json.loads(text))}")
     if len(results) < count - first:
         death = _CRASHES.get(process.returncode, f"exit code {process.returncode}")
         death = f"having taken more than {seconds:g} s" if late else death
@@ -128,7 +128,7 @@ def _run_child(
     return results
 
 
-def _lines(descriptor: int, seconds: float | None) -> Iterator[str | None]:
+def _read_lines(descriptor: int, seconds: float | None) -> Iterator[str | None]:
     """The lines of a pipe as they come; None if none comes in time."""
     pending = b""
     while True:
@@ -142,18 +142,18 @@ def _lines(descriptor: int, seconds: float | None) -> Iterator[str | None]:
         yield from (line.decode() for line in whole)
 
 
-def _outputs(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+def _load_outputs(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     with np.load(path, allow_pickle=False) as arrays:
         return {name: arrays[str(i)] for i, name in enumerate(names)}
 
 
-def _brief(text: str) -> str:
+def _brief_message(text: str) -> str:
     """Caffe2's message without its stack of native frames."""
     return text.split("\nframe #")[0].strip()
 
 
 @cache
-def _missing(python: str) -> str:
+def _missing_reason(python: str) -> str:
     command = [python, "-I", "-c", "from caffe2.python import workspace"]
     try:
         process = subprocess.run(command, capture_output=True, text=True, check=False)

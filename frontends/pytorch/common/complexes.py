@@ -22,7 +22,7 @@ _PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.
 
 
 @dataclass(frozen=True)
-class Pair:
+class ComplexPair:
     """A complex tensor: real and imaginary part, alike in shape and dtype."""
 
     real: ir.Value
@@ -36,7 +36,7 @@ def part_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def has_pair(values: Iterable[Any]) -> bool:
     """True if a value, or one in a list, is complex."""
-    return any(isinstance(v, Pair) or (isinstance(v, (list, tuple)) and has_pair(v)) for v in values)
+    return any(isinstance(v, ComplexPair) or (isinstance(v, (list, tuple)) and has_pair(v)) for v in values)
 
 
 def takes_complex(node: torch.fx.Node) -> bool:
@@ -44,43 +44,43 @@ def takes_complex(node: torch.fx.Node) -> bool:
     return any(_is_complex(n.meta.get("val")) for n in node.all_input_nodes)
 
 
-def pair_of(g: Graph, x: Any, dtype: torch.dtype | None = None) -> Pair:
+def pair_of(g: Graph, x: Any, dtype: torch.dtype | None = None) -> ComplexPair:
     """A pair from a pair, a real tensor or a number; the parts in `dtype`."""
-    if isinstance(x, Pair):
-        return x if dtype is None else Pair(cast(g, x.real, dtype), cast(g, x.imag, dtype))
+    if isinstance(x, ComplexPair):
+        return x if dtype is None else ComplexPair(cast(g, x.real, dtype), cast(g, x.imag, dtype))
     if isinstance(x, complex):
         dtype = dtype or torch.float32
-        return Pair(as_value(g, x.real, dtype), as_value(g, x.imag, dtype))
+        return ComplexPair(as_value(g, x.real, dtype), as_value(g, x.imag, dtype))
     if dtype is None:
         dtype = torch.float64 if isinstance(x, ir.Value) and x.dtype == ir.DataType.DOUBLE else torch.float32
     real = as_value(g, x, dtype)
-    return Pair(real, as_value(g, 0.0, dtype) if g.rank(real) == 0 else g.Mul(real, as_value(g, 0.0, dtype)))
+    return ComplexPair(real, as_value(g, 0.0, dtype) if g.rank(real) == 0 else g.Mul(real, as_value(g, 0.0, dtype)))
 
 
-def split(g: Graph, x: ir.Value) -> Pair:
+def split_parts(g: Graph, x: ir.Value) -> ComplexPair:
     """The pair whose parts stand side by side in the last dim of x."""
-    return Pair(g.Gather(x, 0, axis=-1), g.Gather(x, 1, axis=-1))
+    return ComplexPair(g.Gather(x, 0, axis=-1), g.Gather(x, 1, axis=-1))
 
 
-def joined(g: Graph, x: Pair) -> ir.Value:
+def stack_parts(g: Graph, x: ComplexPair) -> ir.Value:
     """The parts side by side in a new last dim, as torch.view_as_real has them."""
     return g.Concat(*(g.Unsqueeze(part, [-1]) for part in (x.real, x.imag)), axis=-1)
 
 
-def input_pair(g: Graph, name: str, fake: torch.Tensor, dims: list[Any]) -> Pair:
+def input_pair(g: Graph, name: str, fake: torch.Tensor, dims: list[Any]) -> ComplexPair:
     """A complex input: in the graph it is real, with a last dim of 2."""
-    return split(g, g.input(name, onnx_dtype(part_dtype(fake.dtype)), [*dims, 2]))
+    return split_parts(g, g.input(name, onnx_dtype(part_dtype(fake.dtype)), [*dims, 2]))
 
 
-def constant_pair(g: Graph, tensor: torch.Tensor) -> Pair:
+def constant_pair(g: Graph, tensor: torch.Tensor) -> ComplexPair:
     """A complex weight."""
     parts = torch.view_as_real(tensor.detach().resolve_conj()).numpy()
-    return Pair(*(g.const(np.ascontiguousarray(parts[..., i])) for i in (0, 1)))
+    return ComplexPair(*(g.const(np.ascontiguousarray(parts[..., i])) for i in (0, 1)))
 
 
-def common(g: Graph, *operands: Any) -> list[Pair]:
+def promote_to_pairs(g: Graph, *operands: Any) -> list[ComplexPair]:
     """The operands as pairs of the wider of their dtypes."""
-    parts = [x.real if isinstance(x, Pair) else x for x in operands]
+    parts = [x.real if isinstance(x, ComplexPair) else x for x in operands]
     values = [p for p in parts if isinstance(p, ir.Value) and is_float(g, p) and g.rank(p)]
     values = values or [p for p in parts if isinstance(p, ir.Value) and is_float(g, p)]
     double = any(p.dtype == ir.DataType.DOUBLE for p in values)

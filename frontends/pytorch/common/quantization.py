@@ -46,7 +46,7 @@ class Scheme:
     axis: int | None = None
 
 
-def stored(dtype: torch.dtype) -> torch.dtype:
+def storage_dtype(dtype: torch.dtype) -> torch.dtype:
     """The integers that hold a quantised dtype. Raises `Unsupported` for those of less than a byte."""
     if dtype not in _STORED:
         raise Unsupported(f"tensors of {dtype} have no equivalent in ONNX")
@@ -54,7 +54,7 @@ def stored(dtype: torch.dtype) -> torch.dtype:
 
 
 def quantized_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The quantised dtype that integers of `dtype` hold; the inverse of `stored`."""
+    """The quantised dtype that integers of `dtype` hold; the inverse of `storage_dtype`."""
     return next(quantised for quantised, integers in _STORED.items() if integers == dtype)
 
 
@@ -76,7 +76,7 @@ def to_steps(
     least, most = _RANGES[scheme.dtype]
     low, high = least if low is None else max(low, least), most if high is None else min(high, most)
     x = cast(g, x, torch.float32)
-    scale, zero = _scale(g, scheme), _zero(g, scheme)
+    scale, zero = _scale(g, scheme), _zero_point(g, scheme)
     if scheme.dtype not in (torch.int8, torch.uint8) or g.static(scale) is None:
         return _to_wide_steps(g, x, scheme, low, high)
     q = g.QuantizeLinear(x, scale, zero, axis=scheme.axis)
@@ -92,8 +92,8 @@ def _to_wide_steps(g: Graph, x: ir.Value, scheme: Scheme, low: int, high: int) -
     Where a scale comes from the largest element, that element may lie half way between two steps (127.5).
     """
     rank = g.rank(x)
-    steps = g.Round(g.Mul(x, g.Reciprocal(_along(g, _scale(g, scheme), scheme.axis, rank))))
-    zero = cast(g, _along(g, _zero(g, scheme), scheme.axis, rank), torch.float32)
+    steps = g.Round(g.Mul(x, g.Reciprocal(_reshape_to_axis(g, _scale(g, scheme), scheme.axis, rank))))
+    zero = cast(g, _reshape_to_axis(g, _zero_point(g, scheme), scheme.axis, rank), torch.float32)
     moved = cast(g, g.Add(steps, zero), torch.float64)
     return cast(g, g.Clip(moved, as_value(g, low, torch.float64), as_value(g, high, torch.float64)), scheme.dtype)
 
@@ -101,31 +101,31 @@ def _to_wide_steps(g: Graph, x: ir.Value, scheme: Scheme, low: int, high: int) -
 def from_steps(g: Graph, q: ir.Value, scheme: Scheme) -> ir.Value:
     """The float32 numbers that the integers q stand for: (q - zero point) · scale."""
     none = scheme.axis is not None and isinstance(scheme.zero, int) and scheme.zero == 0
-    scale, zero = _scale(g, scheme), None if none else _zero(g, scheme)
+    scale, zero = _scale(g, scheme), None if none else _zero_point(g, scheme)
     if zero is None or scheme.dtype in (torch.int8, torch.uint8):
         return g.DequantizeLinear(q, scale, zero, axis=scheme.axis)
     known = g.static(zero)
     if scheme.dtype == torch.int32 and known is not None and not known.any():
         return g.DequantizeLinear(q, scale, axis=scheme.axis)
     rank = g.rank(q)
-    moved = g.Sub(cast(g, q, torch.float32), cast(g, _along(g, zero, scheme.axis, rank), torch.float32))
-    return g.Mul(moved, _along(g, scale, scheme.axis, rank))
+    moved = g.Sub(cast(g, q, torch.float32), cast(g, _reshape_to_axis(g, zero, scheme.axis, rank), torch.float32))
+    return g.Mul(moved, _reshape_to_axis(g, scale, scheme.axis, rank))
 
 
-def rounded(g: Graph, x: ir.Value, scheme: Scheme, low: int | None = None, high: int | None = None) -> ir.Value:
+def round_to_scheme(g: Graph, x: ir.Value, scheme: Scheme, low: int | None = None, high: int | None = None) -> ir.Value:
     """x as the quantised tensor of `scheme` that is nearest, which is float with its scheme beside it."""
-    return noted(from_steps(g, to_steps(g, x, scheme, low, high), scheme), scheme)
+    return attach_scheme(from_steps(g, to_steps(g, x, scheme, low, high), scheme), scheme)
 
 
 def _scale(g: Graph, scheme: Scheme) -> ir.Value:
-    return _parameter(g, scheme.scale, ir.DataType.FLOAT, scheme.axis)
+    return _parameter_value(g, scheme.scale, ir.DataType.FLOAT, scheme.axis)
 
 
-def _zero(g: Graph, scheme: Scheme) -> ir.Value:
-    return _parameter(g, scheme.zero, onnx_dtype(scheme.dtype), scheme.axis)
+def _zero_point(g: Graph, scheme: Scheme) -> ir.Value:
+    return _parameter_value(g, scheme.zero, onnx_dtype(scheme.dtype), scheme.axis)
 
 
-def _parameter(g: Graph, parameter: Parameter, dtype: ir.DataType, axis: int | None) -> ir.Value:
+def _parameter_value(g: Graph, parameter: Parameter, dtype: ir.DataType, axis: int | None) -> ir.Value:
     """One number for the whole tensor has rank 0; those by channel have rank 1."""
     shape = [] if axis is None else [-1]
     known = g.static(parameter) if isinstance(parameter, ir.Value) else np.asarray(parameter)
@@ -138,7 +138,7 @@ def _parameter(g: Graph, parameter: Parameter, dtype: ir.DataType, axis: int | N
     return g.Reshape(value, g.const(np.array(shape, np.int64)))
 
 
-def _along(g: Graph, parameter: ir.Value, axis: int | None, rank: int) -> ir.Value:
+def _reshape_to_axis(g: Graph, parameter: ir.Value, axis: int | None, rank: int) -> ir.Value:
     if axis is None:
         return parameter
     return g.Reshape(parameter, [-1 if i == axis % rank else 1 for i in range(rank)])
@@ -147,7 +147,7 @@ def _along(g: Graph, parameter: ir.Value, axis: int | None, rank: int) -> ir.Val
 # -- quantised tensors ------------------------------------------------------------------------------------------------
 
 
-def noted(x: ir.Value, scheme: Scheme) -> ir.Value:
+def attach_scheme(x: ir.Value, scheme: Scheme) -> ir.Value:
     """x, known to hold whole steps of `scheme` only."""
     x.meta[_KEY] = scheme
     return x
@@ -165,7 +165,7 @@ def has_quantized(values: Iterable[Any]) -> bool:
 
 def scheme_of_tensor(tensor: torch.Tensor) -> Scheme:
     """The scheme of a quantised tensor of PyTorch."""
-    dtype = stored(tensor.dtype)
+    dtype = storage_dtype(tensor.dtype)
     if tensor.qscheme() == torch.per_tensor_affine:
         return Scheme(tensor.q_scale(), tensor.q_zero_point(), dtype)
     if tensor.qscheme() != torch.per_channel_affine:
@@ -174,8 +174,8 @@ def scheme_of_tensor(tensor: torch.Tensor) -> Scheme:
     return Scheme(scales, zeros, dtype, tensor.q_per_channel_axis())
 
 
-def constant(g: Graph, tensor: torch.Tensor, name: str) -> ir.Value:
+def quantized_constant(g: Graph, tensor: torch.Tensor, name: str) -> ir.Value:
     """A quantised tensor of PyTorch as a weight: its integers, and DequantizeLinear behind them."""
     scheme = scheme_of_tensor(tensor)
     integers = tensor.detach().int_repr()
-    return noted(from_steps(g, g.initializer(name, tensor_of(integers, name)), scheme), scheme)
+    return attach_scheme(from_steps(g, g.initializer(name, tensor_of(integers, name)), scheme), scheme)

@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIM_KEY
 
-from .values import cast, mark
+from .values import cast, mark_scalar
 
 Size: TypeAlias = "Sequence[int | ir.Value]"
 
@@ -38,7 +38,7 @@ def size(g: Graph, x: ir.Value, dim: int) -> int | ir.Value:
     known = g.shape(x)[dim] if x.shape is not None else None
     if isinstance(known, int):
         return known
-    return mark(g.Squeeze(g.Shape(x, start=dim, end=dim + 1), [0]))
+    return mark_scalar(g.Squeeze(g.Shape(x, start=dim, end=dim + 1), [0]))
 
 
 def vector(g: Graph, numbers: Size | int | ir.Value) -> ir.Value:
@@ -72,7 +72,7 @@ def reshape(g: Graph, x: ir.Value, shape: Size) -> ir.Value:
     before = g.shape(x) if x.shape is not None else ()
     written: list[int | ir.Value] = []
     for i, d in enumerate(dims):
-        keeps = isinstance(d, ir.Value) and i < len(before) and before[i] is not None and before[i] == symbol(g, d)
+        keeps = isinstance(d, ir.Value) and i < len(before) and before[i] is not None and before[i] == dim_name_of(g, d)
         written.append(0 if keeps else d)
     unknown = [i for i, d in enumerate(written) if isinstance(d, ir.Value)]
     if (
@@ -87,7 +87,7 @@ def reshape(g: Graph, x: ir.Value, shape: Size) -> ir.Value:
     return g.Reshape(x, vector(g, written))
 
 
-def symbol(g: Graph, value: ir.Value) -> str | None:
+def dim_name_of(g: Graph, value: ir.Value) -> str | None:
     """The name of the dim that a run-time int is the length of, where `size` made it, else None."""
     named = value.meta.get(DIM_KEY)
     if named is not None:
@@ -102,7 +102,7 @@ def symbol(g: Graph, value: ir.Value) -> str | None:
     return dim if isinstance(dim, str) else None
 
 
-def broadcast_rank(g: Graph, x: ir.Value, rank: int) -> ir.Value:
+def broadcast_to_rank(g: Graph, x: ir.Value, rank: int) -> ir.Value:
     """`x` with dims of length 1 put in front until it has `rank` dims."""
     missing = rank - g.rank(x)
     return g.Unsqueeze(x, list(range(missing))) if missing > 0 else x

@@ -59,7 +59,7 @@ def refuse_shared_names(states: Iterable[str], outputs: Collection[str]) -> None
 
 
 @contextmanager
-def watching(module: nn.Module) -> Iterator[dict[str, Any]]:
+def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
     """Makes capture see buffers that forward replaces (`self.h = h`), which torch.export would drop without a word.
 
     They are written to in place when forward ends; what it returns is copied first, for it may be the old buffer.
@@ -71,10 +71,10 @@ def watching(module: nn.Module) -> Iterator[dict[str, Any]]:
 
     def begin(_: nn.Module, args: Any, kwargs: Any) -> None:
         buffers.update(module.named_buffers(remove_duplicate=False))
-        others.update(_attributes(module))
+        others.update(_plain_attributes(module))
 
     def end(_: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
-        now = _attributes(module)
+        now = _plain_attributes(module)
         assigned.update({path: old for path, old in others.items() if path in now and now[path] is not old})
         replaced = {path: new for path, new in module.named_buffers(remove_duplicate=False) if new is not buffers[path]}
         if not replaced:
@@ -82,7 +82,7 @@ def watching(module: nn.Module) -> Iterator[dict[str, Any]]:
         output = pytree.tree_map_only(torch.Tensor, torch.clone, output)
         for path, new in replaced.items():
             buffers[path].copy_(new)
-            _set(module, path, buffers[path])
+            _set_buffer(module, path, buffers[path])
         return output
 
     handles = [
@@ -99,7 +99,7 @@ def watching(module: nn.Module) -> Iterator[dict[str, Any]]:
             setattr(module.get_submodule(owner), name, value)
 
 
-def _attributes(module: nn.Module) -> dict[str, Any]:
+def _plain_attributes(module: nn.Module) -> dict[str, Any]:
     """The tensors and numbers that modules hold as plain attributes, by path."""
     found = {}
     for path, owner in module.named_modules():
@@ -127,18 +127,18 @@ def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], re
 
 
 @contextmanager
-def holding(module: nn.Module, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
+def override_buffers(module: nn.Module, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
     """Inside, the buffers of these paths hold these values; afterwards they are the tensors that they were."""
     before = {path: module.get_buffer(path) for path in values}
     for path, value in values.items():
-        _set(module, path, value.clone())
+        _set_buffer(module, path, value.clone())
     try:
         yield
     finally:
         for path, value in before.items():
-            _set(module, path, value)
+            _set_buffer(module, path, value)
 
 
-def _set(module: nn.Module, path: str, value: torch.Tensor) -> None:
+def _set_buffer(module: nn.Module, path: str, value: torch.Tensor) -> None:
     owner, _, name = path.rpartition(".")
     module.get_submodule(owner)._buffers[name] = value

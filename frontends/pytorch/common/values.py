@@ -49,18 +49,18 @@ def cast(g: Graph, x: ir.Value, dtype: torch.dtype | ir.DataType) -> ir.Value:
     return x if x.dtype == target else g.Cast(x, to=target)
 
 
-def floating(g: Graph, x: ir.Value) -> ir.Value:
+def cast_to_floating(g: Graph, x: ir.Value) -> ir.Value:
     """`x`, integers and booleans cast to PyTorch's default dtype: what `sin` and its like do first."""
     dtype = torch_dtype(g, x)
     return x if dtype.is_floating_point or dtype.is_complex else cast(g, x, torch.float32)
 
 
-def widened(g: Graph, x: ir.Value) -> ir.Value:
+def widen_bfloat16(g: Graph, x: ir.Value) -> ir.Value:
     """bfloat16 as float32, for operators that ONNX has no bfloat16 form of; everything else as it is."""
     return cast(g, x, torch.float32) if g.dtype(x) == ir.DataType.BFLOAT16 else x
 
 
-def mark(value: ir.Value) -> ir.Value:
+def mark_scalar(value: ir.Value) -> ir.Value:
     """Say that `value` (rank 0) is a Python number known at run time only: it promotes as a number does."""
     value.meta[_SCALAR] = True
     return value
@@ -90,13 +90,13 @@ def result_dtype(g: Graph, *operands: Operand | None) -> torch.dtype:
             dtype, group = _number_dtype(x), 2
         before = groups[group]
         groups[group] = dtype if before is None else torch.promote_types(before, dtype)
-    result = _combined(groups[0], _combined(groups[1], groups[2]))
+    result = _promoted_dtype(groups[0], _promoted_dtype(groups[1], groups[2]))
     if result is None:
         raise ValueError("an operator without operands has no dtype")
     return result
 
 
-def promoted(g: Graph, *operands: Operand) -> list[ir.Value]:
+def promote_operands(g: Graph, *operands: Operand) -> list[ir.Value]:
     """The operands as values of their common dtype."""
     dtype = result_dtype(g, *operands)
     return [as_value(g, x, dtype) for x in operands]
@@ -114,7 +114,7 @@ def as_value(g: Graph, x: Operand, dtype: torch.dtype | ir.DataType) -> ir.Value
     return g.const(np.array(x).astype(target.numpy()))
 
 
-def like(g: Graph, number: Number, x: ir.Value) -> ir.Value:
+def constant_like(g: Graph, number: Number, x: ir.Value) -> ir.Value:
     """A number as a constant of the dtype of `x`."""
     return as_value(g, number, g.dtype(x))
 
@@ -141,9 +141,9 @@ def highest(dtype: ir.DataType) -> Any:
     )
 
 
-def marked(value: ir.Value, *operands: Any) -> ir.Value:
+def mark_if_scalars(value: ir.Value, *operands: Any) -> ir.Value:
     """Arithmetic on run-time numbers gives a run-time number."""
-    return mark(value) if all(is_scalar(x) for x in operands) else value
+    return mark_scalar(value) if all(is_scalar(x) for x in operands) else value
 
 
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
@@ -160,7 +160,7 @@ def _number_dtype(number: Any) -> torch.dtype:
     return _number_dtype_of(type(number))
 
 
-def _combined(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:
+def _promoted_dtype(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:
     if higher is None or lower is None:
         return lower if higher is None else higher
     if higher.is_complex:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import torch
 
 from convert.errors import BadInput
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
 from .dtypes import TORCH_DTYPES, onnx_dtype
 
@@ -35,7 +35,7 @@ def tensor_of(tensor: torch.Tensor, name: str) -> ir.TensorProtocol:
         )
     dtype = onnx_dtype(tensor.dtype)
     if tensor.device.type != "cpu" or tensor.layout != torch.strided:
-        return lazy(dtype, list(tensor.shape), lambda: array_of(tensor), name)
+        return lazy_tensor(dtype, list(tensor.shape), lambda: array_of(tensor), name)
     return ir.Tensor(array_of(tensor), dtype=dtype, name=name)
 
 

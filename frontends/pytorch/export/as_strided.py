@@ -17,15 +17,15 @@ _READS = (aten.as_strided.default, aten.as_strided_copy.default)
 _WRITES = (aten.as_strided_scatter.default,)
 
 
-def strided(g: Graph, node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> ir.Value:
+def lower_as_strided(g: Graph, node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> ir.Value:
     """The elements in the order of their memory, those at the places read or written, and back again.
 
     values, named: the arguments of `node`, for which `is_dense` holds, lowered.
     """
-    given = _arguments(node, values, named)
-    fake = _arguments(node, node.args, node.kwargs)["self"].meta["val"]
+    given = _named_arguments(node, values, named)
+    fake = _named_arguments(node, node.args, node.kwargs)["self"].meta["val"]
     order = sorted(range(fake.dim()), key=lambda d: (-fake.stride(d), d))
-    places = _places(given["size"], given["stride"], given["storage_offset"] or 0)
+    places = _flat_indices(given["size"], given["stride"], given["storage_offset"] or 0)
     x = given["self"]
     flat = g.Reshape(g.Transpose(x, perm=order) if fake.dim() else x, [-1])
     if node.target in _READS:
@@ -41,7 +41,7 @@ def is_dense(node: torch.fx.Node) -> bool:
     """True for a call on a tensor whose elements fill its memory without a gap or an overlap."""
     if node.target not in (*_READS, *_WRITES):
         return False
-    named = _arguments(node, node.args, node.kwargs)
+    named = _named_arguments(node, node.args, node.kwargs)
     fake = named["self"].meta["val"]
     numbers = (*named["size"], *named["stride"], named["storage_offset"] or 0, *fake.shape)
     if not all(isinstance(n, int) for n in numbers) or fake.numel() == 0 or 0 in named["size"]:
@@ -59,12 +59,12 @@ def _is_gapless(fake: torch.Tensor) -> bool:
     return True
 
 
-def _arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     names = [a.name for a in node.target._schema.arguments]
     return dict.fromkeys(names) | dict(zip(names, values, strict=False)) | dict(named)
 
 
-def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
+def _flat_indices(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
     places = np.array(offset)
     for n, s in zip(size, stride, strict=True):
         places = places[..., None] + np.arange(n) * s

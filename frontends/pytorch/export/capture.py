@@ -17,17 +17,17 @@ from convert.errors import Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
 
-from ..common.state import refuse_assignments, watching
-from ..inputs.arguments import arranged, arranged_shapes
-from ..inputs.examples import Call, Wish, calls, lengthened
-from .dims import finite, is_fixed
-from .explain import check_runs, explained, is_about_data, placed, short
-from .guards import fixing_lines, recording
-from .patches.fast_shapes import inferred_layers
+from ..common.state import refuse_assignments, track_assignments
+from ..inputs.arguments import arrange_arguments, arranged_shapes
+from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call
+from .dims import finite_bound, is_fixed
+from .explain import check_runs, explain_error, is_about_data, location_suffix, short_message
+from .guards import record_size_messages, specialization_lines
+from .patches.fast_shapes import infer_layer_shapes
 from .patches.masks import masks_as_given
-from .patches.replacements import capturable
+from .patches.replacements import CaptureReplacements
 from .patches.stack_frames import short_stacks
-from .patches.whole_rnn import whole_layers
+from .patches.whole_rnn import infer_rnn_shapes
 from .prepare import uses_vmap
 
 # A size that is computed from another and has to be one number: a piece of a chunk, say, of length 1.
@@ -40,17 +40,17 @@ def capture(module: nn.Module, options: Options, report: Report) -> tuple[Export
     Raises `UsageError` where inputs are neither given nor to be inferred, `Unsupported` where capture fails.
     """
     first: Exception | None = None
-    with inference(module), report.stage("capture"), recording() as messages:
-        for call, said in calls(module, options):
+    with inference(module), report.stage("capture"), record_size_messages() as messages:
+        for call, said in candidate_calls(module, options):
             try:
                 messages.clear()
-                program, call = _for_most_sizes(module, call, report, messages)
+                program, call = _capture_for_most_sizes(module, call, report, messages)
             except (UsageError, Unsupported):
                 raise
             except Exception as error:
                 if said is None or is_about_data(error) or "Constraints violated" in str(error):
                     check_runs(module, call)
-                    raise explained(error, call, fixing_lines(messages)) from error
+                    raise explain_error(error, call, specialization_lines(messages)) from error
                 first = first or error
                 continue
             if said:
@@ -58,7 +58,8 @@ def capture(module: nn.Module, options: Options, report: Report) -> tuple[Export
             return program, call
     assert first is not None
     raise UsageError(
-        f"no size was found for the inputs of this {type(module).__name__}; the first try ended with: {short(first)}",
+        f"no size was found for the inputs of this {type(module).__name__}; "
+        f"the first try ended with: {short_message(first)}",
         hint="describe the inputs, for instance --input x:float32[batch,3,224,224]",
     ) from first
 
@@ -83,39 +84,41 @@ def inference(module: nn.Module | None) -> Iterator[None]:
 # -- sizes of the example ---------------------------------------------------------------------------------------------
 
 
-def _for_most_sizes(module: nn.Module, call: Call, report: Report, messages: list[str]) -> tuple[ExportedProgram, Call]:
+def _capture_for_most_sizes(
+    module: nn.Module, call: Call, report: Report, messages: list[str]
+) -> tuple[ExportedProgram, Call]:
     """Capture, again with a longer example where a short one stands for few lengths: x.chunk(2) of 2 rows gives rows.
 
     The second capture is taken if it holds for more lengths, or for others that are no fewer.
     """
-    longer = lengthened(call)
+    longer = lengthened_call(call)
     if longer is None:
-        return _captured(module, call, report, messages)
+        return _capture_call(module, call, report, messages)
     try:
-        program, used = _captured(module, call, report, messages)
+        program, used = _capture_call(module, call, report, messages)
     except Exception as error:
         if not ("specialized" in str(error) or "Constraints violated" in str(error)):
             raise
         said = list(messages)
         messages.clear()
         try:
-            return _captured(module, longer, report, messages)
+            return _capture_call(module, longer, report, messages)
         except Exception:
             messages[:] = said
             raise error from None
-    narrow = _narrowness(program, used)
+    narrow = _constraint_counts(program, used)
     if narrow == (0, 0):
         return program, used
     try:
-        other, wider = _captured(module, longer, Report("again"), messages)
+        other, wider = _capture_call(module, longer, Report("again"), messages)
     except Exception:
         return program, used
-    again = _narrowness(other, wider)
+    again = _constraint_counts(other, wider)
     better = again[0] < narrow[0] or (again[0] == narrow[0] == 0 and again[1] <= narrow[1])
     return (other, wider) if better else (program, used)
 
 
-def _narrowness(program: ExportedProgram, call: Call) -> tuple[int, int]:
+def _constraint_counts(program: ExportedProgram, call: Call) -> tuple[int, int]:
     """How many dims that the user wants dynamic got bounds, and how many computed sizes are one number."""
     bounded = 0
     for name, example in call.items():
@@ -124,7 +127,9 @@ def _narrowness(program: ExportedProgram, call: Call) -> tuple[int, int]:
             dim = None if node is None else node.meta["val"].shape[place]
             if wish.asked and wish.low is wish.high is None and dim is not None and not is_fixed(dim):
                 known = program.range_constraints.get(dim.node.expr)
-                bounded += known is not None and (finite(known.upper) is not None or (finite(known.lower) or 0) > 2)
+                bounded += known is not None and (
+                    finite_bound(known.upper) is not None or (finite_bound(known.lower) or 0) > 2
+                )
     codes = getattr(program, "_guards_code", None) or []
     return bounded, sum(bool(_ONE_NUMBER.search(code)) for code in codes)
 
@@ -132,7 +137,9 @@ def _narrowness(program: ExportedProgram, call: Call) -> tuple[int, int]:
 # -- one capture ------------------------------------------------------------------------------------------------------
 
 
-def _captured(module: nn.Module, call: Call, report: Report, messages: Sequence[str]) -> tuple[ExportedProgram, Call]:
+def _capture_call(
+    module: nn.Module, call: Call, report: Report, messages: Sequence[str]
+) -> tuple[ExportedProgram, Call]:
     """Capture with the dims of `call` dynamic where the model allows it; a dim that it ties to its size is reported."""
     program = _export(module, call, report)
     mapped = uses_vmap(program)
@@ -150,7 +157,7 @@ def _captured(module: nn.Module, call: Call, report: Report, messages: Sequence[
     if not fixed:
         return program, call
     kept = {}
-    lines = fixing_lines(messages)
+    lines = specialization_lines(messages)
     for name, example in call.items():
         wishes = {p: w for p, w in example.wishes.items() if (name, p) not in fixed}
         tensor = example.tensor
@@ -158,7 +165,7 @@ def _captured(module: nn.Module, call: Call, report: Report, messages: Sequence[
             if (name, p) in fixed:
                 tensor = tensor if wish.fixed is None else tensor.narrow(p, 0, wish.fixed)
                 size = tensor.shape[p]
-                where = placed(lines.get((name, p), ""))
+                where = location_suffix(lines.get((name, p), ""))
                 report.note(
                     f"the dim {wish.name or p} of {name} is fixed at {size}: forward is written for one size{where}"
                 )
@@ -167,27 +174,27 @@ def _captured(module: nn.Module, call: Call, report: Report, messages: Sequence[
 
 
 def _export(module: nn.Module, call: Call, report: Report) -> ExportedProgram:
-    args, kwargs = arranged(module, {name: example.tensor for name, example in call.items()})
+    args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
     shapes: dict[str, Any] = {}
     for name, example in call.items():
-        shapes[name] = {place: _dim(wish) for place, wish in example.wishes.items()} or None
+        shapes[name] = {place: _dim_hint(wish) for place, wish in example.wishes.items()} or None
     dynamic = arranged_shapes(module, shapes)
-    with warnings.catch_warnings(), watching(module) as assigned:
+    with warnings.catch_warnings(), track_assignments(module) as assigned:
         warnings.simplefilter("ignore")
-        program = exported(module, args, kwargs, dynamic)
+        program = export_program(module, args, kwargs, dynamic)
     refuse_assignments(program, assigned, report)
     return program
 
 
-def exported(
+def export_program(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
     """torch.export, with functions that it cannot capture replaced by their equals."""
-    with capturable(), whole_layers(), inferred_layers(), short_stacks(), masks_as_given():
+    with CaptureReplacements(), infer_rnn_shapes(), infer_layer_shapes(), short_stacks(), masks_as_given():
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
 
-def _dim(wish: Wish) -> Any:
+def _dim_hint(wish: DynamicDim) -> Any:
     """A dim that has to be dynamic where the user asked for that, else one that is if torch.export finds it possible.
 
     Not a named `Dim`: that refuses guards which always hold but are not proved, such as h // 2 <= h.
@@ -202,7 +209,7 @@ def _is_bounded(program: ExportedProgram, name: str, place: int) -> bool:
     """True for a dim that holds for some lengths only: those for which associative_scan halves as often."""
     node = next(n for n in program.graph.nodes if n.op == "placeholder" and n.name == name)
     known = program.range_constraints.get(node.meta["val"].shape[place].node.expr)
-    return known is not None and finite(known.upper) is not None
+    return known is not None and finite_bound(known.upper) is not None
 
 
 def _is_fixed(program: ExportedProgram, name: str, place: int) -> bool:

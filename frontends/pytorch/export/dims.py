@@ -42,7 +42,7 @@ def is_fixed(dim: int | torch.SymInt) -> bool:
     return isinstance(dim, int) or bool(dim.node.expr.is_number)
 
 
-def choose(
+def choose_dim_names(
     inputs: Iterable[tuple[str, torch.Tensor]], wanted: Mapping[tuple[str, int], str]
 ) -> dict[sympy.Symbol, str]:
     """Names for the symbols in the shapes of `inputs` (by name): those `wanted` for (input, dim), else by place.
@@ -62,13 +62,13 @@ def choose(
                 # The user may give several dims one name, which says that they are equal.
                 name = wanted.get((label, place))
                 if name is None:
-                    name = _by_place(label, tensor, place)
+                    name = _default_dim_name(label, tensor, place)
                     name = f"{label}_{place}" if name in chosen.values() or name in wanted.values() else name
                 chosen[symbol] = name
     return chosen
 
 
-def bounds(dims: Dims, ranges: Mapping[sympy.Symbol, Any], shapes: Iterable[torch.Size]) -> str:
+def bounds_json(dims: Dims, ranges: Mapping[sympy.Symbol, Any], shapes: Iterable[torch.Size]) -> str:
     """The bounds of the named dims as JSON, {"batch": [1, null]}.
 
     PyTorch says 2 for the least length of a dim that it was not told about, because it treats 0 and 1 apart; that
@@ -79,20 +79,20 @@ def bounds(dims: Dims, ranges: Mapping[sympy.Symbol, Any], shapes: Iterable[torc
         for dim in shape:
             if is_fixed(dim):
                 continue
-            low, high = _range(dim.node.expr, ranges)
+            low, high = _dim_range(dim.node.expr, ranges)
             found[str(dims.name(dim.node.expr))] = [low, high]
     return json.dumps(found)
 
 
-def _range(expression: sympy.Expr, ranges: Mapping[sympy.Symbol, Any]) -> tuple[int, int | None]:
+def _dim_range(expression: sympy.Expr, ranges: Mapping[sympy.Symbol, Any]) -> tuple[int, int | None]:
     known = ranges.get(expression)
     if known is None:
         return 1, None
-    low = finite(known.lower)
-    return (1 if low is None or low <= 2 else low), finite(known.upper)
+    low = finite_bound(known.lower)
+    return (1 if low is None or low <= 2 else low), finite_bound(known.upper)
 
 
-def finite(number: Any) -> int | None:
+def finite_bound(number: Any) -> int | None:
     """A bound that PyTorch gives as an int, or None where it means infinity."""
     try:
         value = int(number)
@@ -101,7 +101,7 @@ def finite(number: Any) -> int | None:
     return None if value >= 2**31 - 1 else value
 
 
-def _by_place(label: str, tensor: torch.Tensor, place: int) -> str:
+def _default_dim_name(label: str, tensor: torch.Tensor, place: int) -> str:
     if place == 0:
         return "batch"
     if tensor.dim() == 4 and tensor.is_floating_point() and place >= 2:

@@ -28,19 +28,21 @@ def is_counted(node: torch.fx.Node) -> bool:
     """True for a chunk or split by lengths that are not known: rules, which see values only, do not know the number."""
     if node.target not in _CUTS or not isinstance(node.meta.get("val"), (list, tuple)):
         return False
-    named = _arguments(node, node.args, node.kwargs)
+    named = _named_arguments(node, node.args, node.kwargs)
     fake = named["self"].meta["val"]
     return not all(isinstance(n, int) for n in (named[_CUTS[node.target]], fake.shape[named["dim"] or 0]))
 
 
-def counted(g: Graph, node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> list[ir.Value]:
+def lower_counted_split(
+    g: Graph, node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]
+) -> list[ir.Value]:
     """The pieces, as many as the graph was captured with.
 
     values, named: the arguments of `node`, for which `is_counted` holds, lowered. That there are as many is a guard of
     the capture. For another length the node fails when it runs: its last size is not one of a piece then, and becomes
     one that Split refuses.
     """
-    given, count = _arguments(node, values, named), len(node.meta["val"])
+    given, count = _named_arguments(node, values, named), len(node.meta["val"])
     x, number = given["self"], given[_CUTS[node.target]]
     axis = axis_of(g, x, given["dim"] or 0)
     length = g.Shape(x, start=axis, end=axis + 1)
@@ -58,6 +60,6 @@ def counted(g: Graph, node: torch.fx.Node, values: Sequence[Any], named: Mapping
 _REFUSED = -(2**31)
 
 
-def _arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     names = [a.name for a in node.target._schema.arguments]
     return dict.fromkeys(names) | dict(zip(names, values, strict=False)) | dict(named)

@@ -14,7 +14,7 @@ from torch import nn
 from convert.errors import Unsupported, UsageError
 
 from ..common.locate import shown_path
-from ..inputs.arguments import arranged
+from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call
 from .guards import Place
 
@@ -34,7 +34,7 @@ _DATA_DEPENDENT = (
 
 def check_runs(module: nn.Module, call: Call) -> None:
     """Raise `UsageError` if it is the inputs that forward does not take, rather than capture that fails."""
-    args, kwargs = arranged(module, {name: example.tensor for name, example in call.items()})
+    args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -45,17 +45,17 @@ def check_runs(module: nn.Module, call: Call) -> None:
         shown = ", ".join(f"{n} {list(e.tensor.shape)}" for n, e in call.items())
         at = _user_line(error)
         raise UsageError(
-            f"forward does not run on inputs as described ({shown}){f' at {at}' if at else ''}: {short(error)}",
+            f"forward does not run on inputs as described ({shown}){f' at {at}' if at else ''}: {short_message(error)}",
             hint="describe the inputs that this model takes with --input NAME:DTYPE[DIMS]",
         ) from error
 
 
 def is_about_data(error: Exception) -> bool:
-    names = {type(e).__name__ for e in _chain(error)}
+    names = {type(e).__name__ for e in _exception_chain(error)}
     return bool(names & set(_DATA_DEPENDENT)) or "data-dependent" in str(error) or "_is_tracing" in str(error)
 
 
-def explained(error: Exception, call: Call, lines: Mapping[Place, str]) -> Exception:
+def explain_error(error: Exception, call: Call, lines: Mapping[Place, str]) -> Exception:
     """What capture could not do, where, and what there is to do about it."""
     where = _user_line(error)
     at = f" at {where}" if where else ""
@@ -65,12 +65,12 @@ def explained(error: Exception, call: Call, lines: Mapping[Place, str]) -> Excep
         )
     asked = [(n, p) for n, e in call.items() for p, w in e.wishes.items() if w.asked and (n, p) in lines]
     if "specialized" in str(error) and asked:
-        listed = "; ".join(f"{_dim_name(call, n, p)} of {n}{placed(lines[n, p])}" for n, p in asked)
+        listed = "; ".join(f"{_dim_name(call, n, p)} of {n}{location_suffix(lines[n, p])}" for n, p in asked)
         return Unsupported(
             f"forward takes only one size of a dim that was to be dynamic: {listed}",
             hint="give a number for that dim in --input, or rewrite that line so that it does not need the number",
         )
-    text = _SIZE.sub(lambda m: _dim_name(call, m["input"], int(m["place"])), short(error))
+    text = _SIZE.sub(lambda m: _dim_name(call, m["input"], int(m["place"])), short_message(error))
     if "Constraints violated" in str(error) or "specialized" in str(error):
         return Unsupported(
             f"forward does not take every size of a dim that was to be dynamic{at}: {text}",
@@ -82,7 +82,7 @@ def explained(error: Exception, call: Call, lines: Mapping[Place, str]) -> Excep
     )
 
 
-def placed(line: str) -> str:
+def location_suffix(line: str) -> str:
     return f", at {line}" if line else ""
 
 
@@ -92,7 +92,7 @@ def _dim_name(call: Call, label: str, place: int) -> str:
     return wish.name if wish is not None and wish.name else f"{label}.shape[{place}]"
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _exception_chain(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -103,7 +103,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _user_line(error: Exception) -> str:
     """file:line of the user's innermost frame, with the line itself."""
     torch_folder, own = str(Path(torch.__file__).parent), str(Path(__file__).parent)
-    for e in reversed(list(_chain(error))):
+    for e in reversed(list(_exception_chain(error))):
         for frame in reversed(traceback.extract_tb(e.__traceback__)):
             if not frame.filename.startswith((torch_folder, own)) and "contextlib" not in frame.filename:
                 return (
@@ -114,6 +114,6 @@ def _user_line(error: Exception) -> str:
     return ""
 
 
-def short(error: Exception) -> str:
+def short_message(error: Exception) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:500]}"

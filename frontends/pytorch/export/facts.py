@@ -12,20 +12,22 @@ from convert.errors import ConvertError, Location
 from convert.graph import Graph
 from convert.graph.metadata import DIM_KEY
 
-from ..common.complexes import Pair, part_dtype
-from ..common.values import cast, mark, onnx_dtype
+from ..common.complexes import ComplexPair, part_dtype
+from ..common.values import cast, mark_scalar, onnx_dtype
 from .dims import Dims
 
 
-def stated(dims: Dims, g: Graph, result: Any, fake: Any, at: Location) -> Any:
+def annotate_result(dims: Dims, g: Graph, result: Any, fake: Any, at: Location) -> Any:
     """Give `result` the dtype and shape that capture found; a result of another rank or size is a defect."""
     if isinstance(result, (list, tuple)):
         if not isinstance(fake, (list, tuple)):
             return list(result)
-        return [stated(dims, g, r, f, at) for r, f in zip(result, fake, strict=False)]
-    if isinstance(result, Pair):
+        return [annotate_result(dims, g, r, f, at) for r, f in zip(result, fake, strict=False)]
+    if isinstance(result, ComplexPair):
         part = torch.empty_like(fake, dtype=part_dtype(fake.dtype))
-        return Pair(stated(dims, g, result.real, part, at), stated(dims, g, result.imag, part, at))
+        return ComplexPair(
+            annotate_result(dims, g, result.real, part, at), annotate_result(dims, g, result.imag, part, at)
+        )
     if not isinstance(result, ir.Value):
         return result
     if isinstance(fake, torch.Tensor):
@@ -34,18 +36,18 @@ def stated(dims: Dims, g: Graph, result: Any, fake: Any, at: Location) -> Any:
             # Nothing to compute, and runtimes differ on how to.
             return g.const(np.zeros(shape, onnx_dtype(fake.dtype).numpy()))
         if result.shape is not None:
-            _agree(g, result, shape, at)
+            _check_shape(g, result, shape, at)
         with g.at(at):
             result = g.facts(result, onnx_dtype(fake.dtype)) if result.dtype is None else cast(g, result, fake.dtype)
         return result if result.is_initializer() or result.is_graph_input() else g.facts(result, shape=shape)
     if isinstance(fake, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        mark(result)
+        mark_scalar(result)
         if isinstance(fake, torch.SymInt):
             result.meta[DIM_KEY] = dims.of(fake)
     return result
 
 
-def _agree(g: Graph, result: ir.Value, shape: list[Any], at: Location) -> None:
+def _check_shape(g: Graph, result: ir.Value, shape: list[Any], at: Location) -> None:
     found = g.shape(result)
     differs = len(found) != len(shape) or any(
         isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(found, shape, strict=False)

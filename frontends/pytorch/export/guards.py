@@ -32,7 +32,7 @@ _LOGGER = "torch.fx.experimental.symbolic_shapes"
 _FOLDERS = tuple(f"{Path(file).parent}{os.sep}" for file in (torch.__file__, __file__))
 
 
-class _Recorder(logging.Handler):
+class _MessageRecorder(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.messages: list[str] = []
@@ -41,7 +41,7 @@ class _Recorder(logging.Handler):
         self.messages.append(record.getMessage())
 
 
-class _NotTheUsers(set[str]):
+class _LibraryFiles(set[str]):
     """The files whose lines nobody wants to be told: all of PyTorch and of this room."""
 
     def __contains__(self, file: object) -> bool:
@@ -49,12 +49,12 @@ class _NotTheUsers(set[str]):
 
 
 @contextmanager
-def recording() -> Iterator[list[str]]:
+def record_size_messages() -> Iterator[list[str]]:
     """Records what torch.export logs about sizes, and keeps it from logging what it also raises."""
-    outer, logger, recorder = logging.getLogger("torch"), logging.getLogger(_LOGGER), _Recorder()
+    outer, logger, recorder = logging.getLogger("torch"), logging.getLogger(_LOGGER), _MessageRecorder()
     before = outer.level, logger.level, logger.propagate, logger.handlers
     inner = symbolic_shapes.uninteresting_files
-    symbolic_shapes.uninteresting_files = cache(lambda: _NotTheUsers(inner()))
+    symbolic_shapes.uninteresting_files = cache(lambda: _LibraryFiles(inner()))
     outer.setLevel(logging.CRITICAL)
     logger.setLevel(logging.INFO)
     logger.propagate, logger.handlers = False, [recorder]
@@ -67,14 +67,14 @@ def recording() -> Iterator[list[str]]:
         logger.propagate, logger.handlers = before[2:]
 
 
-def fixing_lines(messages: Sequence[str]) -> dict[Place, str]:
+def specialization_lines(messages: Sequence[str]) -> dict[Place, str]:
     """The source line that gave a dim one size, for each dim that got one."""
     places: dict[str, Place] = {}
     lines: dict[Place, str] = {}
     line = ""
     for message in messages:
         if (found := _SYMBOL.match(message)) and (size := _SIZE.fullmatch(found["size"])):
-            places[found["symbol"]] = _place(size)
+            places[found["symbol"]] = _input_dim(size)
         elif found := _GUARD.match(message):
             line = found["line"].rpartition("/")[2]  # PyTorch cuts the path at any letter
         elif (found := _FIXED.match(message)) and found["symbol"] in places:
@@ -82,7 +82,7 @@ def fixing_lines(messages: Sequence[str]) -> dict[Place, str]:
     return lines
 
 
-def _place(size: re.Match[str]) -> Place:
+def _input_dim(size: re.Match[str]) -> Place:
     return "_".join([size["input"], *re.findall(r"\w+", size["inside"])]), int(size["dim"])
 
 
@@ -98,24 +98,24 @@ def guards_of(program: ExportedProgram, inputs: Sequence[torch.fx.Node], dims: D
             sizes |= {(node.name, i): dims.of(d) for i, d in enumerate(fake.shape)}
     found = []
     for code in getattr(program, "_guards_code", None) or []:
-        text = _named(code, sizes)
-        if text is not None and not _ALWAYS.fullmatch(text) and text not in found and _says_something(text):
+        text = _named_guard(code, sizes)
+        if text is not None and not _ALWAYS.fullmatch(text) and text not in found and _is_informative(text):
             found.append(text)
     return found
 
 
-def _named(code: str, sizes: Mapping[Place, Dim]) -> str | None:
+def _named_guard(code: str, sizes: Mapping[Place, Dim]) -> str | None:
     """A guard in the names of the dims; None for one that is about something else."""
-    unknown = [m for m in _SIZE.finditer(code) if _place(m) not in sizes]
-    text = _SIZE.sub(lambda m: _bracketed(sizes.get(_place(m), "")), code)
+    unknown = [m for m in _SIZE.finditer(code) if _input_dim(m) not in sizes]
+    text = _SIZE.sub(lambda m: _parenthesize(sizes.get(_input_dim(m), "")), code)
     return None if unknown or "L[" in text else text
 
 
-def _bracketed(dim: Any) -> str:
+def _parenthesize(dim: Any) -> str:
     return str(dim) if str(dim).isidentifier() or str(dim).isdecimal() else f"({dim})"
 
 
-def _says_something(text: str) -> bool:
+def _is_informative(text: str) -> bool:
     """False where both sides are the same (`n == n`), or it is a bound of one dim."""
     left, _, right = text.partition(" == ")
     return left != right and not re.fullmatch(r"\w+ (<|<=|>|>=) \d+", text)

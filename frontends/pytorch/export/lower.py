@@ -19,24 +19,24 @@ from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.report import Report
 
 from .. import ops  # noqa: F401  (fills the table)
-from ..common.complexes import Pair, constant_pair, input_pair, joined, takes_complex
+from ..common.complexes import ComplexPair, constant_pair, input_pair, stack_parts, takes_complex
 from ..common.locate import Locator
 from ..common.state import changed_buffers, refuse_shared_names, state_inputs, state_output
-from ..common.values import as_value, mark, onnx_dtype
+from ..common.values import as_value, mark_scalar, onnx_dtype
 from ..common.weights import identity_of, tensor_of
 from ..dispatch import call
 from ..inputs.output_names import output_names
 from ..rules import is_inplace, torch_op
 from . import dims as naming
-from .as_strided import is_dense, strided
-from .dynamic_split import counted, is_counted
-from .facts import stated
+from .as_strided import is_dense, lower_as_strided
+from .dynamic_split import is_counted, lower_counted_split
+from .facts import annotate_result
 from .guards import guards_of
-from .prepare import INLINED, SKIPPED, check, only_checked, operator_key, prepared
+from .prepare import INLINED, SKIPPED, check, is_only_checked, operator_key, prepare_program
 
 
 @dataclass
-class Walk:
+class ExportWalk:
     """What lowering one program needs everywhere: names of dims, and where nodes come from."""
 
     dims: naming.Dims
@@ -55,31 +55,31 @@ def lower(program: ExportedProgram, report: Report, wanted: Mapping[tuple[str, i
     that has no rule.
     """
     with report.stage("prepare"):
-        program = prepared(program, report)
+        program = prepare_program(program, report)
     changed = changed_buffers(program)
     inputs = _inputs(program)
     outputs = _outputs(program)
     states = state_inputs(changed, [n.name for n in inputs])
     refuse_shared_names(states.values(), [name for name, _ in outputs])
     outputs += [(state_output(states[path]), _node_named(program, n)) for path, n in changed.items()]
-    walk = Walk(
-        naming.Dims(naming.choose(((n.name, n.meta.get("val")) for n in inputs), wanted or {})),
+    walk = ExportWalk(
+        naming.Dims(naming.choose_dim_names(((n.name, n.meta.get("val")) for n in inputs), wanted or {})),
         Locator(program.graph, {name for name, _ in outputs} | {n.name for n in inputs} | set(states.values())),
         {},
     )
     check(program, walk.locate)
     with report.stage("lower"):
         g = Graph()
-        env: Values = {node: _input(walk, g, node) for node in inputs}
-        _state(walk, g, program, env, states)
-        _run(walk, g, program.graph_module, env)
+        env: Values = {node: _add_input(walk, g, node) for node in inputs}
+        _add_state(walk, g, program, env, states)
+        _lower_nodes(walk, g, program.graph_module, env)
         for name, node in outputs:
             g.output(_as_output(g, env[node] if isinstance(node, torch.fx.Node) else node), name)
         model = g.model()
     shapes = [n.meta["val"].shape for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
     if states:
-        report.note(_about(states))
-    model.metadata_props[DIMS_KEY] = naming.bounds(walk.dims, program.range_constraints, shapes)
+        report.note(_state_note(states))
+    model.metadata_props[DIMS_KEY] = naming.bounds_json(walk.dims, program.range_constraints, shapes)
     guards = guards_of(program, inputs, walk.dims)
     if guards:
         model.metadata_props[GUARDS_KEY] = json.dumps(guards)
@@ -113,13 +113,13 @@ def _node_named(program: ExportedProgram, name: str) -> torch.fx.Node:
     return next(n for n in program.graph.nodes if n.name == name)
 
 
-def _about(states: Mapping[str, str]) -> str:
+def _state_note(states: Mapping[str, str]) -> str:
     """What the user has to know about buffers that became inputs and outputs."""
     listed = ", ".join(f"{path} (input {name}, output {state_output(name)})" for path, name in states.items())
     return f"forward changes {listed}: feed the value that it has in the module first, then the output of the last call"
 
 
-def _input(walk: Walk, g: Graph, node: torch.fx.Node, name: str = "") -> ir.Value:
+def _add_input(walk: ExportWalk, g: Graph, node: torch.fx.Node, name: str = "") -> ir.Value:
     fake = node.meta["val"]
     if isinstance(fake, torch.Tensor):
         if fake.is_complex():
@@ -128,10 +128,10 @@ def _input(walk: Walk, g: Graph, node: torch.fx.Node, name: str = "") -> ir.Valu
     kinds = {torch.SymInt: ir.DataType.INT64, torch.SymFloat: ir.DataType.DOUBLE, torch.SymBool: ir.DataType.BOOL}
     if type(fake) not in kinds:
         raise Unsupported(f"the input {node.name} is a {type(fake).__name__}, not a tensor")
-    return mark(g.input(node.name, kinds[type(fake)], []))
+    return mark_scalar(g.input(node.name, kinds[type(fake)], []))
 
 
-def _state(walk: Walk, g: Graph, program: ExportedProgram, env: Values, states: Mapping[str, str]) -> None:
+def _add_state(walk: ExportWalk, g: Graph, program: ExportedProgram, env: Values, states: Mapping[str, str]) -> None:
     """Parameters, buffers and constants become initializers named as in the module; shared memory is stored once.
 
     Buffers that forward changes are inputs, with the names in `states` by their paths.
@@ -142,7 +142,7 @@ def _state(walk: Walk, g: Graph, program: ExportedProgram, env: Values, states: 
             continue
         spec = specs[node.name]
         if spec.target in states:
-            env[node] = _input(walk, g, node, states[str(spec.target)])
+            env[node] = _add_input(walk, g, node, states[str(spec.target)])
             continue
         if not node.users:
             continue
@@ -157,10 +157,10 @@ def _state(walk: Walk, g: Graph, program: ExportedProgram, env: Values, states: 
             raise Unsupported(
                 f"{name} is a {type(tensor).__name__} that forward uses, which has no equivalent in a graph"
             )
-        env[node] = _weight(walk, g, name, tensor)
+        env[node] = _add_weight(walk, g, name, tensor)
 
 
-def _weight(walk: Walk, g: Graph, name: str, tensor: torch.Tensor) -> ir.Value:
+def _add_weight(walk: ExportWalk, g: Graph, name: str, tensor: torch.Tensor) -> ir.Value:
     if tensor.is_complex():
         return constant_pair(g, tensor)
     key = identity_of(tensor)
@@ -170,8 +170,8 @@ def _weight(walk: Walk, g: Graph, name: str, tensor: torch.Tensor) -> ir.Value:
 
 
 def _as_output(g: Graph, value: Any) -> ir.Value:
-    if isinstance(value, Pair):
-        return joined(g, value)
+    if isinstance(value, ComplexPair):
+        return stack_parts(g, value)
     return value if isinstance(value, ir.Value) else as_value(g, value, torch.tensor(value).dtype)
 
 
@@ -187,55 +187,55 @@ def _drop_unused(model: ir.Model) -> None:
 # -- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _run(walk: Walk, g: Graph, module: torch.fx.GraphModule, env: Values) -> Any:
+def _lower_nodes(walk: ExportWalk, g: Graph, module: torch.fx.GraphModule, env: Values) -> Any:
     """Lower every node of `module`, whose placeholders are in `env`; returns what it returns."""
     results: Any = None
     for node in module.graph.nodes:
         if node.op == "get_attr":
             env[node] = _attribute(walk, g, module, str(node.target))
         elif node.op == "call_function":
-            env[node] = None if only_checked(node) else _node(walk, g, node, env)
+            env[node] = None if is_only_checked(node) else _lower_node(walk, g, node, env)
         elif node.op == "output":
             results = torch.fx.node.map_arg(node.args[0], lambda n: env.get(n))
     return results
 
 
-def _attribute(walk: Walk, g: Graph, module: torch.fx.GraphModule, target: str) -> Any:
+def _attribute(walk: ExportWalk, g: Graph, module: torch.fx.GraphModule, target: str) -> Any:
     """A region (a graph that a higher-order operator takes) as a callable, a tensor as a weight."""
     found: Any = module
     for part in target.split("."):
         found = getattr(found, part)
     if isinstance(found, torch.fx.GraphModule):
-        return region(walk, found)
-    return _weight(walk, g, target, found)
+        return region_builder(walk, found)
+    return _add_weight(walk, g, target, found)
 
 
-def region(walk: Walk, module: torch.fx.GraphModule) -> Callable[..., list[Any]]:
+def region_builder(walk: ExportWalk, module: torch.fx.GraphModule) -> Callable[..., list[Any]]:
     """`region(g, *values)` lowers the graph into `g` and returns its results as a list."""
 
     def build(g: Graph, *values: Any) -> list[Any]:
         places = [n for n in module.graph.nodes if n.op == "placeholder"]
-        results = _run(walk, g, module, dict(zip(places, values, strict=True)))
+        results = _lower_nodes(walk, g, module, dict(zip(places, values, strict=True)))
         return list(results) if isinstance(results, (list, tuple)) else [results]
 
     return build
 
 
-def _node(walk: Walk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
+def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
     target = node.target
     args, kwargs = (torch.fx.node.map_arg(a, lambda n: env[n]) for a in (node.args, node.kwargs))
     if target is operator.getitem:
         return args[0][args[1]]
     key = operator_key(target, takes_complex(node))
     if key is None:
-        return _inlined(g, target, args)
+        return _inline_region(g, target, args)
     at = walk.locate(node, key)
     if is_dense(node):
         with g.at(at):
-            result = strided(g, node, args, kwargs)
+            result = lower_as_strided(g, node, args, kwargs)
     elif is_counted(node):
         with g.at(at):
-            result = counted(g, node, args, kwargs)
+            result = lower_counted_split(g, node, args, kwargs)
     elif isinstance(target, torch._ops.OpOverload):
         result = call(g, target._schema, args, kwargs, at)
     elif isinstance(target, torch._ops.HigherOrderOperator):
@@ -246,7 +246,7 @@ def _node(walk: Walk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
     else:
         with g.at(at):
             result = torch_op.apply(g, key, args, kwargs, at)
-    result = stated(walk.dims, g, result, node.meta.get("val"), at)
+    result = annotate_result(walk.dims, g, result, node.meta.get("val"), at)
     if (
         isinstance(target, torch._ops.OpOverload)
         and is_inplace(target._schema)
@@ -256,7 +256,7 @@ def _node(walk: Walk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
     return result
 
 
-def _inlined(g: Graph, target: Any, args: tuple[Any, ...]) -> Any:
+def _inline_region(g: Graph, target: Any, args: tuple[Any, ...]) -> Any:
     """A region that only switches gradients or autocast on or off; what merely checks something gives None."""
     if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in INLINED:
         at = next(i for i, a in enumerate(args) if callable(a))

@@ -20,7 +20,7 @@ from ..common.complexes import takes_complex
 from ..common.locate import Locator
 from ..rules import is_inplace, key_of, torch_op
 from .as_strided import is_dense
-from .patches.whole_rnn import whole_layers
+from .patches.whole_rnn import infer_rnn_shapes
 
 INLINED = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 """Higher-order operators that only mark a region: their graph is lowered where they stand."""
@@ -70,13 +70,13 @@ PYTHON: dict[Any, str] = {
 """Python's functions on sizes, by the rule that lowers them."""
 
 
-def prepared(program: ExportedProgram, report: Report) -> ExportedProgram:
+def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram:
     """The program with writes made explicit where somebody could see them, and unruled operators decomposed.
 
     A buffer that forward changes is an output then (`state.changed_buffers`).
     """
     if _has_visible_writes(program) or uses_vmap(program) or _has_subclasses(program):
-        program = _functional(_without_silent_aliases(program))
+        program = _functionalize(_without_silent_aliases(program))
         if any(s.kind == OutputKind.USER_INPUT_MUTATION for s in program.graph_signature.output_specs):
             report.note(
                 "forward writes to one of its inputs in place; the converted model leaves its inputs as they are"
@@ -85,7 +85,7 @@ def prepared(program: ExportedProgram, report: Report) -> ExportedProgram:
         table = _decompositions(program)
         if not table:
             break
-        with whole_layers():
+        with infer_rnn_shapes():
             program = program.run_decompositions(table)
     return program
 
@@ -110,9 +110,9 @@ def uses_vmap(program: ExportedProgram) -> bool:
     )
 
 
-def _functional(program: ExportedProgram) -> ExportedProgram:
+def _functionalize(program: ExportedProgram) -> ExportedProgram:
     try:
-        with whole_layers():
+        with infer_rnn_shapes():
             return program.run_decompositions({})
     except AssertionError as error:
         hint = "where one tensor is two buffers and forward writes to it, keep it in one of them"
@@ -148,21 +148,21 @@ def operator_key(target: Any, paired: bool = False) -> str | None:
     return PYTHON.get(target) or f"python::{getattr(target, '__name__', target)}"
 
 
-def only_checked(node: torch.fx.Node) -> bool:
+def is_only_checked(node: torch.fx.Node) -> bool:
     """True for a run-time number that nothing but checks at run time look at."""
     if isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)) or not node.users:
         return False
-    return all(_name(user) in SKIPPED or only_checked(user) for user in node.users)
+    return all(_operator_name(user) in SKIPPED or is_only_checked(user) for user in node.users)
 
 
-def _name(node: torch.fx.Node) -> str:
+def _operator_name(node: torch.fx.Node) -> str:
     target = node.target
     return target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else ""
 
 
 def _operators(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, str]]:
     for node in module.graph.nodes:
-        if node.op == "call_function" and not only_checked(node):
+        if node.op == "call_function" and not is_only_checked(node):
             key = operator_key(node.target, takes_complex(node))
             if key is not None and not is_dense(node):
                 yield node, key
@@ -241,7 +241,7 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
     for node in graph.nodes:
         group[node] = {node}
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-            for source in _aliased(node):
+            for source in _aliased_arguments(node):
                 group[source].add(node)
                 merged = group[source] | group[node]
                 for member in merged:
@@ -263,20 +263,20 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
                 earlier = member is not written and order[member] < order[node]
                 if earlier and any(order[user] > order[node] for user in member.users):
                     return True
-        elif isinstance(node.target, torch._ops.HigherOrderOperator) and _writes(node):
+        elif isinstance(node.target, torch._ops.HigherOrderOperator) and _has_inplace_write(node):
             return True
     return False
 
 
 def _updates_statistics(node: torch.fx.Node) -> bool:
     """True for a normalisation in training mode, which writes to its running statistics without saying so."""
-    if _name(node) not in ("batch_norm", "instance_norm"):
+    if _operator_name(node) not in ("batch_norm", "instance_norm"):
         return False
     running, training = node.args[3], node.args[5]
     return running is not None and training is True
 
 
-def _writes(node: torch.fx.Node) -> bool:
+def _has_inplace_write(node: torch.fx.Node) -> bool:
     """True if a region's graph holds an in-place operator."""
     for argument in node.all_input_nodes:
         if argument.op == "get_attr":
@@ -285,12 +285,12 @@ def _writes(node: torch.fx.Node) -> bool:
                 for inner in module.graph.nodes:
                     if isinstance(inner.target, torch._ops.OpOverload) and is_inplace(inner.target._schema):
                         return True
-                    if isinstance(inner.target, torch._ops.HigherOrderOperator) and _writes(inner):
+                    if isinstance(inner.target, torch._ops.HigherOrderOperator) and _has_inplace_write(inner):
                         return True
     return False
 
 
-def _aliased(node: torch.fx.Node) -> list[torch.fx.Node]:
+def _aliased_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The arguments whose memory the result of a call may share."""
     schema = node.target._schema
     if schema.name.removeprefix("aten::") in _SILENT_ALIASES:

@@ -46,7 +46,7 @@ _SCHEMAS = {
 _libraries: dict[str, torch.library.Library] = {}
 
 
-def declare(names: Iterable[str]) -> list[str]:
+def declare_operators(names: Iterable[str]) -> list[str]:
     """Make the operators `names` ("torchvision::nms") known to PyTorch; returns those that stay unknown.
 
     A declaration lasts as long as the process, because PyTorch's operators cannot be taken back safely.

@@ -99,7 +99,7 @@ def is_hugging_face(source: Source) -> bool:
 def with_plain_forward(model: Any, options: Options) -> Any:
     """A shallow copy of `model` with a forward whose parameters are the inputs that are asked for, each a tensor."""
     model = copy.copy(model)
-    specs = described(model, options)
+    specs = requested_specs(model, options)
     names = [str(s.name) for s in specs]
     cached = any(n.startswith(f"{PAST}_") for n in names)
     known = inspect.signature(model.forward).parameters
@@ -108,10 +108,10 @@ def with_plain_forward(model: Any, options: Options) -> Any:
         values = {**dict(zip(names, tensors, strict=False)), **named}
         past = [values.pop(n) for n in names if n.startswith(f"{PAST}_")]
         if cached:
-            values[PAST] = _cache(past)
+            values[PAST] = _decoder_cache(past)
         if "use_cache" in known:
             values["use_cache"] = cached
-        return dict(_flat(type(self).forward(self, **values, return_dict=True)))
+        return dict(_flatten_outputs(type(self).forward(self, **values, return_dict=True)))
 
     # What torch.export and inspect ask for the names of the inputs.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -133,20 +133,20 @@ def note_ranges(model: ir.Model) -> None:
             value.metadata_props[RANGE_KEY] = "[0, 1]"
 
 
-def _cache(tensors: list[torch.Tensor]) -> Any:
+def _decoder_cache(tensors: list[torch.Tensor]) -> Any:
     """The cache of a decoder from a key and a value for each of its layers, [batch, heads, past, head size]."""
     from transformers import DynamicCache
 
     return DynamicCache(ddp_cache_data=list(zip(tensors[::2], tensors[1::2], strict=True)))
 
 
-def _flat(output: Any, prefix: str = "") -> list[tuple[str, torch.Tensor]]:
+def _flatten_outputs(output: Any, prefix: str = "") -> list[tuple[str, torch.Tensor]]:
     """The tensors in what a model returns, by name; None is left out, caches and tuples are taken apart."""
     if isinstance(output, torch.Tensor):
         return [(prefix, output)]
     if hasattr(output, "layers") and hasattr(output, "get_seq_length"):
         layers = {i: {"key": layer.keys, "value": layer.values} for i, layer in enumerate(output.layers)}
-        return _flat(layers, prefix)
+        return _flatten_outputs(layers, prefix)
     items = (
         output.items()
         if isinstance(output, Mapping)
@@ -154,20 +154,22 @@ def _flat(output: Any, prefix: str = "") -> list[tuple[str, torch.Tensor]]:
         if isinstance(output, (list, tuple))
         else ()
     )
-    return [row for key, value in items for row in _flat(value, f"{prefix}.{key}" if prefix else str(key))]
+    return [row for key, value in items for row in _flatten_outputs(value, f"{prefix}.{key}" if prefix else str(key))]
 
 
 # -- inputs -----------------------------------------------------------------------------------------------------------
 
 
-def described(model: Any, options: Options) -> list[InputSpec]:
+def requested_specs(model: Any, options: Options) -> list[InputSpec]:
     """The inputs of a model: those that the options name, else its main one and what goes with it.
 
     Descriptions that leave out the shape get it from the configuration.
     """
-    usual = {str(s.name): s for s in _usual(model)}
+    usual = {str(s.name): s for s in _default_specs(model)}
     if any(s.name == PAST for s in options.inputs):
-        usual = {n: s for n, s in usual.items() if n == model.main_input_name} | {str(s.name): s for s in _past(model)}
+        usual = {n: s for n, s in usual.items() if n == model.main_input_name} | {
+            str(s.name): s for s in _past_specs(model)
+        }
     wanted = [s for s in options.inputs if s.name and s.name != PAST]
     named = [s.name for s in wanted] + [n for n in options.examples if isinstance(n, str)]
     if not named:
@@ -176,19 +178,19 @@ def described(model: Any, options: Options) -> list[InputSpec]:
         # Arrays without names are forward's first arguments, and all of them.
         names = list(inspect.signature(model.forward).parameters)[: max(positional) + 1] if positional else list(usual)
         usual = {n: usual.get(n, InputSpec(n)) for n in names}
-        return [_filled(given[i], usual[n]) if i < len(given) else usual[n] for i, n in enumerate(names)]
+        return [_fill_spec(given[i], usual[n]) if i < len(given) else usual[n] for i, n in enumerate(names)]
     order = [n for n in inspect.signature(model.forward).parameters if n in named]
     order += [n for n in named if n not in order] + [n for n in usual if n.startswith(f"{PAST}_") and n not in named]
     by_name = {s.name: s for s in wanted}
-    return [_filled(by_name.get(n, InputSpec(n)), usual.get(str(n), InputSpec(n))) for n in order]
+    return [_fill_spec(by_name.get(n, InputSpec(n)), usual.get(str(n), InputSpec(n))) for n in order]
 
 
-def _filled(spec: InputSpec, usual: InputSpec) -> InputSpec:
+def _fill_spec(spec: InputSpec, usual: InputSpec) -> InputSpec:
     shape = usual.shape if spec.shape is None else spec.shape
     return InputSpec(spec.name or usual.name, spec.dtype or usual.dtype, shape)
 
 
-def _usual(model: Any) -> list[InputSpec]:
+def _default_specs(model: Any) -> list[InputSpec]:
     config = model.config
     text = config.get_text_config()
     known = inspect.signature(model.forward).parameters
@@ -218,7 +220,7 @@ def _usual(model: Any) -> list[InputSpec]:
     return specs
 
 
-def _past(model: Any) -> list[InputSpec]:
+def _past_specs(model: Any) -> list[InputSpec]:
     """A key and a value for each layer. Raises `Unsupported` for an encoder with a decoder."""
     config = model.config.get_text_config(decoder=True)
     if getattr(model.config, "is_encoder_decoder", False):

@@ -34,9 +34,9 @@ def load_legacy(path: Path) -> Any:
     Raises what `torch.load` raises. The copy is a temporary file, so that no weights are held twice in memory.
     """
     with path.open("rb") as file, tempfile.TemporaryFile() as copy:
-        begin, end = _place(file.fileno())
+        begin, end = _pickle_range(file.fileno())
         file.seek(begin)
-        plain = without_sources(file.read(end - begin))
+        plain = strip_sources(file.read(end - begin))
         file.seek(0)
         copy.write(file.read(begin) + plain)
         file.seek(end)
@@ -45,7 +45,7 @@ def load_legacy(path: Path) -> Any:
         return torch.load(copy, map_location="cpu", weights_only=True)
 
 
-def _place(descriptor: int) -> tuple[int, int]:
+def _pickle_range(descriptor: int) -> tuple[int, int]:
     """Where the object's pickle begins and ends: behind the magic number, the protocol and the system's sizes."""
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as content:
         for _ in range(3):
@@ -55,7 +55,7 @@ def _place(descriptor: int) -> tuple[int, int]:
         return begin, content.tell()
 
 
-def without_sources(data: bytes) -> bytes:
+def strip_sources(data: bytes) -> bytes:
     """A pickle with each persistent id of a layer's class (`("module", class, file, source)`) replaced by the class.
 
     What the ids memoize may be referred to later (a submodule called "module", say), so their strings come first,
@@ -73,13 +73,13 @@ def without_sources(data: bytes) -> bytes:
         elif name == "GLOBAL" and pickle_scan.is_layer(argument.replace(" ", ".")):
             place = i
         elif name == "BINPERSID" and place >= 0:
-            parts += [data[done : codes[mark][2]], _memoized(data, codes, ends, place)]
-            strings += [_memoized(data, codes, ends, k) for k in range(mark, i) if "UNICODE" in codes[k][0]]
+            parts += [data[done : codes[mark][2]], _memoized_bytes(data, codes, ends, place)]
+            strings += [_memoized_bytes(data, codes, ends, k) for k in range(mark, i) if "UNICODE" in codes[k][0]]
             done, place = ends[i], -1
     return b"".join([data[: ends[0]], *strings, *parts, data[done:]])
 
 
-def _memoized(data: bytes, codes: list[tuple[str, Any, int]], ends: list[int], i: int) -> bytes:
+def _memoized_bytes(data: bytes, codes: list[tuple[str, Any, int]], ends: list[int], i: int) -> bytes:
     """The bytes of an opcode, with those of the PUT behind it."""
     last = i + 1 if "PUT" in codes[i + 1][0] else i
     return data[codes[i][2] : ends[last]]

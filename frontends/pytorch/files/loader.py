@@ -20,7 +20,7 @@ from convert.options import Options
 from convert.report import Report
 from convert.source import Source
 
-from .custom_operators import declare
+from .custom_operators import declare_operators
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .legacy import is_legacy, load_legacy
 from .pt2_archive import read_exported
@@ -51,10 +51,10 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
     """
     report = report or Report("load")
     loaders: dict[str, Callable[[], Any]] = {
-        "torch-module": lambda: _module(source.file, options, report),
-        "torch-state-dict": lambda: _with_factory(source, _state(source.file, options), options, report),
-        "safetensors": lambda: _with_factory(source, _safetensors(source.file), options, report),
-        "torchscript": lambda: _torchscript(source.file, options.trust),
+        "torch-module": lambda: _load_module(source.file, options, report),
+        "torch-state-dict": lambda: _build_with_factory(source, _state_dict(source.file, options), options, report),
+        "safetensors": lambda: _build_with_factory(source, _load_safetensors(source.file), options, report),
+        "torchscript": lambda: _load_torchscript(source.file, options.trust),
         "hf-folder": lambda: load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
     }
@@ -70,11 +70,11 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
 # -- pickles ----------------------------------------------------------------------------------------------------------
 
 
-def _module(path: Path, options: Options, report: Report) -> torch.nn.Module:
+def _load_module(path: Path, options: Options, report: Report) -> torch.nn.Module:
     data = read_pickle(pickle_scan.torch_pickle_bytes(path))
     found = list(data.globals)
     unsafe = sorted({*pickle_scan.unsafe_globals(found), *pickle_scan.unsafe_calls(data.called)})
-    classes = [_layer(name) for name in found if pickle_scan.is_layer(name)] if not unsafe else []
+    classes = [_layer_class(name) for name in found if pickle_scan.is_layer(name)] if not unsafe else []
     refused = unsafe or [name for name, kind in classes if kind is None]
     if refused and not options.trust:
         raise UnsafeInput(
@@ -83,9 +83,9 @@ def _module(path: Path, options: Options, report: Report) -> torch.nn.Module:
             hint="if you trust it, add --trust; else save the weights alone (module.state_dict()) and give "
             "--model pkg.mod:factory",
         )
-    extra = [(kind, name) for name, kind in classes if kind is not None] + _functions(found)
-    thing = _load(path, None if refused else extra)
-    module = _found(thing, lambda value: isinstance(value, torch.nn.Module))
+    extra = [(kind, name) for name, kind in classes if kind is not None] + _known_functions(found)
+    thing = _torch_load(path, None if refused else extra)
+    module = _find_nested(thing, lambda value: isinstance(value, torch.nn.Module))
     if module is None:
         raise BadInput(
             f"{path} holds no torch.nn.Module", hint="give the factory of the module with --model pkg.mod:factory"
@@ -95,21 +95,21 @@ def _module(path: Path, options: Options, report: Report) -> torch.nn.Module:
     return module
 
 
-def _layer(name: str) -> tuple[str, type | None]:
+def _layer_class(name: str) -> tuple[str, type | None]:
     """A class of torch.nn.modules by name; None where that is not a module's class after all."""
     place, _, attribute = name.rpartition(".")
-    found = getattr(importlib.import_module(place), attribute, None) if _exists(place) else None
+    found = getattr(importlib.import_module(place), attribute, None) if _module_exists(place) else None
     return name, found if isinstance(found, type) and issubclass(found, torch.nn.Module) else None
 
 
-def _exists(place: str) -> bool:
+def _module_exists(place: str) -> bool:
     try:
         return importlib.util.find_spec(place) is not None
     except (ImportError, ValueError):
         return False
 
 
-def _functions(names: list[str]) -> list[tuple[Any, str]]:
+def _known_functions(names: list[str]) -> list[tuple[Any, str]]:
     """The functions of torch.nn.functional that layers keep as an attribute."""
     known = {
         "torch.nn.functional.relu": torch.nn.functional.relu,
@@ -119,7 +119,7 @@ def _functions(names: list[str]) -> list[tuple[Any, str]]:
     return [(known[name], name) for name in names if name in known]
 
 
-def _load(path: Path, allowed: list[tuple[Any, str]] | None) -> Any:
+def _torch_load(path: Path, allowed: list[tuple[Any, str]] | None) -> Any:
     """`torch.load` restricted to plain data and the classes `allowed`, or unrestricted for None (trusted)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -139,10 +139,10 @@ def _load(path: Path, allowed: list[tuple[Any, str]] | None) -> Any:
             ) from error
 
 
-def _state(path: Path, options: Options) -> Mapping[str, torch.Tensor]:
+def _state_dict(path: Path, options: Options) -> Mapping[str, torch.Tensor]:
     unsafe = pickle_scan.unsafe_globals(pickle_scan.pickled_globals(pickle_scan.torch_pickle_bytes(path)))
-    thing = _load(path, None if options.trust and unsafe else [])
-    state = _found(thing, _is_state)
+    thing = _torch_load(path, None if options.trust and unsafe else [])
+    state = _find_nested(thing, _is_state)
     if state is None:
         raise BadInput(f"{path} holds no state dict", hint="save one with torch.save(module.state_dict(), path)")
     return state
@@ -157,7 +157,7 @@ def _is_state(value: Any) -> bool:
     )
 
 
-def _found(thing: Any, wanted: Callable[[Any], bool], depth: int = 3) -> Any:
+def _find_nested(thing: Any, wanted: Callable[[Any], bool], depth: int = 3) -> Any:
     """What is wanted, itself or under one of the usual keys of a checkpoint, then under any."""
     if wanted(thing):
         return thing
@@ -165,7 +165,7 @@ def _found(thing: Any, wanted: Callable[[Any], bool], depth: int = 3) -> Any:
         return None
     keys = [k for k in NESTED if k in thing] + [k for k in thing if k not in NESTED]
     for key in keys:
-        found = _found(thing[key], wanted, depth - 1)
+        found = _find_nested(thing[key], wanted, depth - 1)
         if found is not None:
             return found
     return None
@@ -174,7 +174,7 @@ def _found(thing: Any, wanted: Callable[[Any], bool], depth: int = 3) -> Any:
 # -- weights and their factory ----------------------------------------------------------------------------------------
 
 
-def _safetensors(path: Path) -> Mapping[str, torch.Tensor]:
+def _load_safetensors(path: Path) -> Mapping[str, torch.Tensor]:
     try:
         from safetensors.torch import load_file
     except ImportError:
@@ -187,7 +187,7 @@ def _safetensors(path: Path) -> Mapping[str, torch.Tensor]:
         raise BadInput(f"{path} is not a readable safetensors file: {error}", hint="get the file again") from error
 
 
-def _with_factory(source: Source, state: Mapping[str, Any], options: Options, report: Report) -> torch.nn.Module:
+def _build_with_factory(source: Source, state: Mapping[str, Any], options: Options, report: Report) -> torch.nn.Module:
     if not options.model:
         raise UsageError(
             f"{source.label} holds weights only, not the code that uses them",
@@ -248,10 +248,10 @@ def factory(text: str) -> Callable[[], Any]:
 # -- programs ---------------------------------------------------------------------------------------------------------
 
 
-def _torchscript(path: Path, trust: bool) -> Any:
+def _load_torchscript(path: Path, trust: bool) -> Any:
     if not trust:
         refuse_unsafe(path)
-    unknown = declare(custom_operators(path))
+    unknown = declare_operators(custom_operators(path))
     if unknown:
         raise BadInput(
             f"{path} calls operators that no library here has registered: {', '.join(unknown)}",

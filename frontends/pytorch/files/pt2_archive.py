@@ -22,7 +22,7 @@ from torch.export import ExportedProgram
 from convert.errors import BadInput, UnsafeInput
 from convert.files.archives import open_archive, read_member
 
-from .custom_operators import declare
+from .custom_operators import declare_operators
 
 _MOST_JSON = 1 << 30
 _TARGET = re.compile(
@@ -65,7 +65,7 @@ _NODES = (
 def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
     """The program in a `.pt2` file. Raises `BadInput` if it is broken, `UnsafeInput` if reading it could run code."""
     named = _operators(path, trust)
-    unknown = declare(named)
+    unknown = declare_operators(named)
     if unknown:
         raise BadInput(
             f"{path} calls operators that no library here has registered: {', '.join(unknown)}",
@@ -110,33 +110,37 @@ def _operators(path: Path, trust: bool) -> set[str]:
                     raise BadInput(f"{path}: {name} is not JSON: {error}", hint="get the file again") from None
                 if not trust:
                     _check_json(path, name, content)
-                found |= {f"{m[1]}::{m[2]}" for key, v in _entries(content) if key == "target" and (m := _call(v))}
+                found |= {
+                    f"{m[1]}::{m[2]}"
+                    for key, v in _json_entries(content)
+                    if key == "target" and (m := _match_custom_operator(v))
+                }
     return found
 
 
-def _call(target: Any) -> re.Match[str] | None:
+def _match_custom_operator(target: Any) -> re.Match[str] | None:
     """The namespace and name of a custom operator."""
     return _CUSTOM.fullmatch(target) if isinstance(target, str) else None
 
 
 def _check_json(path: Path, name: str, content: Any) -> None:
     """Refuse sizes that are more than arithmetic, targets that are no operators, and pickled objects."""
-    for key, value in _entries(content):
+    for key, value in _json_entries(content):
         if key == "expr_str" and not _is_arithmetic(value):
-            raise _unsafe(path, f"{name} holds {value!r} where a size should be")
+            raise _unsafe_error(path, f"{name} holds {value!r} where a size should be")
         if key == "target" and isinstance(value, str) and _CODE.match(value) and not _TARGET.fullmatch(value):
-            raise _unsafe(path, f"{name} calls {value!r}, which is not an operator")
+            raise _unsafe_error(path, f"{name} calls {value!r}, which is not an operator")
         if key == "path_name" and isinstance(value, str) and re.match(r"(custom_obj|opaque_obj)", Path(value).name):
-            raise _unsafe(path, f"{name} names the pickled object {value!r}")
+            raise _unsafe_error(path, f"{name} names the pickled object {value!r}")
 
 
-def _unsafe(path: Path, why: str) -> UnsafeInput:
+def _unsafe_error(path: Path, why: str) -> UnsafeInput:
     return UnsafeInput(
         f"{path} would have to execute code to be read: {why}", hint="if you trust the file, add --trust"
     )
 
 
-def _entries(content: Any) -> Iterator[tuple[str, Any]]:
+def _json_entries(content: Any) -> Iterator[tuple[str, Any]]:
     pending = [content]
     while pending:
         item = pending.pop()
@@ -169,12 +173,12 @@ def _is_arithmetic(text: Any) -> bool:
             return False
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _SYMBOL.fullmatch(node.value):
             return False
-        if isinstance(node, ast.Pow) and _large_power(tree):
+        if isinstance(node, ast.Pow) and _has_large_power(tree):
             return False
     return True
 
 
-def _large_power(tree: ast.AST) -> bool:
+def _has_large_power(tree: ast.AST) -> bool:
     """A power of numbers such as 9**9**9 would keep the machine busy for ever."""
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):

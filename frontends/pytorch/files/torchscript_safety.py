@@ -53,11 +53,11 @@ def refuse_unsafe(path: Path) -> None:
     """
     with open_archive(path) as archive:
         if member(archive, "model.json") is not None:
-            raise _unsafe(path, "it is in the format of PyTorch before 1.2, whose code may lie anywhere in it")
+            raise _unsafe_error(path, "it is in the format of PyTorch before 1.2, whose code may lie anywhere in it")
         for name in archive.namelist():
             if name.endswith(".py"):
-                for found in _suspects(read_member(archive, name, _MOST_CODE).decode("utf-8", "replace")):
-                    raise _unsafe(path, f"{name.partition('code/')[2] or name} {found}")
+                for found in _unsafe_findings(read_member(archive, name, _MOST_CODE).decode("utf-8", "replace")):
+                    raise _unsafe_error(path, f"{name.partition('code/')[2] or name} {found}")
 
 
 def custom_operators(path: Path) -> set[str]:
@@ -71,14 +71,14 @@ def custom_operators(path: Path) -> set[str]:
     return found
 
 
-def _unsafe(path: Path, why: str) -> UnsafeInput:
+def _unsafe_error(path: Path, why: str) -> UnsafeInput:
     return UnsafeInput(
         f"{path} could act on files or the network while it is loaded or run: {why}",
         hint="if you trust the file, add --trust",
     )
 
 
-def _suspects(code: str) -> Iterator[str]:
+def _unsafe_findings(code: str) -> Iterator[str]:
     """What is wrong with one source file, in words."""
     try:
         tokens = [

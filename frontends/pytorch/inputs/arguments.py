@@ -10,7 +10,7 @@ from torch import nn
 from .guess import parameters_of
 
 
-def arranged(module: nn.Module, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arrange_arguments(module: nn.Module, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments of forward from values by name.
 
     `args_0`, `args_1` … fill `*args`; `pair_0` and `pair_1` are a tuple for `pair`, `batch_a` is in a dict for `batch`.
@@ -38,32 +38,34 @@ def arranged_shapes(module: nn.Module, shapes: Mapping[str, Any]) -> dict[str, A
     names = {p.name for p in parameters_of(module)}
     wrapped = {name: (shape,) for name, shape in shapes.items()}
     found = {name: argument_of(name, names, wrapped) for name in (p.name for p in parameters_of(module))}
-    return {name: _unwrapped(value) for name, value in found.items() if value is not None}
+    return {name: _unwrap_shapes(value) for name, value in found.items() if value is not None}
 
 
 def argument_of(name: str, names: set[str], values: Mapping[str, Any]) -> Any:
     """The value of a parameter: its own, or one built of those that its name begins; None if there is none."""
     if name in values:
         return values[name]
-    return _built({n[len(name) + 1 :]: v for n, v in values.items() if n.startswith(f"{name}_") and n not in names})
+    return _nested_value(
+        {n[len(name) + 1 :]: v for n, v in values.items() if n.startswith(f"{name}_") and n not in names}
+    )
 
 
-def as_declared(value: Any, kind: Any) -> Any:
+def as_declared_type(value: Any, kind: Any) -> Any:
     """An input of a TorchScript function as its type asks for it: numbers as Python's, lists as lists."""
     if kind.kind() == "OptionalType":
-        return as_declared(value, kind.containedTypes()[0])
+        return as_declared_type(value, kind.containedTypes()[0])
     if kind.kind() in ("IntType", "FloatType", "BoolType"):
         return value.item()
     if kind.kind() == "ListType":
-        return [as_declared(v, kind.containedTypes()[0]) for v in value]
+        return [as_declared_type(v, kind.containedTypes()[0]) for v in value]
     if kind.kind() == "TupleType":
-        return tuple(as_declared(v, k) for v, k in zip(value, kind.containedTypes(), strict=True))
+        return tuple(as_declared_type(v, k) for v, k in zip(value, kind.containedTypes(), strict=True))
     if kind.kind() == "DictType":
-        return {k: as_declared(v, kind.containedTypes()[1]) for k, v in value.items()}
+        return {k: as_declared_type(v, kind.containedTypes()[1]) for k, v in value.items()}
     return value
 
 
-def _built(parts: Mapping[str, Any]) -> Any:
+def _nested_value(parts: Mapping[str, Any]) -> Any:
     """A tuple where the keys begin with numbers ("0", "1_0"), else a dict of them."""
     if not parts:
         return None
@@ -74,13 +76,13 @@ def _built(parts: Mapping[str, Any]) -> Any:
     if not all(first.isdecimal() for first in groups):
         return dict(parts)
     ordered = sorted(groups, key=int)
-    return tuple(groups[first][""] if "" in groups[first] else _built(groups[first]) for first in ordered)
+    return tuple(groups[first][""] if "" in groups[first] else _nested_value(groups[first]) for first in ordered)
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrap_shapes(value: Any) -> Any:
     """The shapes of `arranged_shapes`, which are wrapped in a tuple of one while they are put together."""
     if isinstance(value, dict):
-        return {key: _unwrapped(v) for key, v in value.items()}
+        return {key: _unwrap_shapes(v) for key, v in value.items()}
     if len(value) == 1 and not isinstance(value[0], tuple):
         return value[0]
-    return tuple(map(_unwrapped, value))
+    return tuple(map(_unwrap_shapes, value))

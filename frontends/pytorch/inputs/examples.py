@@ -12,11 +12,11 @@ from torch import nn
 from convert.errors import UsageError
 from convert.options import InputSpec, Options
 
-from .guess import BATCH, Guess, guesses, parameters_of, required
+from .guess import BATCH, Guess, guesses, parameters_of, required_names
 
 
 @dataclass(frozen=True)
-class Wish:
+class DynamicDim:
     """A dim that should be dynamic: its name, its bounds, and whether the user asked for it.
 
     `fixed` is the length to take where forward turns out to be written for one; None keeps that of the example.
@@ -34,7 +34,7 @@ class Example:
     """One input: a tensor to capture with and the dims wished to be dynamic."""
 
     tensor: torch.Tensor
-    wishes: dict[int, Wish] = field(default_factory=dict)
+    wishes: dict[int, DynamicDim] = field(default_factory=dict)
 
 
 Call = dict[str, Example]
@@ -61,7 +61,7 @@ _OTHERS = (
 )
 
 
-def calls(module: nn.Module, options: Options) -> Iterator[tuple[Call, str | None]]:
+def candidate_calls(module: nn.Module, options: Options) -> Iterator[tuple[Call, str | None]]:
     """Calls to try, the likeliest first, each with what was assumed for it; None where the user said everything.
 
     Raises `UsageError` where inputs are not described and cannot be inferred, or a description fits no input.
@@ -76,12 +76,12 @@ def calls(module: nn.Module, options: Options) -> Iterator[tuple[Call, str | Non
             hint=f"give --input for each of {', '.join(names)}, or example arrays",
         )
     if left:
-        yield from _guessed(module, left[0], specs.get(left[0]))
+        yield from _guessed_calls(module, left[0], specs.get(left[0]))
     elif arrays and not specs:
-        tensors = {n: _tensor(arrays[n]) for n in names}
-        yield _batched(tensors), None
+        tensors = {n: _as_tensor(arrays[n]) for n in names}
+        yield _batched_call(tensors), None
     else:
-        yield from _described(names, specs, {n: _tensor(a) for n, a in arrays.items()})
+        yield from _described_calls(names, specs, {n: _as_tensor(a) for n, a in arrays.items()})
 
 
 def given_names(module: nn.Module, options: Options) -> list[str]:
@@ -105,7 +105,7 @@ def given_names(module: nn.Module, options: Options) -> list[str]:
         k for k in options.examples if isinstance(k, int)
     ]
     count = max(places, default=-1) + 1
-    wanted = set(required(module)) | set(named) | set(known[:count])
+    wanted = set(required_names(module)) | set(named) | set(known[:count])
     names = [m for n in known for m in nested[n] or ([n] if n in wanted else [])]
     if variadic:
         more = max(count - len(known), len([n for n in named if n not in known]), 0 if names else 1)
@@ -117,17 +117,17 @@ def given_names(module: nn.Module, options: Options) -> list[str]:
     return names
 
 
-def _guessed(module: nn.Module, name: str, spec: InputSpec | None) -> Iterator[tuple[Call, str | None]]:
+def _guessed_calls(module: nn.Module, name: str, spec: InputSpec | None) -> Iterator[tuple[Call, str | None]]:
     for guess in guesses(module):
         dtype = getattr(torch, spec.dtype) if spec is not None and spec.dtype else guess.dtype
-        wishes = {place: Wish(label, fixed=None if place else 1) for place, label in guess.dynamic.items()}
+        wishes = {place: DynamicDim(label, fixed=None if place else 1) for place, label in guess.dynamic.items()}
         yield (
-            {name: Example(filled(_distinct(guess), dtype), wishes)},
+            {name: Example(example_tensor(_distinct_shape(guess), dtype), wishes)},
             f"the input {name} was taken to be {guess}: {guess.why}",
         )
 
 
-def _distinct(guess: Guess) -> list[int]:
+def _distinct_shape(guess: Guess) -> list[int]:
     """Another width than height where both are dynamic, so that capture cannot take them for one."""
     shape = list(guess.shape)
     if 3 in guess.dynamic:
@@ -135,11 +135,11 @@ def _distinct(guess: Guess) -> list[int]:
     return shape
 
 
-def _tensor(array: Any) -> torch.Tensor:
+def _as_tensor(array: Any) -> torch.Tensor:
     return array if isinstance(array, torch.Tensor) else torch.as_tensor(array)
 
 
-def _batched(tensors: Mapping[str, torch.Tensor]) -> Call:
+def _batched_call(tensors: Mapping[str, torch.Tensor]) -> Call:
     """The user's arrays with their common first dim dynamic; one of length 1 is doubled, for 1 would be built in."""
     lengths = {t.shape[0] for t in tensors.values() if t.dim() > 1}
     if len(lengths) != 1:
@@ -150,16 +150,16 @@ def _batched(tensors: Mapping[str, torch.Tensor]) -> Call:
         shared = tensor.dim() > 0 and tensor.shape[0] == length and (tensor.dim() > 1 or length > 1)
         if shared and length == 1:
             tensor = tensor.repeat(BATCH, *[1] * (tensor.dim() - 1))
-        call[name] = Example(tensor, {0: Wish("batch", fixed=length)} if shared else {})
+        call[name] = Example(tensor, {0: DynamicDim("batch", fixed=length)} if shared else {})
     return call
 
 
-def _described(
+def _described_calls(
     names: Sequence[str], specs: Mapping[str, InputSpec], arrays: Mapping[str, torch.Tensor]
 ) -> Iterator[tuple[Call, str | None]]:
     """Calls made to the specs: one where sizes are given or arrays are there, several tries for open sizes."""
     wishes = {
-        n: {i: Wish(d.name, d.low, d.high, True) for i, d in enumerate(s.shape or ()) if d.dynamic}
+        n: {i: DynamicDim(d.name, d.low, d.high, True) for i, d in enumerate(s.shape or ()) if d.dynamic}
         for n, s in specs.items()
     }
     for name, array in arrays.items():
@@ -173,12 +173,12 @@ def _described(
         for name in names:
             tensor = arrays.get(name)
             if tensor is None:
-                tensor = _made(specs[name], turn, sizes)
+                tensor = _tensor_from_spec(specs[name], turn, sizes)
             call[name] = Example(tensor, wishes.get(name, {}))
         yield call, "" if tries > 1 and turn < tries - 1 else None
 
 
-def _made(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torch.Tensor:
+def _tensor_from_spec(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torch.Tensor:
     assert spec.shape is not None
     dtype = getattr(torch, spec.dtype or "float32")
     rows = _PICTURES if len(spec.shape) >= 4 and dtype.is_floating_point else _OTHERS
@@ -198,10 +198,10 @@ def _made(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torch.Tensor:
                 continue
             sizes[dim.name] = size
         shape.append(sizes[dim.name])
-    return filled(shape, dtype)
+    return example_tensor(shape, dtype)
 
 
-def lengthened(call: Call) -> Call | None:
+def lengthened_call(call: Call) -> Call | None:
     """The same call with the shortest dims that the user wants dynamic made longer; None where there are none."""
     wishes = [(e, i, w) for e in call.values() for i, w in e.wishes.items() if w.asked and e.tensor.shape[i] == BATCH]
     if not wishes or any((w.high or _LONGER) < _LONGER for _, _, w in wishes):
@@ -212,7 +212,7 @@ def lengthened(call: Call) -> Call | None:
         for place, wish in example.wishes.items():
             shape[place] = _LONGER if wish.asked and shape[place] == BATCH else shape[place]
         if shape != list(example.tensor.shape):
-            made[name] = replace(example, tensor=filled(shape, example.tensor.dtype))
+            made[name] = replace(example, tensor=example_tensor(shape, example.tensor.dtype))
     return made
 
 
@@ -220,7 +220,7 @@ _LONGER = 24
 """A length that cuts into many numbers of equal pieces."""
 
 
-def filled(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+def example_tensor(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """Uniform numbers in 0…1, or zeros for integers and booleans, the same every time."""
     if dtype.is_floating_point or dtype.is_complex:
         return torch.rand(tuple(shape), generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(dtype)

@@ -67,7 +67,7 @@ def parameters_of(module: nn.Module) -> list[inspect.Parameter]:
     return list(inspect.signature(module.forward).parameters.values())
 
 
-def required(module: nn.Module) -> list[str]:
+def required_names(module: nn.Module) -> list[str]:
     """The names of forward's parameters that a call has to give."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     names = [p.name for p in parameters_of(module) if p.default is inspect.Parameter.empty and p.kind not in kinds]
@@ -80,17 +80,20 @@ def required(module: nn.Module) -> list[str]:
 def guesses(module: nn.Module) -> Iterator[Guess]:
     """Shapes for a module with one input. Raises `UsageError` if no layer tells anything."""
     found = False
-    for guess in _from_config(module):
+    for guess in _guess_from_config(module):
         found = True
         yield guess
-    for path, layer in _telling_layers(module):
+    for path, layer in _sized_layers(module):
         found = True
         for guess in _KNOWN[_kind(layer)](layer):
             # Weights in half or double precision take inputs of theirs.
             weights = next((w.dtype for w in layer.parameters() if w.is_floating_point()), guess.dtype)
             dtype = weights if guess.dtype.is_floating_point else guess.dtype
             yield Guess(
-                guess.shape, dtype, _dynamic(module, layer, guess), f"{path or 'the module'} is {_shown(layer)}"
+                guess.shape,
+                dtype,
+                _dynamic_dims(module, layer, guess),
+                f"{path or 'the module'} is {_layer_text(layer)}",
             )
     if not found:
         raise UsageError(
@@ -99,7 +102,7 @@ def guesses(module: nn.Module) -> Iterator[Guess]:
         )
 
 
-def _from_config(module: nn.Module) -> Iterator[Guess]:
+def _guess_from_config(module: nn.Module) -> Iterator[Guess]:
     """The size that timm's models carry."""
     for attribute in ("pretrained_cfg", "default_cfg"):
         config: Any = getattr(module, attribute, None)
@@ -109,7 +112,7 @@ def _from_config(module: nn.Module) -> Iterator[Guess]:
             return
 
 
-def _pictures(layer: nn.Module) -> Iterator[Guess]:
+def _image_guesses(layer: nn.Module) -> Iterator[Guess]:
     channels = layer.in_channels
     # One channel is more often MNIST than ImageNet.
     sizes = (28, *(s for s in SIZES if s != 28)) if channels == 1 else SIZES
@@ -117,54 +120,54 @@ def _pictures(layer: nn.Module) -> Iterator[Guess]:
         yield Guess((BATCH, channels, size, size), torch.float32, {0: "batch"}, "")
 
 
-def _signals(layer: nn.Module) -> Iterator[Guess]:
+def _signal_guesses(layer: nn.Module) -> Iterator[Guess]:
     for length in LENGTHS:
         yield Guess((BATCH, layer.in_channels, length), torch.float32, {0: "batch"}, "")
 
 
-def _volumes(layer: nn.Module) -> Iterator[Guess]:
+def _volume_guesses(layer: nn.Module) -> Iterator[Guess]:
     for size in (16, 32, 64, 112, 8):
         yield Guess((BATCH, layer.in_channels, size, size, size), torch.float32, {0: "batch"}, "")
 
 
-def _features(layer: nn.Module) -> Iterator[Guess]:
+def _feature_guesses(layer: nn.Module) -> Iterator[Guess]:
     yield Guess((BATCH, layer.in_features), torch.float32, {0: "batch"}, "")
     yield Guess((BATCH, SEQUENCE, layer.in_features), torch.float32, {0: "batch"}, "")
 
 
-def _indices(layer: nn.Module) -> Iterator[Guess]:
+def _index_guess(layer: nn.Module) -> Iterator[Guess]:
     yield Guess((BATCH, SEQUENCE), torch.int64, {0: "batch", 1: "sequence"}, "")
 
 
-def _recurrent(layer: nn.Module) -> Iterator[Guess]:
+def _recurrent_guess(layer: nn.Module) -> Iterator[Guess]:
     first = layer.batch_first
     shape = (BATCH, SEQUENCE, layer.input_size) if first else (SEQUENCE, BATCH, layer.input_size)
     yield Guess(shape, torch.float32, {0 if first else 1: "batch"}, "")
 
 
-def _attended(layer: nn.Module) -> Iterator[Guess]:
+def _attention_guess(layer: nn.Module) -> Iterator[Guess]:
     attention = layer if isinstance(layer, nn.MultiheadAttention) else layer.self_attn
     shape = (BATCH, SEQUENCE) if attention.batch_first else (SEQUENCE, BATCH)
     yield Guess((*shape, attention.embed_dim), torch.float32, {0 if attention.batch_first else 1: "batch"}, "")
 
 
-def _normalised(layer: nn.Module) -> Iterator[Guess]:
+def _batch_norm_guess(layer: nn.Module) -> Iterator[Guess]:
     yield Guess((BATCH, layer.num_features, 32, 32), torch.float32, {0: "batch"}, "")
 
 
 _KNOWN: dict[type, Callable[[Any], Iterator[Guess]]] = {
-    nn.Conv2d: _pictures,
-    nn.ConvTranspose2d: _pictures,
-    nn.Conv1d: _signals,
-    nn.ConvTranspose1d: _signals,
-    nn.Conv3d: _volumes,
-    nn.ConvTranspose3d: _volumes,
-    nn.Linear: _features,
-    nn.Bilinear: _features,
-    nn.Embedding: _indices,
-    nn.RNNBase: _recurrent,
-    nn.TransformerEncoderLayer: _attended,
-    nn.BatchNorm2d: _normalised,
+    nn.Conv2d: _image_guesses,
+    nn.ConvTranspose2d: _image_guesses,
+    nn.Conv1d: _signal_guesses,
+    nn.ConvTranspose1d: _signal_guesses,
+    nn.Conv3d: _volume_guesses,
+    nn.ConvTranspose3d: _volume_guesses,
+    nn.Linear: _feature_guesses,
+    nn.Bilinear: _feature_guesses,
+    nn.Embedding: _index_guess,
+    nn.RNNBase: _recurrent_guess,
+    nn.TransformerEncoderLayer: _attention_guess,
+    nn.BatchNorm2d: _batch_norm_guess,
 }
 
 
@@ -172,7 +175,7 @@ def _kind(layer: nn.Module) -> type | None:
     return next((kind for kind in _KNOWN if isinstance(layer, kind)), None)
 
 
-def _telling_layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
+def _sized_layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
     """The first layers that tell a size, at most three of different shapes; forward may call them in another order."""
     found: list[tuple[str, nn.Module]] = []
     inside: list[str] = []
@@ -188,14 +191,14 @@ def _telling_layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
     return found
 
 
-def _shown(layer: nn.Module) -> str:
+def _layer_text(layer: nn.Module) -> str:
     return " ".join(str(layer).split("\n")[0].rstrip("(").split())
 
 
-def _dynamic(module: nn.Module, layer: nn.Module, guess: Guess) -> dict[int, str]:
+def _dynamic_dims(module: nn.Module, layer: nn.Module, guess: Guess) -> dict[int, str]:
     """The batch; height and width too where every layer is convolutional, so that no size is built in."""
     dynamic = dict(guess.dynamic)
-    if len(guess.shape) == 4 and isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)) and _fully_convolutional(module):
+    if len(guess.shape) == 4 and isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)) and _is_fully_convolutional(module):
         dynamic |= {2: "height", 3: "width"}
     return dynamic
 
@@ -242,7 +245,7 @@ _ANY_SIZE = (
 )
 
 
-def _fully_convolutional(module: nn.Module) -> bool:
+def _is_fully_convolutional(module: nn.Module) -> bool:
     leaves = [m for m in module.modules() if not any(True for _ in m.children())]
     containers = [m for m in module.modules() if any(True for _ in m.children())]
     own = any(m._parameters for m in containers)

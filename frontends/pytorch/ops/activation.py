@@ -9,7 +9,7 @@ import torch
 from convert.errors import Unsupported
 
 from ..common.sizes import axis_of
-from ..common.values import cast, floating, is_float, like, widened
+from ..common.values import cast, cast_to_floating, constant_like, is_float, widen_bfloat16
 from ..rules import torch_op
 from .random import uniform_numbers
 from .unary import log1p
@@ -17,17 +17,17 @@ from .unary import log1p
 
 @torch_op("relu")
 def relu(g, x):
-    return g.Relu(x) if is_float(g, x) else g.Max(x, like(g, 0, x))
+    return g.Relu(x) if is_float(g, x) else g.Max(x, constant_like(g, 0, x))
 
 
 @torch_op("relu6")
 def relu6(g, x):
-    return g.Clip(x, like(g, 0, x), like(g, 6, x))
+    return g.Clip(x, constant_like(g, 0, x), constant_like(g, 6, x))
 
 
 @torch_op("hardtanh")
 def hardtanh(g, x, min_val=-1, max_val=1):
-    return g.Clip(x, like(g, min_val, x), like(g, max_val, x))
+    return g.Clip(x, constant_like(g, min_val, x), constant_like(g, max_val, x))
 
 
 @torch_op("leaky_relu")
@@ -44,7 +44,7 @@ def rrelu_with_noise(g, x, noise, lower=0.125, upper=1 / 3, training=False):
 def rrelu(g, x, lower=0.125, upper=1 / 3, training=False):
     if training:
         slopes = cast(g, uniform_numbers(g, g.dims(x), lower, upper), g.dtype(x))
-        return g.Where(g.LessOrEqual(x, like(g, 0, x)), g.Mul(x, slopes), x)
+        return g.Where(g.LessOrEqual(x, constant_like(g, 0, x)), g.Mul(x, slopes), x)
     return g.LeakyRelu(x, alpha=(lower + upper) / 2)
 
 
@@ -62,11 +62,14 @@ def prelu(g, x, weight):
 @torch_op("elu")
 def elu(g, x, alpha=1, scale=1, input_scale=1):
     if input_scale != 1:
-        curve = g.Mul(g.Sub(g.Exp(g.Mul(x, like(g, input_scale, x))), like(g, 1.0, x)), like(g, alpha, x))
-        out = g.Where(g.Greater(x, like(g, 0.0, x)), x, curve)
+        curve = g.Mul(
+            g.Sub(g.Exp(g.Mul(x, constant_like(g, input_scale, x))), constant_like(g, 1.0, x)),
+            constant_like(g, alpha, x),
+        )
+        out = g.Where(g.Greater(x, constant_like(g, 0.0, x)), x, curve)
     else:
         out = g.Elu(x, alpha=float(alpha))
-    return out if scale == 1 else g.Mul(out, like(g, scale, x))
+    return out if scale == 1 else g.Mul(out, constant_like(g, scale, x))
 
 
 @torch_op("selu")
@@ -80,7 +83,7 @@ def celu(g, x, alpha=1.0):
     """alpha · elu(x / alpha): ONNX has Celu for float32 only."""
     if alpha == 1:
         return g.Elu(x, alpha=1.0)
-    scale = like(g, alpha, x)
+    scale = constant_like(g, alpha, x)
     return g.Mul(g.Elu(g.Div(x, scale), alpha=1.0), scale)
 
 
@@ -112,32 +115,36 @@ def hardsigmoid(g, x):
 @torch_op("softplus")
 def softplus(g, x, beta=1, threshold=20):
     """log(1 + exp(beta x)) / beta, and x itself from `threshold` on (from 20 on float32 sees no difference)."""
-    out = g.Softplus(x) if beta == 1 else g.Div(g.Softplus(g.Mul(x, like(g, beta, x))), like(g, beta, x))
+    out = (
+        g.Softplus(x)
+        if beta == 1
+        else g.Div(g.Softplus(g.Mul(x, constant_like(g, beta, x))), constant_like(g, beta, x))
+    )
     if threshold >= 20:
         return out
-    return g.Where(g.Greater(g.Mul(x, like(g, beta, x)), like(g, threshold, x)), x, out)
+    return g.Where(g.Greater(g.Mul(x, constant_like(g, beta, x)), constant_like(g, threshold, x)), x, out)
 
 
 @torch_op("log_sigmoid")
 def log_sigmoid(g, x):
     """-softplus(-x), with the small part kept for large x: min(x, 0) - log1p(exp(-|x|))."""
-    return g.Sub(g.Min(x, like(g, 0.0, x)), log1p(g, g.Exp(g.Neg(g.Abs(x)))))
+    return g.Sub(g.Min(x, constant_like(g, 0.0, x)), log1p(g, g.Exp(g.Neg(g.Abs(x)))))
 
 
 @torch_op("threshold")
 def threshold(g, x, threshold, value):
-    return g.Where(g.Greater(x, like(g, threshold, x)), x, like(g, value, x))
+    return g.Where(g.Greater(x, constant_like(g, threshold, x)), x, constant_like(g, value, x))
 
 
 @torch_op("hardshrink")
 def hardshrink(g, x, lambd=0.5):
-    inside = g.LessOrEqual(g.Abs(x), like(g, lambd, x))
-    return g.Where(inside, like(g, 0.0, x), x)
+    inside = g.LessOrEqual(g.Abs(x), constant_like(g, lambd, x))
+    return g.Where(inside, constant_like(g, 0.0, x), x)
 
 
 @torch_op("softshrink")
 def softshrink(g, x, lambd=0.5):
-    return cast(g, g.Shrink(widened(g, x), lambd=float(lambd), bias=float(lambd)), g.dtype(x))
+    return cast(g, g.Shrink(widen_bfloat16(g, x), lambd=float(lambd), bias=float(lambd)), g.dtype(x))
 
 
 @torch_op("glu")
@@ -148,24 +155,24 @@ def glu(g, x, dim=-1):
 
 @torch_op("softmax", "special_softmax")
 def softmax(g, x, dim, dtype=None):
-    x = floating(g, x) if dtype is None else cast(g, x, dtype)
-    return g.Softmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else like(g, 1.0, x)
+    x = cast_to_floating(g, x) if dtype is None else cast(g, x, dtype)
+    return g.Softmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else constant_like(g, 1.0, x)
 
 
 @torch_op("_safe_softmax")
 def safe_softmax(g, x, dim, dtype=None):
     """Zeros where everything is minus infinity."""
-    x = floating(g, x) if dtype is None else cast(g, x, dtype)
+    x = cast_to_floating(g, x) if dtype is None else cast(g, x, dtype)
     if g.rank(x) == 0:
         return softmax(g, x, dim)
-    nothing = g.Equal(g.ReduceMax(x, [axis_of(g, x, dim)]), like(g, -math.inf, x))
-    return g.Where(nothing, like(g, 0.0, x), softmax(g, x, dim))
+    nothing = g.Equal(g.ReduceMax(x, [axis_of(g, x, dim)]), constant_like(g, -math.inf, x))
+    return g.Where(nothing, constant_like(g, 0.0, x), softmax(g, x, dim))
 
 
 @torch_op("log_softmax", "special_log_softmax")
 def log_softmax(g, x, dim, dtype=None):
-    x = floating(g, x) if dtype is None else cast(g, x, dtype)
-    return g.LogSoftmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else like(g, 0.0, x)
+    x = cast_to_floating(g, x) if dtype is None else cast(g, x, dtype)
+    return g.LogSoftmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else constant_like(g, 0.0, x)
 
 
 @torch_op("_softmax")

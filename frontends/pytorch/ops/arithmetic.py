@@ -14,12 +14,12 @@ from ..common.values import (
     Operand,
     as_value,
     cast,
-    floating,
+    cast_to_floating,
+    constant_like,
     is_bool,
     is_float,
-    like,
-    marked,
-    promoted,
+    mark_if_scalars,
+    promote_operands,
     result_dtype,
     torch_dtype,
 )
@@ -29,16 +29,16 @@ from .unary import frexp, log1p, signbit, trunc
 
 @torch_op("add")
 def add(g, x, y, *, alpha=1):
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     if is_bool(g, a):
         return g.Or(a, b)
-    return marked(g.Add(a, _scaled(g, b, alpha)), x, y)
+    return mark_if_scalars(g.Add(a, _scale_by_alpha(g, b, alpha)), x, y)
 
 
 @torch_op("sub", "subtract")
 def sub(g, x, y, *, alpha=1):
-    a, b = promoted(g, x, y)
-    return marked(g.Sub(a, _scaled(g, b, alpha)), x, y)
+    a, b = promote_operands(g, x, y)
+    return mark_if_scalars(g.Sub(a, _scale_by_alpha(g, b, alpha)), x, y)
 
 
 @torch_op("rsub")
@@ -46,7 +46,7 @@ def rsub(g, x, y, alpha=1):
     return sub(g, y, x, alpha=alpha)
 
 
-def _scaled(g: Graph, x: ir.Value, alpha: Operand) -> ir.Value:
+def _scale_by_alpha(g: Graph, x: ir.Value, alpha: Operand) -> ir.Value:
     if not isinstance(alpha, ir.Value) and alpha == 1:
         return x
     return g.Mul(x, as_value(g, alpha, g.dtype(x)))
@@ -54,37 +54,37 @@ def _scaled(g: Graph, x: ir.Value, alpha: Operand) -> ir.Value:
 
 @torch_op("mul", "multiply")
 def mul(g, x, y):
-    a, b = promoted(g, x, y)
-    return g.And(a, b) if is_bool(g, a) else marked(g.Mul(a, b), x, y)
+    a, b = promote_operands(g, x, y)
+    return g.And(a, b) if is_bool(g, a) else mark_if_scalars(g.Mul(a, b), x, y)
 
 
 @torch_op("div", "divide", "true_divide")
 def div(g, x, y, *, rounding_mode=None):
     if rounding_mode == "floor":
         return floor_divide(g, x, y)
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     if rounding_mode == "trunc":
         return trunc(g, g.Div(a, b)) if is_float(g, a) else g.Div(a, b)
-    return marked(g.Div(floating(g, a), floating(g, b)), x, y)
+    return mark_if_scalars(g.Div(cast_to_floating(g, a), cast_to_floating(g, b)), x, y)
 
 
 @torch_op("floor_divide", "floordiv")
 def floor_divide(g, x, y):
     """floor(x / y), exact for integers: x less its remainder is a multiple of y."""
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     if not is_float(g, a):
-        return marked(g.Div(g.Sub(a, g.Mod(a, b)), b), x, y)
+        return mark_if_scalars(g.Div(g.Sub(a, g.Mod(a, b)), b), x, y)
     quotient = g.Round(g.Div(g.Sub(a, remainder(g, a, b)), b))
-    return g.Where(g.Equal(b, like(g, 0, b)), g.Div(a, b), quotient)
+    return g.Where(g.Equal(b, constant_like(g, 0, b)), g.Div(a, b), quotient)
 
 
 @torch_op("remainder")
 def remainder(g, x, y):
     """The remainder with the sign of the divisor."""
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     if not is_float(g, a):
-        return marked(g.Mod(a, b), x, y)
-    rest, zero = g.Mod(a, b, fmod=1), like(g, 0, a)
+        return mark_if_scalars(g.Mod(a, b), x, y)
+    rest, zero = g.Mod(a, b, fmod=1), constant_like(g, 0, a)
     wrong = g.And(g.Not(g.Equal(rest, zero)), g.Xor(g.Less(rest, zero), g.Less(b, zero)))
     return g.Where(wrong, g.Add(rest, b), rest)
 
@@ -92,14 +92,14 @@ def remainder(g, x, y):
 @torch_op("fmod")
 def fmod(g, x, y):
     """The remainder with the sign of the dividend."""
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     return g.Mod(a, b, fmod=1)
 
 
 @torch_op("pow")
 def pow_(g, x, exponent):
-    a, b = promoted(g, x, exponent)
-    return marked(g.Pow(a, b), x, exponent)
+    a, b = promote_operands(g, x, exponent)
+    return mark_if_scalars(g.Pow(a, b), x, exponent)
 
 
 @torch_op("float_power")
@@ -107,16 +107,16 @@ def float_power(g, x, exponent):
     return g.Pow(as_value(g, x, torch.float64), as_value(g, exponent, torch.float64))
 
 
-def _binary_floating(g: Graph, x: Operand, y: Operand) -> tuple[ir.Value, ir.Value]:
-    a, b = promoted(g, x, y)
-    return floating(g, a), floating(g, b)
+def _promote_to_floating(g: Graph, x: Operand, y: Operand) -> tuple[ir.Value, ir.Value]:
+    a, b = promote_operands(g, x, y)
+    return cast_to_floating(g, a), cast_to_floating(g, b)
 
 
 @torch_op("atan2", "arctan2")
 def atan2(g, y, x):
     """The angle of (x, y): atan(y / x) turned into the right quadrant; signed zeros as in C."""
-    b, a = _binary_floating(g, y, x)
-    zero, pi, half = like(g, 0.0, a), like(g, math.pi, a), like(g, math.pi / 2, a)
+    b, a = _promote_to_floating(g, y, x)
+    zero, pi, half = constant_like(g, 0.0, a), constant_like(g, math.pi, a), constant_like(g, math.pi / 2, a)
     negative_y = signbit(g, b)
     turn = g.Where(negative_y, g.Neg(pi), pi)
     both_zero = g.And(g.Equal(a, zero), g.Equal(b, zero))
@@ -128,36 +128,38 @@ def atan2(g, y, x):
 
 @torch_op("hypot")
 def hypot(g, x, y):
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     large, small = g.Max(g.Abs(a), g.Abs(b)), g.Min(g.Abs(a), g.Abs(b))
-    ratio = g.Div(small, g.Where(g.Equal(large, like(g, 0.0, large)), like(g, 1.0, large), large))
-    return g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), like(g, 1.0, ratio))))
+    ratio = g.Div(small, g.Where(g.Equal(large, constant_like(g, 0.0, large)), constant_like(g, 1.0, large), large))
+    return g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), constant_like(g, 1.0, ratio))))
 
 
 @torch_op("logaddexp")
 def logaddexp(g, x, y):
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     gap = g.Abs(g.Sub(a, b))
-    return g.Where(g.Equal(a, b), g.Add(a, like(g, math.log(2), a)), g.Add(g.Max(a, b), log1p(g, g.Exp(g.Neg(gap)))))
+    return g.Where(
+        g.Equal(a, b), g.Add(a, constant_like(g, math.log(2), a)), g.Add(g.Max(a, b), log1p(g, g.Exp(g.Neg(gap))))
+    )
 
 
 @torch_op("logaddexp2")
 def logaddexp2(g, x, y):
-    a, b = promoted(g, x, y)
-    two = like(g, math.log(2), a)
+    a, b = promote_operands(g, x, y)
+    two = constant_like(g, math.log(2), a)
     return g.Div(logaddexp(g, g.Mul(a, two), g.Mul(b, two)), two)
 
 
 @torch_op("xlogy", "special_xlogy")
 def xlogy(g, x, y):
-    a, b = _binary_floating(g, x, y)
-    zero = like(g, 0.0, a)
+    a, b = _promote_to_floating(g, x, y)
+    zero = constant_like(g, 0.0, a)
     return g.Where(g.And(g.Equal(a, zero), g.Not(g.IsNaN(b))), zero, g.Mul(a, g.Log(b)))
 
 
 @torch_op("copysign")
 def copysign(g, x, y):
-    a, b = _binary_floating(g, x, y)
+    a, b = _promote_to_floating(g, x, y)
     return g.Where(signbit(g, b), g.Neg(g.Abs(a)), g.Abs(a))
 
 
@@ -165,32 +167,32 @@ def copysign(g, x, y):
 def heaviside(g, x, values):
     if is_bool(g, x):
         return g.Or(x, values)
-    zero = like(g, 0, x)
+    zero = constant_like(g, 0, x)
     step = cast(g, g.Greater(x, zero), g.dtype(x))
     return g.Where(g.Equal(x, zero), values, step)
 
 
-def _extreme(operator: str) -> Any:
+def _extreme_rule(operator: str) -> Any:
     def rule(g: Graph, x: Operand, y: Operand) -> ir.Value:
-        a, b = promoted(g, x, y)
+        a, b = promote_operands(g, x, y)
         if is_bool(g, a):
             return g.Or(a, b) if operator == "Max" else g.And(a, b)
-        return marked(g.node(operator, [a, b]), x, y)
+        return mark_if_scalars(g.node(operator, [a, b]), x, y)
 
     return rule
 
 
 torch_op.same(
-    _extreme,
+    _extreme_rule,
     maximum="Max",
     minimum="Min",
     **{"max.other": "Max", "min.other": "Min", "sym_max": "Max", "sym_min": "Min"},
 )
 
 
-def _extreme_number(operator: str) -> Any:
+def _extreme_number_rule(operator: str) -> Any:
     def rule(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-        a, b = promoted(g, x, y)
+        a, b = promote_operands(g, x, y)
         if is_bool(g, a):
             return g.Or(a, b) if operator == "Max" else g.And(a, b)
         out = g.node(operator, [a, b])
@@ -199,7 +201,7 @@ def _extreme_number(operator: str) -> Any:
     return rule
 
 
-torch_op.same(_extreme_number, fmax="Max", fmin="Min")
+torch_op.same(_extreme_number_rule, fmax="Max", fmin="Min")
 
 
 @torch_op("clamp", "clip")
@@ -231,22 +233,22 @@ def clamp_max(g, x, max):
 
 @torch_op("addcmul")
 def addcmul(g, x, tensor1, tensor2, *, value=1):
-    a, b = promoted(g, tensor1, tensor2)
-    return add(g, x, _scaled(g, g.Mul(a, b), value))
+    a, b = promote_operands(g, tensor1, tensor2)
+    return add(g, x, _scale_by_alpha(g, g.Mul(a, b), value))
 
 
 @torch_op("addcdiv")
 def addcdiv(g, x, tensor1, tensor2, *, value=1):
-    a, b = _binary_floating(g, tensor1, tensor2)
-    return add(g, x, _scaled(g, g.Div(a, b), value))
+    a, b = _promote_to_floating(g, tensor1, tensor2)
+    return add(g, x, _scale_by_alpha(g, g.Div(a, b), value))
 
 
 @torch_op("lerp")
 def lerp(g, x, end, weight):
     """x + weight (end - x), from the other end where weight is 0.5 or more, as PyTorch computes it."""
     weight = as_value(g, weight, g.dtype(x))
-    gap, one = g.Sub(end, x), like(g, 1.0, x)
-    near = g.Less(g.Abs(weight), like(g, 0.5, weight))
+    gap, one = g.Sub(end, x), constant_like(g, 1.0, x)
+    near = g.Less(g.Abs(weight), constant_like(g, 0.5, weight))
     return g.Where(near, g.Add(x, g.Mul(weight, gap)), g.Sub(end, g.Mul(gap, g.Sub(one, weight))))
 
 
@@ -256,16 +258,16 @@ _DIGITS = {torch.float32: (24, -149), torch.float64: (53, -1074), torch.float16:
 @torch_op("nextafter")
 def nextafter(g, x, y):
     """The neighbour of x towards y: x plus or minus the distance of floats there, half of it below a power of two."""
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     digits, lowest = _DIGITS[torch_dtype(g, a)]
     mantissa, exponent = frexp(g, a)
     up = g.Greater(b, a)
-    inwards = g.Equal(up, g.Less(a, like(g, 0, a)))
-    edge = g.And(inwards, g.Equal(g.Abs(mantissa), like(g, 0.5, a)))
+    inwards = g.Equal(up, g.Less(a, constant_like(g, 0, a)))
+    edge = g.And(inwards, g.Equal(g.Abs(mantissa), constant_like(g, 0.5, a)))
     wide = g.Cast(exponent, to=g.dtype(a))
-    power = g.Sub(wide, g.Where(edge, like(g, digits + 1, a), like(g, digits, a)))
-    gap = g.Pow(like(g, 2.0, a), g.Max(power, like(g, lowest, a)))
-    gap = g.Where(g.Equal(a, like(g, 0, a)), like(g, 2.0**lowest, a), gap)
+    power = g.Sub(wide, g.Where(edge, constant_like(g, digits + 1, a), constant_like(g, digits, a)))
+    gap = g.Pow(constant_like(g, 2.0, a), g.Max(power, constant_like(g, lowest, a)))
+    gap = g.Where(g.Equal(a, constant_like(g, 0, a)), constant_like(g, 2.0**lowest, a), gap)
     moved = g.Where(up, g.Add(a, gap), g.Sub(a, gap))
-    moved = g.Where(g.IsInf(a), g.Mul(g.Sign(a), like(g, torch.finfo(torch_dtype(g, a)).max, a)), moved)
-    return g.Where(g.Or(g.IsNaN(a), g.IsNaN(b)), like(g, math.nan, a), g.Where(g.Equal(a, b), b, moved))
+    moved = g.Where(g.IsInf(a), g.Mul(g.Sign(a), constant_like(g, torch.finfo(torch_dtype(g, a)).max, a)), moved)
+    return g.Where(g.Or(g.IsNaN(a), g.IsNaN(b)), constant_like(g, math.nan, a), g.Where(g.Equal(a, b), b, moved))

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.sizes import broadcast_rank, reshape, size
+from ..common.sizes import broadcast_to_rank, reshape, size
 from ..rules import torch_op
 
 _DROPOUT = torch_op.limit(
@@ -26,11 +26,11 @@ def scaled_dot_product_attention(
     """One Attention node over [batch, heads, length, features]; fewer or more leading dims are reshaped."""
     if dropout_p:
         raise Unsupported(_DROPOUT)
-    query, key, value = _led_alike(g, query, key, value, enable_gqa)
+    query, key, value = _broadcast_leading_dims(g, query, key, value, enable_gqa)
     rank = g.rank(query)
     if attn_mask is not None and rank > 4 and g.rank(attn_mask) > 2:
         raise Unsupported(_MASK)
-    q, k, v = (_heads(g, x) for x in (query, key, value))
+    q, k, v = (_reshape_to_heads(g, x) for x in (query, key, value))
     mask = attn_mask
     if mask is not None and rank == 3 and g.rank(mask) == 3:
         mask = g.Unsqueeze(mask, [1])
@@ -41,7 +41,7 @@ def scaled_dot_product_attention(
     return reshape(g, out, [*lead, size(g, query, -2), size(g, value, -1)])
 
 
-def _led_alike(g: Graph, query: ir.Value, key: ir.Value, value: ir.Value, gqa: bool) -> list[ir.Value]:
+def _broadcast_leading_dims(g: Graph, query: ir.Value, key: ir.Value, value: ir.Value, gqa: bool) -> list[ir.Value]:
     """The three with the same leading dims; only heads (dim -3) may be fewer in key and value, with `gqa`."""
     given = [query, key, value]
     rank = max(map(g.rank, given))
@@ -49,7 +49,7 @@ def _led_alike(g: Graph, query: ir.Value, key: ir.Value, value: ir.Value, gqa: b
     leads = {g.shape(x)[: g.rank(x) - kept] for x in given}
     if len(leads) == 1 and None not in (lead := leads.pop()) and all(g.rank(x) == rank for x in given):
         return given
-    given = [broadcast_rank(g, x, rank) for x in given]
+    given = [broadcast_to_rank(g, x, rank) for x in given]
     if any(None in g.shape(x)[: rank - kept] or not isinstance(n, int) for x in given for n in g.shape(x)[:-kept]):
         return given
     lead = np.broadcast_shapes(*(g.shape(x)[: rank - kept] for x in given))
@@ -59,7 +59,7 @@ def _led_alike(g: Graph, query: ir.Value, key: ir.Value, value: ir.Value, gqa: b
     ]
 
 
-def _heads(g: Graph, x: ir.Value) -> ir.Value:
+def _reshape_to_heads(g: Graph, x: ir.Value) -> ir.Value:
     """[length, features] gets batch and heads, [batch, length, features] one head, more leading dims become one."""
     rank = g.rank(x)
     if rank == 4:

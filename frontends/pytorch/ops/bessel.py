@@ -10,23 +10,23 @@ from convert.graph import Graph
 from convert.numerics import bessel
 from convert.numerics.series import Function
 
-from ..common.values import cast, floating
+from ..common.values import cast, cast_to_floating
 from ..rules import torch_op
 
 
-def in_double(function: Function) -> Function:
+def compute_in_double(function: Function) -> Function:
     """`function` computed in float64 and rounded to the dtype of x."""
 
     @wraps(function)
     def rule(g: Graph, x: ir.Value) -> ir.Value:
-        x = floating(g, x)
+        x = cast_to_floating(g, x)
         return cast(g, function(g, cast(g, x, ir.DataType.DOUBLE)), g.dtype(x))
 
     return rule
 
 
 torch_op.same(
-    in_double,
+    compute_in_double,
     special_bessel_j0=partial(bessel.j0, monic=False),
     special_bessel_j1=partial(bessel.j1, monic=False),
     special_bessel_y0=partial(bessel.y0, monic=False),

@@ -10,7 +10,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import arange, size, vector
-from ..common.values import as_value, cast, highest, like, lowest
+from ..common.values import as_value, cast, constant_like, highest, lowest
 from ..rules import torch_op
 from .shape import END
 
@@ -31,7 +31,7 @@ def bincount(g, x, weights=None, minlength=0):
 _REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin", "prod": "ReduceProd"}
 
 
-def segmented(
+def reduce_segments(
     g: Graph,
     data: ir.Value,
     reduce: str,
@@ -51,16 +51,16 @@ def segmented(
     inside = [g.GreaterOrEqual(place, g.Unsqueeze(start, [axis + 1])), g.Less(place, g.Unsqueeze(end, [axis + 1]))]
     behind = [*range(axis + 2, g.rank(data) + 1)]
     member = g.Unsqueeze(g.And(*inside), behind) if behind else g.And(*inside)
-    chosen = g.Where(member, g.Unsqueeze(data, [axis]), like(g, neutral, data))
+    chosen = g.Where(member, g.Unsqueeze(data, [axis]), constant_like(g, neutral, data))
     out = g.node(_REDUCTIONS[reduce], [chosen, g.const([axis + 1])], {"keepdims": 0})
     if initial is not None:
         combine = {"max": g.Max, "min": g.Min, "prod": g.Mul}.get(reduce, g.Add)
-        out = combine(out, like(g, initial, out))
+        out = combine(out, constant_like(g, initial, out))
     if reduce != "mean":
         return out
     count = g.Cast(g.Sub(end, start), to=g.dtype(out))
     count = g.Unsqueeze(count, [a - 1 for a in behind]) if behind else count
-    alone = g.And(g.Equal(count, like(g, 0, out)), g.const(initial is not None))
+    alone = g.And(g.Equal(count, constant_like(g, 0, out)), g.const(initial is not None))
     return g.Where(alone, out, g.Div(out, count))
 
 
@@ -70,7 +70,7 @@ def segmented(
 @torch_op("histogramdd", "histogramdd.int_bins")
 def histogramdd(g, x, bins, range=None, weight=None, density=False):
     """Counts in boxes of equal size, over the range of each coordinate unless one is given."""
-    from .search import edges_of
+    from .search import bin_edges_of
 
     dims = g.shape(x)[-1]
     if not isinstance(dims, int):
@@ -79,38 +79,38 @@ def histogramdd(g, x, bins, range=None, weight=None, density=False):
     edges = []
     for i, count in enumerate(numbers):
         limits = None if range is None else range[2 * i : 2 * i + 2]
-        edges.append(edges_of(g, g.Reshape(g.Gather(x, i, axis=-1), [-1]), count, limits))
-    return [*_boxed(g, x, edges, weight, density)]
+        edges.append(bin_edges_of(g, g.Reshape(g.Gather(x, i, axis=-1), [-1]), count, limits))
+    return [*_histogram_counts(g, x, edges, weight, density)]
 
 
 @torch_op("histogramdd.TensorList_bins")
 def histogramdd_between(g, x, bins, range=None, weight=None, density=False):
-    return [*_boxed(g, x, list(bins), weight, density)]
+    return [*_histogram_counts(g, x, list(bins), weight, density)]
 
 
-def _boxed(
+def _histogram_counts(
     g: Graph, x: ir.Value, edges: list[ir.Value], weight: ir.Value | None, density: bool
 ) -> tuple[ir.Value, list[ir.Value]]:
     """Counts of the points [.., coordinates] between the edges; what lies outside goes to one box more."""
-    from .search import box_of
+    from .search import bin_index_of
 
     numbers = [size(g, e, 0) for e in edges]
     if not all(isinstance(n, int) for n in numbers):
         raise Unsupported("a histogram with an unknown number of edges")
     shape = [n - 1 for n in numbers]
     if 0 in g.shape(x):
-        return g.Expand(like(g, float("nan") if density else 0, x), shape), edges
+        return g.Expand(constant_like(g, float("nan") if density else 0, x), shape), edges
     place, valid = g.const(0), g.const(True)
     for i, (e, n) in enumerate(zip(edges, shape, strict=True)):
         flat = g.Reshape(g.Gather(x, i, axis=-1), [-1])
-        found = box_of(g, flat, e)
+        found = bin_index_of(g, flat, e)
         inside = g.And(g.GreaterOrEqual(flat, g.Gather(e, 0, axis=0)), g.LessOrEqual(flat, g.Gather(e, n, axis=0)))
         valid = g.And(valid, g.And(inside, g.And(g.GreaterOrEqual(found, 0), g.Less(found, n))))
         place = g.Add(g.Mul(place, n), found)
     total = int(np.prod(shape))
     place = g.Where(valid, place, total)
-    one = g.Expand(like(g, 1, x), g.dims(place)) if weight is None else g.Reshape(weight, [-1])
-    sums = g.ScatterElements(g.Expand(like(g, 0, x), [total + 1]), place, one, axis=0, reduction="add")
+    one = g.Expand(constant_like(g, 1, x), g.dims(place)) if weight is None else g.Reshape(weight, [-1])
+    sums = g.ScatterElements(g.Expand(constant_like(g, 0, x), [total + 1]), place, one, axis=0, reduction="add")
     counts = g.Reshape(g.Slice(sums, [0], [total], [0]), shape)
     if density:
         counts = g.Div(counts, g.ReduceSum(counts, keepdims=0))

@@ -11,7 +11,7 @@ import torch
 from convert.graph import Graph
 
 from ..common.complexes import pair_of, part_dtype
-from ..common.values import as_value, cast, mark, result_dtype, torch_dtype
+from ..common.values import as_value, cast, mark_scalar, result_dtype, torch_dtype
 from ..rules import torch_op
 from .compare import where
 
@@ -45,7 +45,7 @@ def convert_to(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
     return pair_of(g, x, part_dtype(dtype)) if dtype.is_complex else cast(g, x, dtype)
 
 
-def _cast_to(dtype: torch.dtype) -> Any:
+def _cast_rule(dtype: torch.dtype) -> Any:
     def rule(g: Graph, x: ir.Value) -> ir.Value:
         return cast(g, x, dtype)
 
@@ -53,33 +53,33 @@ def _cast_to(dtype: torch.dtype) -> Any:
 
 
 torch_op.same(
-    _cast_to, _cast_Float=torch.float32, _cast_Double=torch.float64, _cast_Int=torch.int32, _cast_Long=torch.int64
+    _cast_rule, _cast_Float=torch.float32, _cast_Double=torch.float64, _cast_Int=torch.int32, _cast_Long=torch.int64
 )
 
 
 @torch_op("sym_float")
 def sym_float(g, x):
-    return mark(as_value(g, x, torch.float64))
+    return mark_scalar(as_value(g, x, torch.float64))
 
 
 @torch_op("item", "_local_scalar_dense")
 def item(g, x):
-    return mark(g.Reshape(x, g.const(np.zeros(0, np.int64))))
+    return mark_scalar(g.Reshape(x, g.const(np.zeros(0, np.int64))))
 
 
 @torch_op("sym_ite")
 def sym_ite(g, condition, x, y):
-    return mark(where(g, condition, x, y))
+    return mark_scalar(where(g, condition, x, y))
 
 
 @torch_op("sym_int")
 def sym_int(g, x):
-    return mark(cast(g, as_value(g, x, torch.float64), torch.int64))
+    return mark_scalar(cast(g, as_value(g, x, torch.float64), torch.int64))
 
 
 @torch_op("sym_truediv")
 def sym_truediv(g, x, y):
-    return mark(g.Div(as_value(g, x, torch.float64), as_value(g, y, torch.float64)))
+    return mark_scalar(g.Div(as_value(g, x, torch.float64), as_value(g, y, torch.float64)))
 
 
 @torch_op("scalar_tensor")

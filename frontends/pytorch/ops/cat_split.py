@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from ..common.markers import PIECES
 from ..common.sizes import axis_of, vector
-from ..common.values import promoted
+from ..common.values import promote_operands
 from ..rules import torch_op
 from .shape import END, atleast_1d
 
@@ -20,16 +20,16 @@ from .shape import END, atleast_1d
 @torch_op("cat", "concat", "concatenate")
 def cat(g, tensors, dim=0):
     kept = [x for x in tensors if x.shape is None or not (g.rank(x) == 1 and g.shape(x)[0] == 0)] or tensors[:1]
-    return g.Concat(*promoted(g, *kept), axis=axis_of(g, kept[0], dim)) if len(kept) > 1 else kept[0]
+    return g.Concat(*promote_operands(g, *kept), axis=axis_of(g, kept[0], dim)) if len(kept) > 1 else kept[0]
 
 
 @torch_op("stack")
 def stack(g, tensors, dim=0):
     axis = dim + g.rank(tensors[0]) + 1 if dim < 0 else dim
-    return g.Concat(*(g.Unsqueeze(x, [axis]) for x in promoted(g, *tensors)), axis=axis)
+    return g.Concat(*(g.Unsqueeze(x, [axis]) for x in promote_operands(g, *tensors)), axis=axis)
 
 
-def _at_least(g: Graph, x: ir.Value, rank: int) -> ir.Value:
+def _unsqueeze_to_rank(g: Graph, x: ir.Value, rank: int) -> ir.Value:
     if g.rank(x) >= rank:
         return x
     axes = {2: {0: [0, 1], 1: [0]}, 3: {0: [0, 1, 2], 1: [0, 2], 2: [2]}}[rank][g.rank(x)]
@@ -44,12 +44,12 @@ def hstack(g, tensors):
 
 @torch_op("vstack", "row_stack")
 def vstack(g, tensors):
-    return cat(g, [_at_least(g, x, 2) for x in tensors], 0)
+    return cat(g, [_unsqueeze_to_rank(g, x, 2) for x in tensors], 0)
 
 
 @torch_op("dstack")
 def dstack(g, tensors):
-    return cat(g, [_at_least(g, x, 3) for x in tensors], 2)
+    return cat(g, [_unsqueeze_to_rank(g, x, 3) for x in tensors], 2)
 
 
 @torch_op("column_stack")
@@ -57,7 +57,7 @@ def column_stack(g, tensors):
     return cat(g, [g.Reshape(x, [-1, 1]) if g.rank(x) <= 1 else x for x in tensors], 1)
 
 
-def _pieces(g: Graph, x: ir.Value, sizes: list[int], axis: int) -> list[ir.Value]:
+def _split_pieces(g: Graph, x: ir.Value, sizes: list[int], axis: int) -> list[ir.Value]:
     if len(sizes) == 1:
         return [x]
     return g.Split(x, sizes, axis=axis, outputs=len(sizes))
@@ -67,22 +67,22 @@ def _pieces(g: Graph, x: ir.Value, sizes: list[int], axis: int) -> list[ir.Value
 def split(g, x, split_size, dim=0):
     if not isinstance(split_size, int):
         return split_with_sizes(g, x, split_size, dim)
-    axis, length = axis_of(g, x, dim), _length(g, x, dim, "split")
+    axis, length = axis_of(g, x, dim), _static_length(g, x, dim, "split")
     if split_size == 0:
         return [x]
-    return _pieces(g, x, [min(split_size, length - i) for i in range(0, length, split_size)] or [0], axis)
+    return _split_pieces(g, x, [min(split_size, length - i) for i in range(0, length, split_size)] or [0], axis)
 
 
 @torch_op("split_with_sizes", "split.sizes", "split_with_sizes_copy", "unsafe_split_with_sizes")
 def split_with_sizes(g, x, split_sizes, dim=0):
     if all(isinstance(s, int) for s in split_sizes):
-        return _pieces(g, x, split_sizes, axis_of(g, x, dim))
+        return _split_pieces(g, x, split_sizes, axis_of(g, x, dim))
     return g.Split(x, vector(g, split_sizes), axis=axis_of(g, x, dim), outputs=len(split_sizes))
 
 
 @torch_op("chunk", "unsafe_chunk")
 def chunk(g, x, chunks, dim=0):
-    length = _length(g, x, dim, "chunk")
+    length = _static_length(g, x, dim, "chunk")
     return split(g, x, max(-(-length // chunks), 1), dim) if length else [x] * chunks
 
 
@@ -105,7 +105,7 @@ def tensor_split(g, x, sections, dim=0):
     length = g.shape(x)[axis]
     if isinstance(length, int):
         each, more = divmod(length, sections)
-        return _pieces(g, x, [each + (i < more) for i in range(sections)], axis)
+        return _split_pieces(g, x, [each + (i < more) for i in range(sections)], axis)
     rows = g.Shape(x, start=axis, end=axis + 1)
     longer = g.Less(np.arange(sections), g.Mod(rows, sections))
     return g.Split(x, g.Add(g.Div(rows, sections), g.Cast(longer, to=ir.DataType.INT64)), axis=axis, outputs=sections)
@@ -122,11 +122,11 @@ def tensor_split_indices(g, x, indices, dim=0):
 
 @torch_op("unbind", "unbind_copy")
 def unbind(g, x, dim=0):
-    axis, length = axis_of(g, x, dim), _length(g, x, dim, "unbind")
-    return [g.Squeeze(p, [axis]) for p in _pieces(g, x, [1] * length, axis)]
+    axis, length = axis_of(g, x, dim), _static_length(g, x, dim, "unbind")
+    return [g.Squeeze(p, [axis]) for p in _split_pieces(g, x, [1] * length, axis)]
 
 
-def _length(g: Graph, x: ir.Value, dim: int, what: str) -> int:
+def _static_length(g: Graph, x: ir.Value, dim: int, what: str) -> int:
     length = g.shape(x)[axis_of(g, x, dim)]
     if not isinstance(length, int):
         raise Unsupported(f"{what} along a dim of unknown length, which gives a number of pieces that is not known")
@@ -182,9 +182,9 @@ def _split_at(g: Graph, x: ir.Value, sections: int | list[int], dim: int) -> lis
 
 @torch_op("atleast_2d")
 def atleast_2d(g, x):
-    return [_at_least(g, v, 2) for v in x] if isinstance(x, list) else _at_least(g, x, 2)
+    return [_unsqueeze_to_rank(g, v, 2) for v in x] if isinstance(x, list) else _unsqueeze_to_rank(g, x, 2)
 
 
 @torch_op("atleast_3d")
 def atleast_3d(g, x):
-    return [_at_least(g, v, 3) for v in x] if isinstance(x, list) else _at_least(g, x, 3)
+    return [_unsqueeze_to_rank(g, v, 3) for v in x] if isinstance(x, list) else _unsqueeze_to_rank(g, x, 3)

@@ -10,8 +10,8 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.complexes import PREFIX, Pair, common, joined, split
-from ..common.values import as_value, like
+from ..common.complexes import PREFIX, ComplexPair, promote_to_pairs, split_parts, stack_parts
+from ..common.values import as_value, constant_like
 from ..rules import torch_op
 from .arithmetic import atan2, hypot
 
@@ -21,22 +21,22 @@ from .arithmetic import atan2, hypot
 @torch_op("complex")
 def complex_(g, real, imag):
     shape = g.Shape(g.Add(real, imag))
-    return Pair(g.Expand(real, shape), g.Expand(imag, shape))
+    return ComplexPair(g.Expand(real, shape), g.Expand(imag, shape))
 
 
 @torch_op("polar")
 def polar(g, abs, angle):
-    return Pair(g.Mul(abs, g.Cos(angle)), g.Mul(abs, g.Sin(angle)))
+    return ComplexPair(g.Mul(abs, g.Cos(angle)), g.Mul(abs, g.Sin(angle)))
 
 
 @torch_op("view_as_complex", "view_as_complex_copy")
 def view_as_complex(g, x):
-    return split(g, x)
+    return split_parts(g, x)
 
 
 @torch_op("complex::view_as_real", "complex::view_as_real_copy")
 def view_as_real(g, x):
-    return joined(g, x)
+    return stack_parts(g, x)
 
 
 @torch_op("complex::real")
@@ -67,7 +67,7 @@ def isnan(g, x):
 @torch_op("complex::_to_copy", "complex::to.dtype")
 def to(g, x, dtype=None, *, copy=False):
     if dtype is None or dtype.is_complex:
-        return x if dtype is None else common(g, x, _zero(g, dtype))[0]
+        return x if dtype is None else promote_to_pairs(g, x, _zero(g, dtype))[0]
     return as_value(g, x.real, dtype)
 
 
@@ -80,23 +80,23 @@ def _zero(g: Graph, dtype: torch.dtype) -> ir.Value:
 
 @torch_op("complex::_conj", "complex::_conj_physical", "complex::conj_physical")
 def conj(g, x):
-    return Pair(x.real, g.Neg(x.imag))
+    return ComplexPair(x.real, g.Neg(x.imag))
 
 
 @torch_op("complex::add")
 def add(g, x, y, *, alpha=1):
-    a, b = common(g, x, y)
+    a, b = promote_to_pairs(g, x, y)
     if alpha != 1:
-        b = _times(g, b, *common(g, alpha))
-    return Pair(g.Add(a.real, b.real), g.Add(a.imag, b.imag))
+        b = _multiply_pairs(g, b, *promote_to_pairs(g, alpha))
+    return ComplexPair(g.Add(a.real, b.real), g.Add(a.imag, b.imag))
 
 
 @torch_op("complex::sub")
 def sub(g, x, y, *, alpha=1):
-    a, b = common(g, x, y)
+    a, b = promote_to_pairs(g, x, y)
     if alpha != 1:
-        b = _times(g, b, *common(g, alpha))
-    return Pair(g.Sub(a.real, b.real), g.Sub(a.imag, b.imag))
+        b = _multiply_pairs(g, b, *promote_to_pairs(g, alpha))
+    return ComplexPair(g.Sub(a.real, b.real), g.Sub(a.imag, b.imag))
 
 
 @torch_op("complex::rsub")
@@ -104,10 +104,10 @@ def rsub(g, x, y, alpha=1):
     return sub(g, y, x, alpha=alpha)
 
 
-def _times(g: Graph, a: Pair, b: Pair, operator: str = "Mul") -> Pair:
+def _multiply_pairs(g: Graph, a: ComplexPair, b: ComplexPair, operator: str = "Mul") -> ComplexPair:
     """(a + bi)(c + di), by a product of parts that is elementwise or of matrices."""
     product = lambda x, y: g.node(operator, [x, y])  # noqa: E731
-    return Pair(
+    return ComplexPair(
         g.Sub(product(a.real, b.real), product(a.imag, b.imag)),
         g.Add(product(a.real, b.imag), product(a.imag, b.real)),
     )
@@ -115,27 +115,27 @@ def _times(g: Graph, a: Pair, b: Pair, operator: str = "Mul") -> Pair:
 
 @torch_op("complex::mul")
 def mul(g, x, y):
-    if isinstance(x, Pair) and not isinstance(y, (Pair, complex)):
+    if isinstance(x, ComplexPair) and not isinstance(y, (ComplexPair, complex)):
         y = as_value(g, y, g.dtype(x.real))
-        return Pair(g.Mul(x.real, y), g.Mul(x.imag, y))
-    return _times(g, *common(g, x, y))
+        return ComplexPair(g.Mul(x.real, y), g.Mul(x.imag, y))
+    return _multiply_pairs(g, *promote_to_pairs(g, x, y))
 
 
 @torch_op("complex::div")
 def div(g, x, y, *, rounding_mode=None):
     """x conj(y) / |y|²; by a real number, each part."""
-    if isinstance(x, Pair) and not isinstance(y, (Pair, complex)):
+    if isinstance(x, ComplexPair) and not isinstance(y, (ComplexPair, complex)):
         y = as_value(g, y, g.dtype(x.real))
-        return Pair(g.Div(x.real, y), g.Div(x.imag, y))
-    a, b = common(g, x, y)
-    above = _times(g, a, Pair(b.real, g.Neg(b.imag)))
+        return ComplexPair(g.Div(x.real, y), g.Div(x.imag, y))
+    a, b = promote_to_pairs(g, x, y)
+    above = _multiply_pairs(g, a, ComplexPair(b.real, g.Neg(b.imag)))
     size = g.Add(g.Mul(b.real, b.real), g.Mul(b.imag, b.imag))
-    return Pair(g.Div(above.real, size), g.Div(above.imag, size))
+    return ComplexPair(g.Div(above.real, size), g.Div(above.imag, size))
 
 
 @torch_op("complex::reciprocal")
 def reciprocal(g, x):
-    return div(g, like(g, 1.0, x.real), x)
+    return div(g, constant_like(g, 1.0, x.real), x)
 
 
 @torch_op("complex::exp")
@@ -145,40 +145,40 @@ def exp(g, x):
 
 @torch_op("complex::matmul", "complex::mm", "complex::bmm", "complex::mv", "complex::dot")
 def matmul(g, x, y):
-    return _times(g, *common(g, x, y), "MatMul")
+    return _multiply_pairs(g, *promote_to_pairs(g, x, y), "MatMul")
 
 
 @torch_op("complex::eq")
 def eq(g, x, y):
-    a, b = common(g, x, y)
+    a, b = promote_to_pairs(g, x, y)
     return g.And(g.Equal(a.real, b.real), g.Equal(a.imag, b.imag))
 
 
 @torch_op("complex::where")
 def where(g, condition, x, y):
-    a, b = common(g, x, y)
-    return Pair(g.Where(condition, a.real, b.real), g.Where(condition, a.imag, b.imag))
+    a, b = promote_to_pairs(g, x, y)
+    return ComplexPair(g.Where(condition, a.real, b.real), g.Where(condition, a.imag, b.imag))
 
 
 # -- part by part -----------------------------------------------------------------------------------------------------
 
 
-def _part_by_part(operator: str) -> Any:
+def _part_by_part_rule(operator: str) -> Any:
     """The real rule applied to both parts, for operators that are linear over the reals or only move elements."""
 
     def rule(g: Graph, *args: Any, **kwargs: Any) -> Any:
-        found = [torch_op.entries[operator].rule(g, *_parts(args, name), **kwargs) for name in ("real", "imag")]
+        found = [torch_op.entries[operator].rule(g, *_select_part(args, name), **kwargs) for name in ("real", "imag")]
         if isinstance(found[0], list):
-            return [Pair(a, b) for a, b in zip(*found, strict=True)]
-        return Pair(*found)
+            return [ComplexPair(a, b) for a, b in zip(*found, strict=True)]
+        return ComplexPair(*found)
 
     return rule
 
 
-def _parts(value: Any, name: str) -> Any:
+def _select_part(value: Any, name: str) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_parts(v, name) for v in value]
-    if isinstance(value, Pair):
+        return [_select_part(v, name) for v in value]
+    if isinstance(value, ComplexPair):
         return getattr(value, name)
     if isinstance(value, complex):
         raise Unsupported("a complex number beside complex tensors in an operator that works part by part")
@@ -225,16 +225,16 @@ for _name in (
     "slice",
     "constant_pad_nd",
 ):
-    torch_op(PREFIX + _name)(_part_by_part(_name))
+    torch_op(PREFIX + _name)(_part_by_part_rule(_name))
 
 
-def _reduced_parts(operator: str) -> Any:
-    def rule(g: Graph, x: Pair, dim: Any = None, keepdim: bool = False) -> Pair:
+def _reduce_parts_rule(operator: str) -> Any:
+    def rule(g: Graph, x: ComplexPair, dim: Any = None, keepdim: bool = False) -> ComplexPair:
         plain = torch_op.entries[operator].rule
-        return Pair(plain(g, x.real, dim, keepdim), plain(g, x.imag, dim, keepdim))
+        return ComplexPair(plain(g, x.real, dim, keepdim), plain(g, x.imag, dim, keepdim))
 
     return rule
 
 
 for _name in ("sum", "mean"):
-    torch_op(PREFIX + _name)(_reduced_parts(_name))
+    torch_op(PREFIX + _name)(_reduce_parts_rule(_name))

@@ -23,17 +23,17 @@ def cond(g, pred, true_graph, false_graph, operands=()):
     for name, build in (("then_branch", true_graph), ("else_branch", false_graph)):
         body = g.body(name)
         results = build(body, *operands)
-        _give(body, results)
+        _add_outputs(body, results)
         branches.append(body)
         count = len(results)
     pred = as_value(g, pred, ir.DataType.BOOL)
-    return _listed(g.If(pred, then_branch=branches[0], else_branch=branches[1], outputs=count))
+    return _as_list(g.If(pred, then_branch=branches[0], else_branch=branches[1], outputs=count))
 
 
 @torch_op("higher_order::while_loop")
 def while_loop(g, cond_graph, body_graph, carried_inputs, additional_inputs=()):
     """Loop without a trip count; the condition is computed before it and at the end of every round."""
-    carried = [_tensor(g, x) for x in carried_inputs]
+    carried = [_as_tensor(g, x) for x in carried_inputs]
     (first,) = cond_graph(g, *carried, *additional_inputs)
     body = g.body("loop")
     body.input("iteration", ir.DataType.INT64, [])
@@ -41,42 +41,42 @@ def while_loop(g, cond_graph, body_graph, carried_inputs, additional_inputs=()):
     inner = [body.input("state", g.dtype(x), g.shape(x)) for x in carried]
     results = body_graph(body, *inner, *additional_inputs)
     (again,) = cond_graph(body, *results, *additional_inputs)
-    _give(body, [again, *results])
-    return _listed(g.Loop(None, first, *carried, body=body, outputs=len(carried)))
+    _add_outputs(body, [again, *results])
+    return _as_list(g.Loop(None, first, *carried, body=body, outputs=len(carried)))
 
 
 @torch_op("higher_order::scan")
 def scan(g, combine_graph, init, xs, additional_inputs=()):
     """Scan over the first dim: states go round, elements are read and stacked."""
-    states = [_tensor(g, x) for x in init]
-    return _scanned(g, lambda body, *values: combine_graph(body, *values, *additional_inputs), states, list(xs))
+    states = [_as_tensor(g, x) for x in init]
+    return _emit_scan(g, lambda body, *values: combine_graph(body, *values, *additional_inputs), states, list(xs))
 
 
 @torch_op("higher_order::map_impl")
 def map_impl(g, f, xs, pos_args=()):
-    return _scanned(g, lambda body, *values: f(body, *values, *pos_args), [], list(xs))
+    return _emit_scan(g, lambda body, *values: f(body, *values, *pos_args), [], list(xs))
 
 
-def _scanned(g: Graph, build: Region, states: Sequence[ir.Value], xs: Sequence[ir.Value]) -> list[ir.Value]:
+def _emit_scan(g: Graph, build: Region, states: Sequence[ir.Value], xs: Sequence[ir.Value]) -> list[ir.Value]:
     body = g.body("scan")
     inner = [body.input("state", g.dtype(x), g.shape(x)) for x in states]
     inner += [body.input("element", g.dtype(x), g.shape(x)[1:]) for x in xs]
     results = build(body, *inner)
-    _give(body, results)
-    return _listed(g.Scan(*states, *xs, body=body, num_scan_inputs=len(xs), outputs=len(results)))
+    _add_outputs(body, results)
+    return _as_list(g.Scan(*states, *xs, body=body, num_scan_inputs=len(xs), outputs=len(results)))
 
 
-def _tensor(g: Graph, x: Any) -> ir.Value:
+def _as_tensor(g: Graph, x: Any) -> ir.Value:
     """A state as a tensor: numbers are carried as int64 or float32."""
     return x if isinstance(x, ir.Value) else g.const(x)
 
 
-def _give(body: Graph, results: Sequence[Any]) -> None:
+def _add_outputs(body: Graph, results: Sequence[Any]) -> None:
     for value in results:
-        body.output(_tensor(body, value), body.unique("result"))
+        body.output(_as_tensor(body, value), body.unique("result"))
 
 
-def _listed(found: Any) -> list[ir.Value]:
+def _as_list(found: Any) -> list[ir.Value]:
     return found if isinstance(found, list) else [found]
 
 

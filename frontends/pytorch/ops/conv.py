@@ -10,18 +10,18 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..common.sizes import size
-from ..common.values import is_float, like
+from ..common.values import constant_like, is_float
 from ..rules import torch_op
-from .integer_conv import Sliding, convolved, spread_out
+from .integer_conv import SlidingWindow, conv_integers, conv_transpose_integers
 
 
-def spread(numbers: int | Sequence[int], dims: int) -> list[int]:
+def per_spatial_dim(numbers: int | Sequence[int], dims: int) -> list[int]:
     """One number for each spatial dim; a single one stands for all."""
     items = [numbers] if isinstance(numbers, int) else list(numbers)
     return items * dims if len(items) == 1 else items
 
 
-def batched(g: Graph, x: ir.Value, dims: int) -> tuple[ir.Value, bool]:
+def ensure_batch_dim(g: Graph, x: ir.Value, dims: int) -> tuple[ir.Value, bool]:
     """`x` as [N, C, …] for `dims` spatial dims, and whether a batch dim was put in front."""
     lone = g.rank(x) == dims + 1
     return (g.Unsqueeze(x, [0]) if lone else x), lone
@@ -38,20 +38,20 @@ def _convolution(dims: int) -> Any:
         dilation: Any = 1,
         groups: int = 1,
     ) -> ir.Value:
-        x, lone = batched(g, x, dims)
-        dilations = spread(dilation, dims)
+        x, lone = ensure_batch_dim(g, x, dims)
+        dilations = per_spatial_dim(dilation, dims)
         if padding == "same":
             kernel = [size(g, weight, i + 2) for i in range(dims)]
             total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
             pads = [t // 2 for t in total] + [t - t // 2 for t in total]
         else:
-            pads = spread(0 if padding == "valid" else padding, dims) * 2
-        strides = spread(stride, dims)
+            pads = per_spatial_dim(0 if padding == "valid" else padding, dims) * 2
+        strides = per_spatial_dim(stride, dims)
         if is_float(g, x):
             out = g.Conv(x, weight, bias, strides=strides, pads=pads, dilations=dilations, group=groups)
         else:
-            how = Sliding([size(g, weight, i + 2) for i in range(dims)], strides, pads, dilations)
-            out = convolved(g, x, weight, bias, how, groups)
+            how = SlidingWindow([size(g, weight, i + 2) for i in range(dims)], strides, pads, dilations)
+            out = conv_integers(g, x, weight, bias, how, groups)
         return g.Squeeze(out, [0]) if lone else out
 
     return rule
@@ -69,14 +69,18 @@ def _transposed_convolution(dims: int) -> Any:
         groups: int = 1,
         dilation: Any = 1,
     ) -> ir.Value:
-        x, lone = batched(g, x, dims)
-        strides, dilations, pads = spread(stride, dims), spread(dilation, dims), spread(padding, dims) * 2
-        more = spread(output_padding, dims)
+        x, lone = ensure_batch_dim(g, x, dims)
+        strides, dilations, pads = (
+            per_spatial_dim(stride, dims),
+            per_spatial_dim(dilation, dims),
+            per_spatial_dim(padding, dims) * 2,
+        )
+        more = per_spatial_dim(output_padding, dims)
         if is_float(g, x):
             out = _conv_transpose(g, x, weight, bias, strides, pads, groups, more, dilations)
         else:
-            how = Sliding([size(g, weight, i + 2) for i in range(dims)], strides, pads, dilations)
-            out = spread_out(g, x, weight, bias, how, more, groups)
+            how = SlidingWindow([size(g, weight, i + 2) for i in range(dims)], strides, pads, dilations)
+            out = conv_transpose_integers(g, x, weight, bias, how, more, groups)
         return g.Squeeze(out, [0]) if lone else out
 
     return rule
@@ -109,7 +113,7 @@ def _conv_transpose(
     how = {"strides": strides, "pads": pads, "group": groups, "output_padding": more, "dilations": dilations}
     if not any(behind):
         return g.ConvTranspose(x, weight, bias, **how)
-    out = g.Pad(g.ConvTranspose(x, weight, None, **how), [0] * (dims + 2) + [0, 0, *behind], like(g, 0.0, x))
+    out = g.Pad(g.ConvTranspose(x, weight, None, **how), [0] * (dims + 2) + [0, 0, *behind], constant_like(g, 0.0, x))
     return out if bias is None else g.Add(out, g.Unsqueeze(bias, [0, *range(2, dims + 2)]))
 
 

@@ -12,7 +12,7 @@ import torch
 
 from convert.graph import Graph
 from convert.graph.metadata import DIM_KEY
-from convert.graph.tensors import rounded
+from convert.graph.tensors import rounded_tensor
 
 from ..common.sizes import arange as places_up_to
 from ..common.sizes import vector
@@ -23,52 +23,54 @@ from ..rules import torch_op
 _SMALL = 256
 
 
-def filled(g: Graph, size: Any, number: Any, dtype: torch.dtype) -> ir.Value:
+def filled_tensor(g: Graph, size: Any, number: Any, dtype: torch.dtype) -> ir.Value:
     """A tensor of `size` (ints, some perhaps known at run time only) full of `number`."""
     target = onnx_dtype(dtype)
     if isinstance(number, ir.Value):
-        return _of_size(g, g.Expand(cast(g, number, target), vector(g, size)), size)
+        return _annotate_shape(g, g.Expand(cast(g, number, target), vector(g, size)), size)
     if isinstance(number, float) and not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool:
         number = int(number)
     if all(isinstance(d, int) for d in size) and math.prod(size) <= _SMALL:
-        return g.const(_tensor(np.full(size, number), target))
-    return _of_size(g, g.ConstantOfShape(vector(g, size), value=_tensor(np.array([number]), target)), size)
+        return g.const(_rounded_tensor(np.full(size, number), target))
+    return _annotate_shape(
+        g, g.ConstantOfShape(vector(g, size), value=_rounded_tensor(np.array([number]), target)), size
+    )
 
 
-def _of_size(g: Graph, x: ir.Value, size: Any) -> ir.Value:
+def _annotate_shape(g: Graph, x: ir.Value, size: Any) -> ir.Value:
     """x with the dims that are known before it runs, which inference cannot tell from a vector of sizes."""
     if isinstance(size, ir.Value):
         return x
     return g.facts(x, shape=[d if isinstance(d, int) else d.meta.get(DIM_KEY) for d in size])
 
 
-def _tensor(exact: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:
+def _rounded_tensor(exact: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:
     """Numbers in `dtype`; the float64 twin computes with what they are rounded from."""
     floats = exact.dtype == np.float64 and dtype.is_floating_point()
-    return rounded(exact, dtype) if floats else ir.Tensor(exact.astype(dtype.numpy()), dtype=dtype)
+    return rounded_tensor(exact, dtype) if floats else ir.Tensor(exact.astype(dtype.numpy()), dtype=dtype)
 
 
 @torch_op("full")
 def full(g, size, fill_value, *, dtype=None):
-    return filled(g, size, fill_value, dtype or result_dtype(g, fill_value))
+    return filled_tensor(g, size, fill_value, dtype or result_dtype(g, fill_value))
 
 
 @torch_op("zeros", "empty", "empty_strided", "empty_permuted")
 def zeros(g, size, layout=None, *, dtype=None):
     """`layout` (strides or order of dims in memory) does not show in the graph."""
-    return filled(g, size, 0, dtype or torch.float32)
+    return filled_tensor(g, size, 0, dtype or torch.float32)
 
 
 @torch_op("ones")
 def ones(g, size, *, dtype=None):
-    return filled(g, size, 1, dtype or torch.float32)
+    return filled_tensor(g, size, 1, dtype or torch.float32)
 
 
 def full_of_shape(g: Graph, x: ir.Value, number: Any, dtype: torch.dtype | None) -> ir.Value:
     """A tensor shaped like `x`, full of `number`."""
     dtype = dtype or torch_dtype(g, x)
     if x.shape is not None and x.shape.is_static():
-        return filled(g, list(g.shape(x)), number, dtype)
+        return filled_tensor(g, list(g.shape(x)), number, dtype)
     return g.Expand(as_value(g, number, dtype), g.Shape(x))
 
 
@@ -89,17 +91,17 @@ def ones_like(g, x, *, dtype=None):
 
 @torch_op("new_zeros", "new_empty", "new_empty_strided")
 def new_zeros(g, x, size, stride=None, *, dtype=None):
-    return filled(g, size, 0, dtype or torch_dtype(g, x))
+    return filled_tensor(g, size, 0, dtype or torch_dtype(g, x))
 
 
 @torch_op("new_ones")
 def new_ones(g, x, size, *, dtype=None):
-    return filled(g, size, 1, dtype or torch_dtype(g, x))
+    return filled_tensor(g, size, 1, dtype or torch_dtype(g, x))
 
 
 @torch_op("new_full")
 def new_full(g, x, size, fill_value, *, dtype=None):
-    return filled(g, size, fill_value, dtype or torch_dtype(g, x))
+    return filled_tensor(g, size, fill_value, dtype or torch_dtype(g, x))
 
 
 @torch_op("fill")
@@ -120,15 +122,15 @@ def zero(g, x):
 
 @torch_op("arange")
 def arange(g, end, *, dtype=None):
-    return _counted(g, 0, end, 1, dtype)
+    return _emit_arange(g, 0, end, 1, dtype)
 
 
 @torch_op("arange.start", "arange.start_step")
 def arange_from(g, start, end, step=1, *, dtype=None):
-    return _counted(g, start, end, step, dtype)
+    return _emit_arange(g, start, end, step, dtype)
 
 
-def _counted(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> ir.Value:
+def _emit_arange(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> ir.Value:
     """start, start + step … below end; computed in int64 or float64 and cast, as PyTorch's kernel counts."""
     numbers = (start, end, step)
     whole = result_dtype(g, *numbers) == torch.int64
@@ -136,7 +138,7 @@ def _counted(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | Non
     if not any(isinstance(n, ir.Value) for n in numbers):
         count = max(math.ceil((end - start) / step), 0)
         array = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
-        return g.const(_tensor(array, onnx_dtype(dtype)))
+        return g.const(_rounded_tensor(array, onnx_dtype(dtype)))
     wide = torch.int64 if whole else torch.float64
     return cast(g, g.Range(*(as_value(g, n, wide) for n in numbers)), dtype)
 
@@ -146,7 +148,7 @@ def linspace(g, start, end, steps, *, dtype=None):
     """Counted from both ends, each half from its own, as PyTorch does it."""
     dtype = dtype or torch.float32
     if isinstance(steps, int) and not any(isinstance(n, ir.Value) for n in (start, end)):
-        return g.const(_spaced(lambda wide: torch.linspace(start, end, steps, dtype=wide), dtype))
+        return g.const(_spaced_tensor(lambda wide: torch.linspace(start, end, steps, dtype=wide), dtype))
     wide = dtype if dtype.is_floating_point else torch.float32
     first, last = as_value(g, start, wide), as_value(g, end, wide)
     if isinstance(steps, int) and steps < 2:
@@ -168,18 +170,18 @@ def linspace(g, start, end, steps, *, dtype=None):
 def logspace(g, start, end, steps, base=10.0, *, dtype=None):
     dtype = dtype or torch.float32
     if isinstance(steps, int) and not any(isinstance(n, ir.Value) for n in (start, end)):
-        return g.const(_spaced(lambda wide: torch.logspace(start, end, steps, base, dtype=wide), dtype))
+        return g.const(_spaced_tensor(lambda wide: torch.logspace(start, end, steps, base, dtype=wide), dtype))
     powers = linspace(g, start, end, steps, dtype=dtype)
     wide = dtype if dtype.is_floating_point else torch.float32
     return cast(g, g.Pow(as_value(g, base, wide), cast(g, powers, wide)), dtype)
 
 
-def _spaced(make: Callable[[torch.dtype], torch.Tensor], dtype: torch.dtype) -> ir.TensorProtocol:
+def _spaced_tensor(make: Callable[[torch.dtype], torch.Tensor], dtype: torch.dtype) -> ir.TensorProtocol:
     """What PyTorch makes in `dtype`; the float64 twin computes with what it makes in float64."""
     if not dtype.is_floating_point:
         return ir.Tensor(make(dtype).numpy())
     content = make(dtype).double().numpy()
-    return rounded(make(torch.float64).numpy(), onnx_dtype(dtype), content)
+    return rounded_tensor(make(torch.float64).numpy(), onnx_dtype(dtype), content)
 
 
 @torch_op("eye", "eye.m")
@@ -191,14 +193,14 @@ def eye(g, n, m=None, *, dtype=None):
     return g.const(np.eye(n, m).astype(onnx_dtype(dtype or torch.float32).numpy()))
 
 
-def _triangle(upper: int) -> Any:
+def _triangle_rule(upper: int) -> Any:
     def rule(g: Graph, x: ir.Value, diagonal: int = 0) -> ir.Value:
         return g.Trilu(x, diagonal, upper=upper)
 
     return rule
 
 
-torch_op.same(_triangle, tril=0, triu=1)
+torch_op.same(_triangle_rule, tril=0, triu=1)
 
 
 @torch_op("tril_indices")

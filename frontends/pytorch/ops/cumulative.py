@@ -14,7 +14,7 @@ from ..common.sizes import arange, axis_of, size
 from ..common.values import cast, is_bool, is_float, torch_dtype
 from ..rules import torch_op
 from .arithmetic import logaddexp
-from .reduce import summable
+from .reduce import cast_for_sum
 from .shape import END
 
 Combine = Callable[[list[ir.Value], list[ir.Value]], list[ir.Value]]
@@ -22,11 +22,11 @@ Combine = Callable[[list[ir.Value], list[ir.Value]], list[ir.Value]]
 
 @torch_op("cumsum")
 def cumsum(g, x, dim, *, dtype=None):
-    x = summable(g, x, dtype)
+    x = cast_for_sum(g, x, dtype)
     return g.CumSum(x, axis_of(g, x, dim)) if g.rank(x) else x
 
 
-def scanned(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> list[ir.Value]:
+def associative_scan(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> list[ir.Value]:
     """Running results of an associative `combine(before, after)` in log2(length) steps (Hillis and Steele, 1986)."""
     length = size(g, values[0], axis)
     if not isinstance(length, int):
@@ -43,20 +43,20 @@ def scanned(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> li
 
 @torch_op("cumprod")
 def cumprod(g, x, dim, *, dtype=None):
-    x = summable(g, x, dtype)
+    x = cast_for_sum(g, x, dtype)
     if g.rank(x) == 0:
         return x
-    return scanned(g, [x], axis_of(g, x, dim), lambda a, b: [g.Mul(a[0], b[0])])[0]
+    return associative_scan(g, [x], axis_of(g, x, dim), lambda a, b: [g.Mul(a[0], b[0])])[0]
 
 
 @torch_op("logcumsumexp")
 def logcumsumexp(g, x, dim):
     if g.rank(x) == 0:
         return x
-    return scanned(g, [x], axis_of(g, x, dim), lambda a, b: [logaddexp(g, a[0], b[0])])[0]
+    return associative_scan(g, [x], axis_of(g, x, dim), lambda a, b: [logaddexp(g, a[0], b[0])])[0]
 
 
-def _running_extreme(operator: str) -> Callable[..., list[ir.Value]]:
+def _running_extreme_rule(operator: str) -> Callable[..., list[ir.Value]]:
     def rule(g: Graph, x: ir.Value, dim: int) -> list[ir.Value]:
         """Of equals the later one counts, and NaN counts for more than any number."""
         if g.rank(x) == 0:
@@ -73,10 +73,10 @@ def _running_extreme(operator: str) -> Callable[..., list[ir.Value]]:
                 later = g.Or(g.IsNaN(b[0]), g.And(g.Not(g.IsNaN(a[0])), later))
             return [g.Where(later, b[0], a[0]), g.Where(later, b[1], a[1])]
 
-        values, indices = scanned(g, [number, places], axis, combine)
+        values, indices = associative_scan(g, [number, places], axis, combine)
         return [cast(g, values, torch_dtype(g, x)), indices]
 
     return rule
 
 
-torch_op.same(_running_extreme, cummax="GreaterOrEqual", cummin="LessOrEqual")
+torch_op.same(_running_extreme_rule, cummax="GreaterOrEqual", cummin="LessOrEqual")

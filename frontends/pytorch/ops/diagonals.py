@@ -19,10 +19,10 @@ def diagonal(g, x, offset=0, dim1=0, dim2=1):
     a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
     perm = [i for i in range(g.rank(x)) if i not in (a, b)] + [a, b]
     flat = flatten(g, g.Transpose(x, perm=perm), -2, -1)
-    return g.Gather(flat, _places(g, size(g, x, a), size(g, x, b), offset), axis=g.rank(x) - 2)
+    return g.Gather(flat, _diagonal_indices(g, size(g, x, a), size(g, x, b), offset), axis=g.rank(x) - 2)
 
 
-def _places(g: Graph, rows: int | ir.Value, columns: int | ir.Value, offset: int) -> ir.Value:
+def _diagonal_indices(g: Graph, rows: int | ir.Value, columns: int | ir.Value, offset: int) -> ir.Value:
     """The places of a diagonal among the elements of a matrix."""
     below = max(-offset, 0)
     if isinstance(rows, int) and isinstance(columns, int):

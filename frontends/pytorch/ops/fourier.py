@@ -9,97 +9,97 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import rounded
+from convert.graph.tensors import rounded_tensor
 
-from ..common.complexes import Pair, joined, split
+from ..common.complexes import ComplexPair, split_parts, stack_parts
 from ..common.sizes import axis_of, size
-from ..common.values import cast, like
+from ..common.values import cast, constant_like
 from ..rules import torch_op
 
 LARGEST = 1024
 """The longest transform that is written as a product with matrices of its length squared."""
 
 
-def _length(g: Graph, x: ir.Value, axis: int) -> int:
+def _static_length(g: Graph, x: ir.Value, axis: int) -> int:
     length = size(g, x, axis)
     if not isinstance(length, int):
         raise Unsupported("a Fourier transform along a dim of unknown length")
     return length
 
 
-def _along(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray) -> ir.Value:
+def _matmul_along_axis(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray) -> ir.Value:
     """x times a constant matrix along one axis."""
-    constant, last = rounded(matrix, g.dtype(x)), g.rank(x) - 1
+    constant, last = rounded_tensor(matrix, g.dtype(x)), g.rank(x) - 1
     if axis == last:
         return g.MatMul(x, constant)
     perm = [i for i in range(last + 1) if i != axis] + [axis]
     return g.Transpose(g.MatMul(g.Transpose(x, perm=perm), constant), perm=[perm.index(i) for i in range(last + 1)])
 
 
-def _waves(rows: int, columns: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _cos_sin_matrices(rows: int, columns: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     """cos and sin of 2 pi j k / n; j k is reduced first, so that the angles are exact."""
     angles = 2 * math.pi / n * (np.outer(np.arange(rows), np.arange(columns)) % n)
     return np.cos(angles), np.sin(angles)
 
 
-def _transformed(g: Graph, x: Pair, axis: int, forward: bool) -> Pair:
+def _transform_axis(g: Graph, x: ComplexPair, axis: int, forward: bool) -> ComplexPair:
     """One axis of a complex tensor."""
-    n = _length(g, x.real, axis)
+    n = _static_length(g, x.real, axis)
     if n > LARGEST:
-        return split(g, _by_operator(g, joined(g, x), axis, forward, n))
-    cos, sin = _waves(n, n, n)
+        return split_parts(g, _emit_dft(g, stack_parts(g, x), axis, forward, n))
+    cos, sin = _cos_sin_matrices(n, n, n)
     sin = sin if forward else -sin
-    real = g.Add(_along(g, x.real, axis, cos), _along(g, x.imag, axis, sin))
-    return Pair(real, g.Sub(_along(g, x.imag, axis, cos), _along(g, x.real, axis, sin)))
+    real = g.Add(_matmul_along_axis(g, x.real, axis, cos), _matmul_along_axis(g, x.imag, axis, sin))
+    return ComplexPair(real, g.Sub(_matmul_along_axis(g, x.imag, axis, cos), _matmul_along_axis(g, x.real, axis, sin)))
 
 
-def _by_operator(g: Graph, x: ir.Value, axis: int, forward: bool, n: int, onesided: bool = False) -> ir.Value:
+def _emit_dft(g: Graph, x: ir.Value, axis: int, forward: bool, n: int, onesided: bool = False) -> ir.Value:
     """ONNX's DFT, whose inverse divides by n, which PyTorch leaves to the caller.
 
     In float64: onnxruntime loses four digits on lengths that are no powers of two.
     """
     wide = cast(g, x, ir.DataType.DOUBLE)
     out = g.DFT(wide, None, axis, inverse=int(not forward), onesided=int(onesided))
-    return cast(g, out if forward else g.Mul(out, like(g, float(n), out)), g.dtype(x))
+    return cast(g, out if forward else g.Mul(out, constant_like(g, float(n), out)), g.dtype(x))
 
 
-def _scale(normalization: int, count: int) -> float:
+def _normalization_factor(normalization: int, count: int) -> float:
     """0: none, 1: by the root of the number of elements, 2: by that number."""
     return (1.0, 1 / math.sqrt(count), 1 / count)[normalization]
 
 
-def _scaled(g: Graph, x: ir.Value, scale: float) -> ir.Value:
-    return x if scale == 1 else g.Mul(x, like(g, scale, x))
+def _scale_by(g: Graph, x: ir.Value, scale: float) -> ir.Value:
+    return x if scale == 1 else g.Mul(x, constant_like(g, scale, x))
 
 
-def _both_scaled(g: Graph, x: Pair, scale: float) -> Pair:
-    return Pair(_scaled(g, x.real, scale), _scaled(g, x.imag, scale))
+def _scale_pair(g: Graph, x: ComplexPair, scale: float) -> ComplexPair:
+    return ComplexPair(_scale_by(g, x.real, scale), _scale_by(g, x.imag, scale))
 
 
 @torch_op("complex::_fft_c2c")
 def _fft_c2c(g, x, dim, normalization, forward):
     axes = [axis_of(g, x.real, d) for d in dim]
-    count = math.prod(_length(g, x.real, a) for a in axes)
+    count = math.prod(_static_length(g, x.real, a) for a in axes)
     for axis in axes:
-        x = _transformed(g, x, axis, forward)
-    return _both_scaled(g, x, _scale(normalization, count))
+        x = _transform_axis(g, x, axis, forward)
+    return _scale_pair(g, x, _normalization_factor(normalization, count))
 
 
 @torch_op("_fft_r2c")
 def _fft_r2c(g, x, dim, normalization, onesided):
     """The last of `dim` from real numbers, of which half the result says all; the others from complex ones."""
     axes = [axis_of(g, x, d) for d in dim]
-    count = math.prod(_length(g, x, a) for a in axes)
+    count = math.prod(_static_length(g, x, a) for a in axes)
     *others, last = axes
-    n = _length(g, x, last)
+    n = _static_length(g, x, last)
     if n > LARGEST:
-        out = split(g, _by_operator(g, g.Unsqueeze(x, [-1]), last, True, n, onesided))
+        out = split_parts(g, _emit_dft(g, g.Unsqueeze(x, [-1]), last, True, n, onesided))
     else:
-        cos, sin = _waves(n, n // 2 + 1 if onesided else n, n)
-        out = Pair(_along(g, x, last, cos), _along(g, x, last, -sin))
+        cos, sin = _cos_sin_matrices(n, n // 2 + 1 if onesided else n, n)
+        out = ComplexPair(_matmul_along_axis(g, x, last, cos), _matmul_along_axis(g, x, last, -sin))
     for axis in others:
-        out = _transformed(g, out, axis, True)
-    return _both_scaled(g, out, _scale(normalization, count))
+        out = _transform_axis(g, out, axis, True)
+    return _scale_pair(g, out, _normalization_factor(normalization, count))
 
 
 @torch_op("complex::_fft_c2r")
@@ -109,16 +109,16 @@ def _fft_c2r(g, x, dim, normalization, last_dim_size):
     if not isinstance(last_dim_size, int):
         raise Unsupported("a Fourier transform to a length that is computed at run time")
     n = last_dim_size
-    count = n * math.prod(_length(g, x.real, a) for a in others)
+    count = n * math.prod(_static_length(g, x.real, a) for a in others)
     for axis in others:
-        x = _transformed(g, x, axis, False)
+        x = _transform_axis(g, x, axis, False)
     half = n // 2 + 1
-    if _length(g, x.real, last) != half:
+    if _static_length(g, x.real, last) != half:
         raise Unsupported(f"an inverse transform to {n} real numbers from other than {half} complex ones")
-    cos, sin = _waves(half, n, n)
+    cos, sin = _cos_sin_matrices(half, n, n)
     weights = np.full((half, 1), 2.0)
     weights[0] = 1
     if n % 2 == 0:
         weights[-1] = 1
-    out = g.Sub(_along(g, x.real, last, weights * cos), _along(g, x.imag, last, weights * sin))
-    return _scaled(g, out, _scale(normalization, count))
+    out = g.Sub(_matmul_along_axis(g, x.real, last, weights * cos), _matmul_along_axis(g, x.imag, last, weights * sin))
+    return _scale_by(g, out, _normalization_factor(normalization, count))

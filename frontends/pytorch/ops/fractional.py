@@ -14,42 +14,43 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import reshape, size
-from ..common.values import cast, like
+from ..common.values import cast, constant_like
 from ..rules import torch_op
-from .conv import batched
+from .conv import ensure_batch_dim
 
 _LENGTHS = torch_op.limit("fractional_max_pool2d", "fractional pools over dims of unknown length")
 
 
-def _fractional(dims: int) -> Any:
+def _fractional_pool(dims: int) -> Any:
     def rule(
         g: Graph, x: ir.Value, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: ir.Value
     ) -> list[ir.Value]:
-        x, lone = batched(g, x, dims)
+        x, lone = ensure_batch_dim(g, x, dims)
         lengths = list(g.shape(x)[2:])
         if not all(isinstance(n, int) for n in (*lengths, *output_size)):
             raise Unsupported(_LENGTHS)
         # The numbers for a plane are those of the last dim first, in three dims of the first dim first.
         order = range(dims) if dims == 3 else reversed(range(dims))
         starts = {
-            d: _starts(g, g.Gather(random_samples, k, axis=2), lengths[d], kernel_size[d], output_size[d])
+            d: _window_starts(g, g.Gather(random_samples, k, axis=2), lengths[d], kernel_size[d], output_size[d])
             for k, d in enumerate(order)
         }
-        place = _places(g, [starts[d] for d in range(dims)], kernel_size, lengths)
-        return [g.Squeeze(v, [0]) if lone else v for v in _largest(g, x, place, list(output_size), lengths)]
+        place = _window_indices(g, [starts[d] for d in range(dims)], kernel_size, lengths)
+        return [g.Squeeze(v, [0]) if lone else v for v in _max_with_indices(g, x, place, list(output_size), lengths)]
 
     return rule
 
 
-torch_op.same(_fractional, fractional_max_pool2d=2, fractional_max_pool3d=3)
+torch_op.same(_fractional_pool, fractional_max_pool2d=2, fractional_max_pool3d=3)
 
 
-def _starts(g: Graph, sample: ir.Value, length: int, kernel: int, out: int) -> ir.Value:
+def _window_starts(g: Graph, sample: ir.Value, length: int, kernel: int, out: int) -> ir.Value:
     """Where the windows of each plane begin, [N, C, windows]: at steps of a fraction, the last one at the end."""
     sample = g.Unsqueeze(sample, [2])
     if out == 1:
         return g.Cast(
-            g.Add(g.Mul(sample, like(g, 0.0, sample)), like(g, length - kernel, sample)), to=ir.DataType.INT64
+            g.Add(g.Mul(sample, constant_like(g, 0.0, sample)), constant_like(g, length - kernel, sample)),
+            to=ir.DataType.INT64,
         )
     step = np.array((length - kernel) / (out - 1), dtype=g.dtype(sample).numpy())
     numbers = np.arange(out - 1).astype(step.dtype)
@@ -59,7 +60,7 @@ def _starts(g: Graph, sample: ir.Value, length: int, kernel: int, out: int) -> i
     return g.Concat(first, g.Add(last, length - kernel), axis=2)
 
 
-def _places(g: Graph, starts: list[ir.Value], kernel: Sequence[int], lengths: Sequence[int]) -> ir.Value:
+def _window_indices(g: Graph, starts: list[ir.Value], kernel: Sequence[int], lengths: Sequence[int]) -> ir.Value:
     """Places in the flattened plane, [N, C, …windows, …kernel]."""
     dims = len(starts)
     total = None
@@ -72,7 +73,7 @@ def _places(g: Graph, starts: list[ir.Value], kernel: Sequence[int], lengths: Se
     return total
 
 
-def _largest(
+def _max_with_indices(
     g: Graph, x: ir.Value, place: ir.Value, out: list[int], lengths: Sequence[int]
 ) -> tuple[ir.Value, ir.Value]:
     outer = [size(g, x, 0), size(g, x, 1)]

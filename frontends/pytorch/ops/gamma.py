@@ -10,12 +10,12 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.numerics import gamma, inverses
 
-from ..common.values import cast, floating, like, promoted
+from ..common.values import cast, cast_to_floating, constant_like, promote_operands
 from ..rules import torch_op
-from .bessel import in_double
+from .bessel import compute_in_double
 
 torch_op.same(
-    in_double,
+    compute_in_double,
     lgamma=gamma.lgamma,
     special_gammaln=gamma.lgamma,
     digamma=gamma.digamma,
@@ -31,22 +31,22 @@ def polygamma(g, n, x):
     if isinstance(n, ir.Value):
         raise Unsupported("polygamma of an order that is computed at run time")
     if n < 2:
-        return in_double((gamma.digamma, gamma.trigamma)[n])(g, x)
+        return compute_in_double((gamma.digamma, gamma.trigamma)[n])(g, x)
     factor = math.factorial(n) * (-1) ** (n + 1)
 
     def function(g: Graph, x: ir.Value) -> ir.Value:
-        return g.Mul(gamma.zeta(g, like(g, n + 1.0, x), x), like(g, float(factor), x))
+        return g.Mul(gamma.zeta(g, constant_like(g, n + 1.0, x), x), constant_like(g, float(factor), x))
 
-    return in_double(function)(g, x)
+    return compute_in_double(function)(g, x)
 
 
 @torch_op("special_zeta")
 def zeta(g, x, q):
-    a, b = (floating(g, v) for v in promoted(g, x, q))
+    a, b = (cast_to_floating(g, v) for v in promote_operands(g, x, q))
     wide = [cast(g, v, ir.DataType.DOUBLE) for v in (a, b)]
     return cast(g, gamma.zeta(g, *wide), g.dtype(a))
 
 
 @torch_op("erfinv", "special_erfinv")
 def erfinv(g, x):
-    return inverses.erfinv(g, floating(g, x))
+    return inverses.erfinv(g, cast_to_floating(g, x))

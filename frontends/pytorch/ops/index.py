@@ -11,13 +11,13 @@ import torch
 from convert.graph import Graph
 
 from ..common.sizes import axis_of, vector
-from ..common.values import cast, is_bool, widened
+from ..common.values import cast, is_bool, widen_bfloat16
 from ..rules import torch_op
 from .create import full_of_shape
 from .shape import atleast_1d, flatten, movedim
 
 
-def _indices(g: Graph, index: ir.Value) -> ir.Value:
+def _cast_indices(g: Graph, index: ir.Value) -> ir.Value:
     return index if index.dtype in (ir.DataType.INT64, ir.DataType.INT32) else cast(g, index, torch.int64)
 
 
@@ -26,19 +26,19 @@ def index_select(g, x, dim, index):
     if g.rank(x) == 0:
         return x
     index = g.Unsqueeze(index, [0]) if g.rank(index) == 0 else index
-    return g.Gather(x, _indices(g, index), axis=axis_of(g, x, dim))
+    return g.Gather(x, _cast_indices(g, index), axis=axis_of(g, x, dim))
 
 
 @torch_op("gather")
 def gather(g, x, dim, index, *, sparse_grad=False):
     if g.rank(x) == 0 or g.rank(index) == 0:
         return g.Reshape(g.Gather(flatten(g, x), flatten(g, index), axis=0), g.dims(index))
-    return g.GatherElements(x, _indices(g, index), axis=axis_of(g, x, dim))
+    return g.GatherElements(x, _cast_indices(g, index), axis=axis_of(g, x, dim))
 
 
 @torch_op("take")
 def take(g, x, index):
-    return g.Gather(flatten(g, x), _indices(g, index), axis=0)
+    return g.Gather(flatten(g, x), _cast_indices(g, index), axis=0)
 
 
 @torch_op("take_along_dim")
@@ -70,12 +70,12 @@ def _integer_indices(g: Graph, x: ir.Value, indices: Sequence[ir.Value | None]) 
                 found[axis + i] = g.Gather(places, i, axis=0)
             axis += g.rank(index)
         else:
-            found[axis] = _indices(g, index)
+            found[axis] = _cast_indices(g, index)
             axis += 1
     return found
 
 
-def _together(g: Graph, indices: Sequence[ir.Value]) -> ir.Value:
+def _stack_indices(g: Graph, indices: Sequence[ir.Value]) -> ir.Value:
     """Index tensors broadcast against each other and stacked in a last dim, as GatherND and ScatterND want them."""
     wide = [cast(g, i, torch.int64) for i in indices]
     if len(wide) > 1 and (len({g.shape(i) for i in wide}) > 1 or None in g.shape(wide[0])):
@@ -87,13 +87,13 @@ def _together(g: Graph, indices: Sequence[ir.Value]) -> ir.Value:
     return g.Concat(*(g.Unsqueeze(i, [rank]) for i in wide), axis=-1)
 
 
-def _front(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+def _move_to_front(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
     """`x` with `axes` moved to the front."""
     perm = [*axes, *(i for i in range(g.rank(x)) if i not in axes)]
     return x if perm == sorted(perm) else g.Transpose(x, perm=perm)
 
 
-def _adjacent(axes: Sequence[int]) -> bool:
+def _is_adjacent(axes: Sequence[int]) -> bool:
     return list(axes) == list(range(axes[0], axes[0] + len(axes)))
 
 
@@ -106,9 +106,9 @@ def index(g, x, indices):
     axes = list(placed)
     if len(axes) == 1:
         return g.Gather(x, placed[axes[0]], axis=axes[0])
-    together = _together(g, list(placed.values()))
-    out = g.GatherND(_front(g, x, axes), together)
-    if not _adjacent(axes) or axes[0] == 0:
+    together = _stack_indices(g, list(placed.values()))
+    out = g.GatherND(_move_to_front(g, x, axes), together)
+    if not _is_adjacent(axes) or axes[0] == 0:
         return out
     width = g.rank(together) - 1
     return movedim(g, out, list(range(width)), list(range(axes[0], axes[0] + width)))
@@ -130,8 +130,8 @@ def index_put(g, x, indices, values, accumulate=False, unsafe=False):
         return g.Where(mask, g.Reshape(values, np.zeros(0, np.int64)), x)
     placed = _integer_indices(g, x, indices)
     axes = list(placed)
-    together = _together(g, list(placed.values()))
-    front = _front(g, x, axes)
+    together = _stack_indices(g, list(placed.values()))
+    front = _move_to_front(g, x, axes)
     region = g.GatherND(front, together)
     width = g.rank(together) - 1
     values = _region_values(g, values, region, width, axes)
@@ -142,7 +142,7 @@ def index_put(g, x, indices, values, accumulate=False, unsafe=False):
 
 def _region_values(g: Graph, values: ir.Value, region: ir.Value, width: int, axes: Sequence[int]) -> ir.Value:
     """`values` broadcast to what is written, whose index dims PyTorch has in place of neighbouring indexed dims."""
-    if not _adjacent(axes) or axes[0] == 0:
+    if not _is_adjacent(axes) or axes[0] == 0:
         return g.Expand(values, g.dims(region))
     place = list(range(axes[0], axes[0] + width))
     behind = movedim(g, region, list(range(width)), place)
@@ -190,7 +190,7 @@ def masked_select(g, x, mask):
 
 def compress(g: Graph, x: ir.Value, mask: ir.Value, axis: int) -> ir.Value:
     """The slices of `x` along `axis` where the mask (of rank 1) holds."""
-    return cast(g, g.Compress(widened(g, x), mask, axis=axis), g.dtype(x))
+    return cast(g, g.Compress(widen_bfloat16(g, x), mask, axis=axis), g.dtype(x))
 
 
 @torch_op("masked_scatter")
@@ -213,5 +213,5 @@ def nonzero_static(g, x, *, size, fill_value=-1):
 def put(g, x, index, source, accumulate=False):
     """Writing to the flattened tensor."""
     flat, places, values = (g.Reshape(v, [-1]) for v in (x, index, source))
-    out = g.ScatterElements(flat, _indices(g, places), values, axis=0, reduction="add" if accumulate else None)
+    out = g.ScatterElements(flat, _cast_indices(g, places), values, axis=0, reduction="add" if accumulate else None)
     return g.Reshape(out, g.dims(x), allowzero=1)

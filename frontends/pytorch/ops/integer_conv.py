@@ -14,14 +14,14 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import reshape, size
-from ..common.values import cast, like, lowest
+from ..common.values import cast, constant_like, lowest
 from ..rules import torch_op
 
 _LENGTHS = torch_op.limit("max_pool1d", "convolutions and pools of integers over dims of unknown length")
 
 
 @dataclass(frozen=True)
-class Sliding:
+class SlidingWindow:
     """How windows go over the dims behind the first two; `pads` are all beginnings, then all ends."""
 
     kernel: Sequence[int]
@@ -30,7 +30,7 @@ class Sliding:
     dilations: Sequence[int]
 
 
-def _tables(lengths: Sequence[int], how: Sliding) -> list[np.ndarray]:
+def _window_tables(lengths: Sequence[int], how: SlidingWindow) -> list[np.ndarray]:
     """For each dim the places [windows, kernel] that windows read, counted from the start of the padding."""
     tables = []
     for i, length in enumerate(lengths):
@@ -41,19 +41,19 @@ def _tables(lengths: Sequence[int], how: Sliding) -> list[np.ndarray]:
     return tables
 
 
-def _lengths(g: Graph, x: ir.Value) -> list[int]:
+def _spatial_lengths(g: Graph, x: ir.Value) -> list[int]:
     lengths = list(g.shape(x)[2:])
     if not all(isinstance(n, int) for n in lengths):
         raise Unsupported(_LENGTHS)
     return lengths
 
 
-def _windows(g: Graph, x: ir.Value, how: Sliding, fill: int) -> ir.Value:
+def _gather_windows(g: Graph, x: ir.Value, how: SlidingWindow, fill: int) -> ir.Value:
     """[N, C, …, window] of x [N, C, …], with `fill` in the padding."""
-    tables = _tables(_lengths(g, x), how)
+    tables = _window_tables(_spatial_lengths(g, x), how)
     dims = len(tables)
     if any(how.pads):
-        x = g.Pad(x, [0, 0, *how.pads[:dims], 0, 0, *how.pads[dims:]], like(g, fill, x))
+        x = g.Pad(x, [0, 0, *how.pads[:dims], 0, 0, *how.pads[dims:]], constant_like(g, fill, x))
     for i in reversed(range(dims)):
         x = g.Gather(x, tables[i].astype(np.int64), axis=i + 2)
     perm = [0, 1, *range(2, 2 + 2 * dims, 2), *range(3, 3 + 2 * dims, 2)]
@@ -61,7 +61,9 @@ def _windows(g: Graph, x: ir.Value, how: Sliding, fill: int) -> ir.Value:
     return reshape(g, g.Transpose(x, perm=perm), [size(g, x, 0), size(g, x, 1), *out, math.prod(how.kernel)])
 
 
-def convolved(g: Graph, x: ir.Value, weight: ir.Value, bias: ir.Value | None, how: Sliding, groups: int) -> ir.Value:
+def conv_integers(
+    g: Graph, x: ir.Value, weight: ir.Value, bias: ir.Value | None, how: SlidingWindow, groups: int
+) -> ir.Value:
     """Convolution of integers as a product of matrices of int64. weight: [out, in / groups, …]."""
     dtype = g.dtype(x)
     x, weight = cast(g, x, torch.int64), cast(g, weight, torch.int64)
@@ -69,7 +71,7 @@ def convolved(g: Graph, x: ir.Value, weight: ir.Value, bias: ir.Value | None, ho
     if not all(isinstance(n, int) for n in channels):
         raise Unsupported(_LENGTHS)
     made, each = channels
-    read = _windows(g, x, how, 0)
+    read = _gather_windows(g, x, how, 0)
     out, batch, area = list(g.shape(read)[2:-1]), size(g, x, 0), math.prod(how.kernel)
     read = g.Transpose(reshape(g, read, [batch, groups, each, math.prod(out), area]), perm=[0, 1, 3, 2, 4])
     read = reshape(g, read, [batch, groups, math.prod(out), each * area])
@@ -80,12 +82,12 @@ def convolved(g: Graph, x: ir.Value, weight: ir.Value, bias: ir.Value | None, ho
     return cast(g, found, dtype)
 
 
-def spread_out(
+def conv_transpose_integers(
     g: Graph,
     x: ir.Value,
     weight: ir.Value,
     bias: ir.Value | None,
-    how: Sliding,
+    how: SlidingWindow,
     more: Sequence[int],
     groups: int,
 ) -> ir.Value:
@@ -94,12 +96,12 @@ def spread_out(
     weight: [in, out / groups, …]; more: what output_padding adds.
     """
     dims = len(how.kernel)
-    for i, (length, stride) in enumerate(zip(_lengths(g, x), how.strides, strict=True)):
+    for i, (length, stride) in enumerate(zip(_spatial_lengths(g, x), how.strides, strict=True)):
         if stride == 1:
             continue
         axis, rank = i + 2, g.rank(x)
         x = g.Unsqueeze(x, [axis + 1])
-        x = g.Pad(x, [0] * (rank + 1 + axis + 1) + [stride - 1] + [0] * (rank - axis - 1), like(g, 0, x))
+        x = g.Pad(x, [0] * (rank + 1 + axis + 1) + [stride - 1] + [0] * (rank - axis - 1), constant_like(g, 0, x))
         lengths = [size(g, x, d) for d in range(rank + 1)]
         x = reshape(g, x, [*lengths[:axis], length * stride, *lengths[axis + 2 :]])
         x = g.Slice(x, [0], [(length - 1) * stride + 1], [axis])
@@ -114,16 +116,18 @@ def spread_out(
     weight = g.Reshape(weight, [groups * made, read // groups, *how.kernel])
     for i, k in enumerate(how.kernel):
         weight = g.Gather(weight, np.arange(k)[::-1].copy(), axis=i + 2)
-    return convolved(g, x, weight, bias, Sliding(how.kernel, [1] * dims, [*pads, *ends], how.dilations), groups)
+    return conv_integers(
+        g, x, weight, bias, SlidingWindow(how.kernel, [1] * dims, [*pads, *ends], how.dilations), groups
+    )
 
 
-def largest(g: Graph, x: ir.Value, how: Sliding) -> tuple[ir.Value, ir.Value]:
+def max_pool_integers(g: Graph, x: ir.Value, how: SlidingWindow) -> tuple[ir.Value, ir.Value]:
     """The maxima of the windows, and their places in the flattened plane."""
-    lengths = _lengths(g, x)
-    read = _windows(g, x, how, lowest(g.dtype(x)))
+    lengths = _spatial_lengths(g, x)
+    read = _gather_windows(g, x, how, lowest(g.dtype(x)))
     dims, last = len(lengths), g.rank(read) - 1
     places = np.zeros((1,) * 2 * dims, dtype=np.int64)
-    for i, table in enumerate(_tables(lengths, how)):
+    for i, table in enumerate(_window_tables(lengths, how)):
         shape = [1] * 2 * dims
         shape[i], shape[dims + i] = table.shape
         places = places + (table - how.pads[i]).reshape(shape) * math.prod(lengths[i + 1 :])
@@ -133,13 +137,15 @@ def largest(g: Graph, x: ir.Value, how: Sliding) -> tuple[ir.Value, ir.Value]:
     return g.ReduceMax(read, [last], keepdims=0), g.Squeeze(index, [last])
 
 
-def averaged(g: Graph, x: ir.Value, how: Sliding, counted: Sequence[int], divisor: int | None) -> ir.Value:
+def average_pool_integers(
+    g: Graph, x: ir.Value, how: SlidingWindow, counted: Sequence[int], divisor: int | None
+) -> ir.Value:
     """Sums of the windows over how many elements they have, rounded towards zero; `counted` padding is counted too."""
-    lengths = _lengths(g, x)
+    lengths = _spatial_lengths(g, x)
     dtype = g.dtype(x)
-    read = _windows(g, cast(g, x, torch.int64), how, 0)
+    read = _gather_windows(g, cast(g, x, torch.int64), how, 0)
     counts = np.ones((), dtype=np.int64)
-    for i, table in enumerate(_tables(lengths, how)):
+    for i, table in enumerate(_window_tables(lengths, how)):
         begin, end = how.pads[i] - counted[i], how.pads[i] + lengths[i] + counted[i]
         inside = ((table >= begin) & (table < end)).sum(1)
         counts = counts[..., None] * inside

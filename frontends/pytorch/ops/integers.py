@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..common.values import like, promoted
+from ..common.values import constant_like, promote_operands
 from ..rules import torch_op
 
 # Euclid's steps halve the numbers at least every second time.
@@ -15,18 +15,18 @@ _STEPS = 128
 
 @torch_op("gcd")
 def gcd(g, x, y):
-    return _divisor(g, *promoted(g, x, y))
+    return _greatest_common_divisor(g, *promote_operands(g, x, y))
 
 
 @torch_op("lcm")
 def lcm(g, x, y):
-    a, b = promoted(g, x, y)
-    divisor = _divisor(g, a, b)
-    none = g.Equal(divisor, like(g, 0, a))
-    return g.Abs(g.Mul(g.Div(a, g.Where(none, like(g, 1, a), divisor)), b))
+    a, b = promote_operands(g, x, y)
+    divisor = _greatest_common_divisor(g, a, b)
+    none = g.Equal(divisor, constant_like(g, 0, a))
+    return g.Abs(g.Mul(g.Div(a, g.Where(none, constant_like(g, 1, a), divisor)), b))
 
 
-def _divisor(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+def _greatest_common_divisor(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     """Euclid's algorithm on the sizes, while one of them leaves a remainder."""
     shape = g.Shape(g.Add(a, b))
     a, b = g.Expand(g.Abs(a), shape), g.Expand(g.Abs(b), shape)
@@ -34,9 +34,9 @@ def _divisor(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     body.input("iteration", ir.DataType.INT64, [])
     body.input("condition", ir.DataType.BOOL, [])
     large, small = (body.input("state", g.dtype(a), g.shape(a)) for _ in range(2))
-    done = body.Equal(small, like(body, 0, small))
-    rest = body.Mod(large, body.Where(done, like(body, 1, small), small))
-    left = body.Not(body.Equal(body.Where(done, small, rest), like(body, 0, small)))
+    done = body.Equal(small, constant_like(body, 0, small))
+    rest = body.Mod(large, body.Where(done, constant_like(body, 1, small), small))
+    left = body.Not(body.Equal(body.Where(done, small, rest), constant_like(body, 0, small)))
     again = body.ReduceMax(body.Cast(left, to=ir.DataType.INT32), keepdims=0)
     body.output(body.Cast(again, to=ir.DataType.BOOL), body.unique("again"))
     body.output(body.Where(done, large, small), body.unique("result"))

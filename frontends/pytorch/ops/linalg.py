@@ -13,14 +13,14 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import axis_of, reshape, size
-from ..common.values import as_value, cast, like, promoted, widened
+from ..common.values import as_value, cast, constant_like, promote_operands, widen_bfloat16
 from ..rules import torch_op
 from .arithmetic import add, mul
 
 
 @torch_op("matmul", "mm", "bmm", "mv", "dot", "linalg_matmul", "vdot")
 def matmul(g, x, y):
-    return g.MatMul(*promoted(g, x, y))
+    return g.MatMul(*promote_operands(g, x, y))
 
 
 @torch_op("inner")
@@ -34,26 +34,26 @@ def inner(g, x, y):
 def addmm(g, x, mat1, mat2, *, beta=1, alpha=1):
     """beta x + alpha mat1 mat2."""
     if g.shape(mat1)[1] == 0:  # onnxruntime leaves x out of a Gemm that sums nothing
-        return _combined(g, x, g.MatMul(mat1, mat2), beta, alpha)
+        return _weighted_sum(g, x, g.MatMul(mat1, mat2), beta, alpha)
     return g.Gemm(mat1, mat2, x, alpha=float(alpha), beta=float(beta))
 
 
 @torch_op("addmv", "baddbmm")
 def addmv(g, x, a, b, *, beta=1, alpha=1):
-    return _combined(g, x, g.MatMul(a, b), beta, alpha)
+    return _weighted_sum(g, x, g.MatMul(a, b), beta, alpha)
 
 
 @torch_op("addbmm")
 def addbmm(g, x, a, b, *, beta=1, alpha=1):
-    return _combined(g, x, g.ReduceSum(g.MatMul(a, b), [0], keepdims=0), beta, alpha)
+    return _weighted_sum(g, x, g.ReduceSum(g.MatMul(a, b), [0], keepdims=0), beta, alpha)
 
 
 @torch_op("addr")
 def addr(g, x, a, b, *, beta=1, alpha=1):
-    return _combined(g, x, outer(g, a, b), beta, alpha)
+    return _weighted_sum(g, x, outer(g, a, b), beta, alpha)
 
 
-def _combined(g: Graph, x: ir.Value, product: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+def _weighted_sum(g: Graph, x: ir.Value, product: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     if alpha != 1:
         product = mul(g, product, as_value(g, alpha, g.dtype(product)))
     if beta == 0:
@@ -63,19 +63,19 @@ def _combined(g: Graph, x: ir.Value, product: ir.Value, beta: Any, alpha: Any) -
 
 @torch_op("outer", "ger")
 def outer(g, x, y):
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     return mul(g, g.Unsqueeze(a, [1]), g.Unsqueeze(b, [0]))
 
 
 @torch_op("einsum")
 def einsum(g, equation, tensors, *, path=None):
-    operands = promoted(g, *tensors)
+    operands = promote_operands(g, *tensors)
     equation = equation.replace(" ", "")
-    out = g.Einsum(*(widened(g, x) for x in operands), equation=_without_dots(g, equation, operands))
+    out = g.Einsum(*(widen_bfloat16(g, x) for x in operands), equation=_expand_ellipsis(g, equation, operands))
     return cast(g, out, g.dtype(operands[0]))
 
 
-def _without_dots(g: Graph, equation: str, operands: list[ir.Value]) -> str:
+def _expand_ellipsis(g: Graph, equation: str, operands: list[ir.Value]) -> str:
     """An equation with letters for its "...", where those do not stand for equally many dims or end in a sum.
 
     The dims that an operand lacks are the first ones.
@@ -130,7 +130,7 @@ def multi_dot(g, tensors):
 @torch_op("cross", "linalg_cross")
 def cross(g, x, y, *, dim=-1):
     dim = -1 if dim is None else dim
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     axis = axis_of(g, a, dim)
     a1, a2 = (g.Gather(a, order, axis=axis) for order in ([1, 2, 0], [2, 0, 1]))
     b1, b2 = (g.Gather(b, order, axis=axis_of(g, b, dim)) for order in ([1, 2, 0], [2, 0, 1]))
@@ -140,7 +140,7 @@ def cross(g, x, y, *, dim=-1):
 @torch_op("kron")
 def kron(g, x, y):
     """Every element of x times the whole of y, laid side by side."""
-    a, b = promoted(g, x, y)
+    a, b = promote_operands(g, x, y)
     rank = max(g.rank(a), g.rank(b))
     a, b = (g.Unsqueeze(v, list(range(rank - g.rank(v)))) if g.rank(v) < rank else v for v in (a, b))
     lengths = [(size(g, a, i), size(g, b, i)) for i in range(rank)]
@@ -168,14 +168,14 @@ def trace(g, x):
 def dist(g, x, y, p=2):
     from .reduce import vector_norm
 
-    return vector_norm(g, g.Sub(*promoted(g, x, y)), p)
+    return vector_norm(g, g.Sub(*promote_operands(g, x, y)), p)
 
 
 @torch_op("pairwise_distance")
 def pairwise_distance(g, x1, x2, p=2, eps=1e-6, keepdim=False):
     from .reduce import vector_norm
 
-    gap = g.Add(g.Sub(x1, x2), like(g, eps, x1))
+    gap = g.Add(g.Sub(x1, x2), constant_like(g, eps, x1))
     return vector_norm(g, gap, p, [g.rank(gap) - 1], keepdim)
 
 

@@ -8,17 +8,17 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import transposed
+from convert.graph.tensors import transposed_tensor
 
-from ..common.sizes import axis_of, broadcast_rank, reshape, size, vector
-from ..common.values import cast, like, torch_dtype
+from ..common.sizes import axis_of, broadcast_to_rank, reshape, size, vector
+from ..common.values import cast, constant_like, torch_dtype
 from ..rules import torch_op
 from .repeat import broadcast_tensors
 
 # -- linear -----------------------------------------------------------------------------------------------------------
 
 
-def swapped(g: Graph, weight: ir.Value) -> ir.Value:
+def transposed_weight(g: Graph, weight: ir.Value) -> ir.Value:
     """A matrix with its last two axes swapped; a constant becomes a lazily transposed one, shared by all who ask."""
     perm = list(range(g.rank(weight)))
     perm[-2:] = perm[:-3:-1]
@@ -27,14 +27,14 @@ def swapped(g: Graph, weight: ir.Value) -> ir.Value:
     name = f"{weight.name}.T"
     # The owner of the initializer is the outermost graph.
     known = weight.graph.initializers.get(name) if weight.graph is not None else None
-    return known if known is not None else g.initializer(name, transposed(weight.const_value, perm))
+    return known if known is not None else g.initializer(name, transposed_tensor(weight.const_value, perm))
 
 
 @torch_op("linear")
 def linear(g, x, weight, bias=None):
     if g.rank(x) == 2 and g.rank(weight) == 2:
         return g.Gemm(x, weight, bias, transB=1)
-    out = g.MatMul(x, weight) if g.rank(weight) == 1 else g.MatMul(x, swapped(g, weight))
+    out = g.MatMul(x, weight) if g.rank(weight) == 1 else g.MatMul(x, transposed_weight(g, weight))
     return out if bias is None else g.Add(out, bias)
 
 
@@ -55,7 +55,7 @@ def embedding(g, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spar
 # -- normalisations ---------------------------------------------------------------------------------------------------
 
 
-def _filled(g: Graph, length: int, number: float, x: ir.Value) -> ir.Value:
+def _filled_vector(g: Graph, length: int, number: float, x: ir.Value) -> ir.Value:
     return g.const(np.full(length, number, dtype=g.dtype(x).numpy()))
 
 
@@ -84,8 +84,8 @@ def batch_norm(
     if g.rank(x) == 1:  # PyTorch takes no elements at all only
         return x
     channels = _channels(g, x)
-    scale = _filled(g, channels, 1, x) if weight is None else weight
-    shift = _filled(g, channels, 0, x) if bias is None else bias
+    scale = _filled_vector(g, channels, 1, x) if weight is None else weight
+    shift = _filled_vector(g, channels, 0, x) if bias is None else bias
     return g.BatchNormalization(x, scale, shift, running_mean, running_var, epsilon=eps)
 
 
@@ -112,8 +112,10 @@ def batch_norm_updating(g, x, weight, bias, running_mean, running_var, training,
     moved = []
     for old, new in ((running_mean, mean), (running_var, g.Div(g.ReduceSum(squares, axes, keepdims=0), others))):
         new = cast(g, new, g.dtype(old))
-        moved.append(g.Add(g.Mul(old, like(g, 1 - momentum, old)), g.Mul(new, like(g, momentum, old))))
-    scale = g.Reciprocal(g.Sqrt(g.Add(biased, like(g, eps, x))))
+        moved.append(
+            g.Add(g.Mul(old, constant_like(g, 1 - momentum, old)), g.Mul(new, constant_like(g, momentum, old)))
+        )
+    scale = g.Reciprocal(g.Sqrt(g.Add(biased, constant_like(g, eps, x))))
     return [batch_statistics_norm(g, x, weight, bias, eps), mean, scale, *moved]
 
 
@@ -125,7 +127,7 @@ def batch_statistics_norm(
     axes = [i for i in range(rank) if i != 1]
     centred = g.Sub(x, g.ReduceMean(x, axes))
     spread_ = g.ReduceMean(g.Mul(centred, centred), axes)
-    out = g.Div(centred, g.Sqrt(g.Add(spread_, like(g, eps, x))))
+    out = g.Div(centred, g.Sqrt(g.Add(spread_, constant_like(g, eps, x))))
     behind = list(range(1, rank - 1))
     for operator, factor in (("Mul", weight), ("Add", bias)):
         if factor is not None:
@@ -138,8 +140,8 @@ def instance_norm(g, x, weight, bias, running_mean, running_var, use_input_stats
     if not use_input_stats and running_mean is not None:
         return batch_norm(g, x, weight, bias, running_mean, running_var, eps=eps)
     channels = _channels(g, x)
-    scale = _filled(g, channels, 1, x) if weight is None else weight
-    shift = _filled(g, channels, 0, x) if bias is None else bias
+    scale = _filled_vector(g, channels, 1, x) if weight is None else weight
+    shift = _filled_vector(g, channels, 0, x) if bias is None else bias
     return g.InstanceNormalization(x, scale, shift, epsilon=eps)
 
 
@@ -159,15 +161,15 @@ def native_layer_norm(g, x, normalized_shape, weight, bias, eps):
     axes = list(range(g.rank(x) - len(normalized_shape), g.rank(x)))
     centre = g.ReduceMean(x, axes)
     gap = g.Sub(x, centre)
-    scale = g.Reciprocal(g.Sqrt(g.Add(g.ReduceMean(g.Mul(gap, gap), axes), like(g, eps, x))))
+    scale = g.Reciprocal(g.Sqrt(g.Add(g.ReduceMean(g.Mul(gap, gap), axes), constant_like(g, eps, x))))
     return [layer_norm(g, x, normalized_shape, weight, bias, eps), centre, scale]
 
 
 @torch_op("group_norm")
 def group_norm(g, x, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
     channels = _channels(g, x)
-    scale = _filled(g, channels, 1, x) if weight is None else weight
-    shift = _filled(g, channels, 0, x) if bias is None else bias
+    scale = _filled_vector(g, channels, 1, x) if weight is None else weight
+    shift = _filled_vector(g, channels, 0, x) if bias is None else bias
     out = g.GroupNormalization(x, scale, shift, num_groups=num_groups, epsilon=eps)
     return g.facts(out, g.dtype(x), g.shape(x))
 
@@ -187,8 +189,8 @@ def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
         x1, x2 = (g.Reshape(x, [1]) for x in (x1, x2))
         return cosine_similarity(g, x1, x2, 0, eps)
     rank = max(g.rank(x1), g.rank(x2))
-    x1, x2 = (broadcast_rank(g, x, rank) for x in (x1, x2))
-    axis, least = axis_of(g, x1, dim), like(g, eps, x1)
+    x1, x2 = (broadcast_to_rank(g, x, rank) for x in (x1, x2))
+    axis, least = axis_of(g, x1, dim), constant_like(g, eps, x1)
     if g.shape(x1)[axis] != g.shape(x2)[axis]:
         x1, x2 = broadcast_tensors(g, [x1, x2])
     lengths = [g.Max(g.ReduceL2(x, [axis], keepdims=0), least) for x in (x1, x2)]
@@ -202,7 +204,7 @@ def native_group_norm(g, x, weight, bias, N, C, HxW, group, eps):
     flat = reshape(g, x, [N, group, each])
     centre = g.ReduceMean(flat, [2])
     gap = g.Sub(flat, centre)
-    scale = g.Reciprocal(g.Sqrt(g.Add(g.ReduceMean(g.Mul(gap, gap), [2]), like(g, eps, x))))
+    scale = g.Reciprocal(g.Sqrt(g.Add(g.ReduceMean(g.Mul(gap, gap), [2]), constant_like(g, eps, x))))
     return [group_norm(g, x, group, weight, bias, eps), g.Squeeze(centre, [2]), g.Squeeze(scale, [2])]
 
 

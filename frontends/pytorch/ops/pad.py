@@ -20,7 +20,7 @@ from .shape import END
 # -- padding ----------------------------------------------------------------------------------------------------------
 
 
-def padded(g: Graph, x: ir.Value, pad: Sequence[int | ir.Value], mode: str, value: Any = None) -> ir.Value:
+def emit_pad(g: Graph, x: ir.Value, pad: Sequence[int | ir.Value], mode: str, value: Any = None) -> ir.Value:
     """Pad with PyTorch's order of amounts: (last dim's begin, end, the dim before's begin, end …)."""
     rank = g.rank(x)
     begins: list[Any] = [0] * rank
@@ -32,20 +32,20 @@ def padded(g: Graph, x: ir.Value, pad: Sequence[int | ir.Value], mode: str, valu
     if mode == "constant":
         filler = as_value(g, 0 if value is None else value, g.dtype(x))
         return g.Pad(x, vector(g, [*begins, *ends]), filler, mode=mode)
-    return _padded_by_content(g, x, begins, ends, mode)
+    return _pad_by_content(g, x, begins, ends, mode)
 
 
-def _padded_by_content(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any], mode: str) -> ir.Value:
+def _pad_by_content(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any], mode: str) -> ir.Value:
     """Negative amounts cut, after the others are put on. Going round, for which onnxruntime has no "wrap", before."""
     more = [[max(n, 0) if isinstance(n, int) else n for n in amounts] for amounts in (begins, ends)]
     if mode == "wrap":
-        return _wrapped(g, _cut(g, x, begins, ends), *more)
+        return _pad_circular(g, _crop(g, x, begins, ends), *more)
     if any(not isinstance(n, int) or n for n in (*more[0], *more[1])):
         x = g.Pad(x, vector(g, [*more[0], *more[1]]), mode=mode)
-    return _cut(g, x, begins, ends)
+    return _crop(g, x, begins, ends)
 
 
-def _cut(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Value:
+def _crop(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Value:
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         first, last = (n if isinstance(n, int) and n < 0 else 0 for n in (begin, end))
         if first or last:
@@ -53,7 +53,7 @@ def _cut(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Value:
     return x
 
 
-def _wrapped(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Value:
+def _pad_circular(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Value:
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if not isinstance(begin, int) or not isinstance(end, int):
             raise Unsupported("circular padding by amounts that are computed at run time")
@@ -68,7 +68,7 @@ def _wrapped(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Va
 
 @torch_op("constant_pad_nd")
 def constant_pad_nd(g, x, pad, value=0):
-    return padded(g, x, pad, "constant", value)
+    return emit_pad(g, x, pad, "constant", value)
 
 
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -76,19 +76,19 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 
 @torch_op("pad")
 def pad(g, x, pad, mode="constant", value=None):
-    return padded(g, x, pad, _MODES[mode], value)
+    return emit_pad(g, x, pad, _MODES[mode], value)
 
 
-def _mode_of(mode: str) -> Any:
+def _pad_rule(mode: str) -> Any:
     def rule(g: Graph, x: ir.Value, padding: Any) -> ir.Value:
-        return padded(g, x, padding, mode)
+        return emit_pad(g, x, padding, mode)
 
     return rule
 
 
 for _dims in (1, 2, 3):
-    torch_op(f"reflection_pad{_dims}d")(_mode_of("reflect"))
-    torch_op(f"replication_pad{_dims}d")(_mode_of("edge"))
+    torch_op(f"reflection_pad{_dims}d")(_pad_rule("reflect"))
+    torch_op(f"replication_pad{_dims}d")(_pad_rule("edge"))
 
 
 # -- patches ----------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def im2col(g, x, kernel_size, dilation, padding, stride):
     """Patches as columns: rows, then columns are gathered at constant places, and the dims put in order."""
     lone = g.rank(x) == 3
     x = g.Unsqueeze(x, [0]) if lone else x
-    x = padded(g, x, [padding[1], padding[1], padding[0], padding[0]], "constant")
+    x = emit_pad(g, x, [padding[1], padding[1], padding[0], padding[0]], "constant")
     places = []
     for i in (0, 1):
         length = g.shape(x)[i + 2]

@@ -11,12 +11,12 @@ from convert.graph import Graph
 
 from ..common.sizes import reshape, size
 from ..rules import torch_op
-from .cat_split import _length
+from .cat_split import _static_length
 
 
 @torch_op("pixel_shuffle")
 def pixel_shuffle(g, x, upscale_factor):
-    return _on_pictures(g, x, lambda p: g.DepthToSpace(p, blocksize=upscale_factor, mode="CRD"))
+    return _apply_to_images(g, x, lambda p: g.DepthToSpace(p, blocksize=upscale_factor, mode="CRD"))
 
 
 @torch_op("pixel_unshuffle")
@@ -24,7 +24,7 @@ def pixel_unshuffle(g, x, downscale_factor):
     """SpaceToDepth puts the place inside a block before the channel, PyTorch after it: reorder the channels."""
 
     def lower(p: ir.Value) -> ir.Value:
-        channels = _length(g, p, 1, "pixel_unshuffle")
+        channels = _static_length(g, p, 1, "pixel_unshuffle")
         blocks = g.SpaceToDepth(p, blocksize=downscale_factor)
         if channels == 1:
             return blocks
@@ -32,17 +32,17 @@ def pixel_unshuffle(g, x, downscale_factor):
         order = np.arange(places * channels, dtype=np.int64).reshape(places, channels).T.ravel()
         return g.Gather(blocks, order, axis=1)
 
-    return _on_pictures(g, x, lower)
+    return _apply_to_images(g, x, lower)
 
 
 @torch_op("channel_shuffle")
 def channel_shuffle(g, x, groups):
-    channels = _length(g, x, 1, "channel_shuffle")
+    channels = _static_length(g, x, 1, "channel_shuffle")
     order = np.arange(channels, dtype=np.int64).reshape(groups, channels // groups).T.ravel()
     return g.Gather(x, order, axis=1)
 
 
-def _on_pictures(g: Graph, x: ir.Value, lower: Any) -> ir.Value:
+def _apply_to_images(g: Graph, x: ir.Value, lower: Any) -> ir.Value:
     """Apply `lower`, which takes [N, C, H, W], to [..., C, H, W]."""
     rank = g.rank(x)
     if rank == 4:

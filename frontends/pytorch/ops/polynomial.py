@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..common.values import Operand, as_value, cast, floating, like, promoted
+from ..common.values import Operand, as_value, cast, cast_to_floating, constant_like, promote_operands
 from ..rules import torch_op
 
 Step = Callable[[Graph, ir.Value, ir.Value, ir.Value, ir.Value], ir.Value]
@@ -23,23 +23,30 @@ def _polynomial(first: Callable[[Graph, ir.Value], ir.Value], step: Step, limit:
     """
 
     def rule(g: Graph, x: Operand, n: Operand) -> ir.Value:
-        a, b = (floating(g, v) for v in promoted(g, x, n))
+        a, b = (cast_to_floating(g, v) for v in promote_operands(g, x, n))
         dtype = g.dtype(a)
         degree = g.Cast(b, to=ir.DataType.INT64)
-        wide = cast(g, g.Add(a, g.Mul(b, like(g, 0.0, b))), ir.DataType.DOUBLE)
-        degree = g.Add(degree, g.Cast(g.Mul(wide, like(g, 0.0, wide)), to=ir.DataType.INT64)) if g.rank(b) else degree
-        zero, one = like(g, 0.0, wide), g.Add(g.Mul(wide, like(g, 0.0, wide)), like(g, 1.0, wide))
-        last = _recurred(g, wide, degree, one, first(g, wide), step)
-        out = g.Where(g.Equal(degree, 0), like(g, 1.0, wide), g.Where(g.Less(degree, 0), zero, last))
+        wide = cast(g, g.Add(a, g.Mul(b, constant_like(g, 0.0, b))), ir.DataType.DOUBLE)
+        degree = (
+            g.Add(degree, g.Cast(g.Mul(wide, constant_like(g, 0.0, wide)), to=ir.DataType.INT64))
+            if g.rank(b)
+            else degree
+        )
+        zero, one = (
+            constant_like(g, 0.0, wide),
+            g.Add(g.Mul(wide, constant_like(g, 0.0, wide)), constant_like(g, 1.0, wide)),
+        )
+        last = _recurrence_loop(g, wide, degree, one, first(g, wide), step)
+        out = g.Where(g.Equal(degree, 0), constant_like(g, 1.0, wide), g.Where(g.Less(degree, 0), zero, last))
         if limit:
             most = {ir.DataType.FLOAT: 128, ir.DataType.DOUBLE: 512}.get(dtype, 1024)
-            out = g.Where(g.Greater(degree, most), like(g, math.nan, wide), out)
+            out = g.Where(g.Greater(degree, most), constant_like(g, math.nan, wide), out)
         return cast(g, out, dtype)
 
     return rule
 
 
-def _recurred(g: Graph, x: ir.Value, degree: ir.Value, before: ir.Value, last: ir.Value, step: Step) -> ir.Value:
+def _recurrence_loop(g: Graph, x: ir.Value, degree: ir.Value, before: ir.Value, last: ir.Value, step: Step) -> ir.Value:
     """The polynomial of each element's own degree, from 1 on: a loop up to the highest of them."""
     trips = g.Max(g.Sub(g.ReduceMax(degree, keepdims=0), 1), 0)
     body = g.body("loop")
@@ -72,36 +79,41 @@ def _hermite_e(g: Graph, x: ir.Value, k: ir.Value, q: ir.Value, p: ir.Value) -> 
 
 
 def _laguerre(g: Graph, x: ir.Value, k: ir.Value, q: ir.Value, p: ir.Value) -> ir.Value:
-    factor = g.Add(_twice(g, k), g.Sub(like(g, 1.0, x), x))
-    return g.Div(g.Sub(g.Mul(factor, q), g.Mul(k, p)), g.Add(k, like(g, 1.0, k)))
+    factor = g.Add(_twice(g, k), g.Sub(constant_like(g, 1.0, x), x))
+    return g.Div(g.Sub(g.Mul(factor, q), g.Mul(k, p)), g.Add(k, constant_like(g, 1.0, k)))
 
 
 def _legendre(g: Graph, x: ir.Value, k: ir.Value, q: ir.Value, p: ir.Value) -> ir.Value:
-    factor = g.Mul(g.Add(_twice(g, k), like(g, 1.0, k)), x)
-    return g.Div(g.Sub(g.Mul(factor, q), g.Mul(k, p)), g.Add(k, like(g, 1.0, k)))
+    factor = g.Mul(g.Add(_twice(g, k), constant_like(g, 1.0, k)), x)
+    return g.Div(g.Sub(g.Mul(factor, q), g.Mul(k, p)), g.Add(k, constant_like(g, 1.0, k)))
 
 
-def _line(slope: float, offset: float) -> Callable[[Graph, ir.Value], ir.Value]:
-    return lambda g, x: g.Add(g.Mul(x, like(g, slope, x)), like(g, offset, x))
+def _linear_function(slope: float, offset: float) -> Callable[[Graph, ir.Value], ir.Value]:
+    return lambda g, x: g.Add(g.Mul(x, constant_like(g, slope, x)), constant_like(g, offset, x))
 
 
-def _shifted(first: Callable[[Graph, ir.Value], ir.Value]) -> Any:
+def _shifted_polynomial(first: Callable[[Graph, ir.Value], ir.Value]) -> Any:
     """The same polynomial of 2x - 1."""
     plain = _polynomial(first, _chebyshev)
 
     def rule(g: Graph, x: Operand, n: Operand) -> ir.Value:
-        a, b = (floating(g, v) for v in promoted(g, x, n))
+        a, b = (cast_to_floating(g, v) for v in promote_operands(g, x, n))
         wide = cast(g, a, ir.DataType.DOUBLE)
-        moved = g.Sub(g.Add(wide, wide), like(g, 1.0, wide))
+        moved = g.Sub(g.Add(wide, wide), constant_like(g, 1.0, wide))
         return cast(g, plain(g, moved, as_value(g, b, ir.DataType.DOUBLE)), g.dtype(a))
 
     return rule
 
 
-for _name, _first in (("t", _line(1, 0)), ("u", _line(2, 0)), ("v", _line(2, -1)), ("w", _line(2, 1))):
+for _name, _first in (
+    ("t", _linear_function(1, 0)),
+    ("u", _linear_function(2, 0)),
+    ("v", _linear_function(2, -1)),
+    ("w", _linear_function(2, 1)),
+):
     torch_op(f"special_chebyshev_polynomial_{_name}")(_polynomial(_first, _chebyshev))
-    torch_op(f"special_shifted_chebyshev_polynomial_{_name}")(_shifted(_first))
-torch_op("special_hermite_polynomial_h")(_polynomial(_line(2, 0), _hermite, limit=True))
-torch_op("special_hermite_polynomial_he")(_polynomial(_line(1, 0), _hermite_e, limit=True))
-torch_op("special_laguerre_polynomial_l")(_polynomial(_line(-1, 1), _laguerre))
-torch_op("special_legendre_polynomial_p")(_polynomial(_line(1, 0), _legendre))
+    torch_op(f"special_shifted_chebyshev_polynomial_{_name}")(_shifted_polynomial(_first))
+torch_op("special_hermite_polynomial_h")(_polynomial(_linear_function(2, 0), _hermite, limit=True))
+torch_op("special_hermite_polynomial_he")(_polynomial(_linear_function(1, 0), _hermite_e, limit=True))
+torch_op("special_laguerre_polynomial_l")(_polynomial(_linear_function(-1, 1), _laguerre))
+torch_op("special_legendre_polynomial_p")(_polynomial(_linear_function(1, 0), _legendre))

@@ -11,13 +11,13 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import rounded
+from convert.graph.tensors import rounded_tensor
 
 from ..common.sizes import reshape, size, vector
-from ..common.values import is_float, like
+from ..common.values import constant_like, is_float
 from ..rules import torch_op
-from .conv import batched, spread
-from .integer_conv import Sliding, averaged, largest
+from .conv import ensure_batch_dim, per_spatial_dim
+from .integer_conv import SlidingWindow, average_pool_integers, max_pool_integers
 
 
 def _end_pads(
@@ -59,13 +59,17 @@ def _max_pool(dims: int, indices: bool = False) -> Any:
         dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> Any:
-        x, lone = batched(g, x, dims)
-        kernel, pads, dilations = spread(kernel_size, dims), spread(padding, dims), spread(dilation, dims)
-        strides = spread(stride, dims) if stride or isinstance(stride, int) else kernel
+        x, lone = ensure_batch_dim(g, x, dims)
+        kernel, pads, dilations = (
+            per_spatial_dim(kernel_size, dims),
+            per_spatial_dim(padding, dims),
+            per_spatial_dim(dilation, dims),
+        )
+        strides = per_spatial_dim(stride, dims) if stride or isinstance(stride, int) else kernel
         ends, ceil = _end_pads(g, x, kernel, strides, pads, dilations, ceil_mode)
         # Runtimes refuse padding that is as long as the kernel.
         if not is_float(g, x) or any(end >= k for end, k in zip(ends, kernel, strict=True)):
-            pair = largest(g, x, Sliding(kernel, strides, [*pads, *ends], dilations))
+            pair = max_pool_integers(g, x, SlidingWindow(kernel, strides, [*pads, *ends], dilations))
             pair = tuple(g.Squeeze(v, [0]) if lone else v for v in pair)
             return list(pair) if indices else pair[0]
         out = g.MaxPool(
@@ -107,20 +111,20 @@ def _avg_pool(dims: int) -> Any:
         divisor_override: int | None = None,
     ) -> ir.Value:
         """Padding that counts is written as zeros; padding that ceil_mode adds at the end never counts."""
-        x, lone = batched(g, x, dims)
-        kernel, pads = spread(kernel_size, dims), spread(padding, dims)
-        strides = spread(stride, dims) if stride or isinstance(stride, int) else kernel
+        x, lone = ensure_batch_dim(g, x, dims)
+        kernel, pads = per_spatial_dim(kernel_size, dims), per_spatial_dim(padding, dims)
+        strides = per_spatial_dim(stride, dims) if stride or isinstance(stride, int) else kernel
         ends, ceil = _end_pads(g, x, kernel, strides, pads, [1] * dims, ceil_mode)
         if not is_float(g, x):
-            how = Sliding(kernel, strides, [*pads, *ends], [1] * dims)
-            out = averaged(g, x, how, pads if count_include_pad else [0] * dims, divisor_override)
+            how = SlidingWindow(kernel, strides, [*pads, *ends], [1] * dims)
+            out = average_pool_integers(g, x, how, pads if count_include_pad else [0] * dims, divisor_override)
             return g.Squeeze(out, [0]) if lone else out
         attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides}
         if divisor_override is not None or (count_include_pad and ceil_mode and any(pads)):
             own = ends if divisor_override is not None else pads
             rest = [e - o for e, o in zip(ends, own, strict=True)]
             zeros = [0, 0, *pads, 0, 0, *own]
-            x = g.Pad(x, zeros, like(g, 0, x)) if any(zeros) else x
+            x = g.Pad(x, zeros, constant_like(g, 0, x)) if any(zeros) else x
             attributes |= {"pads": [*[0] * dims, *rest], "ceil_mode": int(ceil) or None}
             if ceil and divisor_override is not None:
                 raise Unsupported("avg_pool with divisor_override and ceil_mode over dims of unknown length")
@@ -129,7 +133,7 @@ def _avg_pool(dims: int) -> Any:
             attributes["count_include_pad"] = int(count_include_pad and any(pads)) or None
         out = g.node("AveragePool", [x], attributes)
         if divisor_override is not None:
-            out = g.Mul(out, like(g, math.prod(kernel) / divisor_override, out))
+            out = g.Mul(out, constant_like(g, math.prod(kernel) / divisor_override, out))
         return g.Squeeze(out, [0]) if lone else out
 
     return rule
@@ -141,49 +145,49 @@ torch_op.same(_avg_pool, avg_pool1d=1, avg_pool2d=2, avg_pool3d=3)
 # -- adaptive ---------------------------------------------------------------------------------------------------------
 
 
-def _windows(length: int, out: int) -> list[tuple[int, int]]:
+def _adaptive_windows(length: int, out: int) -> list[tuple[int, int]]:
     """The adaptive windows: from floor(i · length / out) to ceil((i + 1) · length / out)."""
     return [(i * length // out, -(-(i + 1) * length // out)) for i in range(out)]
 
 
-def _target(g: Graph, x: ir.Value, output_size: Any, dims: int) -> list[Any]:
-    wanted = spread(output_size, dims)
+def _target_sizes(g: Graph, x: ir.Value, output_size: Any, dims: int) -> list[Any]:
+    wanted = per_spatial_dim(output_size, dims)
     return [size(g, x, i + 2) if n is None else n for i, n in enumerate(wanted)]
 
 
-def _lengths(g: Graph, x: ir.Value, what: str) -> list[int]:
+def _spatial_lengths(g: Graph, x: ir.Value, what: str) -> list[int]:
     lengths = list(g.shape(x)[2:])
     if not all(isinstance(n, int) for n in lengths):
         raise Unsupported(f"{what} to more than one element from dims of unknown length")
     return lengths
 
 
-def _adaptive(dims: int, operator: str) -> Any:
+def _adaptive_pool(dims: int, operator: str) -> Any:
     def rule(g: Graph, x: ir.Value, output_size: Any) -> ir.Value:
-        x, lone = batched(g, x, dims)
-        target = _target(g, x, output_size, dims)
+        x, lone = ensure_batch_dim(g, x, dims)
+        target = _target_sizes(g, x, output_size, dims)
         if all(n == 1 for n in target):
             out = g.node(f"Global{operator}", [x])
         elif target == list(g.shape(x)[2:]):
             out = x
         elif 0 in g.shape(x):
-            out = g.Expand(like(g, 0, x), vector(g, [size(g, x, 0), size(g, x, 1), *target]))
+            out = g.Expand(constant_like(g, 0, x), vector(g, [size(g, x, 0), size(g, x, 1), *target]))
         else:
-            out = _adaptive_to(g, x, target, operator)
+            out = _emit_adaptive_pool(g, x, target, operator)
         return g.Squeeze(out, [0]) if lone else out
 
     return rule
 
 
-def _adaptive_to(g: Graph, x: ir.Value, target: list[int], operator: str) -> ir.Value:
-    lengths = _lengths(g, x, f"adaptive {operator}")
+def _emit_adaptive_pool(g: Graph, x: ir.Value, target: list[int], operator: str) -> ir.Value:
+    lengths = _spatial_lengths(g, x, f"adaptive {operator}")
     if all(n % t == 0 for n, t in zip(lengths, target, strict=True)):
         kernel = [n // t for n, t in zip(lengths, target, strict=True)]
         return g.node(operator, [x], {"kernel_shape": kernel, "strides": kernel})
     for i, (length, out) in enumerate(zip(lengths, target, strict=True)):
         if length == out:
             continue
-        x = (_average_axis if operator == "AveragePool" else _max_axis)(g, x, i + 2, _windows(length, out))
+        x = (_average_axis if operator == "AveragePool" else _max_axis)(g, x, i + 2, _adaptive_windows(length, out))
     return x
 
 
@@ -194,11 +198,11 @@ def _average_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int
         matrix[a:b, i] = 1 / (b - a)
     last = g.rank(x) - 1
     if axis == last:
-        return g.MatMul(x, rounded(matrix, g.dtype(x)))
+        return g.MatMul(x, rounded_tensor(matrix, g.dtype(x)))
     if axis == last - 1:
-        return g.MatMul(rounded(np.ascontiguousarray(matrix.T), g.dtype(x)), x)
+        return g.MatMul(rounded_tensor(np.ascontiguousarray(matrix.T), g.dtype(x)), x)
     perm = [i for i in range(last + 1) if i != axis] + [axis]
-    product = g.MatMul(g.Transpose(x, perm=perm), rounded(matrix, g.dtype(x)))
+    product = g.MatMul(g.Transpose(x, perm=perm), rounded_tensor(matrix, g.dtype(x)))
     return g.Transpose(product, perm=[perm.index(i) for i in range(last + 1)])
 
 
@@ -210,36 +214,36 @@ def _max_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int]]) 
 
 
 for _dims in (1, 2, 3):
-    torch_op(f"adaptive_avg_pool{_dims}d")(_adaptive(_dims, "AveragePool"))
-torch_op("_adaptive_avg_pool2d")(_adaptive(2, "AveragePool"))
-torch_op("_adaptive_avg_pool3d")(_adaptive(3, "AveragePool"))
+    torch_op(f"adaptive_avg_pool{_dims}d")(_adaptive_pool(_dims, "AveragePool"))
+torch_op("_adaptive_avg_pool2d")(_adaptive_pool(2, "AveragePool"))
+torch_op("_adaptive_avg_pool3d")(_adaptive_pool(3, "AveragePool"))
 
 
-def _adaptive_max(dims: int) -> Any:
+def _adaptive_max_pool(dims: int) -> Any:
     def rule(g: Graph, x: ir.Value, output_size: Any) -> list[ir.Value]:
         """The maxima, and their place inside each channel where ONNX can tell it."""
-        x, lone = batched(g, x, dims)
-        target = _target(g, x, output_size, dims)
+        x, lone = ensure_batch_dim(g, x, dims)
+        target = _target_sizes(g, x, output_size, dims)
         if isinstance(target[0], int) and all(isinstance(n, int) for n in g.shape(x)[2:]):
-            lengths = _lengths(g, x, "adaptive max pool")
+            lengths = _spatial_lengths(g, x, "adaptive max pool")
             if all(n % t == 0 for n, t in zip(lengths, target, strict=True)):
                 kernel = [n // t for n, t in zip(lengths, target, strict=True)]
                 pair = _max_pool(dims, True)(g, x, kernel)
                 return [g.Squeeze(v, [0]) if lone else v for v in pair]
-        return [g.Squeeze(v, [0]) if lone else v for v in _max_with_places(g, x, target)]
+        return [g.Squeeze(v, [0]) if lone else v for v in _max_with_indices(g, x, target)]
 
     return rule
 
 
-torch_op.same(_adaptive_max, adaptive_max_pool1d=1, adaptive_max_pool2d=2, adaptive_max_pool3d=3)
+torch_op.same(_adaptive_max_pool, adaptive_max_pool1d=1, adaptive_max_pool2d=2, adaptive_max_pool3d=3)
 
 
-def _max_with_places(g: Graph, x: ir.Value, target: list[int]) -> list[ir.Value]:
+def _max_with_indices(g: Graph, x: ir.Value, target: list[int]) -> list[ir.Value]:
     """Maxima over windows of any size, and their places in the flattened plane; short windows repeat their end."""
-    lengths = _lengths(g, x, "adaptive max pool")
+    lengths = _spatial_lengths(g, x, "adaptive max pool")
     places = np.zeros((1,) * 2 * len(lengths), dtype=np.int64)
     for i, (length, out) in enumerate(zip(lengths, target, strict=True)):
-        windows = _windows(length, out)
+        windows = _adaptive_windows(length, out)
         width = max(b - a for a, b in windows)
         rows = np.array([[min(a + j, b - 1) for j in range(width)] for a, b in windows], dtype=np.int64)
         shape = [1] * 2 * len(lengths)

@@ -11,7 +11,7 @@ from convert.graph import Graph
 
 from ..common.values import cast
 from .cells import lstm_step
-from .nn import swapped
+from .nn import transposed_weight
 
 
 def projected_layer(
@@ -28,9 +28,9 @@ def projected_layer(
     for direction in range(directions):
         own = params[direction * per : (direction + 1) * per]
         h, c = (g.Gather(state, direction, axis=0) for state in initial)
-        ordered = _reversed(g, x, lengths) if direction else x
-        out, h, c = _direction(g, ordered, h, c, own, lengths)
-        outs.append(_reversed(g, out, lengths) if direction else out)
+        ordered = _reverse_steps(g, x, lengths) if direction else x
+        out, h, c = _projected_direction(g, ordered, h, c, own, lengths)
+        outs.append(_reverse_steps(g, out, lengths) if direction else out)
         hs.append(g.Unsqueeze(h, [0]))
         cs.append(g.Unsqueeze(c, [0]))
     if directions == 1:
@@ -38,21 +38,21 @@ def projected_layer(
     return g.Concat(*outs, axis=-1), [g.Concat(*hs, axis=0), g.Concat(*cs, axis=0)]
 
 
-def _reversed(g: Graph, x: ir.Value, lengths: ir.Value | None) -> ir.Value:
+def _reverse_steps(g: Graph, x: ir.Value, lengths: ir.Value | None) -> ir.Value:
     """The steps of each sequence from last to first; padding stays behind."""
     if lengths is not None:
         return g.ReverseSequence(x, lengths, time_axis=0, batch_axis=1)
     return g.Slice(x, np.array([-1]), np.array([-(2**31)]), np.array([0]), np.array([-1]))
 
 
-def _direction(
+def _projected_direction(
     g: Graph, x: ir.Value, h: ir.Value, c: ir.Value, params: Sequence[ir.Value], lengths: ir.Value | None
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     w_ih, w_hh, *biases, w_hr = params
-    sums = g.MatMul(x, swapped(g, w_ih))
+    sums = g.MatMul(x, transposed_weight(g, w_ih))
     for bias in biases:
         sums = g.Add(sums, bias)
-    recurrent, projection = swapped(g, w_hh), swapped(g, w_hr)
+    recurrent, projection = transposed_weight(g, w_hh), transposed_weight(g, w_hr)
     body = g.body("step")
     shapes = [[None, g.shape(w_hr)[0]], [None, g.shape(w_hh)[0] // 4], [None, g.shape(w_hh)[0]]]
     before, state, row = (

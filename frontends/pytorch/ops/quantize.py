@@ -10,7 +10,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.quantization import Scheme, from_steps, to_steps
-from ..common.values import as_value, cast, promoted
+from ..common.values import as_value, cast, promote_operands
 from ..rules import torch_op
 
 # -- fake quantisation ------------------------------------------------------------------------------------------------
@@ -18,17 +18,17 @@ from ..rules import torch_op
 
 @torch_op("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams")
 def fake_quantize_per_tensor_affine(g, self, scale, zero_point, quant_min, quant_max):
-    return _there_and_back(g, self, scale, zero_point, None, quant_min, quant_max)
+    return _fake_quantize(g, self, scale, zero_point, None, quant_min, quant_max)
 
 
 @torch_op("fake_quantize_per_channel_affine")
 def fake_quantize_per_channel_affine(g, self, scale, zero_point, axis, quant_min, quant_max):
-    return _there_and_back(g, self, scale, zero_point, axis, quant_min, quant_max)
+    return _fake_quantize(g, self, scale, zero_point, axis, quant_min, quant_max)
 
 
 @torch_op("quantized_decomposed::fake_quant_per_channel")
 def fake_quant_per_channel(g, input, scales, zero_points, axis, quant_min, quant_max):
-    return _there_and_back(g, input, scales, zero_points, axis, quant_min, quant_max)
+    return _fake_quantize(g, input, scales, zero_points, axis, quant_min, quant_max)
 
 
 @torch_op("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask")
@@ -51,19 +51,19 @@ def fused_moving_avg_obs_fake_quant(
         raise Unsupported("fake quantisation that is switched on or off at run time")
     if not enabled.any():
         return self
-    return _there_and_back(g, self, scale, zero_point, ch_axis if per_row_fake_quant else None, quant_min, quant_max)
+    return _fake_quantize(g, self, scale, zero_point, ch_axis if per_row_fake_quant else None, quant_min, quant_max)
 
 
-def _there_and_back(g: Graph, x: ir.Value, scale, zero_point, axis: int | None, low: int, high: int) -> ir.Value:
+def _fake_quantize(g: Graph, x: ir.Value, scale, zero_point, axis: int | None, low: int, high: int) -> ir.Value:
     """Rounded to the steps between `low` and `high`, which choose the integers in between."""
     dtype = torch.uint8 if low >= 0 and high <= 255 else torch.int8 if low >= -128 and high <= 127 else torch.int32
-    if dtype != torch.int32 and not _fits(g, zero_point, dtype):
+    if dtype != torch.int32 and not _zero_point_fits(g, zero_point, dtype):
         dtype = torch.int32
     scheme = Scheme(scale, zero_point, dtype, axis)
     return cast(g, from_steps(g, to_steps(g, x, scheme, low, high), scheme), g.dtype(x))
 
 
-def _fits(g: Graph, zero, dtype: torch.dtype) -> bool:
+def _zero_point_fits(g: Graph, zero, dtype: torch.dtype) -> bool:
     """Whether a zero point is an integer of `dtype`; one that is not known lies between the bounds, as PyTorch asks."""
     if isinstance(zero, ir.Value):
         zero = g.static(zero)
@@ -78,12 +78,14 @@ def _fits(g: Graph, zero, dtype: torch.dtype) -> bool:
 
 @torch_op("quantized_decomposed::quantize_per_tensor")
 def quantize_per_tensor(g, input, scale, zero_point, quant_min, quant_max, dtype):
-    return to_steps(g, input, Scheme(scale, zero_point, dtype), _known(g, quant_min), _known(g, quant_max))
+    return to_steps(
+        g, input, Scheme(scale, zero_point, dtype), _constant_bound(g, quant_min), _constant_bound(g, quant_max)
+    )
 
 
 @torch_op("quantized_decomposed::dequantize_per_tensor")
 def dequantize_per_tensor(g, input, scale, zero_point, quant_min, quant_max, dtype, *, out_dtype=None):
-    return _dequantized(g, input, Scheme(scale, zero_point, dtype), out_dtype)
+    return _dequantize(g, input, Scheme(scale, zero_point, dtype), out_dtype)
 
 
 @torch_op("quantized_decomposed::quantize_per_channel")
@@ -95,23 +97,25 @@ def quantize_per_channel(g, input, scales, zero_points, axis, quant_min, quant_m
 def dequantize_per_channel(
     g, input, scales, zero_points, axis, quant_min, quant_max, dtype, *, out_dtype=None
 ):  # fmt: skip
-    return _dequantized(g, input, Scheme(scales, 0 if zero_points is None else zero_points, dtype, axis), out_dtype)
+    return _dequantize(g, input, Scheme(scales, 0 if zero_points is None else zero_points, dtype, axis), out_dtype)
 
 
-def _dequantized(g: Graph, q: ir.Value, scheme: Scheme, out_dtype: torch.dtype | None) -> ir.Value:
+def _dequantize(g: Graph, q: ir.Value, scheme: Scheme, out_dtype: torch.dtype | None) -> ir.Value:
     if out_dtype in (None, torch.float32):
         return from_steps(g, q, scheme)
     if out_dtype == torch.float64:
         raise Unsupported("dequantising to float64")
     # In half precision PyTorch rounds the integers, their difference and the product, but not the scale.
     rank = g.rank(q)
-    moved = g.Sub(cast(g, q, out_dtype), _spread(g, scheme.zero, scheme.axis, rank, out_dtype))
+    moved = g.Sub(cast(g, q, out_dtype), _broadcast_parameter(g, scheme.zero, scheme.axis, rank, out_dtype))
     return cast(
-        g, g.Mul(cast(g, moved, torch.float32), _spread(g, scheme.scale, scheme.axis, rank, torch.float32)), out_dtype
+        g,
+        g.Mul(cast(g, moved, torch.float32), _broadcast_parameter(g, scheme.scale, scheme.axis, rank, torch.float32)),
+        out_dtype,
     )
 
 
-def _spread(g: Graph, parameter, axis: int | None, rank: int, dtype: torch.dtype) -> ir.Value:
+def _broadcast_parameter(g: Graph, parameter, axis: int | None, rank: int, dtype: torch.dtype) -> ir.Value:
     value = g.const(parameter) if isinstance(parameter, np.ndarray) else as_value(g, parameter, dtype)
     value = cast(g, value, dtype)
     if axis is not None and g.rank(value) == 0:
@@ -120,7 +124,7 @@ def _spread(g: Graph, parameter, axis: int | None, rank: int, dtype: torch.dtype
     return g.Reshape(value, g.const(np.array(shape, np.int64)))
 
 
-def _known(g: Graph, number) -> int:
+def _constant_bound(g: Graph, number) -> int:
     """A bound that an overload takes as a tensor."""
     if not isinstance(number, ir.Value):
         return number
@@ -140,33 +144,35 @@ def convert_element_type(g, input, dtype):
 
 @torch_op("quantized_decomposed::choose_qparams.tensor")
 def choose_qparams(g, input, qmin, qmax, eps, dtype):
-    low, high = _extremes(g, cast(g, input, torch.float32))
-    scale = _divided(g, g.Sub(high, low), float(qmax - qmin))
+    low, high = _range_with_zero(g, cast(g, input, torch.float32))
+    scale = _divide_by(g, g.Sub(high, low), float(qmax - qmin))
     scale = g.Max(scale, g.const(eps, ir.DataType.FLOAT))
     zero = g.Sub(g.const(qmin, ir.DataType.FLOAT), g.Round(g.Div(low, scale)))
     zero = g.Clip(zero, g.const(qmin, ir.DataType.FLOAT), g.const(qmax, ir.DataType.FLOAT))
-    return _one(g, scale, torch.float64), _one(g, zero, torch.int64)
+    return _reshape_to_one(g, scale, torch.float64), _reshape_to_one(g, zero, torch.int64)
 
 
 @torch_op("quantized_decomposed::choose_qparams_symmetric.tensor")
 def choose_qparams_symmetric(g, input, qmin, qmax, eps, dtype):
-    low, high = _extremes(g, cast(g, input, torch.float32))
-    scale = _divided(g, g.Max(g.Neg(low), high), (qmax - qmin) / 2)
+    low, high = _range_with_zero(g, cast(g, input, torch.float32))
+    scale = _divide_by(g, g.Max(g.Neg(low), high), (qmax - qmin) / 2)
     zero = g.const(128 if dtype == torch.uint8 else 0, ir.DataType.INT64)
-    return _one(g, g.Max(scale, g.const(eps, ir.DataType.FLOAT)), torch.float64), _one(g, zero, torch.int64)
+    return _reshape_to_one(g, g.Max(scale, g.const(eps, ir.DataType.FLOAT)), torch.float64), _reshape_to_one(
+        g, zero, torch.int64
+    )
 
 
-def _extremes(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _range_with_zero(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The least and the greatest element, with zero between them."""
     zero = g.const(0.0, ir.DataType.FLOAT)
     return g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)
 
 
-def _divided(g: Graph, x: ir.Value, number: float) -> ir.Value:
+def _divide_by(g: Graph, x: ir.Value, number: float) -> ir.Value:
     return g.Div(x, g.const(number, ir.DataType.FLOAT))
 
 
-def _one(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
+def _reshape_to_one(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
     """PyTorch's choice has one element in one dim."""
     return cast(g, g.Reshape(x, [1]), dtype)
 
@@ -199,12 +205,12 @@ def choose_qparams_per_token_asymmetric(g, input, dtype):
 
 @torch_op("quantized_decomposed::quantize_per_token")
 def quantize_per_token(g, input, scales, zero_points, quant_min, quant_max, dtype):
-    return _rounded_last(g, input, scales, zero_points, quant_min, quant_max, dtype)
+    return _quantize_rounding_last(g, input, scales, zero_points, quant_min, quant_max, dtype)
 
 
-def _rounded_last(g: Graph, x: ir.Value, scales, zeros, low: int, high: int, dtype: torch.dtype) -> ir.Value:
+def _quantize_rounding_last(g: Graph, x: ir.Value, scales, zeros, low: int, high: int, dtype: torch.dtype) -> ir.Value:
     """x / scale + zero point, and only then rounded, in the dtype that PyTorch promotes them to."""
-    x, scales = promoted(g, x, scales)
+    x, scales = promote_operands(g, x, scales)
     zeros = cast(g, zeros, g.dtype(x))
     steps = g.Round(g.Add(g.Mul(x, g.Reciprocal(scales)), zeros))
     return cast(g, g.Clip(steps, as_value(g, low, g.dtype(x)), as_value(g, high, g.dtype(x))), dtype)
@@ -214,27 +220,27 @@ def _rounded_last(g: Graph, x: ir.Value, scales, zeros, low: int, high: int, dty
 def dequantize_per_token(
     g, input, scales, zero_points, quant_min, quant_max, dtype, output_dtype
 ):  # fmt: skip
-    moved = g.Sub(*promoted(g, input, zero_points))
-    return cast(g, g.Mul(*promoted(g, moved, scales)), output_dtype)
+    moved = g.Sub(*promote_operands(g, input, zero_points))
+    return cast(g, g.Mul(*promote_operands(g, moved, scales)), output_dtype)
 
 
 @torch_op("quantized_decomposed::quantize_per_channel_group")
 def quantize_per_channel_group(g, input, scales, zero_points, quant_min, quant_max, dtype, group_size):
-    groups, scales, zeros = _grouped(g, input, scales, zero_points, group_size)
-    return g.Reshape(_rounded_last(g, groups, scales, zeros, quant_min, quant_max, dtype), g.dims(input))
+    groups, scales, zeros = _reshape_to_groups(g, input, scales, zero_points, group_size)
+    return g.Reshape(_quantize_rounding_last(g, groups, scales, zeros, quant_min, quant_max, dtype), g.dims(input))
 
 
 @torch_op("quantized_decomposed::dequantize_per_channel_group")
 def dequantize_per_channel_group(
     g, w_int8, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype
 ):  # fmt: skip
-    groups, scales, zeros = _grouped(g, w_int8, scales, zero_points, group_size)
+    groups, scales, zeros = _reshape_to_groups(g, w_int8, scales, zero_points, group_size)
     if zeros is not None:
-        groups = g.Sub(*promoted(g, groups, zeros))
-    return cast(g, g.Reshape(g.Mul(*promoted(g, groups, scales)), g.dims(w_int8)), output_dtype)
+        groups = g.Sub(*promote_operands(g, groups, zeros))
+    return cast(g, g.Reshape(g.Mul(*promote_operands(g, groups, scales)), g.dims(w_int8)), output_dtype)
 
 
-def _grouped(g: Graph, x: ir.Value, scales, zeros, size: int):
+def _reshape_to_groups(g: Graph, x: ir.Value, scales, zeros, size: int):
     """Rows of one group each, and the scales and zero points beside them."""
     width = g.shape(x)[-1]
     if isinstance(width, int) and size > width and g.shape(scales)[-1] == 1:

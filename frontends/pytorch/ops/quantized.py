@@ -12,7 +12,16 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.quantization import PREFIX, Scheme, from_steps, noted, rounded, scheme_of, stored, to_steps
+from ..common.quantization import (
+    PREFIX,
+    Scheme,
+    attach_scheme,
+    from_steps,
+    round_to_scheme,
+    scheme_of,
+    storage_dtype,
+    to_steps,
+)
 from ..common.values import Number, as_value, cast, torch_dtype
 from ..rules import torch_op
 
@@ -27,15 +36,17 @@ def quantized_tensor(*names: str) -> Callable[[Any], Any]:
 
 @torch_op("quantize_per_tensor")
 def quantize_per_tensor(g, self, scale, zero_point, dtype):
-    return rounded(g, self, Scheme(_number(g, scale), _number(g, zero_point), stored(dtype)))
+    return round_to_scheme(
+        g, self, Scheme(_static_number(g, scale), _static_number(g, zero_point), storage_dtype(dtype))
+    )
 
 
 @torch_op("quantize_per_channel")
 def quantize_per_channel(g, self, scales, zero_points, axis, dtype):
-    return rounded(g, self, Scheme(scales, zero_points, stored(dtype), axis % g.rank(self)))
+    return round_to_scheme(g, self, Scheme(scales, zero_points, storage_dtype(dtype), axis % g.rank(self)))
 
 
-def _number(g: Graph, value: Any) -> Any:
+def _static_number(g: Graph, value: Any) -> Any:
     """A scale or zero point that is a constant of the module as a number."""
     known = g.static(value) if isinstance(value, ir.Value) else None
     return value if known is None else known.item()
@@ -43,13 +54,13 @@ def _number(g: Graph, value: Any) -> Any:
 
 @torch_op("quantize_per_tensor_dynamic")
 def quantize_per_tensor_dynamic(g, self, dtype, reduce_range):
-    return rounded(g, self, measured(g, self, stored(dtype), reduce_range))
+    return round_to_scheme(g, self, choose_scheme(g, self, storage_dtype(dtype), reduce_range))
 
 
 @torch_op("_make_per_tensor_quantized_tensor")
 def make_per_tensor_quantized_tensor(g, self, scale, zero_point):
     scheme = Scheme(scale, zero_point, torch_dtype(g, self))
-    return noted(from_steps(g, self, scheme), scheme)
+    return attach_scheme(from_steps(g, self, scheme), scheme)
 
 
 @torch_op("dequantize")
@@ -80,12 +91,12 @@ def q_zero_point(g, self):
 
 @quantized_tensor("q_per_channel_scales")
 def q_per_channel_scales(g, self):
-    return _vector(g, scheme_of(self).scale, torch.float64)
+    return _parameter_vector(g, scheme_of(self).scale, torch.float64)
 
 
 @quantized_tensor("q_per_channel_zero_points")
 def q_per_channel_zero_points(g, self):
-    return _vector(g, scheme_of(self).zero, torch.int64)
+    return _parameter_vector(g, scheme_of(self).zero, torch.int64)
 
 
 @quantized_tensor("q_per_channel_axis")
@@ -93,7 +104,7 @@ def q_per_channel_axis(g, self):
     return scheme_of(self).axis
 
 
-def _vector(g: Graph, parameter: Any, dtype: torch.dtype) -> ir.Value:
+def _parameter_vector(g: Graph, parameter: Any, dtype: torch.dtype) -> ir.Value:
     return cast(g, g.const(parameter) if isinstance(parameter, np.ndarray) else parameter, dtype)
 
 
@@ -102,7 +113,7 @@ def _vector(g: Graph, parameter: Any, dtype: torch.dtype) -> ir.Value:
 _LEAST_SCALE = float(np.float32(6.1e-5))
 
 
-def measured(g: Graph, x: ir.Value, dtype: torch.dtype, reduce_range: bool = False) -> Scheme:
+def choose_scheme(g: Graph, x: ir.Value, dtype: torch.dtype, reduce_range: bool = False) -> Scheme:
     """The scheme that fits the range of x, as PyTorch chooses it at run time (`ChooseQuantizationParams`).
 
     The zero point is computed from the end of the range that is nearer to zero; in float64, as there.
@@ -113,22 +124,27 @@ def measured(g: Graph, x: ir.Value, dtype: torch.dtype, reduce_range: bool = Fal
     zero, ends = as_value(g, 0.0, torch.float32), []
     ends = [g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)]
     least, most = (cast(g, end, torch.float64) for end in ends)
-    scale = g.Div(g.Sub(most, least), _double(g, high - low))
+    scale = g.Div(g.Sub(most, least), _float64_constant(g, high - low))
     single = cast(g, scale, torch.float32)
     vanishing = g.Or(g.Equal(single, zero), g.IsInf(g.Reciprocal(single)))
-    scale = g.Where(vanishing, _double(g, 0.1), scale)
-    scale, least, most = _not_too_fine(g, scale, least, most, high - low)
+    scale = g.Where(vanishing, _float64_constant(g, 0.1), scale)
+    scale, least, most = _clamp_scale(g, scale, least, most, high - low)
     from_least, from_most = g.Div(least, scale), g.Div(most, scale)
-    nearer = g.Less(g.Sub(_double(g, abs(low)), g.Abs(from_least)), g.Sub(_double(g, abs(high)), g.Abs(from_most)))
-    zero_point = g.Where(nearer, g.Sub(_double(g, low), from_least), g.Sub(_double(g, high), from_most))
-    zero_point = g.Round(g.Clip(zero_point, _double(g, low), _double(g, high)))
+    nearer = g.Less(
+        g.Sub(_float64_constant(g, abs(low)), g.Abs(from_least)),
+        g.Sub(_float64_constant(g, abs(high)), g.Abs(from_most)),
+    )
+    zero_point = g.Where(
+        nearer, g.Sub(_float64_constant(g, low), from_least), g.Sub(_float64_constant(g, high), from_most)
+    )
+    zero_point = g.Round(g.Clip(zero_point, _float64_constant(g, low), _float64_constant(g, high)))
     return Scheme(cast(g, scale, torch.float32), cast(g, zero_point, dtype), dtype)
 
 
-def _not_too_fine(g: Graph, scale, least, most, steps: int):
+def _clamp_scale(g: Graph, scale, least, most, steps: int):
     """A scale below 6.1e-5 is raised to that, and the range with it."""
-    fine, nothing = _double(g, _LEAST_SCALE), _double(g, 0.0)
-    small, widest = g.Less(scale, fine), _double(g, _LEAST_SCALE * steps)
+    fine, nothing = _float64_constant(g, _LEAST_SCALE), _float64_constant(g, 0.0)
+    small, widest = g.Less(scale, fine), _float64_constant(g, _LEAST_SCALE * steps)
     factor = cast(g, g.Div(as_value(g, _LEAST_SCALE, torch.float32), cast(g, scale, torch.float32)), torch.float64)
     only_above, only_below = g.Equal(least, nothing), g.Equal(most, nothing)
     raised_most = g.Where(only_above, widest, g.Mul(most, factor))
@@ -136,14 +152,14 @@ def _not_too_fine(g: Graph, scale, least, most, steps: int):
     return g.Where(small, fine, scale), g.Where(small, raised_least, least), g.Where(small, raised_most, most)
 
 
-def _double(g: Graph, number: Number) -> ir.Value:
+def _float64_constant(g: Graph, number: Number) -> ir.Value:
     return as_value(g, float(number), torch.float64)
 
 
 # -- operators with a scheme of their own -----------------------------------------------------------------------------
 
 
-def _onto(scale: float, middle: bool) -> Any:
+def _fixed_range_rules(scale: float, middle: bool) -> Any:
     """Rules for functions whose range is known, so that PyTorch chooses the scheme: [0, 1) or, `middle`, [-1, 1)."""
 
     def make(operator: str) -> Any:
@@ -152,60 +168,66 @@ def _onto(scale: float, middle: bool) -> Any:
             if dtype == torch.int32:
                 raise Unsupported("this function of a tensor of torch.qint32")
             zero = (128 if middle else 0) - (128 if dtype == torch.int8 else 0)
-            return rounded(g, torch_op.apply(g, operator, [self]), Scheme(scale, zero, dtype))
+            return round_to_scheme(g, torch_op.apply(g, operator, [self]), Scheme(scale, zero, dtype))
 
         return rule
 
     return make
 
 
-torch_op.same(_onto(1 / 256, False), **{f"{PREFIX}sigmoid": "sigmoid", f"{PREFIX}hardsigmoid": "hardsigmoid"})
-torch_op.same(_onto(2 / 256, True), **{f"{PREFIX}tanh": "tanh"})
+torch_op.same(
+    _fixed_range_rules(1 / 256, False), **{f"{PREFIX}sigmoid": "sigmoid", f"{PREFIX}hardsigmoid": "hardsigmoid"}
+)
+torch_op.same(_fixed_range_rules(2 / 256, True), **{f"{PREFIX}tanh": "tanh"})
 
 
-def _rounded_to(operator: str) -> Any:
+def _requantize_rule(operator: str) -> Any:
     """A rule for a function of one quantised tensor that names the scheme of its result."""
 
     def rule(g: Graph, qx: ir.Value, output_scale: float, output_zero_point: int) -> ir.Value:
-        return rounded(g, torch_op.apply(g, operator, [qx]), like(qx, output_scale, output_zero_point))
+        return round_to_scheme(g, torch_op.apply(g, operator, [qx]), scheme_like(qx, output_scale, output_zero_point))
 
     return rule
 
 
-def like(qx: ir.Value, scale: Any, zero: Any) -> Scheme:
+def scheme_like(qx: ir.Value, scale: Any, zero: Any) -> Scheme:
     found = scheme_of(qx)
     if found is None:
         raise Unsupported("how this tensor is quantised is not known here (it comes out of a loop or branch)")
     return Scheme(scale, zero, found.dtype)
 
 
-torch_op.same(_rounded_to, **{"quantized::hardswish": "hardswish", "quantized::sigmoid": "sigmoid"})
+torch_op.same(_requantize_rule, **{"quantized::hardswish": "hardswish", "quantized::sigmoid": "sigmoid"})
 
 
 @torch_op("quantized::leaky_relu")
 def leaky_relu(g, qx, negative_slope, inplace, output_scale, output_zero_point):
-    return rounded(g, g.LeakyRelu(qx, alpha=negative_slope), like(qx, output_scale, output_zero_point))
+    return round_to_scheme(g, g.LeakyRelu(qx, alpha=negative_slope), scheme_like(qx, output_scale, output_zero_point))
 
 
 @torch_op("quantized::elu")
 def elu(g, self, output_scale, output_zero_point, alpha=1, scale=1, input_scale=1):
     out = torch_op.apply(g, "elu", [self, alpha, scale, input_scale])
-    return rounded(g, out, like(self, output_scale, output_zero_point))
+    return round_to_scheme(g, out, scheme_like(self, output_scale, output_zero_point))
 
 
 @torch_op("quantized::celu")
 def celu(g, self, output_scale, output_zero_point, alpha=1):
-    return rounded(g, torch_op.apply(g, "celu", [self, alpha]), like(self, output_scale, output_zero_point))
+    return round_to_scheme(
+        g, torch_op.apply(g, "celu", [self, alpha]), scheme_like(self, output_scale, output_zero_point)
+    )
 
 
 @torch_op("quantized::prelu")
 def prelu(g, qx, weight, output_scale, output_zero_point):
-    return rounded(g, torch_op.apply(g, "prelu", [qx, weight]), like(qx, output_scale, output_zero_point))
+    return round_to_scheme(
+        g, torch_op.apply(g, "prelu", [qx, weight]), scheme_like(qx, output_scale, output_zero_point)
+    )
 
 
 @torch_op("quantized::softmax")
 def softmax(g, qx, dim, output_scale, output_zero_point):
-    return rounded(g, g.Softmax(qx, axis=dim), like(qx, output_scale, output_zero_point))
+    return round_to_scheme(g, g.Softmax(qx, axis=dim), scheme_like(qx, output_scale, output_zero_point))
 
 
 @torch_op("quantized::dropout")
@@ -217,17 +239,17 @@ def dropout(g, self, output_scale, output_zero_point, p=0.5, training=False):
 
 @torch_op("quantized::relu6")
 def relu6(g, qx, inplace=False):
-    return rounded(g, g.Clip(qx, 0.0, 6.0), scheme_of(qx))
+    return round_to_scheme(g, g.Clip(qx, 0.0, 6.0), scheme_of(qx))
 
 
 @torch_op("quantized::clamp")
 def clamp(g, qx, min=None, max=None):
-    return rounded(g, torch_op.apply(g, "clamp", [qx, min, max]), scheme_of(qx))
+    return round_to_scheme(g, torch_op.apply(g, "clamp", [qx, min, max]), scheme_of(qx))
 
 
 @torch_op("quantized::max_pool2d")
 def max_pool2d(g, qx, kernel_size, stride, padding, dilation, ceil_mode):
-    return noted(
+    return attach_scheme(
         torch_op.apply(g, "max_pool2d", [qx, kernel_size, stride, padding, dilation, ceil_mode]), scheme_of(qx)
     )
 
@@ -235,19 +257,21 @@ def max_pool2d(g, qx, kernel_size, stride, padding, dilation, ceil_mode):
 # -- of two tensors ---------------------------------------------------------------------------------------------------
 
 
-def _binary(operator: str, relu: bool) -> Any:
+def _binary_rule(operator: str, relu: bool) -> Any:
     def rule(g: Graph, qa: ir.Value, qb: ir.Value, scale: float, zero_point: int) -> ir.Value:
         out = g.node(operator, [qa, qb])
-        return rounded(g, g.Relu(out) if relu else out, like(qa, scale, zero_point))
+        return round_to_scheme(g, g.Relu(out) if relu else out, scheme_like(qa, scale, zero_point))
 
     return rule
 
 
 torch_op.same(
-    lambda operator: _binary(operator, False),
+    lambda operator: _binary_rule(operator, False),
     **{"quantized::add": "Add", "quantized::mul": "Mul", "quantized::matmul": "MatMul"},
 )
-torch_op.same(lambda operator: _binary(operator, True), **{"quantized::add_relu": "Add", "quantized::mul_relu": "Mul"})
+torch_op.same(
+    lambda operator: _binary_rule(operator, True), **{"quantized::add_relu": "Add", "quantized::mul_relu": "Mul"}
+)
 
 
 @torch_op("quantized::cat", "quantized::cat_relu")
@@ -256,7 +280,7 @@ def cat(g, qx, dim, scale, zero_point):
     scheme = Scheme(
         found.scale if scale is None else scale, found.zero if zero_point is None else zero_point, found.dtype
     )
-    return rounded(g, g.Concat(*qx, axis=dim), scheme)
+    return round_to_scheme(g, g.Concat(*qx, axis=dim), scheme)
 
 
 @torch_op("quantized::add_scalar", "quantized::add.Scalar")
@@ -271,13 +295,13 @@ def add_scalar(g, qa, b):
     elif zero > info.max:
         zero, scale = info.max, float(np.float32((zero - info.min) / width) * np.float32(scheme.scale))
     moved = g.Add(qa, g.const(steps * float(scheme.scale), ir.DataType.FLOAT))
-    return rounded(g, moved, Scheme(scale, zero, scheme.dtype))
+    return round_to_scheme(g, moved, Scheme(scale, zero, scheme.dtype))
 
 
 @torch_op("quantized::add_scalar_relu", "quantized::add_relu.Scalar")
 def add_scalar_relu(g, qa, b):
     out = add_scalar(g, qa, b)
-    return noted(g.Relu(out), scheme_of(out))
+    return attach_scheme(g.Relu(out), scheme_of(out))
 
 
 @torch_op("quantized::mul_scalar", "quantized::mul.Scalar")
@@ -287,7 +311,7 @@ def mul_scalar(g, qa, b):
     info = torch.iinfo(scheme.dtype)
     zero = scheme.zero if b > 0 else info.max + info.min - scheme.zero
     new = Scheme(abs(b) * scheme.scale, zero, scheme.dtype) if b else Scheme(1.0, 0, scheme.dtype)
-    return rounded(g, g.Mul(qa, g.const(float(b), ir.DataType.FLOAT)), new)
+    return round_to_scheme(g, g.Mul(qa, g.const(float(b), ir.DataType.FLOAT)), new)
 
 
 def _check_numbers(scheme: Scheme) -> None:
@@ -298,4 +322,4 @@ def _check_numbers(scheme: Scheme) -> None:
 @torch_op("quantized::mul_scalar_relu", "quantized::mul_relu.Scalar")
 def mul_scalar_relu(g, qa, b):
     out = mul_scalar(g, qa, b)
-    return noted(g.Relu(out), scheme_of(out))
+    return attach_scheme(g.Relu(out), scheme_of(out))

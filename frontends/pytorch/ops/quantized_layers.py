@@ -9,36 +9,36 @@ import torch
 
 from convert.graph import Graph
 
-from ..common.quantization import constant, rounded
+from ..common.quantization import quantized_constant, round_to_scheme
 from ..common.values import cast
 from ..common.weights import tensor_of
 from ..rules import torch_op
-from .quantized import like, measured
+from .quantized import choose_scheme, scheme_like
 
 # -- packed weights ---------------------------------------------------------------------------------------------------
 
 
-def _unpacked(g: Graph, packed: Any, kind: str) -> tuple[ir.Value, ir.Value | None]:
+def _unpack_weights(g: Graph, packed: Any, kind: str) -> tuple[ir.Value, ir.Value | None]:
     """The weight, as DequantizeLinear of its integers, and the bias of a packed object."""
     weight, bias = getattr(torch.ops.quantized, f"{kind}_unpack")(packed)
-    return _weight(g, weight, "weight"), None if bias is None else _weight(g, bias, "bias")
+    return _add_weight(g, weight, "weight"), None if bias is None else _add_weight(g, bias, "bias")
 
 
-def _weight(g: Graph, tensor: torch.Tensor, name: str) -> ir.Value:
+def _add_weight(g: Graph, tensor: torch.Tensor, name: str) -> ir.Value:
     tensor, module = tensor.detach(), g.location.module
     name = f"{module}.{name}" if module else name
     if tensor.is_quantized:
-        return constant(g, tensor, name)
+        return quantized_constant(g, tensor, name)
     return g.initializer(name, tensor_of(tensor, name))
 
 
 # -- convolutions -----------------------------------------------------------------------------------------------------
 
 
-def _convolved(g: Graph, x: ir.Value, packed: Any, dims: int, transposed: bool) -> ir.Value:
+def _float_convolution(g: Graph, x: ir.Value, packed: Any, dims: int, transposed: bool) -> ir.Value:
     """The float convolution; a packed one of one dim is one of two, of which the first does nothing."""
     kind = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
-    weight, bias = _unpacked(g, packed, kind)
+    weight, bias = _unpack_weights(g, packed, kind)
     packing = f"conv{max(dims, 2)}d"
     ops = torch.ops.quantized
     stride, padding, dilation, more = (
@@ -53,13 +53,13 @@ def _convolved(g: Graph, x: ir.Value, packed: Any, dims: int, transposed: bool) 
 
 def _convolution(dims: int, relu: bool = False, transposed: bool = False) -> Any:
     def rule(g: Graph, qx: ir.Value, packed_weight: Any, output_scale: float, output_zero_point: int) -> ir.Value:
-        out = _convolved(g, qx, packed_weight, dims, transposed)
-        return rounded(g, g.Relu(out) if relu else out, like(qx, output_scale, output_zero_point))
+        out = _float_convolution(g, qx, packed_weight, dims, transposed)
+        return round_to_scheme(g, g.Relu(out) if relu else out, scheme_like(qx, output_scale, output_zero_point))
 
     return rule
 
 
-def _convolution_of_old(dims: int, relu: bool) -> Any:
+def _legacy_convolution(dims: int, relu: bool) -> Any:
     """The overload that names once more what the packed object holds."""
     rule = _convolution(dims, relu)
 
@@ -74,8 +74,8 @@ def _convolution_of_old(dims: int, relu: bool) -> Any:
 
 def _dynamic_convolution(dims: int, transposed: bool = False) -> Any:
     def rule(g: Graph, qx: ir.Value, packed_weight: Any, reduce_range: bool = False) -> ir.Value:
-        x = rounded(g, qx, measured(g, qx, torch.uint8, reduce_range))
-        return _convolved(g, x, packed_weight, dims, transposed)
+        x = round_to_scheme(g, qx, choose_scheme(g, qx, torch.uint8, reduce_range))
+        return _float_convolution(g, x, packed_weight, dims, transposed)
 
     return rule
 
@@ -90,7 +90,7 @@ torch_op.same(
     **{f"quantized::conv_transpose{dims}d": dims for dims in (1, 2, 3)},
 )
 torch_op.same(
-    lambda pair: _convolution_of_old(*pair),
+    lambda pair: _legacy_convolution(*pair),
     **{f"quantized::conv{dims}d{'_relu' * relu}": (dims, relu) for dims in (2, 3) for relu in (False, True)},
 )
 torch_op.same(_dynamic_convolution, **{f"quantized::conv{dims}d_dynamic": dims for dims in (1, 2, 3)})
@@ -102,42 +102,42 @@ torch_op.same(
 
 @torch_op("quantized::conv2d_add", "quantized::conv2d_add_relu")
 def conv2d_add(g, qx, qaccum, packed_weight, output_scale, output_zero_point):
-    out = g.Add(_convolved(g, qx, packed_weight, 2, False), qaccum)
+    out = g.Add(_float_convolution(g, qx, packed_weight, 2, False), qaccum)
     relu = g.location.operator.endswith("relu")
-    return rounded(g, g.Relu(out) if relu else out, like(qx, output_scale, output_zero_point))
+    return round_to_scheme(g, g.Relu(out) if relu else out, scheme_like(qx, output_scale, output_zero_point))
 
 
 # -- linear layers ----------------------------------------------------------------------------------------------------
 
 
-def _multiplied(g: Graph, x: ir.Value, packed: Any) -> ir.Value:
-    return torch_op.apply(g, "linear", [x, *_unpacked(g, packed, "linear")])
+def _float_linear(g: Graph, x: ir.Value, packed: Any) -> ir.Value:
+    return torch_op.apply(g, "linear", [x, *_unpack_weights(g, packed, "linear")])
 
 
 @torch_op("quantized::linear")
 def linear(g, X, W_prepack, Y_scale_i, Y_zero_point_i):
-    return rounded(g, _multiplied(g, X, W_prepack), like(X, Y_scale_i, Y_zero_point_i))
+    return round_to_scheme(g, _float_linear(g, X, W_prepack), scheme_like(X, Y_scale_i, Y_zero_point_i))
 
 
 @torch_op("quantized::linear_relu")
 def linear_relu(g, X, W_prepack, Y_scale_i, Y_zero_point_i):
-    return rounded(g, g.Relu(_multiplied(g, X, W_prepack)), like(X, Y_scale_i, Y_zero_point_i))
+    return round_to_scheme(g, g.Relu(_float_linear(g, X, W_prepack)), scheme_like(X, Y_scale_i, Y_zero_point_i))
 
 
 @torch_op("quantized::linear_leaky_relu")
 def linear_leaky_relu(g, X, W_prepack, Y_scale_i, Y_zero_point_i, negative_slope):
-    out = g.LeakyRelu(_multiplied(g, X, W_prepack), alpha=negative_slope)
-    return rounded(g, out, like(X, Y_scale_i, Y_zero_point_i))
+    out = g.LeakyRelu(_float_linear(g, X, W_prepack), alpha=negative_slope)
+    return round_to_scheme(g, out, scheme_like(X, Y_scale_i, Y_zero_point_i))
 
 
 @torch_op("quantized::linear_tanh")
 def linear_tanh(g, X, W_prepack, Y_scale_i, Y_zero_point_i):
-    return rounded(g, g.Tanh(_multiplied(g, X, W_prepack)), like(X, Y_scale_i, Y_zero_point_i))
+    return round_to_scheme(g, g.Tanh(_float_linear(g, X, W_prepack)), scheme_like(X, Y_scale_i, Y_zero_point_i))
 
 
 @torch_op("quantized::linear_dynamic")
 def linear_dynamic(g, X, W_prepack, reduce_range=False):
-    return _multiplied(g, rounded(g, X, measured(g, X, torch.uint8, reduce_range)), W_prepack)
+    return _float_linear(g, round_to_scheme(g, X, choose_scheme(g, X, torch.uint8, reduce_range)), W_prepack)
 
 
 @torch_op("quantized::linear_relu_dynamic")
@@ -148,7 +148,7 @@ def linear_relu_dynamic(g, X, W_prepack, reduce_range=False):
 @torch_op("quantized::linear_dynamic_fp16")
 def linear_dynamic_fp16(g, X, W_prepack):
     weight, bias = torch.ops.quantized.linear_unpack_fp16(W_prepack)
-    parts = [None if t is None else _weight(g, t.float(), n) for t, n in ((weight, "weight"), (bias, "bias"))]
+    parts = [None if t is None else _add_weight(g, t.float(), n) for t, n in ((weight, "weight"), (bias, "bias"))]
     return torch_op.apply(g, "linear", [X, *parts])
 
 
@@ -166,7 +166,7 @@ def _batch_norm(relu: bool) -> Any:
         output_scale: float, output_zero_point: int,
     ) -> ir.Value:  # fmt: skip
         out = torch_op.apply(g, "batch_norm", [qx, weight, bias, mean, var, False, 0.0, eps, False])
-        return rounded(g, g.Relu(out) if relu else out, like(qx, output_scale, output_zero_point))
+        return round_to_scheme(g, g.Relu(out) if relu else out, scheme_like(qx, output_scale, output_zero_point))
 
     return rule
 
@@ -180,30 +180,30 @@ torch_op.same(
 @torch_op("quantized::layer_norm")
 def layer_norm(g, input, normalized_shape, weight, bias, eps, output_scale, output_zero_point):
     out = torch_op.apply(g, "layer_norm", [input, normalized_shape, weight, bias, eps])
-    return rounded(g, out, like(input, output_scale, output_zero_point))
+    return round_to_scheme(g, out, scheme_like(input, output_scale, output_zero_point))
 
 
 @torch_op("quantized::group_norm")
 def group_norm(g, input, num_groups, weight, bias, eps, output_scale, output_zero_point):
     out = torch_op.apply(g, "group_norm", [input, num_groups, weight, bias, eps])
-    return rounded(g, out, like(input, output_scale, output_zero_point))
+    return round_to_scheme(g, out, scheme_like(input, output_scale, output_zero_point))
 
 
 @torch_op("quantized::instance_norm")
 def instance_norm(g, input, weight, bias, eps, output_scale, output_zero_point):
     out = torch_op.apply(g, "instance_norm", [input, weight, bias, None, None, True, 0.0, eps, False])
-    return rounded(g, out, like(input, output_scale, output_zero_point))
+    return round_to_scheme(g, out, scheme_like(input, output_scale, output_zero_point))
 
 
 @torch_op("quantized::embedding_byte", "quantized::embedding_4bit")
 def embedding_byte(g, weight, indices, pruned_weights=False):
     """Rows of integers, each with a scale and a zero point that is no integer."""
     found = torch.ops.quantized.embedding_bag_unpack(weight)
-    rows = g.Gather(_weight(g, torch.int_repr(found), "weight_steps"), indices, axis=0)
+    rows = g.Gather(_add_weight(g, torch.int_repr(found), "weight_steps"), indices, axis=0)
     scales = found.q_per_channel_scales().float()[:, None]
     shifts = -found.q_per_channel_zero_points().float()[:, None] * scales
     scale, shift = (
-        g.Gather(_weight(g, t, name), indices, axis=0) for t, name in ((scales, "scale"), (shifts, "shift"))
+        g.Gather(_add_weight(g, t, name), indices, axis=0) for t, name in ((scales, "scale"), (shifts, "shift"))
     )
     return g.Add(g.Mul(cast(g, rows, torch.float32), scale), shift)
 

@@ -16,7 +16,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import axis_of, size, vector
-from ..common.values import as_value, cast, is_float, like, torch_dtype
+from ..common.values import as_value, cast, constant_like, is_float, torch_dtype
 from ..rules import torch_op
 
 # The smallest number that is drawn where a logarithm of it is taken.
@@ -57,33 +57,33 @@ def randn_like(g, x, *, dtype=None):
     return cast(g, normal_numbers(g, g.dims(x)), dtype or torch_dtype(g, x))
 
 
-def _whole(g: Graph, dims: Any, low: Any, high: Any, dtype: torch.dtype) -> ir.Value:
+def _random_integers(g: Graph, dims: Any, low: Any, high: Any, dtype: torch.dtype) -> ir.Value:
     """Integers from low to high - 1."""
     if isinstance(low, ir.Value) or isinstance(high, ir.Value):
         raise Unsupported("random integers whose bounds are computed at run time")
     drawn = g.Floor(uniform_numbers(g, dims, low, high))
     # Rounding to float32 may reach the end that is excluded.
-    return cast(g, g.Clip(drawn, like(g, float(low), drawn), like(g, float(high - 1), drawn)), dtype)
+    return cast(g, g.Clip(drawn, constant_like(g, float(low), drawn), constant_like(g, float(high - 1), drawn)), dtype)
 
 
 @torch_op("randint")
 def randint(g, high, size, *, dtype=None):
-    return _whole(g, size, 0, high, dtype or torch.int64)
+    return _random_integers(g, size, 0, high, dtype or torch.int64)
 
 
 @torch_op("randint.low")
 def randint_low(g, low, high, size, *, dtype=None):
-    return _whole(g, size, low, high, dtype or torch.int64)
+    return _random_integers(g, size, low, high, dtype or torch.int64)
 
 
 @torch_op("randint_like")
 def randint_like(g, x, high, *, dtype=None):
-    return _whole(g, g.dims(x), 0, high, dtype or torch_dtype(g, x))
+    return _random_integers(g, g.dims(x), 0, high, dtype or torch_dtype(g, x))
 
 
 @torch_op("randint_like.low_dtype")
 def randint_like_low(g, x, low, high, *, dtype=None):
-    return _whole(g, g.dims(x), low, high, dtype or torch_dtype(g, x))
+    return _random_integers(g, g.dims(x), low, high, dtype or torch_dtype(g, x))
 
 
 @torch_op("randperm")
@@ -101,7 +101,7 @@ def bernoulli(g, x):
 
 @torch_op("bernoulli.p", "bernoulli.float")
 def bernoulli_p(g, x, p=0.5):
-    return cast(g, g.Less(uniform_numbers(g, g.dims(x)), like(g, p, g.const(0.0))), g.dtype(x))
+    return cast(g, g.Less(uniform_numbers(g, g.dims(x)), constant_like(g, p, g.const(0.0))), g.dtype(x))
 
 
 @torch_op("bernoulli.Tensor")
@@ -116,7 +116,7 @@ def uniform(g, x, from_=0.0, to=1.0):
 
 @torch_op("normal", "normal_functional")
 def normal(g, x, mean=0.0, std=1.0):
-    return _scaled(g, normal_numbers(g, g.dims(x)), mean, std, g.dtype(x))
+    return _scale_and_shift(g, normal_numbers(g, g.dims(x)), mean, std, g.dtype(x))
 
 
 @torch_op("normal.Tensor_float", "normal.Tensor_Tensor")
@@ -124,46 +124,46 @@ def normal_about(g, mean, std=1.0):
     shape = g.dims(mean)
     if isinstance(std, ir.Value):
         shape = g.Shape(g.Add(mean, cast(g, std, g.dtype(mean))))
-    return _scaled(g, normal_numbers(g, shape), mean, std, g.dtype(mean))
+    return _scale_and_shift(g, normal_numbers(g, shape), mean, std, g.dtype(mean))
 
 
 @torch_op("normal.float_Tensor")
 def normal_within(g, mean, std):
-    return _scaled(g, normal_numbers(g, g.dims(std)), mean, std, g.dtype(std))
+    return _scale_and_shift(g, normal_numbers(g, g.dims(std)), mean, std, g.dtype(std))
 
 
 @torch_op("normal.float_float")
 def normal_of_size(g, mean, std, size, *, dtype=None):
-    return _scaled(g, normal_numbers(g, size), mean, std, dtype or torch.float32)
+    return _scale_and_shift(g, normal_numbers(g, size), mean, std, dtype or torch.float32)
 
 
-def _scaled(g: Graph, drawn: ir.Value, mean: Any, std: Any, dtype: Any) -> ir.Value:
+def _scale_and_shift(g: Graph, drawn: ir.Value, mean: Any, std: Any, dtype: Any) -> ir.Value:
     drawn = cast(g, drawn, dtype)
     return g.Add(g.Mul(drawn, as_value(g, std, g.dtype(drawn))), as_value(g, mean, g.dtype(drawn)))
 
 
 @torch_op("log_normal")
 def log_normal(g, x, mean=1.0, std=2.0):
-    return g.Exp(_scaled(g, normal_numbers(g, g.dims(x)), mean, std, g.dtype(x)))
+    return g.Exp(_scale_and_shift(g, normal_numbers(g, g.dims(x)), mean, std, g.dtype(x)))
 
 
 @torch_op("exponential")
 def exponential(g, x, lambd=1.0):
     drawn = g.Neg(g.Log(uniform_numbers(g, g.dims(x), _TINY, 1.0)))
-    return cast(g, g.Div(drawn, like(g, float(lambd), drawn)), g.dtype(x))
+    return cast(g, g.Div(drawn, constant_like(g, float(lambd), drawn)), g.dtype(x))
 
 
 @torch_op("geometric")
 def geometric(g, x, p):
     """How many tries until the first success."""
     drawn = g.Log(uniform_numbers(g, g.dims(x), _TINY, 1.0))
-    return cast(g, g.Ceil(g.Div(drawn, like(g, math.log1p(-p), drawn))), g.dtype(x))
+    return cast(g, g.Ceil(g.Div(drawn, constant_like(g, math.log1p(-p), drawn))), g.dtype(x))
 
 
 @torch_op("cauchy")
 def cauchy(g, x, median=0.0, sigma=1.0):
     drawn = g.Tan(uniform_numbers(g, g.dims(x), -math.pi / 2, math.pi / 2))
-    return _scaled(g, drawn, median, sigma, g.dtype(x))
+    return _scale_and_shift(g, drawn, median, sigma, g.dtype(x))
 
 
 @torch_op("multinomial")
@@ -174,13 +174,13 @@ def multinomial(g, x, num_samples, replacement=False):
     logs = g.Log(cast(g, x, torch.float32))
     axis = axis_of(g, x, -1)
     if not replacement:
-        return g.TopK(_with_noise(g, logs, g.dims(logs)), vector(g, num_samples), axis=axis, outputs=2)[1]
+        return g.TopK(_add_gumbel_noise(g, logs, g.dims(logs)), vector(g, num_samples), axis=axis, outputs=2)[1]
     rows = g.Unsqueeze(logs, [axis])
     dims = vector(g, [*(size(g, x, d) for d in range(axis)), num_samples, size(g, x, axis)])
-    return g.ArgMax(_with_noise(g, rows, dims), axis=axis + 1, keepdims=0)
+    return g.ArgMax(_add_gumbel_noise(g, rows, dims), axis=axis + 1, keepdims=0)
 
 
-def _with_noise(g: Graph, logs: ir.Value, dims: ir.Value) -> ir.Value:
+def _add_gumbel_noise(g: Graph, logs: ir.Value, dims: ir.Value) -> ir.Value:
     return g.Sub(logs, g.Log(g.Neg(g.Log(uniform_numbers(g, dims, _TINY, 1.0)))))
 
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
 from ..rules import torch_op
 from .projected import projected_layer
@@ -22,7 +22,7 @@ _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 @torch_op("lstm", "lstm.input")
 def lstm(g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    out, states = layers(
+    out, states = recurrent_layers(
         g, "LSTM", input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )
     return [out, *states]
@@ -30,13 +30,13 @@ def lstm(g, input, hx, params, has_biases, num_layers, dropout, train, bidirecti
 
 @torch_op("gru", "gru.input")
 def gru(g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    out, states = layers(
+    out, states = recurrent_layers(
         g, "GRU", input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )
     return [out, *states]
 
 
-def _plain(activation: str) -> Any:
+def _plain_rnn(activation: str) -> Any:
     def rule(
         g: Graph,
         input: Any,
@@ -49,7 +49,7 @@ def _plain(activation: str) -> Any:
         bidirectional: bool,
         batch_first: bool,
     ) -> list[ir.Value]:
-        out, states = layers(
+        out, states = recurrent_layers(
             g,
             "RNN",
             input,
@@ -68,10 +68,10 @@ def _plain(activation: str) -> Any:
     return rule
 
 
-torch_op.same(_plain, rnn_tanh="Tanh", rnn_relu="Relu")
+torch_op.same(_plain_rnn, rnn_tanh="Tanh", rnn_relu="Relu")
 
 
-def layers(
+def recurrent_layers(
     g: Graph,
     kind: str,
     x: ir.Value,
@@ -103,7 +103,7 @@ def layers(
         x, hx = g.Unsqueeze(x, [1]), [g.Unsqueeze(state, [1]) for state in hx]
     elif batch_first:
         x = g.Transpose(x, perm=[1, 0, 2])
-    parts = [_divided(g, state, directions, num_layers) for state in hx]
+    parts = [_split_state(g, state, directions, num_layers) for state in hx]
     finals: list[list[ir.Value]] = [[] for _ in hx]
     for layer in range(num_layers):
         own = params[layer * per * directions : (layer + 1) * per * directions]
@@ -111,7 +111,7 @@ def layers(
         if projected:
             x, ends = projected_layer(g, x, initial, own, directions, lengths)
         else:
-            x, ends = _layer(g, kind, x, initial, own, has_biases, directions, activation, lengths)
+            x, ends = _recurrent_layer(g, kind, x, initial, own, has_biases, directions, activation, lengths)
         for collected, end in zip(finals, ends, strict=True):
             collected.append(end)
     states = [ends[0] if num_layers == 1 else g.Concat(*ends, axis=0) for ends in finals]
@@ -120,11 +120,11 @@ def layers(
     return (g.Transpose(x, perm=[1, 0, 2]) if batch_first else x), states
 
 
-def _divided(g: Graph, state: ir.Value, directions: int, layers: int) -> list[ir.Value]:
+def _split_state(g: Graph, state: ir.Value, directions: int, layers: int) -> list[ir.Value]:
     return [state] if layers == 1 else g.Split(state, [directions] * layers, axis=0, outputs=layers)
 
 
-def _layer(
+def _recurrent_layer(
     g: Graph,
     kind: str,
     x: ir.Value,
@@ -137,10 +137,10 @@ def _layer(
 ) -> tuple[ir.Value, list[ir.Value]]:
     per = len(params) // directions
     order, hidden = _ORDER[kind], g.shape(params[1])[1]
-    w = _stacked(g, [[params[d * per]] for d in range(directions)], order)
-    r = _stacked(g, [[params[d * per + 1]] for d in range(directions)], order)
+    w = _stacked_weights(g, [[params[d * per]] for d in range(directions)], order)
+    r = _stacked_weights(g, [[params[d * per + 1]] for d in range(directions)], order)
     b = (
-        _stacked(g, [[params[d * per + 2], params[d * per + 3]] for d in range(directions)], order)
+        _stacked_weights(g, [[params[d * per + 2], params[d * per + 3]] for d in range(directions)], order)
         if has_biases
         else None
     )
@@ -161,7 +161,7 @@ def _layer(
     return y, out[1:]
 
 
-def _stacked(g: Graph, rows: Sequence[Sequence[ir.Value]], order: Sequence[int]) -> ir.Value:
+def _stacked_weights(g: Graph, rows: Sequence[Sequence[ir.Value]], order: Sequence[int]) -> ir.Value:
     """Directions stacked in front, each the concatenation of its parts with their gates reordered."""
     parts = [p for row in rows for p in row]
     if all(p.const_value is not None for p in parts):
@@ -171,20 +171,20 @@ def _stacked(g: Graph, rows: Sequence[Sequence[ir.Value]], order: Sequence[int])
         shape = [len(rows), length, *(int(d) for d in first.shape[1:])]
 
         def make() -> np.ndarray:
-            return np.stack([np.concatenate([_ordered(t.numpy(), order) for t in row]) for row in tensors])
+            return np.stack([np.concatenate([_reorder_gates(t.numpy(), order) for t in row]) for row in tensors])
 
-        return g.initializer(f"{parts[0].name}.onnx", lazy(first.dtype, shape, make))
+        return g.initializer(f"{parts[0].name}.onnx", lazy_tensor(first.dtype, shape, make))
     return g.Concat(
-        *(g.Unsqueeze(g.Concat(*(_ordered_nodes(g, p, order) for p in row), axis=0), [0]) for row in rows), axis=0
+        *(g.Unsqueeze(g.Concat(*(_emit_gate_order(g, p, order) for p in row), axis=0), [0]) for row in rows), axis=0
     )
 
 
-def _ordered(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
+def _reorder_gates(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
     gates = np.split(array, len(order))
     return np.concatenate([gates[i] for i in order])
 
 
-def _ordered_nodes(g: Graph, x: ir.Value, order: Sequence[int]) -> ir.Value:
+def _emit_gate_order(g: Graph, x: ir.Value, order: Sequence[int]) -> ir.Value:
     if len(order) == 1:
         return x
     gates = g.Split(x, axis=0, num_outputs=len(order), outputs=len(order))

@@ -11,13 +11,13 @@ import torch
 from convert.graph import Graph
 
 from ..common.sizes import axes_of, axis_of, size, vector
-from ..common.values import cast, floating, is_bool, is_float, is_int, like
+from ..common.values import cast, cast_to_floating, constant_like, is_bool, is_float, is_int
 from ..rules import torch_op
-from .compare import truth
+from .compare import cast_to_bool
 from .shape import flatten
 
 
-def reduced(g: Graph, operator: str, x: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+def emit_reduce(g: Graph, operator: str, x: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """A Reduce… node over `dim` (None or empty: all)."""
     if g.rank(x) == 0:
         return x
@@ -25,7 +25,7 @@ def reduced(g: Graph, operator: str, x: ir.Value, dim: Any = None, keepdim: bool
     return g.node(operator, [x, None if len(axes) == g.rank(x) else axes], {"keepdims": int(keepdim)})
 
 
-def summable(g: Graph, x: ir.Value, dtype: torch.dtype | None) -> ir.Value:
+def cast_for_sum(g: Graph, x: ir.Value, dtype: torch.dtype | None) -> ir.Value:
     if dtype is not None:
         return cast(g, x, dtype)
     return cast(g, x, torch.int64) if is_int(g, x) or is_bool(g, x) else x
@@ -33,48 +33,48 @@ def summable(g: Graph, x: ir.Value, dtype: torch.dtype | None) -> ir.Value:
 
 @torch_op("sum")
 def sum_(g, x, dim=None, keepdim=False, *, dtype=None):
-    return reduced(g, "ReduceSum", summable(g, x, dtype), dim, keepdim)
+    return emit_reduce(g, "ReduceSum", cast_for_sum(g, x, dtype), dim, keepdim)
 
 
 @torch_op("nansum")
 def nansum(g, x, dim=None, keepdim=False, *, dtype=None):
-    kept = g.Where(g.IsNaN(x), like(g, 0, x), x) if is_float(g, x) else x
+    kept = g.Where(g.IsNaN(x), constant_like(g, 0, x), x) if is_float(g, x) else x
     return sum_(g, kept, dim, keepdim, dtype=dtype)
 
 
 @torch_op("prod")
 def prod(g, x, *, dtype=None):
-    return reduced(g, "ReduceProd", summable(g, x, dtype))
+    return emit_reduce(g, "ReduceProd", cast_for_sum(g, x, dtype))
 
 
 @torch_op("prod.dim_int")
 def prod_dim(g, x, dim, keepdim=False, *, dtype=None):
-    return reduced(g, "ReduceProd", summable(g, x, dtype), dim, keepdim)
+    return emit_reduce(g, "ReduceProd", cast_for_sum(g, x, dtype), dim, keepdim)
 
 
 @torch_op("mean")
 def mean(g, x, dim=None, keepdim=False, *, dtype=None):
-    return averaged(g, x if dtype is None else cast(g, x, dtype), dim, keepdim)
+    return emit_mean(g, x if dtype is None else cast(g, x, dtype), dim, keepdim)
 
 
-def averaged(g: Graph, x: ir.Value, dim: Any, keepdim: bool) -> ir.Value:
+def emit_mean(g: Graph, x: ir.Value, dim: Any, keepdim: bool) -> ir.Value:
     """The mean over `dim`; NaN over no elements, which ONNX leaves open and onnxruntime makes 0."""
     if any(g.shape(x)[a] == 0 for a in axes_of(g, x, dim)):
-        return g.Div(reduced(g, "ReduceSum", x, dim, keepdim), like(g, 0, x))
-    return reduced(g, "ReduceMean", x, dim, keepdim)
+        return g.Div(emit_reduce(g, "ReduceSum", x, dim, keepdim), constant_like(g, 0, x))
+    return emit_reduce(g, "ReduceMean", x, dim, keepdim)
 
 
-def _extreme(operator: str) -> Any:
+def _extreme_rule(operator: str) -> Any:
     def rule(g: Graph, x: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
         if is_bool(g, x):
-            return cast(g, reduced(g, operator, cast(g, x, torch.int32), dim, keepdim), torch.bool)
-        return reduced(g, operator, x, dim, keepdim)
+            return cast(g, emit_reduce(g, operator, cast(g, x, torch.int32), dim, keepdim), torch.bool)
+        return emit_reduce(g, operator, x, dim, keepdim)
 
     return rule
 
 
-torch_op.same(_extreme, amax="ReduceMax", amin="ReduceMin", max="ReduceMax", min="ReduceMin")
-_amax, _amin = _extreme("ReduceMax"), _extreme("ReduceMin")
+torch_op.same(_extreme_rule, amax="ReduceMax", amin="ReduceMin", max="ReduceMax", min="ReduceMin")
+_amax, _amin = _extreme_rule("ReduceMax"), _extreme_rule("ReduceMin")
 
 
 @torch_op("aminmax")
@@ -82,15 +82,15 @@ def aminmax(g, x, *, dim=None, keepdim=False):
     return [_amin(g, x, dim, keepdim), _amax(g, x, dim, keepdim)]
 
 
-def _extreme_with_index(operator: str) -> Any:
+def _extreme_with_index_rule(operator: str) -> Any:
     def rule(g: Graph, x: ir.Value, dim: int, keepdim: bool = False) -> list[ir.Value]:
-        values = _extreme(f"Reduce{operator}")(g, x, dim, keepdim)
+        values = _extreme_rule(f"Reduce{operator}")(g, x, dim, keepdim)
         return [values, index_of_extreme(g, f"Arg{operator}", x, dim, keepdim)]
 
     return rule
 
 
-torch_op.same(_extreme_with_index, **{"max.dim": "Max", "min.dim": "Min"})
+torch_op.same(_extreme_with_index_rule, **{"max.dim": "Max", "min.dim": "Min"})
 
 
 def index_of_extreme(g: Graph, operator: str, x: ir.Value, dim: int | None, keepdim: bool) -> ir.Value:
@@ -116,24 +116,24 @@ def argmin(g, x, dim=None, keepdim=False):
 
 @torch_op("all")
 def all_(g, x, dim=None, keepdim=False):
-    found = reduced(g, "ReduceMin", cast(g, truth(g, x), torch.int32), dim, keepdim)
+    found = emit_reduce(g, "ReduceMin", cast(g, cast_to_bool(g, x), torch.int32), dim, keepdim)
     return cast(g, found, torch.bool)
 
 
 @torch_op("any")
 def any_(g, x, dim=None, keepdim=False):
-    found = reduced(g, "ReduceMax", cast(g, truth(g, x), torch.int32), dim, keepdim)
+    found = emit_reduce(g, "ReduceMax", cast(g, cast_to_bool(g, x), torch.int32), dim, keepdim)
     return g.Greater(found, 0)  # of no elements it is the least integer
 
 
 @torch_op("count_nonzero")
 def count_nonzero(g, x, dim=None):
-    return reduced(g, "ReduceSum", cast(g, truth(g, x), torch.int64), dim)
+    return emit_reduce(g, "ReduceSum", cast(g, cast_to_bool(g, x), torch.int64), dim)
 
 
 @torch_op("logsumexp", "special_logsumexp")
 def logsumexp(g, x, dim, keepdim=False):
-    return reduced(g, "ReduceLogSumExp", floating(g, x), dim, keepdim)
+    return emit_reduce(g, "ReduceLogSumExp", cast_to_floating(g, x), dim, keepdim)
 
 
 # -- spread -----------------------------------------------------------------------------------------------------------
@@ -150,12 +150,16 @@ def count_of(g: Graph, x: ir.Value, axes: list[int], dtype: ir.DataType) -> int 
 def variance(g: Graph, x: ir.Value, dim: Any, correction: float, keepdim: bool) -> tuple[ir.Value, ir.Value]:
     """Mean squared distance from the mean, over n - correction, and the mean."""
     axes = axes_of(g, x, dim)
-    centre = averaged(g, x, axes, True)
+    centre = emit_mean(g, x, axes, True)
     gap = g.Sub(x, centre)
-    squares = reduced(g, "ReduceSum", g.Mul(gap, gap), axes, keepdim)
+    squares = emit_reduce(g, "ReduceSum", g.Mul(gap, gap), axes, keepdim)
     count = count_of(g, x, axes, g.dtype(x))
-    degrees = like(g, count - correction, x) if isinstance(count, int) else g.Sub(count, like(g, correction, x))
-    spread = g.Div(squares, g.Max(degrees, like(g, 0.0, x)))
+    degrees = (
+        constant_like(g, count - correction, x)
+        if isinstance(count, int)
+        else g.Sub(count, constant_like(g, correction, x))
+    )
+    spread = g.Div(squares, g.Max(degrees, constant_like(g, 0.0, x)))
     return spread, centre if keepdim or g.rank(x) == 0 else g.Squeeze(centre, axes)
 
 
@@ -209,17 +213,17 @@ def std_mean(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
 
 @torch_op("linalg_vector_norm")
 def vector_norm(g, x, ord=2, dim=None, keepdim=False, *, dtype=None):
-    x = floating(g, x) if dtype is None else cast(g, x, dtype)
+    x = cast_to_floating(g, x) if dtype is None else cast(g, x, dtype)
     if ord == math.inf:
-        return reduced(g, "ReduceMax", g.Abs(x), dim, keepdim)
+        return emit_reduce(g, "ReduceMax", g.Abs(x), dim, keepdim)
     if ord == -math.inf:
-        return reduced(g, "ReduceMin", g.Abs(x), dim, keepdim)
+        return emit_reduce(g, "ReduceMin", g.Abs(x), dim, keepdim)
     if ord == 0:
-        return reduced(g, "ReduceSum", cast(g, truth(g, x), g.dtype(x)), dim, keepdim)
+        return emit_reduce(g, "ReduceSum", cast(g, cast_to_bool(g, x), g.dtype(x)), dim, keepdim)
     if ord in (1, 2) and g.rank(x):
-        return reduced(g, f"ReduceL{int(ord)}", x, dim, keepdim)
-    powers = reduced(g, "ReduceSum", g.Pow(g.Abs(x), like(g, float(ord), x)), dim, keepdim)
-    return g.Pow(powers, like(g, 1.0 / ord, x))
+        return emit_reduce(g, f"ReduceL{int(ord)}", x, dim, keepdim)
+    powers = emit_reduce(g, "ReduceSum", g.Pow(g.Abs(x), constant_like(g, float(ord), x)), dim, keepdim)
+    return g.Pow(powers, constant_like(g, 1.0 / ord, x))
 
 
 @torch_op("norm")

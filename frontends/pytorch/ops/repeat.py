@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ..common.sizes import axis_of, broadcast_rank, reshape, size, vector
-from ..common.values import cast, promoted
+from ..common.sizes import axis_of, broadcast_to_rank, reshape, size, vector
+from ..common.values import cast, promote_operands
 from ..rules import torch_op
 from .shape import atleast_1d, flatten
 
@@ -13,7 +13,7 @@ from .shape import atleast_1d, flatten
 @torch_op("expand", "expand_copy", "broadcast_to")
 def expand(g, x, size, *, implicit=False):
     """A dim of -1 keeps its length, which is what ONNX makes of a 1."""
-    x = broadcast_rank(g, x, len(size))
+    x = broadcast_to_rank(g, x, len(size))
     dims = [1 if isinstance(d, int) and d == -1 else d for d in size]
     if all(d == have or d == 1 for d, have in zip(dims, g.shape(x), strict=True) if isinstance(d, int)) and all(
         isinstance(d, int) for d in dims
@@ -38,7 +38,7 @@ def broadcast_tensors(g, tensors):
 
 @torch_op("repeat")
 def repeat(g, x, repeats):
-    x = broadcast_rank(g, x, len(repeats))
+    x = broadcast_to_rank(g, x, len(repeats))
     return g.Tile(x, vector(g, repeats)) if repeats else x
 
 
@@ -99,4 +99,4 @@ def cartesian_prod(g, tensors):
     """Every choice of one element of each, the last one running fastest."""
     if len(tensors) == 1:
         return tensors[0]
-    return g.Concat(*(g.Reshape(x, [-1, 1]) for x in meshgrid(g, promoted(g, *tensors))), axis=1)
+    return g.Concat(*(g.Reshape(x, [-1, 1]) for x in meshgrid(g, promote_operands(g, *tensors))), axis=1)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import rounded
+from convert.graph.tensors import rounded_tensor
 
 from ..common.sizes import size, vector
 from ..rules import torch_op
@@ -18,7 +18,7 @@ from ..rules import torch_op
 # -- interpolation ----------------------------------------------------------------------------------------------------
 
 
-def resized(
+def emit_resize(
     g: Graph, x: ir.Value, output_size: Any, scales: Sequence[float | None] | None, **attributes: Any
 ) -> ir.Value:
     """Resize of the dims behind the channels, to sizes or by factors.
@@ -53,25 +53,25 @@ def _same_sizes(g: Graph, x: ir.Value, output_size: Any, scales: Sequence[float]
     return True
 
 
-def _nearest(exact: bool) -> Any:
+def _nearest_rule(exact: bool) -> Any:
     """floor(i / scale), or exactly the nearest sample."""
     mode, place = ("round_prefer_ceil", "half_pixel") if exact else ("floor", "asymmetric")
 
     def vec(g: Graph, x: ir.Value, output_size: Any, scale_factors: Any = None) -> ir.Value:
-        return resized(
+        return emit_resize(
             g, x, output_size, scale_factors, mode="nearest", nearest_mode=mode, coordinate_transformation_mode=place
         )
 
     return vec
 
 
-def _linear(mode: str) -> Any:
+def _linear_rule(mode: str) -> Any:
     def vec(g: Graph, x: ir.Value, output_size: Any, align_corners: bool, scale_factors: Any = None) -> ir.Value:
         place = "align_corners" if align_corners else "half_pixel"
         cubic = -0.75 if mode == "cubic" else None
         if output_size is None and align_corners:
             output_size = _scaled_sizes(g, x, scale_factors)
-        return resized(
+        return emit_resize(
             g,
             x,
             output_size,
@@ -91,7 +91,7 @@ def _scaled_sizes(g: Graph, x: ir.Value, scale_factors: Sequence[float]) -> list
     return [int(n * f) for n, f in zip(lengths, scale_factors, strict=True)]
 
 
-def _antialiased(mode: str) -> Any:
+def _antialiased_rule(mode: str) -> Any:
     def vec(g: Graph, x: ir.Value, output_size: Any, align_corners: bool, scale_factors: Any = None) -> ir.Value:
         """A constant matrix for each axis: PyTorch's filter differs from what runtimes make of ONNX's attribute."""
         output_size = _scaled_sizes(g, x, scale_factors) if output_size is None else output_size
@@ -100,7 +100,7 @@ def _antialiased(mode: str) -> Any:
             if not isinstance(length, int) or not isinstance(out, int):
                 raise Unsupported("antialiased interpolation of pictures of unknown size")
             matrix = _filter_matrix(length, out, mode, align_corners, factor)
-            table = rounded(matrix if i == 0 else np.ascontiguousarray(matrix.T), g.dtype(x))
+            table = rounded_tensor(matrix if i == 0 else np.ascontiguousarray(matrix.T), g.dtype(x))
             x = g.MatMul(table, x) if i == 0 else g.MatMul(x, table)
         return x
 
@@ -122,12 +122,12 @@ def _filter_matrix(length: int, out: int, mode: str, align_corners: bool, factor
         centre = step * (i + 0.5)
         reach = wide * (2.0 if mode == "cubic" else 1.0)
         first, last = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), length)
-        weights = _filter((np.arange(first, last) - centre + 0.5) / wide, mode)
+        weights = _filter_weights((np.arange(first, last) - centre + 0.5) / wide, mode)
         matrix[i, first:last] = weights / weights.sum()
     return matrix
 
 
-def _filter(x: np.ndarray, mode: str) -> np.ndarray:
+def _filter_weights(x: np.ndarray, mode: str) -> np.ndarray:
     x = np.abs(x)
     if mode == "linear":
         return np.maximum(1 - x, 0)
@@ -135,7 +135,7 @@ def _filter(x: np.ndarray, mode: str) -> np.ndarray:
     return np.where(x < 1, near, np.where(x < 2, far, 0))
 
 
-def _plain(vec: Any, dims: int, aligned: bool) -> Any:
+def _per_dim_overload(vec: Any, dims: int, aligned: bool) -> Any:
     """The overload without `.vec` names a factor for each dim: scales_h, scales_w …."""
     if dims == 1:
         if aligned:
@@ -158,18 +158,18 @@ def _plain(vec: Any, dims: int, aligned: bool) -> Any:
 
 def _register(name: str, vec: Any, dims: int, aligned: bool) -> None:
     torch_op(f"{name}.vec")(vec)
-    torch_op(name)(_plain(vec, dims, aligned))
+    torch_op(name)(_per_dim_overload(vec, dims, aligned))
 
 
 for _dims in (1, 2, 3):
-    _register(f"upsample_nearest{_dims}d", _nearest(False), _dims, False)
-    _register(f"_upsample_nearest_exact{_dims}d", _nearest(True), _dims, False)
+    _register(f"upsample_nearest{_dims}d", _nearest_rule(False), _dims, False)
+    _register(f"_upsample_nearest_exact{_dims}d", _nearest_rule(True), _dims, False)
 for _name, _dims, _mode in (
     ("linear1d", 1, "linear"),
     ("bilinear2d", 2, "linear"),
     ("trilinear3d", 3, "linear"),
     ("bicubic2d", 2, "cubic"),
 ):
-    _register(f"upsample_{_name}", _linear(_mode), _dims, True)
+    _register(f"upsample_{_name}", _linear_rule(_mode), _dims, True)
 for _name, _mode in (("bilinear2d", "linear"), ("bicubic2d", "cubic")):
-    _register(f"_upsample_{_name}_aa", _antialiased(_mode), 2, True)
+    _register(f"_upsample_{_name}_aa", _antialiased_rule(_mode), 2, True)

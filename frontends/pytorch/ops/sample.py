@@ -10,9 +10,9 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import arange, axis_of, size, vector
-from ..common.values import cast, highest, like, lowest
+from ..common.values import cast, constant_like, highest, lowest
 from ..rules import torch_op
-from .bincount import segmented
+from .bincount import reduce_segments
 from .reduce import vector_norm
 from .shape import END, flatten
 
@@ -69,8 +69,8 @@ def embedding_bag_padded(
 def embedding_renorm(g, weight, indices, max_norm, norm_type):
     """The rows that are looked up, made no longer than max_norm."""
     length = vector_norm(g, weight, norm_type, [1], True)
-    limit = like(g, max_norm, weight)
-    scale = g.Div(limit, g.Add(length, like(g, 1e-7, weight)))
+    limit = constant_like(g, max_norm, weight)
+    scale = g.Div(limit, g.Add(length, constant_like(g, 1e-7, weight)))
     places = flatten(g, indices)
     none = g.Expand(g.const(0), g.Shape(weight, start=0, end=1))
     used = g.ScatterElements(none, places, g.Expand(g.const(1), g.Shape(places)), axis=0)
@@ -105,24 +105,26 @@ def embedding_bag(
     counted = None
     if padding_idx is not None and padding_idx >= 0:
         counted = g.Not(g.Equal(g.Unsqueeze(cast(g, indices, ir.DataType.INT64), [1]), padding_idx))
-    return [_bagged(g, rows, bags, shape, counted, mode), None, None, None]
+    return [_reduce_bags(g, rows, bags, shape, counted, mode), None, None, None]
 
 
-def _bagged(g: Graph, rows: ir.Value, bags: ir.Value, shape: ir.Value, counted: ir.Value | None, mode: int) -> ir.Value:
+def _reduce_bags(
+    g: Graph, rows: ir.Value, bags: ir.Value, shape: ir.Value, counted: ir.Value | None, mode: int
+) -> ir.Value:
     dtype = g.dtype(rows)
-    ones = g.Expand(like(g, 1, rows), g.dims(bags))
+    ones = g.Expand(constant_like(g, 1, rows), g.dims(bags))
     ones = ones if counted is None else g.Mul(ones, g.Cast(counted, to=dtype))
     heads = g.Concat(g.Slice(shape, [0], [1], [0]), [1], axis=0)
-    counts = g.ScatterND(g.Expand(like(g, 0, rows), heads), bags, ones, reduction="add")
-    empty = g.Equal(counts, like(g, 0, rows))
+    counts = g.ScatterND(g.Expand(constant_like(g, 0, rows), heads), bags, ones, reduction="add")
+    empty = g.Equal(counts, constant_like(g, 0, rows))
     if mode == 2:
-        least = like(g, lowest(dtype), rows)
+        least = constant_like(g, lowest(dtype), rows)
         kept = rows if counted is None else g.Where(counted, rows, least)
         out = g.ScatterND(g.Expand(least, shape), bags, kept, reduction="max")
-        return g.Where(empty, like(g, 0, rows), out)
-    kept = rows if counted is None else g.Where(counted, rows, like(g, 0, rows))
-    out = g.ScatterND(g.Expand(like(g, 0, rows), shape), bags, kept, reduction="add")
-    return out if mode == 0 else g.Div(out, g.Where(empty, like(g, 1, rows), counts))
+        return g.Where(empty, constant_like(g, 0, rows), out)
+    kept = rows if counted is None else g.Where(counted, rows, constant_like(g, 0, rows))
+    out = g.ScatterND(g.Expand(constant_like(g, 0, rows), shape), bags, kept, reduction="add")
+    return out if mode == 0 else g.Div(out, g.Where(empty, constant_like(g, 1, rows), counts))
 
 
 @torch_op("segment_reduce")
@@ -132,7 +134,7 @@ def segment_reduce(g, data, reduce, *, lengths=None, indices=None, offsets=None,
     if given is None or indices is not None:
         raise Unsupported("segment_reduce by indices, which PyTorch does not have either")
     if g.rank(given) != 1:
-        return segmented(g, data, reduce, lengths, offsets, axis_of(g, data, axis), initial)
+        return reduce_segments(g, data, reduce, lengths, offsets, axis_of(g, data, axis), initial)
     given = cast(g, given, ir.DataType.INT64)
     ends = g.CumSum(given, 0) if offsets is None else g.Slice(given, [1], [END], [0])
     before = g.Cast(g.GreaterOrEqual(g.Unsqueeze(arange(g, size(g, data, 0)), [1]), ends), to=ir.DataType.INT64)
@@ -142,12 +144,12 @@ def segment_reduce(g, data, reduce, *, lengths=None, indices=None, offsets=None,
     dtype = g.dtype(data)
     start = {"max": lowest(dtype), "min": highest(dtype), "prod": 1}.get(reduce, 0) if initial is None else initial
     how = {"max": "max", "min": "min", "prod": "mul"}.get(reduce, "add")
-    out = g.ScatterND(g.Expand(like(g, start, data), shape), segments, data, reduction=how)
+    out = g.ScatterND(g.Expand(constant_like(g, start, data), shape), segments, data, reduction=how)
     out = g.Slice(out, [0], [-1], [0])
     if reduce != "mean":
         return out
-    ones = g.Expand(like(g, 1, data), g.dims(data))
-    counts = g.ScatterND(g.Expand(like(g, 0, data), shape), segments, ones, reduction="add")
+    ones = g.Expand(constant_like(g, 1, data), g.dims(data))
+    counts = g.ScatterND(g.Expand(constant_like(g, 0, data), shape), segments, ones, reduction="add")
     counts = g.Slice(counts, [0], [-1], [0])
-    none = like(g, math.nan, data) if initial is None else out
-    return g.Where(g.Equal(counts, like(g, 0, data)), none, g.Div(out, counts))
+    none = constant_like(g, math.nan, data) if initial is None else out
+    return g.Where(g.Equal(counts, constant_like(g, 0, data)), none, g.Div(out, counts))

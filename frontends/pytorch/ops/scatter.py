@@ -12,15 +12,15 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import arange, axis_of, size, vector
-from ..common.values import as_value, cast, highest, is_float, like, lowest
+from ..common.values import as_value, cast, constant_like, highest, is_float, lowest
 from ..rules import torch_op
 from .arithmetic import div
 from .create import full_of_shape
-from .index import _indices
+from .index import _cast_indices
 from .shape import END, flatten, view_as
 
 
-def _scattered(
+def _scatter_elements(
     g: Graph, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduction: str | None = None
 ) -> ir.Value:
     """ScatterElements; a source larger than the index is cut to it, and tensors of rank 0 go through rank 1."""
@@ -32,7 +32,7 @@ def _scattered(
     if g.shape(src) != g.shape(index) or None in g.shape(src):
         axes = list(range(g.rank(index)))
         src = g.Slice(src, [0] * len(axes), g.dims(index), axes)
-    return g.ScatterElements(x, _indices(g, index), src, axis=axis_of(g, x, dim), reduction=reduction)
+    return g.ScatterElements(x, _cast_indices(g, index), src, axis=axis_of(g, x, dim), reduction=reduction)
 
 
 _REDUCTIONS = {None: None, "add": "add", "multiply": "mul", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
@@ -40,18 +40,18 @@ _REDUCTIONS = {None: None, "add": "add", "multiply": "mul", "sum": "add", "prod"
 
 @torch_op("scatter", "scatter.src", "scatter.reduce")
 def scatter(g, x, dim, index, src, *, reduce=None):
-    return _scattered(g, x, dim, index, cast(g, src, g.dtype(x)), _REDUCTIONS[reduce])
+    return _scatter_elements(g, x, dim, index, cast(g, src, g.dtype(x)), _REDUCTIONS[reduce])
 
 
 @torch_op("scatter.value", "scatter.value_reduce")
 def scatter_value(g, x, dim, index, value, *, reduce=None):
     src = g.Expand(as_value(g, value, g.dtype(x)), g.dims(index))
-    return _scattered(g, x, dim, index, src, _REDUCTIONS[reduce])
+    return _scatter_elements(g, x, dim, index, src, _REDUCTIONS[reduce])
 
 
 @torch_op("scatter_add")
 def scatter_add(g, x, dim, index, src):
-    return _scattered(g, x, dim, index, src, "add")
+    return _scatter_elements(g, x, dim, index, src, "add")
 
 
 @torch_op("scatter_reduce")
@@ -61,44 +61,46 @@ def scatter_reduce(g, x, dim, index, src, reduce, *, include_self=True):
         return _scatter_mean(g, x, dim, index, src, include_self)
     if not include_self:
         neutral = {"sum": 0, "prod": 1, "amax": lowest(dtype), "amin": highest(dtype)}[reduce]
-        x = _scattered(g, x, dim, index, g.Expand(as_value(g, neutral, dtype), g.dims(index)))
-    return _scattered(g, x, dim, index, src, _REDUCTIONS[reduce])
+        x = _scatter_elements(g, x, dim, index, g.Expand(as_value(g, neutral, dtype), g.dims(index)))
+    return _scatter_elements(g, x, dim, index, src, _REDUCTIONS[reduce])
 
 
 def _scatter_mean(g: Graph, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, include_self: bool) -> ir.Value:
-    ones = g.Expand(like(g, 1, x), g.dims(index))
+    ones = g.Expand(constant_like(g, 1, x), g.dims(index))
     counts = full_of_shape(g, x, 1, None)
     if not include_self:
-        zeros = g.Expand(like(g, 0, x), g.dims(index))
-        x, counts = _scattered(g, x, dim, index, zeros), _scattered(g, counts, dim, index, zeros)
-    counts = _scattered(g, counts, dim, index, ones, "add")
-    total = _scattered(g, x, dim, index, src, "add")
-    return g.Div(total, g.Max(counts, like(g, 1, x)))
+        zeros = g.Expand(constant_like(g, 0, x), g.dims(index))
+        x, counts = _scatter_elements(g, x, dim, index, zeros), _scatter_elements(g, counts, dim, index, zeros)
+    counts = _scatter_elements(g, counts, dim, index, ones, "add")
+    total = _scatter_elements(g, x, dim, index, src, "add")
+    return g.Div(total, g.Max(counts, constant_like(g, 1, x)))
 
 
-def _along(
+def _scatter_slices(
     g: Graph, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, reduction: str | None = None
 ) -> ir.Value:
     """Whole slices of `source` written at `index` along one dim."""
     if g.rank(x) == 0:
-        return _scattered(g, x, 0, g.Reshape(index, [-1]), g.Reshape(source, [-1]), reduction)
+        return _scatter_elements(g, x, 0, g.Reshape(index, [-1]), g.Reshape(source, [-1]), reduction)
     axis = axis_of(g, x, dim)
     index = g.Reshape(index, [-1])
     if g.rank(source) < g.rank(x):
         source = g.Unsqueeze(source, [axis])
     behind = g.Unsqueeze(index, [i for i in range(g.rank(x)) if i != axis]) if g.rank(x) > 1 else index
-    return g.ScatterElements(x, g.Expand(_indices(g, behind), g.dims(source)), source, axis=axis, reduction=reduction)
+    return g.ScatterElements(
+        x, g.Expand(_cast_indices(g, behind), g.dims(source)), source, axis=axis, reduction=reduction
+    )
 
 
 @torch_op("index_add")
 def index_add(g, x, dim, index, source, *, alpha=1):
     source = source if alpha == 1 else g.Mul(source, as_value(g, alpha, g.dtype(source)))
-    return _along(g, x, dim, index, cast(g, source, g.dtype(x)), "add")
+    return _scatter_slices(g, x, dim, index, cast(g, source, g.dtype(x)), "add")
 
 
 @torch_op("index_copy")
 def index_copy(g, x, dim, index, source):
-    return _along(g, x, dim, index, source)
+    return _scatter_slices(g, x, dim, index, source)
 
 
 @torch_op("index_fill")
@@ -106,11 +108,11 @@ def index_fill(g, x, dim, index, value):
     if g.rank(x) == 0:
         return as_value(g, value, g.dtype(x))
     axis = axis_of(g, x, dim)
-    index = g.Reshape(_indices(g, index), [-1])
+    index = g.Reshape(_cast_indices(g, index), [-1])
     dims = [size(g, x, i) for i in range(g.rank(x))]
     shape = vector(g, dims[:axis]), g.Shape(index), vector(g, dims[axis + 1 :])
     source = g.Expand(as_value(g, value, g.dtype(x)), g.Concat(*shape, axis=0))
-    return _along(g, x, dim, index, source)
+    return _scatter_slices(g, x, dim, index, source)
 
 
 @torch_op("select_scatter")
@@ -118,8 +120,8 @@ def select_scatter(g, x, src, dim, index):
     axis = axis_of(g, x, dim)
     source = g.Unsqueeze(cast(g, src, g.dtype(x)), [axis])
     if not isinstance(index, int):
-        return _along(g, x, dim, vector(g, index), source)
-    return _replaced(g, x, source, axis, index, index + 1 if index != -1 else END)
+        return _scatter_slices(g, x, dim, vector(g, index), source)
+    return _replace_slice(g, x, source, axis, index, index + 1 if index != -1 else END)
 
 
 @torch_op("slice_scatter")
@@ -128,18 +130,18 @@ def slice_scatter(g, x, src, dim=0, start=None, end=None, step=1):
     start, end = 0 if start is None else start, END if end is None else end
     src = cast(g, src, g.dtype(x))
     if step == 1:
-        return _replaced(g, x, src, axis, start, end)
+        return _replace_slice(g, x, src, axis, start, end)
     length = g.shape(x)[axis]
     if not isinstance(length, int) or not isinstance(start, int) or not isinstance(end, int):
         raise Unsupported("slice_scatter with a step along a dim of unknown length")
-    return _along(g, x, dim, g.const(np.arange(length, dtype=np.int64)[start:end:step]), src)
+    return _scatter_slices(g, x, dim, g.const(np.arange(length, dtype=np.int64)[start:end:step]), src)
 
 
-def _replaced(g: Graph, x: ir.Value, source: ir.Value, axis: int, start: Any, end: Any) -> ir.Value:
+def _replace_slice(g: Graph, x: ir.Value, source: ir.Value, axis: int, start: Any, end: Any) -> ir.Value:
     """`source` in the place of x[start:end] along one axis, between what is before and what is behind."""
     parts = [source]
     length = g.shape(x)[axis]
-    end = _not_before(g, x, axis, start, end)
+    end = _clamped_end(g, x, axis, start, end)
     if not (isinstance(start, int) and start == 0):
         parts.insert(0, g.Slice(x, [0], vector(g, start), [axis]))
     if not (isinstance(end, int) and (end >= END or (isinstance(length, int) and end >= length))):
@@ -149,7 +151,7 @@ def _replaced(g: Graph, x: ir.Value, source: ir.Value, axis: int, start: Any, en
     return g.facts(g.Concat(*parts, axis=axis), shape=g.shape(x))
 
 
-def _not_before(g: Graph, x: ir.Value, axis: int, start: Any, end: Any) -> Any:
+def _clamped_end(g: Graph, x: ir.Value, axis: int, start: Any, end: Any) -> Any:
     """`end`, or `start` where that is behind it: the slice is empty then."""
     if isinstance(start, int) and isinstance(end, int) and (start < 0) == (end < 0):
         return max(start, end)
@@ -168,16 +170,16 @@ def index_reduce(g, x, dim, index, source, reduce, *, include_self=True):
     base = x
     if not include_self:
         neutral = {"sum": 0, "prod": 1, "amax": lowest(dtype), "amin": highest(dtype)}[name]
-        base = _along(g, x, dim, index, g.Expand(as_value(g, neutral, dtype), g.dims(source)))
-    out = _along(g, base, dim, index, source, _REDUCTIONS[name])
+        base = _scatter_slices(g, x, dim, index, g.Expand(as_value(g, neutral, dtype), g.dims(source)))
+    out = _scatter_slices(g, base, dim, index, source, _REDUCTIONS[name])
     if reduce != "mean":
         return out
     counts = full_of_shape(g, x, 1, None)
-    ones = g.Expand(like(g, 1, x), g.dims(source))
+    ones = g.Expand(constant_like(g, 1, x), g.dims(source))
     if not include_self:
-        counts = _along(g, counts, dim, index, g.Expand(like(g, 0, x), g.dims(source)))
-    counts = _along(g, counts, dim, index, ones, "add")
-    return div(g, out, g.Max(counts, like(g, 1, x)), rounding_mode=None if is_float(g, x) else "floor")
+        counts = _scatter_slices(g, counts, dim, index, g.Expand(constant_like(g, 0, x), g.dims(source)))
+    counts = _scatter_slices(g, counts, dim, index, ones, "add")
+    return div(g, out, g.Max(counts, constant_like(g, 1, x)), rounding_mode=None if is_float(g, x) else "floor")
 
 
 @torch_op("diagonal_scatter")
@@ -192,7 +194,7 @@ def diagonal_scatter(g, x, src, offset=0, dim1=0, dim2=1):
     length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
     first = offset if offset >= 0 else -offset * columns
     places = g.const(first + np.arange(length, dtype=np.int64) * (columns + 1))
-    flat = _along(g, flatten(g, moved, -2, -1), -1, places, cast(g, src, g.dtype(x)))
+    flat = _scatter_slices(g, flatten(g, moved, -2, -1), -1, places, cast(g, src, g.dtype(x)))
     return g.Transpose(view_as(g, flat, moved), perm=[perm.index(i) for i in range(len(perm))])
 
 

@@ -11,13 +11,13 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import size
-from ..common.values import as_value, cast, like, promoted, torch_dtype
+from ..common.values import as_value, cast, constant_like, promote_operands, torch_dtype
 from ..rules import torch_op
 from .create import linspace
 from .shape import flatten
 
 
-def _rank_of(g: Graph, values: ir.Value, edges: ir.Value, right: bool, out_int32: bool) -> ir.Value:
+def _count_below(g: Graph, values: ir.Value, edges: ir.Value, right: bool, out_int32: bool) -> ir.Value:
     """How many of the sorted `edges` (last dim) lie before each value."""
     below = g.LessOrEqual(edges, values) if right else g.Less(edges, values)
     count = g.ReduceSum(g.Cast(below, to=ir.DataType.INT64), [-1], keepdims=0)
@@ -28,8 +28,8 @@ def _rank_of(g: Graph, values: ir.Value, edges: ir.Value, right: bool, out_int32
 def bucketize(g, x, boundaries, *, out_int32=False, right=False):
     if not isinstance(x, ir.Value):
         x = as_value(g, x, g.dtype(boundaries))
-    values, edges = promoted(g, g.Unsqueeze(x, [g.rank(x)]), boundaries)
-    return _rank_of(g, values, edges, right, out_int32)
+    values, edges = promote_operands(g, g.Unsqueeze(x, [g.rank(x)]), boundaries)
+    return _count_below(g, values, edges, right, out_int32)
 
 
 @torch_op("searchsorted")
@@ -40,13 +40,13 @@ def searchsorted(g, sorted_sequence, x, *, out_int32=False, right=False, side=No
     values = g.Unsqueeze(values, [g.rank(values)])
     if g.rank(edges) > 1:
         edges = g.Unsqueeze(edges, [g.rank(edges) - 1])
-    values, edges = promoted(g, values, edges)
-    return _rank_of(g, values, edges, right, out_int32)
+    values, edges = promote_operands(g, values, edges)
+    return _count_below(g, values, edges, right, out_int32)
 
 
 @torch_op("isin")
 def isin(g, elements, test_elements, *, assume_unique=False, invert=False):
-    values, tests = promoted(g, elements, test_elements)
+    values, tests = promote_operands(g, elements, test_elements)
     same = g.Equal(g.Unsqueeze(values, [g.rank(values)]), flatten(g, tests))
     found = g.Cast(g.ReduceMax(g.Cast(same, to=ir.DataType.INT32), [-1], keepdims=0), to=ir.DataType.BOOL)
     return g.Not(found) if invert else found
@@ -59,15 +59,19 @@ def histc(g, x, bins=100, min=0, max=0):
     if min == max:
         low, high = g.ReduceMin(flat, keepdims=0), g.ReduceMax(flat, keepdims=0)
         same = g.Equal(low, high)
-        low, high = (g.Where(same, g.Add(v, like(g, by, x)), v) for v, by in ((low, -1), (high, 1)))
+        low, high = (g.Where(same, g.Add(v, constant_like(g, by, x)), v) for v, by in ((low, -1), (high, 1)))
     else:
-        low, high = like(g, min, x), like(g, max, x)
-    place = g.Mul(g.Div(g.Sub(flat, low), g.Sub(high, low)), like(g, bins, x))
+        low, high = constant_like(g, min, x), constant_like(g, max, x)
+    place = g.Mul(g.Div(g.Sub(flat, low), g.Sub(high, low)), constant_like(g, bins, x))
     place = g.Min(g.Cast(g.Floor(place), to=ir.DataType.INT64), bins - 1)
     inside = g.And(g.GreaterOrEqual(flat, low), g.LessOrEqual(flat, high))
     place = g.Where(inside, place, bins)
     counts = g.ScatterElements(
-        g.Expand(like(g, 0, x), [bins + 1]), place, g.Expand(like(g, 1, x), g.dims(flat)), axis=0, reduction="add"
+        g.Expand(constant_like(g, 0, x), [bins + 1]),
+        place,
+        g.Expand(constant_like(g, 1, x), g.dims(flat)),
+        axis=0,
+        reduction="add",
     )
     return g.Slice(counts, [0], [bins], [0])
 
@@ -76,15 +80,15 @@ def histc(g, x, bins=100, min=0, max=0):
 def histogram(g, x, bins, *, range=None, weight=None, density=False):
     """Counts, or sums of weights, of the elements between neighbouring edges, the last one included."""
     flat = flatten(g, x)
-    edges = bins if isinstance(bins, ir.Value) else edges_of(g, flat, bins, range)
+    edges = bins if isinstance(bins, ir.Value) else bin_edges_of(g, flat, bins, range)
     count = size(g, edges, 0)
     if not isinstance(count, int):
         raise Unsupported("a histogram with an unknown number of edges")
     if 0 in g.shape(x):
-        return [g.Expand(like(g, float("nan") if density else 0, x), [count - 1]), edges]
-    place = g.Add(box_of(g, flat, edges), 1)
-    share = g.Expand(like(g, 1, x), g.dims(flat)) if weight is None else flatten(g, weight)
-    sums = g.ScatterElements(g.Expand(like(g, 0, x), [count + 1]), place, share, axis=0, reduction="add")
+        return [g.Expand(constant_like(g, float("nan") if density else 0, x), [count - 1]), edges]
+    place = g.Add(bin_index_of(g, flat, edges), 1)
+    share = g.Expand(constant_like(g, 1, x), g.dims(flat)) if weight is None else flatten(g, weight)
+    sums = g.ScatterElements(g.Expand(constant_like(g, 0, x), [count + 1]), place, share, axis=0, reduction="add")
     sums = g.Slice(sums, [1], [count], [0])
     if density:
         widths = g.Sub(g.Slice(edges, [1], [count], [0]), g.Slice(edges, [0], [count - 1], [0]))
@@ -92,7 +96,7 @@ def histogram(g, x, bins, *, range=None, weight=None, density=False):
     return [sums, edges]
 
 
-def edges_of(g: Graph, flat: ir.Value, bins: int, limits: Any) -> ir.Value:
+def bin_edges_of(g: Graph, flat: ir.Value, bins: int, limits: Any) -> ir.Value:
     """`bins` + 1 edges at equal distances, from the least element to the largest unless `limits` are given."""
     if limits is None and list(g.shape(flat)) == [0]:
         limits = (0.0, 1.0)
@@ -100,7 +104,7 @@ def edges_of(g: Graph, flat: ir.Value, bins: int, limits: Any) -> ir.Value:
     if limits is None or low == high:
         low, high = (as_value(g, v, g.dtype(flat)) for v in (low, high))
         same = g.Equal(low, high)
-        low, high = (g.Where(same, g.Add(v, like(g, by, flat)), v) for v, by in ((low, -0.5), (high, 0.5)))
+        low, high = (g.Where(same, g.Add(v, constant_like(g, by, flat)), v) for v, by in ((low, -0.5), (high, 0.5)))
     return linspace(g, low, high, bins + 1, dtype=torch_dtype(g, flat))
 
 
@@ -117,10 +121,12 @@ def _upper_bound(g: Graph, x: ir.Value, edges: ir.Value, count: int) -> ir.Value
     return first
 
 
-def box_of(g: Graph, flat: ir.Value, edges: ir.Value) -> ir.Value:
+def bin_index_of(g: Graph, flat: ir.Value, edges: ir.Value) -> ir.Value:
     """Between which edges each element lies, counted from 0: -1 before the first, one too many behind the last."""
     count = size(g, edges, 0)
     halved = isinstance(count, int)
-    place = _upper_bound(g, flat, edges, count) if halved else _rank_of(g, g.Unsqueeze(flat, [1]), edges, True, False)
+    place = (
+        _upper_bound(g, flat, edges, count) if halved else _count_below(g, g.Unsqueeze(flat, [1]), edges, True, False)
+    )
     last = g.Gather(edges, count - 1, axis=0)
     return g.Sub(g.Where(g.Equal(flat, last), g.const(count - 1), place), 1)

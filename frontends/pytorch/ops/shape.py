@@ -9,7 +9,7 @@ import numpy as np
 from convert.errors import Unsupported
 
 from ..common.sizes import axes_of, axis_of, reshape, size, vector
-from ..common.values import mark
+from ..common.values import mark_scalar
 from ..rules import torch_op
 
 END = np.iinfo(np.int64).max
@@ -219,4 +219,4 @@ def sym_size(g, x, dim=None):
 @torch_op("sym_numel", "numel")
 def sym_numel(g, x):
     dims = g.shape(x)
-    return math.prod(dims) if all(isinstance(d, int) for d in dims) else mark(g.Size(x))
+    return math.prod(dims) if all(isinstance(d, int) for d in dims) else mark_scalar(g.Size(x))

@@ -10,62 +10,62 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.numerics.factor import lu
-from convert.numerics.matrices import identity, sides, wide
-from convert.numerics.solve import by_lu, matching, sign_and_log, solved, substituted
+from convert.numerics.matrices import cast_to_float64, identity_matrix, matrix_shape
+from convert.numerics.solve import broadcast_batch, sign_and_log_det, solve_by_lu, solve_triangular, solve_with_factors
 
-from ..common.values import like
+from ..common.values import constant_like
 from ..rules import torch_op
-from .lu_cholesky import narrow, pivots_from, zeros
+from .lu_cholesky import cast_like, pivots_from_lapack, zeros_per_matrix
 from .shape import transpose
 
 
-def swap(g: Graph, x: ir.Value) -> ir.Value:
+def transpose_matrix(g: Graph, x: ir.Value) -> ir.Value:
     """Each matrix transposed."""
     return transpose(g, x, -2, -1)
 
 
 @torch_op("linalg_solve_triangular")
 def linalg_solve_triangular(g, A, B, *, upper, left=True, unitriangular=False):
-    a, b = wide(g, A), wide(g, B)
+    a, b = cast_to_float64(g, A), cast_to_float64(g, B)
     if not left:
         a, b, upper = transpose(g, a, -2, -1), transpose(g, b, -2, -1), not upper
-    out = substituted(g, a, matching(g, a, b), upper, unitriangular)
-    return narrow(g, out if left else transpose(g, out, -2, -1), A)
+    out = solve_triangular(g, a, broadcast_batch(g, a, b), upper, unitriangular)
+    return cast_like(g, out if left else transpose(g, out, -2, -1), A)
 
 
 @torch_op("triangular_solve")
 def triangular_solve(g, x, A, upper=True, transpose=False, unitriangular=False):
-    a = swap(g, wide(g, A)) if transpose else wide(g, A)
-    out = substituted(g, a, matching(g, a, wide(g, x)), upper != transpose, unitriangular)
-    return [narrow(g, out, x), A]
+    a = transpose_matrix(g, cast_to_float64(g, A)) if transpose else cast_to_float64(g, A)
+    out = solve_triangular(g, a, broadcast_batch(g, a, cast_to_float64(g, x)), upper != transpose, unitriangular)
+    return [cast_like(g, out, x), A]
 
 
 @torch_op("linalg_inv", "inverse")
 def linalg_inv(g, A):
-    a = wide(g, A)
-    return narrow(g, solved(g, a, identity(g, a, sides(g, a)[0]))[0], A)
+    a = cast_to_float64(g, A)
+    return cast_like(g, solve_with_factors(g, a, identity_matrix(g, a, matrix_shape(g, a)[0]))[0], A)
 
 
 @torch_op("linalg_inv_ex")
 def linalg_inv_ex(g, A, *, check_errors=False):
-    return [linalg_inv(g, A), zeros(g, A, torch.int32)]
+    return [linalg_inv(g, A), zeros_per_matrix(g, A, torch.int32)]
 
 
 @torch_op("_linalg_solve_ex")
 def _linalg_solve_ex(g, A, B, *, left=True, check_errors=False):
     """The factors, which PyTorch keeps for gradients (it takes those of the transposed matrix), are left out."""
-    a, b = wide(g, A), wide(g, B)
-    a = a if left else swap(g, a)
+    a, b = cast_to_float64(g, A), cast_to_float64(g, B)
+    a = a if left else transpose_matrix(g, a)
     lone = g.rank(B) == 1 or (g.rank(A) - 1 == g.rank(B) and g.shape(A)[:-1] == g.shape(B))
-    b = g.Unsqueeze(b, [-1]) if lone else b if left else swap(g, b)
-    out = solved(g, a, b)[0]
-    out = g.Squeeze(out, [-1]) if lone else out if left else swap(g, out)
-    return [narrow(g, out, A), None, None, zeros(g, A, torch.int32)]
+    b = g.Unsqueeze(b, [-1]) if lone else b if left else transpose_matrix(g, b)
+    out = solve_with_factors(g, a, b)[0]
+    out = g.Squeeze(out, [-1]) if lone else out if left else transpose_matrix(g, out)
+    return [cast_like(g, out, A), None, None, zeros_per_matrix(g, A, torch.int32)]
 
 
 @torch_op("linalg_solve_ex")
 def linalg_solve_ex(g, A, B, *, left=True, check_errors=False):
-    return [_linalg_solve_ex(g, A, B, left=left)[0], zeros(g, A, torch.int32)]
+    return [_linalg_solve_ex(g, A, B, left=left)[0], zeros_per_matrix(g, A, torch.int32)]
 
 
 @torch_op("linalg_solve")
@@ -75,9 +75,9 @@ def linalg_solve(g, A, B, *, left=True):
 
 @torch_op("linalg_lu_solve")
 def linalg_lu_solve(g, LU, pivots, B, *, left=True, adjoint=False):
-    b = wide(g, B) if left else swap(g, wide(g, B))
-    out = by_lu(g, wide(g, LU), pivots_from(g, pivots), b, adjoint if left else not adjoint)
-    return narrow(g, out if left else swap(g, out), LU)
+    b = cast_to_float64(g, B) if left else transpose_matrix(g, cast_to_float64(g, B))
+    out = solve_by_lu(g, cast_to_float64(g, LU), pivots_from_lapack(g, pivots), b, adjoint if left else not adjoint)
+    return cast_like(g, out if left else transpose_matrix(g, out), LU)
 
 
 @torch_op("lu_solve")
@@ -88,16 +88,16 @@ def lu_solve(g, x, LU_data, LU_pivots):
 @torch_op("cholesky_solve")
 def cholesky_solve(g, x, input2, upper=False):
     """The solution for the matrix whose root is input2."""
-    a = wide(g, input2)
-    lower = swap(g, a) if upper else a
-    b = matching(g, lower, wide(g, x))
-    return narrow(g, substituted(g, swap(g, lower), substituted(g, lower, b, False), True), x)
+    a = cast_to_float64(g, input2)
+    lower = transpose_matrix(g, a) if upper else a
+    b = broadcast_batch(g, lower, cast_to_float64(g, x))
+    return cast_like(g, solve_triangular(g, transpose_matrix(g, lower), solve_triangular(g, lower, b, False), True), x)
 
 
 @torch_op("cholesky_inverse")
 def cholesky_inverse(g, x, upper=False):
-    a = wide(g, x)
-    return cholesky_solve(g, narrow(g, identity(g, a, sides(g, a)[0]), x), x, upper)
+    a = cast_to_float64(g, x)
+    return cholesky_solve(g, cast_like(g, identity_matrix(g, a, matrix_shape(g, a)[0]), x), x, upper)
 
 
 @torch_op("linalg_tensorinv")
@@ -113,17 +113,17 @@ def linalg_tensorinv(g, x, ind=2):
 
 
 def _sign_and_log(g: Graph, factors: ir.Value, pivots: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
-    if sides(g, factors)[0]:
-        return sign_and_log(g, factors, pivots)
-    none = zeros(g, factors, torch.float64)
-    return g.Add(none, like(g, 1.0, none)), none
+    if matrix_shape(g, factors)[0]:
+        return sign_and_log_det(g, factors, pivots)
+    none = zeros_per_matrix(g, factors, torch.float64)
+    return g.Add(none, constant_like(g, 1.0, none)), none
 
 
 @torch_op("_linalg_slogdet")
 def _linalg_slogdet(g, A):
-    factors, pivots = lu(g, wide(g, A))
+    factors, pivots = lu(g, cast_to_float64(g, A))
     sign, log = _sign_and_log(g, factors, pivots)
-    return [narrow(g, sign, A), narrow(g, log, A), None, None]
+    return [cast_like(g, sign, A), cast_like(g, log, A), None, None]
 
 
 @torch_op("linalg_slogdet", "slogdet")
@@ -133,12 +133,12 @@ def linalg_slogdet(g, A):
 
 @torch_op("logdet")
 def logdet(g, x):
-    sign, log = _sign_and_log(g, *lu(g, wide(g, x)))
-    return narrow(g, g.Where(g.Less(sign, like(g, 0.0, sign)), like(g, math.nan, log), log), x)
+    sign, log = _sign_and_log(g, *lu(g, cast_to_float64(g, x)))
+    return cast_like(g, g.Where(g.Less(sign, constant_like(g, 0.0, sign)), constant_like(g, math.nan, log), log), x)
 
 
 @torch_op("_linalg_det")
 def _linalg_det(g, A):
-    factors, pivots = lu(g, wide(g, A))
+    factors, pivots = lu(g, cast_to_float64(g, A))
     sign, log = _sign_and_log(g, factors, pivots)
-    return [narrow(g, g.Mul(sign, g.Exp(log)), A), None, None]
+    return [cast_like(g, g.Mul(sign, g.Exp(log)), A), None, None]

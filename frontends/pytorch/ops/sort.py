@@ -10,7 +10,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import axis_of, size, vector
-from ..common.values import cast, highest, is_bool, is_float, like, torch_dtype, widened
+from ..common.values import cast, constant_like, highest, is_bool, is_float, torch_dtype, widen_bfloat16
 from ..rules import torch_op
 from .index import compress
 from .shape import flatten
@@ -21,7 +21,7 @@ def topk(g, x, k, dim=-1, largest=True, sorted=True):
     if g.rank(x) == 0:
         return [x, g.const(0)]
     values, indices = g.TopK(
-        widened(g, x), vector(g, k), axis=axis_of(g, x, dim), largest=int(largest), sorted=1, outputs=2
+        widen_bfloat16(g, x), vector(g, k), axis=axis_of(g, x, dim), largest=int(largest), sorted=1, outputs=2
     )
     return [cast(g, values, g.dtype(x)), indices]
 
@@ -49,7 +49,7 @@ def msort(g, x):
 # -- middle -----------------------------------------------------------------------------------------------------------
 
 
-def _picked(g: Graph, x: ir.Value, place: int | ir.Value, axis: int, keepdim: bool) -> list[ir.Value]:
+def _kth_element(g: Graph, x: ir.Value, place: int | ir.Value, axis: int, keepdim: bool) -> list[ir.Value]:
     """The element at `place` in ascending order and its index; `place` may differ along the other dims."""
     values, indices = sort(g, x, axis)
     if isinstance(place, int):
@@ -65,7 +65,7 @@ def kthvalue(g, x, k, dim=-1, keepdim=False):
         return [x, g.const(0)]
     if not isinstance(k, int):
         raise Unsupported("kthvalue with a k that is computed at run time")
-    return _picked(g, x, k - 1, axis_of(g, x, dim), keepdim)
+    return _kth_element(g, x, k - 1, axis_of(g, x, dim), keepdim)
 
 
 @torch_op("median.dim")
@@ -77,13 +77,13 @@ def median_dim(g, x, dim, keepdim=False):
     length = size(g, x, axis)
     if not isinstance(length, int):
         raise Unsupported("median along a dim of unknown length")
-    values, indices = _picked(g, _nan_last(g, x), (length - 1) // 2, axis, keepdim)
+    values, indices = _kth_element(g, _nan_to_infinity(g, x), (length - 1) // 2, axis, keepdim)
     if not is_float(g, x):
         return [values, indices]
     missing = g.Cast(g.IsNaN(x), to=ir.DataType.INT32)
     some = g.Cast(g.ReduceMax(missing, [axis], keepdims=int(keepdim)), to=ir.DataType.BOOL)
     first = g.ArgMax(missing, axis=axis, keepdims=int(keepdim))
-    return [g.Where(some, like(g, float("nan"), x), values), g.Where(some, first, indices)]
+    return [g.Where(some, constant_like(g, float("nan"), x), values), g.Where(some, first, indices)]
 
 
 @torch_op("nanmedian.dim")
@@ -95,14 +95,14 @@ def nanmedian_dim(g, x, dim, keepdim=False):
     present = g.Cast(g.Not(g.IsNaN(x)), to=ir.DataType.INT64)
     count = g.ReduceSum(present, [axis], keepdims=1)
     place = g.Max(g.Div(g.Sub(count, 1), 2), 0)
-    values, indices = _picked(g, _nan_last(g, x), place, axis, keepdim)
+    values, indices = _kth_element(g, _nan_to_infinity(g, x), place, axis, keepdim)
     none = g.Equal(count if keepdim else g.Squeeze(count, [axis]), 0)
-    return [g.Where(none, like(g, float("nan"), x), values), indices]
+    return [g.Where(none, constant_like(g, float("nan"), x), values), indices]
 
 
-def _nan_last(g: Graph, x: ir.Value) -> ir.Value:
+def _nan_to_infinity(g: Graph, x: ir.Value) -> ir.Value:
     """NaN as infinity, for sorting by comparison."""
-    return g.Where(g.IsNaN(x), like(g, np.inf, x), x) if is_float(g, x) else x
+    return g.Where(g.IsNaN(x), constant_like(g, np.inf, x), x) if is_float(g, x) else x
 
 
 @torch_op("median")
@@ -125,7 +125,7 @@ def mode(g, x, dim=-1, keepdim=False):
     count = g.ReduceSum(g.Cast(same, to=ir.DataType.INT64), [axis], keepdims=0)
     often = g.Equal(count, g.ReduceMax(count, [axis]))
     number = cast(g, x, torch.int32) if is_bool(g, x) else x
-    value = g.ReduceMin(g.Where(often, number, like(g, highest(g.dtype(number)), number)), [axis])
+    value = g.ReduceMin(g.Where(often, number, constant_like(g, highest(g.dtype(number)), number)), [axis])
     places = g.Cast(g.Equal(number, value), to=ir.DataType.INT32)
     index = g.ArgMax(places, axis=axis, select_last_index=1)
     found = [cast(g, value, torch_dtype(g, x)), index]
@@ -138,14 +138,14 @@ def mode(g, x, dim=-1, keepdim=False):
 @torch_op("_unique2")
 def unique(g, x, sorted=True, return_inverse=False, return_counts=False):
     """Sorted in any case, as PyTorch does it too."""
-    found, _, inverse, counts = g.Unique(_sortable(g, x), sorted=1, outputs=4)
-    inverse = _shaped_like(g, inverse, x) if return_inverse else None
+    found, _, inverse, counts = g.Unique(_cast_to_sortable(g, x), sorted=1, outputs=4)
+    inverse = _reshape_like(g, inverse, x) if return_inverse else None
     return [cast(g, found, torch_dtype(g, x)), inverse, counts if return_counts else None]
 
 
 @torch_op("unique_dim")
 def unique_dim(g, x, dim, sorted=True, return_inverse=False, return_counts=False):
-    found, _, inverse, counts = g.Unique(_sortable(g, x), axis=axis_of(g, x, dim), sorted=1, outputs=4)
+    found, _, inverse, counts = g.Unique(_cast_to_sortable(g, x), axis=axis_of(g, x, dim), sorted=1, outputs=4)
     return [cast(g, found, torch_dtype(g, x)), inverse, counts if return_counts else None]
 
 
@@ -161,19 +161,19 @@ def unique_consecutive(g, x, return_inverse=False, return_counts=False, dim=None
     differs = g.ReduceMax(differs, others, keepdims=0) if others else differs
     if length == 0:
         none = g.const(np.zeros(0, np.int64))
-        return [flat, _shaped_like(g, none, x), none]
+        return [flat, _reshape_like(g, none, x), none]
     starts = g.Cast(g.Concat(g.const(np.ones(1, np.int32)), differs, axis=0), to=ir.DataType.BOOL)
     found = compress(g, flat, starts, axis)
     inverse = g.Sub(g.CumSum(g.Cast(starts, to=ir.DataType.INT64), 0), 1)
     places = g.Squeeze(g.NonZero(starts), [0])
     ends = g.Concat(g.Slice(places, [1], [end], [0]), vector(g, length), axis=0)
-    inverse = _shaped_like(g, inverse, x) if dim is None else inverse
+    inverse = _reshape_like(g, inverse, x) if dim is None else inverse
     return [found, inverse if return_inverse else None, g.Sub(ends, places) if return_counts else None]
 
 
-def _sortable(g: Graph, x: ir.Value) -> ir.Value:
-    return cast(g, x, torch.int64) if is_bool(g, x) else widened(g, x)
+def _cast_to_sortable(g: Graph, x: ir.Value) -> ir.Value:
+    return cast(g, x, torch.int64) if is_bool(g, x) else widen_bfloat16(g, x)
 
 
-def _shaped_like(g: Graph, flat: ir.Value, x: ir.Value) -> ir.Value:
+def _reshape_like(g: Graph, flat: ir.Value, x: ir.Value) -> ir.Value:
     return g.Reshape(flat, g.dims(x), allowzero=1)

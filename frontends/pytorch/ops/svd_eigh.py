@@ -9,23 +9,23 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.numerics.matrices import identity, sides, wide
-from convert.numerics.spectral import completed, singular, symmetric
+from convert.numerics.matrices import cast_to_float64, identity_matrix, matrix_shape
+from convert.numerics.spectral import complete_basis, singular_values, symmetric_eigen
 
-from ..common.values import as_value, like
+from ..common.values import as_value, constant_like
 from ..rules import torch_op
-from .lu_cholesky import narrow
+from .lu_cholesky import cast_like
 from .shape import transpose
 
 
 @torch_op("_linalg_svd")
 def _linalg_svd(g, A, full_matrices=False, compute_uv=True, *, driver=None):
-    u, values, v = singular(g, wide(g, A))
+    u, values, v = singular_values(g, cast_to_float64(g, A))
     if not compute_uv:
-        empty = g.const(np.zeros(0, g.dtype(narrow(g, values, A)).numpy()))
-        return [empty, narrow(g, values, A), empty]
-    u, v = (completed(g, x, full_matrices) for x in (u, v))
-    return [narrow(g, u, A), narrow(g, values, A), narrow(g, transpose(g, v, -2, -1), A)]
+        empty = g.const(np.zeros(0, g.dtype(cast_like(g, values, A)).numpy()))
+        return [empty, cast_like(g, values, A), empty]
+    u, v = (complete_basis(g, x, full_matrices) for x in (u, v))
+    return [cast_like(g, u, A), cast_like(g, values, A), cast_like(g, transpose(g, v, -2, -1), A)]
 
 
 @torch_op("linalg_svd")
@@ -35,19 +35,19 @@ def linalg_svd(g, A, full_matrices=True, *, driver=None):
 
 @torch_op("linalg_svdvals")
 def linalg_svdvals(g, A, *, driver=None):
-    return narrow(g, singular(g, wide(g, A))[1], A)
+    return cast_like(g, singular_values(g, cast_to_float64(g, A))[1], A)
 
 
 @torch_op("svd")
 def svd(g, x, some=True, compute_uv=True):
     """The second matrix is V itself, not transposed."""
-    u, values, v = singular(g, wide(g, x))
-    rows, columns = sides(g, x)
+    u, values, v = singular_values(g, cast_to_float64(g, x))
+    rows, columns = matrix_shape(g, x)
     if not compute_uv:
-        u, v = (g.Mul(identity(g, x, n), like(g, 0.0, values)) for n in (rows, columns))
+        u, v = (g.Mul(identity_matrix(g, x, n), constant_like(g, 0.0, values)) for n in (rows, columns))
     else:
-        u, v = (completed(g, m, not some) for m in (u, v))
-    return [narrow(g, u, x), narrow(g, values, x), narrow(g, v, x)]
+        u, v = (complete_basis(g, m, not some) for m in (u, v))
+    return [cast_like(g, u, x), cast_like(g, values, x), cast_like(g, v, x)]
 
 
 # -- symmetric --------------------------------------------------------------------------------------------------------
@@ -55,8 +55,8 @@ def svd(g, x, some=True, compute_uv=True):
 
 @torch_op("_linalg_eigh")
 def _linalg_eigh(g, A, UPLO="L", compute_v=True):
-    values, vectors = symmetric(g, wide(g, A), UPLO.upper() == "U")
-    return [narrow(g, values, A), narrow(g, vectors, A) if compute_v else None]
+    values, vectors = symmetric_eigen(g, cast_to_float64(g, A), UPLO.upper() == "U")
+    return [cast_like(g, values, A), cast_like(g, vectors, A) if compute_v else None]
 
 
 @torch_op("linalg_eigh")
@@ -75,7 +75,7 @@ def linalg_eigvalsh(g, A, UPLO="L"):
 @torch_op("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float")
 def linalg_pinv(g, x, *, atol=None, rtol=None, hermitian=False):
     """V S⁺ Uᵀ, with singular values up to max(atol, rtol times the largest) taken for zero."""
-    rows, columns = sides(g, x)
+    rows, columns = matrix_shape(g, x)
     eps = float(np.finfo(g.dtype(x).numpy()).eps)
     default = eps * max(rows, columns)
     if rtol is None:
@@ -88,21 +88,21 @@ def linalg_pinv(g, x, *, atol=None, rtol=None, hermitian=False):
                 g.const(default, ir.DataType.DOUBLE),
             )
         )
-    u, values, v = singular(g, wide(g, _mirrored(g, x) if hermitian else x))
-    relative, absolute = (_limit(g, t) for t in (rtol, 0.0 if atol is None else atol))
+    u, values, v = singular_values(g, cast_to_float64(g, _mirror_lower_triangle(g, x) if hermitian else x))
+    relative, absolute = (_tolerance(g, t) for t in (rtol, 0.0 if atol is None else atol))
     largest = g.ReduceMax(values, [-1])
     least = g.Max(absolute, g.Mul(relative, largest))
-    inverse = g.Where(g.Greater(values, least), g.Reciprocal(values), like(g, 0.0, values))
-    return narrow(g, g.MatMul(g.Mul(v, g.Unsqueeze(inverse, [-2])), transpose(g, u, -2, -1)), x)
+    inverse = g.Where(g.Greater(values, least), g.Reciprocal(values), constant_like(g, 0.0, values))
+    return cast_like(g, g.MatMul(g.Mul(v, g.Unsqueeze(inverse, [-2])), transpose(g, u, -2, -1)), x)
 
 
-def _limit(g: Graph, value: Any) -> ir.Value:
+def _tolerance(g: Graph, value: Any) -> ir.Value:
     """A tolerance with a last dim to broadcast along the singular values."""
     limit = as_value(g, value, ir.DataType.DOUBLE)
     return g.Unsqueeze(limit, [-1]) if g.rank(limit) else limit
 
 
-def _mirrored(g: Graph, x: ir.Value) -> ir.Value:
+def _mirror_lower_triangle(g: Graph, x: ir.Value) -> ir.Value:
     return g.Add(g.Trilu(x, 0, upper=0), transpose(g, g.Trilu(x, -1, upper=0), -2, -1))
 
 
@@ -124,14 +124,17 @@ def pinverse(g, x, rcond=1e-15):
 @torch_op("linalg_matrix_exp", "matrix_exp")
 def linalg_matrix_exp(g, x):
     """Taylor's series of the matrix halved until its norm is small, then squared as often."""
-    a = wide(g, x)
-    n, _ = sides(g, a)
+    a = cast_to_float64(g, x)
+    n, _ = matrix_shape(g, a)
     norm = g.ReduceMax(g.ReduceSum(g.Abs(a), [-2], keepdims=0), keepdims=0)
-    halvings = g.Max(g.Ceil(g.Div(g.Log(g.Max(norm, like(g, 1e-300, a))), like(g, math.log(2), a))), like(g, 0.0, a))
-    small = g.Div(a, g.Pow(like(g, 2.0, a), halvings))
-    out = term = identity(g, a, n)
+    halvings = g.Max(
+        g.Ceil(g.Div(g.Log(g.Max(norm, constant_like(g, 1e-300, a))), constant_like(g, math.log(2), a))),
+        constant_like(g, 0.0, a),
+    )
+    small = g.Div(a, g.Pow(constant_like(g, 2.0, a), halvings))
+    out = term = identity_matrix(g, a, n)
     for k in range(1, 19):
-        term = g.Div(g.MatMul(term, small), like(g, float(k), a))
+        term = g.Div(g.MatMul(term, small), constant_like(g, float(k), a))
         out = g.Add(out, term)
     body = g.body("loop")
     body.input("iteration", ir.DataType.INT64, [])
@@ -140,7 +143,7 @@ def linalg_matrix_exp(g, x):
     body.output(body.Identity(again), body.unique("again"))
     body.output(body.MatMul(state, state), body.unique("result"))
     squared = g.Loop(g.Cast(halvings, to=ir.DataType.INT64), g.const(True), out, body=body)
-    return narrow(g, g.facts(squared, g.dtype(a), g.shape(a)), x)
+    return cast_like(g, g.facts(squared, g.dtype(a), g.shape(a)), x)
 
 
 torch_op.gap(

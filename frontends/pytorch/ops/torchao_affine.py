@@ -22,7 +22,7 @@ _BOUNDS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int16: (-(2**15
 
 @torch_op("torchao::quantize_affine")
 def quantize_affine(g, input, block_size, scale, zero_point, output_dtype, quant_min=None, quant_max=None):
-    rows, scheme = _rows(g, input, block_size, scale, zero_point, output_dtype)
+    rows, scheme = _reshape_to_rows(g, input, block_size, scale, zero_point, output_dtype)
     steps = to_steps(g, rows, scheme, quant_min, quant_max)
     return g.Reshape(steps, g.dims(input))
 
@@ -33,11 +33,11 @@ def dequantize_affine(
 ):
     if output_dtype != torch.float32:
         raise Unsupported(f"torchao's dequantisation to {output_dtype}")
-    rows, scheme = _rows(g, input, block_size, scale, zero_point, input_dtype)
+    rows, scheme = _reshape_to_rows(g, input, block_size, scale, zero_point, input_dtype)
     return g.Reshape(from_steps(g, rows, scheme), g.dims(input))
 
 
-def _width(g: Graph, x: ir.Value, block: Sequence[Any]) -> int | None:
+def _block_width(g: Graph, x: ir.Value, block: Sequence[Any]) -> int | None:
     """How many elements in a row share a scale; None where all do. A block of a run-time size is the whole dim."""
     whole = [isinstance(b, ir.Value) or b == n for b, n in zip(block, g.shape(x), strict=True)]
     if all(whole):
@@ -48,14 +48,14 @@ def _width(g: Graph, x: ir.Value, block: Sequence[Any]) -> int | None:
     return int(np.prod(block[first:]))
 
 
-def _rows(
+def _reshape_to_rows(
     g: Graph, x: ir.Value, block: Sequence[Any], scale: ir.Value, zero: ir.Value | None, dtype: torch.dtype
 ) -> tuple[ir.Value, Scheme]:
     """x with one scale a row, and its scheme; or x as it is where all of it has one."""
     if dtype not in _BOUNDS:
         raise Unsupported(f"torchao's quantisation to {dtype}")
     zero_point: Any = 0 if zero is None else zero
-    width = _width(g, x, block)
+    width = _block_width(g, x, block)
     if width is None:
         return x, Scheme(scale, zero_point, dtype)
     return g.Reshape(x, g.const(np.array([-1, width]))), Scheme(scale, zero_point, dtype, 0)
@@ -71,9 +71,9 @@ def choose_qparams_affine(
     least, most = _BOUNDS[target_dtype]
     quant_min, quant_max = least if quant_min is None else quant_min, most if quant_max is None else quant_max
     eps = torch.finfo(torch.float32).smallest_normal if eps is None else eps
-    low, high = _extremes(g, cast(g, input, torch.float32), block_size)
-    scale, zero = _chosen(g, mapping_type, low, high, quant_min, quant_max, eps)
-    lengths = _lengths(g, input, block_size, keepdim)
+    low, high = _block_range(g, cast(g, input, torch.float32), block_size)
+    scale, zero = _choose_qparams(g, mapping_type, low, high, quant_min, quant_max, eps)
+    lengths = _scale_shape(g, input, block_size, keepdim)
     if mapping_type == "ASYMMETRIC":
         zero_point_dtype = zero_point_dtype or torch.int32
     return (
@@ -82,16 +82,16 @@ def choose_qparams_affine(
     )
 
 
-def _extremes(g: Graph, x: ir.Value, block: Sequence[Any]) -> tuple[ir.Value, ir.Value]:
+def _block_range(g: Graph, x: ir.Value, block: Sequence[Any]) -> tuple[ir.Value, ir.Value]:
     """The least and the greatest element of each block, with zero between them."""
-    width, zero = _width(g, x, block), g.const(0.0, ir.DataType.FLOAT)
+    width, zero = _block_width(g, x, block), g.const(0.0, ir.DataType.FLOAT)
     if width is None:
         return g.Min(g.ReduceMin(x, keepdims=0), zero), g.Max(g.ReduceMax(x, keepdims=0), zero)
     rows = g.Reshape(x, g.const(np.array([-1, width])))
     return g.Min(g.ReduceMin(rows, [1], keepdims=0), zero), g.Max(g.ReduceMax(rows, [1], keepdims=0), zero)
 
 
-def _chosen(g: Graph, mapping: str, low: ir.Value, high: ir.Value, least: int, most: int, eps: float) -> Any:
+def _choose_qparams(g: Graph, mapping: str, low: ir.Value, high: ir.Value, least: int, most: int, eps: float) -> Any:
     def number(value: float) -> ir.Value:
         return as_value(g, value, torch.float32)
 
@@ -109,7 +109,7 @@ def _chosen(g: Graph, mapping: str, low: ir.Value, high: ir.Value, least: int, m
     return scale, g.Add(g.Mul(scale, number(0.0)), number(int((most + least + 1) / 2)))
 
 
-def _lengths(g: Graph, x: ir.Value, block: Sequence[Any], keepdim: bool) -> list[Any]:
+def _scale_shape(g: Graph, x: ir.Value, block: Sequence[Any], keepdim: bool) -> list[Any]:
     """The shape that torchao gives scales: the number of blocks along each dim, without those of one block."""
     lengths: list[Any] = []
     for i, (length, part) in enumerate(zip(g.shape(x), block, strict=True)):

@@ -10,19 +10,19 @@ import torch
 
 from convert.graph import Graph
 
-from ..common.values import floating, is_bool, is_float, like, torch_dtype
+from ..common.values import cast_to_floating, constant_like, is_bool, is_float, torch_dtype
 from ..rules import torch_op
 
 
-def _floating(operator: str) -> Any:
+def _floating_rule(operator: str) -> Any:
     def rule(g: Graph, x: ir.Value) -> ir.Value:
-        return g.node(operator, [floating(g, x)])
+        return g.node(operator, [cast_to_floating(g, x)])
 
     return rule
 
 
 torch_op.same(
-    _floating,
+    _floating_rule,
     exp="Exp",
     log="Log",
     sqrt="Sqrt",
@@ -52,14 +52,14 @@ torch_op.same(
 )
 
 
-def _whole(operator: str) -> Any:
+def _rounding_rule(operator: str) -> Any:
     def rule(g: Graph, x: ir.Value) -> ir.Value:
         return g.node(operator, [x]) if is_float(g, x) else g.Identity(x)
 
     return rule
 
 
-torch_op.same(_whole, ceil="Ceil", floor="Floor")
+torch_op.same(_rounding_rule, ceil="Ceil", floor="Floor")
 
 
 @torch_op("abs", "absolute")
@@ -106,7 +106,7 @@ def round_(g, x):
 def round_decimals(g, x, *, decimals=0):
     if not is_float(g, x):
         return g.Identity(x)
-    scale = like(g, 10.0 ** abs(decimals), x)
+    scale = constant_like(g, 10.0 ** abs(decimals), x)
     if decimals < 0:
         return g.Mul(g.Round(g.Div(x, scale)), scale)
     return g.Div(g.Round(g.Mul(x, scale)), scale)
@@ -124,7 +124,7 @@ def frac(g, x):
 
 @torch_op("rsqrt")
 def rsqrt(g, x):
-    return g.Reciprocal(g.Sqrt(floating(g, x)))
+    return g.Reciprocal(g.Sqrt(cast_to_floating(g, x)))
 
 
 @torch_op("square")
@@ -134,71 +134,74 @@ def square(g, x):
 
 @torch_op("log2")
 def log2(g, x):
-    x = floating(g, x)
-    return g.Div(g.Log(x), like(g, math.log(2), x))
+    x = cast_to_floating(g, x)
+    return g.Div(g.Log(x), constant_like(g, math.log(2), x))
 
 
 @torch_op("log10")
 def log10(g, x):
-    x = floating(g, x)
-    return g.Div(g.Log(x), like(g, math.log(10), x))
+    x = cast_to_floating(g, x)
+    return g.Div(g.Log(x), constant_like(g, math.log(10), x))
 
 
 @torch_op("exp2", "special_exp2")
 def exp2(g, x):
-    x = floating(g, x)
-    return g.Pow(like(g, 2.0, x), x)
+    x = cast_to_floating(g, x)
+    return g.Pow(constant_like(g, 2.0, x), x)
 
 
 @torch_op("log1p", "special_log1p")
 def log1p(g, x):
     """log(1 + x), through 2 atanh(x / (2 + x)) where adding 1 would lose the digits of x."""
-    x = floating(g, x)
-    near = g.Mul(g.Atanh(g.Div(x, g.Add(x, like(g, 2.0, x)))), like(g, 2.0, x))
-    small = g.Less(g.Abs(x), like(g, 0.5, x))
-    return g.Where(small, near, g.Log(g.Add(x, like(g, 1.0, x))))
+    x = cast_to_floating(g, x)
+    near = g.Mul(g.Atanh(g.Div(x, g.Add(x, constant_like(g, 2.0, x)))), constant_like(g, 2.0, x))
+    small = g.Less(g.Abs(x), constant_like(g, 0.5, x))
+    return g.Where(small, near, g.Log(g.Add(x, constant_like(g, 1.0, x))))
 
 
 @torch_op("expm1", "special_expm1")
 def expm1(g, x):
     """exp(x) - 1 = tanh(x / 2) (exp(x) + 1), which keeps the digits of small x."""
-    x = floating(g, x)
+    x = cast_to_floating(g, x)
     exp = g.Exp(x)
-    one, near = like(g, 1.0, x), g.Mul(g.Tanh(g.Mul(x, like(g, 0.5, x))), g.Add(exp, like(g, 1.0, x)))
+    one, near = (
+        constant_like(g, 1.0, x),
+        g.Mul(g.Tanh(g.Mul(x, constant_like(g, 0.5, x))), g.Add(exp, constant_like(g, 1.0, x))),
+    )
     return g.Where(g.Less(g.Abs(x), one), near, g.Sub(exp, one))
 
 
 @torch_op("erfc", "special_erfc")
 def erfc(g, x):
-    x = floating(g, x)
-    return g.Sub(like(g, 1.0, x), g.Erf(x))
+    x = cast_to_floating(g, x)
+    return g.Sub(constant_like(g, 1.0, x), g.Erf(x))
 
 
 @torch_op("sinc", "special_sinc")
 def sinc(g, x):
-    x = floating(g, x)
-    scaled = g.Mul(x, like(g, math.pi, x))
-    return g.Where(g.Equal(x, like(g, 0.0, x)), like(g, 1.0, x), g.Div(g.Sin(scaled), scaled))
+    x = cast_to_floating(g, x)
+    scaled = g.Mul(x, constant_like(g, math.pi, x))
+    return g.Where(g.Equal(x, constant_like(g, 0.0, x)), constant_like(g, 1.0, x), g.Div(g.Sin(scaled), scaled))
 
 
 @torch_op("deg2rad")
 def deg2rad(g, x):
-    x = floating(g, x)
-    return g.Mul(x, like(g, math.pi / 180, x))
+    x = cast_to_floating(g, x)
+    return g.Mul(x, constant_like(g, math.pi / 180, x))
 
 
 @torch_op("rad2deg")
 def rad2deg(g, x):
-    x = floating(g, x)
-    return g.Mul(x, like(g, 180 / math.pi, x))
+    x = cast_to_floating(g, x)
+    return g.Mul(x, constant_like(g, 180 / math.pi, x))
 
 
 @torch_op("logit", "special_logit")
 def logit(g, x, eps=None):
-    x = floating(g, x)
+    x = cast_to_floating(g, x)
     if eps is not None:
-        x = g.Clip(x, like(g, eps, x), like(g, 1.0 - eps, x))
-    return g.Log(g.Div(x, g.Sub(like(g, 1.0, x), x)))
+        x = g.Clip(x, constant_like(g, eps, x), constant_like(g, 1.0 - eps, x))
+    return g.Log(g.Div(x, g.Sub(constant_like(g, 1.0, x), x)))
 
 
 @torch_op("isnan")
@@ -215,7 +218,7 @@ def isinf(g, x):
 def isfinite(g, x):
     if not is_float(g, x):
         return g.Expand(g.const(True), g.dims(x))
-    return g.Less(g.Abs(x), like(g, math.inf, x))
+    return g.Less(g.Abs(x), constant_like(g, math.inf, x))
 
 
 @torch_op("isposinf")
@@ -233,7 +236,7 @@ def signbit(g, x):
     """True below zero; the sign of a floating zero shows in its reciprocal."""
     if is_bool(g, x):
         return g.Expand(g.const(False), g.dims(x))
-    zero = like(g, 0, x)
+    zero = constant_like(g, 0, x)
     below = g.Less(x, zero)
     return g.Or(below, g.Less(g.Reciprocal(x), zero)) if is_float(g, x) else below
 
@@ -243,9 +246,9 @@ def nan_to_num(g, x, nan=None, posinf=None, neginf=None):
     if not is_float(g, x):
         return g.Identity(x)
     info = torch.finfo(torch_dtype(g, x))
-    out = g.Where(g.IsNaN(x), like(g, 0.0 if nan is None else nan, x), x)
-    out = g.Where(g.IsInf(x, detect_negative=0), like(g, info.max if posinf is None else posinf, x), out)
-    return g.Where(g.IsInf(x, detect_positive=0), like(g, info.min if neginf is None else neginf, x), out)
+    out = g.Where(g.IsNaN(x), constant_like(g, 0.0 if nan is None else nan, x), x)
+    out = g.Where(g.IsInf(x, detect_negative=0), constant_like(g, info.max if posinf is None else posinf, x), out)
+    return g.Where(g.IsInf(x, detect_positive=0), constant_like(g, info.min if neginf is None else neginf, x), out)
 
 
 @torch_op("real", "_conj_physical", "conj", "conj_physical")
@@ -257,22 +260,22 @@ def real(g, x):
 @torch_op("angle")
 def angle(g, x):
     """Of real numbers: 0 or pi; NaN stays."""
-    x = floating(g, x)
-    out = g.Where(g.Less(x, like(g, 0, x)), like(g, math.pi, x), like(g, 0, x))
+    x = cast_to_floating(g, x)
+    out = g.Where(g.Less(x, constant_like(g, 0, x)), constant_like(g, math.pi, x), constant_like(g, 0, x))
     return g.Where(g.IsNaN(x), x, out)
 
 
 @torch_op("frexp")
 def frexp(g, x):
     """Mantissa in [0.5, 1) and exponent; the logarithm's rounding is mended afterwards."""
-    mantissa, exponent = _normalised(g, x)
-    plain = g.Or(g.Equal(x, like(g, 0, x)), g.Not(isfinite(g, x)))
-    zero = like(g, 0, x)
+    mantissa, exponent = _mantissa_and_exponent(g, x)
+    plain = g.Or(g.Equal(x, constant_like(g, 0, x)), g.Not(isfinite(g, x)))
+    zero = constant_like(g, 0, x)
     return [g.Where(plain, x, mantissa), g.Cast(g.Where(plain, zero, exponent), to=ir.DataType.INT32)]
 
 
-def _normalised(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    one, two, half = (like(g, n, x) for n in (1.0, 2.0, 0.5))
+def _mantissa_and_exponent(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    one, two, half = (constant_like(g, n, x) for n in (1.0, 2.0, 0.5))
     exponent = g.Add(g.Floor(log2(g, g.Abs(x))), one)
     # In two steps, for 2 to the whole exponent may be out of range.
     first = g.Floor(g.Mul(exponent, half))

@@ -26,13 +26,13 @@ def nms(g, dets, scores, iou_threshold):
 
 @torch_op("torchvision::roi_align")
 def roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
-    return _aligned(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
+    return _emit_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
 
 
-def _aligned(
+def _emit_roi_align(
     g: Graph, x: ir.Value, rois: ir.Value, scale: float, height: int, width: int, ratio: int, aligned: bool
 ) -> ir.Value:
-    batch, boxes = _regions(g, rois)
+    batch, boxes = _split_rois(g, rois)
     return g.RoiAlign(
         x,
         boxes,
@@ -45,7 +45,7 @@ def _aligned(
     )
 
 
-def _regions(g: Graph, rois: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _split_rois(g: Graph, rois: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The picture that each row (picture, x1, y1, x2, y2) is about, and its box."""
     batch = g.Gather(rois, 0, axis=1)
     return cast(g, batch, torch.int64), g.Slice(rois, np.array([1]), np.array([5]), np.array([1]))
@@ -55,7 +55,7 @@ def _regions(g: Graph, rois: ir.Value) -> tuple[ir.Value, ir.Value]:
 def ps_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio):
     """Each bin is read from a group of channels of its own: of all bins of all groups, those that belong together."""
     bins = pooled_height * pooled_width
-    every = _aligned(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, True)
+    every = _emit_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, True)
     pairs = g.Reshape(every, g.const(np.array([0, -1, bins * bins])), allowzero=0)
     own = g.Gather(pairs, g.const(np.arange(bins) * (bins + 1)), axis=2)
     return [g.Reshape(own, g.const(np.array([0, -1, pooled_height, pooled_width]))), None]
@@ -78,7 +78,7 @@ def deform_conv2d(
         offset,
         bias,
         mask if use_mask else None,
-        kernel_shape=[_known(size(g, weight, i)) for i in (2, 3)],
+        kernel_shape=[_static_length(size(g, weight, i)) for i in (2, 3)],
         strides=[stride_h, stride_w],
         pads=[pad_h, pad_w, pad_h, pad_w],
         dilations=[dilation_h, dilation_w],
@@ -87,7 +87,7 @@ def deform_conv2d(
     )
 
 
-def _known(length) -> int:
+def _static_length(length) -> int:
     if not isinstance(length, int):
         raise Unsupported("a deformable convolution whose kernel has a size that is not known")
     return length

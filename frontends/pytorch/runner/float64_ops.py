@@ -19,13 +19,13 @@ DOUBLE: dict[str, Double] = {}
 """The operators by their name with namespace and without overload."""
 
 
-def in_double(function: Any) -> Double | None:
+def double_kernel(function: Any) -> Double | None:
     """What computes an operator overload in float64 in its stead, or None where the operator itself does."""
     # With a number for an operand the integers hardly change, and PyTorch's kernel needs no float64.
     return None if function._schema.overload_name.startswith("Scalar") else DOUBLE.get(function._schema.name)
 
 
-def _doubles(*names: str) -> Callable[[Double], Double]:
+def _register_double(*names: str) -> Callable[[Double], Double]:
     def register(rule: Double) -> Double:
         DOUBLE.update(dict.fromkeys(names, rule))
         return rule
@@ -36,7 +36,7 @@ def _doubles(*names: str) -> Callable[[Double], Double]:
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
-def _along(parameter: Any, axis: int | None, like: torch.Tensor) -> Any:
+def _reshape_to_axis(parameter: Any, axis: int | None, like: torch.Tensor) -> Any:
     if not isinstance(parameter, torch.Tensor):
         return parameter
     shape = [1] * like.dim()
@@ -45,74 +45,76 @@ def _along(parameter: Any, axis: int | None, like: torch.Tensor) -> Any:
     return parameter.double().reshape(shape if axis is not None else [])
 
 
-def _steps(x: Any, scale: Any, zero: Any, low: int, high: int, axis: int | None = None) -> torch.Tensor:
+def _round_to_steps(x: Any, scale: Any, zero: Any, low: int, high: int, axis: int | None = None) -> torch.Tensor:
     """Whole numbers of steps between low and high, in float64.
 
     The reciprocal of a scale that is computed (one element in a dim) is multiplied with, as in the graph.
     """
     computed = isinstance(scale, torch.Tensor) and axis is None and scale.dim() == 1
-    numbers, scale = x.double(), _along(scale, axis, x)
+    numbers, scale = x.double(), _reshape_to_axis(scale, axis, x)
     quotients = numbers * (1 / scale) if computed else numbers / scale
-    return (torch.round(quotients) + _along(zero, axis, x)).clamp(low, high)
+    return (torch.round(quotients) + _reshape_to_axis(zero, axis, x)).clamp(low, high)
 
 
-def _numbers(q: torch.Tensor, scale: Any, zero: Any, axis: int | None = None) -> torch.Tensor:
-    return (q.double() - _along(zero, axis, q)) * _along(scale, axis, q)
+def _dequantize_steps(q: torch.Tensor, scale: Any, zero: Any, axis: int | None = None) -> torch.Tensor:
+    return (q.double() - _reshape_to_axis(zero, axis, q)) * _reshape_to_axis(scale, axis, q)
 
 
-def content(x: Any) -> Any:
+def dequantize_content(x: Any) -> Any:
     """A quantised tensor as the float64 numbers that it stands for; anything else as it is."""
     if isinstance(x, (list, tuple)):
-        return [content(t) for t in x]
+        return [dequantize_content(t) for t in x]
     if not isinstance(x, torch.Tensor) or not x.is_quantized:
         return x
     if x.qscheme() == torch.per_tensor_affine:
-        return _numbers(x.int_repr(), x.q_scale(), x.q_zero_point())
-    return _numbers(x.int_repr(), x.q_per_channel_scales(), x.q_per_channel_zero_points(), x.q_per_channel_axis())
+        return _dequantize_steps(x.int_repr(), x.q_scale(), x.q_zero_point())
+    return _dequantize_steps(
+        x.int_repr(), x.q_per_channel_scales(), x.q_per_channel_zero_points(), x.q_per_channel_axis()
+    )
 
 
-def quantised(x: torch.Tensor, scale: float, zero: int, like: torch.Tensor | torch.dtype) -> torch.Tensor:
+def quantize_like(x: torch.Tensor, scale: float, zero: int, like: torch.Tensor | torch.dtype) -> torch.Tensor:
     """float64 numbers as a quantised tensor of the dtype `like`, or of that of a quantised tensor."""
     dtype = like if isinstance(like, torch.dtype) else like.dtype
     integers = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}[dtype]
     info = torch.iinfo(integers)
-    steps = _steps(x, float(scale), int(zero), info.min, info.max)
+    steps = _round_to_steps(x, float(scale), int(zero), info.min, info.max)
     return torch._make_per_tensor_quantized_tensor(steps.to(integers), float(scale), int(zero))
 
 
-@_doubles("aten::quantize_per_tensor", "aten::quantize_per_tensor_dynamic")
+@_register_double("aten::quantize_per_tensor", "aten::quantize_per_tensor_dynamic")
 def _quantize_per_tensor(x: Any, scale: Any, zero: Any, dtype: Any = None) -> Any:
     if dtype is None:  # dynamically: (x, dtype, reduce_range)
         low, high = {torch.qint8: (-128, 127), torch.quint8: (0, 255)}[scale]
-        return quantised(x, *measured(x, low, high, zero), scale)
-    return quantised(x, scale, zero, dtype)
+        return quantize_like(x, *choose_qparams(x, low, high, zero), scale)
+    return quantize_like(x, scale, zero, dtype)
 
 
-@_doubles("aten::quantize_per_channel")
+@_register_double("aten::quantize_per_channel")
 def _quantize_per_channel(x: Any, scales: Any, zeros: Any, axis: int, dtype: torch.dtype) -> Any:
     integers = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}[dtype]
     info = torch.iinfo(integers)
-    steps = _steps(x, scales, zeros, info.min, info.max, axis)
+    steps = _round_to_steps(x, scales, zeros, info.min, info.max, axis)
     return torch._make_per_channel_quantized_tensor(steps.to(integers), scales, zeros, axis)
 
 
-@_doubles("aten::dequantize")
+@_register_double("aten::dequantize")
 def _dequantize(x: Any) -> Any:
-    return content(x)
+    return dequantize_content(x)
 
 
-@_doubles("aten::fake_quantize_per_tensor_affine")
+@_register_double("aten::fake_quantize_per_tensor_affine")
 def _fake_quantize_per_tensor(x: Any, scale: Any, zero: Any, low: int, high: int) -> Any:
     scale = float(scale)  # a constant of the module
-    return _numbers(_steps(x, scale, zero, low, high), scale, zero)
+    return _dequantize_steps(_round_to_steps(x, scale, zero, low, high), scale, zero)
 
 
-@_doubles("aten::fake_quantize_per_channel_affine", "quantized_decomposed::fake_quant_per_channel")
+@_register_double("aten::fake_quantize_per_channel_affine", "quantized_decomposed::fake_quant_per_channel")
 def _fake_quantize_per_channel(x: Any, scale: Any, zero: Any, axis: int, low: int, high: int) -> Any:
-    return _numbers(_steps(x, scale, zero, low, high, axis), scale, zero, axis)
+    return _dequantize_steps(_round_to_steps(x, scale, zero, low, high, axis), scale, zero, axis)
 
 
-@_doubles("aten::_fused_moving_avg_obs_fq_helper")
+@_register_double("aten::_fused_moving_avg_obs_fq_helper")
 def _fused_fake_quantize(
     x: Any, observing: Any, faking: Any, low: Any, high: Any, scale: Any, zero: Any, average: float,
     least: int, most: int, axis: int, per_row: bool = False, symmetric: bool = False,
@@ -120,35 +122,35 @@ def _fused_fake_quantize(
     """With the observer off, as in a graph; the mask is for training."""
     at = axis if per_row else None
     scale = scale if per_row else float(scale)
-    out = _numbers(_steps(x, scale, zero, least, most, at), scale, zero, at) if faking.any() else x
+    out = _dequantize_steps(_round_to_steps(x, scale, zero, least, most, at), scale, zero, at) if faking.any() else x
     return out, torch.ones_like(out, dtype=torch.bool)
 
 
-@_doubles("quantized_decomposed::quantize_per_tensor")
+@_register_double("quantized_decomposed::quantize_per_tensor")
 def _decomposed_quantize(x: Any, scale: Any, zero: Any, low: Any, high: Any, dtype: torch.dtype) -> Any:
-    return _steps(x, scale, zero, int(low), int(high)).to(dtype)
+    return _round_to_steps(x, scale, zero, int(low), int(high)).to(dtype)
 
 
-@_doubles("quantized_decomposed::dequantize_per_tensor")
+@_register_double("quantized_decomposed::dequantize_per_tensor")
 def _decomposed_dequantize(q: Any, scale: Any, zero: Any, *range: Any, out_dtype: Any = None) -> Any:
-    return _numbers(q, scale, zero)
+    return _dequantize_steps(q, scale, zero)
 
 
-@_doubles("quantized_decomposed::quantize_per_channel")
+@_register_double("quantized_decomposed::quantize_per_channel")
 def _decomposed_quantize_channels(
     x: Any, scales: Any, zeros: Any, axis: int, low: int, high: int, dtype: torch.dtype
 ) -> Any:
-    return _steps(x, scales, zeros, low, high, axis).to(dtype)
+    return _round_to_steps(x, scales, zeros, low, high, axis).to(dtype)
 
 
-@_doubles("quantized_decomposed::dequantize_per_channel")
+@_register_double("quantized_decomposed::dequantize_per_channel")
 def _decomposed_dequantize_channels(
     q: Any, scales: Any, zeros: Any, axis: int, *rest: Any, out_dtype: Any = None
 ) -> Any:
-    return _numbers(q, scales, torch.zeros(len(scales)) if zeros is None else zeros, axis)
+    return _dequantize_steps(q, scales, torch.zeros(len(scales)) if zeros is None else zeros, axis)
 
 
-@_doubles("quantized_decomposed::choose_qparams")
+@_register_double("quantized_decomposed::choose_qparams")
 def _decomposed_choose(x: Any, low: int, high: int, eps: float, dtype: torch.dtype) -> Any:
     least, most = (min(float(x.min()), 0.0), max(float(x.max()), 0.0))
     scale = max((most - least) / (high - low), eps)
@@ -156,7 +158,7 @@ def _decomposed_choose(x: Any, low: int, high: int, eps: float, dtype: torch.dty
     return torch.tensor([scale], dtype=torch.float64), torch.tensor([zero])
 
 
-def measured(x: torch.Tensor, low: int, high: int, reduce_range: bool) -> tuple[float, int]:
+def choose_qparams(x: torch.Tensor, low: int, high: int, reduce_range: bool) -> tuple[float, int]:
     """Scale and zero point for the range of x, as PyTorch's `ChooseQuantizationParams` finds them."""
     if reduce_range:
         low, high = int(low / 2), int(high / 2)
@@ -179,34 +181,34 @@ def measured(x: torch.Tensor, low: int, high: int, reduce_range: bool) -> tuple[
 _LEAST_SCALE = float(torch.tensor(6.1e-5))
 
 
-def _in_rows(x: torch.Tensor, block: Any) -> torch.Tensor:
+def _reshape_to_rows(x: torch.Tensor, block: Any) -> torch.Tensor:
     """x in float64 with one block of torchao's a row."""
     return x.double().reshape(-1, int(torch.tensor([int(b) for b in block]).prod()))
 
 
-def _by_row(parameter: Any) -> Any:
+def _reshape_to_column(parameter: Any) -> Any:
     return 0 if parameter is None else parameter.double().reshape(-1, 1)
 
 
-@_doubles("torchao::quantize_affine")
+@_register_double("torchao::quantize_affine")
 def _quantize_affine(
     x: Any, block: Any, scale: Any, zero: Any, dtype: torch.dtype, low: Any = None, high: Any = None
 ) -> Any:
     info = torch.iinfo(dtype)
     low, high = info.min if low is None else low, info.max if high is None else high
-    moved = torch.round(_in_rows(x, block) * (1 / _by_row(scale))) + _by_row(zero)
+    moved = torch.round(_reshape_to_rows(x, block) * (1 / _reshape_to_column(scale))) + _reshape_to_column(zero)
     return moved.clamp(low, high).to(dtype).reshape(x.shape)
 
 
-@_doubles("torchao::dequantize_affine")
+@_register_double("torchao::dequantize_affine")
 def _dequantize_affine(x: Any, block: Any, scale: Any, zero: Any, *rest: Any, **more: Any) -> Any:
-    return ((_in_rows(x, block) - _by_row(zero)) * _by_row(scale)).reshape(x.shape)
+    return ((_reshape_to_rows(x, block) - _reshape_to_column(zero)) * _reshape_to_column(scale)).reshape(x.shape)
 
 
 # -- other operators that refuse float64 -------------------------------------------------------------------------------
 
 
-@_doubles("aten::_grouped_mm")
+@_register_double("aten::_grouped_mm")
 def _grouped_mm(x: Any, matrices: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
     """Rows in groups times a matrix each, which PyTorch computes in float32 and below only."""
     if offs is None or x.dim() != 2 or matrices.dim() != 3:

@@ -10,23 +10,23 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from .float64_ops import DOUBLE, Double, content, measured, quantised
+from .float64_ops import DOUBLE, Double, choose_qparams, dequantize_content, quantize_like
 
 
-def _layer(function: Double, relu: bool = False) -> Double:
+def _quantized_layer(function: Double, relu: bool = False) -> Double:
     """A float function of quantised tensors whose last two arguments are the scheme of the result."""
 
     def run(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         *args, scale, zero = args
         first = x[0] if isinstance(x, (list, tuple)) else x
-        out = function(content(x), *map(content, args), **kwargs)
+        out = function(dequantize_content(x), *map(dequantize_content, args), **kwargs)
         scale, zero = first.q_scale() if scale is None else scale, first.q_zero_point() if zero is None else zero
-        return quantised(out.relu() if relu else out, scale, zero, first)
+        return quantize_like(out.relu() if relu else out, scale, zero, first)
 
     return run
 
 
-def _convolved(dims: int, transposed: bool) -> Double:
+def _convolution(dims: int, transposed: bool) -> Double:
     kind = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
 
     def run(x: torch.Tensor, packed: Any, *again: Any) -> torch.Tensor:
@@ -38,22 +38,22 @@ def _convolved(dims: int, transposed: bool) -> Double:
             del given["output_padding"]
         groups = getattr(ops, f"{packing}_groups")(packed)
         bias = None if bias is None else bias.double()
-        return getattr(F, kind)(x, content(weight), bias, groups=groups, **given)
+        return getattr(F, kind)(x, dequantize_content(weight), bias, groups=groups, **given)
 
     return run
 
 
-def _multiplied(x: torch.Tensor, packed: Any) -> torch.Tensor:
+def _linear(x: torch.Tensor, packed: Any) -> torch.Tensor:
     weight, bias = torch.ops.quantized.linear_unpack(packed)
-    return F.linear(x, content(weight), None if bias is None else bias.double())
+    return F.linear(x, dequantize_content(weight), None if bias is None else bias.double())
 
 
-def _dynamic(function: Double, relu: bool = False) -> Double:
+def _dynamic_layer(function: Double, relu: bool = False) -> Double:
     """A layer that quantises its float input by what it finds in it."""
 
     def run(x: torch.Tensor, packed: Any, reduce_range: bool = False) -> torch.Tensor:
-        q = quantised(x, *measured(x, 0, 255, reduce_range), torch.quint8)
-        out = function(content(q), packed)
+        q = quantize_like(x, *choose_qparams(x, 0, 255, reduce_range), torch.quint8)
+        out = function(dequantize_content(q), packed)
         return out.relu() if relu else out
 
     return run
@@ -79,19 +79,21 @@ def _half_linear(relu: bool) -> Double:
 
 
 _LAYERS: dict[str, Double] = {
-    **{f"conv{dims}d": _convolved(dims, False) for dims in (1, 2, 3)},
-    **{f"conv_transpose{dims}d": _convolved(dims, True) for dims in (1, 2, 3)},
+    **{f"conv{dims}d": _convolution(dims, False) for dims in (1, 2, 3)},
+    **{f"conv_transpose{dims}d": _convolution(dims, True) for dims in (1, 2, 3)},
     **{f"batch_norm{dims}": _batch_norm for dims in ("", "1d", "2d", "3d")},
-    "linear": _multiplied, "add": torch.add, "mul": torch.mul, "matmul": torch.matmul, "cat": torch.cat,
+    "linear": _linear, "add": torch.add, "mul": torch.mul, "matmul": torch.matmul, "cat": torch.cat,
     "hardswish": F.hardswish, "sigmoid": torch.sigmoid, "softmax": torch.softmax, "leaky_relu": _leaky_relu,
     "layer_norm": F.layer_norm, "group_norm": F.group_norm, "prelu": F.prelu,
 }  # fmt: skip
 DOUBLE |= {
-    f"quantized::{name}{'_relu' * relu}": _layer(f, relu) for name, f in _LAYERS.items() for relu in (False, True)
+    f"quantized::{name}{'_relu' * relu}": _quantized_layer(f, relu)
+    for name, f in _LAYERS.items()
+    for relu in (False, True)
 }
 DOUBLE |= {
-    "quantized::linear_dynamic": _dynamic(_multiplied),
-    "quantized::linear_relu_dynamic": _dynamic(_multiplied, True),
+    "quantized::linear_dynamic": _dynamic_layer(_linear),
+    "quantized::linear_relu_dynamic": _dynamic_layer(_linear, True),
 }
 DOUBLE |= {
     "quantized::linear_dynamic_fp16": _half_linear(False),

@@ -22,19 +22,19 @@ from convert.options import InputSpec, Options
 from convert.source import Source
 
 from ..common.dtypes import TORCH_DTYPES, onnx_dtype
-from ..common.state import holding, state_inputs, state_output
+from ..common.state import override_buffers, state_inputs, state_output
 from ..common.weights import array_of, tensor_from
 from ..export.capture import inference
 from ..files.hugging_face import is_hugging_face
 from ..files.loader import load
-from ..inputs.arguments import argument_of, arranged, as_declared
+from ..inputs.arguments import argument_of, arrange_arguments, as_declared_type
 from ..inputs.complex_inputs import complex_inputs
 from ..inputs.guess import parameters_of
 from ..inputs.output_names import named_outputs
 from ..torchscript.state import attributes
-from ..torchscript.state import holding as holding_script
+from ..torchscript.state import override_attributes as holding_script
 from . import float64_quantized  # noqa: F401  (fills the table)
-from .float64_ops import DOUBLE, in_double
+from .float64_ops import DOUBLE, double_kernel
 
 Feed = Mapping[str, np.ndarray]
 
@@ -53,9 +53,9 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
             tensors = {name: tensor_of_feed(array, double) for name, array in feed.items()}
             tensors |= {name: torch.view_as_complex(tensors[name]) for name in paired & tensors.keys()}
             try:
-                results.append({name: _array(value) for name, value in call(tensors).items()})
+                results.append({name: _as_array(value) for name, value in call(tensors).items()})
             except AssertionError as error:
-                if double and "float64" in str(error):  # torchao's tensors compute above what `Widened` sees
+                if double and "float64" in str(error):  # torchao's tensors compute above what `Float64Mode` sees
                     raise Unsupported(f"the source does not run in float64: {error}") from error
                 raise
     return results
@@ -73,7 +73,7 @@ def named_call(
         module = widened_module(module, owned) if double else module
         # Such a module refuses eval(): its mode was settled when it was captured.
         names = thing.graph_signature.user_inputs
-        return _stateful(lambda tensors: call_program(thing, module, tensors), module, names), None
+        return _stateful_call(lambda tensors: call_program(thing, module, tensors), module, names), None
     if isinstance(thing, torch.jit.ScriptFunction):
         return lambda tensors: _call_script(thing, thing.schema.arguments, tensors), None
     if isinstance(thing, torch.jit.ScriptModule):
@@ -83,13 +83,13 @@ def named_call(
     module = widened_module(thing, owned) if double else thing
 
     def call(tensors: dict[str, torch.Tensor]) -> Any:
-        args, kwargs = arranged(module, tensors)
+        args, kwargs = arrange_arguments(module, tensors)
         return module(*args, **kwargs)
 
-    return _stateful(call, module, [p.name for p in parameters_of(module)]), module
+    return _stateful_call(call, module, [p.name for p in parameters_of(module)]), module
 
 
-def _stateful(
+def _stateful_call(
     call: Callable[[dict[str, torch.Tensor]], Any], module: torch.nn.Module, names: Iterable[Any]
 ) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
     """`call` with the inputs that are buffers put into the module, and their new values among the outputs."""
@@ -99,7 +99,7 @@ def _stateful(
 
     def run_with_state(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
         states = {buffers[name]: tensor for name, tensor in tensors.items() if name in buffers}
-        with holding(module, states):
+        with override_buffers(module, states):
             outputs = named_outputs(call({n: t for n, t in tensors.items() if n not in buffers}))
             new = {state_output(n): module.get_buffer(buffers[n]).clone() for n in tensors if n in buffers}
         return {**outputs, **new}
@@ -123,7 +123,7 @@ def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.Sc
     for node in module._c._get_method("forward").graph.findAllNodes("prim::Constant"):
         content = node.output().toIValue() if node.output().type().kind() == "TensorType" else None
         if isinstance(content, torch.Tensor):
-            node.t_("value", _wide(content))
+            node.t_("value", _widen(content))
     return module.double()
 
 
@@ -131,7 +131,9 @@ def _stateful_script(script: Any, arguments: Sequence[Any]) -> Callable[[dict[st
     """A call with the inputs that are attributes put into the module, and their new values among the outputs."""
 
     def run_with_state(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-        paths = {name: path for path, name in state_inputs(attributes(script), _names_in(arguments, tensors)).items()}
+        paths = {
+            name: path for path, name in state_inputs(attributes(script), _argument_inputs(arguments, tensors)).items()
+        }
         own = {n: t for n, t in tensors.items() if n not in paths}
         with holding_script(script, {paths[n]: t for n, t in tensors.items() if n in paths}):
             outputs = _call_script(script, arguments, own)
@@ -143,7 +145,7 @@ def _stateful_script(script: Any, arguments: Sequence[Any]) -> Callable[[dict[st
     return run_with_state
 
 
-def _names_in(arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> list[str]:
+def _argument_inputs(arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> list[str]:
     """The inputs that are arguments of forward, or parts of one."""
     names = [a.name for a in arguments]
     return [t for t in tensors if t in names or any(t.startswith(f"{n}_") for n in names)]
@@ -153,7 +155,7 @@ def _call_script(script: Any, arguments: Sequence[Any], tensors: Mapping[str, to
     """Call with the structure that the declared types of the arguments have."""
     names = {a.name for a in arguments}
     found = [(a, argument_of(a.name, names, tensors)) for a in arguments]
-    return named_outputs(script(**{a.name: as_declared(value, a.type) for a, value in found if value is not None}))
+    return named_outputs(script(**{a.name: as_declared_type(value, a.type) for a, value in found if value is not None}))
 
 
 def call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
@@ -179,7 +181,7 @@ def tensor_of_feed(array: np.ndarray, double: bool) -> torch.Tensor:
     return tensor_from(array if wider is None else array.astype(onnx_dtype(wider).numpy()))
 
 
-def _array(value: Any) -> np.ndarray:
+def _as_array(value: Any) -> np.ndarray:
     if isinstance(value, torch.Tensor):
         return np.array(array_of(torch.view_as_real(value.resolve_conj()) if value.is_complex() else value))
     return np.asarray(value)
@@ -195,24 +197,24 @@ _WIDER = {
 }
 
 
-def _wide(value: Any) -> Any:
+def _widen(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.to(_WIDER[value.dtype]) if value.dtype in _WIDER else value
     return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 
 
-class Widened(TorchDispatchMode):
+class Float64Mode(TorchDispatchMode):
     """Runs every operator in float64: dtypes asked for, tensors read and tensors made are widened.
 
     It works below modules, exported programs and the TorchScript interpreter alike.
     """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        args, kwargs = pytree.tree_map(_wide, (args, kwargs or {}))
-        return pytree.tree_map(_wide, (in_double(func) or func)(*args, **kwargs))
+        args, kwargs = pytree.tree_map(_widen, (args, kwargs or {}))
+        return pytree.tree_map(_widen, (double_kernel(func) or func)(*args, **kwargs))
 
 
-class _Literals(TorchFunctionMode):
+class _Float32Literals(TorchFunctionMode):
     """Keeps tensors that are made of Python's numbers at the float32 values that the deployed program has."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -223,7 +225,7 @@ class _Literals(TorchFunctionMode):
         return result
 
 
-class Composite(TorchFunctionMode):
+class TorchaoFloat64Mode(TorchFunctionMode):
     """torchao's operators are written in Python above the dispatcher and refuse float64: they are met one level up."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -239,7 +241,7 @@ def all_in_double() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with Composite(), Widened(), _Literals():
+        with TorchaoFloat64Mode(), Float64Mode(), _Float32Literals():
             yield
     finally:
         torch.set_default_dtype(before)

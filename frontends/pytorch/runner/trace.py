@@ -16,7 +16,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from convert.errors import Location, Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
-from convert.runners.trace import Step, Summary, Trace, summary
+from convert.runners.trace import Summary, Trace, TraceStep, summarize
 from convert.source import Source
 
 from ..common.complexes import takes_complex
@@ -41,9 +41,9 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
         raise Unsupported("models with complex inputs are not followed")
     program = _program(thing, feed, options)
     if program is None or changed_buffers(program):
-        return _watched(thing, feed)
+        return _trace_kernels(thing, feed)
     module = widened_module(program.module(check_guards=False), owned=False)
-    recorder = _Recorder(module)
+    recorder = _NodeRecorder(module)
     with torch.no_grad(), inference(None), all_in_double():
         tensors = {name: tensor_of_feed(array, True) for name, array in feed.items()}
         call_program(program, recorder.call, tensors)  # type: ignore[arg-type]
@@ -61,15 +61,15 @@ def _program(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> Ex
         return None
 
 
-def _watched(thing: Any, feed: Mapping[str, np.ndarray]) -> Trace:
+def _trace_kernels(thing: Any, feed: Mapping[str, np.ndarray]) -> Trace:
     call, module = named_call(thing, True, owned=False)
-    watching = _Watching()
+    watching = _KernelRecorder()
     with torch.no_grad(), inference(module), all_in_double(), watching:
         call({name: tensor_of_feed(array, True) for name, array in feed.items()})
     return watching.trace
 
 
-class _Watching(TorchDispatchMode):
+class _KernelRecorder(TorchDispatchMode):
     """Records every kernel that gives floating tensors, below modules and TorchScript's interpreter alike."""
 
     def __init__(self) -> None:
@@ -87,12 +87,12 @@ class _Watching(TorchDispatchMode):
             outputs = tuple(f"{operator}.{len(self.trace.steps)}.{i}" for i in range(len(tensors)))
             for name, tensor in zip(outputs, tensors, strict=True):
                 self.names[tensor] = name
-                self.trace.values[name] = summary(tensor.detach().double().numpy())
-            self.trace.steps.append(Step(Location(operator), inputs, outputs))
+                self.trace.values[name] = summarize(tensor.detach().double().numpy())
+            self.trace.steps.append(TraceStep(Location(operator), inputs, outputs))
         return result
 
 
-class _Recorder(torch.fx.Interpreter):
+class _NodeRecorder(torch.fx.Interpreter):
     """An interpreter that summarises what every node gives, when it gives it: an operator in place changes it later."""
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -114,12 +114,12 @@ class _Recorder(torch.fx.Interpreter):
         if n.op == "call_function":
             key = operator_key(n.target, takes_complex(n)) or str(n.target)
             inputs = tuple(name for node in n.all_input_nodes for name in (node.name, *self._parts(node.name)))
-            self.trace.steps.append(Step(self.locate(n, key), inputs, tuple(values) or (n.name,)))
+            self.trace.steps.append(TraceStep(self.locate(n, key), inputs, tuple(values) or (n.name,)))
         return result
 
     def _values(self, name: str, result: Any) -> dict[str, Summary]:
         if isinstance(result, torch.Tensor) and not result.is_complex() and not result.is_quantized:
-            return {name: summary(result.detach().cpu().numpy())}
+            return {name: summarize(result.detach().cpu().numpy())}
         if isinstance(result, (list, tuple)):
             return {k: v for i, r in enumerate(result) for k, v in self._values(f"{name}.{i}", r).items()}
         return {}

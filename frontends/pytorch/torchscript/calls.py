@@ -12,12 +12,12 @@ import torch
 
 from convert.errors import Location, Unsupported
 
-from ..common.values import as_value, cast, mark, onnx_dtype
+from ..common.values import as_value, cast, mark_scalar, onnx_dtype
 from ..rules import is_inplace, key_of, torch_op
 from . import numbers, views
 from . import tensor_queries as inspect
 from .context import Walk
-from .evaluate import evaluate, examples, executed, plain, raw
+from .evaluate import as_python, as_rule_argument, evaluate, example_results, run_operator
 from .values import UNKNOWN, List, Number, Tensor, TensorState, View, has_unknown, is_known, write
 
 
@@ -35,13 +35,13 @@ def _has_tensors(text: str) -> bool:
     return schema is not None and any("Tensor" in str(a.type) for a in [*schema.arguments, *schema.returns])
 
 
-def operator(walk: Walk, node: Any, args: list[Any]) -> Any:
+def call_operator(walk: Walk, node: Any, args: list[Any]) -> Any:
     """The result of an operator; several ones as a tuple."""
     kind, text = node.kind(), node.schema()
     if kind in inspect.IGNORED:
         return () if node.outputsSize() == 0 else None
     if has_unknown(args):
-        return _behind_unknown(walk, node, args)
+        return _note_missing_rule(walk, node, args)
     if kind in inspect.INSPECTIONS:
         result = inspect.INSPECTIONS[kind](walk, node, args)
         if result is not NotImplemented:
@@ -50,11 +50,11 @@ def operator(walk: Walk, node: Any, args: list[Any]) -> Any:
     if schema is None:
         raise Unsupported("no PyTorch rule for this operator")
     if not _has_tensors(text):
-        return _on_numbers(walk, node, schema, args)
-    return _on_tensors(walk, node, schema, args)
+        return _call_on_numbers(walk, node, schema, args)
+    return _call_on_tensors(walk, node, schema, args)
 
 
-def _behind_unknown(walk: Walk, node: Any, args: list[Any]) -> Any:
+def _note_missing_rule(walk: Walk, node: Any, args: list[Any]) -> Any:
     """Behind an operator without a rule only missing rules are noted."""
     kind, schema = node.kind(), schema_of(node.schema())
     if schema is not None:
@@ -69,41 +69,41 @@ def _behind_unknown(walk: Walk, node: Any, args: list[Any]) -> Any:
     return UNKNOWN
 
 
-def _on_numbers(walk: Walk, node: Any, schema: torch.FunctionSchema, args: list[Any]) -> Any:
+def _call_on_numbers(walk: Walk, node: Any, schema: torch.FunctionSchema, args: list[Any]) -> Any:
     if any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments):
         raise Unsupported("no PyTorch rule for this operator, which changes a list or dict")
     if all(map(is_known, args)):
-        return walk.lifted(executed(schema, [plain(a) for a in args]))
+        return walk.lift_object(run_operator(schema, [as_python(a) for a in args]))
     at = walk.location(node)
     with walk.g.at(at):
-        return numbers.apply(walk.g, node.kind(), args, [str(r.type) for r in schema.returns], schema)
+        return numbers.apply_operator(walk.g, node.kind(), args, [str(r.type) for r in schema.returns], schema)
 
 
 # -- operators on tensors ---------------------------------------------------------------------------------------------
 
 
-def _on_tensors(walk: Walk, node: Any, schema: torch.FunctionSchema, args: list[Any]) -> Any:
+def _call_on_tensors(walk: Walk, node: Any, schema: torch.FunctionSchema, args: list[Any]) -> Any:
     name = schema.name.removeprefix("aten::")
     if any(a.name == "out" and a.alias_info is not None and a.alias_info.is_write for a in schema.arguments):
         raise Unsupported("the result is written to an argument named out")
     at = walk.location(node, key_of(schema.name, schema.overload_name))
-    contents = [raw(walk, a) for a in args]
+    contents = [as_rule_argument(walk, a) for a in args]
     in_place = is_inplace(schema)
-    example = examples(schema, args, in_place)
+    example = example_results(schema, args, in_place)
     if in_place and isinstance(args[0], Tensor):
-        return _in_place(walk, schema, args, contents, example, at)
+        return _call_in_place(walk, schema, args, contents, example, at)
     results = evaluate(walk, schema, contents, at)
     many = len(schema.returns) != 1
     listed = list(results) if many else [results]
     known = list(example) if many and example is not None else [example] * len(listed)
     wrapped = [
-        _wrapped(walk, name, schema, i, r, e, args, contents, at)
+        _wrap_result(walk, name, schema, i, r, e, args, contents, at)
         for i, (r, e) in enumerate(zip(listed, known, strict=False))
     ]
     return tuple(wrapped) if many else wrapped[0]
 
 
-def _wrapped(
+def _wrap_result(
     walk: Walk,
     name: str,
     schema: torch.FunctionSchema,
@@ -120,12 +120,14 @@ def _wrapped(
     if result is None:
         return None
     if kind in ("Tensor", "Optional[Tensor]"):
-        if name in views.SAME and result is contents[0] and not _copies(schema, contents):
+        if name in views.SAME and result is contents[0] and not _has_copy_argument(schema, contents):
             return args[0]
-        tensor = walk.tensor(stated(walk, result, example, at), example if isinstance(example, torch.Tensor) else None)
-        base = _base(schema, args)
+        tensor = walk.tensor(
+            annotate_result(walk, result, example, at), example if isinstance(example, torch.Tensor) else None
+        )
+        base = _aliased_argument(schema, args)
         if base is not None and name not in views.SAME:
-            tensor.view = _view(walk, name, schema, base, contents, None, at)
+            tensor.view = _make_view(walk, name, schema, base, contents, None, at)
             tensor.state = replace(tensor.state, seen=tensor.view.versions)
         return tensor
     if kind == "List[Tensor]":
@@ -133,22 +135,24 @@ def _wrapped(
         result = [result] if isinstance(result, ir.Value) else result  # a node with one output gives it alone
         shapes = example if isinstance(example, (list, tuple)) else [None] * len(result)
         for place, (item, shape) in enumerate(zip(result, shapes, strict=False)):
-            tensor = walk.tensor(stated(walk, item, shape, at), shape)
-            base = _base(schema, args)
+            tensor = walk.tensor(annotate_result(walk, item, shape, at), shape)
+            base = _aliased_argument(schema, args)
             if base is not None:
-                tensor.view = _view(walk, name, schema, base, contents, place, at)
+                tensor.view = _make_view(walk, name, schema, base, contents, place, at)
                 tensor.state = replace(tensor.state, seen=tensor.view.versions)
             items.append(tensor)
         return List(tuple(items), walk.memory.scope)
     if isinstance(result, ir.Value):
         types = {"int": int, "float": float, "bool": bool}
-        return Number(mark(result), types.get(kind) or numbers.kind_of(walk.g, result), example)
+        return Number(mark_scalar(result), types.get(kind) or numbers.kind_of(walk.g, result), example)
     if isinstance(result, (list, tuple)):
-        return List(tuple(Number(mark(r), int) if isinstance(r, ir.Value) else r for r in result), walk.memory.scope)
+        return List(
+            tuple(Number(mark_scalar(r), int) if isinstance(r, ir.Value) else r for r in result), walk.memory.scope
+        )
     return result
 
 
-def _base(schema: torch.FunctionSchema, args: list[Any]) -> Tensor | None:
+def _aliased_argument(schema: torch.FunctionSchema, args: list[Any]) -> Tensor | None:
     """The argument whose memory the result shares, as the schema says."""
     for argument, value in zip(schema.arguments, args, strict=False):
         if argument.alias_info is not None and not argument.alias_info.is_write and isinstance(value, Tensor):
@@ -156,7 +160,7 @@ def _base(schema: torch.FunctionSchema, args: list[Any]) -> Tensor | None:
     return None
 
 
-def _view(
+def _make_view(
     walk: Walk,
     name: str,
     schema: torch.FunctionSchema,
@@ -187,11 +191,11 @@ def _view(
     return View((base,), replay, into, epoch=base.epoch)
 
 
-def _copies(schema: torch.FunctionSchema, contents: list[Any]) -> bool:
+def _has_copy_argument(schema: torch.FunctionSchema, contents: list[Any]) -> bool:
     return any(a.name == "copy" and c is True for a, c in zip(schema.arguments, contents, strict=False))
 
 
-def stated(walk: Walk, result: Any, example: Any, at: Location) -> Any:
+def annotate_result(walk: Walk, result: Any, example: Any, at: Location) -> Any:
     """Give a result the dtype that PyTorch gives it, and the rank where ONNX inference lost it."""
     if not isinstance(result, ir.Value) or not isinstance(example, torch.Tensor):
         return result
@@ -207,14 +211,14 @@ def stated(walk: Walk, result: Any, example: Any, at: Location) -> Any:
 # -- writes -----------------------------------------------------------------------------------------------------------
 
 
-def _in_place(
+def _call_in_place(
     walk: Walk, schema: torch.FunctionSchema, args: list[Any], contents: list[Any], example: Any, at: Location
 ) -> Tensor:
     """An operator that writes to its first argument: the functional one, and its result in the argument's place."""
     tensor, name = args[0], schema.name.removeprefix("aten::")
     if name in views.RESHAPED_IN_PLACE:
         result = evaluate(walk, schema, contents, at)
-        _reshape_in_place(walk, tensor, stated(walk, result, example, at), example, schema, contents, at)
+        _reshape_in_place(walk, tensor, annotate_result(walk, result, example, at), example, schema, contents, at)
         return tensor
     if name in _IN_PLACE:
         with walk.g.at(at):
@@ -246,7 +250,7 @@ def _reshape_in_place(
         raise Unsupported("a tensor changes its shape in place inside a branch or loop that depends on data")
     before = Tensor(tensor.state, tensor.view, tensor.scope)
     name = schema.name.removeprefix("aten::").removesuffix("_")
-    tensor.view = _view(walk, name, schema, before, contents, None, at)
+    tensor.view = _make_view(walk, name, schema, before, contents, None, at)
     tensor.epoch += 1
     state = TensorState(
         content, example if isinstance(example, torch.Tensor) else None, walk.memory.version(), tensor.view.versions

@@ -15,14 +15,14 @@ from convert.graph import Graph
 from convert.report import Report
 
 from ..common.locate import shown_path
-from ..common.quantization import constant
+from ..common.quantization import quantized_constant
 from ..common.weights import identity_of, tensor_of
 from .values import Dict, List, Memory, Object, Tensor, TensorState
 
 Env = dict[int, Any]
 
 
-class Raised(Exception):
+class ProgramError(Exception):
     """The program raises an exception on this path."""
 
 
@@ -48,7 +48,7 @@ class Walk:
 
     def problem(self, error: Unsupported, at: Location) -> None:
         """Note what has no rule, to be listed with everything else that has none."""
-        for problem in error.located(at).problems:
+        for problem in error.with_location(at).problems:
             _, places = self.problems.setdefault((problem.why, problem.at.operator), (problem.at, set()))
             places.add(f"{problem.at.module} {problem.at.source} {problem.at.node}")
 
@@ -75,7 +75,7 @@ class Walk:
         if key not in self.weights:
             name = self.names.get(key, "const")
             # The tensor is kept too, so that its address is not given to another one.
-            made = constant(self.g, content, name) if content.is_quantized else None
+            made = quantized_constant(self.g, content, name) if content.is_quantized else None
             made = self.g.initializer(name, tensor_of(content, name)) if made is None else made
             self.weights[key] = made, content
         return self.weights[key][0]
@@ -86,7 +86,7 @@ class Walk:
             example = example_of(content)
         return Tensor(TensorState(content, example, self.memory.version()), scope=self.memory.scope)
 
-    def lifted(self, value: Any, path: str = "") -> Any:
+    def lift_object(self, value: Any, path: str = "") -> Any:
         """A Python object of TorchScript (an attribute, a literal, a default) as a value of the program."""
         if isinstance(value, torch.Tensor):
             tensor = value.detach()
@@ -94,11 +94,11 @@ class Walk:
                 self.names.setdefault(identity_of(tensor), path)
             return self.tensor(tensor)
         if isinstance(value, list):
-            return List(tuple(self.lifted(v, f"{path}.{i}") for i, v in enumerate(value)), self.memory.scope)
+            return List(tuple(self.lift_object(v, f"{path}.{i}") for i, v in enumerate(value)), self.memory.scope)
         if isinstance(value, dict):
-            return Dict({k: self.lifted(v, f"{path}.{k}") for k, v in value.items()}, self.memory.scope)
+            return Dict({k: self.lift_object(v, f"{path}.{k}") for k, v in value.items()}, self.memory.scope)
         if isinstance(value, tuple):
-            return tuple(self.lifted(v, f"{path}.{i}") for i, v in enumerate(value))
+            return tuple(self.lift_object(v, f"{path}.{i}") for i, v in enumerate(value))
         if isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject)):
             thing = Object(value, path)
             self.objects.append(thing)

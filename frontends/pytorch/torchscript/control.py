@@ -11,10 +11,20 @@ import onnx_ir as ir
 from convert.errors import Location
 from convert.graph import Graph
 
-from .context import Env, Raised, Walk
-from .merge import as_output, as_value, common, completed, forget, is_unknown, merged, restore, snapshot
+from .context import Env, ProgramError, Walk
+from .merge import (
+    as_output,
+    as_value,
+    common_slot,
+    complete_snapshot,
+    forget_state,
+    is_unknown,
+    merge_snapshots,
+    restore_state,
+    snapshot,
+)
 from .snapshots import Path, Slot, Tree
-from .values import UNKNOWN, Mutable, Number, Tensor, has_unknown, spoil
+from .values import UNKNOWN, Mutable, Number, Tensor, has_unknown, mark_stale
 
 Run = Callable[[Walk, Env, Any, list[Any]], list[Any]]
 """Runs a block of a node on arguments and gives its results."""
@@ -36,86 +46,86 @@ def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
     blocks = list(node.blocks())
     if has_unknown(condition):
         for block in blocks:
-            explored(walk, env, block, [], run)
-        return several(node, [UNKNOWN] * node.outputsSize())
+            explore_block(walk, env, block, [], run)
+        return as_node_outputs(node, [UNKNOWN] * node.outputsSize())
     if not isinstance(condition, Number):
-        return several(node, run(walk, env, blocks[0 if condition else 1], []))
+        return as_node_outputs(node, run(walk, env, blocks[0 if condition else 1], []))
     at = walk.location(node, "if")
-    sides = [_branch(walk, env, block, run) for block in blocks]
+    sides = [_run_branch(walk, env, block, run) for block in blocks]
     if sides[0] is None and sides[1] is None:
-        raise Raised("both branches raise an exception")
+        raise ProgramError("both branches raise an exception")
     if sides[0] is None or sides[1] is None:
         # A branch that only raises is a check of the input: the other one is taken as it stands.
         walk.report.note(f"the check at {at.source or at.node} is not part of the converted model")
         kept = 1 if sides[0] is None else 0
-        discard(sides[kept].body)
-        return several(node, run(walk, env, blocks[kept], []))
-    return several(node, _joined(walk, condition, sides, at))
+        discard_graph(sides[kept].body)
+        return as_node_outputs(node, run(walk, env, blocks[kept], []))
+    return as_node_outputs(node, _join_branches(walk, condition, sides, at))
 
 
-def written_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Tensor]]:
+def writes_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Tensor]]:
     """What was written in the current scope, and apart from it the tensors that nothing certain is known of now."""
     written = walk.memory.written(start)
     spoilt = [t for t in written if isinstance(t, Tensor) and t.state.stale]
     return [t for t in written if t not in spoilt], spoilt
 
 
-def _branch(walk: Walk, env: Env, block: Any, run: Run) -> Branch | None:
+def _run_branch(walk: Walk, env: Env, block: Any, run: Run) -> Branch | None:
     """Run a block into a graph of its own; None if it raises an exception whatever the input is."""
     outer, body = walk.g, walk.g.body("branch")
     with walk.memory.trial() as start:
         walk.g = body
         try:
             results = [snapshot(walk, r) for r in run(walk, env, block, [])]
-            written, spoilt = written_since(walk, start)
+            written, spoilt = writes_since(walk, start)
             return Branch(body, results, {thing: snapshot(walk, thing) for thing in written}, spoilt)
-        except Raised:
-            discard(body)
+        except ProgramError:
+            discard_graph(body)
             return None
         finally:
             walk.g = outer
 
 
-def _joined(walk: Walk, condition: Number, sides: list[Branch], at: Location) -> list[Any]:
+def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Location) -> list[Any]:
     """An If node with one output for each value that differs; what the branches wrote is written after it."""
-    written, spoilt = _written(sides)
+    written, spoilt = _merge_writes(sides)
     before = {thing: snapshot(walk, thing) for thing in written}
     kept = [{t: side.writes.get(t, before[t]) for t in written} for side in sides]
-    ends = [[completed(walk, a[t], b[t]) for t in written] for a, b in (kept, kept[::-1])]
+    ends = [[complete_snapshot(walk, a[t], b[t]) for t in written] for a, b in (kept, kept[::-1])]
     trees = [[*side.results, *end] for side, end in zip(sides, ends, strict=True)]
     count = len(sides[0].results)
     if any(is_unknown(tree) for side in trees for tree in side):
         for side in sides:
-            discard(side.body)
+            discard_graph(side.body)
         for thing in written:
-            forget(walk, thing)
+            forget_state(walk, thing)
         return [UNKNOWN] * count
     pairs: list[tuple[Slot, Slot, Slot]] = []
 
     def note(path: Path, a: Slot, b: Slot) -> Any:
-        pairs.append((a, b, common(a, b)))
+        pairs.append((a, b, common_slot(a, b)))
 
     for i, (a, b) in enumerate(zip(*trees, strict=True)):
-        merged(walk, a, b, note, own=i >= count)
+        merge_snapshots(walk, a, b, note, own=i >= count)
     outputs = iter(_if_node(walk, condition, sides, pairs, at))
     made: dict[tuple[int, int], Any] = {}
 
     def take(path: Path, a: Slot, b: Slot) -> Any:
-        value = as_value(walk, common(a, b), next(outputs), a.thing, b.thing)
+        value = as_value(walk, common_slot(a, b), next(outputs), a.thing, b.thing)
         if a.thing is None or b.thing is None:
             return value
         # Two names of one tensor stay two names of one tensor.
         return made.setdefault((id(a.thing), id(b.thing)), value)
 
     for tensor in spoilt:
-        spoil(walk.memory, tensor, str(at))
-    values = [merged(walk, a, b, take, own=i >= count) for i, (a, b) in enumerate(zip(*trees, strict=True))]
+        mark_stale(walk.memory, tensor, str(at))
+    values = [merge_snapshots(walk, a, b, take, own=i >= count) for i, (a, b) in enumerate(zip(*trees, strict=True))]
     for thing, value in zip(written, values[count:], strict=True):
-        restore(walk, thing, value)
+        restore_state(walk, thing, value)
     return values[:count]
 
 
-def _written(sides: list[Branch]) -> tuple[list[Mutable], list[Tensor]]:
+def _merge_writes(sides: list[Branch]) -> tuple[list[Mutable], list[Tensor]]:
     """What either side wrote, without views of it, and the tensors that nothing certain is known of.
 
     A view follows from what it is a view of, where it can be made anew; the side that did not write to the view itself
@@ -138,7 +148,7 @@ def _if_node(
 ) -> list[Any]:
     if not pairs:
         for side in sides:
-            discard(side.body)
+            discard_graph(side.body)
         return []
     for a, b, like in pairs:
         sides[0].body.output(as_output(walk, a, sides[0].body, like))
@@ -150,12 +160,12 @@ def _if_node(
     return [made] if len(pairs) == 1 else made
 
 
-def several(node: Any, results: list[Any]) -> Any:
+def as_node_outputs(node: Any, results: list[Any]) -> Any:
     """The results of a block as a node's outputs: alone, or a tuple."""
     return results[0] if node.outputsSize() == 1 else tuple(results)
 
 
-def explored(walk: Walk, env: Env, block: Any, args: list[Any], run: Run) -> None:
+def explore_block(walk: Walk, env: Env, block: Any, args: list[Any], run: Run) -> None:
     """Look through a block behind an operator without a rule, for others without one."""
     outer, body = walk.g, walk.g.body("trial")
     written: list[Mutable] = []
@@ -164,16 +174,16 @@ def explored(walk: Walk, env: Env, block: Any, args: list[Any], run: Run) -> Non
         try:
             run(walk, env, block, args)
             written = walk.memory.written(start)
-        except Raised:
+        except ProgramError:
             pass
         finally:
             walk.g = outer
-            discard(body)
+            discard_graph(body)
     for thing in written:
-        forget(walk, thing)
+        forget_state(walk, thing)
 
 
-def discard(body: Graph) -> None:
+def discard_graph(body: Graph) -> None:
     """Take back a graph: values outside must not count its nodes among their users."""
     _detach(body.graph)
     del body.graph.outputs[:]

@@ -15,13 +15,13 @@ from ..dispatch import call
 from ..rules import is_inplace, key_of, torch_op
 from . import views
 from .context import Walk, example_of
-from .values import UNKNOWN, Dict, List, Maybe, Number, Object, Sequence, Tensor, Unknown, read
+from .values import UNKNOWN, Dict, List, Number, Object, OptionalValue, Sequence, Tensor, Unknown, read
 
 # Constants up to this many bytes are computed while reading where that is exact.
 _SMALL = 65536
 
 
-def raw(walk: Walk, value: Any) -> Any:
+def as_rule_argument(walk: Walk, value: Any) -> Any:
     """A value of the program as rules take it; constant tensors stay PyTorch's until they are needed in the graph."""
     if isinstance(value, Tensor):
         return read(walk.memory, value)
@@ -30,25 +30,25 @@ def raw(walk: Walk, value: Any) -> Any:
     if isinstance(value, List):
         if isinstance(value.state, Sequence):
             raise Unsupported("this operator takes a list whose length is not known")
-        return [raw(walk, v) for v in value.state]
-    if isinstance(value, Maybe):
+        return [as_rule_argument(walk, v) for v in value.state]
+    if isinstance(value, OptionalValue):
         raise Unsupported("this operator takes an optional that data decide about")
     if isinstance(value, Dict):
-        return {k: raw(walk, v) for k, v in value.state.items()}
+        return {k: as_rule_argument(walk, v) for k, v in value.state.items()}
     if isinstance(value, Object):
         return value.script
-    return tuple(raw(walk, v) for v in value) if isinstance(value, tuple) else value
+    return tuple(as_rule_argument(walk, v) for v in value) if isinstance(value, tuple) else value
 
 
-def plain(value: Any) -> Any:
+def as_python(value: Any) -> Any:
     """A known value as the Python object that PyTorch's own operators take."""
     if isinstance(value, Tensor):
         return value.state.content
     if isinstance(value, List):
-        return [plain(v) for v in value.state]
+        return [as_python(v) for v in value.state]
     if isinstance(value, Dict):
-        return {k: plain(v) for k, v in value.state.items()}
-    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+        return {k: as_python(v) for k, v in value.state.items()}
+    return tuple(map(as_python, value)) if isinstance(value, tuple) else value
 
 
 def evaluate(walk: Walk, schema: torch.FunctionSchema, contents: list[Any], at: Location) -> Any:
@@ -57,36 +57,36 @@ def evaluate(walk: Walk, schema: torch.FunctionSchema, contents: list[Any], at: 
     if name in views.PASSING:
         return contents[0]
     if _may_fold(schema, name, contents):
-        return executed(schema, contents)
-    values = [_map(c, walk.value) for c in contents]
+        return run_operator(schema, contents)
+    values = [_map_nested(c, walk.value) for c in contents]
     with walk.g.at(at):
         return call(walk.g, schema, values, {}, at)
 
 
 def _may_fold(schema: torch.FunctionSchema, name: str, contents: list[Any]) -> bool:
     """True if everything is known and computing it now changes no rounding and makes no large constant."""
-    if is_inplace(schema) or _any(contents, lambda c: isinstance(c, (ir.Value, Unknown))):
+    if is_inplace(schema) or _any_nested(contents, lambda c: isinstance(c, (ir.Value, Unknown))):
         return False
     op, tags = _overload(schema)
     if op is None or any("nondeterministic" in str(t) for t in tags):
         return False
     if not any("Tensor" in str(r.type) for r in schema.returns) or name in ("tensor", "as_tensor"):
         return True
-    if key_of(schema.name, schema.overload_name) not in torch_op and _any(
+    if key_of(schema.name, schema.overload_name) not in torch_op and _any_nested(
         contents, lambda c: isinstance(c, torch.Tensor)
     ):
         return False
     if any(a.alias_info is not None for a in schema.arguments):
         return name not in views.UNCERTAIN and name != "to"
-    example = run_on_meta(schema, [_map(c, _meta) for c in contents])
+    example = run_on_meta(schema, [_map_nested(c, _as_meta) for c in contents])
     listed = example if isinstance(example, (list, tuple)) else [example]
-    exact = not _any(contents, lambda c: isinstance(c, torch.Tensor)) or not any(
+    exact = not _any_nested(contents, lambda c: isinstance(c, torch.Tensor)) or not any(
         isinstance(e, torch.Tensor) and (e.is_floating_point() or e.is_complex()) for e in listed
     )
     return exact and all(isinstance(e, torch.Tensor) and e.nbytes <= _SMALL for e in listed)
 
 
-def executed(schema: torch.FunctionSchema, args: list[Any]) -> Any:
+def run_operator(schema: torch.FunctionSchema, args: list[Any]) -> Any:
     """What PyTorch itself computes."""
     op, _ = _overload(schema)
     if op is None:
@@ -106,30 +106,30 @@ def _overload(schema: torch.FunctionSchema) -> tuple[Any, tuple[Any, ...]]:
     return op, tuple(tags)
 
 
-def _meta(content: Any) -> Any:
+def _as_meta(content: Any) -> Any:
     return example_of(content) if isinstance(content, torch.Tensor) else content
 
 
 # -- examples ---------------------------------------------------------------------------------------------------------
 
 
-def examples(schema: torch.FunctionSchema, args: list[Any], in_place: bool) -> Any:
+def example_results(schema: torch.FunctionSchema, args: list[Any], in_place: bool) -> Any:
     """What the operator gives for the example inputs, on the meta device: dtype and rank are facts; None if unknown."""
-    values = [_example(a) for a in args]
-    if _any(values, lambda v: v is UNKNOWN):
+    values = [_example_argument(a) for a in args]
+    if _any_nested(values, lambda v: v is UNKNOWN):
         return None
     if in_place and isinstance(values[0], torch.Tensor):
         values[0] = values[0].clone()
     return run_on_meta(schema, values)
 
 
-def _example(value: Any) -> Any:
+def _example_argument(value: Any) -> Any:
     if isinstance(value, Tensor):
         return UNKNOWN if value.state.example is None else value.state.example
     if isinstance(value, Number):
         return UNKNOWN if value.example is None else value.example
     if isinstance(value, List):
-        return [_example(v) for v in value.state] if isinstance(value.state, tuple) else UNKNOWN
+        return [_example_argument(v) for v in value.state] if isinstance(value.state, tuple) else UNKNOWN
     return value
 
 
@@ -138,19 +138,19 @@ def run_on_meta(schema: torch.FunctionSchema, values: list[Any]) -> Any:
         if "Device" in str(argument.real_type):
             values[i] = torch.device("meta")
     try:
-        return executed(schema, values)
+        return run_operator(schema, values)
     except Exception:
         # Whatever goes wrong here (shapes that depend on data, no meta kernel) only means that nothing is known.
         return None
 
 
-def _map(value: Any, function: Callable[[Any], Any]) -> Any:
+def _map_nested(value: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(value, (list, tuple)):
-        return type(value)(_map(v, function) for v in value)
+        return type(value)(_map_nested(v, function) for v in value)
     return function(value)
 
 
-def _any(value: Any, test: Callable[[Any], bool]) -> bool:
+def _any_nested(value: Any, test: Callable[[Any], bool]) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(_any(v, test) for v in value)
+        return any(_any_nested(v, test) for v in value)
     return test(value)

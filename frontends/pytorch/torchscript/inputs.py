@@ -19,9 +19,9 @@ from convert.options import DimSpec, InputSpec
 from convert.report import Report
 
 from ..export.capture import inference
-from ..inputs.examples import filled
+from ..inputs.examples import example_tensor
 from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
-from .state import holding
+from .state import override_attributes
 
 _MOST_PICKLE = 1 << 20
 _STORAGES = {
@@ -62,14 +62,14 @@ def recorded_inputs(path: Path) -> tuple[InputSpec, ...]:
         name = member(archive, "traced_inputs.pkl")
         data = read_member(archive, name, _MOST_PICKLE) if name is not None else b""
     try:
-        found = _Recorded(io.BytesIO(data)).load().get("forward", []) if data else []
+        found = _SpecUnpickler(io.BytesIO(data)).load().get("forward", []) if data else []
     except (pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError):
         return ()
     leaves = torch.utils._pytree.tree_leaves(found)
     return tuple(i for i in leaves if isinstance(i, InputSpec))
 
 
-class _Recorded(pickle.Unpickler):
+class _SpecUnpickler(pickle.Unpickler):
     """Reads the metadata of tensors and executes nothing: every name that it resolves is one of these."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -93,7 +93,7 @@ class _Recorded(pickle.Unpickler):
 # -- putting together -------------------------------------------------------------------------------------------------
 
 
-def described(
+def described_inputs(
     module: Any,
     names: Sequence[str],
     specs: Sequence[InputSpec],
@@ -123,7 +123,7 @@ def described(
                 or (str(arrays[name].dtype).removeprefix("torch.") if name in arrays else None)
                 or (known[name].dtype if name in known else None)
             )
-            inputs[name] = _to_spec(name, dtype or "float32", spec.shape, arrays.get(name))
+            inputs[name] = _input_from_spec(name, dtype or "float32", spec.shape, arrays.get(name))
         elif name in arrays:
             measured[name] = Input(name, arrays[name].dtype, tuple(arrays[name].shape), tuple(arrays[name].shape))
         elif name in known:
@@ -131,11 +131,11 @@ def described(
             dtype = getattr(torch, (spec.dtype if spec else None) or known[name].dtype or "float32")
             measured[name] = Input(name, dtype, shape, shape)
     if measured and not inputs:
-        return _batched(module, measured, report)
+        return _with_dynamic_batch(module, measured, report)
     return {**inputs, **measured}
 
 
-def _to_spec(name: str, dtype: str, shape: Sequence[DimSpec], array: torch.Tensor | None) -> Input:
+def _input_from_spec(name: str, dtype: str, shape: Sequence[DimSpec], array: torch.Tensor | None) -> Input:
     if array is not None and array.dim() != len(shape):
         raise UsageError(f"the example for {name} has {array.dim()} dims, its description {len(shape)}")
     dims: list[Dim] = []
@@ -152,7 +152,7 @@ def _to_spec(name: str, dtype: str, shape: Sequence[DimSpec], array: torch.Tenso
     return Input(name, getattr(torch, dtype), tuple(dims), tuple(sizes), bounds)
 
 
-def _batched(module: Any, inputs: dict[str, Input], report: Report) -> dict[str, Input]:
+def _with_dynamic_batch(module: Any, inputs: dict[str, Input], report: Report) -> dict[str, Input]:
     """The inputs with their common first dim dynamic, if the module takes another batch than the recorded one."""
     lengths = {i.sizes[0] for i in inputs.values() if i.sizes}
     if len(lengths) != 1:
@@ -171,8 +171,10 @@ def _takes_batch(module: Any, inputs: list[Input], length: int) -> bool:
     """Whether the module runs at another batch, and gives outputs that are longer by as much."""
     other = length + 3
     try:
-        before = _lengths(_run(module, inputs))
-        after = _lengths(_run(module, [replace(i, sizes=(other, *i.sizes[1:])) if i.sizes else i for i in inputs]))
+        before = _leading_lengths(_run_on_examples(module, inputs))
+        after = _leading_lengths(
+            _run_on_examples(module, [replace(i, sizes=(other, *i.sizes[1:])) if i.sizes else i for i in inputs])
+        )
     except Exception:
         return False
     if len(before) != len(after):
@@ -192,7 +194,7 @@ def check_runs(module: Any, inputs: list[Input]) -> None:
     if any(not i.sizes and not i.dtype.is_floating_point for i in inputs):  # nor does a count that happens to be zero
         return
     try:
-        _run(module, inputs)
+        _run_on_examples(module, inputs)
     except Exception as error:
         if "Could not run '" in str(error):  # an operator that is only declared, of a library that is not installed
             return
@@ -204,14 +206,14 @@ def check_runs(module: Any, inputs: list[Input]) -> None:
         ) from error
 
 
-def _run(module: Any, inputs: list[Input]) -> Any:
+def _run_on_examples(module: Any, inputs: list[Input]) -> Any:
     owner = module if isinstance(module, torch.nn.Module) else None
-    kept = nullcontext() if owner is None else holding(owner, {})
+    kept = nullcontext() if owner is None else override_attributes(owner, {})
     with torch.no_grad(), inference(owner), kept:
-        return module(*(filled(i.sizes, i.dtype) for i in inputs))
+        return module(*(example_tensor(i.sizes, i.dtype) for i in inputs))
 
 
-def _lengths(result: Any) -> list[Any]:
+def _leading_lengths(result: Any) -> list[Any]:
     leaves = torch.utils._pytree.tree_leaves(result)
     return [leaf.shape[0] if leaf.dim() else None for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
@@ -219,7 +221,7 @@ def _lengths(result: Any) -> list[Any]:
 # -- guesses ----------------------------------------------------------------------------------------------------------
 
 
-def guessed(module: Any, name: str, asked: str | None, report: Report) -> Input:
+def guessed_input(module: Any, name: str, asked: str | None, report: Report) -> Input:
     """The only input of a scripted module, from its first layer that tells; tried out by running the module.
 
     Raises `UsageError` if no layer tells anything.
@@ -254,7 +256,7 @@ def _guesses(module: Any) -> Iterator[tuple[str, list[int], torch.dtype]]:
         return
 
 
-def _pictures(weight: torch.Tensor) -> Iterator[list[int]]:
+def _image_sizes(weight: torch.Tensor) -> Iterator[list[int]]:
     channels = weight.shape[1]
     # One channel is more often MNIST than ImageNet.
     for size in (28, *SIZES) if channels == 1 else SIZES:
@@ -262,7 +264,7 @@ def _pictures(weight: torch.Tensor) -> Iterator[list[int]]:
 
 
 _SHAPES = {
-    "Conv2d": _pictures,
+    "Conv2d": _image_sizes,
     "Conv1d": lambda weight: ([BATCH, weight.shape[1], length] for length in LENGTHS),
     "Conv3d": lambda weight: ([BATCH, weight.shape[1], size, size, size] for size in (16, 32, 64, 112, 8)),
     "Linear": lambda weight: ([BATCH, *more, weight.shape[1]] for more in ([], [SEQUENCE])),

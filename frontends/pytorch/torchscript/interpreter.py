@@ -13,9 +13,9 @@ import torch
 
 from convert.errors import Unsupported
 
-from .calls import operator
+from .calls import call_operator
 from .containers import CONTAINERS
-from .context import Env, Raised, Walk, own_source
+from .context import Env, ProgramError, Walk, own_source
 from .control import run_if
 from .loops import run_loop
 from .values import UNINITIALIZED, UNKNOWN, Dict, Function, List, Object, Tensor, has_unknown
@@ -64,7 +64,7 @@ def run_node(walk: Walk, env: Env, node: Any) -> None:
             container = CONTAINERS.get(node.kind())
             results = NotImplemented if container is None or has_unknown(args[:1]) else container(walk, node, args)
             if results is NotImplemented:
-                results = operator(walk, node, args)
+                results = call_operator(walk, node, args)
     except Unsupported as error:
         walk.problem(error, walk.location(node))
         results = UNKNOWN
@@ -87,7 +87,9 @@ def _constant(walk: Walk, env: Env, node: Any) -> Any:
         return None
     content = output.toIValue()
     # A frozen module's weights are constants called as they were: self.conv1.weight.
-    return walk.lifted(content, output.debugName().removeprefix("self.") if isinstance(content, torch.Tensor) else "")
+    return walk.lift_object(
+        content, output.debugName().removeprefix("self.") if isinstance(content, torch.Tensor) else ""
+    )
 
 
 def _get_attribute(walk: Walk, env: Env, node: Any) -> Any:
@@ -99,39 +101,39 @@ def _get_attribute(walk: Walk, env: Env, node: Any) -> Any:
     if name not in thing.state:
         if thing.script is None:
             raise Unsupported(f"the attribute {name} of an object before it is set")
-        _fetch(walk, thing, name)
+        _fetch_attribute(walk, thing, name)
     return thing.state[name]
 
 
-def _fetch(walk: Walk, thing: Object, name: str) -> None:
+def _fetch_attribute(walk: Walk, thing: Object, name: str) -> None:
     """Take what a module holds under `name` into its state: once, so that who reads it twice gets the same tensor."""
     path = f"{thing.path}.{name}" if thing.path else name
-    value = walk.states[path] if path in walk.states else walk.lifted(thing.script.getattr(name), path)
-    _born_outside(value)
+    value = walk.states[path] if path in walk.states else walk.lift_object(thing.script.getattr(name), path)
+    _set_outer_scope(value)
     thing.read.add(name)
     thing.state = {**thing.state, name: value}
     walk.memory.recall(thing, name, value)
 
 
-def _born_outside(value: Any) -> None:
+def _set_outer_scope(value: Any) -> None:
     """What a module owns is older than any branch."""
     if isinstance(value, (Tensor, List, Dict, Object)):
         value.scope = 0
     inside = value.state if isinstance(value, List) else value.state.values() if isinstance(value, Dict) else ()
     for item in value if isinstance(value, tuple) else inside:
-        _born_outside(item)
+        _set_outer_scope(item)
 
 
 def _set_attribute(walk: Walk, env: Env, node: Any) -> Any:
     thing, value, name = *(env[v.unique()] for v in node.inputs()), node.s("name")
     if walk.memory.scope and name not in thing.state and thing.script is not None:
-        _fetch(walk, thing, name)  # where the branch is not taken, it stays what it was
+        _fetch_attribute(walk, thing, name)  # where the branch is not taken, it stays what it was
     thing.written[name] = walk.location(node, "assignment to an attribute")
     walk.memory.write(thing, {**thing.state, name: value})
     return ()
 
 
-def _create(walk: Walk, env: Env, node: Any) -> Any:
+def _create_object(walk: Walk, env: Env, node: Any) -> Any:
     """An object of a class of TorchScript that the program makes, such as torch.no_grad()."""
     return Object(None, "", scope=walk.memory.scope)
 
@@ -143,20 +145,20 @@ def _call_method(walk: Walk, env: Env, node: Any) -> Any:
     if thing.script is None:
         key = f"{node.inputsAt(0).type().annotation_str}.{node.s('name')}"
         if key not in walk.graphs:
-            walk.graphs[key] = _inlined(node)
-        return _called(walk, node, lambda: run_graph(walk, walk.graphs[key], [thing, *args]))
-    return _called(walk, node, lambda: run_method(walk, thing, node.s("name"), args))
+            walk.graphs[key] = _inline_call(node)
+        return _run_call(walk, node, lambda: run_graph(walk, walk.graphs[key], [thing, *args]))
+    return _run_call(walk, node, lambda: run_method(walk, thing, node.s("name"), args))
 
 
 def _call_function(walk: Walk, env: Env, node: Any) -> Any:
     function, *args = (env[v.unique()] for v in node.inputs())
     key = function.node.output().type().annotation_str
     if key not in walk.graphs:
-        walk.graphs[key] = _inlined(node, function.node)
-    return _called(walk, node, lambda: run_graph(walk, walk.graphs[key], args))
+        walk.graphs[key] = _inline_call(node, function.node)
+    return _run_call(walk, node, lambda: run_graph(walk, walk.graphs[key], args))
 
 
-def _inlined(node: Any, function: Any = None) -> Any:
+def _inline_call(node: Any, function: Any = None) -> Any:
     """A graph of its own for what `node` calls; PyTorch has no other way to get at it from Python.
 
     `function` is the constant that names a function, None for a method of a class, whose object is an input then.
@@ -177,7 +179,7 @@ def _inlined(node: Any, function: Any = None) -> Any:
     return graph
 
 
-def _called(walk: Walk, node: Any, call: Callable[[], Any]) -> Any:
+def _run_call(walk: Walk, node: Any, call: Callable[[], Any]) -> Any:
     if len(walk.calls) > 200:
         raise Unsupported("calls are nested more than 200 deep")
     walk.calls.append(own_source(node))
@@ -189,7 +191,7 @@ def _called(walk: Walk, node: Any, call: Callable[[], Any]) -> Any:
 
 
 def _raise(walk: Walk, env: Env, node: Any) -> Any:
-    raise Raised(str(env[node.inputsAt(0).unique()]))
+    raise ProgramError(str(env[node.inputsAt(0).unique()]))
 
 
 def _fork(walk: Walk, env: Env, node: Any) -> Any:
@@ -199,7 +201,7 @@ def _fork(walk: Walk, env: Env, node: Any) -> Any:
 
 STRUCTURE: dict[str, Callable[[Walk, Env, Any], Any]] = {
     "prim::Constant": _constant,
-    "prim::CreateObject": _create,
+    "prim::CreateObject": _create_object,
     "prim::GetAttr": _get_attribute,
     "prim::SetAttr": _set_attribute,
     "prim::CallMethod": _call_method,

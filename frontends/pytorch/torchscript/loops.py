@@ -10,12 +10,24 @@ import onnx_ir as ir
 from convert.errors import Location, Unsupported
 from convert.graph import Graph
 
-from .context import Env, Raised, Walk
-from .control import Run, discard, explored, several, written_since
-from .merge import as_input, as_output, as_value, built, common, forget, leaf_at, merged, restore, shaped, snapshot
+from .context import Env, ProgramError, Walk
+from .control import Run, as_node_outputs, discard_graph, explore_block, writes_since
+from .merge import (
+    as_input,
+    as_output,
+    as_value,
+    build_value,
+    common_slot,
+    forget_state,
+    leaf_at,
+    match_structure,
+    merge_snapshots,
+    restore_state,
+    snapshot,
+)
 from .numbers import as_number
 from .snapshots import Path, Slot, Tree
-from .values import UNINITIALIZED, UNKNOWN, Mutable, Number, Tensor, enlist, has_unknown, spoil
+from .values import UNINITIALIZED, UNKNOWN, Mutable, Number, Tensor, has_unknown, mark_listed, mark_stale
 
 MOST_UNROLLED = 512
 """Loops whose number of steps is known are unrolled up to this many; longer ones become Loop if they can."""
@@ -60,17 +72,17 @@ def run_loop(walk: Walk, env: Env, node: Any, run: Run) -> Any:
     steps, condition, *carried = (env[v.unique()] for v in node.inputs())
     block = next(iter(node.blocks()))
     if has_unknown([steps, condition, *carried]):
-        explored(walk, env, block, [UNKNOWN] * (1 + len(carried)), run)
-        return several(node, [UNKNOWN] * len(carried))
+        explore_block(walk, env, block, [UNKNOWN] * (1 + len(carried)), run)
+        return as_node_outputs(node, [UNKNOWN] * len(carried))
     known = isinstance(steps, int) and isinstance(condition, bool) and (steps <= MOST_UNROLLED or steps == FOREVER)
     if known and _is_decided(walk, env, block, steps, condition, carried, run):
         for step in range(steps):
             if condition is not True:
                 break
             condition, *carried = run(walk, env, block, [step, *carried])
-        return several(node, carried)
+        return as_node_outputs(node, carried)
     loop = Loop(block, walk.location(node, "loop"), len(carried))
-    return several(node, _dynamic(walk, env, loop, steps, condition, carried, run))
+    return as_node_outputs(node, _run_dynamic(walk, env, loop, steps, condition, carried, run))
 
 
 def _is_decided(walk: Walk, env: Env, block: Any, steps: int, condition: Any, carried: list[Any], run: Run) -> bool:
@@ -86,30 +98,34 @@ def _is_decided(walk: Walk, env: Env, block: Any, steps: int, condition: Any, ca
                 if condition is not True:
                     break
                 condition, *carried = run(walk, env, block, [step, *carried])
-        except Raised:
+        except ProgramError:
             return True
         finally:
             walk.g = outer
-            discard(body)
+            discard_graph(body)
     return condition is False or has_unknown(condition) or (condition is True and steps <= MOST_UNROLLED)
 
 
-def _dynamic(walk: Walk, env: Env, loop: Loop, steps: Any, condition: Any, carried: list[Any], run: Run) -> list[Any]:
+def _run_dynamic(
+    walk: Walk, env: Env, loop: Loop, steps: Any, condition: Any, carried: list[Any], run: Run
+) -> list[Any]:
     """A Loop node. What varies from step to step is found by trying: at first nothing is thought to vary."""
     for _ in range(_MOST_TRIES):
         initial = [snapshot(walk, v) for v in [*carried, *loop.written]]
-        loop.initial = [shaped(t, loop.results[i]) if i < len(loop.results) else t for i, t in enumerate(initial)]
-        step = _tried(walk, env, loop, run)
+        loop.initial = [
+            match_structure(t, loop.results[i]) if i < len(loop.results) else t for i, t in enumerate(initial)
+        ]
+        step = _try_step(walk, env, loop, run)
         if step is UNKNOWN:
             for thing in loop.written:
-                forget(walk, thing)
+                forget_state(walk, thing)
             return [UNKNOWN] * loop.count
         if step is not None:
-            return _finished(walk, loop, step, steps, condition)
-    raise Unsupported("what this loop carries from step to step does not settle on one type").located(loop.at)
+            return _finish_loop(walk, loop, step, steps, condition)
+    raise Unsupported("what this loop carries from step to step does not settle on one type").with_location(loop.at)
 
 
-def _tried(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
+def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
     """One try at a step; None if it showed that more varies than was thought, UNKNOWN behind a missing rule."""
     outer, body = walk.g, walk.g.body("body")
     index = body.input("step", ir.DataType.INT64, [])
@@ -124,22 +140,24 @@ def _tried(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
                 for path, value in places.items()
             }
             for path in loop.listed & given.keys():
-                enlist(given[path])
+                mark_listed(given[path])
             versions = {path: v.state.version for path, v in given.items() if isinstance(v, Tensor)}
-            _begin(walk, loop, given)
-            values = [_built(walk, loop, i, given) for i in range(loop.count)]
+            _begin_step(walk, loop, given)
+            values = [_build_initial(walk, loop, i, given) for i in range(loop.count)]
             try:
                 condition, *results = run(walk, env, loop.block, [Number(index, int, 0), *values])
-            except Raised as error:
-                raise Unsupported(f"every step of this loop raises an exception: {error}").located(loop.at) from None
-            more, spoilt = written_since(walk, start)
+            except ProgramError as error:
+                raise Unsupported(f"every step of this loop raises an exception: {error}").with_location(
+                    loop.at
+                ) from None
+            more, spoilt = writes_since(walk, start)
             if has_unknown([condition, *results, *more]):
                 loop.written += [t for t in more if t not in loop.written]
                 return UNKNOWN
             missing = [t for t in more if t not in loop.written]
             worse = [t for t in spoilt if t not in loop.spoilt]
             loop.results = [snapshot(walk, v) for v in results]
-            final = _compared(walk, loop, loop.results, spoilt)
+            final = _compare_steps(walk, loop, loop.results, spoilt)
             listed = {p for p, slot in (final or {}).items() if isinstance(slot.thing, Tensor) and slot.thing.listed}
             if not listed <= loop.listed:
                 loop.listed |= listed
@@ -156,22 +174,22 @@ def _tried(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
         finally:
             walk.g = outer
             if not kept:
-                discard(body)
+                discard_graph(body)
 
 
-def _begin(walk: Walk, loop: Loop, given: dict[Path, Any]) -> None:
+def _begin_step(walk: Walk, loop: Loop, given: dict[Path, Any]) -> None:
     """Put the objects that the steps write to in the state that they have at the beginning of a step."""
     for tensor in loop.spoilt:
-        spoil(walk.memory, tensor, str(loop.at))
+        mark_stale(walk.memory, tensor, str(loop.at))
     for i, thing in enumerate(loop.written, loop.count):
-        restore(walk, thing, _built(walk, loop, i, given), effect=False)
+        restore_state(walk, thing, _build_initial(walk, loop, i, given), effect=False)
 
 
-def _built(walk: Walk, loop: Loop, i: int, given: dict[Path, Any]) -> Any:
-    return built(walk, loop.initial[i], given, (i,), own=i >= loop.count)
+def _build_initial(walk: Walk, loop: Loop, i: int, given: dict[Path, Any]) -> Any:
+    return build_value(walk, loop.initial[i], given, (i,), own=i >= loop.count)
 
 
-def _compared(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Tensor]) -> dict[Path, Slot] | None:
+def _compare_steps(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Tensor]) -> dict[Path, Slot] | None:
     """The last values of what varies, or None where `loop.varying` had to be widened for them."""
     final: dict[Path, Slot] = {}
     fits = True
@@ -179,7 +197,7 @@ def _compared(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Tensor])
     def compare(path: Path, first: Slot, last: Slot) -> Any:
         nonlocal fits
         before = loop.varying.get(path)
-        now = common(first if before is None else before, last)
+        now = common_slot(first if before is None else before, last)
         if now.kind is None or (now.kind is not None and now.content is UNINITIALIZED):
             raise Unsupported("a variable that only some steps of a loop set")
         if now is not before:
@@ -189,11 +207,11 @@ def _compared(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Tensor])
     try:
         for i, tree in enumerate(loop.initial):
             if i < loop.count:
-                merged(walk, tree, results[i], compare, (i,))
+                merge_snapshots(walk, tree, results[i], compare, (i,))
             elif loop.written[i - loop.count] not in spoilt:
-                merged(walk, tree, snapshot(walk, loop.written[i - loop.count]), compare, (i,), own=True)
+                merge_snapshots(walk, tree, snapshot(walk, loop.written[i - loop.count]), compare, (i,), own=True)
     except Unsupported as error:
-        raise error.located(loop.at) from None
+        raise error.with_location(loop.at) from None
     for path in loop.varying:
         final.setdefault(path, leaf_at(loop.initial[path[0]], path[1:]))
     return final if fits else None
@@ -203,10 +221,12 @@ def _refuse_aliases(loop: Loop, final: dict[Path, Slot]) -> None:
     """Two carried names of one tensor would be two tensors in the next step; that matters where one is written to."""
     things = [slot.thing for slot in final.values() if isinstance(slot.thing, Tensor)]
     if len(set(things)) != len(things):
-        raise Unsupported("a tensor that this loop carries under two names is written to in place").located(loop.at)
+        raise Unsupported("a tensor that this loop carries under two names is written to in place").with_location(
+            loop.at
+        )
 
 
-def _finished(walk: Walk, loop: Loop, step: Step, steps: Any, condition: Any) -> list[Any]:
+def _finish_loop(walk: Walk, loop: Loop, step: Step, steps: Any, condition: Any) -> list[Any]:
     """The Loop node, and the values and writes that it leaves."""
     order = sorted(loop.varying)
     made: Any = []
@@ -220,9 +240,9 @@ def _finished(walk: Walk, loop: Loop, step: Step, steps: Any, condition: Any) ->
             firsts = [as_output(walk, leaf_at(loop.initial[p[0]], p[1:]), walk.g, loop.varying[p]) for p in order]
             made = walk.g.node("Loop", [trips, goes_on, *firsts], {"body": step.body}, outputs=len(order))
     else:
-        discard(step.body)
+        discard_graph(step.body)
     for tensor in loop.spoilt:
-        spoil(walk.memory, tensor, str(loop.at))
+        mark_stale(walk.memory, tensor, str(loop.at))
     outputs = dict(zip(order, [made] if len(order) == 1 else made, strict=True))
     given = {
         path: as_value(
@@ -230,7 +250,7 @@ def _finished(walk: Walk, loop: Loop, step: Step, steps: Any, condition: Any) ->
         )
         for path, value in outputs.items()
     }
-    values = [_built(walk, loop, i, given) for i in range(len(loop.initial))]
+    values = [_build_initial(walk, loop, i, given) for i in range(len(loop.initial))]
     for thing, value in zip(loop.written, values[loop.count :], strict=True):
-        restore(walk, thing, value)
+        restore_state(walk, thing, value)
     return values[: loop.count]

@@ -19,13 +19,13 @@ from convert.options import InputSpec, Options
 from convert.report import Report
 
 from .. import ops  # noqa: F401  (fills the table)
-from ..common.values import mark, onnx_dtype
+from ..common.values import mark_scalar, onnx_dtype
 from ..inputs.output_names import output_names
-from .context import Raised, Walk
-from .inputs import Input, check_runs, described, guessed
+from .context import ProgramError, Walk
+from .inputs import Input, check_runs, described_inputs, guessed_input
 from .interpreter import run_graph, run_method
 from .numbers import as_number
-from .state import changed, give, take, tell
+from .state import add_state_inputs, add_state_outputs, changed_state, note_state
 from .values import NUMBERS, Dict, List, Number, Object, Tensor, read
 from .values import Sequence as Growing
 
@@ -44,18 +44,18 @@ def lower(
     where inputs are not described and cannot be inferred.
     """
     arguments = _arguments(module)
-    recorded = recorded or _recorded_in_graph(module)
+    recorded = recorded or _recorded_specs(module)
     with report.stage("inputs"):
         inputs = _inputs(module, arguments, options.inputs, options.examples, recorded, report)
     with report.stage("lower"):
-        walk, result = _read(module, arguments, inputs, report, {})
-        states = changed(walk)
+        walk, result = _read_program(module, arguments, inputs, report, {})
+        states = changed_state(walk)
         if states:
             # What forward changes is only known behind its end, so it is read once more.
-            walk, result = _read(module, arguments, inputs, Report("again"), states)
-            tell(report, states, inputs)
-        _outputs(walk, result, _returned(module))
-        take(walk, states, inputs)
+            walk, result = _read_program(module, arguments, inputs, Report("again"), states)
+            note_state(report, states, inputs)
+        _add_outputs(walk, result, _return_type(module))
+        add_state_outputs(walk, states, inputs)
         model = walk.g.model()
     if [a.name for a in arguments] == list(inputs):
         check_runs(module, list(inputs.values()))
@@ -67,26 +67,26 @@ def lower(
     return model
 
 
-def _read(
+def _read_program(
     module: Any, arguments: list[Any], inputs: Mapping[str, Input], report: Report, states: Mapping[str, Any]
 ) -> tuple[Walk, Any]:
     """Run the program on graph inputs, those of attributes in `states` among them; what it returns."""
     walk = Walk(Graph(), report)
-    values = [_argument(walk, a.name, a.type, inputs, a) for a in arguments]
-    give(walk, states, inputs)
-    result = _run(walk, module, values)
+    values = [_argument_value(walk, a.name, a.type, inputs, a) for a in arguments]
+    add_state_inputs(walk, states, inputs)
+    result = _run_forward(walk, module, values)
     walk.check()
     return walk, result
 
 
-def _run(walk: Walk, module: Any, values: list[Any]) -> Any:
+def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
     try:
         if isinstance(module, torch.jit.ScriptFunction):
             return run_graph(walk, module.graph, values)
         root = Object(module._c, "")
         walk.objects.append(root)
         return run_method(walk, root, "forward", values)
-    except Raised as error:
+    except ProgramError as error:
         walk.check()  # what has no rule may be why
         raise BadInput(
             f"the program raises an exception for the inputs described: {error}",
@@ -115,7 +115,7 @@ def _arguments(module: Any) -> list[Any]:
     return list(module._c._get_method("forward").schema.arguments)[1:]
 
 
-def _recorded_in_graph(module: Any) -> tuple[InputSpec, ...]:
+def _recorded_specs(module: Any) -> tuple[InputSpec, ...]:
     """The shapes that the graph of a module traced in this process still carries."""
     from convert.options import DimSpec
 
@@ -138,17 +138,17 @@ def _inputs(
 ) -> dict[str, Input]:
     """The tensors that the graph takes, by name."""
     given = {s.name for s in specs} | {k for k in examples if isinstance(k, str)}
-    names = [n for a in arguments for n in _leaves(a.name, a.type, given)]
+    names = [n for a in arguments for n in _leaf_names(a.name, a.type, given)]
     wanted = [
         n
         for a in arguments
         if not a.has_default_value() and "Optional" not in str(a.type)
-        for n in _leaves(a.name, a.type, given)
+        for n in _leaf_names(a.name, a.type, given)
     ]
-    inputs = described(module, names, specs, examples, recorded, report)
+    inputs = described_inputs(module, names, specs, examples, recorded, report)
     missing = [n for n in wanted if n not in inputs]
     if missing and len(wanted) == 1:
-        inputs[missing[0]] = guessed(module, missing[0], specs[0].dtype if specs else None, report)
+        inputs[missing[0]] = guessed_input(module, missing[0], specs[0].dtype if specs else None, report)
     elif missing:
         raise UsageError(
             f"the inputs {', '.join(missing)} of this TorchScript module are not described",
@@ -157,18 +157,18 @@ def _inputs(
     return inputs
 
 
-def _leaves(name: str, kind: Any, given: set[Any]) -> list[str]:
+def _leaf_names(name: str, kind: Any, given: set[Any]) -> list[str]:
     """The names of the tensors and numbers in an argument: nested ones joined with "_"."""
     if kind.kind() == "OptionalType":
-        return _leaves(name, kind.containedTypes()[0], given)
+        return _leaf_names(name, kind.containedTypes()[0], given)
     if kind.kind() == "TupleType":
-        return [n for i, k in enumerate(kind.containedTypes()) for n in _leaves(f"{name}_{i}", k, given)]
+        return [n for i, k in enumerate(kind.containedTypes()) for n in _leaf_names(f"{name}_{i}", k, given)]
     if kind.kind() in ("ListType", "DictType"):
-        return sorted((n for n in given if isinstance(n, str) and n.startswith(f"{name}_")), key=_by_number)
+        return sorted((n for n in given if isinstance(n, str) and n.startswith(f"{name}_")), key=_number_key)
     return [name]
 
 
-def _by_number(name: str) -> tuple[int, str]:
+def _number_key(name: str) -> tuple[int, str]:
     last = name.rpartition("_")[2]
     return (int(last) if last.isdecimal() else 0, name)
 
@@ -176,29 +176,31 @@ def _by_number(name: str) -> tuple[int, str]:
 _NUMBERS = {"IntType": int, "FloatType": float, "BoolType": bool}
 
 
-def _argument(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input], argument: Any = None) -> Any:
+def _argument_value(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input], argument: Any = None) -> Any:
     """The value of an argument: graph inputs for what is described, its default for what is not."""
     given = [n for n in inputs if n == name or n.startswith(f"{name}_")]
     default = argument is not None and argument.has_default_value()
     if kind.kind() == "OptionalType":
         return (
-            _argument(walk, name, kind.containedTypes()[0], inputs)
+            _argument_value(walk, name, kind.containedTypes()[0], inputs)
             if given
-            else (walk.lifted(argument.default_value) if default else None)
+            else (walk.lift_object(argument.default_value) if default else None)
         )
     if not given and default:
-        return walk.lifted(argument.default_value)
+        return walk.lift_object(argument.default_value)
     if kind.kind() == "TupleType":
-        return tuple(_argument(walk, f"{name}_{i}", k, inputs) for i, k in enumerate(kind.containedTypes()))
+        return tuple(_argument_value(walk, f"{name}_{i}", k, inputs) for i, k in enumerate(kind.containedTypes()))
     if kind.kind() == "ListType":
-        return List(tuple(_argument(walk, n, kind.containedTypes()[0], inputs) for n in given))
+        return List(tuple(_argument_value(walk, n, kind.containedTypes()[0], inputs) for n in given))
     if kind.kind() == "DictType":
-        return Dict({n.removeprefix(f"{name}_"): _argument(walk, n, kind.containedTypes()[1], inputs) for n in given})
+        return Dict(
+            {n.removeprefix(f"{name}_"): _argument_value(walk, n, kind.containedTypes()[1], inputs) for n in given}
+        )
     if name not in inputs:
         raise UsageError(f"the input {name} ({kind.annotation_str}) is not described", hint=f"give --input {name}:…")
     if kind.kind() in _NUMBERS:
         python = _NUMBERS[kind.kind()]
-        return Number(mark(walk.g.input(name, NUMBERS[python], [])), python)
+        return Number(mark_scalar(walk.g.input(name, NUMBERS[python], [])), python)
     if kind.kind() != "TensorType":
         raise Unsupported(f"the input {name} is a {kind.annotation_str}, which has no equivalent in a graph")
     found = inputs[name]
@@ -209,15 +211,15 @@ def _argument(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input], arg
 # -- outputs ----------------------------------------------------------------------------------------------------------
 
 
-def _returned(module: Any) -> Any:
+def _return_type(module: Any) -> Any:
     """The type of what forward returns."""
     schema = module.schema if isinstance(module, torch.jit.ScriptFunction) else module._c._get_method("forward").schema
     return schema.returns[0].type if len(schema.returns) == 1 else None
 
 
-def _outputs(walk: Walk, result: Any, kind: Any) -> None:
+def _add_outputs(walk: Walk, result: Any, kind: Any) -> None:
     """Name what forward returns, as `names.output_names` does for the source."""
-    leaves, spec = pytree.tree_flatten(_python(result, kind))
+    leaves, spec = pytree.tree_flatten(_as_python(result, kind))
     for name, leaf in zip(output_names(spec), leaves, strict=True):
         if leaf is None:
             continue
@@ -225,7 +227,7 @@ def _outputs(walk: Walk, result: Any, kind: Any) -> None:
             try:
                 walk.g.output(walk.value(read(walk.memory, leaf)), name)
             except Unsupported as error:
-                raise error.located(Location("output", name)) from None
+                raise error.with_location(Location("output", name)) from None
         elif isinstance(leaf, (Number, bool, int, float)):
             walk.g.output(as_number(walk.g, leaf), name)
         elif isinstance(leaf, str):
@@ -234,25 +236,25 @@ def _outputs(walk: Walk, result: Any, kind: Any) -> None:
             raise Unsupported(f"the output {name} is a {type(leaf).__name__}, which has no equivalent in a graph")
 
 
-def _python(value: Any, kind: Any = None) -> Any:
+def _as_python(value: Any, kind: Any = None) -> Any:
     """Lists, dicts and named tuples of the program as Python's; `kind` is the type that was declared."""
     if isinstance(value, List):
         if isinstance(value.state, Growing):
             raise Unsupported(
                 "forward returns a list whose length depends on the input", hint="return torch.stack or torch.cat of it"
             )
-        return [_python(v) for v in value.state]
+        return [_as_python(v) for v in value.state]
     if isinstance(value, Dict):
-        return {k: _python(v) for k, v in value.state.items()}
+        return {k: _as_python(v) for k, v in value.state.items()}
     if not isinstance(value, tuple):
         return value
     kinds = kind.containedTypes() if kind is not None and kind.kind() == "TupleType" else [None] * len(value)
-    items = tuple(map(_python, value, kinds))
-    fields = _fields(kind) if kind is not None else []
+    items = tuple(map(_as_python, value, kinds))
+    fields = _field_names(kind) if kind is not None else []
     return namedtuple("Named", fields)(*items) if len(fields) == len(items) > 0 else items
 
 
-def _fields(kind: Any) -> list[str]:
+def _field_names(kind: Any) -> list[str]:
     """The names in a type such as `NamedTuple(a : Tensor, b : (Tensor, Tensor))`; none for another type."""
     text = kind.str()
     if not text.startswith("NamedTuple("):

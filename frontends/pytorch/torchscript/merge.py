@@ -12,26 +12,26 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 
-from ..common.values import cast, mark, onnx_dtype
+from ..common.values import cast, mark_scalar, onnx_dtype
 from .context import Walk
 from .numbers import as_number
-from .sequences import sequence_typed
-from .snapshots import MAYBE, Path, Shot, Slot, Tree, as_maybe, is_maybe, may_be_none
+from .sequences import set_sequence_type
+from .snapshots import MAYBE, Path, Slot, Snapshot, Tree, as_optional, is_optional, may_be_none
 from .values import (
     NUMBERS,
     UNINITIALIZED,
     UNKNOWN,
     Dict,
     List,
-    Maybe,
     Mutable,
     Number,
     Object,
+    OptionalValue,
     Sequence,
     Tensor,
     TensorState,
     View,
-    enlist,
+    mark_listed,
     read,
 )
 
@@ -39,16 +39,16 @@ from .values import (
 def snapshot(walk: Walk, value: Any) -> Tree:
     """A value as it is now, safe from later writes."""
     if isinstance(value, List) and isinstance(value.state, tuple):
-        return Shot(value, tuple(snapshot(walk, v) for v in value.state))
+        return Snapshot(value, tuple(snapshot(walk, v) for v in value.state))
     if isinstance(value, Dict):
-        return Shot(value, tuple(snapshot(walk, v) for v in value.state.values()), tuple(value.state))
+        return Snapshot(value, tuple(snapshot(walk, v) for v in value.state.values()), tuple(value.state))
     if isinstance(value, Object) and value.written:
         names = tuple(sorted(n for n in value.state if n in value.written))
-        return Shot(value, tuple(snapshot(walk, value.state[n]) for n in names), names)
-    if isinstance(value, Maybe):
-        return Shot(None, (snapshot(walk, value.present), snapshot(walk, value.value)), MAYBE)
+        return Snapshot(value, tuple(snapshot(walk, value.state[n]) for n in names), names)
+    if isinstance(value, OptionalValue):
+        return Snapshot(None, (snapshot(walk, value.present), snapshot(walk, value.value)), MAYBE)
     if isinstance(value, tuple):
-        return Shot(None, tuple(snapshot(walk, v) for v in value))
+        return Snapshot(None, tuple(snapshot(walk, v) for v in value))
     if isinstance(value, Tensor):
         content = read(walk.memory, value)
         if isinstance(content, torch.Tensor):
@@ -63,9 +63,9 @@ def snapshot(walk: Walk, value: Any) -> Tree:
     return Slot(value, None, kind, NUMBERS[kind], (), example) if kind in NUMBERS else Slot(value)
 
 
-def completed(walk: Walk, tree: Tree, other: Tree) -> Tree:
+def complete_snapshot(walk: Walk, tree: Tree, other: Tree) -> Tree:
     """The snapshot of a module with the attributes that only `other` has, which are what they were all along."""
-    if not isinstance(tree, Shot) or not isinstance(other, Shot) or not isinstance(tree.thing, Object):
+    if not isinstance(tree, Snapshot) or not isinstance(other, Snapshot) or not isinstance(tree.thing, Object):
         return tree
     here = dict(zip(tree.keys, tree.items, strict=True))
     state = tree.thing.state
@@ -75,10 +75,10 @@ def completed(walk: Walk, tree: Tree, other: Tree) -> Tree:
 
 def is_unknown(tree: Tree) -> bool:
     """True if something in it comes from an operator without a rule."""
-    return any(map(is_unknown, tree.items)) if isinstance(tree, Shot) else tree.content is UNKNOWN
+    return any(map(is_unknown, tree.items)) if isinstance(tree, Snapshot) else tree.content is UNKNOWN
 
 
-def as_list(tree: Tree) -> Slot:
+def as_sequence_slot(tree: Tree) -> Slot:
     """A list as one leaf: the sequence that its items make."""
     if isinstance(tree, Slot):
         return tree
@@ -89,7 +89,7 @@ def as_list(tree: Tree) -> Slot:
     shape = _unknown_dims(ranks.pop()) if len(ranks) == 1 else None
     for item in items:
         if isinstance(item.thing, Tensor):
-            enlist(item.thing)
+            mark_listed(item.thing)
     first = items[0] if items else None
     return Slot(tree, tree.thing, Sequence, first.dtype if first else None, shape, None, first.kind if first else None)
 
@@ -103,62 +103,64 @@ def _unknown_dims(rank: int | None) -> tuple[Dim, ...] | None:
 Leaf = Callable[[Path, Slot, Slot], Any]
 
 
-def merged(walk: Walk, a: Tree, b: Tree, leaf: Leaf, path: Path = (), *, own: bool = False) -> Any:
+def merge_snapshots(walk: Walk, a: Tree, b: Tree, leaf: Leaf, path: Path = (), *, own: bool = False) -> Any:
     """One value for two snapshots: `leaf(path, a, b)` gives it where they differ, objects common to both stay.
 
     `own` compares what an object held rather than which object it is. Raises `Unsupported` for values of different
     structure.
     """
-    a, b = shaped(a, b), shaped(b, a)
-    if isinstance(a, Shot) and isinstance(b, Shot):
+    a, b = match_structure(a, b), match_structure(b, a)
+    if isinstance(a, Snapshot) and isinstance(b, Snapshot):
         if a.thing is not None and a.thing is b.thing and not own:
             return a.thing
         if isinstance(a.thing, List) and isinstance(b.thing, List) and len(a.items) != len(b.items):
-            return leaf(path, as_list(a), as_list(b))
+            return leaf(path, as_sequence_slot(a), as_sequence_slot(b))
         if len(a.items) != len(b.items) or a.keys != b.keys or type(a.thing) is not type(b.thing):
             raise Unsupported("a tuple or dict whose items depend on data")
-        items = [merged(walk, x, y, leaf, (*path, i)) for i, (x, y) in enumerate(zip(a.items, b.items, strict=True))]
-        return _container(walk, a, items)
-    if isinstance(a, Shot) or isinstance(b, Shot):
+        items = [
+            merge_snapshots(walk, x, y, leaf, (*path, i)) for i, (x, y) in enumerate(zip(a.items, b.items, strict=True))
+        ]
+        return _build_container(walk, a, items)
+    if isinstance(a, Snapshot) or isinstance(b, Snapshot):
         if all(isinstance(t.thing, List) for t in (a, b)):
-            return leaf(path, as_list(a), as_list(b))
-        raise Unsupported(f"a variable that is {_name(a)} or {_name(b)}, as the data decides")
-    return _kept(a) if _same(a, b, own) else leaf(path, a, b)
+            return leaf(path, as_sequence_slot(a), as_sequence_slot(b))
+        raise Unsupported(f"a variable that is {_describe(a)} or {_describe(b)}, as the data decides")
+    return _slot_value(a) if _is_same(a, b, own) else leaf(path, a, b)
 
 
-def built(walk: Walk, tree: Tree, given: dict[Path, Any], path: Path = (), *, own: bool = False) -> Any:
+def build_value(walk: Walk, tree: Tree, given: dict[Path, Any], path: Path = (), *, own: bool = False) -> Any:
     """The value of a snapshot with `given[path]` at each of those paths; objects that have none below them stay."""
     if path in given:
         return given[path]
     if isinstance(tree, Slot):
-        return _kept(tree)
+        return _slot_value(tree)
     if tree.thing is not None and not own and not any(p[: len(path)] == path for p in given):
         return tree.thing
-    return _container(walk, tree, [built(walk, t, given, (*path, i)) for i, t in enumerate(tree.items)])
+    return _build_container(walk, tree, [build_value(walk, t, given, (*path, i)) for i, t in enumerate(tree.items)])
 
 
 def leaf_at(tree: Tree, path: Path) -> Slot:
     """The leaf at `path`."""
-    return leaf_at(tree.items[path[0]], path[1:]) if path and isinstance(tree, Shot) else as_list(tree)
+    return leaf_at(tree.items[path[0]], path[1:]) if path and isinstance(tree, Snapshot) else as_sequence_slot(tree)
 
 
-def shaped(tree: Tree, other: Tree) -> Tree:
+def match_structure(tree: Tree, other: Tree) -> Tree:
     """`tree` in the structure of what is at its place in `other`, where that holds more: None, what is never read."""
     if may_be_none(tree, other):
-        tree, other = as_maybe(tree), as_maybe(other)
+        tree, other = as_optional(tree), as_optional(other)
     if isinstance(tree, Slot):
         if tree.content is not UNINITIALIZED or isinstance(other, Slot):
             return tree
         fresh = {List: lambda: List(()), Dict: lambda: Dict({})}.get(type(other.thing))
-        tree = Shot(fresh() if fresh else other.thing, (tree,) * len(other.items), other.keys)
+        tree = Snapshot(fresh() if fresh else other.thing, (tree,) * len(other.items), other.keys)
     if isinstance(other, Slot) or len(tree.items) != len(other.items):
         return tree
-    return replace(tree, items=tuple(shaped(x, y) for x, y in zip(tree.items, other.items, strict=True)))
+    return replace(tree, items=tuple(match_structure(x, y) for x, y in zip(tree.items, other.items, strict=True)))
 
 
-def _container(walk: Walk, like: Shot, items: list[Any]) -> Any:
-    if is_maybe(like):
-        return Maybe(*items)
+def _build_container(walk: Walk, like: Snapshot, items: list[Any]) -> Any:
+    if is_optional(like):
+        return OptionalValue(*items)
     if like.thing is None:
         return tuple(items)
     if isinstance(like.thing, List):
@@ -169,11 +171,11 @@ def _container(walk: Walk, like: Shot, items: list[Any]) -> Any:
     return Dict(contents, walk.memory.scope)
 
 
-def _kept(slot: Slot) -> Any:
+def _slot_value(slot: Slot) -> Any:
     return slot.thing if slot.thing is not None else slot.content
 
 
-def _same(a: Slot, b: Slot, own: bool) -> bool:
+def _is_same(a: Slot, b: Slot, own: bool) -> bool:
     """True if nothing has to be computed to have both."""
     if a.thing is not None or b.thing is not None:
         return a.thing is b.thing and (not own or a.content is b.content)
@@ -182,32 +184,32 @@ def _same(a: Slot, b: Slot, own: bool) -> bool:
     return a.content is b.content or (type(a.content) is type(b.content) and bool(a.content == b.content))
 
 
-def _name(tree: Tree) -> str:
-    if isinstance(tree, Shot):
+def _describe(tree: Tree) -> str:
+    if isinstance(tree, Snapshot):
         return "a tuple" if tree.thing is None else f"a {type(tree.thing).__name__.lower()}"
     if tree.kind is Tensor:
         return f"a tensor of {tree.dtype.name.lower() if tree.dtype else 'unknown dtype'}"
     return repr(tree.content) if tree.kind is None else "a list" if tree.kind is Sequence else f"a {tree.kind.__name__}"
 
 
-def common(a: Slot, b: Slot) -> Slot:
+def common_slot(a: Slot, b: Slot) -> Slot:
     """A slot that can hold either; itself again where `a` can hold `b` as it is. Raises `Unsupported` if none can."""
     if b.kind is Sequence and b.dtype is None and a.kind is Sequence:
         return a
     if a.kind is Sequence and a.dtype is None and b.kind is Sequence:
         return b
     if a.content is UNINITIALIZED or b.content is UNINITIALIZED:
-        return _or_blank(b if a.content is UNINITIALIZED else a)
+        return _allow_blank(b if a.content is UNINITIALIZED else a)
     if a.kind is None or a.kind is not b.kind or a.dtype != b.dtype or a.item is not b.item:
-        raise Unsupported(f"a variable that is {_name(a)} or {_name(b)}, as the data decides")
+        raise Unsupported(f"a variable that is {_describe(a)} or {_describe(b)}, as the data decides")
     shape = None
     if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
         shape = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
     return a if shape == a.shape else replace(a, shape=shape, example=a.example if shape is not None else None)
 
 
-def _or_blank(slot: Slot) -> Slot:
-    """A slot that can also hold what stands for a value that is never read (`_blank`), whose named dims are 1."""
+def _allow_blank(slot: Slot) -> Slot:
+    """A slot that can also hold what stands for a value that is never read (`_blank_value`), whose named dims are 1."""
     shape = None if slot.shape is None else tuple(d if isinstance(d, int) else None for d in slot.shape)
     return slot if shape == slot.shape else replace(slot, shape=shape)
 
@@ -219,7 +221,7 @@ def as_input(slot: Slot, body: Graph) -> ir.Value:
     """An input of a loop's body for a slot."""
     assert slot.dtype is not None
     value = body.input("list" if slot.kind is Sequence else "carried", slot.dtype, slot.shape)
-    return sequence_typed(value, slot.dtype) if slot.kind is Sequence else value
+    return set_sequence_type(value, slot.dtype) if slot.kind is Sequence else value
 
 
 def as_output(walk: Walk, slot: Slot, g: Graph, like: Slot) -> ir.Value:
@@ -227,7 +229,7 @@ def as_output(walk: Walk, slot: Slot, g: Graph, like: Slot) -> ir.Value:
     outer, walk.g = walk.g, g
     try:
         if slot.content is UNINITIALIZED:
-            return _blank(g, like)
+            return _blank_value(g, like)
         if slot.kind is Tensor:
             return walk.value(slot.content)
         if slot.kind is not Sequence:
@@ -236,15 +238,17 @@ def as_output(walk: Walk, slot: Slot, g: Graph, like: Slot) -> ir.Value:
             return slot.content.value
         assert like.dtype is not None
         items = [as_output(walk, i, g, i) for i in slot.content.items]
-        return sequence_typed(g.SequenceConstruct(*items) if items else g.SequenceEmpty(dtype=like.dtype), like.dtype)
+        return set_sequence_type(
+            g.SequenceConstruct(*items) if items else g.SequenceEmpty(dtype=like.dtype), like.dtype
+        )
     finally:
         walk.g = outer
 
 
-def _blank(g: Graph, like: Slot) -> ir.Value:
+def _blank_value(g: Graph, like: Slot) -> ir.Value:
     assert like.dtype is not None
     if like.kind is Sequence:
-        return sequence_typed(g.SequenceEmpty(dtype=like.dtype), like.dtype)
+        return set_sequence_type(g.SequenceEmpty(dtype=like.dtype), like.dtype)
     dims = [d if isinstance(d, int) else 1 for d in like.shape or ()]
     return cast(g, g.Expand(0.0, dims), like.dtype) if dims else cast(g, g.const(0.0), like.dtype)
 
@@ -254,27 +258,27 @@ def as_value(walk: Walk, slot: Slot, value: ir.Value, *others: Any) -> Any:
     if slot.kind is Sequence:
         assert slot.dtype is not None
         rank = None if slot.shape is None else len(slot.shape)
-        return List(Sequence(sequence_typed(value, slot.dtype), slot.dtype, rank, slot.item), walk.memory.scope)
+        return List(Sequence(set_sequence_type(value, slot.dtype), slot.dtype, rank, slot.item), walk.memory.scope)
     walk.g.facts(value, dtype=slot.dtype, shape=slot.shape)
     if slot.kind is not Tensor:
-        return Number(mark(value), slot.kind, slot.example)
+        return Number(mark_scalar(value), slot.kind, slot.example)
     tensor = walk.tensor(value, slot.example)
     tensor.listed = any(isinstance(t, Tensor) and t.listed for t in others)
-    bases = tuple(dict.fromkeys(b for t in others if isinstance(t, Tensor) for b in _outer(walk, t)))
+    bases = tuple(dict.fromkeys(b for t in others if isinstance(t, Tensor) for b in _outer_bases(walk, t)))
     if bases:
         tensor.view = View(bases)
         tensor.state = replace(tensor.state, seen=tensor.view.versions)
     return tensor
 
 
-def _outer(walk: Walk, tensor: Tensor) -> list[Tensor]:
+def _outer_bases(walk: Walk, tensor: Tensor) -> list[Tensor]:
     """The tensors older than what just ended that `tensor` is, or may be a view of."""
     if tensor.scope <= walk.memory.scope:
         return [tensor]
-    return [] if tensor.view is None else [b for base in tensor.view.bases for b in _outer(walk, base)]
+    return [] if tensor.view is None else [b for base in tensor.view.bases for b in _outer_bases(walk, base)]
 
 
-def restore(walk: Walk, thing: Mutable, value: Any, *, effect: bool = True) -> None:
+def restore_state(walk: Walk, thing: Mutable, value: Any, *, effect: bool = True) -> None:
     """Give an object the state of `value`."""
     state = value.state
     if isinstance(thing, Tensor):
@@ -284,7 +288,7 @@ def restore(walk: Walk, thing: Mutable, value: Any, *, effect: bool = True) -> N
     walk.memory.write(thing, state, effect=effect)
 
 
-def forget(walk: Walk, thing: Mutable) -> None:
+def forget_state(walk: Walk, thing: Mutable) -> None:
     """Behind an operator without a rule nobody knows what an object holds."""
     if isinstance(thing, Tensor):
         walk.memory.write(thing, replace(thing.state, content=UNKNOWN, version=walk.memory.version()))

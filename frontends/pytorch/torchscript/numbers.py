@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIM_KEY
 
-from ..common.values import cast, mark
+from ..common.values import cast, mark_scalar
 from .values import UNKNOWN, List, Number, is_known
 
 INT, FLOAT, BOOL = ir.DataType.INT64, ir.DataType.DOUBLE, ir.DataType.BOOL
@@ -27,7 +27,7 @@ def kind_of(g: Graph, value: ir.Value) -> type:
     return bool if dtype == BOOL else float if dtype.is_floating_point() else int
 
 
-def apply(g: Graph, kind: str, args: list[Any], returns: list[str], schema: torch.FunctionSchema) -> Any:
+def apply_operator(g: Graph, kind: str, args: list[Any], returns: list[str], schema: torch.FunctionSchema) -> Any:
     """One operator on numbers, known and not. Raises `Unsupported` where there is no formula for it."""
     if kind in _LISTS:
         found = [a for a in args if isinstance(a, List)]
@@ -35,24 +35,24 @@ def apply(g: Graph, kind: str, args: list[Any], returns: list[str], schema: torc
             return _LISTS[kind](g, args)
     if kind not in _FORMULAS or not all(isinstance(a, (Number, bool, int, float)) for a in args):
         raise Unsupported("no PyTorch rule for this operator on values that are known at run time only")
-    common = float if any(_type(a) is float for a in args) else int
-    values = [_value(g, a, bool if kind in _LOGIC and _type(a) is bool else common) for a in args]
+    common = float if any(_number_type(a) is float for a in args) else int
+    values = [_number_value(g, a, bool if kind in _LOGIC and _number_type(a) is bool else common) for a in args]
     result = _FORMULAS[kind](g, *values)
     wanted = _KINDS.get(returns[0] if returns else "") or (common if g.dtype(result) != BOOL else bool)
-    return Number(mark(cast(g, result, _DTYPES[wanted])), wanted, _example(schema, args))
+    return Number(mark_scalar(cast(g, result, _DTYPES[wanted])), wanted, _example_result(schema, args))
 
 
-def _type(number: Any) -> type:
+def _number_type(number: Any) -> type:
     return number.kind if isinstance(number, Number) else type(number)
 
 
-def _value(g: Graph, number: Any, kind: type) -> ir.Value:
+def _number_value(g: Graph, number: Any, kind: type) -> ir.Value:
     if isinstance(number, Number):
         return cast(g, number.value, _DTYPES[kind])
     return g.const(kind(number), _DTYPES[kind])
 
 
-def _example(schema: torch.FunctionSchema, args: list[Any]) -> Any:
+def _example_result(schema: torch.FunctionSchema, args: list[Any]) -> Any:
     numbers = [a.example if isinstance(a, Number) else a for a in args]
     if any(n is None or n is UNKNOWN for n in numbers):
         return None
@@ -65,7 +65,7 @@ def _example(schema: torch.FunctionSchema, args: list[Any]) -> Any:
 
 def as_number(g: Graph, number: Any) -> ir.Value:
     """A number, known or not, as a value of rank 0."""
-    return _value(g, number, _type(number))
+    return _number_value(g, number, _number_type(number))
 
 
 # -- formulas ---------------------------------------------------------------------------------------------------------
@@ -87,11 +87,11 @@ def _remainder(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     return g.Mod(a, b)
 
 
-def _as_float(formula: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+def _float_formula(formula: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
     return lambda g, *args: formula(g, *(cast(g, a, FLOAT) for a in args))
 
 
-def _node(name: str) -> Callable[..., ir.Value]:
+def _node_formula(name: str) -> Callable[..., ir.Value]:
     return lambda g, *args: g.node(name, args)
 
 
@@ -100,7 +100,7 @@ def _range_length(g: Graph, low: ir.Value, high: ir.Value, step: ir.Value) -> ir
     return g.Max(g.Neg(_floor_divide(g, g.Sub(low, high), step)), 0)
 
 
-def _rounded(name: str) -> Callable[..., ir.Value]:
+def _rounding_formula(name: str) -> Callable[..., ir.Value]:
     return lambda g, a: a if g.dtype(a) == INT else g.node(name, [a])
 
 
@@ -111,25 +111,25 @@ def _not_equal(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
 _LOGIC = frozenset(("aten::__and__", "aten::__or__", "aten::__xor__", "aten::__not__"))
 
 _FORMULAS: dict[str, Callable[..., ir.Value]] = {
-    "aten::add": _node("Add"),
-    "aten::sub": _node("Sub"),
-    "aten::mul": _node("Mul"),
-    "aten::neg": _node("Neg"),
-    "aten::div": _as_float(_node("Div")),
+    "aten::add": _node_formula("Add"),
+    "aten::sub": _node_formula("Sub"),
+    "aten::mul": _node_formula("Mul"),
+    "aten::neg": _node_formula("Neg"),
+    "aten::div": _float_formula(_node_formula("Div")),
     "aten::floordiv": _floor_divide,
     "aten::remainder": _remainder,
-    "aten::pow": _as_float(_node("Pow")),
-    "prim::min": _node("Min"),
-    "prim::max": _node("Max"),
-    "prim::abs": _node("Abs"),
-    "aten::abs": _node("Abs"),
+    "aten::pow": _float_formula(_node_formula("Pow")),
+    "prim::min": _node_formula("Min"),
+    "prim::max": _node_formula("Max"),
+    "prim::abs": _node_formula("Abs"),
+    "aten::abs": _node_formula("Abs"),
     "aten::fmod": lambda g, a, b: g.Mod(a, b, fmod=1),
-    "aten::eq": _node("Equal"),
+    "aten::eq": _node_formula("Equal"),
     "aten::ne": _not_equal,
-    "aten::lt": _node("Less"),
-    "aten::le": _node("LessOrEqual"),
-    "aten::gt": _node("Greater"),
-    "aten::ge": _node("GreaterOrEqual"),
+    "aten::lt": _node_formula("Less"),
+    "aten::le": _node_formula("LessOrEqual"),
+    "aten::gt": _node_formula("Greater"),
+    "aten::ge": _node_formula("GreaterOrEqual"),
     "aten::__and__": lambda g, a, b: g.And(a, b) if g.dtype(a) == BOOL else g.BitwiseAnd(a, b),
     "aten::__or__": lambda g, a, b: g.Or(a, b) if g.dtype(a) == BOOL else g.BitwiseOr(a, b),
     "aten::__xor__": lambda g, a, b: g.Xor(a, b) if g.dtype(a) == BOOL else g.BitwiseXor(a, b),
@@ -140,12 +140,12 @@ _FORMULAS: dict[str, Callable[..., ir.Value]] = {
     "aten::IntImplicit": lambda g, a: a,
     "aten::FloatImplicit": lambda g, a: a,
     "aten::ScalarImplicit": lambda g, a: a,
-    "aten::ceil": _rounded("Ceil"),
-    "aten::floor": _rounded("Floor"),
-    "aten::round": _rounded("Round"),
-    "aten::sqrt": _as_float(_node("Sqrt")),
-    "aten::exp": _as_float(_node("Exp")),
-    "aten::log": _as_float(_node("Log")),
+    "aten::ceil": _rounding_formula("Ceil"),
+    "aten::floor": _rounding_formula("Floor"),
+    "aten::round": _rounding_formula("Round"),
+    "aten::sqrt": _float_formula(_node_formula("Sqrt")),
+    "aten::exp": _float_formula(_node_formula("Exp")),
+    "aten::log": _float_formula(_node_formula("Log")),
     "aten::__range_length": _range_length,
     "aten::__derive_index": lambda g, index, start, step: g.Add(start, g.Mul(index, step)),
     "aten::sym_int": lambda g, a: cast(g, a, INT),
@@ -156,16 +156,16 @@ _FORMULAS: dict[str, Callable[..., ir.Value]] = {
 # -- lists of numbers -------------------------------------------------------------------------------------------------
 
 
-def _reduced(name: str) -> Callable[[Graph, list[Any]], Any]:
+def _fold_rule(name: str) -> Callable[[Graph, list[Any]], Any]:
     """A fold of `name` over the numbers of one list, or over two numbers."""
 
     def reduce(g: Graph, args: list[Any]) -> Any:
         items = list(args[0].state)
-        kind = float if any(_type(i) is float for i in items) else int
-        result = _value(g, items[0], kind) if items else g.const(0)
+        kind = float if any(_number_type(i) is float for i in items) else int
+        result = _number_value(g, items[0], kind) if items else g.const(0)
         for item in items[1:]:
-            result = g.node(name, [result, _value(g, item, kind)])
-        return Number(mark(result), kind)
+            result = g.node(name, [result, _number_value(g, item, kind)])
+        return Number(mark_scalar(result), kind)
 
     return reduce
 
@@ -182,21 +182,21 @@ def _same_numbers(g: Graph, args: list[Any]) -> Any:
     for x, y in zip(a, b, strict=True):
         if (is_known(x) and is_known(y)) or (isinstance(x, Number) and isinstance(y, Number) and x.value is y.value):
             continue
-        kind = float if float in (_type(x), _type(y)) else int
-        same = g.Equal(_value(g, x, kind), _value(g, y, kind))
+        kind = float if float in (_number_type(x), _number_type(y)) else int
+        same = g.Equal(_number_value(g, x, kind), _number_value(g, y, kind))
         result = same if result is None else g.And(result, same)
-    return True if result is None else Number(mark(result), bool)
+    return True if result is None else Number(mark_scalar(result), bool)
 
 
 def _different_numbers(g: Graph, args: list[Any]) -> Any:
     same = _same_numbers(g, args)
-    return not same if isinstance(same, bool) else Number(mark(g.Not(same.value)), bool)
+    return not same if isinstance(same, bool) else Number(mark_scalar(g.Not(same.value)), bool)
 
 
 _LISTS: dict[str, Callable[[Graph, list[Any]], Any]] = {
-    "prim::min": _reduced("Min"),
-    "prim::max": _reduced("Max"),
-    "aten::sum": _reduced("Add"),
+    "prim::min": _fold_rule("Min"),
+    "prim::max": _fold_rule("Max"),
+    "aten::sum": _fold_rule("Add"),
     "aten::eq": _same_numbers,
     "aten::ne": _different_numbers,
 }

@@ -11,10 +11,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.values import cast, mark
+from ..common.values import cast, mark_scalar
 from .context import Walk
 from .numbers import as_number
-from .values import NUMBERS, List, Number, Sequence, Tensor, enlist, is_known, read
+from .values import NUMBERS, List, Number, Sequence, Tensor, is_known, mark_listed, read
 
 
 def refuse(why: str) -> Any:
@@ -22,7 +22,7 @@ def refuse(why: str) -> Any:
     raise Unsupported(why)
 
 
-def on_sequence(walk: Walk, node: Any, args: list[Any]) -> Any:
+def call_on_sequence(walk: Walk, node: Any, args: list[Any]) -> Any:
     """The operators on a list that became an ONNX sequence."""
     kind = node.kind().removeprefix("aten::")
     if kind not in _ON_SEQUENCES:
@@ -33,7 +33,7 @@ def on_sequence(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 def length_of(walk: Walk, sequence: Sequence) -> ir.Value:
     """The number of items; of rows of a tensor from its shape."""
-    rows = _rows(sequence)
+    rows = _unbound_tensor(sequence)
     if rows is None:
         return walk.g.SequenceLength(sequence.value)
     x, axis = rows
@@ -42,20 +42,20 @@ def length_of(walk: Walk, sequence: Sequence) -> ir.Value:
 
 def item_of(walk: Walk, sequence: Sequence, place: Any) -> Any:
     """The item at a place, which may count from the end."""
-    g, rows = walk.g, _rows(sequence)
+    g, rows = walk.g, _unbound_tensor(sequence)
     place = as_number(g, place)
     value = g.SequenceAt(sequence.value, place) if rows is None else g.Gather(rows[0], place, axis=rows[1])
     g.facts(value, dtype=sequence.dtype)
     if rows is None:
         g.facts(value, shape=None if sequence.rank is None else [None] * sequence.rank)
     if sequence.item is not Tensor:
-        return Number(mark(value), sequence.item)
+        return Number(mark_scalar(value), sequence.item)
     tensor = walk.tensor(value)
-    enlist(tensor)
+    mark_listed(tensor)
     return tensor
 
 
-def _rows(sequence: Sequence) -> tuple[ir.Value, int] | None:
+def _unbound_tensor(sequence: Sequence) -> tuple[ir.Value, int] | None:
     """The tensor and the dim that an unbind took apart, where that is what the sequence is."""
     node = sequence.value.producer()
     if node is None or node.op_type != "SplitToSequence" or len(node.inputs) > 1 or node.inputs[0] is None:
@@ -64,48 +64,48 @@ def _rows(sequence: Sequence) -> tuple[ir.Value, int] | None:
 
 
 def _append(walk: Walk, thing: List, sequence: Sequence, item: Any) -> List:
-    walk.memory.write(thing, inserted(walk, sequence, [item]))
+    walk.memory.write(thing, insert_items(walk, sequence, [item]))
     return thing
 
 
 def _insert(walk: Walk, thing: List, sequence: Sequence, place: Any, item: Any) -> Any:
-    walk.memory.write(thing, inserted(walk, sequence, [item], place))
+    walk.memory.write(thing, insert_items(walk, sequence, [item], place))
     return ()
 
 
 def _extend(walk: Walk, thing: List, sequence: Sequence, more: List) -> List:
-    walk.memory.write(thing, concatenated(walk, sequence, more.state))
+    walk.memory.write(thing, concat_sequences(walk, sequence, more.state))
     return thing
 
 
 def _replace(walk: Walk, thing: List, sequence: Sequence, place: Any, item: Any) -> List:
-    place = _from_start(walk, place, length_of(walk, sequence))
-    shorter = replace(sequence, value=_typed(walk, walk.g.SequenceErase(sequence.value, place), sequence))
-    walk.memory.write(thing, inserted(walk, shorter, [item], Number(place, int)))
+    place = _index_from_start(walk, place, length_of(walk, sequence))
+    shorter = replace(sequence, value=_sequence_like(walk, walk.g.SequenceErase(sequence.value, place), sequence))
+    walk.memory.write(thing, insert_items(walk, shorter, [item], Number(place, int)))
     return thing
 
 
 def _pop(walk: Walk, thing: List, sequence: Sequence, place: Any = -1) -> Any:
     item = item_of(walk, sequence, place)
     shorter = walk.g.SequenceErase(sequence.value, as_number(walk.g, place))
-    walk.memory.write(thing, replace(sequence, value=_typed(walk, shorter, sequence)))
+    walk.memory.write(thing, replace(sequence, value=_sequence_like(walk, shorter, sequence)))
     return item
 
 
 def _reverse(walk: Walk, thing: List, sequence: Sequence) -> Any:
-    walk.memory.write(thing, _cut(walk, sequence, None, None, -1))
+    walk.memory.write(thing, _slice_sequence(walk, sequence, None, None, -1))
     return ()
 
 
 def _clear(walk: Walk, thing: List, sequence: Sequence) -> Any:
-    walk.memory.write(thing, _empty(walk, sequence))
+    walk.memory.write(thing, _empty_sequence(walk, sequence))
     return ()
 
 
 def _slice(walk: Walk, thing: List, sequence: Sequence, start: Any, end: Any, step: Any = 1) -> List:
     if not isinstance(step, int) or step == 0:
         raise Unsupported("slicing a list by a step known at run time only")
-    return List(_cut(walk, sequence, start, end, step), walk.memory.scope)
+    return List(_slice_sequence(walk, sequence, start, end, step), walk.memory.scope)
 
 
 _ON_SEQUENCES: dict[str, Callable[..., Any]] = {
@@ -118,7 +118,7 @@ _ON_SEQUENCES: dict[str, Callable[..., Any]] = {
     "reverse": _reverse,
     "clear": _clear,
     "slice": _slice,
-    "len": lambda walk, thing, sequence: Number(mark(length_of(walk, sequence)), int),
+    "len": lambda walk, thing, sequence: Number(mark_scalar(length_of(walk, sequence)), int),
     "__getitem__": lambda walk, thing, sequence, place: item_of(walk, sequence, place),
 }
 
@@ -126,15 +126,15 @@ _ON_SEQUENCES: dict[str, Callable[..., Any]] = {
 # -- making sequences -------------------------------------------------------------------------------------------------
 
 
-def _typed(walk: Walk, value: ir.Value, like: Sequence) -> ir.Value:
-    return sequence_typed(value, like.dtype)
+def _sequence_like(walk: Walk, value: ir.Value, like: Sequence) -> ir.Value:
+    return set_sequence_type(value, like.dtype)
 
 
-def _empty(walk: Walk, like: Sequence) -> Sequence:
-    return replace(like, value=_typed(walk, walk.g.SequenceEmpty(dtype=like.dtype), like))
+def _empty_sequence(walk: Walk, like: Sequence) -> Sequence:
+    return replace(like, value=_sequence_like(walk, walk.g.SequenceEmpty(dtype=like.dtype), like))
 
 
-def _from_start(walk: Walk, place: Any, length: ir.Value) -> ir.Value:
+def _index_from_start(walk: Walk, place: Any, length: ir.Value) -> ir.Value:
     """A place that does not count from the end."""
     g = walk.g
     value = as_number(g, place)
@@ -143,18 +143,18 @@ def _from_start(walk: Walk, place: Any, length: ir.Value) -> ir.Value:
     return g.Where(g.Less(value, 0), g.Add(value, length), value)
 
 
-def concatenated(walk: Walk, first: Any, second: Any) -> Sequence:
+def concat_sequences(walk: Walk, first: Any, second: Any) -> Sequence:
     """Two lists as one, at least one of which is a sequence; the other may be a tuple of items."""
     if isinstance(second, tuple):
-        return inserted(walk, first, second)
+        return insert_items(walk, first, second)
     if isinstance(first, tuple):
-        first = inserted(walk, _empty(walk, second), first)
+        first = insert_items(walk, _empty_sequence(walk, second), first)
     if first.dtype != second.dtype:
         raise Unsupported("joining lists of tensors of two dtypes")
-    return _picked(walk, second, walk.g.const(0), 1, length_of(walk, second), first)
+    return _extend_strided(walk, second, walk.g.const(0), 1, length_of(walk, second), first)
 
 
-def _cut(walk: Walk, sequence: Sequence, start: Any, end: Any, step: int) -> Sequence:
+def _slice_sequence(walk: Walk, sequence: Sequence, start: Any, end: Any, step: int) -> Sequence:
     """Python's list[start:end:step]."""
     g = walk.g
     length = length_of(walk, sequence)
@@ -164,47 +164,49 @@ def _cut(walk: Walk, sequence: Sequence, start: Any, end: Any, step: int) -> Seq
     def bound(given: Any, default: ir.Value) -> ir.Value:
         if given is None:
             return default
-        return g.Max(g.Min(_from_start(walk, given, length), last), least)
+        return g.Max(g.Min(_index_from_start(walk, given, length), last), least)
 
     first, stop = bound(start, least if step > 0 else last), bound(end, last if step > 0 else least)
     room = g.Sub(stop, first) if step > 0 else g.Sub(first, stop)
     count = g.Max(g.Div(g.Add(room, abs(step) - 1), abs(step)), 0)
-    return _picked(walk, sequence, first, step, count, _empty(walk, sequence))
+    return _extend_strided(walk, sequence, first, step, count, _empty_sequence(walk, sequence))
 
 
-def _picked(walk: Walk, sequence: Sequence, first: ir.Value, step: int, count: ir.Value, onto: Sequence) -> Sequence:
+def _extend_strided(
+    walk: Walk, sequence: Sequence, first: ir.Value, step: int, count: ir.Value, onto: Sequence
+) -> Sequence:
     """`onto` with `count` items of a sequence behind it, each `step` places after the one before."""
     body = walk.g.body("list")
     turn = body.input("step", ir.DataType.INT64, [])
     body.input("go_on", ir.DataType.BOOL, [])
-    before = sequence_typed(body.input("list", sequence.dtype, None), sequence.dtype)
+    before = set_sequence_type(body.input("list", sequence.dtype, None), sequence.dtype)
     item = body.SequenceAt(sequence.value, body.Add(first, body.Mul(turn, step)))
     body.output(body.const(True))
-    body.output(sequence_typed(body.SequenceInsert(before, item), sequence.dtype))
+    body.output(set_sequence_type(body.SequenceInsert(before, item), sequence.dtype))
     value = walk.g.Loop(count, None, onto.value, body=body)
     rank = sequence.rank if onto.rank in (None, sequence.rank) else None
-    return replace(sequence, value=sequence_typed(value, sequence.dtype), rank=rank)
+    return replace(sequence, value=set_sequence_type(value, sequence.dtype), rank=rank)
 
 
-def inserted(walk: Walk, sequence: Sequence, items: Iterable[Any], place: Any = None) -> Sequence:
+def insert_items(walk: Walk, sequence: Sequence, items: Iterable[Any], place: Any = None) -> Sequence:
     """A sequence with items put at its end, or one at a place."""
     for item in items:
         if isinstance(item, Tensor):
-            enlist(item)
+            mark_listed(item)
         value = walk.value(read(walk.memory, item)) if isinstance(item, Tensor) else as_number(walk.g, item)
         at = None if place is None else as_number(walk.g, place)
         longer = walk.g.SequenceInsert(sequence.value, cast(walk.g, value, sequence.dtype), at)
-        sequence = replace(sequence, value=sequence_typed(longer, sequence.dtype))
+        sequence = replace(sequence, value=set_sequence_type(longer, sequence.dtype))
     return sequence
 
 
-def sequence_typed(value: ir.Value, dtype: ir.DataType) -> ir.Value:
+def set_sequence_type(value: ir.Value, dtype: ir.DataType) -> ir.Value:
     """State that `value` is a sequence of tensors of `dtype`."""
     value.type = ir.SequenceType(ir.TensorType(dtype))
     return value
 
 
-def joined(new_axis: int) -> Callable[[Walk, Any, list[Any]], Any]:
+def concat_rule(new_axis: int) -> Callable[[Walk, Any, list[Any]], Any]:
     """torch.cat and torch.stack of a list that grew in a loop."""
 
     def join(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -222,7 +224,7 @@ def joined(new_axis: int) -> Callable[[Walk, Any, list[Any]], Any]:
     return join
 
 
-def parted(sizes: Callable[[Graph, ir.Value, Any], ir.Value] | None) -> Callable[[Walk, Any, list[Any]], Any]:
+def split_rule(sizes: Callable[[Graph, ir.Value, Any], ir.Value] | None) -> Callable[[Walk, Any, list[Any]], Any]:
     """A rule that cuts a tensor into as many parts as its length decides when the model runs.
 
     `sizes(g, length, argument)` are the lengths of the parts; None takes each row by itself.
@@ -245,27 +247,27 @@ def parted(sizes: Callable[[Graph, ir.Value, Any], ir.Value] | None) -> Callable
             length = g.Squeeze(g.Shape(content, start=axis, end=axis + 1), [0])
             given = None if sizes is None else sizes(g, length, as_number(g, args[1]))
             parts = g.SplitToSequence(content, given, axis=axis, keepdims=0 if sizes is None else None)
-        enlist(args[0])
-        typed = sequence_typed(parts, content.dtype)
+        mark_listed(args[0])
+        typed = set_sequence_type(parts, content.dtype)
         state = Sequence(typed, content.dtype, rank - (sizes is None), Tensor)
         return List(state, walk.memory.scope)
 
     return cut
 
 
-def numbers(walk: Walk, node: Any, args: list[Any]) -> Any:
+def tolist_rule(walk: Walk, node: Any, args: list[Any]) -> Any:
     """Tensor.tolist: a number, or the numbers of a tensor with one dim."""
     g, kind = walk.g, (int, float, bool, complex)[args[2]]
     content = read(walk.memory, args[0])
     if is_known(args[0]):
-        return walk.lifted(content.tolist())
+        return walk.lift_object(content.tolist())
     if args[1] > 1 or kind is complex:
         raise Unsupported("tolist of a tensor with several dims, or of complex numbers")
     with g.at(walk.location(node)):
         wide = cast(g, walk.value(content), NUMBERS[kind])
         if args[1] == 0:
-            return Number(mark(wide), kind)
-        rows = sequence_typed(g.SplitToSequence(wide, axis=0, keepdims=0), NUMBERS[kind])
+            return Number(mark_scalar(wide), kind)
+        rows = set_sequence_type(g.SplitToSequence(wide, axis=0, keepdims=0), NUMBERS[kind])
         state = Sequence(rows, NUMBERS[kind], 0, kind)
         count = g.shape(wide)[0]
         known = tuple(item_of(walk, state, i) for i in range(count)) if isinstance(count, int) else state
@@ -286,7 +288,7 @@ def chunk_sizes(g: Graph, length: ir.Value, count: ir.Value) -> ir.Value:
     return g.Min(g.Sub(length, g.Mul(g.Range(0, parts, 1), each)), each)
 
 
-def chosen(walk: Walk, node: Any, items: tuple[Any, ...], index: Number) -> Any:
+def select_number(walk: Walk, node: Any, items: tuple[Any, ...], index: Number) -> Any:
     """One of several numbers, at a place that is known at run time only."""
     kinds = {i.kind if isinstance(i, Number) else type(i) for i in items}
     if len(kinds) != 1 or not kinds <= {int, float, bool}:
@@ -294,4 +296,4 @@ def chosen(walk: Walk, node: Any, items: tuple[Any, ...], index: Number) -> Any:
     g = walk.g
     with g.at(walk.location(node)):
         row = g.Concat(*(g.Unsqueeze(as_number(g, i), [0]) for i in items), axis=0)
-        return Number(mark(g.Gather(row, index.value, axis=0)), kinds.pop())
+        return Number(mark_scalar(g.Gather(row, index.value, axis=0)), kinds.pop())

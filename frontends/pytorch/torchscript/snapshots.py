@@ -29,7 +29,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Shot:
+class Snapshot:
     """What a list, dict, tuple or module held at one moment; `thing` is the object, `keys` those of a dict."""
 
     thing: Any
@@ -37,7 +37,7 @@ class Shot:
     keys: tuple[Any, ...] = ()
 
 
-Tree: TypeAlias = "Slot | Shot"
+Tree: TypeAlias = "Slot | Snapshot"
 Path = tuple[int, ...]
 
 MAYBE = ("present", "value")
@@ -47,25 +47,25 @@ MAYBE = ("present", "value")
 # -- optionals --------------------------------------------------------------------------------------------------------
 
 
-def is_maybe(tree: Tree) -> bool:
+def is_optional(tree: Tree) -> bool:
     """True for the snapshot of an optional whose presence depends on data."""
-    return isinstance(tree, Shot) and tree.thing is None and tree.keys == MAYBE
+    return isinstance(tree, Snapshot) and tree.thing is None and tree.keys == MAYBE
 
 
 def may_be_none(a: Tree, b: Tree) -> bool:
     """True if a variable that is `a` or `b` may be None and may be something else."""
-    if is_maybe(a) or is_maybe(b):
+    if is_optional(a) or is_optional(b):
         return not (_is_blank(a) or _is_blank(b))
     one, other = (a, b) if _is_none(a) else (b, a)
-    return _is_none(one) and (isinstance(other, Shot) or other.kind not in (None, Sequence))
+    return _is_none(one) and (isinstance(other, Snapshot) or other.kind not in (None, Sequence))
 
 
-def as_maybe(tree: Tree) -> Shot:
+def as_optional(tree: Tree) -> Snapshot:
     """A value or None as an optional."""
-    if isinstance(tree, Shot) and is_maybe(tree):
+    if isinstance(tree, Snapshot) and is_optional(tree):
         return tree
     there = not _is_none(tree)
-    return Shot(
+    return Snapshot(
         None, (Slot(there, None, bool, NUMBERS[bool], (), there), tree if there else Slot(UNINITIALIZED)), MAYBE
     )
 

@@ -13,7 +13,7 @@ from convert.graph.tensors import dtype_name
 from convert.report import Report
 
 from ..common.state import state_inputs, state_output
-from ..common.values import mark, onnx_dtype
+from ..common.values import mark_scalar, onnx_dtype
 from ..common.weights import identity_of
 from .context import Walk, example_of
 from .numbers import as_number
@@ -25,7 +25,7 @@ _PYTHON = (bool, int, float)
 # -- in the graph -----------------------------------------------------------------------------------------------------
 
 
-def changed(walk: Walk) -> dict[str, Any]:
+def changed_state(walk: Walk) -> dict[str, Any]:
     """What tensors and numbers of the module that forward reads and changes held before, by path.
 
     Raises `Unsupported` for parameters and for lists, dicts and optionals, whose form may change from call to call.
@@ -37,7 +37,7 @@ def changed(walk: Walk) -> dict[str, Any]:
             assigned = name in thing.written and not _is_unchanged(thing, name, value)
             if not assigned and not _is_written(value, effects):
                 continue
-            path = _path(thing, name)
+            path = _attribute_path(thing, name)
             if assigned and name not in thing.read:
                 walk.report.note(f"forward sets {path} and never reads it: that is not part of the converted model")
                 continue
@@ -54,7 +54,7 @@ def changed(walk: Walk) -> dict[str, Any]:
     return found
 
 
-def give(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
+def add_state_inputs(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
     """Make graph inputs of these attributes, by path; forward reads those instead of what the module holds."""
     names = state_inputs(states, taken)
     for path, before in states.items():
@@ -63,13 +63,13 @@ def give(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
             walk.states[path] = walk.tensor(value, example_of(before))
         else:
             kind = type(before)
-            walk.states[path] = Number(mark(walk.g.input(names[path], NUMBERS[kind], [])), kind, before)
+            walk.states[path] = Number(mark_scalar(walk.g.input(names[path], NUMBERS[kind], [])), kind, before)
 
 
-def take(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
+def add_state_outputs(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
     """Make graph outputs of what the attributes hold when forward ends. Raises `Unsupported` for another shape."""
     names = state_inputs(states, taken)
-    ends = {_path(thing, name): value for thing in walk.objects for name, value in thing.state.items()}
+    ends = {_attribute_path(thing, name): value for thing in walk.objects for name, value in thing.state.items()}
     for path, before in states.items():
         end = ends.get(path, walk.states[path])
         if isinstance(end, Tensor):
@@ -78,13 +78,13 @@ def take(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:
             grown = end.state.example is not None and end.state.example.shape != before.shape
             grown = grown or (value.shape is not None and len(value.shape) != before.dim())
             if grown or any(isinstance(a, int) and a != b for a, b in sizes) or value.dtype != onnx_dtype(before.dtype):
-                raise _other_form(path, before, value, end.state.example)
+                raise _shape_change_error(path, before, value, end.state.example)
             walk.g.output(value, state_output(names[path]))
         else:
             walk.g.output(as_number(walk.g, end), state_output(names[path]))
 
 
-def _other_form(path: str, before: torch.Tensor, value: Any, example: torch.Tensor | None) -> Unsupported:
+def _shape_change_error(path: str, before: torch.Tensor, value: Any, example: torch.Tensor | None) -> Unsupported:
     sizes = value.shape if example is None else example.shape
     after = "of unknown rank" if sizes is None else [d if isinstance(d, int) else str(d) for d in sizes]
     was = f"{str(before.dtype).removeprefix('torch.')}{list(before.shape)}"
@@ -96,7 +96,7 @@ def _other_form(path: str, before: torch.Tensor, value: Any, example: torch.Tens
     )
 
 
-def tell(report: Report, states: Mapping[str, Any], taken: Collection[str]) -> None:
+def note_state(report: Report, states: Mapping[str, Any], taken: Collection[str]) -> None:
     """What the user has to know about attributes that became inputs and outputs."""
     listed = (f"{p} (input {n}, output {state_output(n)})" for p, n in state_inputs(states, taken).items())
     report.note(
@@ -105,7 +105,7 @@ def tell(report: Report, states: Mapping[str, Any], taken: Collection[str]) -> N
     )
 
 
-def _path(thing: Object, name: str) -> str:
+def _attribute_path(thing: Object, name: str) -> str:
     return f"{thing.path}.{name}" if thing.path else name
 
 
@@ -132,7 +132,7 @@ def attributes(module: Any) -> dict[str, Any]:
     """The buffers of a TorchScript module and the numbers that its code assigns to, by path."""
     found: dict[str, Any] = dict(module.named_buffers(remove_duplicate=False))
     parts = [(path, part) for path, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
-    names = {name for _, part in parts for method in _methods(part) for name in _assigned(method)}
+    names = {name for _, part in parts for method in _method_graphs(part) for name in _assigned_names(method)}
     for path, part in parts:
         for name in names:
             if part._c.hasattr(name) and isinstance(value := part._c.getattr(name), (*_PYTHON, torch.Tensor)):
@@ -140,30 +140,30 @@ def attributes(module: Any) -> dict[str, Any]:
     return found
 
 
-def _methods(part: Any) -> Iterator[Any]:
+def _method_graphs(part: Any) -> Iterator[Any]:
     for name in part._c._method_names():
         yield part._c._get_method(name).graph
 
 
-def _assigned(graph: Any) -> Iterator[str]:
+def _assigned_names(graph: Any) -> Iterator[str]:
     for node in graph.findAllNodes("prim::SetAttr"):
         yield node.s("name")
 
 
 @contextmanager
-def holding(module: Any, values: Mapping[str, Any]) -> Iterator[None]:
+def override_attributes(module: Any, values: Mapping[str, Any]) -> Iterator[None]:
     """Inside, the attributes of these paths hold these values; afterwards they all are as they were."""
     before = {path: v.clone() if isinstance(v, torch.Tensor) else v for path, v in attributes(module).items()}
     for path, value in values.items():
-        _set(module, path, type(before[path])(value) if isinstance(before[path], _PYTHON) else value.clone())
+        _set_attribute(module, path, type(before[path])(value) if isinstance(before[path], _PYTHON) else value.clone())
     try:
         yield
     finally:
         for path, value in before.items():
-            _set(module, path, value)
+            _set_attribute(module, path, value)
 
 
-def _set(module: Any, path: str, value: Any) -> None:
+def _set_attribute(module: Any, path: str, value: Any) -> None:
     owner, _, name = path.rpartition(".")
     for part in filter(None, owner.split(".")):
         module = getattr(module, part)

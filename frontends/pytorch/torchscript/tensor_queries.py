@@ -13,11 +13,11 @@ from convert.errors import Unsupported
 
 from ..common.quantization import quantized_dtype, scheme_of
 from ..common.sizes import size, vector
-from ..common.values import cast, mark, onnx_dtype, torch_dtype
+from ..common.values import cast, mark_scalar, onnx_dtype, torch_dtype
 from ..rules import _scalar_types as scalar_types
 from .context import Walk
-from .evaluate import plain
-from .values import NUMBERS, List, Maybe, Number, Sequence, Tensor, is_known, read
+from .evaluate import as_python
+from .values import NUMBERS, List, Number, OptionalValue, Sequence, Tensor, is_known, read
 
 IGNORED = frozenset(
     (
@@ -48,10 +48,10 @@ def dims_of(walk: Walk, tensor: Tensor) -> list[Any]:
         return list(content.shape)
     if content.shape is None:
         raise Unsupported("the number of dims of this tensor is not known")
-    return [_dim(walk, tensor, content, i) for i in range(len(content.shape))]
+    return [_dim_size(walk, tensor, content, i) for i in range(len(content.shape))]
 
 
-def _dim(walk: Walk, tensor: Tensor, content: ir.Value, dim: int) -> Any:
+def _dim_size(walk: Walk, tensor: Tensor, content: ir.Value, dim: int) -> Any:
     found = size(walk.g, content, dim)
     if isinstance(found, int):
         return found
@@ -69,7 +69,7 @@ def _size(walk: Walk, node: Any, args: list[Any]) -> Any:
         content = read(walk.memory, args[0])
         if isinstance(content, torch.Tensor):
             return content.shape[args[1]]
-        return _dim(walk, args[0], content, args[1] % rank)
+        return _dim_size(walk, args[0], content, args[1] % rank)
 
 
 def rank_of(walk: Walk, tensor: Tensor) -> int:
@@ -94,7 +94,7 @@ def _numel(walk: Walk, node: Any, args: list[Any]) -> Any:
         return int(np.prod(content.shape.numpy(), dtype=np.int64))
     example = args[0].state.example
     with walk.g.at(walk.location(node)):
-        return Number(mark(walk.g.Size(content)), int, None if example is None else example.numel())
+        return Number(mark_scalar(walk.g.Size(content)), int, None if example is None else example.numel())
 
 
 def dtype_of(walk: Walk, tensor: Tensor) -> torch.dtype:
@@ -111,11 +111,11 @@ def _dtype(walk: Walk, node: Any, args: list[Any]) -> Any:
     return next(number for number, dtype in scalar_types().items() if dtype == found)
 
 
-def _on_dtype(test: Callable[[torch.dtype], bool]) -> Inspection:
+def _dtype_test(test: Callable[[torch.dtype], bool]) -> Inspection:
     return lambda walk, node, args: test(dtype_of(walk, args[0])) if isinstance(args[0], Tensor) else NotImplemented
 
 
-def _always(answer: Any) -> Inspection:
+def _constant_answer(answer: Any) -> Inspection:
     return lambda walk, node, args: answer
 
 
@@ -125,30 +125,30 @@ def _requires_grad(walk: Walk, node: Any, args: list[Any]) -> Any:
     return isinstance(content, torch.Tensor) and content.is_floating_point()
 
 
-def _passed(walk: Walk, node: Any, args: list[Any]) -> Any:
+def _first_argument(walk: Walk, node: Any, args: list[Any]) -> Any:
     return args[0]
 
 
-def _unwrapped(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return args[0].value if isinstance(args[0], Maybe) else args[0]
+def _unwrap_value(walk: Walk, node: Any, args: list[Any]) -> Any:
+    return args[0].value if isinstance(args[0], OptionalValue) else args[0]
 
 
 def _differs(args: list[Any]) -> Any:
     """Whether two things are two; for an optional and None whether it is there."""
     for one, other in (args, args[::-1]):
-        if isinstance(one, Maybe) and other is None:
+        if isinstance(one, OptionalValue) and other is None:
             return one.present
     return args[0] is not args[1]
 
 
-def _negated(walk: Walk, node: Any, truth: Any) -> Any:
+def _negate(walk: Walk, node: Any, truth: Any) -> Any:
     if not isinstance(truth, Number):
         return not truth
     with walk.g.at(walk.location(node)):
-        return Number(mark(walk.g.Not(truth.value)), bool)
+        return Number(mark_scalar(walk.g.Not(truth.value)), bool)
 
 
-def _number(kind: type | None) -> Inspection:
+def _number_inspection(kind: type | None) -> Inspection:
     """The value of a tensor with one element."""
 
     def inspect(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -175,7 +175,7 @@ def number_of(walk: Walk, content: ir.Value, kind: type | None, node: Any) -> Nu
             if content.shape is not None and len(content.shape) == 0
             else g.Reshape(content, g.const(np.array([], dtype=np.int64)))
         )
-        return Number(mark(cast(g, flat, NUMBERS[kind])), kind)
+        return Number(mark_scalar(cast(g, flat, NUMBERS[kind])), kind)
 
 
 def _tensor_of_number(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -192,21 +192,21 @@ def _tensor_of_list(walk: Walk, node: Any, args: list[Any]) -> Any:
         return NotImplemented
     dtype = scalar_types()[args[1]] if len(args) > 1 and isinstance(args[1], int) else None
     if is_known(args[0]):
-        return walk.tensor(torch.tensor(plain(args[0]), dtype=dtype))
+        return walk.tensor(torch.tensor(as_python(args[0]), dtype=dtype))
     with walk.g.at(walk.location(node)):
-        content = _stacked(walk, args[0], dtype or _dtype_of_numbers(args[0]))
+        content = _stack_numbers(walk, args[0], dtype or _dtype_of_numbers(args[0]))
     rank = 0 if isinstance(args[0], Number) else len(content.shape or ())
     return walk.tensor(content, torch.empty((1,) * rank, dtype=dtype or _dtype_of_numbers(args[0]), device="meta"))
 
 
-def _stacked(walk: Walk, value: Any, dtype: torch.dtype) -> ir.Value:
+def _stack_numbers(walk: Walk, value: Any, dtype: torch.dtype) -> ir.Value:
     g = walk.g
     if isinstance(value, Number):
         return cast(g, value.value, dtype)
     if isinstance(value, List) and isinstance(value.state, tuple):
         if dtype == torch.int64 and all(isinstance(v, (int, Number)) for v in value.state):
             return vector(g, [v.value if isinstance(v, Number) else v for v in value.state])
-        return g.Concat(*(g.Unsqueeze(_stacked(walk, v, dtype), [0]) for v in value.state), axis=0)
+        return g.Concat(*(g.Unsqueeze(_stack_numbers(walk, v, dtype), [0]) for v in value.state), axis=0)
     if isinstance(value, List) and value.state.item is not Tensor:
         # With one more at the end, because runtimes do not join a sequence that is empty.
         longer = g.SequenceInsert(value.state.value, g.const(0, value.state.dtype))
@@ -237,53 +237,53 @@ INSPECTIONS: dict[str, Inspection] = {
     "aten::dim": lambda walk, node, args: rank_of(walk, args[0]),
     "aten::ndimension": lambda walk, node, args: rank_of(walk, args[0]),
     "prim::dtype": _dtype,
-    "prim::device": _always(torch.device("cpu")),
-    "prim::layout": _always(torch.strided),
-    "prim::is_cuda": _always(False),
-    "prim::is_cpu": _always(True),
-    "prim::is_sparse": _always(False),
+    "prim::device": _constant_answer(torch.device("cpu")),
+    "prim::layout": _constant_answer(torch.strided),
+    "prim::is_cuda": _constant_answer(False),
+    "prim::is_cpu": _constant_answer(True),
+    "prim::is_sparse": _constant_answer(False),
     "prim::is_quantized": lambda walk, node, args: str(dtype_of(walk, args[0])).startswith("torch.q"),
-    "prim::is_mkldnn": _always(False),
-    "prim::is_meta": _always(False),
-    "prim::is_mps": _always(False),
-    "prim::is_nested": _always(False),
-    "prim::is_vulkan": _always(False),
-    "prim::is_xla": _always(False),
-    "prim::is_xpu": _always(False),
-    "prim::is_sparse_csr": _always(False),
+    "prim::is_mkldnn": _constant_answer(False),
+    "prim::is_meta": _constant_answer(False),
+    "prim::is_mps": _constant_answer(False),
+    "prim::is_nested": _constant_answer(False),
+    "prim::is_vulkan": _constant_answer(False),
+    "prim::is_xla": _constant_answer(False),
+    "prim::is_xpu": _constant_answer(False),
+    "prim::is_sparse_csr": _constant_answer(False),
     "prim::requires_grad": _requires_grad,
     "aten::requires_grad": _requires_grad,
-    "aten::is_grad_enabled": _always(True),
-    "aten::is_autocast_enabled": _always(False),
-    "aten::is_autocast_cpu_enabled": _always(False),
-    "aten::is_inference": _always(True),
-    "prim::is_compiling": _always(False),
-    "aten::is_scripting": _always(True),
-    "aten::is_floating_point": _on_dtype(lambda d: d.is_floating_point),
-    "aten::is_complex": _on_dtype(lambda d: d.is_complex),
-    "aten::is_signed": _on_dtype(lambda d: d.is_signed),
-    "aten::item": _number(None),
-    "aten::Int": _number(int),
-    "aten::Float": _number(float),
-    "aten::Bool": _number(bool),
-    "aten::IntImplicit": _number(int),
-    "aten::FloatImplicit": _number(float),
-    "aten::ScalarImplicit": _number(None),
-    "aten::is_nonzero": _number(bool),
-    "aten::_local_scalar_dense": _number(None),
+    "aten::is_grad_enabled": _constant_answer(True),
+    "aten::is_autocast_enabled": _constant_answer(False),
+    "aten::is_autocast_cpu_enabled": _constant_answer(False),
+    "aten::is_inference": _constant_answer(True),
+    "prim::is_compiling": _constant_answer(False),
+    "aten::is_scripting": _constant_answer(True),
+    "aten::is_floating_point": _dtype_test(lambda d: d.is_floating_point),
+    "aten::is_complex": _dtype_test(lambda d: d.is_complex),
+    "aten::is_signed": _dtype_test(lambda d: d.is_signed),
+    "aten::item": _number_inspection(None),
+    "aten::Int": _number_inspection(int),
+    "aten::Float": _number_inspection(float),
+    "aten::Bool": _number_inspection(bool),
+    "aten::IntImplicit": _number_inspection(int),
+    "aten::FloatImplicit": _number_inspection(float),
+    "aten::ScalarImplicit": _number_inspection(None),
+    "aten::is_nonzero": _number_inspection(bool),
+    "aten::_local_scalar_dense": _number_inspection(None),
     "prim::NumToTensor": _tensor_of_number,
     "aten::tensor": _tensor_of_list,
     "aten::as_tensor": _tensor_of_list,
-    "prim::data": _passed,
-    "aten::cpu": _passed,
-    "prim::unchecked_cast": _unwrapped,
-    "prim::unchecked_unwrap_optional": _unwrapped,
-    "aten::_unwrap_optional": _unwrapped,
-    "aten::wait": _passed,
-    "prim::profile": _passed,
-    "prim::annotate": _passed,
-    "aten::requires_grad_": _passed,
-    "aten::__is__": lambda walk, node, args: _negated(walk, node, _differs(args)),
+    "prim::data": _first_argument,
+    "aten::cpu": _first_argument,
+    "prim::unchecked_cast": _unwrap_value,
+    "prim::unchecked_unwrap_optional": _unwrap_value,
+    "aten::_unwrap_optional": _unwrap_value,
+    "aten::wait": _first_argument,
+    "prim::profile": _first_argument,
+    "prim::annotate": _first_argument,
+    "aten::requires_grad_": _first_argument,
+    "aten::__is__": lambda walk, node, args: _negate(walk, node, _differs(args)),
     "aten::__isnot__": lambda walk, node, args: _differs(args),
 }
 """What is answered while reading; NotImplemented hands the operator on."""

@@ -135,7 +135,7 @@ class Object:
 
 
 @dataclass(frozen=True)
-class Maybe:
+class OptionalValue:
     """An optional whose presence depends on data; `value` is read only where `present` (a bool or Number) holds."""
 
     present: Any
@@ -210,7 +210,7 @@ def is_known(value: Any) -> bool:
         return all(map(is_known, value.state.values()))
     if isinstance(value, tuple):
         return all(map(is_known, value))
-    return not isinstance(value, (Number, Maybe, Unknown, ir.Value)) and value is not UNINITIALIZED
+    return not isinstance(value, (Number, OptionalValue, Unknown, ir.Value)) and value is not UNINITIALIZED
 
 
 def has_unknown(value: Any) -> bool:
@@ -221,7 +221,7 @@ def has_unknown(value: Any) -> bool:
         return has_unknown(value.state)
     if isinstance(value, Dict):
         return any(map(has_unknown, value.state.values()))
-    if isinstance(value, Maybe):
+    if isinstance(value, OptionalValue):
         return has_unknown((value.present, value.value))
     if isinstance(value, (tuple, list)):
         return any(map(has_unknown, value))
@@ -234,11 +234,11 @@ def read(memory: Memory, tensor: Tensor) -> Content:
     Raises `Unsupported` if a write may have changed it in a way that is not known.
     """
     if tensor.state.stale:
-        raise Unsupported(_unsure(tensor.state.where))
+        raise Unsupported(_uncertain_message(tensor.state.where))
     view = tensor.view
     if view is not None and not _is_fresh(tensor):
         if view.replay is None or view.epoch != view.bases[0].epoch:
-            raise Unsupported(_unsure(view.bases[0].state.where))
+            raise Unsupported(_uncertain_message(view.bases[0].state.where))
         base = read(memory, view.bases[0])
         content = base if isinstance(base, Unknown) else view.replay(base)
         state = replace(tensor.state, content=content, version=memory.version(), seen=view.versions)
@@ -246,7 +246,7 @@ def read(memory: Memory, tensor: Tensor) -> Content:
     return tensor.state.content
 
 
-def _unsure(where: str) -> str:
+def _uncertain_message(where: str) -> str:
     by = f"the in-place operator {where}" if where else "an in-place operator before"
     return (
         f"{by} wrote to memory that this tensor may or may not share (after a reshape, or if the data decides which "
@@ -263,27 +263,27 @@ def write(memory: Memory, tensor: Tensor, content: Content, example: torch.Tenso
         write(memory, base, view.scatter(read(memory, base), content), base.state.example, where)
     elif view is not None:
         for base in view.bases:
-            spoil(memory, base, where)
+            mark_stale(memory, base, where)
     seen = () if view is None else view.versions
     memory.write(tensor, TensorState(content, example, memory.version(), seen, where=where))
 
 
-def spoil(memory: Memory, tensor: Tensor, where: str = "") -> None:
+def mark_stale(memory: Memory, tensor: Tensor, where: str = "") -> None:
     """Forbid reading a tensor that a write may have changed in a way that is not known, and its other views."""
     _refuse_listed(tensor)
     seen: tuple[int, ...] = ()
     if tensor.view is not None:
         for base in tensor.view.bases:
-            spoil(memory, base, where)
+            mark_stale(memory, base, where)
         seen = tensor.view.versions
     memory.write(tensor, replace(tensor.state, stale=True, version=memory.version(), seen=seen, where=where))
 
 
-def enlist(tensor: Tensor) -> None:
+def mark_listed(tensor: Tensor) -> None:
     """Note that an ONNX sequence holds a copy of a tensor: from now on nothing may write to it or what it views."""
     tensor.listed = True
     for base in tensor.view.bases if tensor.view is not None else ():
-        enlist(base)
+        mark_listed(base)
 
 
 def _refuse_listed(tensor: Tensor) -> None:

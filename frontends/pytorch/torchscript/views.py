@@ -80,7 +80,7 @@ def scatter_of(name: str, args: list[Any], call: Call) -> Callable[[Graph, Any, 
     if name in ("t", "numpy_T"):
         return lambda g, base, content: g.Transpose(content, perm=list(range(g.rank(content)))[::-1])
     if name == "permute":
-        return lambda g, base, content: g.Transpose(content, perm=_inverse(args[0]))
+        return lambda g, base, content: g.Transpose(content, perm=_inverse_permutation(args[0]))
     return None
 
 
@@ -104,7 +104,7 @@ def piece_scatter_of(name: str, args: list[Any], place: int, call: Call) -> Call
     return scatter
 
 
-def _inverse(dims: list[int]) -> list[int]:
+def _inverse_permutation(dims: list[int]) -> list[int]:
     rank = len(dims)
     places = [d % rank for d in dims]
     return [places.index(i) for i in range(rank)]

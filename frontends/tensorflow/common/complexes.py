@@ -51,21 +51,23 @@ def is_complex(values: Sequence[Any]) -> bool:
     return any(is_complex(v) if isinstance(v, list) else isinstance(v, Complex) for v in values)
 
 
-def apply(g: Graph, operator: str, inputs: Sequence[Any], run: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
+def apply_complex(
+    g: Graph, operator: str, inputs: Sequence[Any], run: Callable[[Sequence[Any]], list[Any]]
+) -> list[Any]:
     """The operator on complex tensors, with `run` its rule. Raises `Unsupported` for those that need more."""
     if operator in AWARE or operator in PASSING:
         return run(inputs)
     if operator in SHAPES:
-        return run(_part(inputs, "real"))
+        return run(_components(inputs, "real"))
     if operator in PARTWISE:
         if operator in ("Add", "AddV2", "Sub", "AddN", "Select", "SelectV2"):
-            inputs = [v if _dtype(v) == ir.DataType.BOOL else _whole(g, v) for v in inputs]
-        pairs = zip(run(_part(inputs, "real")), run(_part(inputs, "imag")), strict=True)
+            inputs = [v if _dtype(v) == ir.DataType.BOOL else _as_complex(g, v) for v in inputs]
+        pairs = zip(run(_components(inputs, "real")), run(_components(inputs, "imag")), strict=True)
         return [Complex(real, imag) for real, imag in pairs]
     if operator in _ALONE:
-        return [_ALONE[operator](g, *(_whole(g, v) for v in inputs))]
+        return [_ALONE[operator](g, *(_as_complex(g, v) for v in inputs))]
     if operator in ("Mul", "Square"):
-        x, y = (_whole(g, v) for v in (inputs if operator == "Mul" else (inputs[0], inputs[0])))
+        x, y = (_as_complex(g, v) for v in (inputs if operator == "Mul" else (inputs[0], inputs[0])))
         real = g.Sub(g.Mul(x.real, y.real), g.Mul(x.imag, y.imag))
         return [Complex(real, g.Add(g.Mul(x.real, y.imag), g.Mul(x.imag, y.real)))]
     raise Unsupported("complex numbers in an operator that ONNX has for real ones only")
@@ -92,9 +94,10 @@ def _exponential(g: Graph, x: Complex) -> Complex:
 _ALONE = {"Div": _quotient, "RealDiv": _quotient, "Reciprocal": _reciprocal, "Inv": _reciprocal, "Exp": _exponential}
 
 
-def _part(values: Sequence[Any], name: str) -> list[Any]:
+def _components(values: Sequence[Any], name: str) -> list[Any]:
     return [
-        _part(v, name) if isinstance(v, list) else getattr(v, name) if isinstance(v, Complex) else v for v in values
+        _components(v, name) if isinstance(v, list) else getattr(v, name) if isinstance(v, Complex) else v
+        for v in values
     ]
 
 
@@ -102,10 +105,10 @@ def _dtype(value: Any) -> Any:
     return None if isinstance(value, list) else value.dtype
 
 
-def _whole(g: Graph, value: Any) -> Any:
+def _as_complex(g: Graph, value: Any) -> Any:
     """A constant beside complex tensors as one of them."""
     if isinstance(value, list):
-        return [_whole(g, v) for v in value]
+        return [_as_complex(g, v) for v in value]
     if isinstance(value, Complex):
         return value
     content = g.static(value)

@@ -23,7 +23,7 @@ def is_channels_last(data_format: str) -> bool:
     return data_format[-1] == "C"
 
 
-def channels_first(g: Graph, x: ir.Value, data_format: str) -> ir.Value:
+def to_channels_first(g: Graph, x: ir.Value, data_format: str) -> ir.Value:
     """`x` in NCHW. The rank follows from `data_format` where it is not known."""
     rank = len(data_format)
     if x.shape is None:
@@ -33,13 +33,13 @@ def channels_first(g: Graph, x: ir.Value, data_format: str) -> ir.Value:
     return transpose(g, x, [0, rank - 1, *range(1, rank - 1)])
 
 
-def channels_back(g: Graph, y: ir.Value, data_format: str) -> ir.Value:
+def to_data_format(g: Graph, y: ir.Value, data_format: str) -> ir.Value:
     """A result in NCHW back in `data_format`."""
     rank = len(data_format)
     return transpose(g, y, [0, *range(2, rank), 1]) if is_channels_last(data_format) else y
 
 
-def spatial(values: Sequence[int], data_format: str, what: str) -> list[int]:
+def spatial_entries(values: Sequence[int], data_format: str, what: str) -> list[int]:
     """The entries of `values` for height, width …; raises `Unsupported` unless those for batch and channels are 1."""
     last = is_channels_last(data_format)
     outer = (values[0], values[-1]) if last else (values[0], values[1])
@@ -48,7 +48,7 @@ def spatial(values: Sequence[int], data_format: str, what: str) -> list[int]:
     return list(values[1:-1] if last else values[2:])
 
 
-def padding_of(
+def padding_attributes(
     sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: str
 ) -> dict[str, object]:
     """`pads` (or `auto_pad`) for TensorFlow's SAME and VALID over spatial dims of `sizes`.
@@ -68,7 +68,7 @@ def padding_of(
     return {"pads": [t // 2 for t in totals] + [t - t // 2 for t in totals]}
 
 
-def explicit(paddings: Sequence[int], data_format: str) -> list[int]:
+def explicit_pads(paddings: Sequence[int], data_format: str) -> list[int]:
     """ONNX pads from `explicit_paddings`, which holds (before, after) for every dim of `data_format`."""
     pairs = list(zip(paddings[0::2], paddings[1::2], strict=True))
     inner = pairs[1:-1] if is_channels_last(data_format) else pairs[2:]

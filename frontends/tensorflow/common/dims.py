@@ -80,7 +80,7 @@ class NamingGraph(Graph):
                 self.places.setdefault(dim.value, (value, axis))
 
 
-def vector(g: Graph, items: Sequence[Any]) -> ir.Value | None:
+def sizes_tensor(g: Graph, items: Sequence[Any]) -> ir.Value | None:
     """Sizes (ints and names of dims) as an int64 tensor; None where one of them is found nowhere."""
     if not isinstance(g, NamingGraph):
         return None
@@ -99,21 +99,21 @@ def vector(g: Graph, items: Sequence[Any]) -> ir.Value | None:
     return g.Concat(*values, axis=0) if len(values) > 1 else values[0]
 
 
-def equate(g: Graph, one: Any, other: Any) -> None:
+def equate_dims(g: Graph, one: Any, other: Any) -> None:
     """Note that two dims are the same number wherever the model runs, because TensorFlow takes no others."""
     plain_names = isinstance(one, str) and isinstance(other, str) and not set(one + other) & {BETWEEN, TIMES}
-    if isinstance(g, NamingGraph) and plain_names and _first(g, one) != _first(g, other):
-        g.equal[_first(g, other)] = _first(g, one)
+    if isinstance(g, NamingGraph) and plain_names and _representative(g, one) != _representative(g, other):
+        g.equal[_representative(g, other)] = _representative(g, one)
 
 
-def alike(g: Graph, dims: Sequence[Any], others: Sequence[Any]) -> bool:
+def are_equal_dims(g: Graph, dims: Sequence[Any], others: Sequence[Any]) -> bool:
     """Whether dims are known to be the same numbers."""
     return len(dims) == len(others) and all(
-        a is not None and _first(g, a) == _first(g, b) for a, b in zip(dims, others, strict=True)
+        a is not None and _representative(g, a) == _representative(g, b) for a, b in zip(dims, others, strict=True)
     )
 
 
-def _first(g: Graph, dim: Any) -> Any:
+def _representative(g: Graph, dim: Any) -> Any:
     while isinstance(g, NamingGraph) and dim in g.equal:
         dim = g.equal[dim]
     return dim
@@ -122,50 +122,50 @@ def _first(g: Graph, dim: Any) -> Any:
 # -- names of what is computed of dims --------------------------------------------------------------------------------
 
 
-def joined(a: str, b: str) -> str | None:
+def broadcast_name(a: str, b: str) -> str | None:
     """The name of what dims of these names broadcast to."""
     if a == b:
         return a
     return None if TIMES in a + b else BETWEEN.join(sorted({*a.split(BETWEEN), *b.split(BETWEEN)}))
 
 
-def factors(dims: Sequence[int | str]) -> tuple[int, list[str]]:
+def dim_factors(dims: Sequence[int | str]) -> tuple[int, list[str]]:
     """The number and the names whose product these dims are."""
     parts = [part for dim in dims for part in str(dim).split(TIMES)]
     numbers = [int(part) for part in parts if part.lstrip("-").isdecimal()]
     return math.prod(numbers), [part for part in parts if not part.lstrip("-").isdecimal()]
 
 
-def product(dims: Sequence[Any]) -> Any:
+def dim_product(dims: Sequence[Any]) -> Any:
     """The product of dims, as an int or a name; None where one is not known."""
     numbers = [d for d in dims if isinstance(d, int)]
     if 0 in numbers:
         return 0
     if None in dims:
         return None
-    number, names = factors(dims)
+    number, names = dim_factors(dims)
     names.sort(key=lambda name: (not name.endswith("batch"), name))  # one order, as far as can be that of the dims
     return TIMES.join([str(number)] * (number != 1) + names) if names else number
 
 
-def quotient(dims: Sequence[Any], others: Sequence[Any]) -> Any:
+def dim_quotient(dims: Sequence[Any], others: Sequence[Any]) -> Any:
     """What `others` have to be multiplied with to give the product of `dims`; None where that is not known."""
     if None in dims or None in others:
         return None
-    (above, names), (below, gone) = factors(dims), factors(others)
+    (above, names), (below, gone) = dim_factors(dims), dim_factors(others)
     for name in gone:
         if name not in names:
             return None
         names.remove(name)
-    return product([above // below, *names]) if below and above % below == 0 else None
+    return dim_product([above // below, *names]) if below and above % below == 0 else None
 
 
-def fresh(g: Graph, value: ir.Value, axis: int) -> str:
+def new_dim_name(g: Graph, value: ir.Value, axis: int) -> str:
     """A name for a dim that has none."""
-    return g.unique(plain(f"{value.name}_d{axis}"))
+    return g.unique(sanitize_name(f"{value.name}_d{axis}"))
 
 
-def plain(name: str) -> str:
+def sanitize_name(name: str) -> str:
     """`name` without what stands between names; never a number."""
     return "d" + name if name.isdecimal() else name.replace(BETWEEN, "_").replace(TIMES, "_")
 
@@ -187,12 +187,12 @@ def _name_broadcast(value: ir.Value) -> None:
     for place in range(inner + 1, len(dims) + 1):
         met = [o[-place] for o in operands if len(o) >= place and o[-place] != 1]
         if dims[-place] is None and met and all(isinstance(d, str) for d in met):
-            dims[-place] = _all_joined([str(d) for d in met])
+            dims[-place] = _broadcast_all_names([str(d) for d in met])
     value.shape = ir.Shape(dims)
 
 
-def _all_joined(names: Sequence[str]) -> str | None:
+def _broadcast_all_names(names: Sequence[str]) -> str | None:
     whole: str | None = names[0]
     for name in names[1:]:
-        whole = None if whole is None else joined(whole, name)
+        whole = None if whole is None else broadcast_name(whole, name)
     return whole

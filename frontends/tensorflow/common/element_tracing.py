@@ -23,7 +23,7 @@ class Element:
     plus: int = 0
 
 
-def element(g: Graph, value: ir.Value, index: tuple[int, ...], deep: int = _DEEPEST) -> Element:
+def trace_element(g: Graph, value: ir.Value, index: tuple[int, ...], deep: int = _DEEPEST) -> Element:
     """Where `value[index]` comes from, through what only moves elements, and through sums with constants."""
     content = shape_values.content(value)
     if content is not None and content.ndim == len(index) and isinstance(content[index], int):
@@ -32,24 +32,24 @@ def element(g: Graph, value: ir.Value, index: tuple[int, ...], deep: int = _DEEP
     if maker is None or maker.domain or not deep or value.shape is None or maker.inputs[0] is None:
         return Element(value, index)
     if maker.op_type == "Add":
-        return _sum(g, maker, value, index, deep)
-    before = _before(g, maker, index)
-    return Element(value, index) if before is None else element(g, *before, deep - 1)
+        return _trace_sum(g, maker, value, index, deep)
+    before = _source_element(g, maker, index)
+    return Element(value, index) if before is None else trace_element(g, *before, deep - 1)
 
 
-def _sum(g: Graph, maker: ir.Node, value: ir.Value, index: tuple[int, ...], deep: int) -> Element:
+def _trace_sum(g: Graph, maker: ir.Node, value: ir.Value, index: tuple[int, ...], deep: int) -> Element:
     parts = [
         x for x in maker.inputs if x is not None and x.shape is not None and list(x.shape) == list(value.shape or ())
     ]
     if len(parts) == 2:
-        a, b = (element(g, x, index, deep - 1) for x in parts)
+        a, b = (trace_element(g, x, index, deep - 1) for x in parts)
         for left, right in ((a, b), (b, a)):
             if right.value is None:
                 return Element(left.value, left.index, left.plus + right.plus)
     return Element(value, index)
 
 
-def _before(g: Graph, maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
+def _source_element(g: Graph, maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
     """The value and index that an operator which only moves elements takes this one from."""
     x = maker.inputs[0]
     assert x is not None
@@ -65,17 +65,17 @@ def _before(g: Graph, maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value,
             back.insert(a, 0)
         return x, tuple(back)
     if maker.op_type == "Concat":
-        return _of_concat(maker, index)
+        return _concat_source(maker, index)
     if maker.op_type == "Gather" and axes is not None and axes.ndim < 2:
-        return _of_gather(maker, x, axes, index)
+        return _gather_source(maker, x, axes, index)
     if maker.op_type == "Slice":
-        return _of_slice(g, maker, x, index)
+        return _slice_source(g, maker, x, index)
     if maker.op_type == "Reshape" and x.shape is not None and all(isinstance(d, int) for d in x.shape):
-        return _of_reshape(maker, x, index)
+        return _reshape_source(maker, x, index)
     return None
 
 
-def _of_concat(maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
+def _concat_source(maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
     axis = maker.attributes["axis"].as_int() % len(index)
     place = index[axis]
     for part in maker.inputs:
@@ -88,7 +88,7 @@ def _of_concat(maker: ir.Node, index: tuple[int, ...]) -> tuple[ir.Value, tuple[
     return None
 
 
-def _of_gather(
+def _gather_source(
     maker: ir.Node, x: ir.Value, picked: np.ndarray, index: tuple[int, ...]
 ) -> tuple[ir.Value, tuple[int, ...]] | None:
     if x.shape is None:
@@ -102,7 +102,9 @@ def _of_gather(
     return x, (*index[:axis], at, *index[axis + picked.ndim :])
 
 
-def _of_slice(g: Graph, maker: ir.Node, x: ir.Value, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
+def _slice_source(
+    g: Graph, maker: ir.Node, x: ir.Value, index: tuple[int, ...]
+) -> tuple[ir.Value, tuple[int, ...]] | None:
     starts, _, axes, steps = [*(g.static(v) for v in maker.inputs[1:]), None, None][:4]
     if starts is None or axes is None or (len(maker.inputs) > 4 and steps is None) or (starts < 0).any():
         return None
@@ -112,7 +114,7 @@ def _of_slice(g: Graph, maker: ir.Node, x: ir.Value, index: tuple[int, ...]) -> 
     return x, tuple(back)
 
 
-def _of_reshape(maker: ir.Node, x: ir.Value, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
+def _reshape_source(maker: ir.Node, x: ir.Value, index: tuple[int, ...]) -> tuple[ir.Value, tuple[int, ...]] | None:
     after = maker.outputs[0].shape
     if after is None or x.shape is None or not all(isinstance(d, int) for d in after):
         return None

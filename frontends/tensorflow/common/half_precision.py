@@ -20,31 +20,31 @@ def in_float32(*kinds: ir.DataType) -> Callable[[Callable[..., Any]], Callable[.
     def decorate(rule: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(rule)
         def wrapped(g: Graph, *inputs: Any, **attributes: Any) -> Any:
-            found = [x.dtype for x in _values(inputs) if x.dtype in kinds]
+            found = [x.dtype for x in _flatten_values(inputs) if x.dtype in kinds]
             if not found:
                 return rule(g, *inputs, **attributes)
-            wide = _mapped(inputs, lambda x: _widened(g, x) if x.dtype in kinds else x)
+            wide = _map_values(inputs, lambda x: _cast_to_float32(g, x) if x.dtype in kinds else x)
             narrow = lambda x: g.Cast(x, to=found[0]) if x.dtype == ir.DataType.FLOAT else x  # noqa: E731
-            return _mapped(rule(g, *wide, **attributes), narrow)
+            return _map_values(rule(g, *wide, **attributes), narrow)
 
         return wrapped
 
     return decorate
 
 
-def _widened(g: Graph, x: ir.Value) -> ir.Value:
+def _cast_to_float32(g: Graph, x: ir.Value) -> ir.Value:
     """A constant stays one: rules ask for its content."""
     content = g.static(x)
     return g.Cast(x, to=ir.DataType.FLOAT) if content is None else g.const(content.astype(np.float32))
 
 
-def _values(items: Any) -> list[ir.Value]:
+def _flatten_values(items: Any) -> list[ir.Value]:
     if isinstance(items, (list, tuple)):
-        return [v for item in items for v in _values(item)]
+        return [v for item in items for v in _flatten_values(item)]
     return [items] if isinstance(items, ir.Value) else []
 
 
-def _mapped(items: Any, change: Callable[[ir.Value], ir.Value]) -> Any:
+def _map_values(items: Any, change: Callable[[ir.Value], ir.Value]) -> Any:
     if isinstance(items, (list, tuple)):
-        return [_mapped(item, change) for item in items]
+        return [_map_values(item, change) for item in items]
     return change(items) if isinstance(items, ir.Value) else items

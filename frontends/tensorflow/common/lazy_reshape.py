@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Dim, Graph
-from convert.graph.tensors import lazy, transposed
+from convert.graph.tensors import lazy_tensor, transposed_tensor
 
 from . import shape_values
-from .dims import quotient, vector
+from .dims import dim_quotient, sizes_tensor
 
 _KEY = "convert.tensorflow.transposed"
 
@@ -29,7 +29,7 @@ def cast(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
         return g.const(content.astype(dtype.numpy()), dtype)
     result = g.Cast(x, to=dtype)
     if content is not None:
-        shape_values.remember(result, content)
+        shape_values.set_content(result, content)
     return result
 
 
@@ -37,7 +37,7 @@ def int64(g: Graph, x: ir.Value) -> ir.Value:
     """`x` as ONNX wants shapes, axes and repeats; sizes that have names are read where they are."""
     content = shape_values.content(x)
     if content is not None and content.ndim == 1 and any(isinstance(i, str) for i in content):
-        sizes = vector(g, content.tolist())
+        sizes = sizes_tensor(g, content.tolist())
         if sizes is not None:
             return sizes
     return cast(g, x, ir.DataType.INT64)
@@ -61,7 +61,7 @@ def transpose(g: Graph, x: ir.Value, perm: Sequence[int]) -> ir.Value:
         return g.Transpose(x, perm=perm)
     done = x.meta.setdefault(_KEY, {})
     if tuple(perm) not in done:
-        done[tuple(perm)] = g.initializer(x.name or "const", transposed(x.const_value, perm))
+        done[tuple(perm)] = g.initializer(x.name or "const", transposed_tensor(x.const_value, perm))
     return done[tuple(perm)]
 
 
@@ -76,42 +76,42 @@ def reshape(g: Graph, x: ir.Value, shape: Sequence[int]) -> ir.Value:
     if -1 in shape:
         rest = int(np.prod([d for d in shape if d != -1], dtype=np.int64))
         shape[shape.index(-1)] = int(tensor.size) // rest if rest else 0
-    return g.initializer(x.name or "const", lazy(tensor.dtype, shape, lambda: tensor.numpy().reshape(shape)))
+    return g.initializer(x.name or "const", lazy_tensor(tensor.dtype, shape, lambda: tensor.numpy().reshape(shape)))
 
 
-def unsqueezed(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+def unsqueeze(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
     """`x` with dims of 1 at `axes` of the result."""
     if x.const_value is not None:
         return reshape(g, x, np.expand_dims(np.empty([int(d) for d in x.const_value.shape]), tuple(axes)).shape)
     return g.Unsqueeze(x, np.array(axes, np.int64)) if len(axes) else x
 
 
-def resolved(source: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
+def infer_reshape_dims(source: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
     """`target` with its -1 worked out from the dims of the tensor that is reshaped, where they tell."""
-    size = quotient(source, [d for d in target if d != -1]) if -1 in target else None
+    size = dim_quotient(source, [d for d in target if d != -1]) if -1 in target else None
     return [size if d == -1 else d for d in target]
 
 
-def broadcast_dims(g: Graph, x: ir.Value, rank: int) -> ir.Value:
+def unsqueeze_per_channel(g: Graph, x: ir.Value, rank: int) -> ir.Value:
     """`x`, of rank 1, as a tensor of `rank` dims that varies along its second: what channels are in NCHW."""
-    return unsqueezed(g, x, [0, *range(2, rank)])
+    return unsqueeze(g, x, [0, *range(2, rank)])
 
 
-def parts_of(g: Graph, x: ir.Value, sizes: Sequence[int], axis: int) -> list[ir.Value]:
+def split_weight(g: Graph, x: ir.Value, sizes: Sequence[int], axis: int) -> list[ir.Value]:
     """A weight cut along `axis` (0 or more), each part a lazy view of it."""
     ends = np.cumsum(sizes).tolist()
-    return [subscripted(g, x, (*[slice(None)] * axis, slice(e - n, e))) for e, n in zip(ends, sizes, strict=True)]
+    return [slice_weight(g, x, (*[slice(None)] * axis, slice(e - n, e))) for e, n in zip(ends, sizes, strict=True)]
 
 
-def without(g: Graph, x: ir.Value, axis: int) -> ir.Value:
+def squeeze_weight(g: Graph, x: ir.Value, axis: int) -> ir.Value:
     """A weight without a dim of 1."""
     assert x.const_value is not None
     return reshape(g, x, [int(d) for i, d in enumerate(x.const_value.shape) if i != axis])
 
 
-def subscripted(g: Graph, x: ir.Value, items: tuple[Any, ...]) -> ir.Value:
+def slice_weight(g: Graph, x: ir.Value, items: tuple[Any, ...]) -> ir.Value:
     """A weight's numpy subscript as a lazy view of it."""
     tensor = x.const_value
     assert tensor is not None
     shape = np.broadcast_to(np.empty(()), [int(d) for d in tensor.shape])[items].shape
-    return g.initializer(x.name or "const", lazy(tensor.dtype, shape, lambda: tensor.numpy()[items]))
+    return g.initializer(x.name or "const", lazy_tensor(tensor.dtype, shape, lambda: tensor.numpy()[items]))

@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
-from .lazy_reshape import unsqueezed
+from .lazy_reshape import unsqueeze
 
 _F32 = np.float32
 
@@ -88,16 +88,16 @@ def run_time_levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: 
     return Levels(scale, inverse, g.Where(none, _F32(np.inf), scale), bottom, start, zero, zero, bits, narrow)
 
 
-def leveled(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value:
+def fake_quantize(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value:
     """`x` at its levels, as numbers. TensorFlow divides by the scale in some kernels and multiplies in others."""
     if isinstance(levels.zero, np.ndarray) and isinstance(levels.scale, np.ndarray) and x.const_value is not None:
-        return _stored(g, x, levels, divided=divided)
-    steps = x if _is(levels.bottom, 0) else g.Sub(x, levels.bottom)
+        return _quantize_weight(g, x, levels, divided=divided)
+    steps = x if _is_constant(levels.bottom, 0) else g.Sub(x, levels.bottom)
     steps = g.Div(steps, levels.divisor) if divided else g.Mul(steps, levels.inverse)
-    steps = steps if _is(levels.start, 0) else g.Sub(steps, levels.start)
+    steps = steps if _is_constant(levels.start, 0) else g.Sub(steps, levels.start)
     steps = g.Floor(g.Add(steps, _F32(0.5)))
     if levels.narrow or levels.bits not in (8, 16):  # else the integer saturates
-        least, most = (_apart(g, _F32(n), levels.origin) for n in (levels.least, levels.most))
+        least, most = (_offset_from_zero(g, _F32(n), levels.origin) for n in (levels.least, levels.most))
         steps = g.Min(g.Max(steps, least), most)
     scale = levels.scale if isinstance(levels.scale, ir.Value) else g.const(levels.scale)
     origin, zero = (
@@ -109,15 +109,15 @@ def leveled(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value
     return g.DequantizeLinear(g.QuantizeLinear(steps, one, origin, axis=axis), scale, zero, axis=axis)
 
 
-def _apart(g: Graph, level: np.float32, zero: np.ndarray | ir.Value) -> np.ndarray | ir.Value:
+def _offset_from_zero(g: Graph, level: np.float32, zero: np.ndarray | ir.Value) -> np.ndarray | ir.Value:
     return level - zero if isinstance(zero, np.ndarray) else g.Sub(level, zero)
 
 
-def _is(parameter: np.ndarray | ir.Value, number: float) -> bool:
+def _is_constant(parameter: np.ndarray | ir.Value, number: float) -> bool:
     return isinstance(parameter, np.ndarray) and bool((parameter == number).all())
 
 
-def _stored(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value:
+def _quantize_weight(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value:
     """A weight as integers. They stay unsigned also where a range is symmetrical.
 
     Products of unsigned and signed bytes saturate in onnxruntime on processors without instructions for them.
@@ -133,12 +133,12 @@ def _stored(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir.Value
         steps = (steps / levels.divisor if divided else steps * levels.inverse) - levels.start
         return np.clip(np.floor(steps + _F32(0.5)) + levels.origin, levels.least, levels.most).astype(kind)
 
-    stored = g.initializer(x.name or "const", lazy(levels.kind, shape, make))
+    stored = g.initializer(x.name or "const", lazy_tensor(levels.kind, shape, make))
     axis = len(shape) - 1 if zero.ndim else None
     return g.DequantizeLinear(stored, g.const(levels.scale), g.const(zero.astype(kind)), axis=axis)
 
 
-def stepped(
+def quantize_dequantize(
     g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, ends: tuple[int, int], axis: int, *, up: bool, given: bool
 ) -> ir.Value:
     """`x` at steps between `ends`, zero at zero: the side of the range that asks for the coarser step decides.
@@ -154,15 +154,15 @@ def stepped(
     by_low = g.Less(from_low, from_high)
     step = g.Where(by_low, g.Div(low, bottom) if ends[0] else g.Mul(low, zero), g.Div(high, top))
     scale = g.Where(by_low, from_low, from_high)
-    integer = _integer_of(ends) if kind == _F32 else None
+    integer = _unsigned_dtype_for(ends) if kind == _F32 else None
     if given and not (integer and integer[1] == ends):
         first, last = g.Where(by_low, low, g.Mul(bottom, step)), g.Where(by_low, g.Mul(top, step), high)
-        x = g.Max(g.Min(x, along(g, last, x, axis)), along(g, first, x, axis))
-    steps = g.Mul(x, along(g, scale, x, axis))
+        x = g.Max(g.Min(x, broadcast_along_axis(g, last, x, axis)), broadcast_along_axis(g, first, x, axis))
+    steps = g.Mul(x, broadcast_along_axis(g, scale, x, axis))
     if up:
         steps = g.Floor(g.Add(steps, np.array(0.5, kind)))
     if integer is None:
-        return g.Mul(steps if up else g.Round(steps), along(g, step, x, axis))
+        return g.Mul(steps if up else g.Round(steps), broadcast_along_axis(g, step, x, axis))
     nought = g.const(np.array(-integer[1][0], integer[0].numpy()))
     whole = g.QuantizeLinear(steps, g.const(1.0, ir.DataType.FLOAT), nought)
     if axis == -1:
@@ -170,7 +170,7 @@ def stepped(
     return g.DequantizeLinear(whole, step, g.Expand(nought, g.dims(step)), axis=axis)
 
 
-def _integer_of(ends: tuple[int, int]) -> tuple[ir.DataType, tuple[int, int]] | None:
+def _unsigned_dtype_for(ends: tuple[int, int]) -> tuple[ir.DataType, tuple[int, int]] | None:
     """The unsigned integer that holds what lies between `ends`, and the ends of its own range about the same zero."""
     for kind, count in ((ir.DataType.UINT8, 256), (ir.DataType.UINT16, 65536)):
         first = -count // 2 if ends[0] < 0 else 0
@@ -179,7 +179,7 @@ def _integer_of(ends: tuple[int, int]) -> tuple[ir.DataType, tuple[int, int]] | 
     return None
 
 
-def half_away(g: Graph, x: ir.Value) -> ir.Value:
+def round_half_away(g: Graph, x: ir.Value) -> ir.Value:
     """Rounded to the nearest integer, halves away from zero."""
     size = g.Abs(x)
     whole = g.Floor(size)
@@ -187,6 +187,6 @@ def half_away(g: Graph, x: ir.Value) -> ir.Value:
     return g.Mul(g.Sign(x), g.Add(whole, up))
 
 
-def along(g: Graph, parameter: ir.Value, x: ir.Value, axis: int) -> ir.Value:
+def broadcast_along_axis(g: Graph, parameter: ir.Value, x: ir.Value, axis: int) -> ir.Value:
     """One number for each index of `axis`, or one for all, to broadcast against `x`."""
-    return parameter if axis == -1 or not g.rank(parameter) else unsqueezed(g, parameter, range(1, g.rank(x) - axis))
+    return parameter if axis == -1 or not g.rank(parameter) else unsqueeze(g, parameter, range(1, g.rank(x) - axis))

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from .quantization_levels import half_away
+from .quantization_levels import round_half_away
 
 _F32, _F64 = np.float32, np.float64
 _FLOAT, _DOUBLE, _INT32, _INT64 = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, ir.DataType.INT64
@@ -24,7 +24,7 @@ _LARGEST = _F32(2147483520)
 """The largest float32 that is an integer of 32 bits."""
 
 
-def known_zero(g: Graph, low: ir.Value, high: ir.Value, kind: ir.DataType) -> int | None:
+def static_zero_point(g: Graph, low: ir.Value, high: ir.Value, kind: ir.DataType) -> int | None:
     """The level of zero in a range between constants (`FloatToQuantizedUnclamped`), else None."""
     ends = g.static(low), g.static(high)
     if ends[0] is None or ends[1] is None:
@@ -42,60 +42,64 @@ def _scale(bits: int, span: float) -> float:
     return steps / (span * (steps / (steps - 1)))
 
 
-def level(g: Graph, x: ir.Value | np.float32, low: ir.Value, high: ir.Value, kind: ir.DataType) -> ir.Value:
+def float_to_quantized_unclamped(
+    g: Graph, x: ir.Value | np.float32, low: ir.Value, high: ir.Value, kind: ir.DataType
+) -> ir.Value:
     """The level of the number `x` as int64, also outside of what `kind` holds (`FloatToQuantizedUnclamped`)."""
     limits = np.iinfo(kind.numpy())
-    scale = g.Div(_F64(2.0**limits.bits), _span(g, low, high, limits.bits))
-    above = g.Sub(half_away(g, g.Mul(_double(g, x), scale)), half_away(g, g.Mul(_double(g, low), scale)))
+    scale = g.Div(_F64(2.0**limits.bits), _range_width(g, low, high, limits.bits))
+    above = g.Sub(
+        round_half_away(g, g.Mul(_to_float64(g, x), scale)), round_half_away(g, g.Mul(_to_float64(g, low), scale))
+    )
     return g.Add(g.Cast(g.Where(g.Equal(low, high), _F64(0), above), to=_INT64), np.int64(limits.min))
 
 
-def _span(g: Graph, low: ir.Value, high: ir.Value, bits: int) -> ir.Value:
+def _range_width(g: Graph, low: ir.Value, high: ir.Value, bits: int) -> ir.Value:
     """The width of a range in float64, with a step more.
 
     In 32 bits that is a product by 1 + 2⁻³², which onnxruntime takes for one by 1 and leaves out; the sum is as exact.
     """
-    span = _double(g, g.Sub(high, low))
+    span = _to_float64(g, g.Sub(high, low))
     if bits == 32:
         return g.Add(span, g.Mul(span, _F64(2.0**-32)))
     return g.Mul(span, _F64(2.0**bits / (2.0**bits - 1)))
 
 
-def _double(g: Graph, x: ir.Value | np.float32) -> ir.Value:
+def _to_float64(g: Graph, x: ir.Value | np.float32) -> ir.Value:
     return g.Cast(x, to=_DOUBLE)
 
 
-def within(g: Graph, x: ir.Value, kind: ir.DataType) -> ir.Value:
+def saturate_cast(g: Graph, x: ir.Value, kind: ir.DataType) -> ir.Value:
     """int64 as `kind`; what that does not hold goes to its end."""
     limits = np.iinfo(kind.numpy())
     return g.Cast(g.Clip(x, np.int64(limits.min), np.int64(limits.max)), to=kind)
 
 
-def number(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+def quantized_to_float(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
     """The numbers that levels stand for, by way of float64 (`QuantizedToFloat`)."""
     limits = np.iinfo(g.dtype(x).numpy())
-    scale = g.Div(_span(g, low, high, limits.bits), _F64(2.0**limits.bits))
+    scale = g.Div(_range_width(g, low, high, limits.bits), _F64(2.0**limits.bits))
     narrow = g.Cast(scale, to=_FLOAT)
-    start = g.Mul(half_away(g, g.Div(low, narrow)), narrow)
-    above = g.Mul(g.Sub(_double(g, x), _F64(limits.min)), scale)
-    return g.Where(g.Equal(low, high), low, g.Cast(g.Add(_double(g, start), above), to=_FLOAT))
+    start = g.Mul(round_half_away(g, g.Div(low, narrow)), narrow)
+    above = g.Mul(g.Sub(_to_float64(g, x), _F64(limits.min)), scale)
+    return g.Where(g.Equal(low, high), low, g.Cast(g.Add(_to_float64(g, start), above), to=_FLOAT))
 
 
-def numbers(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+def dequantize_tensor(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
     """The same for a tensor, in float32 (`DEQUANTIZE_WITH_EIGEN`)."""
     limits = np.iinfo(g.dtype(x).numpy())
-    scale = g.Cast(g.Div(_double(g, g.Sub(high, low)), _F64(2.0**limits.bits - 1)), to=_FLOAT)
-    start = g.Where(g.Equal(low, high), low, g.Mul(half_away(g, g.Div(low, scale)), scale))
+    scale = g.Cast(g.Div(_to_float64(g, g.Sub(high, low)), _F64(2.0**limits.bits - 1)), to=_FLOAT)
+    start = g.Where(g.Equal(low, high), low, g.Mul(round_half_away(g, g.Div(low, scale)), scale))
     return g.Add(g.Sub(start, g.Mul(_F32(limits.min), scale)), g.Mul(g.Cast(x, to=_FLOAT), scale))
 
 
-def levels(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, kind: ir.DataType) -> ir.Value:
+def quantize_tensor(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, kind: ir.DataType) -> ir.Value:
     """The levels of a tensor of numbers, in float32 (`QUANTIZE_WITH_EIGEN`)."""
     limits = np.iinfo(kind.numpy())
-    wide = g.Div(_F64(2.0**limits.bits - 1), _double(g, g.Sub(high, low)))
+    wide = g.Div(_F64(2.0**limits.bits - 1), _to_float64(g, g.Sub(high, low)))
     scale = g.Where(g.Equal(low, high), _F32(0), g.Cast(wide, to=_FLOAT))
-    shift = g.Sub(half_away(g, g.Mul(low, scale)), _F32(limits.min))
-    steps = g.Sub(half_away(g, g.Mul(x, scale)), shift)
+    shift = g.Sub(round_half_away(g, g.Mul(low, scale)), _F32(limits.min))
+    steps = g.Sub(round_half_away(g, g.Mul(x, scale)), shift)
     return g.Cast(g.Min(g.Max(steps, _F32(limits.min)), min(_F32(limits.max), _LARGEST)), to=kind)
 
 
@@ -106,30 +110,30 @@ def product_range(g: Graph, first: Range, second: Range) -> list[ir.Value]:
     return [g.Mul(one, _F32(-(2.0**31))), g.Mul(one, _F32(2.0**31))]
 
 
-def in_bytes(g: Graph, x: ir.Value, old: Range, new: Range) -> ir.Value:
+def requantize_to_uint8(g: Graph, x: ir.Value, old: Range, new: Range) -> ir.Value:
     """int32 as uint8 of another range, by integers with 16 bits behind the point (`RequantizeManyInNewRange`)."""
     was, span = g.Sub(old[1], old[0]), g.Sub(new[1], new[0])
     none, wide = g.Equal(span, _F32(0)), g.Cast(span, to=_DOUBLE)
     inverse = g.Cast(g.Div(_F64(255), wide), to=_FLOAT)
-    middle = g.Cast(g.Div(_double(g, g.Add(*old)), _F64(2)), to=_FLOAT)
-    factor = g.Div(g.Mul(_F64(255 * 2**16), _double(g, was)), wide)
+    middle = g.Cast(g.Div(_to_float64(g, g.Add(*old)), _F64(2)), to=_FLOAT)
+    factor = g.Div(g.Mul(_F64(255 * 2**16), _to_float64(g, was)), wide)
     before = g.Mul(g.Mul(middle, inverse), _F32(2**16))
-    after = half_away(g, g.Div(g.Mul(g.Mul(_double(g, new[0]), _F64(255)), _F64(2**16)), wide))
+    after = round_half_away(g, g.Div(g.Mul(g.Mul(_to_float64(g, new[0]), _F64(255)), _F64(2**16)), wide))
     factor, before, after = (g.Cast(g.Where(none, np.zeros((), g.dtype(v).numpy()), v), to=_INT64)
                              for v in (factor, before, after))  # fmt: skip
     rest = g.Add(g.Sub(before, after), np.int64(2**15))
-    steps = g.Add(_shifted(g, g.Mul(g.Cast(x, to=_INT64), factor), 32), rest)
-    return within(g, _shifted(g, steps, 16), ir.DataType.UINT8)
+    steps = g.Add(_shift_right(g, g.Mul(g.Cast(x, to=_INT64), factor), 32), rest)
+    return saturate_cast(g, _shift_right(g, steps, 16), ir.DataType.UINT8)
 
 
-def _shifted(g: Graph, x: ir.Value, bits: int) -> ir.Value:
+def _shift_right(g: Graph, x: ir.Value, bits: int) -> ir.Value:
     """int64 shifted right with its sign, which BitShift does for unsigned integers only."""
     unit = np.int64(2**bits)
     return g.Div(g.Sub(x, g.Mod(x, unit)), unit)
 
 
-def requantised(g: Graph, x: ir.Value, old: Range, new: Range, kind: ir.DataType) -> ir.Value:
+def requantize_tensor(g: Graph, x: ir.Value, old: Range, new: Range, kind: ir.DataType) -> ir.Value:
     """Levels of one range as levels of `kind` of another."""
     if g.dtype(x) == _INT32 and kind == ir.DataType.UINT8:
-        return in_bytes(g, x, old, new)
-    return levels(g, numbers(g, x, *old), *new, kind)
+        return requantize_to_uint8(g, x, old, new)
+    return quantize_tensor(g, dequantize_tensor(g, x, *old), *new, kind)

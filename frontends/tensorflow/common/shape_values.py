@@ -16,7 +16,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from .dims import fresh, joined, product
+from .dims import broadcast_name, dim_product, new_dim_name
 from .strided_slice import subscript
 
 _KEY = "convert.tensorflow.known"
@@ -37,13 +37,13 @@ def content(value: Any) -> Content | None:
     return value.meta.get(_KEY)
 
 
-def remember(value: ir.Value, known: Content) -> None:
+def set_content(value: ir.Value, known: Content) -> None:
     """State what is known of `value`."""
     if value.dtype in _INTEGERS and value.const_value is None:
-        value.meta[_KEY] = wrapped(known, value.dtype)
+        value.meta[_KEY] = wrap_integers(known, value.dtype)
 
 
-def wrapped(content: Content, dtype: ir.DataType | None) -> Content:
+def wrap_integers(content: Content, dtype: ir.DataType | None) -> Content:
     """Integers as they are stored in 32 or 64 bits, where sums and products may have run over; the rest as it is."""
     half = 1 << (31 if dtype == ir.DataType.INT32 else 63)
 
@@ -79,17 +79,17 @@ def evaluate(g: Graph, operator: str, args: Sequence[Any], attributes: Mapping[s
     return [np.asarray(f, dtype=object) for f in found]
 
 
-def dims(g: Graph, value: ir.Value) -> Content | None:
+def named_dims(g: Graph, value: ir.Value) -> Content | None:
     """The dims of `value`; those without a name get one, so that they are known to be the same wherever they go."""
     if value.shape is None:
         return None
-    named = [d if isinstance(d, int) else d.value or fresh(g, value, i) for i, d in enumerate(value.shape)]
+    named = [d if isinstance(d, int) else d.value or new_dim_name(g, value, i) for i, d in enumerate(value.shape)]
     if any(not isinstance(d, int) and d.value is None for d in value.shape):
         g.facts(value, shape=named)
     return np.array(named, dtype=object)
 
 
-def _binary(compute: Callable[[int, int], int], neutral: int | None, *, commutes: bool = False) -> Any:
+def _binary_rule(compute: Callable[[int, int], int], neutral: int | None, *, commutes: bool = False) -> Any:
     def one(a: Any, b: Any) -> Any:
         if isinstance(a, int) and isinstance(b, int):
             return compute(a, b)
@@ -97,7 +97,7 @@ def _binary(compute: Callable[[int, int], int], neutral: int | None, *, commutes
             return a
         if commutes and isinstance(a, int) and a == neutral:
             return b
-        return product([a, b]) if neutral == 1 and commutes else None
+        return dim_product([a, b]) if neutral == 1 and commutes else None
 
     def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         a, b = map(content, args)
@@ -116,10 +116,10 @@ def _minimum(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> An
     return _LEAST(g, args, attributes)
 
 
-_LEAST = _binary(min, None)
+_LEAST = _binary_rule(min, None)
 
 
-def _unary(compute: Callable[[Content, Mapping[str, Any]], Any]) -> Any:
+def _unary_rule(compute: Callable[[Content, Mapping[str, Any]], Any]) -> Any:
     def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         known = content(args[0])
         return None if known is None else compute(known, attributes)
@@ -127,7 +127,7 @@ def _unary(compute: Callable[[Content, Mapping[str, Any]], Any]) -> Any:
     return rule
 
 
-def _with(count: int, compute: Callable[..., Any]) -> Any:
+def _rule_with_constants(count: int, compute: Callable[..., Any]) -> Any:
     """A rule over a known first input and `count` further inputs that have to be whole."""
 
     def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
@@ -141,24 +141,24 @@ def _with(count: int, compute: Callable[..., Any]) -> Any:
 
 
 def _shape(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    return dims(g, args[0]) if isinstance(args[0], ir.Value) else None
+    return named_dims(g, args[0]) if isinstance(args[0], ir.Value) else None
 
 
 def _shape_n(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    found = [dims(g, value) for value in args[0]]
+    found = [named_dims(g, value) for value in args[0]]
     return None if any(f is None for f in found) else found
 
 
 def _size(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    found = dims(g, args[0])
-    return None if found is None else np.array(product(found.tolist()), dtype=object)
+    found = named_dims(g, args[0])
+    return None if found is None else np.array(dim_product(found.tolist()), dtype=object)
 
 
 def _rank(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
     return None if args[0].shape is None else np.array(len(args[0].shape), dtype=object)
 
 
-def _joined(values: Sequence[Any]) -> list[Content] | None:
+def _partial_contents(values: Sequence[Any]) -> list[Content] | None:
     """The content of each value, with None for every element of those that are not known."""
     found = []
     for value in values:
@@ -172,12 +172,12 @@ def _joined(values: Sequence[Any]) -> list[Content] | None:
 
 
 def _pack(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    found = _joined(args[0])
+    found = _partial_contents(args[0])
     return None if found is None else np.stack(found, attributes.get("axis", 0))
 
 
 def _concat(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    found, axis = _joined(args[0]), content(args[1])
+    found, axis = _partial_contents(args[0]), content(args[1])
     return None if found is None or axis is None else np.concatenate(found, int(axis))
 
 
@@ -207,21 +207,21 @@ def _gather(known: Content, indices: Any, axis: Any = 0, *, attributes: Mapping[
     return None if attributes.get("batch_dims") else np.take(known, indices, int(axis))
 
 
-def _reduce(compute: Callable[[Sequence[Any]], Any]) -> Any:
+def _reduce_rule(compute: Callable[[Sequence[Any]], Any]) -> Any:
     def one(known: Content, axes: Any, *, attributes: Mapping[str, Any]) -> Any:
         if known.ndim != 1 or np.size(axes) != 1:
             return None
         result = compute(list(known))
         return np.array([result] if attributes.get("keep_dims") else result, dtype=object)
 
-    return _with(1, one)
+    return _rule_with_constants(1, one)
 
 
-def _segments(known: Content, ids: Any, count: Any, *, attributes: Mapping[str, Any]) -> Any:
-    return np.array([product(list(known[ids == n])) for n in range(int(count))], dtype=object)
+def _segment_products(known: Content, ids: Any, count: Any, *, attributes: Mapping[str, Any]) -> Any:
+    return np.array([dim_product(list(known[ids == n])) for n in range(int(count))], dtype=object)
 
 
-def _whole(compute: Callable[[Sequence[int]], int]) -> Callable[[Sequence[Any]], Any]:
+def _if_all_ints(compute: Callable[[Sequence[int]], int]) -> Callable[[Sequence[Any]], Any]:
     return lambda items: compute(items) if all(isinstance(i, int) for i in items) and items else None
 
 
@@ -246,13 +246,13 @@ def _broadcast_args(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]
         return None
     rank = max(len(b) for b in both if b is not None)
     padded = [[1] * (rank - len(b)) + b.tolist() for b in both if b is not None]
-    return [np.array([_wider(a, b) for a, b in zip(*padded, strict=True)], dtype=object)]
+    return [np.array([_broadcast_dim(a, b) for a, b in zip(*padded, strict=True)], dtype=object)]
 
 
-def _wider(a: Any, b: Any) -> Any:
+def _broadcast_dim(a: Any, b: Any) -> Any:
     """The dim that two dims broadcast to; None where only the run tells."""
     if isinstance(a, str) and isinstance(b, str):
-        return joined(a, b)
+        return broadcast_name(a, b)
     if a == b or b == 1:
         return a
     return b if a == 1 else a if isinstance(a, int) and b is not None else b if isinstance(b, int) else None
@@ -270,30 +270,30 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "Pack": _pack,
     "ConcatV2": _concat,
     "Concat": _concat_old,
-    "Unpack": _unary(_unpack),
+    "Unpack": _unary_rule(_unpack),
     "Split": _split,
-    "StridedSlice": _with(3, _strided_slice),
-    "Slice": _with(2, _slice),
-    "Gather": _with(1, _gather),
-    "GatherV2": _with(2, _gather),
+    "StridedSlice": _rule_with_constants(3, _strided_slice),
+    "Slice": _rule_with_constants(2, _slice),
+    "Gather": _rule_with_constants(1, _gather),
+    "GatherV2": _rule_with_constants(2, _gather),
     "BroadcastArgs": _broadcast_args,
-    "Reshape": _with(1, lambda known, shape, attributes: known.reshape(shape.tolist())),
-    "ExpandDims": _with(1, lambda known, axis, attributes: np.expand_dims(known, int(axis))),
-    "Squeeze": _unary(_squeeze),
+    "Reshape": _rule_with_constants(1, lambda known, shape, attributes: known.reshape(shape.tolist())),
+    "ExpandDims": _rule_with_constants(1, lambda known, axis, attributes: np.expand_dims(known, int(axis))),
+    "Squeeze": _unary_rule(_squeeze),
     "Cast": _cast,
-    "Range": _with(2, _range),
+    "Range": _rule_with_constants(2, _range),
     "Fill": _fill,
-    "Add": _binary(lambda a, b: a + b, 0, commutes=True),
-    "AddV2": _binary(lambda a, b: a + b, 0, commutes=True),
-    "Sub": _binary(lambda a, b: a - b, 0),
-    "Mul": _binary(lambda a, b: a * b, 1, commutes=True),
-    "FloorDiv": _binary(lambda a, b: a // b, 1),
-    "FloorMod": _binary(lambda a, b: a % b, None),
-    "Maximum": _binary(max, None),
+    "Add": _binary_rule(lambda a, b: a + b, 0, commutes=True),
+    "AddV2": _binary_rule(lambda a, b: a + b, 0, commutes=True),
+    "Sub": _binary_rule(lambda a, b: a - b, 0),
+    "Mul": _binary_rule(lambda a, b: a * b, 1, commutes=True),
+    "FloorDiv": _binary_rule(lambda a, b: a // b, 1),
+    "FloorMod": _binary_rule(lambda a, b: a % b, None),
+    "Maximum": _binary_rule(max, None),
     "Minimum": _minimum,
-    "Prod": _reduce(product),
-    "UnsortedSegmentProd": _with(2, _segments),  # how TensorFlow Lite joins dims for an Einsum
-    "Sum": _reduce(_whole(sum)),
-    "Max": _reduce(_whole(max)),
-    "Min": _reduce(_whole(min)),
+    "Prod": _reduce_rule(dim_product),
+    "UnsortedSegmentProd": _rule_with_constants(2, _segment_products),  # how TensorFlow Lite joins dims for an Einsum
+    "Sum": _reduce_rule(_if_all_ints(sum)),
+    "Max": _reduce_rule(_if_all_ints(max)),
+    "Min": _reduce_rule(_if_all_ints(min)),
 }

@@ -31,7 +31,7 @@ class TensorList:
     item: ir.Value | None = None
 
 
-def from_stacked(g: Graph, stacked: ir.Value) -> TensorList:
+def tensor_list_from_stacked(g: Graph, stacked: ir.Value) -> TensorList:
     """The list of the slices of `stacked` along its first dim."""
     dims = g.shape(stacked)
     count = g.const(np.array(dims[0], np.int64)) if isinstance(dims[0], int) else _first_dim(g, stacked)
@@ -42,11 +42,11 @@ def _first_dim(g: Graph, x: ir.Value) -> ir.Value:
     count = g.Squeeze(g.Shape(x, start=0, end=1), [0])
     name = g.shape(x)[0]
     if name is not None:
-        shape_values.remember(count, np.array(name, dtype=object))
+        shape_values.set_content(count, np.array(name, dtype=object))
     return count
 
 
-def filled_up(g: Graph, x: ir.Value, size: ir.Value) -> ir.Value:
+def pad_to_size(g: Graph, x: ir.Value, size: ir.Value) -> ir.Value:
     """`x` with zeros behind its last element, so that it has `size` of them."""
     wanted, dims = g.Reshape(int64(g, size), [1]), g.shape(x)
     lacking = g.Sub(wanted, g.Shape(x, start=0, end=1))
@@ -56,7 +56,7 @@ def filled_up(g: Graph, x: ir.Value, size: ir.Value) -> ir.Value:
     return g.facts(longer, g.dtype(x), [None if content is None else content.item(), *dims[1:]])
 
 
-def merged(first: Sequence[Dim] | None, second: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
+def merge_dims(first: Sequence[Dim] | None, second: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
     """What two statements about the same dims tell together; the second names those that the first leaves open."""
     if first is None or second is None:
         return tuple(second) if first is None and second is not None else None if first is None else tuple(first)
@@ -73,7 +73,7 @@ def element_dims(shape: ir.Value) -> tuple[Dim, ...] | None:
     return tuple(None if d == -1 else d for d in content.tolist())
 
 
-def stacked(g: Graph, items: TensorList) -> ir.Value:
+def stack_elements(g: Graph, items: TensorList) -> ir.Value:
     """All elements in one tensor; those that were never written are zeros, as TensorFlow reads them."""
     if items.blank:
         raise Unsupported("a list that is read in the loop that writes it, one element a round")
@@ -82,26 +82,28 @@ def stacked(g: Graph, items: TensorList) -> ir.Value:
     if items.element is None or None in items.element:
         raise Unsupported("a list whose elements' shape is not known before the first is written")
     parts = [g.Reshape(int64(g, items.count), [1])]
-    parts += [g.const(np.array([d], np.int64)) if isinstance(d, int) else _dim(g, str(d)) for d in items.element]
+    parts += [
+        g.const(np.array([d], np.int64)) if isinstance(d, int) else _named_dim_size(g, str(d)) for d in items.element
+    ]
     zeros = g.Expand(g.const(0, items.dtype), g.Concat(*parts, axis=0) if len(parts) > 1 else parts[0])
     count = shape_values.content(items.count)
     return g.facts(zeros, shape=[None if count is None else count.item(), *items.element])
 
 
-def written(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList:
+def write_element(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList:
     """The list with `item` at `index`."""
     if not isinstance(item, ir.Value):
         raise Unsupported("a list of ragged or complex tensors")
-    element = merged(items.element, None if item.shape is None else g.shape(item))
+    element = merge_dims(items.element, None if item.shape is None else g.shape(item))
     if items.blank:
         return replace(items, element=element, item=item)
     items = replace(items, element=element)
     at = g.Reshape(int64(g, index), [1, 1])
-    new = g.ScatterND(stacked(g, items), at, g.Unsqueeze(item, [0]))
+    new = g.ScatterND(stack_elements(g, items), at, g.Unsqueeze(item, [0]))
     return replace(items, stacked=new)
 
 
-def _dim(g: Graph, name: str) -> ir.Value:
+def _named_dim_size(g: Graph, name: str) -> ir.Value:
     """The size of a named dim as a tensor of shape [1], from an input of the model that has it."""
     top = g
     while top.parent is not None:

@@ -16,14 +16,14 @@ from convert.graph.inputs import Bounds
 from convert.options import InputSpec
 from convert.report import Report
 
-from .dims import BETWEEN, BROADCASTING, TIMES, dims_of, factors, plain
+from .dims import BETWEEN, BROADCASTING, TIMES, dim_factors, dims_of, sanitize_name
 
 _BATCH = "batch"
 _RECURRENT = ("LSTM", "GRU", "RNN")
 _MOST = 8  # operands of a Sum or Max that are compared with each other
 
 
-def own_names(
+def name_input_dims(
     shapes: Mapping[str, Sequence[int | None] | None], specs: Mapping[str, InputSpec]
 ) -> dict[str, list[Dim] | None]:
     """The dims of every input by its name, open ones with names of their own; the first that comes first is "batch"."""
@@ -31,7 +31,7 @@ def own_names(
     named: dict[str, list[Dim] | None] = {}
     free = _BATCH not in given
     for name, shape in shapes.items():
-        own = plain(name)
+        own = sanitize_name(name)
         dims: list[Dim] = [f"{own}_d{i}" if d is None else d for i, d in enumerate(shape or ())]
         spec = specs.get(name)
         if shape and shape[0] is None and not (spec and spec.shape and (spec.shape[0].name or spec.shape[0].size)):
@@ -46,24 +46,24 @@ def share_names(model: ir.Model, specs: Mapping[str, InputSpec], bounds: Bounds,
     A name that the user gave stays, and two of those stay two.
     """
     fixed = {d.name for s in specs.values() for d in s.shape or () if d.name}
-    classes = _Classes(fixed)
+    classes = _EquivalenceClasses(fixed)
     for node in model.graph.all_nodes():
-        for a, b in _meetings(node):
+        for a, b in _equal_name_pairs(node):
             classes.join(a, b)
     before = {str(v.name): dims_of(v) for v in model.graph.inputs}
     names = classes.names([d for dims in before.values() for d in dims if isinstance(d, str)])
-    for value in _values(model):
+    for value in _all_values(model):
         if value.shape is not None and any(isinstance(d, ir.SymbolicDim) and d.value for d in value.shape):
-            value.shape = ir.Shape([_renamed(d, names) for d in dims_of(value)])
+            value.shape = ir.Shape([_renamed_dim(d, names) for d in dims_of(value)])
     for name in [n for n in bounds if names.get(n, n) != n]:
         low, high = bounds.pop(name)
         other = bounds.setdefault(names[name], [low, high])
         other[0] = max(other[0] or 1, low or 1)
         other[1] = high if other[1] is None else other[1] if high is None else min(other[1], high)
-    _tell(before, names, report)
+    _report_shared_names(before, names, report)
 
 
-def _tell(before: Mapping[str, Sequence[Dim]], names: Mapping[str, str], report: Report) -> None:
+def _report_shared_names(before: Mapping[str, Sequence[Dim]], names: Mapping[str, str], report: Report) -> None:
     """Say of inputs whose first dims are open which are taken to be one batch, and which are not."""
     shared: dict[str, list[str]] = {}
     for name, dims in before.items():
@@ -83,20 +83,20 @@ def _tell(before: Mapping[str, Sequence[Dim]], names: Mapping[str, str], report:
 # -- which dims meet --------------------------------------------------------------------------------------------------
 
 
-def _meetings(node: ir.Node) -> Iterator[tuple[str, str]]:
+def _equal_name_pairs(node: ir.Node) -> Iterator[tuple[str, str]]:
     """The names of dims that `node` wants to be equal, or one of them 1."""
-    for a, b in _pairs(node):
+    for a, b in _equal_dim_pairs(node):
         if isinstance(a, str) and isinstance(b, str) and a != b:
             yield a, b
 
 
-def _pairs(node: ir.Node) -> Iterator[tuple[Dim, Dim]]:
+def _equal_dim_pairs(node: ir.Node) -> Iterator[tuple[Dim, Dim]]:
     operands = [dims_of(v) for v in node.inputs if v is not None and v.shape is not None]
     if node.domain or len(operands) < 2:
         return
     if node.op_type in BROADCASTING:
         for one, other in itertools.combinations(operands[:_MOST], 2):
-            yield from _aligned(one, other)
+            yield from _broadcast_dim_pairs(one, other)
     elif any(v is None or v.shape is None for v in node.inputs[:2]):
         return
     elif node.op_type == "Concat":
@@ -106,23 +106,23 @@ def _pairs(node: ir.Node) -> Iterator[tuple[Dim, Dim]]:
     elif node.op_type == "MatMul" and operands[0] and operands[1]:
         a, b = operands
         yield a[-1], b[-2 if len(b) > 1 else -1]
-        yield from _aligned(a[:-2], b[:-2])
+        yield from _broadcast_dim_pairs(a[:-2], b[:-2])
     elif node.op_type in _RECURRENT and node.inputs[0] is not None and len(operands[0]) == 3:
         for place, axis in ((4, 0), (5, 1), (6, 1)):
             value = node.inputs[place] if place < len(node.inputs) else None
             if value is not None and value.shape is not None:
                 yield operands[0][1], dims_of(value)[axis]
     elif node.op_type == "Reshape" and node.outputs[0].shape is not None:
-        yield from _reshaped(operands[0], dims_of(node.outputs[0]))
+        yield from _reshape_dim_pairs(operands[0], dims_of(node.outputs[0]))
     elif node.op_type == "ReverseSequence":
         yield operands[0][node.attributes.get_int("batch_axis", 1)], operands[1][0]
 
 
-def _reshaped(before: Sequence[Dim], after: Sequence[Dim]) -> Iterator[tuple[Dim, Dim]]:
+def _reshape_dim_pairs(before: Sequence[Dim], after: Sequence[Dim]) -> Iterator[tuple[Dim, Dim]]:
     """What is left on either side of a Reshape beside equal names and numbers: one name, or as many in their order."""
     if None in (*before, *after):
         return
-    (above, names), (below, others) = (factors([d for d in side if d is not None]) for side in (before, after))
+    (above, names), (below, others) = (dim_factors([d for d in side if d is not None]) for side in (before, after))
     for name in [n for n in names if n in others]:
         names.remove(name)
         others.remove(name)
@@ -130,11 +130,11 @@ def _reshaped(before: Sequence[Dim], after: Sequence[Dim]) -> Iterator[tuple[Dim
         yield from zip(names, others, strict=True)
 
 
-def _aligned(a: Sequence[Dim], b: Sequence[Dim]) -> Iterator[tuple[Dim, Dim]]:
+def _broadcast_dim_pairs(a: Sequence[Dim], b: Sequence[Dim]) -> Iterator[tuple[Dim, Dim]]:
     return zip(reversed(a), reversed(b), strict=False)
 
 
-class _Classes:
+class _EquivalenceClasses:
     """Names that mean one dim, each with those that it was joined with; at most one of `fixed` in a class."""
 
     def __init__(self, fixed: set[str]) -> None:
@@ -163,7 +163,7 @@ class _Classes:
         return {name: chosen.get(self.root(name), self.root(name)) for name in list(self.parent)}
 
 
-def _renamed(dim: Dim, names: Mapping[str, str]) -> Dim:
+def _renamed_dim(dim: Dim, names: Mapping[str, str]) -> Dim:
     """A broadcast of dims that keep several names is of no known size."""
     if not isinstance(dim, str):
         return dim
@@ -171,7 +171,7 @@ def _renamed(dim: Dim, names: Mapping[str, str]) -> Dim:
     return found.pop() if len(found) == 1 else None
 
 
-def _values(model: ir.Model) -> Iterator[ir.Value]:
+def _all_values(model: ir.Model) -> Iterator[ir.Value]:
     for graph in model.graphs():
         yield from graph.inputs
         for node in graph:

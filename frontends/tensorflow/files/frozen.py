@@ -12,78 +12,80 @@ from convert.report import Report
 
 from ..graph import opdefs
 from ..graph.attributes import DTYPES, shape_of
-from ..graph.control_flow_v1 import structured
-from ..graph.function_body import Body, Node, Ref, from_graph
-from ..graph.lookup_tables import filled
-from ..graph.protos import open_buffer, parse
-from ..program import Input, Program, lower
-from ..runner.graph_signature import PLACEHOLDERS, unread
+from ..graph.control_flow_v1 import structure_control_flow
+from ..graph.function_body import FunctionBody, Node, Ref, body_from_graph
+from ..graph.lookup_tables import filled_tables
+from ..graph.protos import open_buffer, parse_message
+from ..program import Program, ProgramInput, lower
+from ..runner.graph_signature import PLACEHOLDERS, unread_nodes
 
 
 def read_frozen(path: Path, options: Options, report: Report) -> Program:
     """The program in a `.pb` file. Raises `BadInput` if it is not a GraphDef, `UsageError` for unknown tensor names."""
-    return _program(open_buffer(path), path.stem, str(path), options, report)
+    return _parse_program(open_buffer(path), path.stem, str(path), options, report)
 
 
-def from_message(graph: Any, options: Options, report: Report) -> Program:
+def program_from_message(graph: Any, options: Options, report: Report) -> Program:
     """The program in a GraphDef in memory."""
-    return _program(memoryview(graph.SerializeToString()), "graph", "the GraphDef", options, report)
+    return _parse_program(memoryview(graph.SerializeToString()), "graph", "the GraphDef", options, report)
 
 
-def _program(buffer: memoryview, name: str, label: str, options: Options, report: Report) -> Program:
-    graph = parse(buffer, "GraphDef", label)
+def _parse_program(buffer: memoryview, name: str, label: str, options: Options, report: Report) -> Program:
+    graph = parse_message(buffer, "GraphDef", label)
     if not graph.node or any(not n.op or not n.name for n in graph.node):
         raise BadInput(f"{label} is not a GraphDef with nodes", hint="is it a SavedModel? then give its folder")
-    return program_of(graph, graph.node, name, label, options, report, buffer)
+    return program_between(graph, graph.node, name, label, options, report, buffer)
 
 
-def program_of(
+def program_between(
     graph: Any, candidates: Sequence[Any], name: str, label: str, options: Options, report: Report, buffer: memoryview
 ) -> Program:
     """The program between the tensors that the user names; what is not named is found by the shape of `candidates`."""
-    whole = from_graph(graph, name, [], [])
+    whole = body_from_graph(graph, name, [], [])
     functions = {f.signature.name: f for f in graph.library.function}
-    outputs = [_reference(whole, o) for o in options.outputs] or list(_results(candidates, functions))
+    outputs = [_parse_reference(whole, o) for o in options.outputs] or list(_unread_tensors(candidates, functions))
     if not outputs:
         raise BadInput(f"{label} has no node that could be an output", hint="name them with --outputs")
-    named = [_reference(whole, s.name) for s in options.inputs if s.name]
-    bodies: dict[str, Body] = {}
-    whole = structured(Body(name, whole.nodes, [r.node for r in named], outputs), bodies)
-    starts = _starts(whole, named, whole.results)
-    body = Body(name, whole.nodes, [n.name for n in starts], whole.results)
-    inputs = [_input(whole.nodes[n.name]) for n in starts]
+    named = [_parse_reference(whole, s.name) for s in options.inputs if s.name]
+    bodies: dict[str, FunctionBody] = {}
+    whole = structure_control_flow(FunctionBody(name, whole.nodes, [r.node for r in named], outputs), bodies)
+    starts = _input_nodes(whole, named, whole.results)
+    body = FunctionBody(name, whole.nodes, [n.name for n in starts], whole.results)
+    inputs = [_input_of_node(whole.nodes[n.name]) for n in starts]
     cut = [i.name for i in inputs if whole.nodes[i.name].op not in PLACEHOLDERS]
     if cut:
-        feeds = Body(name, whole.nodes, [], [Ref(n) for n in cut])
-        before = Body(name, whole.nodes, [n.name for n in _starts(feeds, [], feeds.results)], feeds.results)
-        sources = [_input(whole.nodes[n]) for n in before.arguments]
-        found = _facts(Program(name, before, sources, cut, functions, buffer=buffer, bodies=bodies))
+        feeds = FunctionBody(name, whole.nodes, [], [Ref(n) for n in cut])
+        before = FunctionBody(
+            name, whole.nodes, [n.name for n in _input_nodes(feeds, [], feeds.results)], feeds.results
+        )
+        sources = [_input_of_node(whole.nodes[n]) for n in before.arguments]
+        found = _outputs_as_inputs(Program(name, before, sources, cut, functions, buffer=buffer, bodies=bodies))
         inputs = [found.get(i.name, i) for i in inputs]
     if not options.outputs:
-        report.note(f"outputs found by the graph's shape: {', '.join(map(_name, outputs))}")
-    tables = filled(from_graph(graph, name, [], []), functions, [], buffer)
-    names = [_name(o) for o in outputs]
+        report.note(f"outputs found by the graph's shape: {', '.join(map(_ref_name, outputs))}")
+    tables = filled_tables(body_from_graph(graph, name, [], []), functions, [], buffer)
+    names = [_ref_name(o) for o in outputs]
     return Program(name, body, inputs, names, functions, buffer=buffer, bodies=bodies, tables=tables)
 
 
-def _reference(body: Body, text: str) -> Ref:
+def _parse_reference(body: FunctionBody, text: str) -> Ref:
     ref = Ref.parse(text)
     if ref.node not in body.nodes:
         raise UsageError(f"the graph has no node {ref.node!r}", hint="`convert inspect` lists inputs and outputs")
     return ref
 
 
-def _name(ref: Ref) -> str:
+def _ref_name(ref: Ref) -> str:
     return f"{ref.node}:{ref.index}" if ref.index else ref.node
 
 
-def _results(nodes: Sequence[Any], functions: dict[str, Any]) -> Iterator[Ref]:
+def _unread_tensors(nodes: Sequence[Any], functions: dict[str, Any]) -> Iterator[Ref]:
     """The tensors that nothing reads, of nodes that are there for their value."""
-    for node in unread(nodes):
-        yield from (Ref(node.name, "", i) for i in range(_count(node, functions)))
+    for node in unread_nodes(nodes):
+        yield from (Ref(node.name, "", i) for i in range(_output_count(node, functions)))
 
 
-def _count(node: Any, functions: dict[str, Any]) -> int:
+def _output_count(node: Any, functions: dict[str, Any]) -> int:
     op = opdefs.find(node.op)
     if op is None:
         return 1
@@ -94,18 +96,18 @@ def _count(node: Any, functions: dict[str, Any]) -> int:
     return sum(arg.count(counts) for arg in op.outputs)
 
 
-def _starts(body: Body, named: list[Ref], outputs: list[Ref]) -> list[Node]:
+def _input_nodes(body: FunctionBody, named: list[Ref], outputs: list[Ref]) -> list[Node]:
     """The nodes that stand for inputs: those named by the user, and every Placeholder still needed beside them."""
     for ref in named:
         if ref.index:
-            raise UsageError(f"{_name(ref)} cannot be an input: only a node's first tensor can")
+            raise UsageError(f"{_ref_name(ref)} cannot be an input: only a node's first tensor can")
     first = [body.nodes[r.node] for r in named]
-    cut = Body(body.name, body.nodes, [n.name for n in first], outputs)
+    cut = FunctionBody(body.name, body.nodes, [n.name for n in first], outputs)
     live = {n.name for n in cut.live}
     return first + [n for n in body.nodes.values() if n.name in live and n.op in PLACEHOLDERS]
 
 
-def _facts(program: Program) -> dict[str, Input]:
+def _outputs_as_inputs(program: Program) -> dict[str, ProgramInput]:
     """What the outputs of a program are as inputs of the one behind it, as far as what makes them can be read."""
     try:
         values = lower(program, Options(), Report("inspect")).graph.outputs
@@ -116,14 +118,14 @@ def _facts(program: Program) -> dict[str, Input]:
         number = next((n for n, dtype in DTYPES.items() if dtype == value.dtype), None)
         if number is not None:
             shape = None if value.shape is None else tuple(d if isinstance(d, int) else None for d in value.shape)
-            found[str(value.name)] = Input(str(value.name), number, shape)
+            found[str(value.name)] = ProgramInput(str(value.name), number, shape)
     return found
 
 
-def _input(node: Node) -> Input:
+def _input_of_node(node: Node) -> ProgramInput:
     kind = next((node.attr[n].type for n in ("dtype", "T", "DstT") if n in node.attr), 1)
     # Old graphs say "unknown rank" by leaving the shape out, or by a shape without dims.
     shape = node.attr["shape"].shape if "shape" in node.attr else None
     known = shape is not None and not shape.unknown_rank and len(shape.dim) > 0
     scalar = shape is not None and not shape.unknown_rank and "_output_shapes" in node.attr
-    return Input(node.name, kind, shape_of(shape) if known or scalar else None)
+    return ProgramInput(node.name, kind, shape_of(shape) if known or scalar else None)

@@ -11,24 +11,24 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported, UsageError
-from convert.graph.inputs import matched
-from convert.graph.tensors import lazy, tensor_of
+from convert.graph.inputs import match_specs
+from convert.graph.tensors import lazy_tensor, tensor_of
 from convert.options import InputSpec, Options
 from convert.report import Report
 
 from ..graph.attributes import dtype_of
-from ..graph.function_body import from_graph
-from ..graph.lookup_tables import Table
-from ..graph.protos import parse
+from ..graph.function_body import body_from_graph
+from ..graph.lookup_tables import LookupTable
+from ..graph.protos import parse_message
 from ..graph.variables import Variable
-from ..program import Input, Program
-from ..runner.keras_time_distributed import folded_time
+from ..program import Program, ProgramInput
+from ..runner.keras_time_distributed import fold_time_distributed
 from ..runner.lookup_tables import captured_tables
 from ..runner.names import captured_variables, function_names, keras_names
 from ..start_tensorflow import import_tensorflow
 
 
-def from_keras(model: Any, options: Options, report: Report) -> Program:
+def program_from_keras(model: Any, options: Options, report: Report) -> Program:
     """The program of a built Keras model in inference mode. Raises `UsageError` where its inputs are not known."""
     tf = import_tensorflow()
     import keras
@@ -41,9 +41,9 @@ def from_keras(model: Any, options: Options, report: Report) -> Program:
             hint="export it with model.export and give that folder, or build it as a functional model",
         )
     inputs, outputs = keras_names(model)
-    given = matched(inputs, options.inputs)
+    given = match_specs(inputs, options.inputs)
     specs = [
-        tf.TensorSpec(_shape(x.shape, given.get(name)), x.dtype, name=f"input_{i}")
+        tf.TensorSpec(_merge_shape(x.shape, given.get(name)), x.dtype, name=f"input_{i}")
         for i, (name, x) in enumerate(zip(inputs, model.inputs, strict=True))
     ]
     structure = getattr(model, "_inputs_struct", None)
@@ -53,32 +53,32 @@ def from_keras(model: Any, options: Options, report: Report) -> Program:
         return keras.tree.flatten(model(packed, training=False))
 
     try:
-        with folded_time(model):
+        with fold_time_distributed(model):
             concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
     except Exception as error:
         raise Unsupported(
-            f"Keras cannot trace {model.name!r} with the sizes that it leaves open: {_reason(error)}",
+            f"Keras cannot trace {model.name!r} with the sizes that it leaves open: {_error_summary(error)}",
             hint="give these sizes, for instance --input x:float32[batch,64,64,3]",
         ) from error
-    return _program(concrete, model.name, inputs, outputs)
+    return _program_of_concrete(concrete, model.name, inputs, outputs)
 
 
-def _reason(error: Exception) -> str:
+def _error_summary(error: Exception) -> str:
     """The first lines of an error, without the colours and the tensors that Keras adds to it."""
     text = re.sub(r"\x1b\[\d*m", "", str(error)).partition("Arguments received by")[0]
     return f"{type(error).__name__}: {' '.join(text.split())[:300]}"
 
 
-def from_function_object(thing: Any, options: Options, report: Report) -> Program:
+def program_from_function(thing: Any, options: Options, report: Report) -> Program:
     """The program of a tf.function or ConcreteFunction. Raises `UsageError` where a signature has to be given."""
     concrete = thing
     if not hasattr(thing, "captured_inputs"):
-        concrete = _concrete(thing, options.inputs)
+        concrete = _concrete_function(thing, options.inputs)
     inputs, outputs = function_names(concrete)
-    return _program(concrete, concrete.name.decode(), inputs, outputs)
+    return _program_of_concrete(concrete, concrete.name.decode(), inputs, outputs)
 
 
-def _concrete(function: Any, specs: Sequence[InputSpec]) -> Any:
+def _concrete_function(function: Any, specs: Sequence[InputSpec]) -> Any:
     import tensorflow as tf
 
     if function.input_signature is not None:
@@ -92,33 +92,33 @@ def _concrete(function: Any, specs: Sequence[InputSpec]) -> Any:
     return function.get_concrete_function(*tensors)
 
 
-def _program(concrete: Any, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Program:
+def _program_of_concrete(concrete: Any, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Program:
     graph = concrete.graph
     buffer = memoryview(graph.as_graph_def().SerializeToString())
-    message = parse(buffer, "GraphDef", name)
+    message = parse_message(buffer, "GraphDef", name)
     variables = {id(v.handle): (own, v) for own, v in captured_variables(concrete).items()}
     tables = captured_tables(concrete)
-    captured = [_captured(value, variables, tables) for value in concrete.captured_inputs]
+    captured = [_captured_value(value, variables, tables) for value in concrete.captured_inputs]
     arguments = [t.op.name for t in concrete.inputs]
     results = [t.name for t in concrete.outputs]
-    body = from_graph(message, name, arguments, results, [o.name for o in graph.control_outputs])
+    body = body_from_graph(message, name, arguments, results, [o.name for o in graph.control_outputs])
     described = [
-        Input(key, t.dtype.as_datatype_enum, None if t.shape.rank is None else tuple(t.shape.as_list()))
+        ProgramInput(key, t.dtype.as_datatype_enum, None if t.shape.rank is None else tuple(t.shape.as_list()))
         for key, t in zip(inputs, concrete.inputs, strict=False)
     ]
     functions = {f.signature.name: f for f in message.library.function}
     return Program(name, body, described, list(outputs), functions, captured=captured, buffer=buffer)
 
 
-def _captured(
+def _captured_value(
     value: Any, variables: Mapping[int, tuple[str, Any]], tables: Mapping[int, tuple[np.ndarray, np.ndarray]]
-) -> Variable | Table | ir.TensorProtocol:
+) -> Variable | LookupTable | ir.TensorProtocol:
     """What a function holds on to: a variable, whose content is read when it is written, a table, or a constant.
 
     `variables` are those that it can be, with their names, and `tables` their content, by the `id` of their handle.
     """
     if id(value) in tables:
-        return Table("captured", *(_tensor(content) for content in tables[id(value)]))
+        return LookupTable("captured", *(_tensor_of_array(content) for content in tables[id(value)]))
     if id(value) in variables:
         name, variable = variables[id(value)]
         dtype = dtype_of(variable.dtype.base_dtype.as_datatype_enum)
@@ -126,21 +126,21 @@ def _captured(
             raise Unsupported(f"the variable {variable.name!r} has a dtype without numbers")
         dims = None if variable.shape.rank is None else tuple(variable.shape.as_list())
         static = dims is not None and None not in dims
-        held = variable.shape.as_list() if static else _content(variable).shape
-        return Variable(name, lazy(dtype, held, partial(_content, variable)), shape=dims)
+        held = variable.shape.as_list() if static else _variable_content(variable).shape
+        return Variable(name, lazy_tensor(dtype, held, partial(_variable_content, variable)), shape=dims)
     if value.dtype.name in ("resource", "variant"):
         raise Unsupported("the function uses a resource that is neither a variable nor a table that can be read")
-    return _tensor(value.numpy())
+    return _tensor_of_array(value.numpy())
 
 
-def _tensor(content: Any) -> ir.TensorProtocol:
+def _tensor_of_array(content: Any) -> ir.TensorProtocol:
     array = np.asarray(content)
     if array.dtype.kind == "O":
         return ir.StringTensor(array.reshape(-1).tolist(), shape=ir.Shape(array.shape))
     return tensor_of(array)
 
 
-def _content(variable: Any) -> np.ndarray:
+def _variable_content(variable: Any) -> np.ndarray:
     """Read eagerly: a backend may ask for it while it builds a graph of its own."""
     from tensorflow.python.eager.context import eager_mode
 
@@ -148,7 +148,7 @@ def _content(variable: Any) -> np.ndarray:
         return variable.numpy()
 
 
-def _shape(shape: Sequence[int | None], spec: InputSpec | None) -> list[int | None]:
+def _merge_shape(shape: Sequence[int | None], spec: InputSpec | None) -> list[int | None]:
     if spec is None or spec.shape is None or len(spec.shape) != len(shape):
         return list(shape)
     return [own if own is not None else wanted.size for own, wanted in zip(shape, spec.shape, strict=True)]

@@ -12,12 +12,12 @@ from convert.errors import BadInput, UsageError
 from convert.options import Options
 from convert.report import Report
 
-from ..graph.function_body import from_graph
-from ..graph.protos import open_buffer, parse
+from ..graph.function_body import body_from_graph
+from ..graph.protos import open_buffer, parse_message
 from ..program import Program
-from ..runner.graph_signature import meta_file, without_setup
-from .frozen import program_of
-from .savedmodel import Checkpoint, restored, signed
+from ..runner.graph_signature import inference_nodes, meta_file
+from .frozen import program_between
+from .savedmodel import Checkpoint, read_signature, restored_keys
 
 _TRAINING = re.compile(r"(Resource|Sparse)*Apply[A-Z].*")
 
@@ -30,21 +30,21 @@ def read_meta(path: Path, options: Options, report: Report) -> Program:
     """
     file = meta_file(path)
     buffer = open_buffer(file)
-    meta = parse(buffer, "MetaGraphDef", str(file))
+    meta = parse_message(buffer, "MetaGraphDef", str(file))
     if not meta.graph_def.node:
         raise BadInput(f"{file} holds no graph", hint="is the file complete?")
     checkpoint = file.with_suffix("")
     if meta.signature_def and not options.outputs:
-        return signed(meta, file, checkpoint, buffer, options, report)
+        return read_signature(meta, file, checkpoint, buffer, options, report)
     if options.signature:
         raise UsageError(f"{file} has no signature {options.signature!r}", hint="name its outputs with --outputs")
-    candidates = list(meta.graph_def.node) if options.outputs else _candidates(meta, file)
-    program = program_of(meta.graph_def, candidates, file.stem, str(file), options, report, buffer)
-    whole = from_graph(meta.graph_def, file.stem, [], [])
-    return replace(program, variable=Checkpoint(checkpoint, restored(meta, whole, program.functions)).find)
+    candidates = list(meta.graph_def.node) if options.outputs else _output_candidates(meta, file)
+    program = program_between(meta.graph_def, candidates, file.stem, str(file), options, report, buffer)
+    whole = body_from_graph(meta.graph_def, file.stem, [], [])
+    return replace(program, variable=Checkpoint(checkpoint, restored_keys(meta, whole, program.functions)).find)
 
 
-def _candidates(meta: Any, file: Path) -> Sequence[Any]:
+def _output_candidates(meta: Any, file: Path) -> Sequence[Any]:
     """The nodes without those that save, restore and initialise. Raises `UsageError` for a graph that trains."""
     nodes = meta.graph_def.node
     if any(_TRAINING.fullmatch(n.op) for n in nodes):
@@ -52,4 +52,4 @@ def _candidates(meta: Any, file: Path) -> Sequence[Any]:
             f"{file} is a graph that trains: its shape does not tell which of its tensors are the model's outputs",
             hint="name them with --outputs",
         )
-    return without_setup(nodes, meta.saver_def.filename_tensor_name)
+    return inference_nodes(nodes, meta.saver_def.filename_tensor_name)

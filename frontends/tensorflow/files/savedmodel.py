@@ -15,12 +15,12 @@ from convert.options import Options
 from convert.report import Report
 
 from ..graph.attributes import shape_of
-from ..graph.function_body import Body, Ref, from_function, from_graph
-from ..graph.lookup_tables import filled
-from ..graph.protos import MESSAGES, open_buffer, parse
+from ..graph.function_body import FunctionBody, Ref, body_from_function, body_from_graph
+from ..graph.lookup_tables import filled_tables
+from ..graph.protos import MESSAGES, open_buffer, parse_message
 from ..graph.variables import Variable
-from ..program import Input, Program
-from ..runner.names import apart
+from ..program import Program, ProgramInput
+from ..runner.names import distinct_names
 from .tensor_bundle import Bundle, open_bundle
 
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
@@ -29,45 +29,47 @@ _ASSIGNMENTS = ("AssignVariableOp", "Assign")
 
 def read_saved_model(folder: Path, options: Options, report: Report) -> Program:
     """The program of one signature. Raises `BadInput` for a broken folder, `UsageError` for a choice that is open."""
-    buffer, saved = _parse(folder)
-    meta = _serving(saved, folder)
-    return signed(meta, folder, folder / "variables" / "variables", buffer, options, report)
+    buffer, saved = _parse_saved_model(folder)
+    meta = _serving_meta_graph(saved, folder)
+    return read_signature(meta, folder, folder / "variables" / "variables", buffer, options, report)
 
 
-def signed(meta: Any, label: Path, checkpoint: Path, buffer: memoryview, options: Options, report: Report) -> Program:
+def read_signature(
+    meta: Any, label: Path, checkpoint: Path, buffer: memoryview, options: Options, report: Report
+) -> Program:
     """The program of one signature of a meta graph, its variables in the files that begin with `checkpoint`."""
-    name, signature = _signature(meta, options.signature, label)
+    name, signature = _select_signature(meta, options.signature, label)
     if options.outputs and set(options.outputs) != set(signature.outputs):
         raise UsageError(
             f"the outputs of {label} are those of its signature {name!r}: {', '.join(sorted(signature.outputs))}",
             hint="--outputs names tensors of a frozen graph or a checkpoint; leave it out",
         )
     if len(meta.signature_def) - sum(k in meta.signature_def for k in _INTERNAL) > 1:
-        report.note(f"signature {name!r} of {', '.join(_names(meta))}")
-    inputs = {key: signature.inputs[key] for key in sorted(signature.inputs, key=_natural)}
-    outputs = _ordered(signature.outputs)
+        report.note(f"signature {name!r} of {', '.join(_signature_names(meta))}")
+    inputs = {key: signature.inputs[key] for key in sorted(signature.inputs, key=_natural_sort_key)}
+    outputs = _ordered_outputs(signature.outputs)
     for key, info in (*inputs.items(), *outputs.items()):
         if info.coo_sparse or info.composite_tensor or not info.name:
             raise Unsupported(f"{key!r} of signature {name!r} is a sparse or composite tensor")
     starts = [Ref.parse(info.name) for info in inputs.values()]
     if any(r.index for r in starts):
         raise Unsupported(f"signature {name!r} feeds a tensor that is not its node's first")
-    body = from_graph(meta.graph_def, name, [r.node for r in starts], [info.name for info in outputs.values()])
-    described = [Input(key, info.dtype, shape_of(info.tensor_shape)) for key, info in inputs.items()]
+    body = body_from_graph(meta.graph_def, name, [r.node for r in starts], [info.name for info in outputs.values()])
+    described = [ProgramInput(key, info.dtype, shape_of(info.tensor_shape)) for key, info in inputs.items()]
     functions = {f.signature.name: f for f in meta.graph_def.library.function}
-    variables = Checkpoint(checkpoint, restored(meta, body, functions))
+    variables = Checkpoint(checkpoint, restored_keys(meta, body, functions))
     first = [info.name.partition(":")[0] for key in _INTERNAL if key in meta.signature_def
              for info in meta.signature_def[key].outputs.values()]  # fmt: skip
-    tables = filled(body, functions, first, buffer)
-    called = apart(list(inputs), list(outputs))[1]
+    tables = filled_tables(body, functions, first, buffer)
+    called = distinct_names(list(inputs), list(outputs))[1]
     return Program(name, body, described, called, functions, variables.find, buffer=buffer, tables=tables)
 
 
-def _parse(folder: Path) -> tuple[memoryview, Any]:
+def _parse_saved_model(folder: Path) -> tuple[memoryview, Any]:
     binary, text = folder / "saved_model.pb", folder / "saved_model.pbtxt"
     if binary.is_file():
         buffer = open_buffer(binary)
-        return buffer, parse(buffer, "SavedModel", str(binary))
+        return buffer, parse_message(buffer, "SavedModel", str(binary))
     if text.is_file():
         try:
             message = text_format.Parse(text.read_text(), MESSAGES["SavedModel"](), allow_unknown_field=True)
@@ -81,7 +83,7 @@ def _parse(folder: Path) -> tuple[memoryview, Any]:
     raise BadInput(f"{folder} holds no saved_model.pb", hint="give the folder that tf.saved_model.save wrote")
 
 
-def _serving(saved: Any, folder: Path) -> Any:
+def _serving_meta_graph(saved: Any, folder: Path) -> Any:
     metas = list(saved.meta_graphs)
     served = [m for m in metas if "serve" in m.meta_info_def.tags] or metas
     if not served:
@@ -89,12 +91,12 @@ def _serving(saved: Any, folder: Path) -> Any:
     return min(served, key=lambda m: len(m.meta_info_def.tags))
 
 
-def _names(meta: Any) -> list[str]:
+def _signature_names(meta: Any) -> list[str]:
     return sorted(name for name in meta.signature_def if name not in _INTERNAL)
 
 
-def _signature(meta: Any, wanted: str, folder: Path) -> tuple[str, Any]:
-    names = _names(meta)
+def _select_signature(meta: Any, wanted: str, folder: Path) -> tuple[str, Any]:
+    names = _signature_names(meta)
     if not names:
         raise BadInput(
             f"{folder} has no signature, so that its inputs and outputs are not known",
@@ -107,15 +109,15 @@ def _signature(meta: Any, wanted: str, folder: Path) -> tuple[str, Any]:
     return name, meta.signature_def[name]
 
 
-def _natural(key: str) -> list[Any]:
+def _natural_sort_key(key: str) -> list[Any]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", key)]
 
 
-def _ordered(outputs: Mapping[str, Any]) -> dict[str, Any]:
+def _ordered_outputs(outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Outputs as the function returns them if one node makes them all, else by name (output_2 before output_10)."""
     refs = {key: Ref.parse(outputs[key].name or "?") for key in outputs}
     same = len({r.node for r in refs.values()}) == 1 and len(set(refs.values())) == len(refs)
-    keys = sorted(outputs, key=lambda k: (refs[k].index if same else 0, _natural(k)))
+    keys = sorted(outputs, key=lambda k: (refs[k].index if same else 0, _natural_sort_key(k)))
     return {key: outputs[key] for key in keys}
 
 
@@ -144,18 +146,18 @@ class Checkpoint:
         return self._found[name]
 
 
-def restored(meta: Any, graph: Body, functions: Mapping[str, Any]) -> dict[str, str]:
+def restored_keys(meta: Any, graph: FunctionBody, functions: Mapping[str, Any]) -> dict[str, str]:
     """Which tensor of the checkpoint each variable is restored from, by its node: what the saver's graph would do."""
     operation = meta.saver_def.restore_op_name.partition(":")[0]
     if operation not in graph.nodes:
         return {}
     start = graph.nodes[operation]
     if "f" in start.attr and start.attr["f"].func.name in functions:
-        restore = from_function(functions[start.attr["f"].func.name])
+        restore = body_from_function(functions[start.attr["f"].func.name])
         outside = {argument: ref.node for argument, ref in zip(restore.arguments, start.inputs, strict=False)}
         nodes = list(restore.nodes.values())
     else:
-        restore = Body("restore", graph.nodes, [], [Ref(operation)])
+        restore = FunctionBody("restore", graph.nodes, [], [Ref(operation)])
         outside = {}
         nodes = [*restore.live, *restore.bystanders]
     keys = {}
@@ -167,7 +169,7 @@ def restored(meta: Any, graph: Body, functions: Mapping[str, Any]) -> dict[str, 
     return keys
 
 
-def _restored_key(body: Body, ref: Ref) -> str:
+def _restored_key(body: FunctionBody, ref: Ref) -> str:
     """The name of the tensor that `ref` carries from a RestoreV2, or nothing."""
     for _ in range(10):
         node = body.nodes.get(ref.node)

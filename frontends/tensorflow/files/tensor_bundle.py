@@ -16,9 +16,9 @@ import google_crc32c
 import onnx_ir as ir
 
 from convert.errors import BadInput, Unsupported
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
-from ..graph.attributes import dtype_of, from_bytes, shape_of
+from ..graph.attributes import dtype_of, shape_of, tensor_from_bytes
 from ..graph.protos import MESSAGES, open_buffer
 
 _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
@@ -63,10 +63,10 @@ class Bundle:
             self._checked.add(key)
         path, place = self._shard(entry.shard_id), slice(entry.offset, entry.offset + entry.size)
         dims = [int(d or 0) for d in shape]
-        found = from_bytes(content, dtype, dims)
+        found = tensor_from_bytes(content, dtype, dims)
         if entry.size < _LARGE:
             return found
-        return lazy(dtype, dims, lambda: from_bytes(open_buffer(path)[place], dtype, dims).numpy())
+        return lazy_tensor(dtype, dims, lambda: tensor_from_bytes(open_buffer(path)[place], dtype, dims).numpy())
 
     def _check(self, key: str, entry: Any) -> None:
         """Read, not mapped: what is mapped stays in memory for as long as the model does."""
@@ -79,7 +79,7 @@ class Bundle:
                     raise BadInput(f"{path} became shorter while it was read")
                 checksum = google_crc32c.extend(checksum, piece)
                 left -= len(piece)
-        if _masked(checksum) != entry.crc32c:
+        if _masked_crc(checksum) != entry.crc32c:
             raise BadInput(
                 f"the tensor {key!r} in {path} is damaged: its checksum differs from the index's",
                 hint="get the file again and compare its checksum with the source's",
@@ -107,7 +107,7 @@ def open_bundle(prefix: Path) -> Bundle:
     path = prefix.with_name(prefix.name + ".index")
     buffer = open_buffer(path)
     try:
-        pairs = dict(_table(buffer))
+        pairs = dict(_table_entries(buffer))
         header = MESSAGES["BundleHeaderProto"].FromString(pairs.pop(b"", b""))
         entries = {key.decode(): MESSAGES["BundleEntryProto"].FromString(value) for key, value in pairs.items()}
     except BadInput:
@@ -119,47 +119,47 @@ def open_bundle(prefix: Path) -> Bundle:
     return Bundle(prefix, entries, header.num_shards)
 
 
-def _table(buffer: memoryview) -> Iterator[tuple[bytes, bytes]]:
+def _table_entries(buffer: memoryview) -> Iterator[tuple[bytes, bytes]]:
     footer = bytes(buffer[-_FOOTER:])
     if len(footer) < _FOOTER or footer[-8:] != _MAGIC:
         raise BadInput("not a checkpoint's index: the magic number at its end is missing", hint="is the file complete?")
-    at = _number(footer, _number(footer, 0)[1])[1]  # past the handle of the meta index
-    for _, handle in _block(buffer, *_pair(footer, at)):
-        yield from _block(buffer, *_pair(handle, 0))
+    at = _varint(footer, _varint(footer, 0)[1])[1]  # past the handle of the meta index
+    for _, handle in _block_entries(buffer, *_varint_pair(footer, at)):
+        yield from _block_entries(buffer, *_varint_pair(handle, 0))
 
 
-def _block(buffer: memoryview, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+def _block_entries(buffer: memoryview, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
     block = bytes(buffer[offset : offset + size + _TRAILER])
     if len(block) != size + _TRAILER:
         raise BadInput("a block of the checkpoint's index runs past the end of the file", hint="is the file complete?")
     if block[size]:
         raise Unsupported("the checkpoint's index is compressed")
-    if _masked(google_crc32c.value(block[: size + 1])) != int.from_bytes(block[size + 1 :], "little"):
+    if _masked_crc(google_crc32c.value(block[: size + 1])) != int.from_bytes(block[size + 1 :], "little"):
         raise BadInput("a block of the checkpoint's index is damaged", hint="get the file again")
     restarts = int.from_bytes(block[size - 4 : size], "little")
     end = size - 4 - 4 * restarts
     at, key = 0, b""
     while at < end:
-        shared, at = _number(block, at)
-        fresh, at = _number(block, at)
-        length, at = _number(block, at)
+        shared, at = _varint(block, at)
+        fresh, at = _varint(block, at)
+        length, at = _varint(block, at)
         key = key[:shared] + block[at : at + fresh]
         at += fresh
         yield key, block[at : at + length]
         at += length
 
 
-def _masked(checksum: int) -> int:
+def _masked_crc(checksum: int) -> int:
     """A CRC-32C as it is stored: turned by 15 bits, plus a constant."""
     return ((checksum >> 15 | checksum << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
-def _pair(data: bytes, at: int) -> tuple[int, int]:
-    first, at = _number(data, at)
-    return first, _number(data, at)[0]
+def _varint_pair(data: bytes, at: int) -> tuple[int, int]:
+    first, at = _varint(data, at)
+    return first, _varint(data, at)[0]
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[at]

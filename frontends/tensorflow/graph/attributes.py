@@ -75,12 +75,12 @@ def decode(value: Any, buffer: memoryview, function: Callable[[Any], Any]) -> An
         lists = value.list
         for name in ("s", "i", "f", "b", "type", "shape", "tensor", "func"):
             if items := getattr(lists, name):
-                return [_one(name, item, buffer, function) for item in items]
+                return [_decode_value(name, item, buffer, function) for item in items]
         return []
-    return _one(kind, getattr(value, kind), buffer, function)
+    return _decode_value(kind, getattr(value, kind), buffer, function)
 
 
-def _one(kind: str, value: Any, buffer: memoryview, function: Callable[[Any], Any]) -> Any:
+def _decode_value(kind: str, value: Any, buffer: memoryview, function: Callable[[Any], Any]) -> Any:
     if kind == "s":
         return value.decode("utf-8", "surrogateescape")
     if kind == "f":
@@ -106,14 +106,14 @@ def tensor_of_proto(proto: Any, buffer: memoryview) -> ir.TensorProtocol:
     shape = [int(d or 0) for d in dims]
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if dtype == ir.DataType.STRING:
-        return ir.StringTensor(_repeat(list(proto.string_val), count, b""), shape=ir.Shape(shape))
+        return ir.StringTensor(_repeat_last(list(proto.string_val), count, b""), shape=ir.Shape(shape))
     raw = buffer[proto.far_offset : proto.far_offset + proto.far_size] if proto.far_size else proto.tensor_content
     if len(raw):
-        return from_bytes(raw, dtype, shape)
-    return ir.Tensor(_small(proto, dtype, count, shape), dtype=dtype)
+        return tensor_from_bytes(raw, dtype, shape)
+    return ir.Tensor(_array_from_fields(proto, dtype, count, shape), dtype=dtype)
 
 
-def from_bytes(raw: Any, dtype: ir.DataType, shape: list[int]) -> ir.Tensor:
+def tensor_from_bytes(raw: Any, dtype: ir.DataType, shape: list[int]) -> ir.Tensor:
     """A tensor over little-endian bytes, checked against the dims. Raises `BadInput` where they do not fit."""
     kind = np.dtype(dtype.numpy())
     count = int(np.prod(shape, dtype=object)) if shape else 1
@@ -122,7 +122,7 @@ def from_bytes(raw: Any, dtype: ir.DataType, shape: list[int]) -> ir.Tensor:
     return ir.Tensor(np.frombuffer(raw, dtype=kind).reshape(shape), dtype=dtype)
 
 
-def _small(proto: Any, dtype: ir.DataType, count: int, shape: list[int]) -> np.ndarray:
+def _array_from_fields(proto: Any, dtype: ir.DataType, count: int, shape: list[int]) -> np.ndarray:
     number = proto.dtype - _REFERENCE if proto.dtype > _REFERENCE else proto.dtype
     if number in (14, 19):
         bits = np.array(list(proto.half_val), np.uint16)
@@ -145,5 +145,5 @@ def _small(proto: Any, dtype: ir.DataType, count: int, shape: list[int]) -> np.n
     return np.concatenate([array, np.broadcast_to(array[-1], count - len(array))]).reshape(shape)
 
 
-def _repeat(items: list[bytes], count: int, default: bytes) -> list[bytes]:
+def _repeat_last(items: list[bytes], count: int, default: bytes) -> list[bytes]:
     return items + [items[-1] if items else default] * (count - len(items)) if len(items) < count else items

@@ -14,39 +14,39 @@ from typing import Any
 
 from convert.errors import Unsupported
 
-from .function_body import Body, Node, Ref
+from .function_body import FunctionBody, Node, Ref
 from .protos import MESSAGES
-from .refused import refuse, refuse_changes
+from .refused import refuse_state_changes, refuse_unsafe
 from .tensor_arrays_v1 import OPERATORS as _ARRAYS
-from .tensor_arrays_v1 import as_lists
+from .tensor_arrays_v1 import arrays_to_lists
 
 _ENTER, _EXIT, _NEXT = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "RefNextIteration")
 _RESULTS = " results"  # a node of no graph, so that what is returned is replaced like any input
 _MERGE, _SWITCH, _CASE = ("Merge", "RefMerge"), ("Switch", "RefSwitch"), "_SwitchN"
 OPERATORS = (*_ENTER, *_EXIT, *_NEXT, *_MERGE, *_SWITCH, _CASE, "LoopCond", *_ARRAYS)
-"""What `structured` takes away."""
+"""What `structure_control_flow` takes away."""
 
 
-def structured(body: Body, functions: MutableMapping[str, Body]) -> Body:
+def structure_control_flow(body: FunctionBody, functions: MutableMapping[str, FunctionBody]) -> FunctionBody:
     """`body` with its loops and branches as While and If nodes; their functions are added to `functions`.
 
     Raises `Unsupported` for control flow that is neither, and for state that it changes.
     """
-    body = as_lists(body)
+    body = arrays_to_lists(body)
     if not {n.op for n in body.live} & {*_ENTER, *_EXIT, *_MERGE, *_SWITCH, _CASE}:
         return body
     # What only control edges lead to is looked at now: they are gone afterwards, with what they waited for.
-    refuse((n.op, n.location) for n in body.bystanders)
-    refuse_changes(body.bystanders)
+    refuse_unsafe((n.op, n.location) for n in body.bystanders)
+    refuse_state_changes(body.bystanders)
     nodes = body.nodes | {_RESULTS: Node(_RESULTS, "NoOp", body.results, [], {})}
     while True:
-        live = Body(body.name, nodes, body.arguments, [Ref(_RESULTS)]).live
+        live = FunctionBody(body.name, nodes, body.arguments, [Ref(_RESULTS)]).live
         alive = {n.name for n in live}
         joined = {n.name for n in live if n.op in (*_MERGE, *_EXIT)}
         if not joined:
             break
         before = len([n for n in nodes.values() if n.op in (*_MERGE, *_EXIT)])
-        for frame in {_frame(n) for n in live if n.op in _ENTER}:
+        for frame in {_frame_name(n) for n in live if n.op in _ENTER}:
             _structure_loop(nodes, frame, alive, functions)
         for name in [n.name for n in live if n.op in _MERGE]:
             _structure_branch(nodes, name, functions)
@@ -54,22 +54,22 @@ def structured(body: Body, functions: MutableMapping[str, Body]) -> Body:
             raise Unsupported(f"control flow of TensorFlow 1 that is neither a loop nor a branch, at {min(joined)!r}")
     results = nodes.pop(_RESULTS).inputs
     nodes = {name: replace(n, controls=[]) for name, n in nodes.items()}
-    return Body(body.name, nodes, body.arguments, results)
+    return FunctionBody(body.name, nodes, body.arguments, results)
 
 
-def _frame(node: Node) -> bytes:
+def _frame_name(node: Node) -> bytes:
     return node.attr["frame_name"].s
 
 
 def _structure_loop(
-    nodes: dict[str, Node], frame: bytes, alive: set[str], functions: MutableMapping[str, Body]
+    nodes: dict[str, Node], frame: bytes, alive: set[str], functions: MutableMapping[str, FunctionBody]
 ) -> None:
     """Put a While in the place of one frame, if no other loop or branch is left inside of it.
 
     What is not `alive` is left out: a graph that was trained keeps stacks and counters for its gradients in the loop.
     """
     here = [nodes[name] for name in nodes if name in alive]
-    enters = {n.name: n for n in here if n.op in _ENTER and _frame(n) == frame}
+    enters = {n.name: n for n in here if n.op in _ENTER and _frame_name(n) == frame}
     merges = [n for n in here if n.op in _MERGE and any(r.node in enters for r in n.inputs)]
     switches = {s.inputs[0].node: s for s in here if s.op in _SWITCH}
     starts, nexts = [], []
@@ -90,39 +90,39 @@ def _structure_loop(
     at_work = inside | {(switches[m.name].name, 1): Ref(f"{m.name}/argument") for m in merges if m.name in switches}
     test, work = f"{frame.decode()}/cond", f"{frame.decode()}/body"
     verdict = nodes[next(iter(conditions))].inputs[0]
-    cond = _function(test, nodes, at_test, arguments, [verdict])
+    cond = _extract_function(test, nodes, at_test, arguments, [verdict])
     results = [*nexts, *(Ref(c) for c in constant)]
-    body = _function(work, nodes, at_work, arguments, results)
-    if _open(cond) or _open(body):
+    body = _extract_function(work, nodes, at_work, arguments, results)
+    if _has_control_flow(cond) or _has_control_flow(body):
         return
     functions[test], functions[work] = cond, body
     name = f"{frame.decode()}/while"
     given = [nodes[e].inputs[0] for e in (*starts, *constant)]
-    nodes[name] = Node(name, "While", given, [], {"cond": _named(test), "body": _named(work)})
+    nodes[name] = Node(name, "While", given, [], {"cond": _function_attribute(test), "body": _function_attribute(work)})
     order = {switches[m.name].name: k for k, m in enumerate(merges) if m.name in switches}
     exits = {n.name: order[n.inputs[0].node] for n in nodes.values() if n.op in _EXIT and n.inputs[0].node in order}
     gone = {*exits, *(m.name for m in merges)}
-    _replace(nodes, {(x, 0): Ref(name, "", k) for x, k in exits.items()}, gone)
+    _replace_references(nodes, {(x, 0): Ref(name, "", k) for x, k in exits.items()}, gone)
 
 
-def _structure_branch(nodes: dict[str, Node], name: str, functions: MutableMapping[str, Body]) -> None:
+def _structure_branch(nodes: dict[str, Node], name: str, functions: MutableMapping[str, FunctionBody]) -> None:
     """Put an If in the place of one Merge, if what it joins depends on one predicate and nothing is left inside."""
     merge = nodes.get(name)
     if merge is None or any(nodes[r.node].op in _ENTER + _NEXT for r in merge.inputs):
         return
-    regions = [_region(nodes, ref) for ref in merge.inputs]
+    regions = [_controlling_switches(nodes, ref) for ref in merge.inputs]
     if any(region is None for region in regions):
         return
-    if indices := _indices(nodes, merge.inputs, regions):
+    if indices := _branch_indices(nodes, merge.inputs, regions):
         _structure_case(nodes, merge, [r or {} for r in regions], indices, functions)
         return
     if len(merge.inputs) != 2:
         return
-    sides = [_side(nodes, ref, region or {}) for ref, region in zip(merge.inputs, regions, strict=True)]
+    sides = [_branch_side(nodes, ref, region or {}) for ref, region in zip(merge.inputs, regions, strict=True)]
     if sides.count(None) == 1:  # constants alone: the other side tells
         sides = [1 - (sides[1 - i] or 0) if side is None else side for i, side in enumerate(sides)]
     used = {s: i for region in regions for s, i in (region or {}).items()}
-    predicates = {nodes[s].inputs[1] for s in used} or _pivots(nodes, merge.inputs)
+    predicates = {nodes[s].inputs[1] for s in used} or _pivot_predicates(nodes, merge.inputs)
     if sorted(s for s in sides if s is not None) != [0, 1] or len(predicates) != 1:
         return
     arguments = [f"{s}/argument" for s in used]
@@ -130,23 +130,31 @@ def _structure_branch(nodes: dict[str, Node], name: str, functions: MutableMappi
     for side, ref in zip(sides, merge.inputs, strict=True):
         label = f"{name}/{'then' if side else 'else'}"
         mapping = {(s, side or 0): Ref(f"{s}/argument") for s in used}
-        function = _function(label, nodes, mapping, arguments, [ref])
+        function = _extract_function(label, nodes, mapping, arguments, [ref])
         functions[label] = function
         names[side] = label
     new = f"{name}/if"
     inputs = [next(iter(predicates)), *(nodes[s].inputs[0] for s in used)]
-    nodes[new] = Node(new, "If", inputs, [], {"then_branch": _named(names[1]), "else_branch": _named(names[0])})
-    _replace(nodes, {(name, 0): Ref(new)}, {name})
+    nodes[new] = Node(
+        new,
+        "If",
+        inputs,
+        [],
+        {"then_branch": _function_attribute(names[1]), "else_branch": _function_attribute(names[0])},
+    )
+    _replace_references(nodes, {(name, 0): Ref(new)}, {name})
 
 
-def _indices(nodes: Mapping[str, Node], starts: Iterable[Ref], regions: Iterable[Mapping[str, int] | None]) -> set[Ref]:
+def _branch_indices(
+    nodes: Mapping[str, Node], starts: Iterable[Ref], regions: Iterable[Mapping[str, int] | None]
+) -> set[Ref]:
     """What chooses among several branches: the index of the _SwitchN that they take values from, or wait for."""
     used = {name for region in regions for name in region or {}}
-    used = used or {name for start in starts for name in _awaited(nodes, start)}
+    used = used or {name for start in starts for name in _awaited_switches(nodes, start)}
     return {nodes[name].inputs[1] for name in used if nodes[name].op == _CASE}
 
 
-def _awaited(nodes: Mapping[str, Node], start: Ref) -> set[str]:
+def _awaited_switches(nodes: Mapping[str, Node], start: Ref) -> set[str]:
     """The Switches that constants behind `start` wait for, by way of nodes that do nothing."""
     found, stack, seen = set(), [start.node], set()
     while stack:
@@ -161,7 +169,7 @@ def _awaited(nodes: Mapping[str, Node], start: Ref) -> set[str]:
 
 def _structure_case(
     nodes: dict[str, Node], merge: Node, regions: list[dict[str, int]], indices: set[Ref],
-    functions: MutableMapping[str, Body],
+    functions: MutableMapping[str, FunctionBody],
 ) -> None:  # fmt: skip
     """Put a Case in the place of a Merge. Branches are joined in their order; the last is for all other indices."""
     used = {s: 0 for region in regions for s in region}
@@ -173,15 +181,15 @@ def _structure_case(
     for i, ref in enumerate(merge.inputs):
         label = f"{merge.name}/branch_{i}"
         mapping = {(s, i): Ref(f"{s}/argument") for s in used}
-        functions[label] = _function(label, nodes, mapping, arguments, [ref])
+        functions[label] = _extract_function(label, nodes, mapping, arguments, [ref])
         branches.list.func.add().name = label
     new = f"{merge.name}/case"
     inputs = [*indices, *(nodes[s].inputs[0] for s in used)]
     nodes[new] = Node(new, "Case", inputs, [], {"branches": branches})
-    _replace(nodes, {(merge.name, 0): Ref(new)}, {merge.name})
+    _replace_references(nodes, {(merge.name, 0): Ref(new)}, {merge.name})
 
 
-def _region(nodes: Mapping[str, Node], start: Ref) -> dict[str, int] | None:
+def _controlling_switches(nodes: Mapping[str, Node], start: Ref) -> dict[str, int] | None:
     """The Switches that `start` is computed from, with the side taken; None if other control flow is in between."""
     found: dict[str, int] = {}
     stack, seen = [start], set()
@@ -199,17 +207,17 @@ def _region(nodes: Mapping[str, Node], start: Ref) -> dict[str, int] | None:
     return found
 
 
-def _side(nodes: Mapping[str, Node], start: Ref, region: Mapping[str, int]) -> int | None:
+def _branch_side(nodes: Mapping[str, Node], start: Ref, region: Mapping[str, int]) -> int | None:
     """1 for the branch where the predicate holds, 0 for the other; None where nothing tells."""
-    sides = set(region.values()) or {side for side, _ in _guards(nodes, start)}
+    sides = set(region.values()) or {side for side, _ in _pivot_guards(nodes, start)}
     return sides.pop() if len(sides) == 1 else None
 
 
-def _pivots(nodes: Mapping[str, Node], starts: Iterable[Ref]) -> set[Ref]:
-    return {predicate for start in starts for _, predicate in _guards(nodes, start)}
+def _pivot_predicates(nodes: Mapping[str, Node], starts: Iterable[Ref]) -> set[Ref]:
+    return {predicate for start in starts for _, predicate in _pivot_guards(nodes, start)}
 
 
-def _guards(nodes: Mapping[str, Node], start: Ref) -> set[tuple[int, Ref]]:
+def _pivot_guards(nodes: Mapping[str, Node], start: Ref) -> set[tuple[int, Ref]]:
     """Side and predicate of the pivots that a constant waits for: Identity of a Switch of the predicate."""
     found = set()
     for name in nodes[start.node].controls:
@@ -219,45 +227,45 @@ def _guards(nodes: Mapping[str, Node], start: Ref) -> set[tuple[int, Ref]]:
     return found
 
 
-def _function(
+def _extract_function(
     name: str,
     nodes: Mapping[str, Node],
     mapping: Mapping[tuple[str, int], Ref],
     arguments: list[str],
     results: list[Ref],
-) -> Body:
+) -> FunctionBody:
     """The nodes that `results` need, with the tensors in `mapping` as arguments."""
     kept: dict[str, Node] = {}
-    results = [_mapped(r, mapping) for r in results]
+    results = [_mapped_ref(r, mapping) for r in results]
     stack = [r.node for r in results]
     while stack:
         current = stack.pop()
         if current in kept or current not in nodes:
             continue
         node = nodes[current]
-        kept[current] = replace(node, inputs=[_mapped(r, mapping) for r in node.inputs], controls=[])
+        kept[current] = replace(node, inputs=[_mapped_ref(r, mapping) for r in node.inputs], controls=[])
         stack += [r.node for r in kept[current].inputs]
-    return Body(name, kept, arguments, results)
+    return FunctionBody(name, kept, arguments, results)
 
 
-def _open(body: Body) -> bool:
+def _has_control_flow(body: FunctionBody) -> bool:
     """Whether control flow is left in it that has to be structured first."""
     return any(n.op in (*_ENTER, *_EXIT, *_MERGE, *_SWITCH, _CASE, *_NEXT) for n in body.nodes.values())
 
 
-def _replace(nodes: dict[str, Node], mapping: Mapping[tuple[str, int], Ref], gone: set[str]) -> None:
+def _replace_references(nodes: dict[str, Node], mapping: Mapping[tuple[str, int], Ref], gone: set[str]) -> None:
     for name in gone:
         del nodes[name]
     for name, node in nodes.items():
         if any((r.node, r.index) in mapping for r in node.inputs):
-            nodes[name] = replace(node, inputs=[_mapped(r, mapping) for r in node.inputs])
+            nodes[name] = replace(node, inputs=[_mapped_ref(r, mapping) for r in node.inputs])
 
 
-def _mapped(ref: Ref, mapping: Mapping[tuple[str, int], Ref]) -> Ref:
+def _mapped_ref(ref: Ref, mapping: Mapping[tuple[str, int], Ref]) -> Ref:
     return mapping.get((ref.node, ref.index), ref)
 
 
-def _named(function: str) -> Any:
+def _function_attribute(function: str) -> Any:
     value = MESSAGES["AttrValue"]()
     value.func.name = function
     return value

@@ -49,7 +49,7 @@ class Node:
 
 
 @dataclass
-class Body:
+class FunctionBody:
     """A graph or a function: `arguments` are names that references may use, `results` what it returns."""
 
     name: str
@@ -74,32 +74,32 @@ class Body:
     @cached_property
     def order(self) -> list[Node]:
         """`live` with every node after those that it reads. Raises `BadInput` for a cycle."""
-        return self._sorted([], controls=False)
+        return self._topological_order([], controls=False)
 
     def ordered(self, effects: Sequence[str]) -> list[Node]:
         """`live`, the nodes `effects` and what these need, after all that they read or wait for."""
         needed = {n.name for n in self._reach([*(r.node for r in self.results), *effects])}
-        return [n for n in self._sorted(effects, controls=True) if n.name in needed]
+        return [n for n in self._topological_order(effects, controls=True) if n.name in needed]
 
     def unordered(self, one: str, other: str) -> bool:
         """Whether neither of two of `live` and `bystanders` reads or waits for the other, directly or not."""
-        return not (self._before[one] & self._bit[other] or self._before[other] & self._bit[one])
+        return not (self._predecessor_bits[one] & self._bit[other] or self._predecessor_bits[other] & self._bit[one])
 
     @cached_property
     def _bit(self) -> dict[str, int]:
         return {name: 1 << i for i, name in enumerate(self.nodes)}
 
     @cached_property
-    def _before(self) -> dict[str, int]:
+    def _predecessor_bits(self) -> dict[str, int]:
         """What each node waits for, a bit for each."""
         found = dict.fromkeys(self.arguments, 0)
-        for node in self._sorted([n.name for n in self.bystanders], controls=True):
+        for node in self._topological_order([n.name for n in self.bystanders], controls=True):
             found[node.name] = 0
             for name in [r.node for r in node.inputs] + node.controls:
                 found[node.name] |= found[name] | self._bit.get(name, 0)
         return found
 
-    def _sorted(self, effects: Sequence[str], *, controls: bool) -> list[Node]:
+    def _topological_order(self, effects: Sequence[str], *, controls: bool) -> list[Node]:
         """What results and `effects` need, every node after those that it reads (with `controls`: or waits for)."""
         done: set[str] = set(self.arguments)
         pending: set[str] = set()
@@ -143,24 +143,26 @@ class Body:
                 stack += node.controls
 
 
-def from_function(proto: Any) -> Body:
+def body_from_function(proto: Any) -> FunctionBody:
     """The body of a FunctionDef."""
     arguments = [a.name for a in proto.signature.input_arg]
     results = [Ref.parse(proto.ret[a.name]) for a in proto.signature.output_arg]
-    return Body(proto.signature.name, _nodes(proto.node_def), arguments, results, list(proto.control_ret.values()))
+    return FunctionBody(
+        proto.signature.name, _parse_nodes(proto.node_def), arguments, results, list(proto.control_ret.values())
+    )
 
 
-def from_graph(
+def body_from_graph(
     proto: Any, name: str, inputs: Sequence[str], outputs: Sequence[str], effects: Sequence[str] = ()
-) -> Body:
+) -> FunctionBody:
     """The part of a GraphDef between the nodes `inputs` and the tensors `outputs` (`node:0`).
 
     `effects` are nodes that run for what they do.
     """
-    return Body(name, _nodes(proto.node), list(inputs), [Ref.parse(o) for o in outputs], list(effects))
+    return FunctionBody(name, _parse_nodes(proto.node), list(inputs), [Ref.parse(o) for o in outputs], list(effects))
 
 
-def _nodes(protos: Iterable[Any]) -> dict[str, Node]:
+def _parse_nodes(protos: Iterable[Any]) -> dict[str, Node]:
     nodes = {}
     for proto in protos:
         data = [Ref.parse(i) for i in proto.input if not i.startswith("^")]

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 
 from .attributes import dtype_of, tensor_of_proto
-from .function_body import Body, Node, Ref, from_function
+from .function_body import FunctionBody, Node, Ref, body_from_function
 
 HANDLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "AnonymousHashTable")
 FILLING = ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2")
@@ -23,7 +23,7 @@ _PASSING = ("Identity", "StopGradient", "Snapshot")
 
 
 @dataclass(frozen=True)
-class Table:
+class LookupTable:
     """A table's keys and values, each of one dim; it is not changed after it is filled."""
 
     name: str
@@ -32,13 +32,13 @@ class Table:
 
 
 @dataclass
-class Tables:
+class LookupTables:
     """The tables of a graph by their handles' nodes, and why those that are not there are not."""
 
-    found: dict[str, Table]
+    found: dict[str, LookupTable]
     reasons: dict[str, str]
 
-    def find(self, node: str) -> Table:
+    def find(self, node: str) -> LookupTable:
         """The table of a handle. Raises `Unsupported` where constants alone do not tell what is in it."""
         if node in self.found:
             return self.found[node]
@@ -46,11 +46,11 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class _Scope:
+class _BodyScope:
     """A body with what its arguments stand for outside: a node of the outermost graph, and its scope."""
 
-    body: Body
-    arguments: Mapping[str, tuple[_Scope, Ref]]
+    body: FunctionBody
+    arguments: Mapping[str, tuple[_BodyScope, Ref]]
 
     def resolve(self, ref: Ref) -> Node | None:
         """The node that makes `ref`, through calls' arguments and operators that pass it on."""
@@ -63,38 +63,42 @@ class _Scope:
         return node
 
 
-def filled(graph: Body, functions: Mapping[str, Any], first: Sequence[str], buffer: memoryview) -> Tables:
+def filled_tables(
+    graph: FunctionBody, functions: Mapping[str, Any], first: Sequence[str], buffer: memoryview
+) -> LookupTables:
     """The tables of a graph: filled by its own nodes, or by functions that the nodes `first` lead to."""
-    scope = _Scope(graph, {})
-    tables = Tables({}, {})
+    scope = _BodyScope(graph, {})
+    tables = LookupTables({}, {})
     for node in graph.nodes.values():
         if node.op in (*FILLING, *_FROM_FILES):
-            _fill(tables, scope, node, buffer)
-    started = Body(graph.name, graph.nodes, [], [], [name for name in first if name in graph.nodes])
+            _fill_table(tables, scope, node, buffer)
+    started = FunctionBody(graph.name, graph.nodes, [], [], [name for name in first if name in graph.nodes])
     calls = [n for n in started.bystanders if n.op in _CALLS and n.attr["f"].func.name in functions]
-    for inner, node in (found for call in calls for found in _called(scope, call, functions, 0)):
-        _fill(tables, inner, node, buffer)
+    for inner, node in (found for call in calls for found in _filling_nodes(scope, call, functions, 0)):
+        _fill_table(tables, inner, node, buffer)
     return tables
 
 
-def _called(scope: _Scope, call: Node, functions: Mapping[str, Any], depth: int) -> Iterator[tuple[_Scope, Node]]:
-    body = from_function(functions[call.attr["f"].func.name])
-    inner = _Scope(body, {name: (scope, ref) for name, ref in zip(body.arguments, call.inputs, strict=False)})
+def _filling_nodes(
+    scope: _BodyScope, call: Node, functions: Mapping[str, Any], depth: int
+) -> Iterator[tuple[_BodyScope, Node]]:
+    body = body_from_function(functions[call.attr["f"].func.name])
+    inner = _BodyScope(body, {name: (scope, ref) for name, ref in zip(body.arguments, call.inputs, strict=False)})
     for node in body.nodes.values():
         if node.op in (*FILLING, *_FROM_FILES):
             yield inner, node
         elif node.op in _CALLS and node.attr["f"].func.name in functions and depth < 10:
-            yield from _called(inner, node, functions, depth + 1)
+            yield from _filling_nodes(inner, node, functions, depth + 1)
 
 
-def _fill(tables: Tables, scope: _Scope, node: Node, buffer: memoryview) -> None:
+def _fill_table(tables: LookupTables, scope: _BodyScope, node: Node, buffer: memoryview) -> None:
     handle = scope.resolve(node.inputs[0]) if node.inputs else None
     if handle is None or handle.op not in HANDLES:
         return
     if node.op in _FROM_FILES:
         tables.reasons[handle.name] = "a table that is filled from a file"
         return
-    keys, values = (_content(scope, ref, buffer) for ref in node.inputs[1:3])
+    keys, values = (_constant_content(scope, ref, buffer) for ref in node.inputs[1:3])
     if keys is None or values is None:
         tables.reasons[handle.name] = "a table that is filled with what is computed"
     elif handle.name in tables.found:
@@ -103,10 +107,10 @@ def _fill(tables: Tables, scope: _Scope, node: Node, buffer: memoryview) -> None
     elif len(keys.shape) != 1 or len(values.shape) != 1:
         tables.reasons[handle.name] = "a table with keys or values that are tensors"
     elif handle.name not in tables.reasons:
-        tables.found[handle.name] = Table(handle.name, keys, values)
+        tables.found[handle.name] = LookupTable(handle.name, keys, values)
 
 
-def _content(scope: _Scope, ref: Ref, buffer: memoryview) -> ir.TensorProtocol | None:
+def _constant_content(scope: _BodyScope, ref: Ref, buffer: memoryview) -> ir.TensorProtocol | None:
     """A constant, or the range of numbers that vocabularies are given; None for anything else."""
     node = scope.resolve(ref)
     if node is None:
@@ -115,7 +119,7 @@ def _content(scope: _Scope, ref: Ref, buffer: memoryview) -> ir.TensorProtocol |
         return tensor_of_proto(node.attr["value"].tensor, buffer)
     if node.op not in ("Range", "Cast"):
         return None
-    parts = [_content(scope, r, buffer) for r in node.inputs]
+    parts = [_constant_content(scope, r, buffer) for r in node.inputs]
     numbers = [p.numpy() for p in parts if p is not None and p.dtype != ir.DataType.STRING]
     if len(numbers) != len(parts):
         return None

@@ -87,7 +87,7 @@ class OpDef:
 def table() -> dict[str, OpDef]:
     """Every operator in `opdefs.tsv` by name."""
     text = files(__package__).joinpath("opdefs.tsv").read_text()
-    return {op.name: op for op in map(_parse, text.splitlines())}
+    return {op.name: op for op in map(_parse_line, text.splitlines())}
 
 
 def find(operator: str) -> OpDef | None:
@@ -107,13 +107,13 @@ def schema(operator: str) -> Schema | None:
     return Schema(tuple(Argument(arg.name) for arg in op.inputs), keyword, frozenset(implied))
 
 
-def _parse(line: str) -> OpDef:
+def _parse_line(line: str) -> OpDef:
     name, inputs, outputs, attributes = line.split("\t")
-    decoded = {n: Attribute(a[0], _default(*a)) for n, a in json.loads(attributes).items()}
-    return OpDef(name, _args(inputs), _args(outputs), decoded)
+    decoded = {n: Attribute(a[0], _parse_default(*a)) for n, a in json.loads(attributes).items()}
+    return OpDef(name, _parse_args(inputs), _parse_args(outputs), decoded)
 
 
-def _default(kind: str, *default: Any) -> Any:
+def _parse_default(kind: str, *default: Any) -> Any:
     if not default:
         return REQUIRED
     if kind == "type":
@@ -121,7 +121,7 @@ def _default(kind: str, *default: Any) -> Any:
     return default[0]
 
 
-def _args(text: str) -> tuple[Arg, ...]:
+def _parse_args(text: str) -> tuple[Arg, ...]:
     return tuple(Arg(*part.replace("@", "*").split("*")) for part in text.split())
 
 
@@ -135,23 +135,24 @@ def describe(op: Any) -> str:
         )
 
     attributes = {
-        a.name: [a.type] + ([_plain(a.default_value)] if a.HasField("default_value") else []) for a in op.attr
+        a.name: [a.type] + ([_attribute_literal(a.default_value)] if a.HasField("default_value") else [])
+        for a in op.attr
     }
     return "\t".join([op.name, args(op.input_arg), args(op.output_arg), json.dumps(attributes, separators=(",", ":"))])
 
 
-def _plain(value: Any) -> Any:
+def _attribute_literal(value: Any) -> Any:
     kind = value.WhichOneof("value")
     if kind == "list":
-        return [_scalar(name, v) for name in ("s", "i", "f", "b", "type") for v in getattr(value.list, name)]
+        return [_scalar_literal(name, v) for name in ("s", "i", "f", "b", "type") for v in getattr(value.list, name)]
     if kind == "shape":
         return None if value.shape.unknown_rank else [d.size for d in value.shape.dim]
     if kind == "tensor":
         return None
-    return _scalar(kind, getattr(value, kind)) if kind != "func" else None
+    return _scalar_literal(kind, getattr(value, kind)) if kind != "func" else None
 
 
-def _scalar(kind: str, value: Any) -> Any:
+def _scalar_literal(kind: str, value: Any) -> Any:
     if kind == "s":
         return value.decode("latin-1")
     return float(str(np.float32(value))) if kind == "f" else value

@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from convert.errors import BadInput
-from convert.files.protobuf_wire import encoded
+from convert.files.protobuf_wire import encode_varint
 
 # `field number type`, `*` for repeated, `{Type}` for a map from string. Fields that a reader never looks at are left
 # out: they are skipped as unknown fields.
@@ -89,18 +89,18 @@ def open_buffer(path: Path) -> memoryview:
         raise BadInput(f"{path} cannot be read: {error}", hint="is the download complete?") from error
 
 
-def parse(buffer: memoryview, message: str, label: str) -> Any:
+def parse_message(buffer: memoryview, message: str, label: str) -> Any:
     """The message in `buffer`, with the content of large tensors left where it is (see `far_offset`, `far_size`).
 
     `label` is how errors call the file. Raises `BadInput` where the bytes are not such a message.
     """
     try:
-        return MESSAGES[message].FromString(_lighten(buffer, 0, len(buffer), message))
+        return MESSAGES[message].FromString(_strip_large_tensors(buffer, 0, len(buffer), message))
     except (DecodeError, IndexError, ValueError) as error:
         raise BadInput(f"{label} is not a valid {message}: {error}", hint="is the file complete?") from error
 
 
-def _lighten(buffer: memoryview, start: int, end: int, message: str) -> bytes:
+def _strip_large_tensors(buffer: memoryview, start: int, end: int, message: str) -> bytes:
     """The encoding of buffer[start:end] with each large tensor_content replaced by its place in the buffer."""
     if end - start < _LARGE:
         return bytes(buffer[start:end])
@@ -119,19 +119,24 @@ def _lighten(buffer: memoryview, start: int, end: int, message: str) -> bytes:
             if size >= _LARGE and (far or number in inner):
                 parts.append(bytes(buffer[kept:at]))
                 if far:
-                    parts.append(encoded(_FAR_OFFSET << 3) + encoded(body) + encoded(_FAR_SIZE << 3) + encoded(size))
+                    parts.append(
+                        encode_varint(_FAR_OFFSET << 3)
+                        + encode_varint(body)
+                        + encode_varint(_FAR_SIZE << 3)
+                        + encode_varint(size)
+                    )
                 else:
-                    light = _lighten(buffer, body, stop, inner[number])
-                    parts.append(encoded(tag) + encoded(len(light)) + light)
+                    light = _strip_large_tensors(buffer, body, stop, inner[number])
+                    parts.append(encode_varint(tag) + encode_varint(len(light)) + light)
                 kept = stop
             at = stop
         else:
-            at = _skip(buffer, body, end, wire)
+            at = _skip_field(buffer, body, end, wire)
     parts.append(bytes(buffer[kept:end]))
     return b"".join(parts)
 
 
-def _skip(buffer: memoryview, at: int, end: int, wire: int) -> int:
+def _skip_field(buffer: memoryview, at: int, end: int, wire: int) -> int:
     if wire == 0:
         at = _varint(buffer, at, end)[1]
     elif wire in (1, 5):
@@ -155,7 +160,7 @@ def _varint(buffer: memoryview, at: int, end: int) -> tuple[int, int]:
     raise ValueError("a number runs past the end")
 
 
-def _build() -> dict[str, Any]:
+def _build_messages() -> dict[str, Any]:
     file = descriptor_pb2.FileDescriptorProto(name="convert/tensorflow.proto", package="convert_tf", syntax="proto3")
     lines = [line.split(None, 1) for line in _MESSAGES.strip().splitlines()]
     for name, fields in lines:
@@ -190,5 +195,5 @@ def _add_field(message: Any, name: str, number: str, kind: str, *, one_of: bool)
         field.oneof_index = 0
 
 
-MESSAGES = _build()
+MESSAGES = _build_messages()
 """Message classes by TensorFlow's names."""

@@ -46,7 +46,7 @@ CHANGES = frozenset(
 """Those that change a variable to what can be computed: it becomes an input and an output of the model."""
 
 
-def refuse_changes(nodes: Iterable[Any]) -> None:
+def refuse_state_changes(nodes: Iterable[Any]) -> None:
     """Raise one `Unsupported` that lists every operator in `STATE` among nodes that run for what they do."""
     state = {n.op: n for n in nodes if n.op in STATE}
     if state:
@@ -56,7 +56,7 @@ def refuse_changes(nodes: Iterable[Any]) -> None:
         )
 
 
-def refuse(operators: Iterable[tuple[str, Location]]) -> None:
+def refuse_unsafe(operators: Iterable[tuple[str, Location]]) -> None:
     """Raise one `UnsafeInput` that lists every operator in `UNSAFE`."""
     found: dict[str, list[Location]] = {}
     for operator, at in operators:

@@ -18,7 +18,7 @@ from convert.errors import Problem, Unsupported
 from convert.graph.metadata import STATE_KEY, state_output
 from convert.report import Report
 
-from .function_body import Body, Node, Ref
+from .function_body import FunctionBody, Node, Ref
 from .refused import CHANGES
 from .variables import Variable
 
@@ -32,35 +32,35 @@ Arguments = Mapping[str, Variable]
 
 
 @dataclass
-class Analysis:
+class StateAnalysis:
     """Which variables a program changes: `find` gives that of a handle, `body` a function, `called` those of a node."""
 
     find: Callable[[Node], Variable | None]
-    body: Callable[[str], Body]
+    body: Callable[[str], FunctionBody]
     called: Callable[[Node], Sequence[str]]
     changed: dict[int, Variable] = field(default_factory=dict)
 
-    def follow(self, body: Body, arguments: Arguments) -> dict[int, list[tuple[Node, bool]]]:
+    def follow(self, body: FunctionBody, arguments: Arguments) -> dict[int, list[tuple[Node, bool]]]:
         """What `body` does with each variable (by `id`): the nodes that use it, and whether they change it.
 
         Raises `Unsupported` where it changes what cannot be told, or in no order.
         """
         uses: dict[int, list[tuple[Node, bool]]] = {}
         for node in (*body.live, *body.bystanders):
-            held = [self._held(body, arguments, ref) for ref in node.inputs]
+            held = [self._handle_variable(body, arguments, ref) for ref in node.inputs]
             if node.op in CHANGES:
                 if not held or held[0] is None:
-                    raise Unsupported("changes a variable that cannot be told").located(node.location)
+                    raise Unsupported("changes a variable that cannot be told").with_location(node.location)
                 self.changed[id(held[0])] = held[0]
                 uses.setdefault(id(held[0]), []).append((node, True))
                 held = [None, *held[1:]]
-            written = self._written(node, held)
+            written = self._changed_variables(node, held)
             for variable in {id(v): v for v in held if v is not None}.values():
                 uses.setdefault(id(variable), []).append((node, id(variable) in written))
         _refuse_races(body, uses)
         return uses
 
-    def _written(self, node: Node, held: Sequence[Variable | None]) -> set[int]:
+    def _changed_variables(self, node: Node, held: Sequence[Variable | None]) -> set[int]:
         """The variables that the functions which a node calls change."""
         found: set[int] = set()
         first = _FIRST.get(node.op, 0)
@@ -71,7 +71,7 @@ class Analysis:
             found |= {key for key, rows in uses.items() if any(writes for _, writes in rows)}
         return found
 
-    def _held(self, body: Body, arguments: Arguments, ref: Ref) -> Variable | None:
+    def _handle_variable(self, body: FunctionBody, arguments: Arguments, ref: Ref) -> Variable | None:
         """The variable whose handle `ref` is, if it is one."""
         while ref.node not in arguments:
             node = body.nodes.get(ref.node)
@@ -89,12 +89,12 @@ class Analysis:
                 return None
         return arguments[ref.node]
 
-    def _is_reference(self, body: Body, arguments: Arguments, ref: Ref) -> bool:
-        variable = self._held(body, arguments, ref)
+    def _is_reference(self, body: FunctionBody, arguments: Arguments, ref: Ref) -> bool:
+        variable = self._handle_variable(body, arguments, ref)
         return variable is not None and variable.reference
 
 
-def _refuse_races(body: Body, uses: Mapping[int, Sequence[tuple[Node, bool]]]) -> None:
+def _refuse_races(body: FunctionBody, uses: Mapping[int, Sequence[tuple[Node, bool]]]) -> None:
     """Raise for two uses of a variable, one of which changes it, where neither waits for the other."""
     rows = [rows for rows in uses.values() if any(writes for _, writes in rows) and len(rows) > 1]
     if not rows:
@@ -111,11 +111,11 @@ def _refuse_races(body: Body, uses: Mapping[int, Sequence[tuple[Node, bool]]]) -
         raise Unsupported(problems=problems, hint="order them with tf.control_dependencies")
 
 
-def describe(model: ir.Model, states: Sequence[Variable], report: Report) -> None:
+def describe_state(model: ir.Model, states: Sequence[Variable], report: Report) -> None:
     """Say in the metadata and in the report which inputs and outputs are state, and what it starts with."""
     told, listed = {}, []
     for variable in states:
-        initial = _initial(variable.tensor)
+        initial = _initial_json(variable.tensor)
         told[variable.state] = {"variable": variable.name, "output": state_output(variable.state), "initial": initial}
         start = f"starts as {initial}" if isinstance(initial, (int, float, str)) else "starts as saved"
         listed.append(f"{variable.name} (input {variable.state}, output {state_output(variable.state)}, {start})")
@@ -126,7 +126,7 @@ def describe(model: ir.Model, states: Sequence[Variable], report: Report) -> Non
     )
 
 
-def _initial(tensor: ir.TensorProtocol) -> Any:
+def _initial_json(tensor: ir.TensorProtocol) -> Any:
     """An initial value as JSON: one number where all elements are equal, nested lists, or None."""
     array = tensor.numpy()
     if tensor.dtype == ir.DataType.STRING:

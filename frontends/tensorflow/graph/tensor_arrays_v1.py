@@ -8,7 +8,7 @@ from typing import Any
 
 from convert.errors import Unsupported
 
-from .function_body import Body, Node, Ref
+from .function_body import FunctionBody, Node, Ref
 from .protos import MESSAGES
 
 # The list operator, the inputs that it takes (by place; "shape": the elements' shape, "lengths": none are known),
@@ -23,12 +23,12 @@ _LISTS: dict[str, tuple[str, tuple[int | str, ...], str]] = {
     "TensorArrayConcatV3": ("TensorListConcatV2", (1, "shape", "lengths"), "dtype"),
 }
 OPERATORS = (*_LISTS, "TensorArrayCloseV3")
-"""What `as_lists` takes away."""
+"""What `arrays_to_lists` takes away."""
 
 _INT32, _INT64 = 3, 9
 
 
-def as_lists(body: Body) -> Body:
+def arrays_to_lists(body: FunctionBody) -> FunctionBody:
     """`body` with lists in the place of arrays; itself where there are none.
 
     Raises `Unsupported` for an array that grows.
@@ -39,49 +39,53 @@ def as_lists(body: Body) -> Body:
     nodes: dict[str, Node] = {}
     for node in body.nodes.values():
         if node.op in _LISTS:
-            _rewrite(nodes, node, body.nodes)
+            _rewrite_node(nodes, node, body.nodes)
         elif node.op != "TensorArrayCloseV3":
             nodes[node.name] = node
 
-    def moved(ref: Ref) -> Ref:
+    def list_ref(ref: Ref) -> Ref:
         """A list has one output; only the lengths of a concatenation are a second."""
         if ref.node not in arrays:
             return ref
         second = body.nodes[ref.node].op == "TensorArrayConcatV3" and (ref.index == 1 or ref.output == "lengths")
         return Ref(ref.node, "", int(second))
 
-    def here(control: str) -> bool:
+    def is_kept(control: str) -> bool:
         return control in nodes
 
     nodes = {
-        name: replace(n, inputs=[moved(r) for r in n.inputs], controls=[*filter(here, n.controls)])
+        name: replace(n, inputs=[list_ref(r) for r in n.inputs], controls=[*filter(is_kept, n.controls)])
         for name, n in nodes.items()
     }
-    return Body(body.name, nodes, body.arguments, [moved(r) for r in body.results], body.effects)
+    return FunctionBody(body.name, nodes, body.arguments, [list_ref(r) for r in body.results], body.effects)
 
 
-def _rewrite(nodes: dict[str, Node], node: Node, before: Mapping[str, Node]) -> None:
+def _rewrite_node(nodes: dict[str, Node], node: Node, before: Mapping[str, Node]) -> None:
     operator, places, dtype = _LISTS[node.op]
     attr = {"element_dtype": node.attr[dtype]} if dtype in node.attr else {}
     if node.op == "TensorArrayV3" and "dynamic_size" in node.attr and node.attr["dynamic_size"].b:
-        raise Unsupported("a TensorArray that grows").located(node.location)
-    if node.op == "TensorArrayScatterV3" and _is_fresh(node.inputs[3], before) and _counts_up(node.inputs[1], before):
+        raise Unsupported("a TensorArray that grows").with_location(node.location)
+    if (
+        node.op == "TensorArrayScatterV3"
+        and _is_new_array(node.inputs[3], before)
+        and _counts_up(node.inputs[1], before)
+    ):
         operator, places = "TensorListFromTensor", (2, "shape")
-    if node.op == "TensorArrayGatherV3" and _is_all(node, before):
+    if node.op == "TensorArrayGatherV3" and _is_gather_of_all(node, before):
         operator, places = "TensorListStack", (2, "shape")
     inputs = []
     for place in places:
         if isinstance(place, int):
             inputs.append(node.inputs[place])
             continue
-        content = [] if place == "lengths" else _element(node)
+        content = [] if place == "lengths" else _element_dims(node)
         name = f"{node.name}/{place}"
-        nodes[name] = Node(name, "Const", [], [], _vector(content, _INT64 if place == "lengths" else _INT32))
+        nodes[name] = Node(name, "Const", [], [], _const_attributes(content, _INT64 if place == "lengths" else _INT32))
         inputs.append(Ref(name))
     nodes[node.name] = Node(node.name, operator, inputs, node.controls, attr)
 
 
-def _element(node: Node) -> list[int] | None:
+def _element_dims(node: Node) -> list[int] | None:
     """The stated dims of an element, None for an unknown rank."""
     value = node.attr["element_shape"] if "element_shape" in node.attr else None  # noqa: SIM401 (protobuf)
     if value is None or value.shape.unknown_rank:
@@ -89,7 +93,7 @@ def _element(node: Node) -> list[int] | None:
     return [d.size for d in value.shape.dim]
 
 
-def _vector(content: list[int] | None, dtype: int) -> dict[str, Any]:
+def _const_attributes(content: list[int] | None, dtype: int) -> dict[str, Any]:
     """The attributes of a Const: a vector, or the scalar -1 for None."""
     value, kind = MESSAGES["AttrValue"](), MESSAGES["AttrValue"]()
     kind.type = value.tensor.dtype = dtype
@@ -100,7 +104,7 @@ def _vector(content: list[int] | None, dtype: int) -> dict[str, Any]:
     return {"value": value, "dtype": kind}
 
 
-def _is_fresh(flow: Ref, nodes: Mapping[str, Node]) -> bool:
+def _is_new_array(flow: Ref, nodes: Mapping[str, Node]) -> bool:
     return flow.node in nodes and nodes[flow.node].op == "TensorArrayV3"
 
 
@@ -110,10 +114,10 @@ def _counts_up(indices: Ref, nodes: Mapping[str, Node]) -> bool:
     if node is None or node.op != "Range":
         return False
     ends = [nodes.get(node.inputs[k].node) for k in (0, 2)]
-    return [_scalar(e) for e in ends] == [0, 1]
+    return [_scalar_content(e) for e in ends] == [0, 1]
 
 
-def _is_all(node: Node, nodes: Mapping[str, Node]) -> bool:
+def _is_gather_of_all(node: Node, nodes: Mapping[str, Node]) -> bool:
     """Whether a gather takes all elements in order, as `stack` does."""
     if not _counts_up(node.inputs[1], nodes):
         return False
@@ -121,7 +125,7 @@ def _is_all(node: Node, nodes: Mapping[str, Node]) -> bool:
     return size is not None and size.op == "TensorArraySizeV3" and size.inputs[1] == node.inputs[2]
 
 
-def _scalar(node: Node | None) -> int | None:
+def _scalar_content(node: Node | None) -> int | None:
     if node is None or node.op != "Const":
         return None
     tensor = node.attr["value"].tensor

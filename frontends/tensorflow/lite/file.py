@@ -14,8 +14,8 @@ import onnx_ir as ir
 from convert.errors import BadInput
 
 from ..graph.attributes import DTYPES
-from .packed_bytes import strings_of, unpacked
-from .sparse import dense
+from .packed_bytes import unpack_integers, unpack_strings
+from .sparse import to_dense
 
 # TensorFlow's number (types.proto) for TensorFlow Lite's (schema.fbs, enum TensorType).
 NUMBERS = {
@@ -29,7 +29,7 @@ _MOST = 2_000_000
 
 
 @dataclass(frozen=True)
-class Quantisation:
+class Quantization:
     """real = scale · (stored − zero point), for the whole tensor or along `axis`.
 
     `ends` are the least and the largest integer of those of less than a byte, which are stored in bytes here.
@@ -52,7 +52,7 @@ class Tensor:
     name: str
     number: int
     shape: tuple[int | None, ...]
-    quantisation: Quantisation | None
+    quantisation: Quantization | None
     content: ir.TensorProtocol | None
     variable: bool
 
@@ -116,7 +116,7 @@ def schema() -> Any:
     return module
 
 
-def parse(data: memoryview, label: str) -> LiteModel:
+def parse_lite_model(data: memoryview, label: str) -> LiteModel:
     """The model in `data`. Raises `BadInput` for a file that is cut off, or that points at what it does not hold."""
     if bytes(data[4:8]) != b"TFL3":
         raise BadInput(f"{label} is no TensorFlow Lite model")
@@ -140,14 +140,16 @@ class _Reader:
         self.count = 0
 
     def model(self) -> LiteModel:
-        graphs = [self._subgraph(self.root.Subgraphs(i)) for i in range(self._bounded(self.root.SubgraphsLength()))]
+        graphs = [
+            self._subgraph(self.root.Subgraphs(i)) for i in range(self._checked_count(self.root.SubgraphsLength()))
+        ]
         if not graphs:
             raise ValueError("no subgraphs")
-        count = self._bounded(self.root.SignatureDefsLength())
+        count = self._checked_count(self.root.SignatureDefsLength())
         signatures = [self._signature(self.root.SignatureDefs(i), graphs) for i in range(count)]
         return LiteModel(graphs, signatures)
 
-    def _bounded(self, count: int) -> int:
+    def _checked_count(self, count: int) -> int:
         """A number of entries, as far as the file can hold them and a model can mean them."""
         self.count += count
         if 4 * count > len(self.data) or self.count > _MOST:
@@ -155,7 +157,7 @@ class _Reader:
         return count
 
     def _subgraph(self, graph: Any) -> Subgraph:
-        tensors = [self._tensor(graph.Tensors(i)) for i in range(self._bounded(graph.TensorsLength()))]
+        tensors = [self._tensor(graph.Tensors(i)) for i in range(self._checked_count(graph.TensorsLength()))]
 
         def known(numbers: Sequence[int], least: int) -> list[int]:
             if any(not least <= n < len(tensors) for n in numbers):
@@ -163,26 +165,26 @@ class _Reader:
             return list(numbers)
 
         operators = []
-        for i in range(self._bounded(graph.OperatorsLength())):
+        for i in range(self._checked_count(graph.OperatorsLength())):
             operator = graph.Operators(i)
-            name, options, defaults = self._what(operator)
-            inputs = known([operator.Inputs(k) for k in range(self._bounded(operator.InputsLength()))], -1)
-            outputs = known([operator.Outputs(k) for k in range(self._bounded(operator.OutputsLength()))], 0)
+            name, options, defaults = self._name_and_options(operator)
+            inputs = known([operator.Inputs(k) for k in range(self._checked_count(operator.InputsLength()))], -1)
+            outputs = known([operator.Outputs(k) for k in range(self._checked_count(operator.OutputsLength()))], 0)
             operators.append(Operator(name, inputs, outputs, options, defaults))
         ends = [
-            known([get(k) for k in range(self._bounded(count))], 0)
+            known([get(k) for k in range(self._checked_count(count))], 0)
             for get, count in ((graph.Inputs, graph.InputsLength()), (graph.Outputs, graph.OutputsLength()))
         ]
-        return Subgraph(_text(graph.Name()), tensors, *ends, operators)
+        return Subgraph(_decode_text(graph.Name()), tensors, *ends, operators)
 
-    def _what(self, operator: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    def _name_and_options(self, operator: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
         """An operator's name, options and default options; custom ones go by the name in the file."""
         code = self.root.OperatorCodes(operator.OpcodeIndex())
         if operator.OpcodeIndex() >= self.root.OperatorCodesLength():
             raise ValueError("an operator code that is not there")
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         if number == self.schema.BuiltinOperator.CUSTOM:
-            return f"custom {_text(code.CustomCode())}", {}, {}
+            return f"custom {_decode_text(code.CustomCode())}", {}, {}
         name = self.names.get(number, f"operator {number}")
         kind = self.options.get(operator.BuiltinOptionsType(), "NONE")
         table = operator.BuiltinOptions()
@@ -191,7 +193,7 @@ class _Reader:
         accessor = getattr(self.schema, kind)()
         accessor.Init(table.Bytes, table.Pos)
         made = getattr(self.schema, f"{kind}T")
-        return name, _plain(made.InitFromObj(accessor)), _plain(made())
+        return name, _options_dict(made.InitFromObj(accessor)), _options_dict(made())
 
     def _tensor(self, tensor: Any) -> Tensor:
         kind = tensor.Type()
@@ -202,7 +204,7 @@ class _Reader:
         content = self._content(tensor, kind, number, tensor.ShapeAsNumpy())
         shape = tuple(None if d < 0 else int(d) for d in sizes)
         return Tensor(
-            _text(tensor.Name()), number, shape, self._quantisation(tensor, shape), content, tensor.IsVariable()
+            _decode_text(tensor.Name()), number, shape, self._quantization(tensor, shape), content, tensor.IsVariable()
         )
 
     def _content(self, tensor: Any, kind: int, number: int, vector: Any) -> ir.TensorProtocol | None:
@@ -217,13 +219,13 @@ class _Reader:
         if any(d < 0 for d in shape):
             raise ValueError("a constant of unknown size")
         if dtype == ir.DataType.STRING:
-            return ir.StringTensor(strings_of(raw, count), shape=ir.Shape(shape))
+            return ir.StringTensor(unpack_strings(raw, count), shape=ir.Shape(shape))
         sparsity = tensor.Sparsity()
         if sparsity is not None:
-            made = dense(self.schema.SparsityParametersT.InitFromObj(sparsity), raw, shape, np.dtype(dtype.numpy()))
+            made = to_dense(self.schema.SparsityParametersT.InitFromObj(sparsity), raw, shape, np.dtype(dtype.numpy()))
             return ir.Tensor(made, dtype=dtype)
         if kind in _BITS:
-            return ir.Tensor(unpacked(raw, count, *_BITS[kind]).reshape(shape), dtype=dtype)
+            return ir.Tensor(unpack_integers(raw, count, *_BITS[kind]).reshape(shape), dtype=dtype)
         size = np.dtype(dtype.numpy()).itemsize
         if len(raw) != count * size:
             raise ValueError("a constant of another size")
@@ -240,7 +242,7 @@ class _Reader:
             return None
         return memoryview(buffer.DataAsNumpy())
 
-    def _quantisation(self, tensor: Any, shape: Sequence[int | None]) -> Quantisation | None:
+    def _quantization(self, tensor: Any, shape: Sequence[int | None]) -> Quantization | None:
         found = tensor.Quantization()
         if found is None or not found.ScaleLength():
             return None
@@ -254,33 +256,33 @@ class _Reader:
         bits, signed = _BITS.get(tensor.Type(), (0, False))
         least = -(1 << bits - 1) if signed else 0
         ends = (least, least + (1 << bits) - 1) if bits else None
-        return Quantisation(scale, np.broadcast_to(zero, scale.shape), axis, ends)
+        return Quantization(scale, np.broadcast_to(zero, scale.shape), axis, ends)
 
     def _signature(self, signature: Any, graphs: Sequence[Subgraph]) -> Signature:
         number = signature.SubgraphIndex()
         count = len(graphs[number].tensors)
 
         def named(get: Callable[[int], Any], length: int) -> dict[str, int]:
-            maps = [get(i) for i in range(self._bounded(length))]
+            maps = [get(i) for i in range(self._checked_count(length))]
             if any(not 0 <= m.TensorIndex() < count for m in maps):
                 raise ValueError("a tensor that is not there")
-            return {_text(m.Name()): m.TensorIndex() for m in maps}
+            return {_decode_text(m.Name()): m.TensorIndex() for m in maps}
 
         inputs = named(signature.Inputs, signature.InputsLength())
         outputs = named(signature.Outputs, signature.OutputsLength())
-        return Signature(_text(signature.SignatureKey()), number, inputs, outputs)
+        return Signature(_decode_text(signature.SignatureKey()), number, inputs, outputs)
 
 
-def _text(data: bytes | None) -> str:
+def _decode_text(data: bytes | None) -> str:
     return (data or b"").decode("utf-8", "replace")
 
 
-def _plain(options: Any) -> dict[str, Any]:
+def _options_dict(options: Any) -> dict[str, Any]:
     """An options object by the schema's names: `fusedActivationFunction` is `fused_activation_function` there."""
-    return {re.sub(r"(?<!^)(?=[A-Z])", "_", k).lower(): _value(v) for k, v in vars(options).items()}
+    return {re.sub(r"(?<!^)(?=[A-Z])", "_", k).lower(): _option_value(v) for k, v in vars(options).items()}
 
 
-def _value(value: Any) -> Any:
+def _option_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, bytes):

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 
-def strings_of(raw: memoryview, count: int) -> list[bytes]:
+def unpack_strings(raw: memoryview, count: int) -> list[bytes]:
     """Strings behind a table of offsets: their number, then where each starts, then where the last ends.
 
     Raises ValueError for a table that does not fit (string_util.h).
@@ -23,7 +23,7 @@ def strings_of(raw: memoryview, count: int) -> list[bytes]:
     return [bytes(raw[a:b]) for a, b in pairwise(ends.tolist())]
 
 
-def unpacked(raw: memoryview, count: int, bits: int, signed: bool) -> np.ndarray:
+def unpack_integers(raw: memoryview, count: int, bits: int, signed: bool) -> np.ndarray:
     """Integers of 2 or 4 bits, the first in the lowest bits, as int8 or uint8. Raises ValueError for another size."""
     each = 8 // bits
     if len(raw) != -(-count // each):

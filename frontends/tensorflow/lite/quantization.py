@@ -7,32 +7,34 @@ import onnx_ir as ir
 
 from convert.errors import BadInput
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
-from .file import Quantisation, Tensor
+from .file import Quantization, Tensor
 
 INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
 
 
-def requantised(g: Graph, raw: ir.Value, given: Tensor, wanted: Tensor) -> ir.Value:
+def requantize(g: Graph, raw: ir.Value, given: Tensor, wanted: Tensor) -> ir.Value:
     """`raw` as `wanted` stores it. From uint8 to int8 of one scale is a shift by 128, and so is the way back."""
     old, new = given.quantisation, wanted.quantisation
     assert new is not None
     assert wanted.dtype is not None
     if old is None:
-        return quantised(g, raw, new, wanted.dtype)
+        return quantize(g, raw, new, wanted.dtype)
     shift = new.zero - old.zero
     if np.array_equal(old.scale, new.scale) and (shift == _SHIFTS.get((given.dtype, wanted.dtype))).all():
         number = g.const(int(shift[0]), ir.DataType.INT32)
         return g.Cast(g.Add(g.Cast(raw, to=ir.DataType.INT32), number), to=wanted.dtype)
-    ratio = _halving(given, wanted)
+    ratio = _half_step_ratio(given, wanted)
     if ratio is None:
-        return quantised(g, dequantised(g, raw, given), new, wanted.dtype)
-    halves = g.Floor(g.Add(g.DequantizeLinear(raw, ratio, _parameters(g, old, g.dtype(raw))[1]), np.float32(0.5)))
-    return quantised(g, halves, Quantisation(np.float32([1]), new.zero, 0, new.ends), wanted.dtype)
+        return quantize(g, dequantize(g, raw, given), new, wanted.dtype)
+    halves = g.Floor(
+        g.Add(g.DequantizeLinear(raw, ratio, _scale_and_zero_point(g, old, g.dtype(raw))[1]), np.float32(0.5))
+    )
+    return quantize(g, halves, Quantization(np.float32([1]), new.zero, 0, new.ends), wanted.dtype)
 
 
-def _halving(given: Tensor, wanted: Tensor) -> np.float32 | None:
+def _half_step_ratio(given: Tensor, wanted: Tensor) -> np.float32 | None:
     """How many new steps an old one is, where bytes come to lie halfway between two.
 
     Kernels take halves upwards there, all of them, though from real numbers they go to the even step. (Integers of 16
@@ -56,20 +58,20 @@ def _halving(given: Tensor, wanted: Tensor) -> np.float32 | None:
 _SHIFTS = {(ir.DataType.UINT8, ir.DataType.INT8): -128, (ir.DataType.INT8, ir.DataType.UINT8): 128}
 
 
-def dequantised(g: Graph, raw: ir.Value, tensor: Tensor) -> ir.Value:
+def dequantize(g: Graph, raw: ir.Value, tensor: Tensor) -> ir.Value:
     """The real numbers of a quantised tensor; ONNX has no integers of 64 bits there, which are biases."""
     quantisation = tensor.quantisation
     assert quantisation is not None
     if raw.dtype == ir.DataType.INT64 and raw.const_value is not None:
-        return _wide(g, raw, quantisation)
+        return _dequantize_int64(g, raw, quantisation)
     if raw.dtype not in (*INTEGERS, ir.DataType.INT32):
         return raw
-    scale, zero = _parameters(g, quantisation, g.dtype(raw))
+    scale, zero = _scale_and_zero_point(g, quantisation, g.dtype(raw))
     axis = quantisation.axis if quantisation.per_axis else None
     return g.DequantizeLinear(raw, scale, None if raw.dtype == ir.DataType.INT32 else zero, axis=axis)
 
 
-def _wide(g: Graph, raw: ir.Value, quantisation: Quantisation) -> ir.Value:
+def _dequantize_int64(g: Graph, raw: ir.Value, quantisation: Quantization) -> ir.Value:
     content = raw.const_value
     assert content is not None
     shape = [1] * len(content.shape)
@@ -78,19 +80,19 @@ def _wide(g: Graph, raw: ir.Value, quantisation: Quantisation) -> ir.Value:
     scale = quantisation.scale.astype(np.float64).reshape(shape)
     dims = [int(d) for d in content.shape]
     make = lambda: (content.numpy() * scale).astype(np.float32).reshape(dims)  # noqa: E731
-    return g.initializer(raw.name or "bias", lazy(ir.DataType.FLOAT, dims, make))
+    return g.initializer(raw.name or "bias", lazy_tensor(ir.DataType.FLOAT, dims, make))
 
 
-def quantised(g: Graph, x: ir.Value, quantisation: Quantisation, dtype: ir.DataType) -> ir.Value:
+def quantize(g: Graph, x: ir.Value, quantisation: Quantization, dtype: ir.DataType) -> ir.Value:
     """`x` as stored integers."""
-    scale, zero = _parameters(g, quantisation, dtype)
+    scale, zero = _scale_and_zero_point(g, quantisation, dtype)
     stored = g.QuantizeLinear(x, scale, zero, axis=quantisation.axis if quantisation.per_axis else None)
     if quantisation.ends is None:
         return stored
     return g.Clip(stored, *(g.const(end, dtype) for end in quantisation.ends))
 
 
-def _parameters(g: Graph, quantisation: Quantisation, dtype: ir.DataType) -> tuple[ir.Value, ir.Value]:
+def _scale_and_zero_point(g: Graph, quantisation: Quantization, dtype: ir.DataType) -> tuple[ir.Value, ir.Value]:
     limits = np.iinfo(dtype.numpy())
     if (quantisation.zero < limits.min).any() or (quantisation.zero > limits.max).any():
         raise BadInput(f"a zero point outside of {dtype.name}")

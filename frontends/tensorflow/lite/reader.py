@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
-from convert.graph.inputs import Bounds, matched
+from convert.graph.inputs import Bounds, match_specs
 from convert.graph.metadata import DIMS_KEY, LAYOUT_KEY
 from convert.options import Options
 from convert.passes.clean import drop_unused
@@ -21,13 +21,13 @@ from convert.rules import Argument, Schema
 from convert.source import Source
 
 from ..common.dims import NamingGraph
-from ..common.unify_dims import own_names, share_names
+from ..common.unify_dims import name_input_dims, share_names
 from ..graph.protos import open_buffer
-from ..program import Input, add_described, state_written
+from ..program import ProgramInput, add_described_input, record_exact_scalars
 from . import ops  # noqa: F401  (fills the table)
-from .file import LiteModel, Operator, Signature, Subgraph, Tensor, parse
-from .quantization import INTEGERS, dequantised, quantised
-from .rules import AS_STORED, activated, tflite_op
+from .file import LiteModel, Operator, Signature, Subgraph, Tensor, parse_lite_model
+from .quantization import INTEGERS, dequantize, quantize
+from .rules import AS_STORED, fused_activation, tflite_op
 
 _ACTIVATION = "fused_activation_function"
 _DEEPEST = 100
@@ -42,46 +42,46 @@ _IMMATERIAL = frozenset(
 
 def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
     """The shared graph of a `.tflite` file. Raises `BadInput`, `Unsupported`, `UsageError`."""
-    model = parse(open_buffer(source.file), source.label)
-    wanted = chosen(model, options.signature)
-    walker = Walker(model)
+    model = parse_lite_model(open_buffer(source.file), source.label)
+    wanted = select_signature(model, options.signature)
+    walker = SubgraphWalker(model)
     walker.check(wanted.subgraph)
     graph = model.subgraphs[wanted.subgraph]
     g = NamingGraph(graph.name or "main")
     taken = dict.fromkeys(wanted.outputs.keys() - wanted.inputs.keys(), 0)  # by the outputs, whatever nodes are called
     g.reserve(taken)
     bounds: Bounds = {}
-    specs = matched(list(wanted.inputs), options.inputs)
+    specs = match_specs(list(wanted.inputs), options.inputs)
     arguments: dict[int, ir.Value] = {}
-    shapes = own_names({name: graph.tensors[number].shape for name, number in wanted.inputs.items()}, specs)
+    shapes = name_input_dims({name: graph.tensors[number].shape for name, number in wanted.inputs.items()}, specs)
     for name, number in wanted.inputs.items():
-        described = Input(name, graph.tensors[number].number, graph.tensors[number].shape)
-        arguments[number] = add_described(g, described, shapes[name], specs.get(name), bounds)
+        described = ProgramInput(name, graph.tensors[number].number, graph.tensors[number].shape)
+        arguments[number] = add_described_input(g, described, shapes[name], specs.get(name), bounds)
     if missing := [n for n in graph.inputs if n not in arguments]:
         raise BadInput(f"the signature {wanted.key!r} has no name for the input {graph.tensors[missing[0]].name!r}")
     values = walker.run(g, graph, arguments)
     for name, number in wanted.outputs.items():
         if name not in wanted.inputs:
             del taken[name]
-        g.output(value_of(values, graph, number), name)
+        g.output(tensor_value(values, graph, number), name)
     result = g.model()
     drop_unused(result)
     share_names(result, specs, bounds, report)
-    state_written(result)
+    record_exact_scalars(result)
     result.metadata_props[LAYOUT_KEY] = "nhwc"
     if bounds:
         result.metadata_props[DIMS_KEY] = json.dumps(bounds)
-    _say_what_is_stored(model, report)
+    _note_hybrid_weights(model, report)
     return result
 
 
-def chosen(model: LiteModel, key: str) -> Signature:
+def select_signature(model: LiteModel, key: str) -> Signature:
     """The signature to read, its ends in the order of the subgraph's; the tensors' own names where there is none."""
     if not model.signatures:
         if key:
             raise UsageError(f"no signature {key!r}", hint="the file has none")
         graph = model.subgraphs[0]
-        sides = [{_plain_name(graph, n): n for n in numbers} for numbers in (graph.inputs, graph.outputs)]
+        sides = [{_tensor_name(graph, n): n for n in numbers} for numbers in (graph.inputs, graph.outputs)]
         return Signature("", 0, *sides)
     keys = {s.key: s for s in model.signatures}
     wanted = key or ("serving_default" if "serving_default" in keys else model.signatures[0].key)
@@ -96,11 +96,11 @@ def chosen(model: LiteModel, key: str) -> Signature:
     return Signature(found.key, found.subgraph, *sides)
 
 
-def _plain_name(graph: Subgraph, number: int) -> str:
+def _tensor_name(graph: Subgraph, number: int) -> str:
     return graph.tensors[number].name.partition(":")[0]
 
 
-def _say_what_is_stored(model: LiteModel, report: Report) -> None:
+def _note_hybrid_weights(model: LiteModel, report: Report) -> None:
     """Tell of 8-bit weights under activations that are not: the interpreter rounds those too, the graph does not."""
     for graph in model.subgraphs:
         for operator in graph.operators:
@@ -114,7 +114,7 @@ def _say_what_is_stored(model: LiteModel, report: Report) -> None:
 _HYBRID = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "UNIDIRECTIONAL_SEQUENCE_LSTM"})
 
 
-def value_of(values: dict[int, ir.Value], graph: Subgraph, number: int) -> ir.Value:
+def tensor_value(values: dict[int, ir.Value], graph: Subgraph, number: int) -> ir.Value:
     """The value of a tensor. Raises `BadInput` where no operator has made it."""
     if number not in values:
         raise BadInput(f"the tensor {graph.tensors[number].name!r} is used before anything makes it")
@@ -122,10 +122,10 @@ def value_of(values: dict[int, ir.Value], graph: Subgraph, number: int) -> ir.Va
 
 
 @dataclass(frozen=True)
-class Region:
+class SubgraphRegion:
     """A subgraph that an option names, for rules to write where they want it: `branch(g, *arguments)`."""
 
-    walker: Walker
+    walker: SubgraphWalker
     number: int
 
     @property
@@ -135,11 +135,11 @@ class Region:
     def __call__(self, g: Graph, *arguments: ir.Value) -> list[ir.Value]:
         graph = self.subgraph
         values = self.walker.run(g, graph, dict(zip(graph.inputs, arguments, strict=True)))
-        return [value_of(values, graph, n) for n in graph.outputs]
+        return [tensor_value(values, graph, n) for n in graph.outputs]
 
 
 @dataclass(frozen=True)
-class Walker:
+class SubgraphWalker:
     """Writes subgraphs of one file to the shared graph."""
 
     model: LiteModel
@@ -202,12 +202,12 @@ class Walker:
             if number < 0 or graph.tensors[number].variable:  # a state starts at zero, which rules take for left out
                 inputs.append(None)
                 continue
-            raw, tensor = value_of(values, graph, number), graph.tensors[number]
+            raw, tensor = tensor_value(values, graph, number), graph.tensors[number]
             if stored or tensor.quantisation is None or tensor.dtype is None:
                 inputs.append(raw)
                 continue
             if number not in real:
-                real[number] = dequantised(g, raw, tensor)
+                real[number] = dequantize(g, raw, tensor)
             inputs.append(real[number])
         results = self._results(g, graph, operator, inputs)
         if len(results) < len(operator.outputs):
@@ -217,10 +217,10 @@ class Walker:
             narrow = not stored and tensor.quantisation is not None and tensor.dtype in INTEGERS
             if narrow and result.dtype != tensor.dtype:
                 assert tensor.quantisation is not None
-                result = quantised(g, result, tensor.quantisation, tensor.dtype)
+                result = quantize(g, result, tensor.quantisation, tensor.dtype)
             elif tensor.dtype is not None and result.dtype not in (None, tensor.dtype) and not tensor.is_complex:
-                raise Unsupported(f"{tensor.name!r} is {tensor.dtype.name} in the file").located(g.location)
-            _state_shape(g, result, tensor)
+                raise Unsupported(f"{tensor.name!r} is {tensor.dtype.name} in the file").with_location(g.location)
+            _set_stated_shape(g, result, tensor)
             values[number] = result
 
     def _results(self, g: Graph, graph: Subgraph, operator: Operator, inputs: Sequence[Any]) -> list[ir.Value]:
@@ -247,10 +247,10 @@ class Walker:
                 hint="is the file damaged? if it runs elsewhere this is a defect of convert: report it",
             ) from error
         results = list(found) if isinstance(found, (list, tuple)) else [found]
-        return [activated(g, results[0], activation), *results[1:]] if activation else results
+        return [fused_activation(g, results[0], activation), *results[1:]] if activation else results
 
     def _option(self, name: str, value: Any) -> Any:
-        return Region(self, value) if name.endswith("subgraph_index") or name == "subgraph" else value
+        return SubgraphRegion(self, value) if name.endswith("subgraph_index") or name == "subgraph" else value
 
 
 def location(graph: Subgraph, operator: Operator) -> Location:
@@ -260,7 +260,7 @@ def location(graph: Subgraph, operator: Operator) -> Location:
     return Location(operator.name, name, name.rpartition("/")[0])
 
 
-def _state_shape(g: Graph, value: ir.Value, tensor: Tensor) -> None:
+def _set_stated_shape(g: Graph, value: ir.Value, tensor: Tensor) -> None:
     """State what the file knows of a result, where the dims are not known from the operators."""
     if value.shape is None and None not in tensor.shape and tensor.shape and tensor.dtype is not None:
         g.facts(value, shape=tensor.shape)

@@ -14,7 +14,7 @@ from convert.rules import Rules
 from .. import ops  # noqa: F401  (fills the table of TensorFlow's rules)
 from ..graph.attributes import DTYPES
 from ..rules import tf_op
-from ..walker import Walker
+from ..walker import GraphWalker
 from .file import NUMBERS
 
 tflite_op = Rules("TensorFlow Lite")
@@ -24,22 +24,22 @@ as real numbers, and the walker quantises what they return; `AS_STORED` names th
 AS_STORED: set[str] = set()
 """Operators that only move what they get, so that integers stay integers."""
 
-_WALKER = Walker(tf_op, {}, lambda name, shared: None)
+_WALKER = GraphWalker(tf_op, {}, lambda name, shared: None)
 
 
-def tf(g: Graph, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any] | None = None) -> Any:
+def emit_tf(g: Graph, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any] | None = None) -> Any:
     """The value, or the list of values, of TensorFlow's `operator`, whose rule it takes; inputs may be lists."""
     flat = [v for i in inputs for v in (i if isinstance(i, (list, tuple)) else [i])]
     found = _WALKER.apply(g, operator, flat, dict(attributes or {}), g.location)
     return found[0] if len(found) == 1 else found
 
 
-def alike(operator: str) -> Callable[..., Any]:
+def tf_rule(operator: str) -> Callable[..., Any]:
     """The rule of an operator that is TensorFlow's, without attributes."""
-    return lambda g, *inputs: tf(g, operator, [_present(v) for v in inputs])
+    return lambda g, *inputs: emit_tf(g, operator, [_require_input(v) for v in inputs])
 
 
-def _present(value: Any) -> Any:
+def _require_input(value: Any) -> Any:
     if value is None:
         raise Unsupported("an input is left out")
     return value
@@ -58,7 +58,7 @@ def padding_name(number: int) -> str:
     return ("SAME", "VALID")[number]
 
 
-def activated(g: Graph, x: ir.Value, number: int) -> ir.Value:
+def fused_activation(g: Graph, x: ir.Value, number: int) -> ir.Value:
     """`x` through a fused activation (schema.fbs, enum ActivationFunctionType)."""
     if number == 0:
         return x

@@ -37,9 +37,9 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     try:
         interpreter = Interpreter(model_path=str(source.file), num_threads=1)
     except (ValueError, RuntimeError) as error:
-        raise _refused(source, error) from error
-    inputs, outputs = ends(interpreter, options.signature)
-    return [_call(interpreter, source, feed, inputs, outputs) for feed in feeds]
+        raise _runner_error(source, error) from error
+    inputs, outputs = tensor_details(interpreter, options.signature)
+    return [_run_interpreter(interpreter, source, feed, inputs, outputs) for feed in feeds]
 
 
 def stored(source: Source) -> str:
@@ -47,12 +47,12 @@ def stored(source: Source) -> str:
     from ai_edge_litert import schema_py_generated as schema
 
     try:
-        return _stored(schema, schema.Model.GetRootAs(source.file.read_bytes(), 0))
+        return _number_storage(schema, schema.Model.GetRootAs(source.file.read_bytes(), 0))
     except (struct.error, IndexError, ValueError, TypeError, OverflowError) as error:
         raise BadInput(f"{source.label} is no TensorFlow Lite model: {error}") from error
 
 
-def _stored(schema: Any, model: Any) -> str:
+def _number_storage(schema: Any, model: Any) -> str:
     found = set()
     for subgraph in map(model.Subgraphs, range(model.SubgraphsLength())):
         for tensor in map(subgraph.Tensors, range(subgraph.TensorsLength())):
@@ -66,7 +66,9 @@ def _stored(schema: Any, model: Any) -> str:
     return next((kind for kind in (FULL, WEIGHTS, HALF) if kind in found), "")
 
 
-def ends(interpreter: Any, signature: str = "") -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+def tensor_details(
+    interpreter: Any, signature: str = ""
+) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     """Details of the input and output tensors by name, in the file's order."""
     sides = interpreter.get_input_details(), interpreter.get_output_details()
     known = interpreter.get_signature_list()
@@ -84,7 +86,7 @@ def ends(interpreter: Any, signature: str = "") -> tuple[dict[str, dict[str, Any
     return found[0], found[1]
 
 
-def _call(
+def _run_interpreter(
     interpreter: Any,
     source: Source,
     feed: Mapping[str, np.ndarray],
@@ -94,7 +96,7 @@ def _call(
     unknown = [n for n in feed if n not in inputs] or [n for n in inputs if n not in feed]
     if unknown:
         raise UsageError(f"the model has no input {unknown[0]!r}, or it is not given", hint=", ".join(inputs))
-    given = {name: _given(feed[name], tensor) for name, tensor in inputs.items()}
+    given = {name: _input_array(feed[name], tensor) for name, tensor in inputs.items()}
     try:
         for name, tensor in inputs.items():
             interpreter.resize_tensor_input(tensor["index"], given[name].shape)
@@ -103,12 +105,12 @@ def _call(
             interpreter.set_tensor(tensor["index"], given[name])
         interpreter.invoke()
     except (ValueError, RuntimeError) as error:
-        raise _refused(source, error) from error
+        raise _runner_error(source, error) from error
     shapes = {d["index"]: d["shape"] for d in interpreter.get_output_details()}
-    return {name: _taken(interpreter, tensor, shapes) for name, tensor in outputs.items()}
+    return {name: _output_array(interpreter, tensor, shapes) for name, tensor in outputs.items()}
 
 
-def _taken(interpreter: Any, tensor: Mapping[str, Any], shapes: Mapping[int, Sequence[int]]) -> np.ndarray:
+def _output_array(interpreter: Any, tensor: Mapping[str, Any], shapes: Mapping[int, Sequence[int]]) -> np.ndarray:
     """An output; the interpreter refuses to hand out one without elements."""
     shape = shapes[tensor["index"]]
     if np.prod(shape) == 0:
@@ -116,7 +118,7 @@ def _taken(interpreter: Any, tensor: Mapping[str, Any], shapes: Mapping[int, Seq
     return interpreter.get_tensor(tensor["index"])
 
 
-def _given(array: np.ndarray, tensor: Mapping[str, Any]) -> np.ndarray:
+def _input_array(array: np.ndarray, tensor: Mapping[str, Any]) -> np.ndarray:
     """The array as the tensor takes it: strings as bytes, floating numbers in its dtype."""
     array = np.asarray(array)
     wanted = tensor["dtype"]
@@ -126,7 +128,7 @@ def _given(array: np.ndarray, tensor: Mapping[str, Any]) -> np.ndarray:
     return array.astype(wanted) if array.dtype.kind == "f" and np.dtype(wanted).kind == "f" else array
 
 
-def _refused(source: Source, error: Exception) -> ConvertError:
+def _runner_error(source: Source, error: Exception) -> ConvertError:
     text = " ".join(str(error).split())[:400]
     if "Flex" in text or "custom op" in text or "Didn't find op" in text:
         return Unsupported(f"{source.label} has operators that ai-edge-litert does not run: {text}")

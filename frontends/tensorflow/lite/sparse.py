@@ -10,7 +10,7 @@ import numpy as np
 _MOST = 1 << 34
 
 
-def dense(sparsity: Any, raw: memoryview, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+def to_dense(sparsity: Any, raw: memoryview, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
     """The whole array of `shape` from the stored numbers.
 
     Each level of `sparsity` walks one dim of the order in `traversalOrder`: all of it, or the places that its
@@ -37,17 +37,17 @@ def dense(sparsity: Any, raw: memoryview, shape: Sequence[int], dtype: np.dtype[
     parents = np.zeros(1, np.int64)
     places: list[np.ndarray] = []
     for level, dim in zip(levels, order, strict=True):
-        parents, taken, own = _descend(level, parents, sizes[dim])
+        parents, taken, own = _descend_level(level, parents, sizes[dim])
         places = [*(p[taken] for p in places), own]
     values = np.frombuffer(raw, dtype)
     if len(values) != len(parents):
         raise ValueError("another number of values")
     made = np.zeros(sizes, dtype)
     made[tuple(places[order.index(d)] for d in range(len(order)))] = values
-    return _unblocked(made, blocks, shape)
+    return _merge_blocks(made, blocks, shape)
 
 
-def _descend(level: Any, parents: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _descend_level(level: Any, parents: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One level further: the numbers of the new nodes, the row of the parent of each, and its place in the dim."""
     rows = np.arange(len(parents))
     if level.format == 0:
@@ -66,7 +66,7 @@ def _descend(level: Any, parents: np.ndarray, size: int) -> tuple[np.ndarray, np
     return nodes, taken, own
 
 
-def _unblocked(made: np.ndarray, blocks: Sequence[int], shape: Sequence[int]) -> np.ndarray:
+def _merge_blocks(made: np.ndarray, blocks: Sequence[int], shape: Sequence[int]) -> np.ndarray:
     """Blocks put behind the dims that they are parts of."""
     rank = len(shape)
     axes = [a for dim in range(rank) for a in (dim, *(rank + i for i, b in enumerate(blocks) if b == dim))]

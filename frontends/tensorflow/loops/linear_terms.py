@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 
 @dataclass(frozen=True)
-class Part:
+class WeightSlice:
     """Columns (and rows `first` to `last`) of a weight; `source` is what is multiplied with it, None for a bias."""
 
     source: ir.Value | None
@@ -46,16 +46,16 @@ class Part:
         return np.broadcast_to(flat, self.width) if flat.size == 1 else flat[self.start : self.stop]
 
 
-def linear(value: ir.Value, columns: tuple[int, int] | None = None) -> list[Part] | None:
+def as_linear_terms(value: ir.Value, columns: tuple[int, int] | None = None) -> list[WeightSlice] | None:
     """`value`, or some of its columns, as a sum of products with weights and of biases; None for anything else."""
     if columns is not None:
-        return _terms(value, *columns)
+        return _linear_terms(value, *columns)
     if value.shape is None or not value.shape or not isinstance(value.shape[-1], int):
         return None
-    return _terms(value, 0, value.shape[-1])
+    return _linear_terms(value, 0, value.shape[-1])
 
 
-def whole(value: ir.Value) -> tuple[ir.Value, int, int]:
+def source_columns(value: ir.Value) -> tuple[ir.Value, int, int]:
     """The value that `value` is columns of, through Split and Slice, and which they are; itself where it is none."""
     width = value.shape[-1] if value.shape is not None and len(value.shape) else None
     if not isinstance(width, int):
@@ -71,23 +71,23 @@ def whole(value: ir.Value) -> tuple[ir.Value, int, int]:
     return node.inputs[0], found, found + width
 
 
-def _terms(value: ir.Value | None, start: int, stop: int) -> list[Part] | None:
+def _linear_terms(value: ir.Value | None, start: int, stop: int) -> list[WeightSlice] | None:
     if value is None:
         return None
     tensor = value.const_value
     if tensor is not None:
         dims = [int(d) for d in tensor.shape]
         flat = tensor.size == 1 or (dims and dims[-1] >= stop and all(d == 1 for d in dims[:-1]))
-        return [Part(None, value, start, stop)] if flat else None
+        return [WeightSlice(None, value, start, stop)] if flat else None
     node = value.producer()
     if node is None or node.domain:
         return None
     if node.op_type == "Add":
-        left, right = (_terms(v, start, stop) for v in node.inputs)
+        left, right = (_linear_terms(v, start, stop) for v in node.inputs)
         return None if left is None or right is None else left + right
     if node.op_type in ("Split", "Slice"):
         offset = _split_start(node, value) if node.op_type == "Split" else _slice_start(node)
-        return None if offset is None else _terms(node.inputs[0], offset + start, offset + stop)
+        return None if offset is None else _linear_terms(node.inputs[0], offset + start, offset + stop)
     if node.op_type in ("MatMul", "Gemm") and not node.attributes:
         return _product_terms(node, start, stop)
     return None
@@ -123,21 +123,21 @@ def _slice_start(node: ir.Node) -> int | None:
     return max(first + width, 0) if first < 0 else first
 
 
-def _product_terms(node: ir.Node, start: int, stop: int) -> list[Part] | None:
+def _product_terms(node: ir.Node, start: int, stop: int) -> list[WeightSlice] | None:
     source, weight, *bias = node.inputs
     if source is None or weight is None or weight.const_value is None or len(weight.const_value.shape) != 2:
         return None
     parts, row = [], 0
-    for operand, height in _operands(source, int(weight.const_value.shape[0])):
-        parts.append(Part(operand, weight, start, stop, row, row + height))
+    for operand, height in _concat_operands(source, int(weight.const_value.shape[0])):
+        parts.append(WeightSlice(operand, weight, start, stop, row, row + height))
         row += height
     if bias and bias[0] is not None:
-        more = _terms(bias[0], start, stop)
+        more = _linear_terms(bias[0], start, stop)
         return None if more is None else parts + more
     return parts
 
 
-def _operands(source: ir.Value, height: int) -> Sequence[tuple[ir.Value, int]]:
+def _concat_operands(source: ir.Value, height: int) -> Sequence[tuple[ir.Value, int]]:
     """What is put side by side in an operand of a product, with the rows of the weight that it meets."""
     node = source.producer()
     rank = len(source.shape) if source.shape is not None else 0

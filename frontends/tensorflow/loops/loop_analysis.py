@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..graph.attributes import tensor_of_proto
-from ..graph.function_body import Body, Node, Ref
+from ..graph.function_body import FunctionBody, Node, Ref
 
 _LOOPS = ("While", "StatelessWhile")
 _PASSING = ("Identity", "StopGradient", "PreventGradient", "Snapshot")
 
 
 @dataclass(frozen=True)
-class Limit:
+class CounterLimit:
     """The loop goes on while argument `counter` is less than an argument, or than a number."""
 
     counter: int
@@ -25,7 +25,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Loop:
+class WhileLoop:
     """A while loop's arguments by what becomes of them in a round; `limits` is None for any other condition."""
 
     invariant: frozenset[int]
@@ -37,43 +37,43 @@ class Loop:
     """Lists that are only written, once a round, at index 0: what stays is the last round's element."""
     pushes: frozenset[int]
     """Lists that are only pushed to, once a round."""
-    limits: tuple[Limit, ...] | None
+    limits: tuple[CounterLimit, ...] | None
 
 
-def analyse(cond: Body, body: Body, functions: Callable[[str], Body]) -> Loop:
+def analyze_loop(cond: FunctionBody, body: FunctionBody, functions: Callable[[str], FunctionBody]) -> WhileLoop:
     """The loop of these two functions."""
     steps, writes, pushes, keeps = {}, {}, set(), set()
-    invariant = passed_on(body, functions)
+    invariant = invariant_results(body, functions)
     for k, ref in enumerate(body.results):
-        node = _maker(body, ref, functions)
+        node = _producer_node(body, ref, functions)
         if node is None:
             continue
-        if (step := _step(body, node, k, functions)) is not None:
+        if (step := _counter_step(body, node, k, functions)) is not None:
             steps[k] = step
-        elif not node.inputs or _argument(body, node.inputs[0], functions) != k or _uses(body, k) != 1:
+        elif not node.inputs or _source_argument(body, node.inputs[0], functions) != k or _use_count(body, k) != 1:
             continue
         elif node.op == "TensorListSetItem":
-            at = _argument(body, node.inputs[1], functions)
+            at = _source_argument(body, node.inputs[1], functions)
             if at is not None:
                 writes[k] = at
-            elif _number(body, node.inputs[1]) == 0:
+            elif _constant_int(body, node.inputs[1]) == 0:
                 keeps.add(k)
         elif node.op == "TensorListPushBack":
             pushes.add(k)
-    limits = _limits(cond, cond.results[0], functions)
+    limits = _counter_limits(cond, cond.results[0], functions)
     if limits is not None and any(l.counter not in steps or steps[l.counter] <= 0 for l in limits):  # noqa: E741
         limits = None
     if limits is not None and any(l.argument is not None and l.argument not in invariant for l in limits):  # noqa: E741
         limits = None
-    return Loop(invariant, steps, writes, frozenset(keeps), frozenset(pushes), limits)
+    return WhileLoop(invariant, steps, writes, frozenset(keeps), frozenset(pushes), limits)
 
 
-def passed_on(body: Body, functions: Callable[[str], Body]) -> frozenset[int]:
+def invariant_results(body: FunctionBody, functions: Callable[[str], FunctionBody]) -> frozenset[int]:
     """The results that are the argument of the same number, untouched."""
-    return frozenset(k for k, ref in enumerate(body.results) if _argument(body, ref, functions) == k)
+    return frozenset(k for k, ref in enumerate(body.results) if _source_argument(body, ref, functions) == k)
 
 
-def _argument(body: Body, ref: Ref, functions: Callable[[str], Body]) -> int | None:
+def _source_argument(body: FunctionBody, ref: Ref, functions: Callable[[str], FunctionBody]) -> int | None:
     """The argument that `ref` stands for, through operators that pass it on."""
     while ref.node not in body.arguments:
         node = body.nodes.get(ref.node)
@@ -81,30 +81,30 @@ def _argument(body: Body, ref: Ref, functions: Callable[[str], Body]) -> int | N
             return None
         if node.op in _PASSING:
             ref = node.inputs[0]
-        elif node.op in _LOOPS and ref.index in passed_on(functions(node.attr["body"].func.name), functions):
+        elif node.op in _LOOPS and ref.index in invariant_results(functions(node.attr["body"].func.name), functions):
             ref = node.inputs[ref.index]
         else:
             return None
     return body.arguments.index(ref.node)
 
 
-def _maker(body: Body, ref: Ref, functions: Callable[[str], Body]) -> Node | None:
+def _producer_node(body: FunctionBody, ref: Ref, functions: Callable[[str], FunctionBody]) -> Node | None:
     node = body.nodes.get(ref.node)
     while node is not None and node.op in _PASSING:
         node = body.nodes.get(node.inputs[0].node)
     return node
 
 
-def _step(body: Body, node: Node, k: int, functions: Callable[[str], Body]) -> int | None:
+def _counter_step(body: FunctionBody, node: Node, k: int, functions: Callable[[str], FunctionBody]) -> int | None:
     if node.op not in ("Add", "AddV2"):
         return None
     for a, b in (node.inputs, node.inputs[::-1]):
-        if _argument(body, a, functions) == k:
-            return _number(body, b)
+        if _source_argument(body, a, functions) == k:
+            return _constant_int(body, b)
     return None
 
 
-def _number(body: Body, ref: Ref) -> int | None:
+def _constant_int(body: FunctionBody, ref: Ref) -> int | None:
     node = body.nodes.get(ref.node)
     if node is None or node.op != "Const":
         return None
@@ -112,36 +112,44 @@ def _number(body: Body, ref: Ref) -> int | None:
     return int(content.item()) if content.size == 1 and content.dtype.kind in "iu" and content.ndim == 0 else None
 
 
-def _limits(cond: Body, ref: Ref, functions: Callable[[str], Body]) -> tuple[Limit, ...] | None:
-    node = _maker(cond, ref, functions)
+def _counter_limits(
+    cond: FunctionBody, ref: Ref, functions: Callable[[str], FunctionBody]
+) -> tuple[CounterLimit, ...] | None:
+    node = _producer_node(cond, ref, functions)
     if node is None:
         return None
     if node.op == "LogicalAnd":
-        parts = [_limits(cond, r, functions) for r in node.inputs]
+        parts = [_counter_limits(cond, r, functions) for r in node.inputs]
         return None if any(p is None for p in parts) else tuple(limit for p in parts for limit in p or ())
     if node.op == "Greater":
-        return _less(cond, node.inputs[1], node.inputs[0], functions)
-    return _less(cond, node.inputs[0], node.inputs[1], functions) if node.op == "Less" else None
+        return _less_limit(cond, node.inputs[1], node.inputs[0], functions)
+    return _less_limit(cond, node.inputs[0], node.inputs[1], functions) if node.op == "Less" else None
 
 
-def _less(cond: Body, a: Ref, b: Ref, functions: Callable[[str], Body]) -> tuple[Limit, ...] | None:
-    counter, argument, number = _argument(cond, a, functions), _argument(cond, b, functions), _number(cond, b)
+def _less_limit(
+    cond: FunctionBody, a: Ref, b: Ref, functions: Callable[[str], FunctionBody]
+) -> tuple[CounterLimit, ...] | None:
+    counter, argument, number = (
+        _source_argument(cond, a, functions),
+        _source_argument(cond, b, functions),
+        _constant_int(cond, b),
+    )
     if counter is None or (argument is None and number is None):
         return None
-    return (Limit(counter, argument, number),)
+    return (CounterLimit(counter, argument, number),)
 
 
-def _uses(body: Body, k: int) -> int:
+def _use_count(body: FunctionBody, k: int) -> int:
     name = body.arguments[k]
-    return sum(r.node == name for r in _references(body))
+    return sum(r.node == name for r in _live_references(body))
 
 
-def _references(body: Body) -> Iterator[Ref]:
+def _live_references(body: FunctionBody) -> Iterator[Ref]:
     for node in body.live:
         yield from node.inputs
 
 
-def trips(start: Any, limit: Any, step: int) -> int | None:
+def trip_count(start: Any, limit: Any, step: int) -> int | None:
     """How many rounds count from `start` to below `limit`, where both are known."""
     if not isinstance(start, (int, np.integer)) or not isinstance(limit, (int, np.integer)):
         return None

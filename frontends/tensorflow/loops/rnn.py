@@ -10,18 +10,28 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
-from .linear_terms import Part
-from .rnn_cells import Cell
-from .rnn_stack import Layer, lifted, stack
-from .sequence_masks import Guard, Guarded, Packing, ends, guarded, is_round, is_zero, packing, same
+from .linear_terms import WeightSlice
+from .rnn_cells import RecurrentCell
+from .rnn_stack import RecurrentLayer, lift_to_sequence, match_layers
+from .sequence_masks import (
+    Guard,
+    GuardedValue,
+    SequencePacking,
+    have_same_guard,
+    is_iteration_number,
+    is_zero,
+    make_packing,
+    sequence_ends,
+    split_guard,
+)
 
 _MOST = 32  # states of a loop in which cells are looked for
 
 
 @dataclass(frozen=True)
-class Recognised:
+class RecurrentOutputs:
     """Final states; of each list that the loop fills what all rounds add to it, and what the last one does."""
 
     states: list[ir.Value]
@@ -29,7 +39,7 @@ class Recognised:
     last: list[ir.Value]
 
 
-def recurrent(
+def emit_recurrent(
     g: Graph,
     body: Graph,
     iteration: ir.Value,
@@ -39,7 +49,7 @@ def recurrent(
     items: Sequence[ir.Value],
     rounds: tuple[ir.Value, Any],
     sizes: Sequence[Any],
-) -> Recognised | None:
+) -> RecurrentOutputs | None:
     """A loop over a sequence by one ONNX node for each of the cells in it, or None.
 
     inner, initial, results: the states inside a round, before the loop and after the round. items: what a round adds
@@ -52,17 +62,17 @@ def recurrent(
     copies = {k: items.index(new) for k, new in enumerate(results) if new in items and not inner[k].uses()}
     if copies:
         left = [[side[k] for k in range(len(inner)) if k not in copies] for side in (inner, initial, results)]
-        rest = recurrent(g, body, iteration, *left, items, rounds, sizes)
-        return None if rest is None else _with_copies(g, rest, copies)
+        rest = emit_recurrent(g, body, iteration, *left, items, rounds, sizes)
+        return None if rest is None else _insert_copied_states(g, rest, copies)
     here = {o for n in body.graph for o in n.outputs}
-    advanced = [guarded(value, iteration, here) for value in results]
-    added = [guarded(value, iteration, here) for value in items]
+    advanced = [split_guard(value, iteration, here) for value in results]
+    added = [split_guard(value, iteration, here) for value in items]
     guard = advanced[0].guard
-    if not same([v.guard for v in (*advanced, *added)]):
+    if not have_same_guard([v.guard for v in (*advanced, *added)]):
         return None
     if any(v.kept is not None and v.kept is not old for v, old in zip(advanced, inner, strict=True)):
         return None
-    read = [n for n in body.graph if n.op_type == "Gather" and is_round(n.inputs[1], iteration)]
+    read = [n for n in body.graph if n.op_type == "Gather" and is_iteration_number(n.inputs[1], iteration)]
     read = [n for n in read if guard.mask is None or n.inputs[0] is not guard.mask]
     if len(read) != 1 or read[0].inputs[0] is None or read[0].attributes["axis"].as_int() != 0:
         return None
@@ -72,9 +82,9 @@ def recurrent(
         return None
     if any(size is not None and size != dims[0] for size in sizes):
         return None
-    layers = stack(element, inner, [v.value for v in advanced])
-    shadows = _shadows(layers, inner, advanced)
-    if not layers or shadows is None or not all(_fits(v, inner, advanced) for v in added):
+    layers = match_layers(element, inner, [v.value for v in advanced])
+    shadows = _shadow_states(layers, inner, advanced)
+    if not layers or shadows is None or not all(_has_masked_fill(v, inner, advanced) for v in added):
         return None
     whole = dims[0] is not None and dims[0] == rounds[1]
     if (guard != Guard() or not whole) and not all(map(is_zero, initial)):
@@ -82,28 +92,28 @@ def recurrent(
     packed, ended = None, None
     if guard.mask is not None:
         aligned = None not in dims and g.shape(guard.mask)[:2] == dims[:2]
-        if not whole or not aligned or (None in sizes and any(map(_is_zeroed, added))):
+        if not whole or not aligned or (None in sizes and any(map(_is_zero_filled, added))):
             return None
-        packed = packing(g, guard.mask)
-        ended, sequence = packed.counts, packed.packed(g, sequence)
+        packed = make_packing(g, guard.mask)
+        ended, sequence = packed.counts, packed.pack(g, sequence)
     elif guard.lengths is not None or not whole:
         if None in sizes:
             return None
-        ended = ends(g, guard.lengths, rounds[0], sequence)
-    return _write(g, layers, shadows, element, sequence, ended, packed, initial, added)
+        ended = sequence_ends(g, guard.lengths, rounds[0], sequence)
+    return _emit_layers(g, layers, shadows, element, sequence, ended, packed, initial, added)
 
 
-def _write(
+def _emit_layers(
     g: Graph,
-    layers: Sequence[Layer],
+    layers: Sequence[RecurrentLayer],
     shadows: Mapping[int, ir.Value],
     element: ir.Value,
     sequence: ir.Value,
     ended: ir.Value | None,
-    packed: Packing | None,
+    packed: SequencePacking | None,
     initial: Sequence[ir.Value],
-    added: Sequence[Guarded],
-) -> Recognised | None:
+    added: Sequence[GuardedValue],
+) -> RecurrentOutputs | None:
     """The nodes of all layers; None where a list is given what is not theirs."""
     hiddens = {layer.cell.hidden for layer in layers}
     if ended is not None and not all(v.value in hiddens for v in added):
@@ -111,33 +121,33 @@ def _write(
     everywhere, at_end = {element: sequence}, {}
     states: dict[int, ir.Value] = {}
     for layer in layers:
-        x = lifted(g, layer.x, everywhere)
+        x = lift_to_sequence(g, layer.x, everywhere)
         if x is None:
             return None
-        outputs, finals = _node(g, layer.cell, x, ended, [initial[k] for k in layer.states])
+        outputs, finals = _emit_recurrent_node(g, layer.cell, x, ended, [initial[k] for k in layer.states])
         everywhere[layer.cell.hidden], at_end[layer.cell.hidden] = outputs, finals[0]
         states |= dict(zip(layer.states, finals, strict=True))
     states |= {k: at_end[hidden] for k, hidden in shadows.items()}
     found, last = [], []
     for item in added:
-        outputs = lifted(g, item.value, everywhere)
+        outputs = lift_to_sequence(g, item.value, everywhere)
         if outputs is None:
             return None
-        last.append(at_end[item.value] if item.value in at_end else _last(g, outputs))
-        found.append(outputs if packed is None else packed.unpacked(g, outputs, zeros=_is_zeroed(item)))
-    return Recognised([states[k] for k in range(len(initial))], found, last)
+        last.append(at_end[item.value] if item.value in at_end else _last_step(g, outputs))
+        found.append(outputs if packed is None else packed.unpack(g, outputs, zeros=_is_zero_filled(item)))
+    return RecurrentOutputs([states[k] for k in range(len(initial))], found, last)
 
 
-def _with_copies(g: Graph, found: Recognised, copies: Mapping[int, int]) -> Recognised:
+def _insert_copied_states(g: Graph, found: RecurrentOutputs, copies: Mapping[int, int]) -> RecurrentOutputs:
     """With states that nothing reads in a round: each holds what was added to a list, by its number, last."""
     states = list(found.states)
     for k in sorted(copies):
-        states.insert(k, _last(g, found.outputs[copies[k]]))
-    return Recognised(states, found.outputs, found.last)
+        states.insert(k, _last_step(g, found.outputs[copies[k]]))
+    return RecurrentOutputs(states, found.outputs, found.last)
 
 
-def _shadows(
-    layers: Sequence[Layer], inner: Sequence[ir.Value], advanced: Sequence[Guarded]
+def _shadow_states(
+    layers: Sequence[RecurrentLayer], inner: Sequence[ir.Value], advanced: Sequence[GuardedValue]
 ) -> dict[int, ir.Value] | None:
     """The states that only remember a layer's last output, which masked rounds repeat; None where others are left."""
     found = {}
@@ -151,7 +161,7 @@ def _shadows(
     return found
 
 
-def _fits(item: Guarded, inner: Sequence[ir.Value], advanced: Sequence[Guarded]) -> bool:
+def _has_masked_fill(item: GuardedValue, inner: Sequence[ir.Value], advanced: Sequence[GuardedValue]) -> bool:
     """Whether a list is given zeros, or the output before, where nothing advances."""
     if item.kept is None or is_zero(item.kept):
         return True
@@ -159,21 +169,21 @@ def _fits(item: Guarded, inner: Sequence[ir.Value], advanced: Sequence[Guarded])
     return item.guard.mask is not None and held == [item.value]
 
 
-def _is_zeroed(item: Guarded) -> bool:
+def _is_zero_filled(item: GuardedValue) -> bool:
     return item.kept is not None and is_zero(item.kept)
 
 
-def _last(g: Graph, sequence: ir.Value) -> ir.Value:
+def _last_step(g: Graph, sequence: ir.Value) -> ir.Value:
     return g.Gather(sequence, g.const(np.array(-1, np.int64)), axis=0)
 
 
-def _node(
-    g: Graph, cell: Cell, sequence: ir.Value, ends: ir.Value | None, initial: Sequence[ir.Value]
+def _emit_recurrent_node(
+    g: Graph, cell: RecurrentCell, sequence: ir.Value, ends: ir.Value | None, initial: Sequence[ir.Value]
 ) -> tuple[ir.Value, list[ir.Value]]:
     """The operator on `sequence`, [time, batch, features]: outputs [time, batch, units] and final states."""
-    w = _weights(g, f"{cell.operator}_W", cell.inputs)
-    r = _weights(g, f"{cell.operator}_R", cell.hiddens)
-    b = _biases(g, cell)
+    w = _concat_weights(g, f"{cell.operator}_W", cell.inputs)
+    r = _concat_weights(g, f"{cell.operator}_R", cell.hiddens)
+    b = _concat_biases(g, cell)
     starts = [None if is_zero(s) else g.Unsqueeze(s, [0]) for s in initial]
     count = 2 + (cell.operator == "LSTM")
     units = cell.units
@@ -185,16 +195,16 @@ def _node(
     return y, finals
 
 
-def _weights(g: Graph, name: str, gates: Sequence[Part]) -> ir.Value:
+def _concat_weights(g: Graph, name: str, gates: Sequence[WeightSlice]) -> ir.Value:
     """[1, gates·units, in] from one [in, units] for each gate, put together when it is written."""
     first = gates[0]
     shape = [1, len(gates) * first.width, first.height]
     return g.initializer(
-        name, lazy(first.dtype, shape, lambda: np.concatenate([gate.content().T for gate in gates])[None])
+        name, lazy_tensor(first.dtype, shape, lambda: np.concatenate([gate.content().T for gate in gates])[None])
     )
 
 
-def _biases(g: Graph, cell: Cell) -> ir.Value | None:
+def _concat_biases(g: Graph, cell: RecurrentCell) -> ir.Value | None:
     """[1, 2·gates·units]: those that go with the input, then those that go with the state."""
     if not any(cell.input_biases) and not any(cell.hidden_biases):
         return None
@@ -208,4 +218,4 @@ def _biases(g: Graph, cell: Cell) -> ir.Value | None:
         return np.concatenate(rows)[None]
 
     shape = [1, units * (len(cell.input_biases) + len(cell.hidden_biases))]
-    return g.initializer(f"{cell.operator}_B", lazy(dtype, shape, make))
+    return g.initializer(f"{cell.operator}_B", lazy_tensor(dtype, shape, make))

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from .linear_terms import Part, linear, whole
+from .linear_terms import WeightSlice, as_linear_terms, source_columns
 
 Columns = tuple[ir.Value, int, int]
 """A value and the columns of it that are meant."""
@@ -17,16 +17,16 @@ _ACTIVATIONS = {"Sigmoid", "Tanh", "Relu", "Softsign", "Softplus"}
 
 
 @dataclass
-class Cell:
+class RecurrentCell:
     """A recurrent operator of ONNX with one part for each gate, in ONNX's order; `hidden` is the output of a round."""
 
     operator: str
     hidden: ir.Value
     units: int
-    inputs: list[Part]
-    hiddens: list[Part]
-    input_biases: list[list[Part]]
-    hidden_biases: list[list[Part]]
+    inputs: list[WeightSlice]
+    hiddens: list[WeightSlice]
+    input_biases: list[list[WeightSlice]]
+    hidden_biases: list[list[WeightSlice]]
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -34,92 +34,92 @@ class Cell:
 class Gate:
     """x·W + h·R + b with a place for each, as far as it is there."""
 
-    inputs: list[Part]
-    hiddens: list[Part]
-    biases: list[Part]
+    inputs: list[WeightSlice]
+    hiddens: list[WeightSlice]
+    biases: list[WeightSlice]
 
 
-def lstm(x: ir.Value, h: ir.Value, c: ir.Value, h_new: ir.Value, c_new: ir.Value) -> Cell | None:
+def match_lstm(x: ir.Value, h: ir.Value, c: ir.Value, h_new: ir.Value, c_new: ir.Value) -> RecurrentCell | None:
     """h' = o·tanh(c'), c' = f·c + i·tanh(g); ONNX's order is i, o, f, g."""
-    for out, squashed in _pairs(h_new, "Mul"):
-        last, inner = _activation(squashed)
+    for out, squashed in _operand_pairs(h_new, "Mul"):
+        last, inner = _match_activation(squashed)
         if inner is None or inner[0] is not c_new:
             continue
-        for kept, added in _pairs(c_new, "Add"):
-            forget = next((a for a, b in _pairs(kept, "Mul") if b is c), None)
+        for kept, added in _operand_pairs(c_new, "Add"):
+            forget = next((a for a, b in _operand_pairs(kept, "Mul") if b is c), None)
             if forget is None:
                 continue
-            for i, candidate in _pairs(added, "Mul"):
-                found = _gates(x, h, [i, out, forget, candidate])
+            for i, candidate in _operand_pairs(added, "Mul"):
+                found = _match_gates(x, h, [i, out, forget, candidate])
                 if found is None:
                     continue
                 gates, names = found
                 if names[0] != names[1] or names[0] != names[2]:
                     continue
-                cell = _whole("LSTM", h_new, gates, [names[0], names[3], last])
+                cell = _build_cell("LSTM", h_new, gates, [names[0], names[3], last])
                 if cell is not None and (names[0] != "Tanh"):
                     return cell
     return None
 
 
-def gru(x: ir.Value, h: ir.Value, h_new: ir.Value) -> Cell | None:
+def match_gru(x: ir.Value, h: ir.Value, h_new: ir.Value) -> RecurrentCell | None:
     """h' = z·h + (1 - z)·g; g takes r·(h·R + b), or (r·h)·R, which `linear_before_reset` tells apart."""
-    for kept, added in _pairs(h_new, "Add"):
-        update = next((a for a, b in _pairs(kept, "Mul") if b is h), None)
+    for kept, added in _operand_pairs(h_new, "Add"):
+        update = next((a for a, b in _operand_pairs(kept, "Mul") if b is h), None)
         if update is None:
             continue
-        candidate = next((b for a, b in _pairs(added, "Mul") if _is_complement(a, update)), None)
-        name, inner = _activation(candidate)
+        candidate = next((b for a, b in _operand_pairs(added, "Mul") if _is_complement(a, update)), None)
+        name, inner = _match_activation(candidate)
         if inner is None:
             continue
-        found = _reset_before(x, h, update, inner)
-        for rest, resetting in _pairs(inner[0], "Add"):
-            found = found or _reset_after(x, h, update, rest, resetting)
+        found = _match_reset_before(x, h, update, inner)
+        for rest, resetting in _operand_pairs(inner[0], "Add"):
+            found = found or _match_reset_after(x, h, update, rest, resetting)
         if found is None:
             continue
         gates, hidden_bias, names, after = found
-        cell = _whole("GRU", h_new, gates, [names[0], name], hidden_bias)
+        cell = _build_cell("GRU", h_new, gates, [names[0], name], hidden_bias)
         if cell is not None and names[0] == names[1]:
             cell.attributes["linear_before_reset"] = int(after)
             return cell
     return None
 
 
-def simple(x: ir.Value, h: ir.Value, h_new: ir.Value) -> Cell | None:
+def match_simple_rnn(x: ir.Value, h: ir.Value, h_new: ir.Value) -> RecurrentCell | None:
     """h' = tanh(x·W + h·R + b)."""
-    found = _gates(x, h, [h_new])
-    return None if found is None else _whole("RNN", h_new, found[0], found[1])
+    found = _match_gates(x, h, [h_new])
+    return None if found is None else _build_cell("RNN", h_new, found[0], found[1])
 
 
-def _reset_after(x: ir.Value, h: ir.Value, update: ir.Value, rest: ir.Value, resetting: ir.Value) -> Any:
-    inputs = _gate(linear(rest), x, h)
-    for reset, product in _pairs(resetting, "Mul"):
-        hiddens = _gate(linear(product), x, h)
+def _match_reset_after(x: ir.Value, h: ir.Value, update: ir.Value, rest: ir.Value, resetting: ir.Value) -> Any:
+    inputs = _match_gate(as_linear_terms(rest), x, h)
+    for reset, product in _operand_pairs(resetting, "Mul"):
+        hiddens = _match_gate(as_linear_terms(product), x, h)
         if inputs is None or hiddens is None or inputs.hiddens or hiddens.inputs:
             continue
-        found = _gates(x, h, [update, reset])
+        found = _match_gates(x, h, [update, reset])
         if found is not None:
             gate = Gate(inputs.inputs, hiddens.hiddens, inputs.biases)
             return [*found[0], gate], hiddens.biases, found[1], True
     return None
 
 
-def _reset_before(x: ir.Value, h: ir.Value, update: ir.Value, inner: Columns) -> Any:
-    parts = linear(inner[0], inner[1:]) or []
+def _match_reset_before(x: ir.Value, h: ir.Value, update: ir.Value, inner: Columns) -> Any:
+    parts = as_linear_terms(inner[0], inner[1:]) or []
     states = [p for p in parts if p.source is not None and p.source is not x]
     if len(states) != 1 or states[0].source is None:
         return None
-    for reset, state in _pairs(states[0].source, "Mul"):
-        found = _gates(x, h, [update, reset]) if state is h else None
+    for reset, state in _operand_pairs(states[0].source, "Mul"):
+        found = _match_gates(x, h, [update, reset]) if state is h else None
         if found is not None:
             inputs, biases = [p for p in parts if p.source is x], [p for p in parts if p.source is None]
             return [*found[0], Gate(inputs, states, biases)], [], found[1], False
     return None
 
 
-def _whole(
-    operator: str, hidden: ir.Value, gates: Sequence[Gate], names: list[str], late: Sequence[Part] = ()
-) -> Cell | None:
+def _build_cell(
+    operator: str, hidden: ir.Value, gates: Sequence[Gate], names: list[str], late: Sequence[WeightSlice] = ()
+) -> RecurrentCell | None:
     """The cell of these gates, if each has one weight for the input and one for the state, all of one width."""
     if any(len(gate.inputs) != 1 or len(gate.hiddens) != 1 for gate in gates):
         return None
@@ -135,19 +135,19 @@ def _whole(
     later[-1] = [*later[-1], *late]
     if any(len(biases) > 1 for biases in later) or (operator == "GRU" and len(gates[-1].biases) > 1):
         return None
-    cell = Cell(operator, hidden, units, inputs, hiddens, early, later)
+    cell = RecurrentCell(operator, hidden, units, inputs, hiddens, early, later)
     defaults = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
     if names != defaults[operator]:
         cell.attributes["activations"] = names
     return cell
 
 
-def _gates(x: ir.Value, h: ir.Value, values: Sequence[ir.Value]) -> tuple[list[Gate], list[str]] | None:
+def _match_gates(x: ir.Value, h: ir.Value, values: Sequence[ir.Value]) -> tuple[list[Gate], list[str]] | None:
     """Each value as an activation of x·W + h·R + b."""
     gates, names = [], []
     for value in values:
-        name, inner = _activation(value)
-        gate = None if inner is None else _gate(linear(inner[0], inner[1:]), x, h)
+        name, inner = _match_activation(value)
+        gate = None if inner is None else _match_gate(as_linear_terms(inner[0], inner[1:]), x, h)
         if gate is None:
             return None
         gates.append(gate)
@@ -155,7 +155,7 @@ def _gates(x: ir.Value, h: ir.Value, values: Sequence[ir.Value]) -> tuple[list[G
     return gates, names
 
 
-def _gate(parts: list[Part] | None, x: ir.Value, h: ir.Value) -> Gate | None:
+def _match_gate(parts: list[WeightSlice] | None, x: ir.Value, h: ir.Value) -> Gate | None:
     if parts is None or any(p.source is not None and p.source is not x and p.source is not h for p in parts):
         return None
     return Gate(
@@ -163,18 +163,18 @@ def _gate(parts: list[Part] | None, x: ir.Value, h: ir.Value) -> Gate | None:
     )
 
 
-def _activation(value: ir.Value | None) -> tuple[str, Columns | None]:
+def _match_activation(value: ir.Value | None) -> tuple[str, Columns | None]:
     """The activation that makes `value`, and what it is applied to; one of several gates at once has columns."""
     if value is None:
         return "", None
-    made, start, stop = whole(value)
+    made, start, stop = source_columns(value)
     node = made.producer()
     if node is None or node.op_type not in _ACTIVATIONS or node.domain or node.inputs[0] is None:
         return "", None
     return node.op_type, (node.inputs[0], start, stop)
 
 
-def _pairs(value: ir.Value | None, operator: str) -> list[tuple[ir.Value, ir.Value]]:
+def _operand_pairs(value: ir.Value | None, operator: str) -> list[tuple[ir.Value, ir.Value]]:
     node = value.producer() if value is not None else None
     if node is None or node.op_type != operator or node.domain or len(node.inputs) != 2:
         return []

@@ -9,64 +9,64 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from .rnn_cells import Cell, gru, lstm, simple
+from .rnn_cells import RecurrentCell, match_gru, match_lstm, match_simple_rnn
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentLayer:
     """A cell, what it takes in a round, and which of the loop's states are its own, in ONNX's order."""
 
-    cell: Cell
+    cell: RecurrentCell
     x: ir.Value
     states: tuple[int, ...]
 
 
-def stack(element: ir.Value, inner: Sequence[ir.Value], results: Sequence[ir.Value]) -> list[Layer]:
+def match_layers(element: ir.Value, inner: Sequence[ir.Value], results: Sequence[ir.Value]) -> list[RecurrentLayer]:
     """The layers whose states are among `inner` and become `results`, the lowest first; `element` is the sequence's."""
-    layers: list[Layer] = []
+    layers: list[RecurrentLayer] = []
     left = [k for k, state in enumerate(inner) if any(node.op_type != "Where" for node, _ in state.uses())]
     inputs = [element]
     while left:
-        found = _next(inputs, inner, results, left)
+        found = _next_layer(inputs, inner, results, left)
         if found is None:
             break
         layers.append(found)
         left = [k for k in left if k not in found.states]
-        inputs += [found.cell.hidden, *_sums(found.cell.hidden, inputs)]
+        inputs += [found.cell.hidden, *_residual_sums(found.cell.hidden, inputs)]
     return layers
 
 
-def lifted(g: Graph, value: ir.Value, known: Mapping[ir.Value, ir.Value]) -> ir.Value | None:
+def lift_to_sequence(g: Graph, value: ir.Value, known: Mapping[ir.Value, ir.Value]) -> ir.Value | None:
     """What `value` of one round is for all rounds; `known` are such values, and sums of them are found."""
     if value in known:
         return known[value]
     maker = value.producer()
     if maker is None or maker.op_type != "Add" or maker.domain or None in maker.inputs:
         return None
-    parts = [lifted(g, x, known) for x in maker.inputs if x is not None]
+    parts = [lift_to_sequence(g, x, known) for x in maker.inputs if x is not None]
     return None if None in parts else g.Add(*parts)
 
 
-def _next(
+def _next_layer(
     inputs: Sequence[ir.Value], inner: Sequence[ir.Value], results: Sequence[ir.Value], left: Sequence[int]
-) -> Layer | None:
+) -> RecurrentLayer | None:
     """A layer over one of `inputs` whose states are `left`."""
     for x in reversed(inputs):
         for h in left:
             for c in left:
-                cell = lstm(x, inner[h], inner[c], results[h], results[c]) if c != h else None
+                cell = match_lstm(x, inner[h], inner[c], results[h], results[c]) if c != h else None
                 if cell is not None:
-                    return Layer(cell, x, (h, c))
+                    return RecurrentLayer(cell, x, (h, c))
         for h in left:
-            single: Sequence[Callable[..., Cell | None]] = (gru, simple)
+            single: Sequence[Callable[..., RecurrentCell | None]] = (match_gru, match_simple_rnn)
             for recognise in single:
                 cell = recognise(x, inner[h], results[h])
                 if cell is not None:
-                    return Layer(cell, x, (h,))
+                    return RecurrentLayer(cell, x, (h,))
     return None
 
 
-def _sums(hidden: ir.Value, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+def _residual_sums(hidden: ir.Value, inputs: Sequence[ir.Value]) -> list[ir.Value]:
     """What a layer adds to its input, as a residual connection does."""
     found = []
     for node, _ in hidden.uses():

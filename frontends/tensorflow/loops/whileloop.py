@@ -14,13 +14,13 @@ from convert.graph import Dim, Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
-from ..common.tensor_lists import TensorList, filled_up, from_stacked, merged, stacked
-from .loop_analysis import Loop, analyse, trips
-from .rnn import recurrent
+from ..common.tensor_lists import TensorList, merge_dims, pad_to_size, stack_elements, tensor_list_from_stacked
+from .loop_analysis import WhileLoop, analyze_loop, trip_count
+from .rnn import emit_recurrent
 
 
 @dataclass
-class Round:
+class LoopIteration:
     """One round of a loop as a subgraph: `results` are the loop's arguments after it, by number."""
 
     graph: Graph
@@ -30,7 +30,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Count:
+class TripCount:
     """How often the loop goes round: `value` (int64 scalar), and its content as far as it is known.
 
     `bounds` are values, and contents where they are known, that it is at most.
@@ -49,9 +49,9 @@ class Count:
 
 def while_loop(g: Graph, arguments: list[Any], cond: Any, body: Any) -> list[Any]:
     """The arguments after the loop. Raises `Unsupported` for resources that change in it."""
-    loop = analyse(cond.body, body.body, body.other)
-    count = _count(g, loop, arguments)
-    scanned = _scanned(loop, arguments, count)
+    loop = analyze_loop(cond.body, body.body, body.other)
+    count = _trip_count(g, loop, arguments)
+    scanned = _scanned_lists(loop, arguments, count)
     carried = [
         k
         for k in range(len(arguments))
@@ -60,20 +60,20 @@ def while_loop(g: Graph, arguments: list[Any], cond: Any, body: Any) -> list[Any
     for k in carried:
         if not isinstance(arguments[k], (ir.Value, TensorList)):
             raise Unsupported("a loop that changes a resource")
-    shapes, elements = _settled(g, loop, arguments, body, carried, scanned, count)
+    shapes, elements = _invariant_dims(g, loop, arguments, body, carried, scanned, count)
     for k in carried:
         if isinstance(arguments[k], TensorList):
-            arguments[k] = stacked(g, replace(arguments[k], element=elements.get(k, arguments[k].element)))
+            arguments[k] = stack_elements(g, replace(arguments[k], element=elements.get(k, arguments[k].element)))
     lists = {k for k in carried if k in elements}
-    turn = _round(g, loop, arguments, body, carried, scanned, count, shapes, lists)
-    return _emit(g, loop, arguments, cond, turn, carried, scanned, count, shapes, lists)
+    turn = _emit_body(g, loop, arguments, body, carried, scanned, count, shapes, lists)
+    return _emit_loop(g, loop, arguments, cond, turn, carried, scanned, count, shapes, lists)
 
 
-def _count(g: Graph, loop: Loop, arguments: Sequence[Any]) -> Count | None:
+def _trip_count(g: Graph, loop: WhileLoop, arguments: Sequence[Any]) -> TripCount | None:
     """The number of rounds where the condition is that counters stay below limits."""
     if loop.limits is None:
         return None
-    counts: list[Count] = []
+    counts: list[TripCount] = []
     bounds: list[Any] = []
     for limit in loop.limits:
         start, step = arguments[limit.counter], loop.steps[limit.counter]
@@ -82,18 +82,18 @@ def _count(g: Graph, loop: Loop, arguments: Sequence[Any]) -> Count | None:
         end = arguments[limit.argument] if limit.argument is not None else g.const(limit.number, start.dtype)
         first, last = shape_values.content(start), shape_values.content(end)
         first, last = None if first is None else first.item(), None if last is None else last.item()
-        number = trips(first, last, step)
+        number = trip_count(first, last, step)
         if number is not None:
-            counts.append(Count(g.const(np.array(number, np.int64)), number))
+            counts.append(TripCount(g.const(np.array(number, np.int64)), number))
             bounds += [number]
         elif first == 0 and step == 1:  # a size is never negative, another number may be
             rounds = int64(g, end) if last is not None else g.Max(int64(g, end), g.const(0, ir.DataType.INT64))
-            counts.append(Count(rounds, last))
+            counts.append(TripCount(rounds, last))
             bounds += [end] if last is None else [end, last]
         else:
             span = g.Sub(int64(g, end), int64(g, start))
             rounds = g.Div(g.Add(span, g.const(step - 1, ir.DataType.INT64)), g.const(step, ir.DataType.INT64))
-            counts.append(Count(g.Max(rounds, g.const(0, ir.DataType.INT64)), None))
+            counts.append(TripCount(g.Max(rounds, g.const(0, ir.DataType.INT64)), None))
     least = counts[0]
     for other in counts[1:]:
         if other.value is least.value or (other.content is not None and other.content == least.content):
@@ -101,11 +101,11 @@ def _count(g: Graph, loop: Loop, arguments: Sequence[Any]) -> Count | None:
         if isinstance(other.content, int) and isinstance(least.content, int):
             least = min(least, other, key=lambda c: c.content)
         else:
-            least = Count(g.Min(least.value, other.value), None)
+            least = TripCount(g.Min(least.value, other.value), None)
     return replace(least, bounds=tuple(bounds))
 
 
-def _scanned(loop: Loop, arguments: Sequence[Any], count: Count | None) -> set[int]:
+def _scanned_lists(loop: WhileLoop, arguments: Sequence[Any], count: TripCount | None) -> set[int]:
     """The lists that are written once and in order from their start: they are what the loop stacks up."""
     found = set()
     for k, at in loop.writes.items():
@@ -127,17 +127,17 @@ def _scanned(loop: Loop, arguments: Sequence[Any], count: Count | None) -> set[i
     return found
 
 
-def _round(
+def _emit_body(
     g: Graph,
-    loop: Loop,
+    loop: WhileLoop,
     arguments: Sequence[Any],
     body: Any,
     carried: Sequence[int],
     scanned: set[int],
-    count: Count | None,
+    count: TripCount | None,
     shapes: Mapping[int, Sequence[Dim] | None],
     lists: set[int],
-) -> Round:
+) -> LoopIteration:
     """The body written to a subgraph whose inputs are what goes round."""
     inside = g.body("loop")
     iteration = inside.input("iteration", ir.DataType.INT64, [])
@@ -150,30 +150,30 @@ def _round(
             continue
         inner[k] = inside.input("state", g.dtype(value), shapes.get(k))
         if k in lists:
-            inner[k] = from_stacked(inside, inner[k])
+            inner[k] = tensor_list_from_stacked(inside, inner[k])
     for k in scanned:
         inner[k] = replace(arguments[k], blank=True)
     if count is not None:
         for k, step in loop.steps.items():
-            inner[k] = _counter(inside, iteration, arguments[k], step)
-    return Round(inside, inner, body(inside, *inner), iteration)
+            inner[k] = _counter_value(inside, iteration, arguments[k], step)
+    return LoopIteration(inside, inner, body(inside, *inner), iteration)
 
 
-def _counter(g: Graph, iteration: ir.Value, start: ir.Value, step: int) -> ir.Value:
+def _counter_value(g: Graph, iteration: ir.Value, start: ir.Value, step: int) -> ir.Value:
     first = shape_values.content(start)
     moved = iteration if step == 1 else g.Mul(iteration, g.const(step, ir.DataType.INT64))
     value = cast(g, moved, g.dtype(start))
     return value if first is not None and first.item() == 0 else g.Add(value, start)
 
 
-def _settled(
+def _invariant_dims(
     g: Graph,
-    loop: Loop,
+    loop: WhileLoop,
     arguments: Sequence[Any],
     body: Any,
     carried: Sequence[int],
     scanned: set[int],
-    count: Count | None,
+    count: TripCount | None,
 ) -> tuple[dict[int, Sequence[Dim] | None], dict[int, tuple[Dim, ...] | None]]:
     """Dims that every round leaves as they are, and those of lists' elements, found by writing the body for trial."""
     shapes: dict[int, Sequence[Dim] | None] = {
@@ -189,14 +189,14 @@ def _settled(
             replace(a, element=elements[k]) if k in elements and isinstance(a, TensorList) else a
             for k, a in enumerate(arguments)
         ]
-        turn = _round(g, loop, trial, body, carried, scanned, count, shapes, set())
+        turn = _emit_body(g, loop, trial, body, carried, scanned, count, shapes, set())
         before = (dict(shapes), dict(elements))
         for k in carried:
             result = turn.results[k]
             if k in elements:
-                elements[k] = merged(elements[k], result.element)
+                elements[k] = merge_dims(elements[k], result.element)
             else:
-                shapes[k] = _common(shapes[k], None if result.shape is None else g.shape(result))
+                shapes[k] = _common_dims(shapes[k], None if result.shape is None else g.shape(result))
         if (shapes, elements) == before:
             break
     for k in elements:
@@ -210,21 +210,21 @@ def _settled(
     return shapes, elements
 
 
-def _common(a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
+def _common_dims(a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
 
 
-def _emit(
+def _emit_loop(
     g: Graph,
-    loop: Loop,
+    loop: WhileLoop,
     arguments: Sequence[Any],
     cond: Any,
-    turn: Round,
+    turn: LoopIteration,
     carried: Sequence[int],
     scanned: set[int],
-    count: Count | None,
+    count: TripCount | None,
     shapes: Mapping[int, Sequence[Dim] | None],
     lists: set[int],
 ) -> list[Any]:
@@ -236,22 +236,24 @@ def _emit(
             total = count.value if step == 1 else g.Mul(count.value, g.const(step, ir.DataType.INT64))
             final[k] = g.Add(arguments[k], cast(g, total, g.dtype(arguments[k])))
         states = [[side[k] for k in carried] for side in (turn.inner, arguments, turn.results)]
-        rounds, sizes = (count.value, count.content), _sizes(loop, arguments, scans)
-        found = recurrent(g, turn.graph, turn.iteration, *states, [items[k] for k in scans], rounds, sizes)
+        rounds, sizes = (count.value, count.content), _list_sizes(loop, arguments, scans)
+        found = emit_recurrent(g, turn.graph, turn.iteration, *states, [items[k] for k in scans], rounds, sizes)
         if found is not None:
             final |= dict(zip(carried, found.states, strict=True))
             for k, outputs, last in zip(scans, found.outputs, found.last, strict=True):
-                final[k] = from_stacked(g, g.Unsqueeze(last, [0]) if k in loop.keeps else outputs)
+                final[k] = tensor_list_from_stacked(g, g.Unsqueeze(last, [0]) if k in loop.keeps else outputs)
             return [final[k] for k in range(len(arguments))]
-    again = inside.const(np.array(True)) if count is not None else _again(inside, cond, turn.results)
+    again = inside.const(np.array(True)) if count is not None else _loop_condition(inside, cond, turn.results)
     inside.output(again, inside.unique("again"))
     for k in carried:
         result = turn.results[k]
-        inside.output(stacked(inside, result) if isinstance(result, TensorList) else result, inside.unique("state"))
+        inside.output(
+            stack_elements(inside, result) if isinstance(result, TensorList) else result, inside.unique("state")
+        )
     for k in scans:
         inside.output(items[k], inside.unique("element"))
     # The schema of Loop wants a condition where nothing is carried.
-    first = None if count is not None and carried else _again(g, cond, arguments) if count is None else True
+    first = None if count is not None and carried else _loop_condition(g, cond, arguments) if count is None else True
     outputs = g.Loop(
         None if count is None else count.value,
         first,
@@ -262,33 +264,37 @@ def _emit(
     left = iter(outputs if isinstance(outputs, list) else [outputs])
     for k in carried:
         value = g.facts(next(left), g.dtype(arguments[k]), shapes.get(k))
-        final[k] = from_stacked(g, value) if k in lists else value
+        final[k] = tensor_list_from_stacked(g, value) if k in lists else value
     for k in scans:
         number = None if count is None else count.content
         item = items[k]
         dims = None if item.shape is None else [number, *g.shape(item)]
-        final[k] = _listed(g, loop, k, g.facts(next(left), arguments[k].dtype, dims), arguments[k].count, count)
+        final[k] = _list_from_sequence(
+            g, loop, k, g.facts(next(left), arguments[k].dtype, dims), arguments[k].count, count
+        )
     return [final[k] for k in range(len(arguments))]
 
 
-def _sizes(loop: Loop, arguments: Sequence[Any], scans: Sequence[int]) -> list[Any]:
+def _list_sizes(loop: WhileLoop, arguments: Sequence[Any], scans: Sequence[int]) -> list[Any]:
     """What is known of the size of each list ("" for nothing), None for those that a loop does not fill."""
     found = [shape_values.content(arguments[k].count) for k in scans]
     unfilled = loop.keeps | loop.pushes
     return [None if k in unfilled else "" if n is None else n.item() for k, n in zip(scans, found, strict=True)]
 
 
-def _listed(g: Graph, loop: Loop, k: int, sequence: ir.Value, size: ir.Value, count: Count | None) -> TensorList:
+def _list_from_sequence(
+    g: Graph, loop: WhileLoop, k: int, sequence: ir.Value, size: ir.Value, count: TripCount | None
+) -> TensorList:
     """The list that a loop wrote, from its elements in order; those behind the last round are zeros."""
     if k in loop.keeps:
         last = g.facts(g.Slice(sequence, [-1], [np.iinfo(np.int64).max], [0]), shape=[1, *g.shape(sequence)[1:]])
-        return from_stacked(g, last)
+        return tensor_list_from_stacked(g, last)
     content = shape_values.content(size)
     whole = count is None or k in loop.pushes or (content is not None and content.item() == count.content)
-    return from_stacked(g, sequence if whole else filled_up(g, sequence, size))
+    return tensor_list_from_stacked(g, sequence if whole else pad_to_size(g, sequence, size))
 
 
-def _again(g: Graph, cond: Any, arguments: Sequence[Any]) -> ir.Value:
+def _loop_condition(g: Graph, cond: Any, arguments: Sequence[Any]) -> ir.Value:
     (value,) = cond(g, *arguments)
     if value.dtype == ir.DataType.STRING or value.shape is None or len(value.shape):
         raise Unsupported("a loop whose condition is not a number or truth value")

@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.half_precision import BFLOAT16, in_float32
-from ..common.lazy_reshape import int64, parts_of, unsqueezed, without
+from ..common.lazy_reshape import int64, split_weight, squeeze_weight, unsqueeze
 from ..rules import tf_op
 
 
@@ -29,7 +29,7 @@ def concat(g: Graph, concat_dim: ir.Value, values: Sequence[ir.Value]) -> ir.Val
 @tf_op("Pack")
 def pack(g: Graph, values: Sequence[ir.Value], *, axis: int) -> ir.Value:
     return g.Concat(
-        *(unsqueezed(g, v, [axis % (len(v.shape) + 1) if v.shape is not None else axis]) for v in values), axis=axis
+        *(unsqueeze(g, v, [axis % (len(v.shape) + 1) if v.shape is not None else axis]) for v in values), axis=axis
     )
 
 
@@ -39,7 +39,7 @@ def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> list[ir.Value]:
         return []
     if value.const_value is not None:
         rank = len(value.const_value.shape)
-        return [without(g, part, axis % rank) for part in parts_of(g, value, [1] * num, axis % rank)]
+        return [squeeze_weight(g, part, axis % rank) for part in split_weight(g, value, [1] * num, axis % rank)]
     parts = g.Split(value, axis=axis, num_outputs=num, outputs=num) if num > 1 else [value]
     return [g.Squeeze(part, [axis]) for part in (parts if isinstance(parts, list) else [parts])]
 
@@ -51,7 +51,7 @@ def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> 
     axis = shape_values.integer(split_dim, "split_dim")
     if value.const_value is not None:
         axis %= len(value.const_value.shape)
-        return parts_of(g, value, [int(value.const_value.shape[axis]) // num_split] * num_split, axis)
+        return split_weight(g, value, [int(value.const_value.shape[axis]) // num_split] * num_split, axis)
     return g.Split(value, axis=axis, num_outputs=num_split, outputs=num_split)
 
 
@@ -76,10 +76,10 @@ def split_v(g: Graph, value: ir.Value, size_splits: ir.Value, split_dim: ir.Valu
 @tf_op("ReverseV2")
 def reverse_v2(g: Graph, tensor: ir.Value, axis: ir.Value) -> ir.Value:
     axes = shape_values.ints(axis, "axis")
-    return reversed_along(g, tensor, axes)
+    return reverse_along(g, tensor, axes)
 
 
-def reversed_along(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+def reverse_along(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
     """`x` with the order of its elements along `axes` turned round."""
     count = len(axes)
     if not count:
@@ -106,7 +106,7 @@ def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value
     axes = shape_values.ints(axis, "axis")
     content = shape_values.content(shift)
     if content is None or not all(isinstance(s, int) for s in content.ravel()):
-        return _rolled(g, input, g.Reshape(int64(g, shift), [-1]), axes)
+        return _roll_dynamic(g, input, g.Reshape(int64(g, shift), [-1]), axes)
     for step, along in zip(shape_values.ints(shift, "shift"), axes, strict=True):
         size = g.shape(input)[along]
         if isinstance(size, int):
@@ -117,7 +117,7 @@ def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value
     return input
 
 
-def _rolled(g: Graph, x: ir.Value, shifts: ir.Value, axes: Sequence[int]) -> ir.Value:
+def _roll_dynamic(g: Graph, x: ir.Value, shifts: ir.Value, axes: Sequence[int]) -> ir.Value:
     """By as much as data says: element i comes from i - shift, counted round."""
     dims = g.shape(x)
     for place, along in enumerate(axes):

@@ -37,28 +37,28 @@ def assign_sub(g: Graph, resource: Variable, value: ir.Value) -> Result:
     return assign(g, resource, g.Sub(resource.read(g), value))
 
 
-def _by_rows(reduction: str) -> Callable[..., Any]:
+def _row_scatter_rule(reduction: str) -> Callable[..., Any]:
     """A rule that writes one row for each index; a scalar is written to all of a row."""
 
     def rule(g: Graph, resource: Variable, indices: ir.Value, updates: ir.Value) -> Result:
         rows = resource.read(g)
         if updates.shape is not None and not len(updates.shape) and g.rank(indices):
             updates = g.Expand(updates, g.Concat(g.Shape(indices), g.Shape(rows, start=1), axis=0))
-        return _scattered(g, resource, g.Unsqueeze(int64(g, indices), [-1]), updates, reduction)
+        return _scatter_assign(g, resource, g.Unsqueeze(int64(g, indices), [-1]), updates, reduction)
 
     return rule
 
 
-def _by_places(reduction: str) -> Callable[..., Any]:
+def _nd_scatter_rule(reduction: str) -> Callable[..., Any]:
     """A rule whose indices have a number for each of the first dims."""
 
     def rule(g: Graph, resource: Variable, indices: ir.Value, updates: ir.Value) -> Result:
-        return _scattered(g, resource, int64(g, indices), updates, reduction)
+        return _scatter_assign(g, resource, int64(g, indices), updates, reduction)
 
     return rule
 
 
-def _scattered(g: Graph, resource: Variable, at: ir.Value, updates: ir.Value, reduction: str) -> Result:
+def _scatter_assign(g: Graph, resource: Variable, at: ir.Value, updates: ir.Value, reduction: str) -> Result:
     if reduction == "sub":
         updates, reduction = g.Neg(updates), "add"
     return assign(g, resource, g.ScatterND(resource.read(g), at, updates, reduction=reduction))
@@ -72,7 +72,7 @@ def strided_slice_assign(
     """`v[2:4, 0].assign(x)`."""
     masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask,
              "new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}  # fmt: skip
-    return assign(g, ref, _with_part(g, ref.read(g), (begin, end, strides), value, masks))
+    return assign(g, ref, _replace_slice(g, ref.read(g), (begin, end, strides), value, masks))
 
 
 STATIC = tf_op.limit("TensorStridedSliceUpdate", "a part of a tensor whose shape is not static")
@@ -85,10 +85,10 @@ def tensor_strided_slice_update(
 ) -> ir.Value:  # fmt: skip
     masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask,
              "new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}  # fmt: skip
-    return _with_part(g, input, (begin, end, strides), value, masks)
+    return _replace_slice(g, input, (begin, end, strides), value, masks)
 
 
-def _with_part(
+def _replace_slice(
     g: Graph, before: ir.Value, ends: tuple[ir.Value, ...], value: ir.Value, masks: dict[str, int]
 ) -> ir.Value:
     """`before` with other elements where the subscript points, by their places in a row of all."""
@@ -111,5 +111,5 @@ _ROWS = {"ResourceScatterUpdate": "none", "ResourceScatterAdd": "add", "Resource
 _PLACES = {"ResourceScatterNdUpdate": "none", "ResourceScatterNdAdd": "add", "ResourceScatterNdSub": "sub",
            "ScatterNdUpdate": "none", "ScatterNdAdd": "add", "ScatterNdSub": "sub"}  # fmt: skip
 
-tf_op.same(_by_rows, **_ROWS)
-tf_op.same(_by_places, **_PLACES)
+tf_op.same(_row_scatter_rule, **_ROWS)
+tf_op.same(_nd_scatter_rule, **_PLACES)

@@ -65,45 +65,45 @@ def bitcast(g: Graph, input: ir.Value, *, type: ir.DataType) -> ir.Value:
     if _DOUBLE in (source, target) or ir.DataType.BOOL in (source, target):
         raise Unsupported(DOUBLES)
     have, want = (k.numpy().itemsize if k not in _FLOATS else _FLOATS[k].itemsize for k in (source, target))
-    word = _bits_of(g, input, _FLOATS[source]) if source in _FLOATS else g.Cast(input, to=_INT64)
-    word = _unsigned(g, word, have)
+    word = _float_to_bits(g, input, _FLOATS[source]) if source in _FLOATS else g.Cast(input, to=_INT64)
+    word = _unsigned_word(g, word, have)
     if have > want:
-        parts = [_unsigned(g, g.Div(g.Sub(word, _low(g, word, i * want)), np.int64(256 ** (i * want))), want)
+        parts = [_unsigned_word(g, g.Div(g.Sub(word, _low_bytes(g, word, i * want)), np.int64(256 ** (i * want))), want)
                  for i in range(have // want)]  # fmt: skip
         word = g.Concat(*(g.Unsqueeze(p, [-1]) for p in parts), axis=-1)
     elif have < want:
         count = want // have
         weights = np.array([256 ** (i * have) for i in range(count)], np.uint64).astype(np.int64)
         word = g.ReduceSum(g.Mul(word, weights), [-1], keepdims=0)
-    return _number_of(g, word, _FLOATS[target]) if target in _FLOATS else _integer_of(g, word, target)
+    return _bits_to_float(g, word, _FLOATS[target]) if target in _FLOATS else _word_to_integer(g, word, target)
 
 
-def _low(g: Graph, word: ir.Value, count: int) -> Any:
+def _low_bytes(g: Graph, word: ir.Value, count: int) -> Any:
     """The lowest `count` bytes."""
     return g.Mod(word, np.int64(256**count)) if count else np.int64(0)
 
 
-def _unsigned(g: Graph, word: ir.Value, count: int) -> ir.Value:
+def _unsigned_word(g: Graph, word: ir.Value, count: int) -> ir.Value:
     """The lowest `count` bytes as a number that is not negative; eight of them stay as they are."""
     return word if count == 8 else g.Mod(word, np.int64(256**count))
 
 
-def _integer_of(g: Graph, word: ir.Value, target: ir.DataType) -> ir.Value:
+def _word_to_integer(g: Graph, word: ir.Value, target: ir.DataType) -> ir.Value:
     info = np.iinfo(target.numpy())
     if info.min and info.bits < 64:
         word = g.Where(g.Greater(word, np.int64(info.max)), g.Sub(word, np.int64(2**info.bits)), word)
     return g.Cast(word, to=target) if target != _INT64 else word
 
 
-def _parts(kind: np.dtype) -> tuple[int, int, int]:
+def _float_format(kind: np.dtype) -> tuple[int, int, int]:
     """Bits of the fraction and of the whole number, and the lowest exponent."""
     info = ml_dtypes.finfo(kind)
     return int(info.nmant), kind.itemsize * 8, int(info.minexp)
 
 
-def _bits_of(g: Graph, x: ir.Value, kind: np.dtype) -> ir.Value:
+def _float_to_bits(g: Graph, x: ir.Value, kind: np.dtype) -> ir.Value:
     """As int64; exact, because float64 holds every product by a power of two."""
-    fraction, bits, lowest = _parts(kind)
+    fraction, bits, lowest = _float_format(kind)
     wide = g.Cast(x, to=_DOUBLE)
     size = g.Abs(wide)
     highest = -lowest + 1
@@ -126,8 +126,8 @@ def _bits_of(g: Graph, x: ir.Value, kind: np.dtype) -> ir.Value:
     return g.Add(word, g.Mul(g.Cast(negative, to=_INT64), np.int64(2 ** (bits - 1))))
 
 
-def _number_of(g: Graph, word: ir.Value, kind: np.dtype) -> ir.Value:
-    fraction, bits, lowest = _parts(kind)
+def _bits_to_float(g: Graph, word: ir.Value, kind: np.dtype) -> ir.Value:
+    fraction, bits, lowest = _float_format(kind)
     sign = np.int64(2 ** (bits - 1))
     negative = g.GreaterOrEqual(word, sign)
     word = g.Mod(word, sign)
@@ -146,15 +146,15 @@ def _number_of(g: Graph, word: ir.Value, kind: np.dtype) -> ir.Value:
 
 @tf_op("LeftShift")
 def left_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return _shift(g, x, y, "LEFT")
+    return _bit_shift(g, x, y, "LEFT")
 
 
 @tf_op("RightShift")
 def right_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return _shift(g, x, y, "RIGHT")
+    return _bit_shift(g, x, y, "RIGHT")
 
 
-def _shift(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
+def _bit_shift(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
     """ONNX shifts unsigned integers only; a negative number shifts to the right as its complement does."""
     kind = g.dtype(x)
     if kind not in _UNSIGNED:

@@ -13,7 +13,7 @@ from convert.graph import Dim, Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast
-from ..common.tensor_lists import TensorList, from_stacked, stacked
+from ..common.tensor_lists import TensorList, stack_elements, tensor_list_from_stacked
 from ..graph.variables import Variable
 from ..loops.whileloop import while_loop
 from ..rules import tf_op
@@ -26,7 +26,7 @@ def if_(
     g: Graph, cond: ir.Value, input: Sequence[Any], *, then_branch: Region, else_branch: Region, output_shapes: Any
 ) -> list[Any]:
     """ONNX's branches take what they need from around them. (`output_shapes` says what follows anyhow.)"""
-    return _branches(g, _condition(g, cond), [then_branch, else_branch], input)
+    return _emit_if(g, _bool_condition(g, cond), [then_branch, else_branch], input)
 
 
 @tf_op("Case", "StatelessCase")
@@ -35,17 +35,17 @@ def case(
 ) -> list[Any]:
     """One If for each branch but the last, which takes every other index too."""
 
-    def chosen(number: int) -> Region:
+    def branch_chain(number: int) -> Region:
         if number == len(branches) - 1:
             return branches[number]
 
         def build(body: Graph, *arguments: Any) -> list[Any]:
             here = body.Equal(branch_index, body.const(number, branch_index.dtype))
-            return _branches(body, here, [branches[number], chosen(number + 1)], arguments)
+            return _emit_if(body, here, [branches[number], branch_chain(number + 1)], arguments)
 
         return build
 
-    return chosen(0)(g, *input)
+    return branch_chain(0)(g, *input)
 
 
 @tf_op("While", "StatelessWhile")
@@ -54,7 +54,7 @@ def while_(g: Graph, input: Sequence[Any], *, cond: Any, body: Any, output_shape
     return while_loop(g, list(input), cond, body)
 
 
-def _condition(g: Graph, value: ir.Value) -> ir.Value:
+def _bool_condition(g: Graph, value: ir.Value) -> ir.Value:
     if value.shape is None or len(value.shape):
         raise Unsupported("a condition that is not a scalar")
     if value.dtype == ir.DataType.STRING:
@@ -62,19 +62,19 @@ def _condition(g: Graph, value: ir.Value) -> ir.Value:
     return cast(g, value, ir.DataType.BOOL)
 
 
-def _branches(g: Graph, condition: ir.Value, regions: Sequence[Region], arguments: Sequence[Any]) -> list[Any]:
+def _emit_if(g: Graph, condition: ir.Value, regions: Sequence[Region], arguments: Sequence[Any]) -> list[Any]:
     fixed = g.static(condition)
     if fixed is not None:
         return regions[0 if fixed.item() else 1](g, *arguments)
     bodies = [g.body("then"), g.body("else")]
     states = [a for a in arguments if isinstance(a, Variable) and a.state and a.home is g]
-    results = [_with_states(region, body, arguments, states) for region, body in zip(regions, bodies, strict=True)]
+    results = [_branch_results(region, body, arguments, states) for region, body in zip(regions, bodies, strict=True)]
     same = [a is b for a, b in zip(*results, strict=True)]
     lists = [isinstance(a, TensorList) for a in results[0]]
     for body, found in zip(bodies, results, strict=True):
         for value, shared in zip(found, same, strict=True):
             if not shared:
-                body.output(_tensor(body, value), body.unique("result"))
+                body.output(_require_tensor(body, value), body.unique("result"))
     count = same.count(False)
     outputs = g.If(condition, then_branch=bodies[0], else_branch=bodies[1], outputs=count) if count else []
     left = iter(outputs if isinstance(outputs, list) else [outputs])
@@ -84,14 +84,14 @@ def _branches(g: Graph, condition: ir.Value, regions: Sequence[Region], argument
         if shared:
             merged.append(value)
             continue
-        result = either(g, next(left), *next(pairs))
-        merged.append(from_stacked(g, result) if is_list else result)
+        result = merge_branch_facts(g, next(left), *next(pairs))
+        merged.append(tensor_list_from_stacked(g, result) if is_list else result)
     for variable in reversed(states):
         variable.value = merged.pop()
     return merged
 
 
-def _with_states(region: Region, body: Graph, arguments: Sequence[Any], states: Sequence[Variable]) -> list[Any]:
+def _branch_results(region: Region, body: Graph, arguments: Sequence[Any], states: Sequence[Variable]) -> list[Any]:
     """The results of a branch and, behind them, what it leaves in the variables that it may change."""
     before = [(variable.read(body), variable.home) for variable in states]
     for variable in states:
@@ -102,15 +102,15 @@ def _with_states(region: Region, body: Graph, arguments: Sequence[Any], states: 
     return results
 
 
-def _tensor(body: Graph, value: Any) -> ir.Value:
+def _require_tensor(body: Graph, value: Any) -> ir.Value:
     if isinstance(value, TensorList):
-        return stacked(body, value)
+        return stack_elements(body, value)
     if not isinstance(value, ir.Value):
         raise Unsupported("branches that choose between resources")
     return value
 
 
-def either(g: Graph, value: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+def merge_branch_facts(g: Graph, value: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     """State of an If's output what both branches state."""
     if a.dtype != b.dtype:
         raise Unsupported("branches that give different dtypes")
@@ -120,5 +120,5 @@ def either(g: Graph, value: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
         g.facts(value, shape=shape)
         first, second = shape_values.content(a), shape_values.content(b)
         if first is not None and second is not None and np.array_equal(first, second):
-            shape_values.remember(value, first)
+            shape_values.set_content(value, first)
     return value

@@ -9,12 +9,12 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
 from ..common import shape_values
-from ..common.conv_layout import channels_back, channels_first, explicit, padding_of, spatial
+from ..common.conv_layout import explicit_pads, padding_attributes, spatial_entries, to_channels_first, to_data_format
 from ..common.lazy_reshape import int64, transpose
-from ..patterns.conv1d import without_pad
+from ..patterns.conv1d import fold_pad
 from ..rules import tf_op
 
 
@@ -75,7 +75,7 @@ def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
         parameters, axis = [g.static(p) for p in maker.inputs[1:]], maker.attributes.get("axis")
         if maker.inputs[0].const_value is not None and all(p is not None for p in parameters):
             along = None if axis is None else axis.as_int() % 4
-            many = [_of_outputs(p, along, g.shape(filter)) for p in parameters if p is not None]
+            many = [_per_output_channel(p, along, g.shape(filter)) for p in parameters if p is not None]
             return g.DequantizeLinear(_depthwise_weight(g, maker.inputs[0]), *many, axis=None if along is None else 0)
     if tensor is None:
         moved = g.Transpose(filter, perm=[2, 3, 0, 1])
@@ -86,10 +86,10 @@ def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
     h, w, c, m = (int(d) for d in tensor.shape)
     shape = [c * m, 1, h, w]
     make = lambda: tensor.numpy().transpose(2, 3, 0, 1).reshape(shape)  # noqa: E731
-    return g.initializer(filter.name or "filter", lazy(tensor.dtype, shape, make))
+    return g.initializer(filter.name or "filter", lazy_tensor(tensor.dtype, shape, make))
 
 
-def _of_outputs(parameter: np.ndarray, axis: int | None, dims: Sequence[object]) -> np.ndarray:
+def _per_output_channel(parameter: np.ndarray, axis: int | None, dims: Sequence[object]) -> np.ndarray:
     """A scale or zero point of channels (`axis` 2) or of each channel's outputs (3) for each output channel."""
     channels, each = dims[2:]
     if axis not in (None, 2, 3) or not isinstance(channels, int) or not isinstance(each, int):
@@ -109,21 +109,24 @@ def convolution(
     group: int | None = None,
 ) -> ir.Value:
     """A convolution with `weight` as ONNX has it, [out, in / groups, *kernel]; without `group` that follows from it."""
-    x = channels_first(g, input, data_format)
-    steps, spread = spatial(strides, data_format, "strides"), spatial(dilations, data_format, "dilations")
-    channels, inner, kernel = g.shape(x)[1], g.shape(weight)[1], _sizes(g.shape(weight)[2:])
+    x = to_channels_first(g, input, data_format)
+    steps, spread = (
+        spatial_entries(strides, data_format, "strides"),
+        spatial_entries(dilations, data_format, "dilations"),
+    )
+    channels, inner, kernel = g.shape(x)[1], g.shape(weight)[1], _static_sizes(g.shape(weight)[2:])
     if group is None:
         group = channels // inner if isinstance(channels, int) and isinstance(inner, int) else 1
     if padding == "EXPLICIT":
-        pads: dict[str, object] = {"pads": explicit(explicit_paddings, data_format)}
+        pads: dict[str, object] = {"pads": explicit_pads(explicit_paddings, data_format)}
     else:
-        pads = padding_of(g.shape(x)[2:], kernel, steps, spread, padding)
-    x, pads = without_pad(g, x, pads)
+        pads = padding_attributes(g.shape(x)[2:], kernel, steps, spread, padding)
+    x, pads = fold_pad(g, x, pads)
     y = g.Conv(x, weight, kernel_shape=kernel, strides=steps, dilations=spread, group=group, **pads)
-    return channels_back(g, y, data_format)
+    return to_data_format(g, y, data_format)
 
 
-def _sizes(dims: Sequence[object]) -> list[int]:
+def _static_sizes(dims: Sequence[object]) -> list[int]:
     if not all(isinstance(d, int) for d in dims):
         raise Unsupported("the kernel's size depends on data")
     return [int(d) for d in dims]  # type: ignore[call-overload]
@@ -176,9 +179,12 @@ def transposed_convolution(
     dilations: Sequence[int],
 ) -> ir.Value:
     """The gradient of a convolution with respect to its input, of shape `sizes`: ConvTranspose with that output."""
-    x = channels_first(g, gradient, data_format)
-    steps, spread = spatial(strides, data_format, "strides"), spatial(dilations, data_format, "dilations")
-    kernel = _sizes(g.shape(weight)[2:])
+    x = to_channels_first(g, gradient, data_format)
+    steps, spread = (
+        spatial_entries(strides, data_format, "strides"),
+        spatial_entries(dilations, data_format, "dilations"),
+    )
+    kernel = _static_sizes(g.shape(weight)[2:])
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, spread, strict=True)]
     target, source = _spatial_dims(sizes, data_format), g.shape(x)[2:]
     first, wide = g.shape(x)[1], g.shape(weight)[0]
@@ -187,7 +193,7 @@ def transposed_convolution(
         raise Unsupported("a transposed convolution in groups")
     shape = {"kernel_shape": kernel, "strides": steps, "dilations": spread, "group": group}
     if padding == "EXPLICIT":
-        before = explicit(explicit_paddings, data_format)[: len(kernel)]
+        before = explicit_pads(explicit_paddings, data_format)[: len(kernel)]
     elif padding == "VALID":
         before = [0] * len(kernel)
     elif all(isinstance(t, int) for t in target):
@@ -201,9 +207,9 @@ def transposed_convolution(
         extra = [max(-a, 0) for a in after]
         if all(e < max(s, d) for e, s, d in zip(extra, steps, spread, strict=True)):
             y = g.ConvTranspose(x, weight, pads=[*before, *(max(a, 0) for a in after)], output_padding=extra, **shape)
-            return channels_back(g, y, data_format)
+            return to_data_format(g, y, data_format)
     y = g.ConvTranspose(x, weight, **shape)
-    return channels_back(g, _cropped(g, y, sizes, before, steps, reach, data_format), data_format)
+    return to_data_format(g, _crop_output(g, y, sizes, before, steps, reach, data_format), data_format)
 
 
 def _spatial_dims(sizes: ir.Value, data_format: str) -> list[object]:
@@ -217,7 +223,7 @@ def _spatial_dims(sizes: ir.Value, data_format: str) -> list[object]:
     return items[1:-1] if data_format[-1] == "C" else items[2:]
 
 
-def _cropped(
+def _crop_output(
     g: Graph,
     y: ir.Value,
     sizes: ir.Value,

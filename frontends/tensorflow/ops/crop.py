@@ -30,28 +30,28 @@ def crop_and_resize(
     rows, columns = shape_values.ints(crop_size, "crop_size")
     x = cast(g, image, ir.DataType.FLOAT)
     y1, x1, y2, x2 = g.Split(boxes, axis=1, num_outputs=4, outputs=4)
-    limits = [_limit(g, x, axis) for axis in (1, 2)]
-    vertical = _places(g, y1, y2, limits[0], rows)
-    horizontal = _places(g, x1, x2, limits[1], columns)
+    limits = [_last_position(g, x, axis) for axis in (1, 2)]
+    vertical = _sample_positions(g, y1, y2, limits[0], rows)
+    horizontal = _sample_positions(g, x1, x2, limits[1], columns)
     inside = g.And(
-        g.Unsqueeze(_within(g, vertical, limits[0]), [2]), g.Unsqueeze(_within(g, horizontal, limits[1]), [1])
+        g.Unsqueeze(_is_inside(g, vertical, limits[0]), [2]), g.Unsqueeze(_is_inside(g, horizontal, limits[1]), [1])
     )
     if method == "nearest":
         # Halves go away from zero in TensorFlow's rounding.
         corners = [g.Floor(g.Add(place, g.const(0.5, ir.DataType.FLOAT))) for place in (vertical, horizontal)]
-        found = _sampled(g, x, box_ind, *corners, limits)
+        found = _gather_pixels(g, x, box_ind, *corners, limits)
     else:
         top, left = g.Floor(vertical), g.Floor(horizontal)
         bottom, right = g.Ceil(vertical), g.Ceil(horizontal)
         down = g.Unsqueeze(g.Sub(vertical, top), [2, 3])
         across = g.Unsqueeze(g.Sub(horizontal, left), [1, 3])
-        upper = _blend(g, *(_sampled(g, x, box_ind, top, side, limits) for side in (left, right)), across)
-        lower = _blend(g, *(_sampled(g, x, box_ind, bottom, side, limits) for side in (left, right)), across)
+        upper = _blend(g, *(_gather_pixels(g, x, box_ind, top, side, limits) for side in (left, right)), across)
+        lower = _blend(g, *(_gather_pixels(g, x, box_ind, bottom, side, limits) for side in (left, right)), across)
         found = _blend(g, upper, lower, down)
     return g.Where(g.Unsqueeze(inside, [3]), found, g.const(extrapolation_value, ir.DataType.FLOAT))
 
 
-def _limit(g: Graph, x: ir.Value, axis: int) -> ir.Value:
+def _last_position(g: Graph, x: ir.Value, axis: int) -> ir.Value:
     size = g.shape(x)[axis]
     if isinstance(size, int):
         return g.const(float(size - 1), ir.DataType.FLOAT)
@@ -59,7 +59,7 @@ def _limit(g: Graph, x: ir.Value, axis: int) -> ir.Value:
     return g.Sub(whole, g.const(1.0, ir.DataType.FLOAT))
 
 
-def _places(g: Graph, first: ir.Value, last: ir.Value, limit: ir.Value, count: int) -> ir.Value:
+def _sample_positions(g: Graph, first: ir.Value, last: ir.Value, limit: ir.Value, count: int) -> ir.Value:
     """[boxes, count] of positions along one axis, from [boxes, 1] of edges."""
     if count == 1:
         return g.Mul(g.Mul(g.Add(first, last), g.const(0.5, ir.DataType.FLOAT)), limit)
@@ -67,11 +67,11 @@ def _places(g: Graph, first: ir.Value, last: ir.Value, limit: ir.Value, count: i
     return g.Add(g.Mul(first, limit), g.Mul(step, np.arange(count, dtype=np.float32)))
 
 
-def _within(g: Graph, places: ir.Value, limit: ir.Value) -> ir.Value:
+def _is_inside(g: Graph, places: ir.Value, limit: ir.Value) -> ir.Value:
     return g.And(g.GreaterOrEqual(places, g.const(0.0, ir.DataType.FLOAT)), g.LessOrEqual(places, limit))
 
 
-def _sampled(
+def _gather_pixels(
     g: Graph, x: ir.Value, box_ind: ir.Value, vertical: ir.Value, horizontal: ir.Value, limits: list[ir.Value]
 ) -> ir.Value:
     """x[box_ind, vertical, horizontal] as [boxes, rows, columns, channels]; places outside are moved to the edge."""

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast
@@ -64,8 +64,8 @@ def cudnn_rnn(
     units, width = g.shape(input_h)[2], g.shape(input)[2]
     if not isinstance(units, int) or not isinstance(width, int):
         raise Unsupported("units or features of unknown number")
-    w, r, b = _weights(g, operator, params, order, units, width)
-    ends = None if _is_whole(g, x, sequence_lengths) else cast(g, sequence_lengths, ir.DataType.INT32)  # type: ignore
+    w, r, b = _unpack_weights(g, operator, params, order, units, width)
+    ends = None if _is_full_length(g, x, sequence_lengths) else cast(g, sequence_lengths, ir.DataType.INT32)  # type: ignore
     extra = {"linear_before_reset": 1} if operator == "GRU" else {}
     y, *finals = g.node(operator, [x, w, r, b, ends, *starts], {"hidden_size": units, **extra}, outputs=1 + len(starts))
     time, batch = g.shape(x)[:2]
@@ -76,11 +76,11 @@ def cudnn_rnn(
     return [outputs, finals[0], finals[1] if len(finals) > 1 else nothing, nothing, nothing]
 
 
-def _weights(
+def _unpack_weights(
     g: Graph, operator: str, params: ir.Value, order: Sequence[int], units: int, width: int
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """W [1, gates·units, in], R [1, gates·units, units] and B [1, 2·gates·units] out of the vector."""
-    read, gates = _numbers(params), len(order)
+    read, gates = _constant_content(params), len(order)
     if read is None or params.dtype is None:
         raise Unsupported("weights that are computed when the model runs")
     sizes = [gates * units * width, gates * units * units, 2 * gates * units]
@@ -93,7 +93,7 @@ def _weights(
             flat = read().reshape(-1)[begin : begin + sizes[number]].reshape([-1, gates, units, *inner])
             return flat[:, order].reshape(shape)
 
-        return g.initializer(f"{operator}_{name}", lazy(params.dtype, shape, content))  # type: ignore[arg-type]
+        return g.initializer(f"{operator}_{name}", lazy_tensor(params.dtype, shape, content))  # type: ignore[arg-type]
 
     return (
         part("W", 0, [width], [1, gates * units, width]),
@@ -102,7 +102,7 @@ def _weights(
     )
 
 
-def _numbers(value: ir.Value | None) -> Callable[[], np.ndarray] | None:
+def _constant_content(value: ir.Value | None) -> Callable[[], np.ndarray] | None:
     """The content of what is made of constants by operators that only move and repeat them, when it is asked for."""
     if value is None:
         return None
@@ -111,7 +111,7 @@ def _numbers(value: ir.Value | None) -> Callable[[], np.ndarray] | None:
     maker = value.producer()
     if maker is None or maker.domain or maker.op_type not in ("Concat", "Split", "Expand", "Reshape", "Identity"):
         return None
-    parts = [_numbers(v) for v in maker.inputs]
+    parts = [_constant_content(v) for v in maker.inputs]
     if None in parts or (maker.op_type == "Split" and len({str(o.shape) for o in maker.outputs}) > 1):
         return None
     first, axis, place = parts[0], maker.attributes.get_int("axis", 0), list(maker.outputs).index(value)
@@ -124,7 +124,7 @@ def _numbers(value: ir.Value | None) -> Callable[[], np.ndarray] | None:
     return moved.get(maker.op_type, first)
 
 
-def _is_whole(g: Graph, x: ir.Value, lengths: ir.Value | None) -> bool:
+def _is_full_length(g: Graph, x: ir.Value, lengths: ir.Value | None) -> bool:
     """Whether every sequence is as long as there are steps: nothing is told, or that number is repeated."""
     maker = lengths.producer() if lengths is not None else None
     if lengths is None:

@@ -13,7 +13,7 @@ from ..rules import tf_op
 from . import diagonal_dynamic
 
 
-def band(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
+def band_indices(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
     """[high - low + 1, longest] of flat indices into a matrix, -1 where a diagonal is shorter than the longest.
 
     Diagonals from `high` down to `low`; `align` says at which end super- and subdiagonals are filled up
@@ -31,12 +31,12 @@ def band(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray
     return table
 
 
-def _offsets(k: ir.Value) -> tuple[int, int]:
+def _diagonal_offsets(k: ir.Value) -> tuple[int, int]:
     values = shape_values.ints(k, "k")
     return values[0], values[-1]
 
 
-def _size(g: Graph, x: ir.Value, count: int) -> list[int]:
+def _static_dims(g: Graph, x: ir.Value, count: int) -> list[int]:
     """The last dims of `x`."""
     dims = g.shape(x)[-count:]
     if not all(isinstance(d, int) for d in dims):
@@ -46,29 +46,29 @@ def _size(g: Graph, x: ir.Value, count: int) -> list[int]:
 
 @tf_op("MatrixDiagPart")
 def matrix_diag_part(g: Graph, input: ir.Value) -> ir.Value:
-    return _part(g, input, 0, 0, g.const(0, input.dtype), "RIGHT_LEFT")
+    return _extract_diagonal(g, input, 0, 0, g.const(0, input.dtype), "RIGHT_LEFT")
 
 
 @tf_op("MatrixDiagPartV2")
 def matrix_diag_part_v2(g: Graph, input: ir.Value, k: ir.Value, padding_value: ir.Value) -> ir.Value:
-    return _part(g, input, *_offsets(k), padding_value, "LEFT_LEFT")
+    return _extract_diagonal(g, input, *_diagonal_offsets(k), padding_value, "LEFT_LEFT")
 
 
 @tf_op("MatrixDiagPartV3")
 def matrix_diag_part_v3(g: Graph, input: ir.Value, k: ir.Value, padding_value: ir.Value, *, align: str) -> ir.Value:
-    return _part(g, input, *_offsets(k), padding_value, align)
+    return _extract_diagonal(g, input, *_diagonal_offsets(k), padding_value, align)
 
 
-def _part(g: Graph, x: ir.Value, low: int, high: int, padding: ir.Value, align: str) -> ir.Value:
-    if low == high and diagonal_dynamic.is_open(g, x, 2):
-        return diagonal_dynamic.part(g, x, low)
-    table = band(*_size(g, x, 2), low, high, align)
-    return _looked_up(g, x, 2, table[0] if low == high else table, padding)
+def _extract_diagonal(g: Graph, x: ir.Value, low: int, high: int, padding: ir.Value, align: str) -> ir.Value:
+    if low == high and diagonal_dynamic.has_dynamic_dims(g, x, 2):
+        return diagonal_dynamic.extract_diagonal(g, x, low)
+    table = band_indices(*_static_dims(g, x, 2), low, high, align)
+    return _gather_by_table(g, x, 2, table[0] if low == high else table, padding)
 
 
-def _looked_up(g: Graph, x: ir.Value, inner: int, table: np.ndarray, padding: ir.Value) -> ir.Value:
+def _gather_by_table(g: Graph, x: ir.Value, inner: int, table: np.ndarray, padding: ir.Value) -> ir.Value:
     """x's last `inner` dims by a table of flat indices into them, `padding` where it holds -1."""
-    sizes = _size(g, x, inner)
+    sizes = _static_dims(g, x, inner)
     outer = g.shape(x)[:-inner]
     flat = x
     if inner == 2:
@@ -79,10 +79,10 @@ def _looked_up(g: Graph, x: ir.Value, inner: int, table: np.ndarray, padding: ir
 
 @tf_op("MatrixDiag")
 def matrix_diag(g: Graph, diagonal: ir.Value) -> ir.Value:
-    if diagonal_dynamic.is_open(g, diagonal, 1):
-        return diagonal_dynamic.made(g, diagonal, 0, None, None, g.const(0, diagonal.dtype))
-    (size,) = _size(g, diagonal, 1)
-    return _diagonal(g, diagonal, 0, 0, size, size, g.const(0, diagonal.dtype), "RIGHT_LEFT")
+    if diagonal_dynamic.has_dynamic_dims(g, diagonal, 1):
+        return diagonal_dynamic.diagonal_matrix(g, diagonal, 0, None, None, g.const(0, diagonal.dtype))
+    (size,) = _static_dims(g, diagonal, 1)
+    return _diagonal_matrix(g, diagonal, 0, 0, size, size, g.const(0, diagonal.dtype), "RIGHT_LEFT")
 
 
 @tf_op("MatrixDiagV2")
@@ -103,40 +103,42 @@ def matrix_diag_v3(
     *,
     align: str,
 ) -> ir.Value:
-    low, high = _offsets(k)
-    sizes = [None if _is_least(n) else n for n in (num_rows, num_cols)]
-    if low == high and (diagonal_dynamic.is_open(g, diagonal, 1) or any(n is not None and _is_open(n) for n in sizes)):
-        return diagonal_dynamic.made(g, diagonal, low, *sizes, padding_value)
-    (length,) = _size(g, diagonal, 1)
+    low, high = _diagonal_offsets(k)
+    sizes = [None if _is_least_size(n) else n for n in (num_rows, num_cols)]
+    if low == high and (
+        diagonal_dynamic.has_dynamic_dims(g, diagonal, 1) or any(n is not None and _is_dynamic(n) for n in sizes)
+    ):
+        return diagonal_dynamic.diagonal_matrix(g, diagonal, low, *sizes, padding_value)
+    (length,) = _static_dims(g, diagonal, 1)
     rows, columns = shape_values.integer(num_rows, "num_rows"), shape_values.integer(num_cols, "num_cols")
     least_rows, least_columns = length - min(high, 0), length + max(low, 0)
     if rows == -1 and columns == -1:
         rows = columns = max(least_rows, least_columns)
     rows = least_rows if rows == -1 else rows
     columns = least_columns if columns == -1 else columns
-    return _diagonal(g, diagonal, low, high, rows, columns, padding_value, align)
+    return _diagonal_matrix(g, diagonal, low, high, rows, columns, padding_value, align)
 
 
-def _is_open(number: ir.Value) -> bool:
+def _is_dynamic(number: ir.Value) -> bool:
     content = shape_values.content(number)
     return content is None or not isinstance(content.item(), int)
 
 
-def _is_least(number: ir.Value) -> bool:
+def _is_least_size(number: ir.Value) -> bool:
     """-1 for the number of rows or columns stands for the least that holds the diagonals."""
-    return not _is_open(number) and shape_values.integer(number, "the size") == -1
+    return not _is_dynamic(number) and shape_values.integer(number, "the size") == -1
 
 
-def _diagonal(
+def _diagonal_matrix(
     g: Graph, x: ir.Value, low: int, high: int, rows: int, columns: int, padding: ir.Value, align: str
 ) -> ir.Value:
-    table = _inverse(rows, columns, low, high, align)
-    return _looked_up(g, x, 1 if low == high else 2, table, padding)
+    table = _inverse_band_indices(rows, columns, low, high, align)
+    return _gather_by_table(g, x, 1 if low == high else 2, table, padding)
 
 
-def _inverse(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
+def _inverse_band_indices(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
     """[rows, columns] of flat indices into the diagonals, -1 outside of them."""
-    table = band(rows, columns, low, high, align)
+    table = band_indices(rows, columns, low, high, align)
     inverse = np.full(rows * columns, -1, np.int64)
     inverse[table[table >= 0]] = np.flatnonzero(table >= 0)
     return inverse.reshape(rows, columns)
@@ -144,22 +146,22 @@ def _inverse(rows: int, columns: int, low: int, high: int, align: str) -> np.nda
 
 @tf_op("MatrixSetDiag")
 def matrix_set_diag(g: Graph, input: ir.Value, diagonal: ir.Value) -> ir.Value:
-    return _set(g, input, diagonal, 0, 0, "RIGHT_LEFT")
+    return _set_diagonal(g, input, diagonal, 0, 0, "RIGHT_LEFT")
 
 
 @tf_op("MatrixSetDiagV2")
 def matrix_set_diag_v2(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Value) -> ir.Value:
-    return _set(g, input, diagonal, *_offsets(k), "LEFT_LEFT")
+    return _set_diagonal(g, input, diagonal, *_diagonal_offsets(k), "LEFT_LEFT")
 
 
 @tf_op("MatrixSetDiagV3")
 def matrix_set_diag_v3(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Value, *, align: str) -> ir.Value:
-    return _set(g, input, diagonal, *_offsets(k), align)
+    return _set_diagonal(g, input, diagonal, *_diagonal_offsets(k), align)
 
 
-def _set(g: Graph, x: ir.Value, diagonal: ir.Value, low: int, high: int, align: str) -> ir.Value:
-    if low == high and diagonal_dynamic.is_open(g, x, 2):
-        return diagonal_dynamic.put(g, x, diagonal, low)
-    table = _inverse(*_size(g, x, 2), low, high, align)
-    new = _looked_up(g, diagonal, 1 if low == high else 2, np.maximum(table, 0), g.const(0, x.dtype))
+def _set_diagonal(g: Graph, x: ir.Value, diagonal: ir.Value, low: int, high: int, align: str) -> ir.Value:
+    if low == high and diagonal_dynamic.has_dynamic_dims(g, x, 2):
+        return diagonal_dynamic.set_diagonal(g, x, diagonal, low)
+    table = _inverse_band_indices(*_static_dims(g, x, 2), low, high, align)
+    new = _gather_by_table(g, diagonal, 1 if low == high else 2, np.maximum(table, 0), g.const(0, x.dtype))
     return g.Where(table >= 0, new, x)

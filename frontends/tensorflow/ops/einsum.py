@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..common.dims import equate
+from ..common.dims import equate_dims
 from ..common.half_precision import BFLOAT16, in_float32
 from ..common.lazy_reshape import reshape, transpose
 from ..patterns.attention import attention
@@ -19,17 +19,17 @@ from ..rules import tf_op
 
 @tf_op("Einsum")
 def einsum(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
-    equation, inputs = _of_one_rank(g, equation.replace(" ", ""), inputs)
+    equation, inputs = _align_ellipsis(g, equation.replace(" ", ""), inputs)
     terms = equation.replace("->", ",").split(",")
     if len(inputs) == 2 and len(terms) == 3 and all(_is_plain(t) for t in terms):
         x, y = inputs
-        found = _with_weight(g, x, y, *terms) or _batched(g, x, y, *terms)
+        found = _matmul_by_weight(g, x, y, *terms) or _batch_matmul(g, x, y, *terms)
         if found is not None:
             return found
-    return in_float32(BFLOAT16)(_written)(g, list(inputs), equation=equation)
+    return in_float32(BFLOAT16)(_emit_einsum)(g, list(inputs), equation=equation)
 
 
-def _of_one_rank(g: Graph, equation: str, inputs: Sequence[ir.Value]) -> tuple[str, Sequence[ir.Value]]:
+def _align_ellipsis(g: Graph, equation: str, inputs: Sequence[ir.Value]) -> tuple[str, Sequence[ir.Value]]:
     """An ellipsis stands for as many dims in every term in ONNX, for those that a tensor has in TensorFlow."""
     terms = equation.partition("->")[0].split(",")
     if "..." not in equation or any(x.shape is None for x in inputs):
@@ -45,7 +45,7 @@ def _of_one_rank(g: Graph, equation: str, inputs: Sequence[ir.Value]) -> tuple[s
     return equation, wide
 
 
-def _written(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
+def _emit_einsum(g: Graph, inputs: Sequence[ir.Value], *, equation: str) -> ir.Value:
     return g.Einsum(*inputs, equation=equation)
 
 
@@ -54,7 +54,7 @@ def _is_plain(term: str) -> bool:
     return term.isalpha() and len(set(term)) == len(term)
 
 
-def _with_weight(g: Graph, x: ir.Value, w: ir.Value, a: str, b: str, out: str) -> ir.Value | None:
+def _matmul_by_weight(g: Graph, x: ir.Value, w: ir.Value, a: str, b: str, out: str) -> ir.Value | None:
     """x, [rows…, inner…], times a constant, [inner…, columns…] in any order: EinsumDense, attention's projections."""
     if w.const_value is None or x.shape is None or len(x.shape) != len(a) or len(w.const_value.shape) != len(b):
         return None
@@ -77,7 +77,7 @@ def _with_weight(g: Graph, x: ir.Value, w: ir.Value, a: str, b: str, out: str) -
     return g.facts(g.Reshape(y, np.array([0] * len(rows) + full, np.int64)), shape=[*dims, *full])
 
 
-def _batched(g: Graph, x: ir.Value, y: ir.Value, a: str, b: str, out: str) -> ir.Value | None:
+def _batch_matmul(g: Graph, x: ir.Value, y: ir.Value, a: str, b: str, out: str) -> ir.Value | None:
     """One letter for rows, one for what is summed, one for columns, and any number that both have and keep."""
     if any(v.shape is None or len(v.shape) != len(t) for v, t in ((x, a), (y, b))):
         return None
@@ -92,7 +92,7 @@ def _batched(g: Graph, x: ir.Value, y: ir.Value, a: str, b: str, out: str) -> ir
     if any(isinstance(m, int) != isinstance(n, int) or (isinstance(m, int) and m != n) for m, n in met):
         return None
     for m, n in met:
-        equate(g, m, n)
+        equate_dims(g, m, n)
     if out.index(rows[0]) > out.index(columns[0]):
         x, y, a, b, rows, columns = y, x, b, a, columns, rows
     left = transpose(g, x, [a.index(c) for c in batch + rows + inner])

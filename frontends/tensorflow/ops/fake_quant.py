@@ -14,7 +14,7 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..common import shape_values
-from ..common.quantization_levels import Levels, constant_levels, leveled, run_time_levels, stepped
+from ..common.quantization_levels import Levels, constant_levels, fake_quantize, quantize_dequantize, run_time_levels
 from ..rules import tf_op
 
 
@@ -22,24 +22,24 @@ from ..rules import tf_op
 def fake_quant_args(
     g: Graph, inputs: ir.Value, *, min: float, max: float, num_bits: int, narrow_range: bool
 ) -> ir.Value:
-    return leveled(g, inputs, constant_levels(min, max, num_bits, narrow_range), divided=False)
+    return fake_quantize(g, inputs, constant_levels(min, max, num_bits, narrow_range), divided=False)
 
 
 @tf_op("FakeQuantWithMinMaxVars")
 def fake_quant_vars(
     g: Graph, inputs: ir.Value, min: ir.Value, max: ir.Value, *, num_bits: int, narrow_range: bool
 ) -> ir.Value:
-    return leveled(g, inputs, _levels(g, min, max, num_bits, narrow_range), divided=True)
+    return fake_quantize(g, inputs, _quantization_levels(g, min, max, num_bits, narrow_range), divided=True)
 
 
 @tf_op("FakeQuantWithMinMaxVarsPerChannel")
 def fake_quant_vars_per_channel(
     g: Graph, inputs: ir.Value, min: ir.Value, max: ir.Value, *, num_bits: int, narrow_range: bool
 ) -> ir.Value:
-    return leveled(g, inputs, _levels(g, min, max, num_bits, narrow_range), divided=False)
+    return fake_quantize(g, inputs, _quantization_levels(g, min, max, num_bits, narrow_range), divided=False)
 
 
-def _levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: bool) -> Levels:
+def _quantization_levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: bool) -> Levels:
     limits = g.static(low), g.static(high)
     if limits[0] is None or limits[1] is None:
         return run_time_levels(g, low, high, bits, narrow)
@@ -61,7 +61,7 @@ def quantize_and_dequantize(
     most = 2 ** (num_bits - 1) - 1 if signed_input else 2**num_bits - 1
     if axis != -1:
         axis %= g.rank(input)
-    return stepped(g, input, input_min, input_max, (least, most), axis,
+    return quantize_dequantize(g, input, input_min, input_max, (least, most), axis,
                    up=round_mode == "HALF_UP", given=range_given)  # fmt: skip
 
 

@@ -54,41 +54,41 @@ def complex_abs(g: Graph, x: Complex) -> ir.Value:
 @tf_op("RFFT")
 def rfft(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
     (length,) = shape_values.ints(fft_length, "fft_length")
-    return _split(g, _dft(g, g.Unsqueeze(input, [-1]), length, -2, onesided=1))
+    return _pair_to_complex(g, _dft(g, g.Unsqueeze(input, [-1]), length, -2, onesided=1))
 
 
 @tf_op("RFFT2D")
 def rfft2d(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
     rows, columns = shape_values.ints(fft_length, "fft_length")
     half = _dft(g, g.Unsqueeze(input, [-1]), columns, -2, onesided=1)
-    return _split(g, _dft(g, half, rows, -3))
+    return _pair_to_complex(g, _dft(g, half, rows, -3))
 
 
 @tf_op("FFT")
 def fft(g: Graph, input: Complex) -> Complex:
-    return _split(g, _dft(g, _joined(g, input), None, -2))
+    return _pair_to_complex(g, _dft(g, _complex_to_pair(g, input), None, -2))
 
 
 @tf_op("IFFT")
 def ifft(g: Graph, input: Complex) -> Complex:
-    return _split(g, _dft(g, _joined(g, input), None, -2, inverse=1))
+    return _pair_to_complex(g, _dft(g, _complex_to_pair(g, input), None, -2, inverse=1))
 
 
 @tf_op("FFT2D")
 def fft2d(g: Graph, input: Complex) -> Complex:
-    return _split(g, _dft(g, _dft(g, _joined(g, input), None, -2), None, -3))
+    return _pair_to_complex(g, _dft(g, _dft(g, _complex_to_pair(g, input), None, -2), None, -3))
 
 
 @tf_op("IFFT2D")
 def ifft2d(g: Graph, input: Complex) -> Complex:
-    return _split(g, _dft(g, _dft(g, _joined(g, input), None, -2, inverse=1), None, -3, inverse=1))
+    return _pair_to_complex(g, _dft(g, _dft(g, _complex_to_pair(g, input), None, -2, inverse=1), None, -3, inverse=1))
 
 
 @tf_op("IRFFT")
 def irfft(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
     """Products with the matrices of the real inverse: every frequency but the first (and the middle) counts twice."""
     (length,) = shape_values.ints(fft_length, "fft_length")
-    return _real_inverse(g, input, length)
+    return _inverse_real_dft(g, input, length)
 
 
 @tf_op("IRFFT2D")
@@ -100,10 +100,10 @@ def irfft2d(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
         raise Unsupported("a spectrum with fewer rows than fft_length, or with an unknown number of them")
     if have > rows:
         input = Complex(*(g.Slice(p, [0], [rows], [-2]) for p in (input.real, input.imag)))
-    return _real_inverse(g, _split(g, _dft(g, _joined(g, input), None, -3, inverse=1)), columns)
+    return _inverse_real_dft(g, _pair_to_complex(g, _dft(g, _complex_to_pair(g, input), None, -3, inverse=1)), columns)
 
 
-def _real_inverse(g: Graph, input: Complex, length: int) -> ir.Value:
+def _inverse_real_dft(g: Graph, input: Complex, length: int) -> ir.Value:
     have, want = g.shape(input.real)[-1], length // 2 + 1
     if not isinstance(have, int) or have < want:
         raise Unsupported("a spectrum that is shorter than half of fft_length, or of unknown length")
@@ -129,9 +129,9 @@ def _dft(g: Graph, x: ir.Value, length: int | None, axis: int, *, onesided: int 
     return g.Squeeze(y, [0]) if alone else y
 
 
-def _joined(g: Graph, x: Complex) -> ir.Value:
+def _complex_to_pair(g: Graph, x: Complex) -> ir.Value:
     return g.Concat(g.Unsqueeze(x.real, [-1]), g.Unsqueeze(x.imag, [-1]), axis=-1)
 
 
-def _split(g: Graph, x: ir.Value) -> Complex:
+def _pair_to_complex(g: Graph, x: ir.Value) -> Complex:
     return Complex(*(g.Gather(x, g.const(np.array(i, np.int64)), axis=-1) for i in (0, 1)))

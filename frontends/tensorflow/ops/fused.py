@@ -26,7 +26,7 @@ _ACTIVATIONS: dict[str, Callable[[Graph, ir.Value, float], ir.Value]] = {
 }
 
 
-def _followed(
+def _emit_fused_ops(
     g: Graph,
     y: ir.Value,
     args: Sequence[ir.Value],
@@ -80,7 +80,7 @@ def fused_conv2d(
         g, input, filter, strides=strides, padding=padding, explicit_paddings=explicit_paddings,
         data_format=data_format, dilations=dilations,
     )  # fmt: skip
-    return _followed(g, y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
+    return _emit_fused_ops(g, y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
 
 @tf_op("_FusedDepthwiseConv2dNative")
@@ -102,7 +102,7 @@ def fused_depthwise_conv2d(
         g, input, filter, strides=strides, padding=padding, explicit_paddings=[], data_format=data_format,
         dilations=dilations,
     )  # fmt: skip
-    return _followed(g, y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
+    return _emit_fused_ops(g, y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
 
 @tf_op("_FusedMatMul")
@@ -119,7 +119,7 @@ def fused_mat_mul(
     leakyrelu_alpha: float,
 ) -> ir.Value:
     y = mat_mul(g, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return _followed(g, y, args, fused_ops, epsilon, leakyrelu_alpha, "NHWC")
+    return _emit_fused_ops(g, y, args, fused_ops, epsilon, leakyrelu_alpha, "NHWC")
 
 
 @tf_op("_FusedBatchNormEx")

@@ -93,12 +93,12 @@ def matrix_band_part(g: Graph, input: ir.Value, num_lower: ir.Value, num_upper: 
     """Trilu on both sides; a negative number keeps that side whole."""
     if input.dtype == ir.DataType.STRING:
         raise Unsupported("a band of strings")
-    lower, upper = _kept(g, input, num_lower, -2), _kept(g, input, num_upper, -1)
+    lower, upper = _diagonal_count(g, input, num_lower, -2), _diagonal_count(g, input, num_upper, -1)
     x = g.Trilu(input, g.Neg(lower), upper=1) if lower is not None else input
     return g.Trilu(x, upper, upper=0) if upper is not None else x
 
 
-def _kept(g: Graph, x: ir.Value, number: ir.Value, axis: int) -> ir.Value | None:
+def _diagonal_count(g: Graph, x: ir.Value, number: ir.Value, axis: int) -> ir.Value | None:
     """How many diagonals stay on one side, None for all; a negative number that data tells stands for the whole dim."""
     content = shape_values.content(number)
     if content is not None and isinstance(content.item(), int):

@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common import shape_values
-from ..common.conv_layout import channels_back, channels_first
+from ..common.conv_layout import to_channels_first, to_data_format
 from ..common.lazy_reshape import cast, int64
 from ..patterns import dilated
 from ..rules import tf_op
@@ -21,32 +21,32 @@ from ..rules import tf_op
 def resize_bilinear(
     g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> ir.Value:
-    x = channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
-    y = _resize(
-        g, x, size, mode="linear", coordinate_transformation_mode=_coordinates(align_corners, half_pixel_centers)
+    x = to_channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
+    y = _emit_resize(
+        g, x, size, mode="linear", coordinate_transformation_mode=_coordinate_mode(align_corners, half_pixel_centers)
     )
-    return channels_back(g, y, "NHWC")
+    return to_data_format(g, y, "NHWC")
 
 
 @tf_op("ResizeNearestNeighbor")
 def resize_nearest(
     g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> ir.Value:
-    mode = _coordinates(align_corners, half_pixel_centers)
-    x = channels_first(g, images, "NHWC")
+    mode = _coordinate_mode(align_corners, half_pixel_centers)
+    x = to_channels_first(g, images, "NHWC")
     # ⌊(i + ½)·scale⌋ is (i + ½)·scale - ½ rounded half up.
     rounding = "floor" if mode == "asymmetric" else "round_prefer_ceil"
-    y = _resize(g, x, size, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=rounding)
-    return channels_back(g, y, "NHWC")
+    y = _emit_resize(g, x, size, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=rounding)
+    return to_data_format(g, y, "NHWC")
 
 
-def _coordinates(align_corners: bool, half_pixel_centers: bool) -> str:
+def _coordinate_mode(align_corners: bool, half_pixel_centers: bool) -> str:
     if align_corners and half_pixel_centers:
         raise Unsupported("align_corners together with half_pixel_centers")
     return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
 
 
-def _resize(g: Graph, x: ir.Value, size: ir.Value, **attributes: object) -> ir.Value:
+def _emit_resize(g: Graph, x: ir.Value, size: ir.Value, **attributes: object) -> ir.Value:
     """Sizes for every dim, not `axes`: onnxruntime 1.31 moves a Transpose past a Resize with axes and gets it wrong."""
     content = shape_values.content(size)
     height, width = content.tolist() if content is not None else (None, None)
@@ -60,14 +60,14 @@ def _resize(g: Graph, x: ir.Value, size: ir.Value, **attributes: object) -> ir.V
 
 @tf_op("SpaceToDepth")
 def space_to_depth(g: Graph, input: ir.Value, *, block_size: int, data_format: str) -> ir.Value:
-    x = channels_first(g, input, data_format)
-    return channels_back(g, g.SpaceToDepth(x, blocksize=block_size), data_format)
+    x = to_channels_first(g, input, data_format)
+    return to_data_format(g, g.SpaceToDepth(x, blocksize=block_size), data_format)
 
 
 @tf_op("DepthToSpace")
 def depth_to_space(g: Graph, input: ir.Value, *, block_size: int, data_format: str) -> ir.Value:
-    x = channels_first(g, input, data_format)
-    return channels_back(g, g.DepthToSpace(x, blocksize=block_size, mode="DCR"), data_format)
+    x = to_channels_first(g, input, data_format)
+    return to_data_format(g, g.DepthToSpace(x, blocksize=block_size, mode="DCR"), data_format)
 
 
 @tf_op("SpaceToBatchND")
@@ -76,8 +76,8 @@ def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: i
     blocks = shape_values.ints(block_shape, "block_shape")
     content = shape_values.content(paddings)
     if content is None or not all(isinstance(p, int) for p in content.ravel()):
-        y = _in_blocks(g, input, blocks, paddings)
-        dilated.remember(g, y, input, blocks, paddings)
+        y = _space_to_batch_dynamic(g, input, blocks, paddings)
+        dilated.remember_blocks(g, y, input, blocks, paddings)
         return y
     pads = np.reshape(shape_values.ints(paddings, "paddings"), (-1, 2))
     m, rank = len(blocks), g.rank(input)
@@ -88,16 +88,16 @@ def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: i
     if not all(isinstance(d, int) for d in tail):
         raise Unsupported("dims behind the blocks that are not static")
     inner = g.shape(x)[1 : m + 1]
-    split = [part for d, b in zip(inner, blocks, strict=True) for part in (_part(d, b), b)]
-    x = _reshape(g, x, [g.shape(x)[0], *split, *tail])
+    split = [part for d, b in zip(inner, blocks, strict=True) for part in (_block_count(d, b), b)]
+    x = _reshape_to_dims(g, x, [g.shape(x)[0], *split, *tail])
     order = [*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, rank + m)]
     moved = g.Transpose(x, perm=order)
-    y = _reshape(g, moved, [None, *split[0::2], *tail])
-    dilated.remember(g, y, input, blocks, paddings)
+    y = _reshape_to_dims(g, moved, [None, *split[0::2], *tail])
+    dilated.remember_blocks(g, y, input, blocks, paddings)
     return y
 
 
-def _in_blocks(g: Graph, x: ir.Value, blocks: Sequence[int], paddings: ir.Value) -> ir.Value:
+def _space_to_batch_dynamic(g: Graph, x: ir.Value, blocks: Sequence[int], paddings: ir.Value) -> ir.Value:
     """The same where the padding depends on sizes that only the run tells."""
     m, rank = len(blocks), g.rank(x)
     channels = g.shape(x)[m + 1 :]
@@ -105,8 +105,8 @@ def _in_blocks(g: Graph, x: ir.Value, blocks: Sequence[int], paddings: ir.Value)
     full = g.Concat(outer, int64(g, paddings), inner, axis=0)
     x = g.Pad(x, g.Reshape(g.Transpose(full, perm=[1, 0]), [-1]))
     dims = g.Shape(x)
-    split = [p for i, b in enumerate(blocks) for p in (g.Div(_dim(g, dims, i + 1), [b]), np.array([b]))]
-    x = g.Reshape(x, g.Concat(_dim(g, dims, 0), *split, g.Slice(dims, [m + 1], [rank], [0]), axis=0))
+    split = [p for i, b in enumerate(blocks) for p in (g.Div(_dim_size(g, dims, i + 1), [b]), np.array([b]))]
+    x = g.Reshape(x, g.Concat(_dim_size(g, dims, 0), *split, g.Slice(dims, [m + 1], [rank], [0]), axis=0))
     order = [*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, rank + m)]
     moved = g.Transpose(x, perm=order)
     tail = g.Slice(dims, [m + 1], [rank], [0])
@@ -114,7 +114,7 @@ def _in_blocks(g: Graph, x: ir.Value, blocks: Sequence[int], paddings: ir.Value)
     return g.facts(y, shape=[*[None] * (m + 1), *channels])
 
 
-def _dim(g: Graph, dims: ir.Value, i: int) -> ir.Value:
+def _dim_size(g: Graph, dims: ir.Value, i: int) -> ir.Value:
     return g.Slice(dims, [i], [i + 1], [0])
 
 
@@ -122,28 +122,28 @@ def _dim(g: Graph, dims: ir.Value, i: int) -> ir.Value:
 def batch_to_space(g: Graph, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
     """The way back: blocks from the batch to between the spatial dims, then cut off `crops`."""
     blocks = shape_values.ints(block_shape, "block_shape")
-    if (whole_convolution := dilated.convolution(g, input, blocks, crops)) is not None:
+    if (whole_convolution := dilated.dilated_convolution(g, input, blocks, crops)) is not None:
         return whole_convolution
     cut = np.reshape(shape_values.ints(crops, "crops"), (-1, 2))
     m, rank = len(blocks), g.rank(input)
     inner, tail = g.shape(input)[1 : m + 1], g.shape(input)[m + 1 :]
     batch = g.shape(input)[0]
     first = batch // int(np.prod(blocks)) if isinstance(batch, int) else None
-    x = _reshape(g, input, [*blocks, first, *inner, *tail])
+    x = _reshape_to_dims(g, input, [*blocks, first, *inner, *tail])
     order = [m, *(i for k in range(m) for i in (m + 1 + k, k)), *range(2 * m + 1, rank + m)]
     whole = [d * b if isinstance(d, int) else None for d, b in zip(inner, blocks, strict=True)]
-    x = _reshape(g, g.Transpose(x, perm=order), [first, *whole, *tail])
+    x = _reshape_to_dims(g, g.Transpose(x, perm=order), [first, *whole, *tail])
     if not cut.any():
         return x
     ends = [-int(e) if e else np.iinfo(np.int64).max for e in cut[:, 1]]
     return g.Slice(x, cut[:, 0].astype(np.int64), np.array(ends, np.int64), np.arange(1, m + 1, dtype=np.int64))
 
 
-def _part(dim: object, block: int) -> int | None:
+def _block_count(dim: object, block: int) -> int | None:
     return dim // block if isinstance(dim, int) else None
 
 
-def _reshape(g: Graph, x: ir.Value, shape: list[object]) -> ir.Value:
+def _reshape_to_dims(g: Graph, x: ir.Value, shape: list[object]) -> ir.Value:
     unknown = [i for i, d in enumerate(shape) if not isinstance(d, int)]
     if len(unknown) > 1:
         raise Unsupported(f"{len(unknown)} dims that are not static")

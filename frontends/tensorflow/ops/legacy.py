@@ -15,7 +15,7 @@ from ..common.lazy_reshape import int64
 from ..common.tensor_lists import TensorList
 from ..graph.variables import Variable
 from ..rules import tf_op
-from .array import reversed_along
+from .array import reverse_along
 from .gather import gather_nd
 from .image import batch_to_space, space_to_batch
 from .reduce import in_top_k, top_k_v2
@@ -47,7 +47,7 @@ def reverse(g: Graph, tensor: ir.Value, dims: ir.Value) -> ir.Value:
     turned = g.static(dims)
     if turned is None:
         raise Unsupported("dims that depend on data")
-    return reversed_along(g, tensor, np.flatnonzero(turned).tolist())
+    return reverse_along(g, tensor, np.flatnonzero(turned).tolist())
 
 
 @tf_op("NonMaxSuppression")
@@ -91,5 +91,5 @@ def element_shape(g: Graph, input_handle: TensorList, *, shape_type: ir.DataType
         return g.const(-1, shape_type)
     dims = [d if isinstance(d, int) else -1 for d in input_handle.element]
     value = g.const(np.array(dims, shape_type.numpy()))
-    shape_values.remember(value, np.array(dims, dtype=object))
+    shape_values.set_content(value, np.array(dims, dtype=object))
     return value

@@ -18,12 +18,12 @@ def mat_mul(g: Graph, a: ir.Value, b: ir.Value, *, transpose_a: bool, transpose_
     for x in (a, b):
         if x.shape is None:
             g.facts(x, shape=[None, None])
-    return g.MatMul(_maybe_transposed(g, a, transpose_a), _maybe_transposed(g, b, transpose_b))
+    return g.MatMul(_transpose_if(g, a, transpose_a), _transpose_if(g, b, transpose_b))
 
 
 @tf_op("BatchMatMul", "BatchMatMulV2")
 def batch_mat_mul(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool) -> ir.Value:
-    x, y = _maybe_transposed(g, x, adj_x), _maybe_transposed(g, y, adj_y)
+    x, y = _transpose_if(g, x, adj_x), _transpose_if(g, y, adj_y)
     return attention(g, x, y) or g.MatMul(x, y)
 
 
@@ -35,7 +35,7 @@ def batch_mat_mul_v3(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: 
     return batch_mat_mul(g, x, y, adj_x=adj_x, adj_y=adj_y)
 
 
-def _maybe_transposed(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:
+def _transpose_if(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:
     rank = g.rank(x)
     if wanted and x.dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
         raise Unsupported("complex matrices")

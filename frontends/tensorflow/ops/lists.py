@@ -13,7 +13,14 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
-from ..common.tensor_lists import TensorList, element_dims, from_stacked, merged, stacked, written
+from ..common.tensor_lists import (
+    TensorList,
+    element_dims,
+    merge_dims,
+    stack_elements,
+    tensor_list_from_stacked,
+    write_element,
+)
 from ..rules import tf_op
 
 
@@ -29,15 +36,15 @@ def empty(g: Graph, element_shape: ir.Value, max_num_elements: ir.Value, *, elem
 
 @tf_op("TensorListFromTensor")
 def from_tensor(g: Graph, tensor: ir.Value, element_shape: ir.Value) -> TensorList:
-    return from_stacked(g, tensor)
+    return tensor_list_from_stacked(g, tensor)
 
 
 @tf_op("TensorListGetItem")
 def get_item(
     g: Graph, input_handle: TensorList, index: ir.Value, element_shape: ir.Value, *, element_dtype: ir.DataType
 ) -> ir.Value:
-    known_now = replace(input_handle, element=merged(input_handle.element, element_dims(element_shape)))
-    return g.Gather(stacked(g, known_now), index, axis=0)
+    known_now = replace(input_handle, element=merge_dims(input_handle.element, element_dims(element_shape)))
+    return g.Gather(stack_elements(g, known_now), index, axis=0)
 
 
 @tf_op("TensorListSetItem")
@@ -46,34 +53,38 @@ def set_item(
 ) -> TensorList:
     if resize_if_index_out_of_bounds:
         raise Unsupported("a list that grows when it is written behind its end")
-    return written(g, input_handle, index, item)
+    return write_element(g, input_handle, index, item)
 
 
 @tf_op("TensorListPushBack")
 def push_back(g: Graph, input_handle: TensorList, tensor: ir.Value, *, element_dtype: ir.DataType) -> TensorList:
     if input_handle.blank:
-        return written(g, input_handle, input_handle.count, tensor)
-    element = merged(input_handle.element, None if tensor.shape is None else g.shape(tensor))
+        return write_element(g, input_handle, input_handle.count, tensor)
+    element = merge_dims(input_handle.element, None if tensor.shape is None else g.shape(tensor))
     one = g.Unsqueeze(tensor, [0])
     before = shape_values.content(input_handle.count)
     if before is not None and before.item() == 0:
-        return from_stacked(g, one)
-    whole = g.Concat(stacked(g, replace(input_handle, element=element)), one, axis=0)
-    return from_stacked(g, whole)
+        return tensor_list_from_stacked(g, one)
+    whole = g.Concat(stack_elements(g, replace(input_handle, element=element)), one, axis=0)
+    return tensor_list_from_stacked(g, whole)
 
 
 @tf_op("TensorListPopBack")
 def pop_back(g: Graph, input_handle: TensorList, element_shape: ir.Value, *, element_dtype: ir.DataType) -> list[Any]:
-    whole = stacked(g, replace(input_handle, element=merged(input_handle.element, element_dims(element_shape))))
+    whole = stack_elements(
+        g, replace(input_handle, element=merge_dims(input_handle.element, element_dims(element_shape)))
+    )
     last = g.Gather(whole, g.const(np.array(-1, np.int64)), axis=0)
-    return [from_stacked(g, g.Slice(whole, [0], [-1], [0])), last]
+    return [tensor_list_from_stacked(g, g.Slice(whole, [0], [-1], [0])), last]
 
 
 @tf_op("TensorListStack")
 def stack(
     g: Graph, input_handle: TensorList, element_shape: ir.Value, *, element_dtype: ir.DataType, num_elements: int
 ) -> ir.Value:
-    return stacked(g, replace(input_handle, element=merged(input_handle.element, element_dims(element_shape))))
+    return stack_elements(
+        g, replace(input_handle, element=merge_dims(input_handle.element, element_dims(element_shape)))
+    )
 
 
 @tf_op("TensorListLength")
@@ -98,7 +109,9 @@ def resize(g: Graph, input_handle: TensorList, size: ir.Value) -> TensorList:
 def gather(
     g: Graph, input_handle: TensorList, indices: ir.Value, element_shape: ir.Value, *, element_dtype: ir.DataType
 ) -> ir.Value:
-    whole = stacked(g, replace(input_handle, element=merged(input_handle.element, element_dims(element_shape))))
+    whole = stack_elements(
+        g, replace(input_handle, element=merge_dims(input_handle.element, element_dims(element_shape)))
+    )
     places, first = shape_values.content(indices), g.shape(whole)[0]
     if places is not None and isinstance(first, int) and places.tolist() == list(range(first)):
         return whole
@@ -116,19 +129,20 @@ def scatter(
         if indices_known is None or not all(isinstance(i, int) for i in indices_known):
             raise Unsupported("a list as long as an index that depends on data asks for")
         num_elements = g.const(np.array(max(indices_known.tolist(), default=-1) + 1, np.int64))
-    return _scattered(g, TensorList(g.dtype(tensor), g.shape(tensor)[1:], num_elements), tensor, indices)
+    return _scatter_elements(g, TensorList(g.dtype(tensor), g.shape(tensor)[1:], num_elements), tensor, indices)
 
 
 @tf_op("TensorListScatterIntoExistingList")
 def scatter_into(g: Graph, input_handle: TensorList, tensor: ir.Value, indices: ir.Value) -> TensorList:
-    return _scattered(
-        g, replace(input_handle, element=merged(input_handle.element, g.shape(tensor)[1:])), tensor, indices
+    return _scatter_elements(
+        g, replace(input_handle, element=merge_dims(input_handle.element, g.shape(tensor)[1:])), tensor, indices
     )
 
 
-def _scattered(g: Graph, items: TensorList, tensor: ir.Value, indices: ir.Value) -> TensorList:
+def _scatter_elements(g: Graph, items: TensorList, tensor: ir.Value, indices: ir.Value) -> TensorList:
     return replace(
-        items, stacked=g.ScatterND(stacked(g, items), g.Unsqueeze(int64(g, indices), [-1]), tensor, reduction="none")
+        items,
+        stacked=g.ScatterND(stack_elements(g, items), g.Unsqueeze(int64(g, indices), [-1]), tensor, reduction="none"),
     )
 
 
@@ -142,7 +156,9 @@ def concat(
     element_dtype: ir.DataType,
 ) -> list[ir.Value]:
     """All elements end to end, and their lengths, which are equal: a list is stacked here."""
-    whole = stacked(g, replace(input_handle, element=merged(input_handle.element, element_dims(element_shape))))
+    whole = stack_elements(
+        g, replace(input_handle, element=merge_dims(input_handle.element, element_dims(element_shape)))
+    )
     dims = g.shape(whole)
     if not all(isinstance(d, int) for d in dims[2:]):
         raise Unsupported("elements with inner dims that are not static")

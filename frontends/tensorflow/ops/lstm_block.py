@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
 from ..common import shape_values
 from ..common.lazy_reshape import LAST_KEY, int64
@@ -25,7 +25,7 @@ _V1, _V2 = "icfo", "ifco"
 
 
 @dataclass(frozen=True)
-class Weights:
+class CellWeights:
     """What a cell is made of; `w` is [inputs + units, 4·units], peepholes are [units] or None."""
 
     w: ir.Value
@@ -43,7 +43,7 @@ class Weights:
         return shape[1] // 4
 
 
-def _step(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: Weights) -> list[ir.Value]:
+def _emit_cell_step(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: CellWeights) -> list[ir.Value]:
     """i, cs, f, o, ci, co, h of one step, each [batch, units]."""
     gates = g.Add(g.MatMul(g.Concat(x, h, axis=1), cell.w), cell.b)
     parts = dict(zip(cell.order, g.Split(gates, axis=1, num_outputs=4, outputs=4), strict=True))
@@ -68,8 +68,8 @@ def lstm_block_cell(
     g: Graph, x: ir.Value, cs_prev: ir.Value, h_prev: ir.Value, w: ir.Value, wci: ir.Value, wcf: ir.Value,
     wco: ir.Value, b: ir.Value, *, forget_bias: float, cell_clip: float, use_peephole: bool,
 ) -> list[ir.Value]:  # fmt: skip
-    cell = Weights(w, b, [wci, wcf, wco] if use_peephole else None, _V1, forget_bias, cell_clip)
-    return _step(g, x, cs_prev, h_prev, cell)
+    cell = CellWeights(w, b, [wci, wcf, wco] if use_peephole else None, _V1, forget_bias, cell_clip)
+    return _emit_cell_step(g, x, cs_prev, h_prev, cell)
 
 
 @tf_op("GRUBlockCell")
@@ -89,8 +89,8 @@ def block_lstm(
     g: Graph, seq_len_max: ir.Value, x: ir.Value, cs_prev: ir.Value, h_prev: ir.Value, w: ir.Value, wci: ir.Value,
     wcf: ir.Value, wco: ir.Value, b: ir.Value, *, forget_bias: float, cell_clip: float, use_peephole: bool,
 ) -> list[ir.Value]:  # fmt: skip
-    cell = Weights(w, b, [wci, wcf, wco] if use_peephole else None, _V1, forget_bias, cell_clip)
-    return _sequence(g, seq_len_max, x, cs_prev, h_prev, cell)
+    cell = CellWeights(w, b, [wci, wcf, wco] if use_peephole else None, _V1, forget_bias, cell_clip)
+    return _emit_sequence(g, seq_len_max, x, cs_prev, h_prev, cell)
 
 
 @tf_op("BlockLSTMV2")
@@ -98,47 +98,47 @@ def block_lstm_v2(
     g: Graph, seq_len_max: ir.Value, x: ir.Value, cs_prev: ir.Value, h_prev: ir.Value, w: ir.Value, wci: ir.Value,
     wcf: ir.Value, wco: ir.Value, b: ir.Value, *, cell_clip: float, use_peephole: bool,
 ) -> list[ir.Value]:  # fmt: skip
-    cell = Weights(w, b, [wci, wcf, wco] if use_peephole else None, _V2, 0.0, cell_clip)
-    return _sequence(g, seq_len_max, x, cs_prev, h_prev, cell)
+    cell = CellWeights(w, b, [wci, wcf, wco] if use_peephole else None, _V2, 0.0, cell_clip)
+    return _emit_sequence(g, seq_len_max, x, cs_prev, h_prev, cell)
 
 
-def _sequence(g: Graph, end: ir.Value, x: ir.Value, c: ir.Value, h: ir.Value, cell: Weights) -> list[ir.Value]:
+def _emit_sequence(g: Graph, end: ir.Value, x: ir.Value, c: ir.Value, h: ir.Value, cell: CellWeights) -> list[ir.Value]:
     """The seven results for each step, [time, batch, units]; zeros from step `end` on.
 
     All of them come from a Scan. Outputs alone, and the last state, come from an LSTM where that computes the same:
     then nothing reads the Scan, and it is dropped.
     """
     time = g.shape(x)[0]
-    rounds, steps = shape_values.content(end), _scan(g, x, c, h, cell)
+    rounds, steps = shape_values.content(end), _emit_scan(g, x, c, h, cell)
     whole = rounds is not None and time is not None and rounds.item() == time
     if not whole:
-        steps = [_cut(g, step, end) for step in steps]
+        steps = [_zero_after_end(g, step, end) for step in steps]
     elif cell.clip <= 0 and cell.w.const_value is not None and cell.b.const_value is not None:
-        steps[6], last = _lstm(g, x, c, h, cell)
+        steps[6], last = _emit_lstm(g, x, c, h, cell)
         steps[1].meta[LAST_KEY] = last
     return steps
 
 
-def _scan(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: Weights) -> list[ir.Value]:
+def _emit_scan(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: CellWeights) -> list[ir.Value]:
     batch, units = g.shape(x)[1], cell.units
     inside = g.body("step")
     c_in, h_in = (inside.input(name, g.dtype(x), [batch, units]) for name in ("c", "h"))
     element = inside.input("x", g.dtype(x), g.shape(x)[1:])
-    found = _step(inside, element, c_in, h_in, cell)
+    found = _emit_cell_step(inside, element, c_in, h_in, cell)
     for value in (found[1], found[6], *found):
         inside.output(value, inside.unique("result"))
     outputs = g.Scan(c, h, x, body=inside, num_scan_inputs=1, outputs=9)[2:]
     return [g.facts(o, g.dtype(x), [g.shape(x)[0], batch, units]) for o in outputs]
 
 
-def _cut(g: Graph, step: ir.Value, end: ir.Value) -> ir.Value:
+def _zero_after_end(g: Graph, step: ir.Value, end: ir.Value) -> ir.Value:
     """`step` with zeros from `end` on."""
     places = g.Range(0, g.Squeeze(g.Shape(step, start=0, end=1), [0]), 1)
     there = g.Reshape(g.Less(places, int64(g, end)), [-1, 1, 1])
     return g.facts(g.Where(there, step, g.const(0, g.dtype(step))), shape=g.shape(step))
 
 
-def _lstm(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: Weights) -> tuple[ir.Value, ir.Value]:
+def _emit_lstm(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: CellWeights) -> tuple[ir.Value, ir.Value]:
     """Outputs of every step and the last state, by one operator."""
     units, dtype = cell.units, g.dtype(x)
     w, b = cell.w.const_value, cell.b.const_value
@@ -157,9 +157,9 @@ def _lstm(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: Weights) -> tup
         later[2] = cell.forget_bias
         return np.concatenate([array.reshape(-1), later.reshape(-1)])[None]
 
-    weight = g.initializer("LSTM_W", lazy(dtype, [1, 4 * units, inputs], lambda: rows(0, inputs)))
-    recurrent = g.initializer("LSTM_R", lazy(dtype, [1, 4 * units, units], lambda: rows(inputs, inputs + units)))
-    bias = g.initializer("LSTM_B", lazy(dtype, [1, 8 * units], biases))
+    weight = g.initializer("LSTM_W", lazy_tensor(dtype, [1, 4 * units, inputs], lambda: rows(0, inputs)))
+    recurrent = g.initializer("LSTM_R", lazy_tensor(dtype, [1, 4 * units, units], lambda: rows(inputs, inputs + units)))
+    bias = g.initializer("LSTM_B", lazy_tensor(dtype, [1, 8 * units], biases))
     peepholes = None
     if cell.peepholes is not None:
         i, f, o = cell.peepholes

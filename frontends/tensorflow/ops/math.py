@@ -13,33 +13,33 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.complexes import Complex
-from ..common.lazy_reshape import cast, unsqueezed
+from ..common.lazy_reshape import cast, unsqueeze
 from ..patterns import activations
-from ..patterns.attention import without_ones
+from ..patterns.attention import drop_true_mask
 from ..patterns.composites import normalization, rms_normalization
-from ..patterns.matching import inputs_of, only
+from ..patterns.matching import inputs_of, single_value
 from ..rules import tf_op
-from .nn import biased
+from .nn import fuse_channel_bias
 
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
-def _unary(name: str) -> Callable[..., ir.Value]:
+def _unary_rule(name: str) -> Callable[..., ir.Value]:
     return lambda g, x: g.node(name, [x])
 
 
-def _binary(name: str) -> Callable[..., ir.Value]:
+def _binary_rule(name: str) -> Callable[..., ir.Value]:
     return lambda g, x, y: g.node(name, [x, y])
 
 
 tf_op.same(
-    _unary, Abs="Abs", Acos="Acos", Acosh="Acosh", Asin="Asin", Asinh="Asinh", Atan="Atan", Atanh="Atanh", Ceil="Ceil",
-    Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor", Inv="Reciprocal", Reciprocal="Reciprocal",
+    _unary_rule, Abs="Abs", Acos="Acos", Acosh="Acosh", Asin="Asin", Asinh="Asinh", Atan="Atan", Atanh="Atanh",
+    Ceil="Ceil", Cos="Cos", Cosh="Cosh", Erf="Erf", Exp="Exp", Floor="Floor", Inv="Reciprocal", Reciprocal="Reciprocal",
     IsNan="IsNaN", IsInf="IsInf", LogicalNot="Not", Neg="Neg", Rint="Round", Round="Round",
     Sigmoid="Sigmoid", Sign="Sign", Sin="Sin", Sinh="Sinh", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh", Invert="BitwiseNot",
 )  # fmt: skip
 tf_op.same(
-    _binary, Sub="Sub", Pow="Pow", Less="Less",
+    _binary_rule, Sub="Sub", Pow="Pow", Less="Less",
     LessEqual="LessOrEqual", Greater="Greater", GreaterEqual="GreaterOrEqual", LogicalAnd="And", LogicalOr="Or",
     BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
 )  # fmt: skip
@@ -49,12 +49,12 @@ tf_op.same(
 def add(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     if x.dtype == ir.DataType.STRING:
         return g.StringConcat(x, y)
-    return normalization(g, x, y) or activations.prelu(g, x, y) or biased(g, x, y) or g.Add(x, y)
+    return normalization(g, x, y) or activations.prelu(g, x, y) or fuse_channel_bias(g, x, y) or g.Add(x, y)
 
 
 @tf_op("Mul")
 def mul(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return activations.of_product(g, x, y) or rms_normalization(g, x, y) or g.Mul(x, y)
+    return activations.activation_of_product(g, x, y) or rms_normalization(g, x, y) or g.Mul(x, y)
 
 
 @tf_op("Div", "RealDiv")
@@ -138,21 +138,21 @@ def is_finite(g: Graph, x: ir.Value) -> ir.Value:
 @tf_op("Log1p")
 def log1p(g: Graph, x: ir.Value) -> ir.Value:
     """Kahan's: the rounding of 1 + x is undone by x / ((1 + x) - 1), so that small x keep their digits."""
-    power = only(inputs_of(x, "Exp"))
+    power = single_value(inputs_of(x, "Exp"))
     if power is not None:
         return g.Softplus(power)
     u = g.Add(1.0, x)
-    exact = g.Or(g.Equal(u, _like(g, 1.0, x)), g.IsInf(x))
-    step = g.Where(exact, _like(g, 1.0, x), g.Sub(u, 1.0))
+    exact = g.Or(g.Equal(u, _constant_like(g, 1.0, x)), g.IsInf(x))
+    step = g.Where(exact, _constant_like(g, 1.0, x), g.Sub(u, 1.0))
     return g.Where(exact, x, g.Mul(g.Log(u), g.Div(x, step)))
 
 
 @tf_op("Expm1")
 def expm1(g: Graph, x: ir.Value) -> ir.Value:
     """Kahan's: (eˣ - 1)·x / ln eˣ for small x, where the subtraction would lose the digits."""
-    one = _like(g, 1.0, x)
+    one = _constant_like(g, 1.0, x)
     u = g.Exp(x)
-    far = g.Or(g.Greater(g.Abs(x), _like(g, 0.5, x)), g.Equal(u, one))
+    far = g.Or(g.Greater(g.Abs(x), _constant_like(g, 0.5, x)), g.Equal(u, one))
     near = g.Mul(g.Sub(u, one), g.Div(x, g.Log(g.Where(far, g.Exp(one), u))))
     return g.Where(far, g.Where(g.Equal(u, one), x, g.Sub(u, one)), near)
 
@@ -170,7 +170,7 @@ def floor_mod(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     if x.dtype not in FLOATS:
         return g.Mod(x, y)
     rest = g.Mod(x, y, fmod=1)
-    zero = _like(g, 0.0, x)
+    zero = _constant_like(g, 0.0, x)
     opposite = g.Not(g.Equal(g.Less(rest, zero), g.Less(y, zero)))
     return g.Where(g.And(opposite, g.Not(g.Equal(rest, zero))), g.Add(rest, y), rest)
 
@@ -190,38 +190,38 @@ def truncate_mod(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @tf_op("DivNoNan")
 def div_no_nan(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return _unless_zero(g, y, x, lambda d: g.Div(x, d))
+    return _where_nonzero(g, y, x, lambda d: g.Div(x, d))
 
 
 @tf_op("MulNoNan")
 def mul_no_nan(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return g.Where(_is_zero(g, y), _like(g, 0.0, x), g.Mul(x, y))
+    return g.Where(_is_zero(g, y), _constant_like(g, 0.0, x), g.Mul(x, y))
 
 
 @tf_op("Xdivy")
 def xdivy(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return g.Where(_is_zero(g, x), _like(g, 0.0, x), g.Div(x, y))
+    return g.Where(_is_zero(g, x), _constant_like(g, 0.0, x), g.Div(x, y))
 
 
 @tf_op("Xlogy")
 def xlogy(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return g.Where(_is_zero(g, x), _like(g, 0.0, x), g.Mul(x, g.Log(y)))
+    return g.Where(_is_zero(g, x), _constant_like(g, 0.0, x), g.Mul(x, g.Log(y)))
 
 
 @tf_op("Xlog1py")
 def xlog1py(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
-    return g.Where(_is_zero(g, x), _like(g, 0.0, x), g.Mul(x, log1p(g, y)))
+    return g.Where(_is_zero(g, x), _constant_like(g, 0.0, x), g.Mul(x, log1p(g, y)))
 
 
 @tf_op("Atan2")
 def atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
     """atan(y / x), half a turn further where x < 0, a quarter of a turn with y's sign where x = 0."""
-    zero, pi = _like(g, 0.0, x), _like(g, 3.141592653589793, x)
+    zero, pi = _constant_like(g, 0.0, x), _constant_like(g, 3.141592653589793, x)
     on_axis = _is_zero(g, x)
-    angle = g.Atan(g.Div(y, g.Where(on_axis, _like(g, 1.0, x), x)))
+    angle = g.Atan(g.Div(y, g.Where(on_axis, _constant_like(g, 1.0, x), x)))
     turn = g.Where(g.Less(y, zero), g.Neg(pi), pi)
     angle = g.Where(g.Less(x, zero), g.Add(angle, turn), angle)
-    return g.Where(on_axis, g.Mul(g.Sign(y), _like(g, 1.5707963267948966, x)), angle)
+    return g.Where(on_axis, g.Mul(g.Sign(y), _constant_like(g, 1.5707963267948966, x)), angle)
 
 
 @tf_op("ClipByValue")
@@ -232,13 +232,13 @@ def clip_by_value(g: Graph, t: ir.Value, clip_value_min: ir.Value, clip_value_ma
 @tf_op("SelectV2")
 def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
     """What a comparison of known sizes chooses is known too: `tf.linspace` finds its axis so."""
-    first = _decided(g, condition)
+    first = _static_condition(g, condition)
     if first is not None and t.shape is not None and e.shape is not None and g.shape(t) == g.shape(e):
         return t if first else e
-    return g.Where(without_ones(g, condition, t), t, e)
+    return g.Where(drop_true_mask(g, condition, t), t, e)
 
 
-def _decided(g: Graph, condition: ir.Value) -> bool | None:
+def _static_condition(g: Graph, condition: ir.Value) -> bool | None:
     """What a scalar constant is, or what a comparison of two whole numbers that are known comes to."""
     maker, constant = condition.producer(), g.static(condition)
     if condition.shape is None or g.rank(condition):
@@ -261,7 +261,7 @@ _COMPARISONS: dict[str, Callable[..., bool]] = {
 def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
     """A condition of rank 1 chooses whole rows."""
     if g.rank(condition) == 1 and g.rank(t) > 1:
-        condition = unsqueezed(g, condition, range(1, g.rank(t)))
+        condition = unsqueeze(g, condition, range(1, g.rank(t)))
     return g.Where(condition, t, e)
 
 
@@ -270,14 +270,14 @@ def approximate_equal(g: Graph, x: ir.Value, y: ir.Value, *, tolerance: float) -
     return g.Less(g.Abs(g.Sub(x, y)), tolerance)
 
 
-def _like(g: Graph, number: float, x: ir.Value) -> ir.Value:
+def _constant_like(g: Graph, number: float, x: ir.Value) -> ir.Value:
     return g.const(number, x.dtype)
 
 
 def _is_zero(g: Graph, x: ir.Value) -> ir.Value:
-    return g.Equal(x, _like(g, 0.0, x))
+    return g.Equal(x, _constant_like(g, 0.0, x))
 
 
-def _unless_zero(g: Graph, y: ir.Value, x: ir.Value, compute: Callable[[ir.Value], ir.Value]) -> ir.Value:
+def _where_nonzero(g: Graph, y: ir.Value, x: ir.Value, compute: Callable[[ir.Value], ir.Value]) -> ir.Value:
     zero = _is_zero(g, y)
-    return g.Where(zero, _like(g, 0.0, x), compute(g.Where(zero, _like(g, 1.0, y), y)))
+    return g.Where(zero, _constant_like(g, 0.0, x), compute(g.Where(zero, _constant_like(g, 1.0, y), y)))

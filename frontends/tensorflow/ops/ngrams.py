@@ -13,7 +13,7 @@ from convert.graph import Graph
 
 from ..common.lazy_reshape import cast, int64
 from ..rules import tf_op
-from .ragged import rows_of
+from .ragged import row_ids
 
 PADDED = tf_op.limit("StringNGrams", "rows that are padded, or kept where they are shorter than a run")
 WRITTEN = tf_op.limit("StringFormat", "tensors with dims, and numbers that are no integers: ONNX writes them otherwise")
@@ -29,13 +29,13 @@ def string_ngrams(
         raise Unsupported(PADDED)
     splits = int64(g, data_splits)
     first, last = g.Slice(splits, [0], [-1], [0]), g.Slice(splits, [1], [np.iinfo(np.int64).max], [0])
-    row = rows_of(g, splits)
+    row = row_ids(g, splits)
     count = g.Shape(row)
     at = g.Range(0, g.Squeeze(count, [0]), 1)
     end = g.Gather(last, row, axis=0)
     runs, kept, keys = [], [], []
     for i, width in enumerate(ngram_widths):
-        runs.append(_joined(g, data, at, count, width, separator))
+        runs.append(_join_words(g, data, at, count, width, separator))
         kept.append(g.LessOrEqual(g.Add(at, np.int64(width)), end))
         keys.append(g.Add(g.Mul(g.Add(g.Mul(row, np.int64(len(ngram_widths))), np.int64(i)), count), at))
     inside = g.Concat(*kept, axis=0)
@@ -49,7 +49,7 @@ def string_ngrams(
     return [g.facts(words, ir.DataType.STRING, [None]), cast(g, ends, g.dtype(data_splits))]
 
 
-def _joined(g: Graph, data: ir.Value, at: ir.Value, count: ir.Value, width: int, separator: str) -> ir.Value:
+def _join_words(g: Graph, data: ir.Value, at: ir.Value, count: ir.Value, width: int, separator: str) -> ir.Value:
     """From each word on, `width` words; behind the end the last one, again and again."""
     whole = data
     for step in range(1, width):

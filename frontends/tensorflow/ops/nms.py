@@ -33,10 +33,10 @@ def combined_non_max_suppression(
     size = min(size, each * classes) if pad_per_class else size
     by_class = g.Transpose(scores, perm=[0, 2, 1])
     limits = (each, iou_threshold, score_threshold)
-    kept = _kept(g, boxes, by_class, limits, classes if shared > 1 else 1)
+    kept = _selected_mask(g, boxes, by_class, limits, classes if shared > 1 else 1)
     least = np.array(np.finfo(g.dtype(scores).numpy()).min, g.dtype(scores).numpy())
     flat = g.Reshape(g.Where(kept, by_class, least), g.Concat(g.Shape(scores, start=0, end=1), [-1], axis=0))
-    found, place = _best(g, flat, size)
+    found, place = _top_scores(g, flat, size)
     there = g.Greater(found, least)
     count = g.Shape(scores, start=1, end=2)
     each_class, box = g.Div(place, count), g.Mod(place, count)
@@ -50,16 +50,16 @@ def combined_non_max_suppression(
     lead = g.shape(scores)[0]
     numbers = g.Cast(g.ReduceSum(g.Cast(there, to=_INT64), [1], keepdims=0), to=ir.DataType.INT32)
     results = [
-        _padded(g, g.Where(g.Unsqueeze(there, [2]), chosen, zero), size),
-        _padded(g, g.Where(there, found, zero), size),
-        _padded(g, g.Where(there, g.Cast(each_class, to=g.dtype(scores)), zero), size),
+        _pad_to_size(g, g.Where(g.Unsqueeze(there, [2]), chosen, zero), size),
+        _pad_to_size(g, g.Where(there, found, zero), size),
+        _pad_to_size(g, g.Where(there, g.Cast(each_class, to=g.dtype(scores)), zero), size),
     ]
     shapes = [[lead, size, 4], [lead, size], [lead, size]]
     facts = [g.facts(r, g.dtype(scores), shape) for r, shape in zip(results, shapes, strict=True)]
     return [*facts, g.facts(numbers, shape=[lead])]
 
 
-def _kept(g: Graph, boxes: ir.Value, scores: ir.Value, limits: tuple, groups: int) -> ir.Value:
+def _selected_mask(g: Graph, boxes: ir.Value, scores: ir.Value, limits: tuple, groups: int) -> ir.Value:
     """Where `scores`, [batch, classes, boxes], are kept; classes with boxes of their own are pictures of their own."""
     each, overlap, least = limits
     shape = g.Shape(scores)
@@ -80,14 +80,14 @@ def _kept(g: Graph, boxes: ir.Value, scores: ir.Value, limits: tuple, groups: in
     return g.Reshape(g.ScatterND(nothing, found, marks), shape)
 
 
-def _best(g: Graph, flat: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:
+def _top_scores(g: Graph, flat: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:
     """The `size` best scores of each picture and their places, or as many as there are."""
     number = g.Min(g.Shape(flat, start=1, end=2), np.array([size], np.int64))
     found, place = g.TopK(flat, number, axis=1, outputs=2)
     return found, int64(g, place)
 
 
-def _padded(g: Graph, x: ir.Value, size: int) -> ir.Value:
+def _pad_to_size(g: Graph, x: ir.Value, size: int) -> ir.Value:
     """`x` with zeros along its second dim up to `size`."""
     rest = np.zeros(g.rank(x) - 2, np.int64)
     lacking = g.Sub(np.array([size], np.int64), g.Shape(x, start=1, end=2))

@@ -10,19 +10,19 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.conv_layout import channels_back, channels_first, is_channels_last
-from ..common.lazy_reshape import broadcast_dims, reshape
-from ..patterns.matching import along_last, perm_of
+from ..common.conv_layout import is_channels_last, to_channels_first, to_data_format
+from ..common.lazy_reshape import reshape, unsqueeze_per_channel
+from ..patterns.matching import perm_of, varies_along_last
 from ..rules import tf_op
 
 SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
 
 
-def _activation(operator: str) -> Callable[..., ir.Value]:
+def _activation_rule(operator: str) -> Callable[..., ir.Value]:
     return lambda g, features: g.node(operator, [features])
 
 
-tf_op.same(_activation, Relu="Relu", Softplus="Softplus", Softsign="Softsign")
+tf_op.same(_activation_rule, Relu="Relu", Softplus="Softplus", Softsign="Softsign")
 
 
 @tf_op("Elu")
@@ -63,8 +63,8 @@ def l2_loss(g: Graph, t: ir.Value) -> ir.Value:
 @tf_op("BiasAdd")
 def bias_add(g: Graph, value: ir.Value, bias: ir.Value, *, data_format: str) -> ir.Value:
     if not is_channels_last(data_format):
-        return g.Add(value, broadcast_dims(g, bias, g.rank(value)))
-    return into_producer(g, value, bias) or g.Add(value, bias)
+        return g.Add(value, unsqueeze_per_channel(g, bias, g.rank(value)))
+    return fuse_bias_into_producer(g, value, bias) or g.Add(value, bias)
 
 
 @tf_op("BiasAddV1")
@@ -72,18 +72,18 @@ def bias_add_v1(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value:
     return bias_add(g, value, bias, data_format="NHWC")
 
 
-def biased(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value | None:
+def fuse_channel_bias(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value | None:
     """x + y where one is a convolution's output in channels last and the other a constant for each channel."""
     for value, bias in ((x, y), (y, x)):
         size = g.shape(value)[-1] if value.shape is not None and len(value.shape) > 2 else None
-        if perm_of(value) is None or not isinstance(size, int) or not along_last(bias, size):
+        if perm_of(value) is None or not isinstance(size, int) or not varies_along_last(bias, size):
             continue
         if len(g.shape(bias)) <= len(g.shape(value)):
-            return into_producer(g, value, reshape(g, bias, [size]))
+            return fuse_bias_into_producer(g, value, reshape(g, bias, [size]))
     return None
 
 
-def into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None:
+def fuse_bias_into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None:
     """The convolution or matrix product that `value` comes from, written again with its bias; None for other values.
 
     The one without a bias is dead code unless something else reads it.
@@ -96,7 +96,7 @@ def into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Value | None:
     if maker.op_type == "Squeeze" and len(maker.inputs) == 2 and maker.inputs[0] is not None:
         longer = maker.inputs[0]  # a convolution over one dim, which TensorFlow has over two
         last = value.shape is not None and longer.shape is not None and value.shape[-1] == longer.shape[-1] != 1
-        biased = into_producer(g, longer, bias) if last else None
+        biased = fuse_bias_into_producer(g, longer, bias) if last else None
         return None if biased is None else g.Squeeze(biased, maker.inputs[1])
     if maker.op_type != "Transpose" or maker.inputs[0] is None:
         return None
@@ -130,18 +130,18 @@ def fused_batch_norm(
     is_training: bool,
 ) -> list[ir.Value]:
     """Six outputs at most: y, the statistics (those of the batch in training), and what the gradient would reuse."""
-    inner = channels_first(g, x, data_format)
+    inner = to_channels_first(g, x, data_format)
     if is_training:
         if exponential_avg_factor != 1.0:
             raise Unsupported(f"exponential_avg_factor={exponential_avg_factor} updates the model's state")
-        mean, variance, unbiased = _statistics(g, inner)
+        mean, variance, unbiased = _batch_statistics(g, inner)
     else:
         unbiased = variance
     y = g.BatchNormalization(inner, scale, offset, mean, variance, epsilon=epsilon)
-    return [channels_back(g, y, data_format), mean, unbiased, mean, variance, g.const(np.zeros(0, np.float32))]
+    return [to_data_format(g, y, data_format), mean, unbiased, mean, variance, g.const(np.zeros(0, np.float32))]
 
 
-def _statistics(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+def _batch_statistics(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     axes = np.array([0, *range(2, g.rank(x))], np.int64)
     kept = g.ReduceMean(x, axes)
     mean = g.Squeeze(kept, axes)
@@ -154,5 +154,5 @@ def _statistics(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
 @tf_op("LRN")
 def lrn(g: Graph, input: ir.Value, *, depth_radius: int, bias: float, alpha: float, beta: float) -> ir.Value:
     size = 2 * depth_radius + 1
-    y = g.LRN(channels_first(g, input, "NHWC"), size=size, bias=bias, alpha=alpha * size, beta=beta)
-    return channels_back(g, y, "NHWC")
+    y = g.LRN(to_channels_first(g, input, "NHWC"), size=size, bias=bias, alpha=alpha * size, beta=beta)
+    return to_data_format(g, y, "NHWC")

@@ -18,31 +18,31 @@ UNKNOWN = tf_op.limit("OptionalGetValue", "an optional value that comes out of a
 
 
 @dataclass(frozen=True)
-class Optional:
+class OptionalValue:
     """What it holds, None where that is nothing."""
 
     components: tuple[Any, ...] | None
 
 
 @tf_op("OptionalFromValue")
-def from_value(g: Graph, components: Sequence[Any]) -> Optional:
-    return Optional(tuple(components))
+def from_value(g: Graph, components: Sequence[Any]) -> OptionalValue:
+    return OptionalValue(tuple(components))
 
 
 @tf_op("OptionalNone")
-def nothing(g: Graph) -> Optional:
-    return Optional(None)
+def nothing(g: Graph) -> OptionalValue:
+    return OptionalValue(None)
 
 
 @tf_op("OptionalHasValue")
 def has_value(g: Graph, optional: Any) -> ir.Value:
-    if not isinstance(optional, Optional):
+    if not isinstance(optional, OptionalValue):
         raise Unsupported(UNKNOWN)
     return g.const(np.array(optional.components is not None))
 
 
 @tf_op("OptionalGetValue")
 def get_value(g: Graph, optional: Any, *, output_shapes: object = None) -> list[Any]:
-    if not isinstance(optional, Optional) or optional.components is None:
+    if not isinstance(optional, OptionalValue) or optional.components is None:
         raise Unsupported(UNKNOWN)
     return list(optional.components)

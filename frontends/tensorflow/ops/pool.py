@@ -11,9 +11,9 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common import shape_values
-from ..common.conv_layout import channels_back, channels_first, explicit, padding_of, spatial
+from ..common.conv_layout import explicit_pads, padding_attributes, spatial_entries, to_channels_first, to_data_format
 from ..common.half_precision import BFLOAT16, in_float32
-from ..patterns.conv1d import through_pad
+from ..patterns.conv1d import unpadded_source
 from ..rules import tf_op
 
 
@@ -28,7 +28,7 @@ def max_pool(
     explicit_paddings: Sequence[int],
     data_format: str,
 ) -> ir.Value:
-    return _pool(g, "MaxPool", input, ksize, strides, padding, data_format, explicit_paddings)
+    return _emit_pool(g, "MaxPool", input, ksize, strides, padding, data_format, explicit_paddings)
 
 
 @tf_op("MaxPoolV2")
@@ -36,31 +36,31 @@ def max_pool_v2(
     g: Graph, input: ir.Value, ksize: ir.Value, strides: ir.Value, *, padding: str, data_format: str
 ) -> ir.Value:
     kernel, steps = shape_values.ints(ksize, "ksize"), shape_values.ints(strides, "strides")
-    return _pool(g, "MaxPool", input, kernel, steps, padding, data_format)
+    return _emit_pool(g, "MaxPool", input, kernel, steps, padding, data_format)
 
 
 @tf_op("MaxPool3D")
 def max_pool_3d(
     g: Graph, input: ir.Value, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str
 ) -> ir.Value:
-    return _pool(g, "MaxPool", input, ksize, strides, padding, data_format)
+    return _emit_pool(g, "MaxPool", input, ksize, strides, padding, data_format)
 
 
 @tf_op("AvgPool")
 def avg_pool(
     g: Graph, value: ir.Value, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str
 ) -> ir.Value:
-    return _pool(g, "AveragePool", value, ksize, strides, padding, data_format)
+    return _emit_pool(g, "AveragePool", value, ksize, strides, padding, data_format)
 
 
 @tf_op("AvgPool3D")
 def avg_pool_3d(
     g: Graph, input: ir.Value, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str
 ) -> ir.Value:
-    return _pool(g, "AveragePool", input, ksize, strides, padding, data_format)
+    return _emit_pool(g, "AveragePool", input, ksize, strides, padding, data_format)
 
 
-def _pool(
+def _emit_pool(
     g: Graph,
     operator: str,
     input: ir.Value,
@@ -70,16 +70,16 @@ def _pool(
     data_format: str,
     explicit_paddings: Sequence[int] = (),
 ) -> ir.Value:
-    x = channels_first(g, input, data_format)
-    kernel, steps = spatial(ksize, data_format, "ksize"), spatial(strides, data_format, "strides")
+    x = to_channels_first(g, input, data_format)
+    kernel, steps = spatial_entries(ksize, data_format, "ksize"), spatial_entries(strides, data_format, "strides")
     if padding == "EXPLICIT":
-        pads: dict[str, object] = {"pads": explicit(explicit_paddings, data_format)}
+        pads: dict[str, object] = {"pads": explicit_pads(explicit_paddings, data_format)}
     else:
-        pads = padding_of(g.shape(x)[2:], kernel, steps, [1] * len(kernel), padding)
-    if padding == "VALID" and operator == "MaxPool" and (unpadded := through_pad(g, x, positive=True)) is not None:
+        pads = padding_attributes(g.shape(x)[2:], kernel, steps, [1] * len(kernel), padding)
+    if padding == "VALID" and operator == "MaxPool" and (unpadded := unpadded_source(g, x, positive=True)) is not None:
         below = all(p < k for p, k in zip((*unpadded[1], *unpadded[2]), kernel * 2, strict=True))
         x, pads = (unpadded[0], {"pads": [*unpadded[1], *unpadded[2]]}) if below else (x, pads)
-    return channels_back(g, g.node(operator, [x], {"kernel_shape": kernel, "strides": steps, **pads}), data_format)
+    return to_data_format(g, g.node(operator, [x], {"kernel_shape": kernel, "strides": steps, **pads}), data_format)
 
 
 @tf_op("Dilation2D")
@@ -88,12 +88,12 @@ def dilation_2d(
     g: Graph, input: ir.Value, filter: ir.Value, *, strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> ir.Value:
     """The largest of x + filter over a window: one shifted picture for each place in the kernel."""
-    steps, spread = spatial(strides, "NHWC", "strides"), spatial(rates, "NHWC", "rates")
+    steps, spread = spatial_entries(strides, "NHWC", "strides"), spatial_entries(rates, "NHWC", "rates")
     kernel, sizes = g.shape(filter)[:2], g.shape(input)[1:3]
     if not all(isinstance(d, int) for d in (*kernel, *sizes)):
         raise Unsupported("a dilation over a size that depends on data")
     numbers = [int(k or 0) for k in kernel]
-    pads = padding_of(sizes, numbers, steps, spread, padding)["pads"]
+    pads = padding_attributes(sizes, numbers, steps, spread, padding)["pads"]
     assert isinstance(pads, list)
     least = g.const(np.finfo(g.dtype(input).numpy()).min, input.dtype)
     x = g.Pad(input, np.array([0, *pads[:2], 0, 0, *pads[2:], 0], np.int64), least) if any(pads) else input

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.quantization_levels import along, half_away
+from ..common.quantization_levels import broadcast_along_axis, round_half_away
 from ..rules import tf_op
 
 _F32 = np.float32
@@ -29,27 +29,29 @@ def quantize_v2(
     if T == _INT32:
         raise Unsupported(WIDE)
     limits = np.iinfo(T.numpy())
-    low, high = _ends(g, min_range, max_range, _F32(ensure_minimum_range))
+    low, high = _range_with_zero(g, min_range, max_range, _F32(ensure_minimum_range))
     if mode == "SCALED":
         first = _F32(limits.min + int(narrow_range))
-        factor = _coarser(g, low, high, first, _F32(limits.max))
+        factor = _steps_per_unit(g, low, high, first, _F32(limits.max))
         low, high = g.Div(first, factor), g.Div(_F32(limits.max), factor)
-        steps = g.Mul(_inside(g, input, low, high, axis), along(g, factor, input, axis))
-        steps = steps if round_mode == "HALF_TO_EVEN" else half_away(g, steps)
+        steps = g.Mul(_clip_to_range(g, input, low, high, axis), broadcast_along_axis(g, factor, input, axis))
+        steps = steps if round_mode == "HALF_TO_EVEN" else round_half_away(g, steps)
     else:
         span = g.Cast(g.Sub(high, low), to=_DOUBLE)
         factor = g.Cast(g.Div(np.float64(limits.max - limits.min), span), to=_FLOAT)
         if mode == "MIN_FIRST":
-            shift = g.Sub(half_away(g, g.Mul(low, factor)), _F32(limits.min))
-            steps = g.Sub(half_away(g, g.Mul(input, factor)), shift)
+            shift = g.Sub(round_half_away(g, g.Mul(low, factor)), _F32(limits.min))
+            steps = g.Sub(round_half_away(g, g.Mul(input, factor)), shift)
         else:
-            shifted = g.Sub(_inside(g, input, low, high, axis), along(g, low, input, axis))
-            steps = g.Mul(shifted, along(g, factor, input, axis))
-            steps = half_away(g, g.Add(steps, _F32(limits.min))) if limits.min else g.Floor(g.Add(steps, _F32(0.5)))
+            shifted = g.Sub(_clip_to_range(g, input, low, high, axis), broadcast_along_axis(g, low, input, axis))
+            steps = g.Mul(shifted, broadcast_along_axis(g, factor, input, axis))
+            steps = (
+                round_half_away(g, g.Add(steps, _F32(limits.min))) if limits.min else g.Floor(g.Add(steps, _F32(0.5)))
+            )
     return [g.QuantizeLinear(steps, _F32(1), np.array(0, T.numpy())), low, high]
 
 
-def _ends(g: Graph, first: ir.Value, last: ir.Value, least: np.float32) -> tuple[ir.Value, ir.Value]:
+def _range_with_zero(g: Graph, first: ir.Value, last: ir.Value, least: np.float32) -> tuple[ir.Value, ir.Value]:
     """A range that holds zero and is not too narrow; of constants, constants: kernels ask for the level of zero."""
     known = g.static(first), g.static(last)
     if known[0] is not None and known[1] is not None:
@@ -61,11 +63,11 @@ def _ends(g: Graph, first: ir.Value, last: ir.Value, least: np.float32) -> tuple
     return low, g.Max(g.Max(last, g.Add(low, epsilon)), _F32(0))
 
 
-def _inside(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, axis: int) -> ir.Value:
-    return g.Max(g.Min(x, along(g, high, x, axis)), along(g, low, x, axis))
+def _clip_to_range(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value, axis: int) -> ir.Value:
+    return g.Max(g.Min(x, broadcast_along_axis(g, high, x, axis)), broadcast_along_axis(g, low, x, axis))
 
 
-def _coarser(g: Graph, low: ir.Value, high: ir.Value, first: np.float32, last: np.float32) -> ir.Value:
+def _steps_per_unit(g: Graph, low: ir.Value, high: ir.Value, first: np.float32, last: np.float32) -> ir.Value:
     """Steps in a unit, of the side of the range that has fewer."""
     huge = np.finfo(_F32).max
     sides = [
@@ -87,26 +89,26 @@ def dequantize(
         scale = g.Div(max_range, _F32(limits.max))
         if limits.min:
             scale = g.Max(g.Div(min_range, _F32(limits.min + int(narrow_range))), scale)
-        out = _numbers(g, input, scale, 0, axis)
+        out = _dequantize(g, input, scale, 0, axis)
     else:
         count = _F32(limits.max) - _F32(limits.min)
         if mode == "MIN_FIRST":
             wide = g.Div(g.Cast(g.Sub(max_range, min_range), to=_DOUBLE), np.float64(limits.max - limits.min))
             scale = g.Cast(wide, to=_FLOAT)
-            start = g.Mul(half_away(g, g.Div(min_range, scale)), scale)
+            start = g.Mul(round_half_away(g, g.Div(min_range, scale)), scale)
             start = g.Where(g.Equal(max_range, min_range), min_range, start)
-            out = g.Add(_numbers(g, input, scale, 0, -1), g.Sub(start, g.Mul(scale, _F32(limits.min))))
+            out = g.Add(_dequantize(g, input, scale, 0, -1), g.Sub(start, g.Mul(scale, _F32(limits.min))))
         else:
             scale = g.Div(g.Sub(max_range, min_range), count)
-            out = g.Add(_numbers(g, input, scale, limits.min, axis), along(g, min_range, input, axis))
+            out = g.Add(_dequantize(g, input, scale, limits.min, axis), broadcast_along_axis(g, min_range, input, axis))
     return out if dtype == _FLOAT else g.Cast(out, to=dtype)
 
 
-def _numbers(g: Graph, x: ir.Value, scale: ir.Value, zero: int, axis: int) -> ir.Value:
+def _dequantize(g: Graph, x: ir.Value, scale: ir.Value, zero: int, axis: int) -> ir.Value:
     """(x - zero) · scale; ONNX has no zero point in 32 bits."""
     kind = g.dtype(x)
     if kind == _INT32:
-        return g.Mul(g.Sub(g.Cast(x, to=_FLOAT), _F32(zero)), along(g, scale, x, axis))
+        return g.Mul(g.Sub(g.Cast(x, to=_FLOAT), _F32(zero)), broadcast_along_axis(g, scale, x, axis))
     nought = g.const(np.array(zero, kind.numpy()))
     if axis == -1 or not g.rank(scale):
         return g.DequantizeLinear(x, scale, nought)

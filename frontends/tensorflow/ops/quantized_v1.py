@@ -13,14 +13,14 @@ from ..common import shape_values
 from ..common.lazy_reshape import transpose
 from ..common.quantized_ranges import (
     Range,
-    known_zero,
-    level,
-    levels,
-    number,
-    numbers,
+    dequantize_tensor,
+    float_to_quantized_unclamped,
     product_range,
-    requantised,
-    within,
+    quantize_tensor,
+    quantized_to_float,
+    requantize_tensor,
+    saturate_cast,
+    static_zero_point,
 )
 from ..rules import tf_op
 from .shape import reshape
@@ -35,11 +35,11 @@ def quantized_mat_mul(
     transpose_a: bool, transpose_b: bool,
 ) -> list[ir.Value]:  # fmt: skip
     a, b = (transpose(g, v, [1, 0]) if swap else v for v, swap in ((a, transpose_a), (b, transpose_b)))
-    zeros = known_zero(g, min_a, max_a, _UINT8), known_zero(g, min_b, max_b, _UINT8)
+    zeros = static_zero_point(g, min_a, max_a, _UINT8), static_zero_point(g, min_b, max_b, _UINT8)
     if all(z is not None and 0 <= z <= 255 for z in zeros):
         y = g.MatMulInteger(a, b, *(np.uint8(z) for z in zeros))
     else:
-        y = g.MatMul(_centred(g, a, min_a, max_a), _centred(g, b, min_b, max_b))
+        y = g.MatMul(_subtract_zero_point(g, a, min_a, max_a), _subtract_zero_point(g, b, min_b, max_b))
     return [y, *product_range(g, (min_a, max_a), (min_b, max_b))]
 
 
@@ -47,14 +47,18 @@ def quantized_mat_mul(
 def quantized_mul(
     g: Graph, x: ir.Value, y: ir.Value, min_x: ir.Value, max_x: ir.Value, min_y: ir.Value, max_y: ir.Value
 ) -> list[ir.Value]:
-    z = g.Mul(_centred(g, x, min_x, max_x), _centred(g, y, min_y, max_y))
+    z = g.Mul(_subtract_zero_point(g, x, min_x, max_x), _subtract_zero_point(g, y, min_y, max_y))
     return [z, *product_range(g, (min_x, max_x), (min_y, max_y))]
 
 
-def _centred(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+def _subtract_zero_point(g: Graph, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
     """How far levels are above that of zero, in 32 bits."""
-    zero = known_zero(g, low, high, g.dtype(x))
-    at = g.Cast(level(g, _F32(0), low, high, g.dtype(x)), to=_INT32) if zero is None else np.int32(zero)
+    zero = static_zero_point(g, low, high, g.dtype(x))
+    at = (
+        g.Cast(float_to_quantized_unclamped(g, _F32(0), low, high, g.dtype(x)), to=_INT32)
+        if zero is None
+        else np.int32(zero)
+    )
     return g.Sub(g.Cast(x, to=_INT32), at)
 
 
@@ -65,14 +69,14 @@ def quantized_add(
     """Both in a range 2¹⁴ times the larger one. A single element is rounded once, others with two levels' distance."""
     high = g.Mul(g.Max(g.Abs(g.Min(min_x, min_y)), g.Abs(g.Max(max_x, max_y))), _F32(2**14))
     new = (g.Neg(high), high)
-    first, second = _alone(g, x), _alone(g, y)
+    first, second = _has_one_element(g, x), _has_one_element(g, y)
     if isinstance(first, ir.Value) and isinstance(second, ir.Value):
         second = g.And(second, g.Not(first))
-    left = _widened(g, x, (min_x, max_x), new, first)
-    return [g.Add(left, _widened(g, y, (min_y, max_y), new, second if first is not True else False)), *new]
+    left = _requantize_to_int32(g, x, (min_x, max_x), new, first)
+    return [g.Add(left, _requantize_to_int32(g, y, (min_y, max_y), new, second if first is not True else False)), *new]
 
 
-def _alone(g: Graph, x: ir.Value) -> bool | ir.Value:
+def _has_one_element(g: Graph, x: ir.Value) -> bool | ir.Value:
     """Whether `x` has one element, a scalar of the graph where only the run tells."""
     dims = g.shape(x) if x.shape is not None else (None,)
     if any(isinstance(d, int) and d != 1 for d in dims):
@@ -80,14 +84,20 @@ def _alone(g: Graph, x: ir.Value) -> bool | ir.Value:
     return all(d == 1 for d in dims) or g.Equal(g.Size(x), 1)
 
 
-def _widened(g: Graph, x: ir.Value, old: Range, new: Range, alone: bool | ir.Value) -> ir.Value:
+def _requantize_to_int32(g: Graph, x: ir.Value, old: Range, new: Range, alone: bool | ir.Value) -> ir.Value:
     """Bytes in 32 bits of another range."""
-    once = within(g, level(g, number(g, x, *old), *new, _INT32), _INT32) if alone is not False else None
+    once = (
+        saturate_cast(g, float_to_quantized_unclamped(g, quantized_to_float(g, x, *old), *new, _INT32), _INT32)
+        if alone is not False
+        else None
+    )
     if alone is True:
         return once
-    start, step = (level(g, number(g, g.const(np.uint8(n)), *old), *new, _INT32) for n in (0, 1))
+    start, step = (
+        float_to_quantized_unclamped(g, quantized_to_float(g, g.const(np.uint8(n)), *old), *new, _INT32) for n in (0, 1)
+    )
     distance = g.Cast(g.Cast(g.Sub(step, start), to=_INT32), to=ir.DataType.INT64)
-    steps = within(g, g.Add(start, g.Mul(g.Cast(x, to=ir.DataType.INT64), distance)), _INT32)
+    steps = saturate_cast(g, g.Add(start, g.Mul(g.Cast(x, to=ir.DataType.INT64), distance)), _INT32)
     return steps if once is None else g.Where(alone, once, steps)
 
 
@@ -101,27 +111,27 @@ def quantized_bias_add(
     high = g.Mul(ends, _F32(2**17))
     new = (g.Neg(high), high)
     parts = [
-        levels(g, numbers(g, v, *old), *new, _INT32)
+        quantize_tensor(g, dequantize_tensor(g, v, *old), *new, _INT32)
         for v, old in ((input, (min_input, max_input)), (bias, (min_bias, max_bias)))
     ]
-    zero = within(g, level(g, _F32(0), *new, _INT32), _INT32)
+    zero = saturate_cast(g, float_to_quantized_unclamped(g, _F32(0), *new, _INT32), _INT32)
     return [g.Add(parts[0], g.Add(parts[1], zero)), *new]
 
 
 @tf_op("QuantizedRelu")
 def quantized_relu(g: Graph, features: ir.Value, min_features: ir.Value, max_features: ir.Value) -> list[ir.Value]:
     ends = (min_features, max_features)
-    return [g.Clip(features, _end(g, 0, ends, g.dtype(features))), *ends]
+    return [g.Clip(features, _quantize_bound(g, 0, ends, g.dtype(features))), *ends]
 
 
 @tf_op("QuantizedRelu6")
 def quantized_relu6(g: Graph, features: ir.Value, min_features: ir.Value, max_features: ir.Value) -> list[ir.Value]:
     kind, ends = g.dtype(features), (min_features, max_features)
-    return [g.Clip(features, _end(g, 0, ends, kind), _end(g, 6, ends, kind)), *ends]
+    return [g.Clip(features, _quantize_bound(g, 0, ends, kind), _quantize_bound(g, 6, ends, kind)), *ends]
 
 
-def _end(g: Graph, x: int, ends: Range, kind: ir.DataType) -> ir.Value:
-    return within(g, level(g, g.const(float(x)), *ends, kind), kind)
+def _quantize_bound(g: Graph, x: int, ends: Range, kind: ir.DataType) -> ir.Value:
+    return saturate_cast(g, float_to_quantized_unclamped(g, g.const(float(x)), *ends, kind), kind)
 
 
 @tf_op("Requantize")
@@ -130,13 +140,13 @@ def requantize(
     requested_output_max: ir.Value, *, out_type: ir.DataType,
 ) -> list[ir.Value]:  # fmt: skip
     new = (requested_output_min, requested_output_max)
-    return [requantised(g, input, (input_min, input_max), new, out_type), *new]
+    return [requantize_tensor(g, input, (input_min, input_max), new, out_type), *new]
 
 
 @tf_op("RequantizationRange")
 def requantization_range(g: Graph, input: ir.Value, input_min: ir.Value, input_max: ir.Value) -> list[ir.Value]:
     """What the lowest and the highest level that occur stand for; the lower end is not above zero."""
-    least, most = (number(g, g.node(f"Reduce{end}", [input], {"keepdims": 0}), input_min, input_max)
+    least, most = (quantized_to_float(g, g.node(f"Reduce{end}", [input], {"keepdims": 0}), input_min, input_max)
                    for end in ("Min", "Max"))  # fmt: skip
     return [g.Min(least, _F32(0)), most]
 
@@ -169,5 +179,5 @@ def quantized_concat(
     parts = []
     for value, *old in zip(values, input_mins, input_maxes, strict=True):
         same = g.And(*(g.Equal(a, b) for a, b in zip(old, new, strict=True)))
-        parts.append(g.Where(same, value, requantised(g, value, (old[0], old[1]), new, g.dtype(value))))
+        parts.append(g.Where(same, value, requantize_tensor(g, value, (old[0], old[1]), new, g.dtype(value))))
     return [g.Concat(*parts, axis=shape_values.integer(concat_dim, "concat_dim")), *new]

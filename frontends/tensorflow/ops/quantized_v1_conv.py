@@ -11,10 +11,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 
-from ..common.conv_layout import channels_back, channels_first, padding_of, spatial
+from ..common.conv_layout import padding_attributes, spatial_entries, to_channels_first, to_data_format
 from ..common.lazy_reshape import transpose
-from ..common.quantized_ranges import known_zero, level, product_range, within
-from ..patterns.matching import inputs_of, number
+from ..common.quantized_ranges import float_to_quantized_unclamped, product_range, saturate_cast, static_zero_point
+from ..patterns.matching import inputs_of, scalar_content
 from ..rules import tf_op
 from .pool import max_pool
 
@@ -31,39 +31,41 @@ def quantized_conv2d(
     g: Graph, input: ir.Value, filter: ir.Value, min_input: ir.Value, max_input: ir.Value, min_filter: ir.Value,
     max_filter: ir.Value, *, strides: Sequence[int], padding: str, dilations: Sequence[int],
 ) -> list[ir.Value]:  # fmt: skip
-    zero = known_zero(g, min_filter, max_filter, _UINT8)
+    zero = static_zero_point(g, min_filter, max_filter, _UINT8)
     if g.dtype(filter) != _UINT8 or zero is None or not 0 <= zero <= 255:
         raise Unsupported(FILTERS)
     if set(dilations) != {1}:
         raise Unsupported("dilations, for which there is no kernel")
-    weight, steps = transpose(g, filter, [3, 2, 0, 1]), spatial(strides, "NHWC", "strides")
-    kernel = [_whole(k, "the kernel's size") for k in g.shape(weight)[2:]]
-    x, pads = _placed(g, channels_first(g, input, "NHWC"), kernel, steps, padding)
+    weight, steps = transpose(g, filter, [3, 2, 0, 1]), spatial_entries(strides, "NHWC", "strides")
+    kernel = [_static_size(k, "the kernel's size") for k in g.shape(weight)[2:]]
+    x, pads = _picture_and_pads(g, to_channels_first(g, input, "NHWC"), kernel, steps, padding)
     attributes = {"strides": steps, "pads": pads, "kernel_shape": kernel}
-    at = known_zero(g, min_input, max_input, _UINT8)
+    at = static_zero_point(g, min_input, max_input, _UINT8)
     if at is not None and 0 <= at <= 255:
         y = g.node("ConvInteger", [x, weight, np.uint8(at), np.uint8(zero)], attributes)
     elif at is None and _holds_zero(min_input, max_input):
-        byte = within(g, level(g, np.float32(0), min_input, max_input, _UINT8), _UINT8)
+        byte = saturate_cast(g, float_to_quantized_unclamped(g, np.float32(0), min_input, max_input, _UINT8), _UINT8)
         y = g.node("ConvInteger", [x, weight, byte, np.uint8(zero)], attributes)
     else:
-        y = _around(g, x, weight, level(g, np.float32(0), min_input, max_input, _UINT8), zero, attributes)
-    return [channels_back(g, y, "NHWC"), *product_range(g, (min_input, max_input), (min_filter, max_filter))]
+        y = _convolve_around_zero(
+            g, x, weight, float_to_quantized_unclamped(g, np.float32(0), min_input, max_input, _UINT8), zero, attributes
+        )
+    return [to_data_format(g, y, "NHWC"), *product_range(g, (min_input, max_input), (min_filter, max_filter))]
 
 
 def _holds_zero(low: ir.Value, high: ir.Value) -> bool:
     """Whether a range was made to hold zero, as QuantizeV2 makes it, which the level of zero is a byte in."""
     ends = inputs_of(low, "Min"), inputs_of(high, "Max")
-    return all(any(number(v) == 0.0 for v in end) for end in ends)
+    return all(any(scalar_content(v) == 0.0 for v in end) for end in ends)
 
 
-def _whole(size: Dim, what: str) -> int:
+def _static_size(size: Dim, what: str) -> int:
     if not isinstance(size, int):
         raise Unsupported(f"{what} depends on data")
     return size
 
 
-def _placed(
+def _picture_and_pads(
     g: Graph, x: ir.Value, kernel: Sequence[int], steps: Sequence[int], padding: str
 ) -> tuple[ir.Value, list[int]]:
     """The picture and the pads around it: this kernel puts windows in the middle, VALID ones too."""
@@ -71,7 +73,7 @@ def _placed(
     for size, k, s in zip(g.shape(x)[2:], kernel, steps, strict=True):
         total = k - 1 if padding == "SAME" else 0
         if s > 1:
-            n = _whole(size, "with strides, the place of the first window")
+            n = _static_size(size, "with strides, the place of the first window")
             total = (-(-n // s) - 1) * s + k - n if padding == "SAME" else -((n - k) % s)
         first = int((total + (padding == "VALID")) / 2)
         before.append(max(first, 0))
@@ -82,7 +84,9 @@ def _placed(
     return x, [*before, *after]
 
 
-def _around(g: Graph, x: ir.Value, weight: ir.Value, at: ir.Value, zero: int, attributes: dict[str, Any]) -> ir.Value:
+def _convolve_around_zero(
+    g: Graph, x: ir.Value, weight: ir.Value, at: ir.Value, zero: int, attributes: dict[str, Any]
+) -> ir.Value:
     """A convolution about a level of zero that may lie outside of a byte; beyond 255 TensorFlow pads with its rest."""
     inside = g.Clip(at, np.int64(0), np.int64(255))
     y = g.node("ConvInteger", [x, weight, g.Cast(inside, to=_UINT8), np.uint8(zero)], attributes)
@@ -91,13 +95,13 @@ def _around(g: Graph, x: ir.Value, weight: ir.Value, at: ir.Value, zero: int, at
     whole = g.Transpose(whole, perm=[1, 0, 2, 3])
     if not any(attributes["pads"]):
         return g.Sub(y, g.Mul(missing, whole))
-    covered = g.node("ConvInteger", [_ones(g, x, 1), weight, np.uint8(0), np.uint8(zero)], attributes)
+    covered = g.node("ConvInteger", [_ones_like_picture(g, x, 1), weight, np.uint8(0), np.uint8(zero)], attributes)
     wrapped = g.Sub(g.Mod(at, np.int64(256)), at)
     border = g.Cast(g.Where(g.Greater(at, np.int64(255)), wrapped, np.int64(0)), to=_INT32)
     return g.Add(g.Sub(y, g.Mul(missing, covered)), g.Mul(border, g.Sub(whole, covered)))
 
 
-def _ones(g: Graph, x: ir.Value, first: int) -> ir.Value:
+def _ones_like_picture(g: Graph, x: ir.Value, first: int) -> ir.Value:
     """Ones where a picture is, with the dims before `first` left at 1."""
     dims = [1] * first + list(g.shape(x)[first:])
     size = np.array(dims) if all(isinstance(d, int) for d in dims) else None
@@ -121,16 +125,16 @@ def quantized_avg_pool(
     strides: Sequence[int], padding: str,
 ) -> list[ir.Value]:  # fmt: skip
     """The mean of what is inside of the picture, cut off to a whole level; signed bytes are summed 128 higher."""
-    kind, x = g.dtype(input), channels_first(g, input, "NHWC")
+    kind, x = g.dtype(input), to_channels_first(g, input, "NHWC")
     if kind != _UINT8:
         x = g.Cast(g.Add(g.Cast(x, to=_INT32), np.int32(128)), to=_UINT8)
-    kernel, steps = spatial(ksize, "NHWC", "ksize"), spatial(strides, "NHWC", "strides")
-    channels = _whole(g.shape(x)[1], "how many channels there are")
-    pads = padding_of(g.shape(x)[2:], kernel, steps, [1, 1], padding)
+    kernel, steps = spatial_entries(ksize, "NHWC", "ksize"), spatial_entries(strides, "NHWC", "strides")
+    channels = _static_size(g.shape(x)[1], "how many channels there are")
+    pads = padding_attributes(g.shape(x)[2:], kernel, steps, [1, 1], padding)
     attributes = {"strides": steps, "kernel_shape": kernel, **pads}
     ones = g.const(np.ones([channels, 1, *kernel], np.uint8))
     total = g.node("ConvInteger", [x, ones], {**attributes, "group": channels})
-    count = g.node("ConvInteger", [_ones(g, x, 2), np.ones([1, 1, *kernel], np.uint8)], attributes)
+    count = g.node("ConvInteger", [_ones_like_picture(g, x, 2), np.ones([1, 1, *kernel], np.uint8)], attributes)
     if kind != _UINT8:
         total = g.Sub(total, g.Mul(count, np.int32(128)))
-    return [channels_back(g, g.Cast(g.Div(total, count), to=kind), "NHWC"), min_input, max_input]
+    return [to_data_format(g, g.Cast(g.Div(total, count), to=kind), "NHWC"), min_input, max_input]

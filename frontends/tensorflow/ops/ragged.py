@@ -26,16 +26,16 @@ SUBSETS = tf_op.limit("RaggedTensorFromVariant", "rows of a ragged tensor taken 
 
 
 @dataclass(frozen=True)
-class Ragged:
+class RaggedTensor:
     """A ragged tensor as a variant."""
 
     splits: tuple[ir.Value, ...]
     values: ir.Value
 
 
-def rows_of(g: Graph, splits: ir.Value) -> ir.Value:
+def row_ids(g: Graph, splits: ir.Value) -> ir.Value:
     """The row of each value: how many rows have ended where it stands; int64, as `splits` is."""
-    ends = _after(g, splits)
+    ends = _row_ends(g, splits)
     total = g.Slice(splits, [-1], [np.iinfo(np.int64).max], [0])
     marks = g.Expand(g.const(0, _INT64), g.Add(total, np.array([1])))
     ones = g.Expand(g.const(1, _INT64), g.Shape(ends))
@@ -43,20 +43,20 @@ def rows_of(g: Graph, splits: ir.Value) -> ir.Value:
     return g.facts(g.Slice(ended, [0], [-1], [0]), _INT64, [None])
 
 
-def _after(g: Graph, splits: ir.Value) -> ir.Value:
+def _row_ends(g: Graph, splits: ir.Value) -> ir.Value:
     return g.Slice(splits, [1], [np.iinfo(np.int64).max], [0])
 
 
-def _before(g: Graph, splits: ir.Value) -> ir.Value:
+def _row_starts(g: Graph, splits: ir.Value) -> ir.Value:
     return g.Slice(splits, [0], [-1], [0])
 
 
-def _count(g: Graph, x: ir.Value) -> ir.Value:
+def _first_dim_size(g: Graph, x: ir.Value) -> ir.Value:
     """The length of the first dim, of rank 0."""
     return g.Squeeze(g.Shape(x, start=0, end=1), [0])
 
 
-def _splits_of(g: Graph, lengths: ir.Value) -> ir.Value:
+def _splits_from_lengths(g: Graph, lengths: ir.Value) -> ir.Value:
     sums = g.CumSum(lengths, np.array(0, np.int64))
     return g.facts(g.Concat(np.zeros(1, np.int64), sums, axis=0), _INT64, [None])
 
@@ -77,9 +77,9 @@ def ragged_range(
         lengths = g.Where(ahead, int64(g, whole), g.const(0, _INT64))
     else:
         lengths = g.Max(g.Cast(g.Ceil(g.Div(span, deltas)), to=_INT64), g.const(0, _INT64))
-    splits = _splits_of(g, lengths)
-    row = rows_of(g, splits)
-    places = g.Sub(g.Range(0, _count(g, row), 1), g.Gather(splits, row, axis=0))
+    splits = _splits_from_lengths(g, lengths)
+    row = row_ids(g, splits)
+    places = g.Sub(g.Range(0, _first_dim_size(g, row), 1), g.Gather(splits, row, axis=0))
     steps = g.Mul(cast(g, places, kind), g.Gather(deltas, row, axis=0))
     values = g.facts(g.Add(g.Gather(starts, row, axis=0), steps), kind, [None])
     return [cast(g, splits, Tsplits), values]
@@ -99,32 +99,32 @@ def ragged_gather(
     chosen, inner = g.Reshape(int64(g, indices), [-1]), []
     for given in params_nested_splits:
         splits = int64(g, given)
-        first = g.Gather(_before(g, splits), chosen, axis=0)
-        lengths = g.Sub(g.Gather(_after(g, splits), chosen, axis=0), first)
-        inner.append(_splits_of(g, lengths))
-        row = rows_of(g, inner[-1])
-        offset = g.Sub(g.Range(0, _count(g, row), 1), g.Gather(inner[-1], row, axis=0))
+        first = g.Gather(_row_starts(g, splits), chosen, axis=0)
+        lengths = g.Sub(g.Gather(_row_ends(g, splits), chosen, axis=0), first)
+        inner.append(_splits_from_lengths(g, lengths))
+        row = row_ids(g, inner[-1])
+        offset = g.Sub(g.Range(0, _first_dim_size(g, row), 1), g.Gather(inner[-1], row, axis=0))
         chosen = g.Add(g.Gather(first, row, axis=0), offset)
     values = g.Gather(params_dense_values, chosen, axis=0)
     return [*(cast(g, s, kind) for s in (*outer, *inner)), values]
 
 
-def _places(g: Graph, levels: Sequence[ir.Value]) -> list[ir.Value]:
+def _value_indices(g: Graph, levels: Sequence[ir.Value]) -> list[ir.Value]:
     """For each value its row, and its place in the row at each level, from the splits of each level."""
     places: list[ir.Value] = []
     at: ir.Value | None = None
     for splits in reversed(levels):
-        every = rows_of(g, splits)
+        every = row_ids(g, splits)
         row = every if at is None else g.Gather(every, at, axis=0)
-        stands = g.Range(0, _count(g, every), 1) if at is None else at
+        stands = g.Range(0, _first_dim_size(g, every), 1) if at is None else at
         places.insert(0, g.Sub(stands, g.Gather(splits, row, axis=0)))
         at = row
     assert at is not None
     return [at, *places]
 
 
-def _longest(g: Graph, splits: ir.Value) -> ir.Value:
-    lengths = g.Sub(_after(g, splits), _before(g, splits))
+def _longest_row(g: Graph, splits: ir.Value) -> ir.Value:
+    lengths = g.Sub(_row_ends(g, splits), _row_starts(g, splits))
     return g.ReduceMax(g.Concat(np.zeros(1, np.int64), lengths, axis=0), [0], keepdims=1)
 
 
@@ -133,9 +133,9 @@ def ragged_to_sparse(g: Graph, rt_nested_splits: Sequence[ir.Value], rt_dense_va
     if g.rank(rt_dense_values) != 1:
         raise Unsupported(VALUES)
     levels = [int64(g, s) for s in rt_nested_splits]
-    columns = [g.Unsqueeze(p, [1]) for p in _places(g, levels)]
+    columns = [g.Unsqueeze(p, [1]) for p in _value_indices(g, levels)]
     rows = g.Sub(g.Shape(levels[0]), np.array([1]))
-    shape = g.Concat(rows, *(_longest(g, s) for s in levels), axis=0)
+    shape = g.Concat(rows, *(_longest_row(g, s) for s in levels), axis=0)
     indices = g.facts(g.Concat(*columns, axis=1), _INT64, [None, len(columns)])
     return [indices, rt_dense_values, g.facts(shape, _INT64, [len(columns)])]
 
@@ -147,13 +147,13 @@ def ragged_to_tensor(
 ) -> ir.Value:  # fmt: skip
     """Rows filled up, or cut, to one length: the longest's, or what `shape` says."""
     wanted = shape_values.content(shape)
-    levels = _levels(g, row_partition_tensors, list(row_partition_types))
+    levels = _row_splits(g, row_partition_tensors, list(row_partition_types))
     if wanted is None or levels is None:
         raise Unsupported(PARTITIONS)
     asked = [-1] * (len(levels) + 1) if wanted.ndim == 0 else wanted.tolist()[: len(levels) + 1]
-    most = [g.Sub(g.Shape(levels[0]), np.array([1])), *(_longest(g, s) for s in levels)]
+    most = [g.Sub(g.Shape(levels[0]), np.array([1])), *(_longest_row(g, s) for s in levels)]
     dims = [m if d == -1 else g.const(np.array([d], np.int64)) for d, m in zip(asked, most, strict=True)]
-    places = _places(g, levels)
+    places = _value_indices(g, levels)
     fits = [g.Less(p, d) for p, d, a in zip(places, dims, asked, strict=True) if a != -1]
     indices = g.Concat(*(g.Unsqueeze(p, [1]) for p in places), axis=1)
     if fits:
@@ -166,7 +166,7 @@ def ragged_to_tensor(
     return g.facts(filled, g.dtype(values), [*(None if a == -1 else a for a in asked), *inner])
 
 
-def _levels(g: Graph, tensors: Sequence[ir.Value], kinds: list[str]) -> list[ir.Value] | None:
+def _row_splits(g: Graph, tensors: Sequence[ir.Value], kinds: list[str]) -> list[ir.Value] | None:
     """The splits of each level, from splits or from the row of each value."""
     if kinds and all(k == "ROW_SPLITS" for k in kinds):
         return [int64(g, t) for t in tensors]
@@ -179,7 +179,7 @@ def _levels(g: Graph, tensors: Sequence[ir.Value], kinds: list[str]) -> list[ir.
             g.Expand(g.const(0, _INT64), rows), g.Unsqueeze(ids, [1]),
             g.Expand(g.const(1, _INT64), g.Shape(ids)), reduction="add",
         )  # fmt: skip
-        levels.append(_splits_of(g, counts))
+        levels.append(_splits_from_lengths(g, counts))
         rows = g.Shape(ids)
     return levels
 
@@ -187,14 +187,14 @@ def _levels(g: Graph, tensors: Sequence[ir.Value], kinds: list[str]) -> list[ir.
 @tf_op("RaggedTensorToVariant")
 def ragged_to_variant(
     g: Graph, rt_nested_splits: Sequence[ir.Value], rt_dense_values: ir.Value, *, batched_input: bool
-) -> Ragged:
-    return Ragged(tuple(rt_nested_splits), rt_dense_values)
+) -> RaggedTensor:
+    return RaggedTensor(tuple(rt_nested_splits), rt_dense_values)
 
 
 @tf_op("RaggedTensorFromVariant")
 def ragged_from_variant(
     g: Graph, encoded_ragged: Any, *, input_ragged_rank: int, output_ragged_rank: int
 ) -> list[ir.Value]:
-    if not isinstance(encoded_ragged, Ragged) or len(encoded_ragged.splits) != output_ragged_rank:
+    if not isinstance(encoded_ragged, RaggedTensor) or len(encoded_ragged.splits) != output_ragged_rank:
         raise Unsupported(SUBSETS)
     return [*encoded_ragged.splits, encoded_ragged.values]

@@ -17,7 +17,7 @@ LIMITED_AT_SPACE = tf_op.limit("StringSplitV2", "maxsplit without a separator, w
 MANY_DELIMITERS = tf_op.limit("StringSplit", "a delimiter of several characters, or of none")
 
 
-def packed(g: Graph, values: ir.Value, keep: ir.Value) -> list[ir.Value]:
+def sparse_from_mask(g: Graph, values: ir.Value, keep: ir.Value) -> list[ir.Value]:
     """Indices [n, 2], values [n] and dense shape [2] of what `keep` marks in `values`, both [rows, columns].
 
     The columns are numbered anew: the third that is kept of a row has number two.
@@ -49,7 +49,7 @@ def ctc_greedy_decoder(
     if merge_repeated:
         before = g.Slice(g.Pad(best, np.array([1, 0, 0, 0]), g.const(-1, _INT64)), [0], [-1], [0])
         keep = g.And(keep, g.Not(g.Equal(best, before)))
-    rows = packed(g, g.Transpose(best, perm=[1, 0]), g.Transpose(keep, perm=[1, 0]))
+    rows = sparse_from_mask(g, g.Transpose(best, perm=[1, 0]), g.Transpose(keep, perm=[1, 0]))
     scores = g.Where(inside, g.ReduceMax(inputs, [2], keepdims=0), g.const(0, inputs.dtype))
     total = g.Neg(g.Transpose(g.ReduceSum(scores, [0], keepdims=1), perm=[1, 0]))
     return [*rows, total]
@@ -58,28 +58,28 @@ def ctc_greedy_decoder(
 @tf_op("StringSplitV2")
 def string_split_v2(g: Graph, input: ir.Value, sep: ir.Value, *, maxsplit: int) -> list[ir.Value]:
     """As Python splits; without a separator at white space."""
-    text = _text(g, sep)
+    text = _static_string(g, sep)
     if text is None:
         raise Unsupported(COMPUTED_DELIMITER)
     if maxsplit > 0 and not text:
         raise Unsupported(LIMITED_AT_SPACE)
-    parts, there = _split(g, input, text, maxsplit if maxsplit > 0 else None)
-    return packed(g, parts, there)
+    parts, there = _split_strings(g, input, text, maxsplit if maxsplit > 0 else None)
+    return sparse_from_mask(g, parts, there)
 
 
 @tf_op("StringSplit")
 def string_split(g: Graph, input: ir.Value, delimiter: ir.Value, *, skip_empty: bool) -> list[ir.Value]:
-    text = _text(g, delimiter)
+    text = _static_string(g, delimiter)
     if text is None or len(text.encode()) != 1:
         raise Unsupported(MANY_DELIMITERS)
-    parts, there = _split(g, input, text, None)
+    parts, there = _split_strings(g, input, text, None)
     there = g.And(there, g.Unsqueeze(g.Not(g.Equal(input, g.const(np.array("")))), [1]))  # none, unlike StringSplitV2
     if skip_empty:
         there = g.And(there, g.Not(g.Equal(parts, g.const(np.array("")))))
-    return packed(g, parts, there)
+    return sparse_from_mask(g, parts, there)
 
 
-def _split(g: Graph, x: ir.Value, separator: str, most: int | None) -> tuple[ir.Value, ir.Value]:
+def _split_strings(g: Graph, x: ir.Value, separator: str, most: int | None) -> tuple[ir.Value, ir.Value]:
     """The parts of each string, [strings, most], and where one is there; an empty string is one empty part.
 
     At white space it has none. Runtimes differ in that, so it is said here.
@@ -93,7 +93,7 @@ def _split(g: Graph, x: ir.Value, separator: str, most: int | None) -> tuple[ir.
     return parts, g.Less(places, g.Unsqueeze(counts, [1]))
 
 
-def _text(g: Graph, value: ir.Value) -> str | None:
+def _static_string(g: Graph, value: ir.Value) -> str | None:
     content = g.static(value)
     if content is None:
         return None

@@ -23,12 +23,12 @@ tf_op.gap("ONNX has no such distribution", "RandomGamma", "RandomPoisson")
 
 @tf_op("RandomUniform")
 def random_uniform(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
-    return g.RandomUniformLike(_blank(g, shape, dtype), low=0.0, high=1.0, dtype=dtype)
+    return g.RandomUniformLike(_zeros_of_shape(g, shape, dtype), low=0.0, high=1.0, dtype=dtype)
 
 
 @tf_op("RandomStandardNormal")
 def random_standard_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype: ir.DataType) -> ir.Value:
-    return g.RandomNormalLike(_blank(g, shape, dtype), mean=0.0, scale=1.0, dtype=dtype)
+    return g.RandomNormalLike(_zeros_of_shape(g, shape, dtype), mean=0.0, scale=1.0, dtype=dtype)
 
 
 @tf_op("TruncatedNormal")
@@ -36,7 +36,7 @@ def truncated_normal(g: Graph, shape: ir.Value, *, seed: int, seed2: int, dtype:
     """Within two deviations: the quantiles of what is uniform between the shares below -2 and below 2."""
     double = ir.DataType.DOUBLE
     least = math.erfc(math.sqrt(2)) / 2
-    unit = g.RandomUniformLike(_blank(g, shape, double), low=least, high=1 - least, dtype=double)
+    unit = g.RandomUniformLike(_zeros_of_shape(g, shape, double), low=least, high=1 - least, dtype=double)
     return cast(g, ndtri(g, unit), dtype)
 
 
@@ -45,7 +45,9 @@ def random_uniform_int(
     g: Graph, shape: ir.Value, minval: ir.Value, maxval: ir.Value, *, seed: int, seed2: int
 ) -> ir.Value:
     dtype = g.dtype(minval)
-    unit = g.RandomUniformLike(_blank(g, shape, ir.DataType.DOUBLE), low=0.0, high=1.0, dtype=ir.DataType.DOUBLE)
+    unit = g.RandomUniformLike(
+        _zeros_of_shape(g, shape, ir.DataType.DOUBLE), low=0.0, high=1.0, dtype=ir.DataType.DOUBLE
+    )
     span = g.Cast(g.Sub(maxval, minval), to=ir.DataType.DOUBLE)
     return g.Add(g.Cast(g.Floor(g.Mul(unit, span)), to=dtype), minval)
 
@@ -69,7 +71,7 @@ def multinomial(
     return cast(g, g.facts(drawn, ir.DataType.INT32, [g.shape(logits)[0], count]), output_dtype)
 
 
-def _blank(g: Graph, shape: ir.Value, dtype: ir.DataType) -> ir.Value:
+def _zeros_of_shape(g: Graph, shape: ir.Value, dtype: ir.DataType) -> ir.Value:
     zeros = g.Expand(g.const(0.0, dtype), int64(g, shape))
     content = shape_values.content(shape)
     return zeros if content is None else g.facts(zeros, shape=content.tolist())

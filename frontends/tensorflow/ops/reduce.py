@@ -20,14 +20,16 @@ _NARROW = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.U
 """Integers that ONNX does not reduce; a sum in 32 bits that is cut to fewer is the sum in fewer."""
 
 
-def _reduction(operator: str) -> Callable[..., ir.Value]:
+def _reduction_rule(operator: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
-        return _reduce(g, operator, input, reduction_indices, keep_dims)
+        return _emit_reduce(g, operator, input, reduction_indices, keep_dims)
 
     return rule
 
 
-tf_op.same(_reduction, Sum="ReduceSum", Prod="ReduceProd", Max="ReduceMax", Min="ReduceMin", EuclideanNorm="ReduceL2")
+tf_op.same(
+    _reduction_rule, Sum="ReduceSum", Prod="ReduceProd", Max="ReduceMax", Min="ReduceMin", EuclideanNorm="ReduceL2"
+)
 
 
 @tf_op("Mean")
@@ -35,25 +37,25 @@ def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
     if input.dtype not in FLOATS:
         kind = g.dtype(input)
         wide = input if kind in (ir.DataType.INT32, ir.DataType.INT64) else g.Cast(input, to=ir.DataType.INT64)
-        total = _reduce(g, "ReduceSum", wide, reduction_indices, keep_dims)
+        total = _emit_reduce(g, "ReduceSum", wide, reduction_indices, keep_dims)
         count = g.Div(g.Size(input), g.Max(g.Size(total), np.int64(1)))
         return cast(g, g.Div(total, cast(g, count, g.dtype(wide))), kind)
-    return _reduce(g, "ReduceMean", input, reduction_indices, keep_dims)
+    return _emit_reduce(g, "ReduceMean", input, reduction_indices, keep_dims)
 
 
 @tf_op("All")
 def all_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     numbers = g.Cast(input, to=ir.DataType.INT32)
-    return g.Cast(_reduce(g, "ReduceMin", numbers, reduction_indices, keep_dims), to=ir.DataType.BOOL)
+    return g.Cast(_emit_reduce(g, "ReduceMin", numbers, reduction_indices, keep_dims), to=ir.DataType.BOOL)
 
 
 @tf_op("Any")
 def any_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     numbers = g.Cast(input, to=ir.DataType.INT32)
-    return g.Cast(_reduce(g, "ReduceMax", numbers, reduction_indices, keep_dims), to=ir.DataType.BOOL)
+    return g.Cast(_emit_reduce(g, "ReduceMax", numbers, reduction_indices, keep_dims), to=ir.DataType.BOOL)
 
 
-def _reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
+def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
     content = shape_values.content(axes)
     if content is not None and content.size == 0:
         return g.Abs(x) if operator == "ReduceL2" else x

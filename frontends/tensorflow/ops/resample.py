@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common import shape_values
-from ..common.conv_layout import channels_back, channels_first
+from ..common.conv_layout import to_channels_first, to_data_format
 from ..common.lazy_reshape import cast
 from ..rules import tf_op
 
@@ -25,14 +25,16 @@ def resize_bicubic(
     g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> ir.Value:
     def weights(given: int, wanted: int) -> np.ndarray:
-        return _cubic(given, wanted, _scale(given, wanted, align_corners), half_pixel_centers)
+        return _cubic_weights(given, wanted, _scale(given, wanted, align_corners), half_pixel_centers)
 
-    return _weighed(g, images, size, weights)
+    return _apply_weights(g, images, size, weights)
 
 
 @tf_op("ResizeArea")
 def resize_area(g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool) -> ir.Value:
-    return _weighed(g, images, size, lambda given, wanted: _area(given, wanted, _scale(given, wanted, align_corners)))
+    return _apply_weights(
+        g, images, size, lambda given, wanted: _area_weights(given, wanted, _scale(given, wanted, align_corners))
+    )
 
 
 @tf_op("ScaleAndTranslate")
@@ -46,31 +48,33 @@ def scale_and_translate(
     kernel_type: str,
     antialias: bool,
 ) -> ir.Value:
-    scales, shifts = _number(g, scale), _number(g, translation)
+    scales, shifts = _static_content(g, scale), _static_content(g, translation)
     if scales is None or shifts is None:
         raise Unsupported("a scale or a translation that depends on data")
     if kernel_type not in _KERNELS:
         raise Unsupported(f"kernel_type={kernel_type!r} is not handled")
     pairs = iter(zip(scales.tolist(), shifts.tolist(), strict=True))
-    return _weighed(g, images, size, lambda given, wanted: _spans(given, wanted, *next(pairs), kernel_type, antialias))
+    return _apply_weights(
+        g, images, size, lambda given, wanted: _kernel_weights(given, wanted, *next(pairs), kernel_type, antialias)
+    )
 
 
-def _weighed(g: Graph, images: ir.Value, size: ir.Value, weights: Callable[[int, int], np.ndarray]) -> ir.Value:
+def _apply_weights(g: Graph, images: ir.Value, size: ir.Value, weights: Callable[[int, int], np.ndarray]) -> ir.Value:
     """rows · x · columnsᵀ on every channel of NHWC; `weights` makes [wanted, given]."""
-    x = channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
+    x = to_channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
     given, wanted = g.shape(x)[2:], shape_values.ints(size, "size")
     if not all(isinstance(d, int) for d in given):
         raise Unsupported("this resize needs a static height and width")
     rows, columns = (weights(int(d or 0), w) for d, w in zip(given, wanted, strict=True))
     y = g.MatMul(g.MatMul(rows.astype(F32), x), np.ascontiguousarray(columns.astype(F32).T))
-    return channels_back(g, y, "NHWC")
+    return to_data_format(g, y, "NHWC")
 
 
 def _scale(given: int, wanted: int, align_corners: bool) -> np.float32:
     return F32((given - 1) / F32(wanted - 1)) if align_corners and wanted > 1 else F32(given / F32(wanted))
 
 
-def _cubic(given: int, wanted: int, scale: np.float32, half_pixel: bool) -> np.ndarray:
+def _cubic_weights(given: int, wanted: int, scale: np.float32, half_pixel: bool) -> np.ndarray:
     """Four weights from a table of 1024 steps (resize_bicubic_op.cc); half pixels take A = -1/2, others A = -3/4.
 
     With half pixels what lies outside counts nothing and the rest is scaled to 1; else the border is repeated.
@@ -94,7 +98,7 @@ def _cubic(given: int, wanted: int, scale: np.float32, half_pixel: bool) -> np.n
     return made
 
 
-def _area(given: int, wanted: int, scale: np.float32) -> np.ndarray:
+def _area_weights(given: int, wanted: int, scale: np.float32) -> np.ndarray:
     """How much of each pixel lies in the span of a result, over the span (resize_area_op.cc)."""
     made = np.zeros((wanted, given))
     for i in range(wanted):
@@ -105,7 +109,7 @@ def _area(given: int, wanted: int, scale: np.float32) -> np.ndarray:
     return made
 
 
-def _spans(given: int, wanted: int, scale: float, shift: float, kernel: str, antialias: bool) -> np.ndarray:
+def _kernel_weights(given: int, wanted: int, scale: float, shift: float, kernel: str, antialias: bool) -> np.ndarray:
     """A kernel's weights around each result, scaled to 1 (scale_and_translate_op.cc, ComputeSpansCore)."""
     radius, weigh = _KERNELS[kernel]
     inverse = F32(1) / F32(scale)
@@ -124,7 +128,7 @@ def _spans(given: int, wanted: int, scale: float, shift: float, kernel: str, ant
     return made
 
 
-def _lanczos(radius: float) -> Callable[[np.ndarray], np.ndarray]:
+def _lanczos_kernel(radius: float) -> Callable[[np.ndarray], np.ndarray]:
     def weigh(x: np.ndarray) -> np.ndarray:
         safe = np.where(x <= 1e-3, 1.0, x)
         value = radius * np.sin(np.pi * safe) * np.sin(np.pi * safe / radius) / (np.pi * safe) ** 2
@@ -133,35 +137,39 @@ def _lanczos(radius: float) -> Callable[[np.ndarray], np.ndarray]:
     return weigh
 
 
-def _pieces(inner: Callable[[np.ndarray], np.ndarray], outer: Callable[[np.ndarray], np.ndarray]) -> Callable[..., Any]:
+def _piecewise_cubic(
+    inner: Callable[[np.ndarray], np.ndarray], outer: Callable[[np.ndarray], np.ndarray]
+) -> Callable[..., Any]:
     return lambda x: np.where(x >= 2, 0.0, np.where(x >= 1, outer(x), inner(x)))
 
 
 _KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
-    "lanczos1": (1, _lanczos(1)),
-    "lanczos3": (3, _lanczos(3)),
-    "lanczos5": (5, _lanczos(5)),
+    "lanczos1": (1, _lanczos_kernel(1)),
+    "lanczos3": (3, _lanczos_kernel(3)),
+    "lanczos5": (5, _lanczos_kernel(5)),
     "gaussian": (1.5, lambda x: np.where(x >= 1.5, 0.0, np.exp(-x * x / 0.5))),
     "box": (1, lambda x: np.where(x < 0.5, 1.0, np.where(x == 0.5, 0.5, 0.0))),
     "triangle": (1, lambda x: np.maximum(1 - x, 0.0)),
     "keyscubic": (
         2,
-        _pieces(lambda x: (1.5 * x - 2.5) * x * x + 1, lambda x: ((-0.5 * x + 2.5) * x - 4) * x + 2),
+        _piecewise_cubic(lambda x: (1.5 * x - 2.5) * x * x + 1, lambda x: ((-0.5 * x + 2.5) * x - 4) * x + 2),
     ),
     "mitchellcubic": (
         2,
-        _pieces(lambda x: (7 / 6 * x - 2) * x * x + 8 / 9, lambda x: ((-7 / 18 * x + 2) * x - 10 / 3) * x + 16 / 9),
+        _piecewise_cubic(
+            lambda x: (7 / 6 * x - 2) * x * x + 8 / 9, lambda x: ((-7 / 18 * x + 2) * x - 10 / 3) * x + 16 / 9
+        ),
     ),
 }
 
 
-def _number(g: Graph, value: ir.Value) -> np.ndarray | None:
+def _static_content(g: Graph, value: ir.Value) -> np.ndarray | None:
     """A small tensor that is a constant, or a quotient or a cast of constants."""
     found = g.static(value)
     maker = value.producer()
     if found is not None or maker is None:
         return found
-    given = [None if v is None else _number(g, v) for v in maker.inputs]
+    given = [None if v is None else _static_content(g, v) for v in maker.inputs]
     if any(v is None for v in given):
         return None
     if maker.op_type == "Div":

@@ -19,45 +19,45 @@ from ..rules import tf_op
 _REDUCTIONS = {"Sum": ("add", 0), "Prod": ("mul", 1), "Max": ("max", None), "Min": ("min", None)}
 
 
-def _unsorted(kind: str) -> Callable[..., ir.Value]:
+def _unsorted_segment_rule(kind: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
-        return reduced_segments(
-            g, kind, data, segment_ids, g.Reshape(int64(g, num_segments), [1]), _neutral(kind, data)
+        return reduce_segments(
+            g, kind, data, segment_ids, g.Reshape(int64(g, num_segments), [1]), _neutral_element(kind, data)
         )
 
     return rule
 
 
-def _sorted(kind: str) -> Callable[..., ir.Value]:
+def _sorted_segment_rule(kind: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
         """Segments without rows are 0, or 1 for products."""
         ids = int64(g, segment_ids)
         count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
-        found = reduced_segments(g, kind, data, ids, count, _neutral(kind, data))
+        found = reduce_segments(g, kind, data, ids, count, _neutral_element(kind, data))
         if kind not in ("Max", "Min"):
             return found
-        rows = rows_of_segments(g, ids, count)
-        empty = g.Equal(with_dims_behind(g, rows, g.rank(data) - 1), g.const(0, ir.DataType.INT64))
+        rows = segment_sizes(g, ids, count)
+        empty = g.Equal(unsqueeze_trailing(g, rows, g.rank(data) - 1), g.const(0, ir.DataType.INT64))
         return g.Where(empty, g.const(0, data.dtype), found)
 
     return rule
 
 
-tf_op.same(_unsorted, UnsortedSegmentSum="Sum", UnsortedSegmentProd="Prod", UnsortedSegmentMax="Max",
+tf_op.same(_unsorted_segment_rule, UnsortedSegmentSum="Sum", UnsortedSegmentProd="Prod", UnsortedSegmentMax="Max",
           UnsortedSegmentMin="Min")  # fmt: skip
-tf_op.same(_sorted, SegmentSum="Sum", SegmentProd="Prod", SegmentMax="Max", SegmentMin="Min")
+tf_op.same(_sorted_segment_rule, SegmentSum="Sum", SegmentProd="Prod", SegmentMax="Max", SegmentMin="Min")
 
 
 @tf_op("SegmentMean")
 def segment_mean(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
     ids = int64(g, segment_ids)
     count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
-    rows = g.Max(rows_of_segments(g, ids, count), np.ones(1, np.int64))
-    total = reduced_segments(g, "Sum", data, ids, count, 0)
-    return g.Div(total, g.Cast(with_dims_behind(g, rows, g.rank(data) - 1), to=data.dtype))
+    rows = g.Max(segment_sizes(g, ids, count), np.ones(1, np.int64))
+    total = reduce_segments(g, "Sum", data, ids, count, 0)
+    return g.Div(total, g.Cast(unsqueeze_trailing(g, rows, g.rank(data) - 1), to=data.dtype))
 
 
-def _neutral(kind: str, data: ir.Value) -> float:
+def _neutral_element(kind: str, data: ir.Value) -> float:
     neutral = _REDUCTIONS[kind][1]
     if neutral is not None:
         return neutral
@@ -66,7 +66,7 @@ def _neutral(kind: str, data: ir.Value) -> float:
     return limits.min if kind == "Max" else limits.max
 
 
-def reduced_segments(g: Graph, kind: str, data: ir.Value, ids: ir.Value, count: ir.Value, start: float) -> ir.Value:
+def reduce_segments(g: Graph, kind: str, data: ir.Value, ids: ir.Value, count: ir.Value, start: float) -> ir.Value:
     """Rows of `data` reduced by `ids` into `count` of them; rows with a negative id go to one that is cut off."""
     inner = g.Slice(g.Shape(data), [g.rank(ids)], [np.iinfo(np.int64).max], [0])
     size = g.Concat(g.Add(count, np.ones(1, np.int64)), inner, axis=0)
@@ -77,27 +77,27 @@ def reduced_segments(g: Graph, kind: str, data: ir.Value, ids: ir.Value, count: 
     return g.Slice(whole, [0], count, [0])
 
 
-def rows_of_segments(g: Graph, ids: ir.Value, count: ir.Value) -> ir.Value:
+def segment_sizes(g: Graph, ids: ir.Value, count: ir.Value) -> ir.Value:
     zeros = g.Expand(g.const(0, ir.DataType.INT64), count)
     return g.ScatterND(zeros, g.Unsqueeze(ids, [-1]), g.Expand(g.const(1, ir.DataType.INT64), g.Shape(ids)),
                        reduction="add")  # fmt: skip
 
 
-def with_dims_behind(g: Graph, x: ir.Value, count: int) -> ir.Value:
+def unsqueeze_trailing(g: Graph, x: ir.Value, count: int) -> ir.Value:
     return g.Unsqueeze(x, np.arange(1, count + 1)) if count else x
 
 
 @tf_op("Bincount")
 def bincount(g: Graph, arr: ir.Value, size: ir.Value, weights: ir.Value) -> ir.Value:
-    return _bins(g, g.Reshape(arr, [-1]), size, g.Reshape(weights, [-1]), weights, binary=False)
+    return _bin_counts(g, g.Reshape(arr, [-1]), size, g.Reshape(weights, [-1]), weights, binary=False)
 
 
 @tf_op("DenseBincount")
 def dense_bincount(g: Graph, input: ir.Value, size: ir.Value, weights: ir.Value, *, binary_output: bool) -> ir.Value:
-    return _bins(g, input, size, weights, weights, binary=binary_output)
+    return _bin_counts(g, input, size, weights, weights, binary=binary_output)
 
 
-def _bins(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Value, *, binary: bool) -> ir.Value:
+def _bin_counts(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Value, *, binary: bool) -> ir.Value:
     """How often each of 0 … size - 1 is there along the last dim, weighted where there are weights."""
     if weights.shape is None or None in g.shape(weights):
         raise Unsupported("weights of which nobody knows whether there are any")
@@ -113,14 +113,14 @@ def _bins(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Val
 @tf_op("Unique")
 @in_float32(BFLOAT16)
 def unique(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
-    values, where, _ = _unique(g, x, None)
+    values, where, _ = _emit_unique(g, x, None)
     return [values, cast(g, where, out_idx)]
 
 
 @tf_op("UniqueWithCounts")
 @in_float32(BFLOAT16)
 def unique_with_counts(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
-    values, where, counts = _unique(g, x, None)
+    values, where, counts = _emit_unique(g, x, None)
     return [values, cast(g, where, out_idx), cast(g, counts, out_idx)]
 
 
@@ -128,11 +128,11 @@ def unique_with_counts(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[i
 @in_float32(BFLOAT16)
 def unique_v2(g: Graph, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     axes = shape_values.ints(axis, "axis")
-    values, where, _ = _unique(g, x, axes[0] if axes else None)
+    values, where, _ = _emit_unique(g, x, axes[0] if axes else None)
     return [values, cast(g, where, out_idx)]
 
 
-def _unique(g: Graph, x: ir.Value, axis: int | None) -> tuple[ir.Value, ir.Value, ir.Value]:
+def _emit_unique(g: Graph, x: ir.Value, axis: int | None) -> tuple[ir.Value, ir.Value, ir.Value]:
     """In the order in which they come; runtimes have int64 but no int32."""
     wide = cast(g, x, ir.DataType.INT64) if x.dtype == ir.DataType.INT32 else x
     values, _, where, counts = g.Unique(wide, sorted=0, outputs=4, axis=axis)
@@ -184,20 +184,20 @@ def bucketize(g: Graph, input: ir.Value, *, boundaries: Sequence[float]) -> ir.V
     kind = ir.DataType.DOUBLE if input.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
     limits = g.const(np.array(boundaries, np.float32).astype(kind.numpy()))
     x = cast(g, input, kind)
-    return _below(g, g.GreaterOrEqual(g.Unsqueeze(x, [-1]), limits), ir.DataType.INT32)
+    return _count_hits(g, g.GreaterOrEqual(g.Unsqueeze(x, [-1]), limits), ir.DataType.INT32)
 
 
 @tf_op("LowerBound")
 def lower_bound(g: Graph, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType) -> ir.Value:
-    return _below(g, g.Less(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2])), out_type)
+    return _count_hits(g, g.Less(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2])), out_type)
 
 
 @tf_op("UpperBound")
 def upper_bound(g: Graph, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType) -> ir.Value:
-    return _below(g, g.LessOrEqual(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2])), out_type)
+    return _count_hits(g, g.LessOrEqual(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2])), out_type)
 
 
-def _below(g: Graph, hits: ir.Value, dtype: ir.DataType) -> ir.Value:
+def _count_hits(g: Graph, hits: ir.Value, dtype: ir.DataType) -> ir.Value:
     return g.ReduceSum(g.Cast(hits, to=dtype), [-1], keepdims=0)
 
 

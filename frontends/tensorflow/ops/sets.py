@@ -10,7 +10,7 @@ from convert.graph import Graph
 
 from ..common.lazy_reshape import cast
 from ..rules import tf_op
-from .ragged_to_sparse import packed
+from .ragged_to_sparse import sparse_from_mask
 
 _SORTED = (ir.DataType.INT32, ir.DataType.INT64)
 _SMALL = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16)
@@ -25,29 +25,29 @@ def dense_to_dense_set_operation(
     kind, rank = g.dtype(set1), g.rank(set1)
     if kind not in (*_SORTED, *_SMALL):
         raise Unsupported(STRINGS)
-    first, second = (_rows(g, x) for x in (set1, set2))
+    first, second = (_flatten_to_rows(g, x) for x in (set1, set2))
     if set_operation == "b-a":
         first, second = second, first
     whole = g.Concat(first, second, axis=1) if set_operation == "union" else first
     ordered, _ = g.TopK(whole, g.Shape(whole, start=1), axis=-1, largest=0, sorted=1, outputs=2)
-    keep = _new(g, ordered)
+    keep = _first_occurrences(g, ordered)
     if set_operation != "union":
         same = g.Equal(g.Unsqueeze(ordered, [2]), g.Unsqueeze(second, [1]))
         # A column of zeros beside them: the largest of none at all is not defined.
         found = g.ReduceMax(g.Pad(g.Cast(same, to=ir.DataType.INT32), np.array([0, 0, 0, 0, 0, 1])), [2], keepdims=0)
         there = g.Cast(found, to=ir.DataType.BOOL)
         keep = g.And(keep, there if set_operation == "intersection" else g.Not(there))
-    indices, items, shape = packed(g, ordered, keep)
+    indices, items, shape = sparse_from_mask(g, ordered, keep)
     lead = g.Shape(set1, start=0, end=rank - 1)
     if rank > 2:
         row, place = (g.Gather(indices, np.array([i]), axis=1) for i in (0, 1))
-        indices = g.Concat(*_unravelled(g, row, lead, rank - 1), place, axis=1)
+        indices = g.Concat(*_unravel_index(g, row, lead, rank - 1), place, axis=1)
         shape = g.Concat(lead, g.Slice(shape, [1], [2], [0]), axis=0)
     g.facts(indices, ir.DataType.INT64, [None, rank])
     return [indices, cast(g, items, kind), g.facts(shape, ir.DataType.INT64, [rank])]
 
 
-def _rows(g: Graph, x: ir.Value) -> ir.Value:
+def _flatten_to_rows(g: Graph, x: ir.Value) -> ir.Value:
     """[rows, items], in a dtype that ONNX sorts."""
     x = x if x.dtype in _SORTED else g.Cast(x, to=ir.DataType.INT32)
     last = g.Shape(x, start=g.rank(x) - 1)
@@ -55,7 +55,7 @@ def _rows(g: Graph, x: ir.Value) -> ir.Value:
     return g.facts(g.Reshape(x, g.Concat(rows, last, axis=0), allowzero=1), shape=[None, None])
 
 
-def _new(g: Graph, ordered: ir.Value) -> ir.Value:
+def _first_occurrences(g: Graph, ordered: ir.Value) -> ir.Value:
     """Where a row's item differs from the one before it, or is the first."""
     before = g.Slice(ordered, [0], [-1], [1])
     after = g.Slice(ordered, [1], [np.iinfo(np.int64).max], [1])
@@ -63,7 +63,7 @@ def _new(g: Graph, ordered: ir.Value) -> ir.Value:
     return g.Concat(first, g.Not(g.Equal(before, after)), axis=1)
 
 
-def _unravelled(g: Graph, row: ir.Value, lead: ir.Value, count: int) -> list[ir.Value]:
+def _unravel_index(g: Graph, row: ir.Value, lead: ir.Value, count: int) -> list[ir.Value]:
     """The indices along each of the dims `lead` that a row's number stands for."""
     places: list[ir.Value] = []
     for axis in reversed(range(count)):

@@ -11,10 +11,10 @@ from convert.graph import Dim, Graph
 
 from ..common import shape_values
 from ..common.half_precision import BFLOAT16, FLOAT16, in_float32
-from ..common.lazy_reshape import cast, int64, resolved, transpose
+from ..common.lazy_reshape import cast, infer_reshape_dims, int64, transpose
 from ..common.lazy_reshape import reshape as static_reshape
-from ..patterns.composites import dense, group_normalization
-from ..patterns.conv1d import along_one
+from ..patterns.composites import group_normalization, tensordot_as_matmul
+from ..patterns.conv1d import squeeze_through_windows
 from ..rules import tf_op
 
 
@@ -24,22 +24,22 @@ def reshape(g: Graph, tensor: ir.Value, shape: ir.Value) -> ir.Value:
     if content is None:
         return g.Reshape(tensor, int64(g, shape), allowzero=1)
     target = content.tolist()
-    source = list(shape_values.dims(g, tensor)) if tensor.shape is not None else []
+    source = list(shape_values.named_dims(g, tensor)) if tensor.shape is not None else []
     if tensor.const_value is not None and all(isinstance(d, int) for d in target) and 0 not in target:
         return static_reshape(g, tensor, target)
-    if source and (product := dense(g, tensor, resolved(source, target))) is not None:
+    if source and (product := tensordot_as_matmul(g, tensor, infer_reshape_dims(source, target))) is not None:
         return product
-    if source and (layer := group_normalization(g, tensor, resolved(source, target))) is not None:
+    if source and (layer := group_normalization(g, tensor, infer_reshape_dims(source, target))) is not None:
         return layer
-    plan = _plan(source, target)
+    plan = _static_reshape_target(source, target)
     if plan is not None:
         y = g.Reshape(tensor, np.array(plan, np.int64), allowzero=1 if 0 in target else None)
     else:
         y = g.Reshape(tensor, int64(g, shape), allowzero=1)
-    return g.facts(y, shape=resolved(source, target) if source else [d if d != -1 else None for d in target])
+    return g.facts(y, shape=infer_reshape_dims(source, target) if source else [d if d != -1 else None for d in target])
 
 
-def _plan(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
+def _static_reshape_target(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
     """`target` as a constant: the only dynamic dim as -1, further ones as 0 (copied) where they stay in place."""
     dynamic = [i for i, d in enumerate(target) if not isinstance(d, int)]
     if len(dynamic) + list(target).count(-1) <= 1:
@@ -68,7 +68,10 @@ def squeeze(g: Graph, input: ir.Value, *, squeeze_dims: Sequence[int]) -> ir.Val
         shape = [int(d) for d in input.const_value.shape]
         drop = {d % len(shape) for d in squeeze_dims} if squeeze_dims else {i for i, d in enumerate(shape) if d == 1}
         return static_reshape(g, input, [d for i, d in enumerate(shape) if i not in drop])
-    if len(squeeze_dims) == 1 and (line := along_one(g, input, squeeze_dims[0] % g.rank(input))) is not None:
+    if (
+        len(squeeze_dims) == 1
+        and (line := squeeze_through_windows(g, input, squeeze_dims[0] % g.rank(input))) is not None
+    ):
         return line
     return g.Squeeze(input, np.array(squeeze_dims, np.int64)) if squeeze_dims else g.Squeeze(input)
 
@@ -80,7 +83,7 @@ def transpose_(g: Graph, x: ir.Value, perm: ir.Value) -> ir.Value:
 
 @tf_op("BroadcastTo")
 def broadcast_to(g: Graph, input: ir.Value, shape: ir.Value) -> ir.Value:
-    return _sized(g, g.Expand(input, int64(g, shape)), shape)
+    return _set_shape_facts(g, g.Expand(input, int64(g, shape)), shape)
 
 
 @tf_op("BroadcastArgs")
@@ -92,7 +95,7 @@ def broadcast_args(g: Graph, s0: ir.Value, s1: ir.Value) -> ir.Value:
 
 @tf_op("Fill")
 def fill(g: Graph, dims: ir.Value, value: ir.Value) -> ir.Value:
-    return _sized(g, g.Expand(value, int64(g, dims)), dims)
+    return _set_shape_facts(g, g.Expand(value, int64(g, dims)), dims)
 
 
 @tf_op("Tile")
@@ -102,12 +105,12 @@ def tile(g: Graph, input: ir.Value, multiples: ir.Value) -> ir.Value:
 
 @tf_op("ZerosLike")
 def zeros_like(g: Graph, x: ir.Value) -> ir.Value:
-    return _like(g, 0, x)
+    return _full_like(g, 0, x)
 
 
 @tf_op("OnesLike")
 def ones_like(g: Graph, x: ir.Value) -> ir.Value:
-    return _like(g, 1, x)
+    return _full_like(g, 1, x)
 
 
 @tf_op("Range")
@@ -127,12 +130,12 @@ def lin_space(g: Graph, start: ir.Value, stop: ir.Value, num: ir.Value) -> ir.Va
     return g.Concat(inner, g.Reshape(stop, [1]), axis=0)
 
 
-def _like(g: Graph, number: int, x: ir.Value) -> ir.Value:
+def _full_like(g: Graph, number: int, x: ir.Value) -> ir.Value:
     y = g.Expand(g.const(number, x.dtype), g.dims(x))
     return y if x.shape is None else g.facts(y, shape=g.shape(x))
 
 
-def _sized(g: Graph, y: ir.Value, shape: ir.Value) -> ir.Value:
+def _set_shape_facts(g: Graph, y: ir.Value, shape: ir.Value) -> ir.Value:
     """State the shape of `y`, which is the content of `shape` as far as that is known."""
     content = shape_values.content(shape)
     return y if content is None else g.facts(y, shape=content.tolist())

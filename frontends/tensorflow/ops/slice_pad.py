@@ -12,10 +12,10 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common import shape_values
-from ..common.lazy_reshape import LAST_KEY, int64, subscripted
+from ..common.lazy_reshape import LAST_KEY, int64, slice_weight
 from ..common.strided_slice import subscript
 from ..rules import tf_op
-from .array import reversed_along
+from .array import reverse_along
 
 _MAX = np.iinfo(np.int64).max
 _MIN = np.iinfo(np.int64).min
@@ -42,15 +42,15 @@ def strided_slice(
         "new_axis_mask": new_axis_mask,
         "shrink_axis_mask": shrink_axis_mask,
     }
-    steps = _elements(g, strides, _length(g, strides))
+    steps = _index_elements(g, strides, _subscript_length(g, strides))
     first = shape_values.content(begin)
     if LAST_KEY in input.meta and first is not None and first.tolist() == [-1] and shrink_axis_mask == 1:
         return input.meta[LAST_KEY]
-    items = subscript(_elements(g, begin, len(steps)), _elements(g, end, len(steps)), steps, masks)
-    return _subscripted(g, input, items)
+    items = subscript(_index_elements(g, begin, len(steps)), _index_elements(g, end, len(steps)), steps, masks)
+    return _apply_subscript(g, input, items)
 
 
-def _length(g: Graph, strides: ir.Value) -> int:
+def _subscript_length(g: Graph, strides: ir.Value) -> int:
     """How many parts a subscript has; TensorFlow wants that number to be static."""
     (length,) = g.shape(strides) if shape_values.content(strides) is None else shape_values.content(strides).shape
     if not isinstance(length, int):
@@ -58,7 +58,7 @@ def _length(g: Graph, strides: ir.Value) -> int:
     return length
 
 
-def _elements(g: Graph, value: ir.Value, count: int) -> list[Any]:
+def _index_elements(g: Graph, value: ir.Value, count: int) -> list[Any]:
     """The elements of an index vector: ints where they are known, else values of shape [1]."""
     content = shape_values.content(value)
     items = content.tolist() if content is not None else [None] * count
@@ -70,10 +70,10 @@ def _elements(g: Graph, value: ir.Value, count: int) -> list[Any]:
     return items
 
 
-def _subscripted(g: Graph, x: ir.Value, items: Sequence[Any]) -> ir.Value:
+def _apply_subscript(g: Graph, x: ir.Value, items: Sequence[Any]) -> ir.Value:
     """x[items]: slices first, then single indices from the last to the first, then new axes."""
     if x.const_value is not None and x.dtype != ir.DataType.STRING and not any(map(_is_dynamic, items)):
-        return subscripted(g, x, tuple(items))
+        return slice_weight(g, x, tuple(items))
     used = sum(item is not None and item is not Ellipsis for item in items)
     if Ellipsis in [i for i in items if i is Ellipsis]:
         at = next(i for i, item in enumerate(items) if item is Ellipsis)
@@ -93,7 +93,7 @@ def _subscripted(g: Graph, x: ir.Value, items: Sequence[Any]) -> ir.Value:
         else:
             picks.append((axis, item))
             axis += 1
-    x = _sliced(g, x, slices)
+    x = _emit_slice(g, x, slices)
     for along, index in reversed(picks):
         index = g.Squeeze(index, [0]) if isinstance(index, ir.Value) else g.const(np.array(index, np.int64))
         x = g.Gather(x, index, axis=along)
@@ -105,21 +105,23 @@ def _is_dynamic(item: Any) -> bool:
     return any(isinstance(end, ir.Value) for end in ends)
 
 
-def _sliced(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
+def _emit_slice(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
     if not slices:
         return x
     starts, ends = [], []
     for item in slices.values():
-        first, last = _open_ends(g, item.step)
+        first, last = _default_bounds(g, item.step)
         starts.append(first if item.start is None else item.start)
         ends.append(last if item.stop is None else item.stop)
     steps = [1 if item.step is None else item.step for item in slices.values()]
     axes = np.array(list(slices), np.int64)
     unit = all(isinstance(s, int) and s == 1 for s in steps)
-    return g.Slice(x, _vector(g, starts), _vector(g, ends), axes, None if unit else _vector(g, steps))
+    return g.Slice(
+        x, _concat_vector(g, starts), _concat_vector(g, ends), axes, None if unit else _concat_vector(g, steps)
+    )
 
 
-def _open_ends(g: Graph, step: Any) -> tuple[Any, Any]:
+def _default_bounds(g: Graph, step: Any) -> tuple[Any, Any]:
     """Where a slice begins and ends that does not say it: the other way round for steps back."""
     if not isinstance(step, ir.Value):
         return (_MAX, _MIN) if step is not None and step < 0 else (0, _MAX)
@@ -127,7 +129,7 @@ def _open_ends(g: Graph, step: Any) -> tuple[Any, Any]:
     return g.Where(back, np.array([_MAX]), np.array([0])), g.Where(back, np.array([_MIN]), np.array([_MAX]))
 
 
-def _vector(g: Graph, items: Sequence[Any]) -> ir.Value:
+def _concat_vector(g: Graph, items: Sequence[Any]) -> ir.Value:
     if all(isinstance(i, int) for i in items):
         return g.const(np.array(items, np.int64))
     return g.Concat(*(i if isinstance(i, ir.Value) else g.const(np.array([i], np.int64)) for i in items), axis=0)
@@ -138,7 +140,7 @@ def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Val
     first, count = shape_values.content(begin), shape_values.content(size)
     if first is not None and count is not None and all(isinstance(i, int) for i in (*first, *count)):
         ends = [_MAX if n == -1 else b + n for b, n in zip(first, count, strict=True)]
-        return _sliced(
+        return _emit_slice(
             g, input, {i: slice(b, e) for i, (b, e) in enumerate(zip(first, ends, strict=True)) if (b, e) != (0, _MAX)}
         )
     starts, sizes = int64(g, begin), int64(g, size)
@@ -152,15 +154,15 @@ def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Val
 
 @tf_op("Pad")
 def pad(g: Graph, input: ir.Value, paddings: ir.Value) -> ir.Value:
-    return _padded(g, input, paddings, None)
+    return _emit_pad(g, input, paddings, None)
 
 
 @tf_op("PadV2")
 def pad_v2(g: Graph, input: ir.Value, paddings: ir.Value, constant_values: ir.Value) -> ir.Value:
-    return _padded(g, input, paddings, constant_values)
+    return _emit_pad(g, input, paddings, constant_values)
 
 
-def _padded(g: Graph, x: ir.Value, paddings: ir.Value, value: ir.Value | None) -> ir.Value:
+def _emit_pad(g: Graph, x: ir.Value, paddings: ir.Value, value: ir.Value | None) -> ir.Value:
     content = shape_values.content(paddings)
     if content is not None and all(isinstance(p, int) for p in content.ravel()):
         pads = content.astype(np.int64)
@@ -179,8 +181,8 @@ def mirror_pad(g: Graph, input: ir.Value, paddings: ir.Value, *, mode: str) -> i
     for axis, (before, after) in enumerate(pairs.tolist()):
         parts = [input]
         if before:
-            parts.insert(0, reversed_along(g, g.Slice(input, [0], [before], [axis]), [axis]))
+            parts.insert(0, reverse_along(g, g.Slice(input, [0], [before], [axis]), [axis]))
         if after:
-            parts.append(reversed_along(g, g.Slice(input, [-after], [_MAX], [axis]), [axis]))
+            parts.append(reverse_along(g, g.Slice(input, [-after], [_MAX], [axis]), [axis]))
         input = g.Concat(*parts, axis=axis) if len(parts) > 1 else input
     return input

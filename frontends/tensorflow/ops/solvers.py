@@ -6,79 +6,82 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.numerics.factor import lower_root, lu, permuted
-from convert.numerics.matrices import identity, lead_and, sides, swapped, triangle
-from convert.numerics.reflections import orthogonal, reflections
-from convert.numerics.solve import matching, solved, substituted
-from convert.numerics.spectral import completed, singular, symmetric
+from convert.numerics.factor import cholesky_factor, lu, permute_rows
+from convert.numerics.matrices import batch_shape, identity_matrix, matrix_shape, transpose_matrix, triangle
+from convert.numerics.reflections import apply_all_reflections, householder_reflections
+from convert.numerics.solve import broadcast_batch, solve_triangular, solve_with_factors
+from convert.numerics.spectral import complete_basis, singular_values, symmetric_eigen
 
 from ..common.lazy_reshape import cast
 from ..rules import tf_op
-from .special import narrow, wide
+from .special import cast_like, to_float64
 
 
 @tf_op("Cholesky")
 def cholesky(g: Graph, input: ir.Value) -> ir.Value:
-    return narrow(g, lower_root(g, wide(g, input)), input)
+    return cast_like(g, cholesky_factor(g, to_float64(g, input)), input)
 
 
 @tf_op("Lu")
 def lu_(g: Graph, input: ir.Value, *, output_idx_type: ir.DataType) -> list[ir.Value]:
     """The factors in one matrix, and the row of the input that each row of them came from."""
-    factors, pivots = lu(g, wide(g, input))
-    rows, _ = sides(g, input)
-    numbers = g.Expand(np.arange(rows)[:, None], lead_and(g, input, rows, 1))
+    factors, pivots = lu(g, to_float64(g, input))
+    rows, _ = matrix_shape(g, input)
+    numbers = g.Expand(np.arange(rows)[:, None], batch_shape(g, input, rows, 1))
     numbers = g.facts(numbers, shape=[*g.shape(input)[:-2], rows, 1])
-    order = g.Squeeze(permuted(g, numbers, pivots), [-1])
-    return [narrow(g, factors, input), cast(g, order, output_idx_type)]
+    order = g.Squeeze(permute_rows(g, numbers, pivots), [-1])
+    return [cast_like(g, factors, input), cast(g, order, output_idx_type)]
 
 
 @tf_op("MatrixInverse")
 def matrix_inverse(g: Graph, input: ir.Value, *, adjoint: bool) -> ir.Value:
-    a = wide(g, input)
-    a = swapped(g, a) if adjoint else a
-    inverse = solved(g, a, identity(g, a, sides(g, a)[0]))[0]
-    return g.facts(narrow(g, inverse, input), shape=g.shape(input))
+    a = to_float64(g, input)
+    a = transpose_matrix(g, a) if adjoint else a
+    inverse = solve_with_factors(g, a, identity_matrix(g, a, matrix_shape(g, a)[0]))[0]
+    return g.facts(cast_like(g, inverse, input), shape=g.shape(input))
 
 
 @tf_op("MatrixSolve")
 def matrix_solve(g: Graph, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool) -> ir.Value:
-    a = wide(g, matrix)
-    solution = solved(g, swapped(g, a) if adjoint else a, wide(g, rhs))[0]
-    return g.facts(narrow(g, solution, rhs), shape=g.shape(rhs))
+    a = to_float64(g, matrix)
+    solution = solve_with_factors(g, transpose_matrix(g, a) if adjoint else a, to_float64(g, rhs))[0]
+    return g.facts(cast_like(g, solution, rhs), shape=g.shape(rhs))
 
 
 @tf_op("MatrixTriangularSolve")
 def matrix_triangular_solve(g: Graph, matrix: ir.Value, rhs: ir.Value, *, lower: bool, adjoint: bool) -> ir.Value:
-    a = wide(g, matrix)
-    a = swapped(g, a) if adjoint else a
-    solution = substituted(g, a, matching(g, a, wide(g, rhs)), upper=lower == adjoint)
+    a = to_float64(g, matrix)
+    a = transpose_matrix(g, a) if adjoint else a
+    solution = solve_triangular(g, a, broadcast_batch(g, a, to_float64(g, rhs)), upper=lower == adjoint)
     same = g.shape(matrix)[:-2] == g.shape(rhs)[:-2]
-    return g.facts(narrow(g, solution, rhs), shape=g.shape(rhs) if same else None)
+    return g.facts(cast_like(g, solution, rhs), shape=g.shape(rhs) if same else None)
 
 
 @tf_op("Qr")
 def qr(g: Graph, input: ir.Value, *, full_matrices: bool) -> list[ir.Value]:
-    a = wide(g, input)
-    rows, columns = sides(g, a)
-    r, vectors, factors = reflections(g, a)
+    a = to_float64(g, input)
+    rows, columns = matrix_shape(g, a)
+    r, vectors, factors = householder_reflections(g, a)
     width = rows if full_matrices else min(rows, columns)
-    q = orthogonal(g, identity(g, a, rows, width), vectors, factors)
-    return [narrow(g, v, input) for v in (q, triangle(g, g.Slice(r, [0], [width], [-2]), True))]
+    q = apply_all_reflections(g, identity_matrix(g, a, rows, width), vectors, factors)
+    return [cast_like(g, v, input) for v in (q, triangle(g, g.Slice(r, [0], [width], [-2]), True))]
 
 
 @tf_op("Svd")
 def svd(g: Graph, input: ir.Value, *, compute_uv: bool, full_matrices: bool) -> list[ir.Value]:
     """Singular values, and the vectors of both sides, whose signs are free; without them two empty tensors."""
-    u, values, v = singular(g, wide(g, input))
+    u, values, v = singular_values(g, to_float64(g, input))
     if not compute_uv:
-        return [narrow(g, values, input), *[g.const(np.zeros(0, g.dtype(input).numpy()))] * 2]
-    return [narrow(g, x, input) for x in (values, completed(g, u, full_matrices), completed(g, v, full_matrices))]
+        return [cast_like(g, values, input), *[g.const(np.zeros(0, g.dtype(input).numpy()))] * 2]
+    return [
+        cast_like(g, x, input)
+        for x in (values, complete_basis(g, u, full_matrices), complete_basis(g, v, full_matrices))
+    ]
 
 
 @tf_op("SelfAdjointEigV2")
 def self_adjoint_eig(g: Graph, input: ir.Value, *, compute_v: bool) -> list[ir.Value]:
     """Eigenvalues in ascending order, and the vectors, whose signs are free."""
-    values, vectors = symmetric(g, wide(g, input))
+    values, vectors = symmetric_eigen(g, to_float64(g, input))
     empty = g.const(np.zeros(0, g.dtype(input).numpy()))
-    return [narrow(g, values, input), narrow(g, vectors, input) if compute_v else empty]
+    return [cast_like(g, values, input), cast_like(g, vectors, input) if compute_v else empty]

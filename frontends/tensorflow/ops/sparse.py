@@ -11,61 +11,61 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64, transpose
 from ..rules import tf_op
-from .segment import reduced_segments, rows_of_segments, with_dims_behind
+from .segment import reduce_segments, segment_sizes, unsqueeze_trailing
 
 
 @tf_op("SparseSegmentSum")
 def sparse_segment_sum(g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value) -> ir.Value:
-    return _segments(g, data, indices, segment_ids, None, 0.0)
+    return _segment_sums(g, data, indices, segment_ids, None, 0.0)
 
 
 @tf_op("SparseSegmentMean")
 def sparse_segment_mean(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, *, sparse_gradient: bool = False
 ) -> ir.Value:
-    return _segments(g, data, indices, segment_ids, None, 1.0)
+    return _segment_sums(g, data, indices, segment_ids, None, 1.0)
 
 
 @tf_op("SparseSegmentSqrtN")
 def sparse_segment_sqrt_n(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, *, sparse_gradient: bool = False
 ) -> ir.Value:
-    return _segments(g, data, indices, segment_ids, None, 0.5)
+    return _segment_sums(g, data, indices, segment_ids, None, 0.5)
 
 
 @tf_op("SparseSegmentSumWithNumSegments")
 def sparse_segment_sum_with_count(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
 ) -> ir.Value:
-    return _segments(g, data, indices, segment_ids, num_segments, 0.0)
+    return _segment_sums(g, data, indices, segment_ids, num_segments, 0.0)
 
 
 @tf_op("SparseSegmentMeanWithNumSegments")
 def sparse_segment_mean_with_count(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
 ) -> ir.Value:
-    return _segments(g, data, indices, segment_ids, num_segments, 1.0)
+    return _segment_sums(g, data, indices, segment_ids, num_segments, 1.0)
 
 
 @tf_op("SparseSegmentSqrtNWithNumSegments")
 def sparse_segment_sqrt_n_with_count(
     g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
 ) -> ir.Value:
-    return _segments(g, data, indices, segment_ids, num_segments, 0.5)
+    return _segment_sums(g, data, indices, segment_ids, num_segments, 0.5)
 
 
-def _segments(
+def _segment_sums(
     g: Graph, data: ir.Value, indices: ir.Value, ids: ir.Value, count: ir.Value | None, power: float
 ) -> ir.Value:
     """Sums of gathered rows by segment, over the number of rows to `power`; empty segments are zero."""
     ids = int64(g, ids)
     last = g.ReduceMax(ids, [0]) if count is None else None
     number = g.Reshape(int64(g, count), [1]) if last is None else g.Add(last, np.ones(1, np.int64))
-    total = reduced_segments(g, "Sum", g.Gather(data, indices, axis=0), ids, number, 0)
+    total = reduce_segments(g, "Sum", g.Gather(data, indices, axis=0), ids, number, 0)
     if not power:
         return total
-    rows = g.Cast(g.Max(rows_of_segments(g, ids, number), np.ones(1, np.int64)), to=data.dtype)
-    return g.Div(total, with_dims_behind(g, rows if power == 1 else g.Sqrt(rows), g.rank(data) - 1))
+    rows = g.Cast(g.Max(segment_sizes(g, ids, number), np.ones(1, np.int64)), to=data.dtype)
+    return g.Div(total, unsqueeze_trailing(g, rows if power == 1 else g.Sqrt(rows), g.rank(data) - 1))
 
 
 @tf_op("SparseTensorDenseMatMul")
@@ -79,7 +79,7 @@ def sparse_dense_mat_mul(
     adjoint_a: bool,
     adjoint_b: bool,
 ) -> ir.Value:
-    a = _dense(g, a_indices, a_values, a_shape)
+    a = _scatter_to_dense(g, a_indices, a_values, a_shape)
     return g.MatMul(transpose(g, a, [1, 0]) if adjoint_a else a, transpose(g, b, [1, 0]) if adjoint_b else b)
 
 
@@ -94,10 +94,10 @@ def sparse_reduce_sum(
     keep_dims: bool,
 ) -> ir.Value:
     axes = np.array(shape_values.ints(reduction_axes, "reduction_axes"), np.int64)
-    return g.ReduceSum(_dense(g, input_indices, input_values, input_shape), axes, keepdims=int(keep_dims))
+    return g.ReduceSum(_scatter_to_dense(g, input_indices, input_values, input_shape), axes, keepdims=int(keep_dims))
 
 
-def _dense(g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value) -> ir.Value:
+def _scatter_to_dense(g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value) -> ir.Value:
     """Places that are named twice add up, as sums over them do."""
     content = shape_values.content(shape)
     zeros = g.Expand(g.const(0, values.dtype), int64(g, shape))
@@ -117,11 +117,11 @@ def sparse_reshape(g: Graph, input_indices: ir.Value, input_shape: ir.Value, new
         size = g.ReduceProd(old, [0], keepdims=1)
         given = g.ReduceProd(g.Where(g.Equal(new, np.array(-1, np.int64)), np.array(1, np.int64), new), [0], keepdims=1)
         new = g.Where(g.Equal(new, np.array(-1, np.int64)), g.Div(size, g.Max(given, np.array([1], np.int64))), new)
-    flat = g.ReduceSum(g.Mul(input_indices, _strides(g, old)), [1], keepdims=1)
-    return [g.Mod(g.Div(flat, _strides(g, new)), new), new]
+    flat = g.ReduceSum(g.Mul(input_indices, _dense_strides(g, old)), [1], keepdims=1)
+    return [g.Mod(g.Div(flat, _dense_strides(g, new)), new), new]
 
 
-def _strides(g: Graph, shape: ir.Value) -> ir.Value:
+def _dense_strides(g: Graph, shape: ir.Value) -> ir.Value:
     """How many elements one step along each dim passes."""
     count = g.shape(shape)[0]
     if not isinstance(count, int):

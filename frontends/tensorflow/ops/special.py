@@ -11,35 +11,35 @@ from convert.graph import Graph
 from convert.numerics import bessel, gamma, inverses
 from convert.numerics.beta import incomplete_beta
 from convert.numerics.incomplete import incomplete_gamma
-from convert.numerics.series import like
+from convert.numerics.series import constant_like
 
 from ..rules import tf_op
 
 _DOUBLE = ir.DataType.DOUBLE
 
 
-def wide(g: Graph, x: ir.Value) -> ir.Value:
+def to_float64(g: Graph, x: ir.Value) -> ir.Value:
     """x in float64."""
     return x if x.dtype == _DOUBLE else g.Cast(x, to=_DOUBLE)
 
 
-def narrow(g: Graph, x: ir.Value, like_: ir.Value) -> ir.Value:
+def cast_like(g: Graph, x: ir.Value, like_: ir.Value) -> ir.Value:
     """x in the dtype of `like_`."""
     return x if x.dtype == like_.dtype else g.Cast(x, to=g.dtype(like_))
 
 
-def _in_double(function: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+def _float64_rule(function: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
     """`function` computed in float64 and rounded to the dtype of its inputs."""
-    return lambda g, *inputs: narrow(g, function(g, *(wide(g, x) for x in inputs)), inputs[0])
+    return lambda g, *inputs: cast_like(g, function(g, *(to_float64(g, x) for x in inputs)), inputs[0])
 
 
 def _digamma(g: Graph, x: ir.Value) -> ir.Value:
     """No number at zero, where its two sides differ."""
-    return g.Where(g.Equal(x, like(g, 0.0, x)), like(g, math.nan, x), gamma.digamma(g, x))
+    return g.Where(g.Equal(x, constant_like(g, 0.0, x)), constant_like(g, math.nan, x), gamma.digamma(g, x))
 
 
 tf_op.same(
-    _in_double, Lgamma=gamma.lgamma, Digamma=_digamma, Zeta=gamma.zeta, Ndtri=inverses.ndtri,
+    _float64_rule, Lgamma=gamma.lgamma, Digamma=_digamma, Zeta=gamma.zeta, Ndtri=inverses.ndtri,
     Erfinv=inverses.erfinv_of_quantile,
     BesselJ0=bessel.j0, BesselJ1=bessel.j1, BesselY0=bessel.y0, BesselY1=bessel.y1,
     BesselI0=bessel.i0, BesselI1=bessel.i1, BesselI0e=bessel.i0e, BesselI1e=bessel.i1e,
@@ -50,30 +50,30 @@ tf_op.same(
 
 @tf_op("Igamma")
 def igamma(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
-    out = _incomplete(g, a, x, upper=False)
-    return g.Where(g.Equal(x, like(g, 0.0, x)), like(g, 0.0, x), out)
+    out = _incomplete_gamma(g, a, x, upper=False)
+    return g.Where(g.Equal(x, constant_like(g, 0.0, x)), constant_like(g, 0.0, x), out)
 
 
 @tf_op("Igammac")
 def igammac(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
-    return _incomplete(g, a, x, upper=True)
+    return _incomplete_gamma(g, a, x, upper=True)
 
 
-def _incomplete(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
+def _incomplete_gamma(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
     """No number for orders of zero and below."""
-    out = narrow(g, incomplete_gamma(g, wide(g, a), wide(g, x), upper=upper), x)
+    out = cast_like(g, incomplete_gamma(g, to_float64(g, a), to_float64(g, x), upper=upper), x)
     g.facts(out, shape=g.shape(g.Add(a, x)))
-    return g.Where(g.LessOrEqual(a, like(g, 0.0, a)), like(g, math.nan, x), out)
+    return g.Where(g.LessOrEqual(a, constant_like(g, 0.0, a)), constant_like(g, math.nan, x), out)
 
 
 @tf_op("Polygamma")
 def polygamma(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
     """(-1)^(a + 1) a! zeta(a + 1, x) from the first derivative of digamma on, no number between them."""
-    order, point = wide(g, a), wide(g, x)
-    zero, one, two = (like(g, n, order) for n in (0.0, 1.0, 2.0))
+    order, point = to_float64(g, a), to_float64(g, x)
+    zero, one, two = (constant_like(g, n, order) for n in (0.0, 1.0, 2.0))
     odd = g.Sub(order, g.Mul(two, g.Floor(g.Div(order, two))))
     sign = g.Sub(g.Mul(two, odd), one)
     factor = g.Mul(sign, g.Exp(gamma.lgamma(g, g.Add(order, one))))
     above = g.Mul(factor, gamma.zeta(g, g.Add(order, one), point))
     out = g.Where(g.Equal(order, zero), _digamma(g, point), above)
-    return narrow(g, g.Where(g.Equal(order, g.Floor(order)), out, like(g, math.nan, out)), x)
+    return cast_like(g, g.Where(g.Equal(order, g.Floor(order)), out, constant_like(g, math.nan, out)), x)

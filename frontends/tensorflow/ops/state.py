@@ -58,23 +58,23 @@ def var_is_initialized(g: Graph, resource: Variable) -> ir.Value:
 
 @tf_op("Shape")
 def shape(g: Graph, input: ir.Value, *, out_type: ir.DataType) -> ir.Value:
-    return _as(g, g.Shape(input), out_type)
+    return _cast_from_int64(g, g.Shape(input), out_type)
 
 
 @tf_op("ShapeN")
 def shape_n(g: Graph, input: Sequence[ir.Value], *, out_type: ir.DataType) -> list[ir.Value]:
-    return [_as(g, g.Shape(x), out_type) for x in input]
+    return [_cast_from_int64(g, g.Shape(x), out_type) for x in input]
 
 
 @tf_op("Size")
 def size(g: Graph, input: ir.Value, *, out_type: ir.DataType) -> ir.Value:
-    return _as(g, g.Size(input), out_type)
+    return _cast_from_int64(g, g.Size(input), out_type)
 
 
 @tf_op("Rank")
 def rank(g: Graph, input: ir.Value) -> ir.Value:
-    return _as(g, g.Squeeze(g.Shape(g.Shape(input)), [0]), ir.DataType.INT32)
+    return _cast_from_int64(g, g.Squeeze(g.Shape(g.Shape(input)), [0]), ir.DataType.INT32)
 
 
-def _as(g: Graph, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+def _cast_from_int64(g: Graph, value: ir.Value, dtype: ir.DataType) -> ir.Value:
     return value if dtype == ir.DataType.INT64 else g.Cast(value, to=dtype)

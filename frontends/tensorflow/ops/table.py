@@ -10,7 +10,7 @@ from convert.graph import Graph
 from convert.graph.tensors import tensor_of
 
 from ..common.lazy_reshape import cast
-from ..graph.lookup_tables import Table
+from ..graph.lookup_tables import LookupTable
 from ..rules import tf_op
 
 _DOMAIN, _VERSION = "ai.onnx.ml", 4
@@ -21,20 +21,20 @@ COMPUTED_DEFAULT = tf_op.limit("LookupTableFindV2", "a table whose default value
 
 
 @tf_op("LookupTableFind", "LookupTableFindV2")
-def find(g: Graph, table_handle: Table, keys: ir.Value, default_value: ir.Value) -> ir.Value:
+def find(g: Graph, table_handle: LookupTable, keys: ir.Value, default_value: ir.Value) -> ir.Value:
     """The value of each key, or the default; keys that are not numbers of 64 bits are widened first, exactly."""
     default = default_value.const_value
     if default is None or default.size != 1:
         raise Unsupported(COMPUTED_DEFAULT)
-    kind, value_kind = _stored(table_handle.keys.dtype), _stored(table_handle.values.dtype)
+    kind, value_kind = _encoder_dtype(table_handle.keys.dtype), _encoder_dtype(table_handle.values.dtype)
     if {kind, value_kind} == {ir.DataType.FLOAT, ir.DataType.DOUBLE}:  # runtimes have no kernel for the two together
         kind = value_kind = ir.DataType.DOUBLE
     if g.dtype(keys) != table_handle.keys.dtype or default.dtype != table_handle.values.dtype:
         raise BadInput("a table is asked for keys or values of another dtype than it has")
     attributes = {
-        "keys_tensor": _tensor(table_handle.keys, kind, "keys"),
-        "values_tensor": _tensor(table_handle.values, value_kind, "values"),
-        "default_tensor": _tensor(default, value_kind, "default"),
+        "keys_tensor": _encoder_attribute(table_handle.keys, kind, "keys"),
+        "values_tensor": _encoder_attribute(table_handle.values, value_kind, "values"),
+        "default_tensor": _encoder_attribute(default, value_kind, "default"),
     }
     outermost = g
     while outermost.parent is not None:
@@ -46,11 +46,11 @@ def find(g: Graph, table_handle: Table, keys: ir.Value, default_value: ir.Value)
 
 
 @tf_op("LookupTableSize", "LookupTableSizeV2")
-def size(g: Graph, table_handle: Table) -> ir.Value:
-    return g.const(np.array(len(set(_items(table_handle.keys))), np.int64))
+def size(g: Graph, table_handle: LookupTable) -> ir.Value:
+    return g.const(np.array(len(set(_flat_items(table_handle.keys))), np.int64))
 
 
-def _stored(dtype: ir.DataType) -> ir.DataType:
+def _encoder_dtype(dtype: ir.DataType) -> ir.DataType:
     """The dtype that LabelEncoder takes for it."""
     if dtype in _WHOLE:
         return ir.DataType.INT64
@@ -61,13 +61,13 @@ def _stored(dtype: ir.DataType) -> ir.DataType:
     raise Unsupported(f"a table of {dtype.name}")
 
 
-def _tensor(content: ir.TensorProtocol, dtype: ir.DataType, name: str) -> ir.Attr:
+def _encoder_attribute(content: ir.TensorProtocol, dtype: ir.DataType, name: str) -> ir.Attr:
     flat = content.numpy().reshape(-1)
     if dtype == ir.DataType.STRING:
-        return ir.AttrTensor(f"{name}_tensor", ir.StringTensor(_items(content), shape=ir.Shape([flat.size])))
+        return ir.AttrTensor(f"{name}_tensor", ir.StringTensor(_flat_items(content), shape=ir.Shape([flat.size])))
     return ir.AttrTensor(f"{name}_tensor", tensor_of(flat.astype(dtype.numpy()), dtype))
 
 
-def _items(content: ir.TensorProtocol) -> list:
+def _flat_items(content: ir.TensorProtocol) -> list:
     """Keys or values as a list; strings as bytes."""
     return list(content.string_data()) if isinstance(content, ir.StringTensor) else content.numpy().reshape(-1).tolist()

@@ -17,15 +17,15 @@ _INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 @tf_op("StringLower")
 def string_lower(g: Graph, input: ir.Value, *, encoding: str) -> ir.Value:
-    return _cased(g, input, "LOWER", encoding)
+    return _change_case(g, input, "LOWER", encoding)
 
 
 @tf_op("StringUpper")
 def string_upper(g: Graph, input: ir.Value, *, encoding: str) -> ir.Value:
-    return _cased(g, input, "UPPER", encoding)
+    return _change_case(g, input, "UPPER", encoding)
 
 
-def _cased(g: Graph, x: ir.Value, case: str, encoding: str) -> ir.Value:
+def _change_case(g: Graph, x: ir.Value, case: str, encoding: str) -> ir.Value:
     """ONNX changes a row of strings at a time. Letters beyond ASCII would take a locale that a machine may lack."""
     if encoding:
         raise Unsupported(f"encoding={encoding!r}: letters beyond ASCII take a locale of the machine that runs it")

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.conv_layout import channels_back, channels_first, padding_of, spatial
+from ..common.conv_layout import padding_attributes, spatial_entries, to_channels_first, to_data_format
 from ..common.half_precision import FLOAT16, in_float32
 from ..common.lazy_reshape import cast, int64
 from ..rules import tf_op
@@ -21,12 +21,12 @@ def extract_image_patches(
     g: Graph, images: ir.Value, *, ksizes: Sequence[int], strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> ir.Value:
     """Rows of windows, then columns, by two Gathers: [n, h', kh, w', kw, c], moved together."""
-    kernel, steps = spatial(ksizes, "NHWC", "ksizes"), spatial(strides, "NHWC", "strides")
-    spread = spatial(rates, "NHWC", "rates")
+    kernel, steps = spatial_entries(ksizes, "NHWC", "ksizes"), spatial_entries(strides, "NHWC", "strides")
+    spread = spatial_entries(rates, "NHWC", "rates")
     _, height, width, depth = g.shape(images)
     if not all(isinstance(d, int) for d in (height, width, depth)):
         raise Unsupported("patches of a picture whose size is not static")
-    pads = list(padding_of([height, width], kernel, steps, spread, padding)["pads"])  # type: ignore[call-overload]
+    pads = list(padding_attributes([height, width], kernel, steps, spread, padding)["pads"])  # type: ignore[call-overload]
     x = g.Pad(images, np.array([0, *pads[:2], 0, 0, *pads[2:], 0], np.int64)) if any(pads) else images
     counts = []
     for axis, (size, k, s, r) in enumerate(zip((height, width), kernel, steps, spread, strict=True)):
@@ -53,18 +53,18 @@ def max_pool_with_argmax(
     _, height, width, depth = g.shape(input)
     if not all(isinstance(d, int) for d in (height, width, depth)):
         raise Unsupported("indices into a picture whose size is not static")
-    x = channels_first(g, input, "NHWC")
-    kernel, steps = spatial(ksize, "NHWC", "ksize"), spatial(strides, "NHWC", "strides")
-    pads = padding_of(g.shape(x)[2:], kernel, steps, [1, 1], padding)
+    x = to_channels_first(g, input, "NHWC")
+    kernel, steps = spatial_entries(ksize, "NHWC", "ksize"), spatial_entries(strides, "NHWC", "strides")
+    pads = padding_attributes(g.shape(x)[2:], kernel, steps, [1, 1], padding)
     values, where = g.MaxPool(x, kernel_shape=kernel, strides=steps, outputs=2, **pads)
     area, channels = int(height) * int(width), int(depth)  # type: ignore[arg-type]
-    place = g.Mod(channels_back(g, where, "NHWC"), g.const(area, ir.DataType.INT64))
+    place = g.Mod(to_data_format(g, where, "NHWC"), g.const(area, ir.DataType.INT64))
     place = g.Add(g.Mul(place, g.const(channels, ir.DataType.INT64)), np.arange(channels))
     if include_batch_in_index:
         batch = g.Range(0, g.Squeeze(g.Shape(input, start=0, end=1), [0]), 1)
         start = g.Mul(batch, g.const(area * channels, ir.DataType.INT64))
         place = g.Add(place, g.Unsqueeze(start, [1, 2, 3]))
-    return [channels_back(g, values, "NHWC"), cast(g, place, Targmax)]
+    return [to_data_format(g, values, "NHWC"), cast(g, place, Targmax)]
 
 
 @tf_op("NonMaxSuppressionV2")
@@ -72,7 +72,7 @@ def max_pool_with_argmax(
 def non_max_suppression_v2(
     g: Graph, boxes: ir.Value, scores: ir.Value, max_output_size: ir.Value, iou_threshold: ir.Value
 ) -> ir.Value:
-    return _suppressed(g, boxes, scores, max_output_size, iou_threshold, None)
+    return _non_max_suppression(g, boxes, scores, max_output_size, iou_threshold, None)
 
 
 @tf_op("NonMaxSuppressionV3")
@@ -85,7 +85,7 @@ def non_max_suppression_v3(
     iou_threshold: ir.Value,
     score_threshold: ir.Value,
 ) -> ir.Value:
-    return _suppressed(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    return _non_max_suppression(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
 
 
 @tf_op("NonMaxSuppressionV4")
@@ -100,7 +100,7 @@ def non_max_suppression_v4(
     *,
     pad_to_max_output_size: bool,
 ) -> list[ir.Value]:
-    found = _suppressed(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    found = _non_max_suppression(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
     count = g.Squeeze(g.Shape(found), [0])
     if pad_to_max_output_size:
         lacking = g.Sub(g.Reshape(int64(g, max_output_size), [1]), g.Shape(found))
@@ -126,12 +126,12 @@ def non_max_suppression_v5(
         raise Unsupported("soft suppression, which lowers scores")
     if pad_to_max_output_size:
         raise Unsupported("pad_to_max_output_size=True is not handled")
-    found = _suppressed(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    found = _non_max_suppression(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
     count = g.Cast(g.Squeeze(g.Shape(found), [0]), to=ir.DataType.INT32)
     return [found, g.Gather(scores, found, axis=0), count]
 
 
-def _suppressed(
+def _non_max_suppression(
     g: Graph, boxes: ir.Value, scores: ir.Value, most: ir.Value, overlap: ir.Value, least: ir.Value | None
 ) -> ir.Value:
     """Indices of the boxes kept: ONNX's operator on one picture and one class."""

@@ -9,7 +9,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.lazy_reshape import int64
-from ..common.quantization_levels import half_away
+from ..common.quantization_levels import round_half_away
 from ..rules import tf_op
 
 _FLOAT = ir.DataType.FLOAT
@@ -35,21 +35,21 @@ def image_projective_transform_v3(
     if fill_mode not in MODES or interpolation not in ("NEAREST", "BILINEAR"):
         raise Unsupported(f"fill_mode={fill_mode!r} with interpolation={interpolation!r}")
     size = int64(g, output_shape)
-    ys, xs = (_numbers(g, g.Slice(size, [i], [i + 1], [0])) for i in (0, 1))
+    ys, xs = (_float_range(g, g.Slice(size, [i], [i + 1], [0])) for i in (0, 1))
     grid = (g.Unsqueeze(xs, [0, 1]), g.Unsqueeze(ys, [0, 2]))
     a = [g.Unsqueeze(g.Slice(transforms, [i], [i + 1], [1]), [2]) for i in range(8)]
     one = g.const(1.0, _FLOAT)
-    below = g.Add(_sum(g, a[6:], grid), one)
+    below = g.Add(_weighted_sum(g, a[6:], grid), one)
     flat = g.Equal(below, g.const(0.0, _FLOAT))
     divisor = g.Where(flat, one, below)
-    places = [g.Div(g.Add(_sum(g, a[i : i + 2], grid), a[i + 2]), divisor) for i in (0, 3)]
+    places = [g.Div(g.Add(_weighted_sum(g, a[i : i + 2], grid), a[i + 2]), divisor) for i in (0, 3)]
     dims = [g.Cast(g.Shape(images, start=i, end=i + 1), to=_FLOAT) for i in (2, 1)]
-    x, y = (_mapped(g, p, d, fill_mode) for p, d in zip(places, dims, strict=True))
+    x, y = (_map_coordinate(g, p, d, fill_mode) for p, d in zip(places, dims, strict=True))
     picture = g.Cast(images, to=_FLOAT) if images.dtype != _FLOAT else images
     if interpolation == "NEAREST":
-        out = _read(g, picture, half_away(g, x), half_away(g, y), dims, fill_value)
+        out = _gather_pixels(g, picture, round_half_away(g, x), round_half_away(g, y), dims, fill_value)
     else:
-        out = _blended(g, picture, x, y, dims, fill_value)
+        out = _interpolate_bilinear(g, picture, x, y, dims, fill_value)
     out = g.Where(g.Unsqueeze(flat, [3]), fill_value, out)
     out = out if images.dtype == _FLOAT else g.Cast(out, to=g.dtype(images))
     batch, channels = g.shape(images)[0], g.shape(images)[3]
@@ -57,15 +57,15 @@ def image_projective_transform_v3(
     return g.facts(out, shape=[batch, height, width, channels])
 
 
-def _numbers(g: Graph, count: ir.Value) -> ir.Value:
+def _float_range(g: Graph, count: ir.Value) -> ir.Value:
     return g.Cast(g.Range(0, g.Squeeze(count, [0]), 1), to=_FLOAT)
 
 
-def _sum(g: Graph, factors: list[ir.Value], grid: tuple[ir.Value, ir.Value]) -> ir.Value:
+def _weighted_sum(g: Graph, factors: list[ir.Value], grid: tuple[ir.Value, ir.Value]) -> ir.Value:
     return g.Add(g.Mul(factors[0], grid[0]), g.Mul(factors[1], grid[1]))
 
 
-def _mapped(g: Graph, at: ir.Value, length: ir.Value, mode: str) -> ir.Value:
+def _map_coordinate(g: Graph, at: ir.Value, length: ir.Value, mode: str) -> ir.Value:
     """A coordinate outside of 0 … length - 1 moved inside, as `mode` says."""
     if mode == "CONSTANT":
         return at
@@ -88,7 +88,9 @@ def _mapped(g: Graph, at: ir.Value, length: ir.Value, mode: str) -> ir.Value:
     return g.Min(g.Max(at, zero), last)
 
 
-def _read(g: Graph, picture: ir.Value, x: ir.Value, y: ir.Value, dims: list[ir.Value], fill: ir.Value) -> ir.Value:
+def _gather_pixels(
+    g: Graph, picture: ir.Value, x: ir.Value, y: ir.Value, dims: list[ir.Value], fill: ir.Value
+) -> ir.Value:
     """The pixels at whole coordinates [batch or 1, height, width], `fill` where there is none."""
     zero, one = g.const(0.0, _FLOAT), g.const(1.0, _FLOAT)
     inside = [g.And(g.GreaterOrEqual(v, zero), g.Less(v, d)) for v, d in zip((x, y), dims, strict=True)]
@@ -103,7 +105,9 @@ def _read(g: Graph, picture: ir.Value, x: ir.Value, y: ir.Value, dims: list[ir.V
     return g.Where(g.Unsqueeze(g.And(*inside), [3]), g.GatherND(picture, index), fill)
 
 
-def _blended(g: Graph, picture: ir.Value, x: ir.Value, y: ir.Value, dims: list[ir.Value], fill: ir.Value) -> ir.Value:
+def _interpolate_bilinear(
+    g: Graph, picture: ir.Value, x: ir.Value, y: ir.Value, dims: list[ir.Value], fill: ir.Value
+) -> ir.Value:
     """Between the four pixels around, each of them `fill` where it lies outside."""
     one = g.const(1.0, _FLOAT)
     left, top = g.Floor(x), g.Floor(y)
@@ -111,8 +115,8 @@ def _blended(g: Graph, picture: ir.Value, x: ir.Value, y: ir.Value, dims: list[i
     weights = [g.Unsqueeze(w, [3]) for w in (g.Sub(right, x), g.Sub(x, left), g.Sub(bottom, y), g.Sub(y, top))]
     rows = [
         g.Add(
-            g.Mul(weights[0], _read(g, picture, left, row, dims, fill)),
-            g.Mul(weights[1], _read(g, picture, right, row, dims, fill)),
+            g.Mul(weights[0], _gather_pixels(g, picture, left, row, dims, fill)),
+            g.Mul(weights[1], _gather_pixels(g, picture, right, row, dims, fill)),
         )
         for row in (top, bottom)
     ]

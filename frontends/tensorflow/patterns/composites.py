@@ -15,7 +15,7 @@ import onnx_ir as ir
 from convert.graph import Dim, Graph
 
 from ..common.lazy_reshape import reshape, transpose
-from .matching import along_last, inputs_of, mean_over, number, only, pairs
+from .matching import inputs_of, mean_over, operand_pairs, scalar_content, single_value, varies_along_last
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Affine:
 def normalization(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
     """BatchNormalization or LayerNormalization for a + b, as tf.nn.batch_normalization and Keras end them."""
     for scaled, shift in ((a, b), (b, a)):
-        for found in (*_affine(scaled, shift), *_centred(scaled, shift)):
+        for found in (*_affine_readings(scaled, shift), *_centered_readings(scaled, shift)):
             constant = found.mean.const_value is not None and found.variance.const_value is not None
             layer = _batch_norm(g, found) if constant else _layer_norm(g, found)
             if layer is not None:
@@ -46,8 +46,8 @@ def rms_normalization(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
     for normal, gamma in ((a, b), (b, a)):
         if gamma.const_value is None or not gamma.const_value.shape:
             continue
-        for x, scale in _divided(normal):
-            found = _scale(scale)
+        for x, scale in _quotient_factors(normal):
+            found = _match_scale(scale)
             mean = None if found is None else mean_over(found[0], g)
             if found is None or found[2] is not None or mean is None or x.shape is None:
                 continue
@@ -55,7 +55,7 @@ def rms_normalization(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
             size = g.shape(x)[-1]
             if inputs_of(square, "Mul") != [x, x] or axes != [len(x.shape) - 1] or not isinstance(size, int):
                 continue
-            if along_last(gamma, size):
+            if varies_along_last(gamma, size):
                 return g.RMSNormalization(x, reshape(g, gamma, [size]), axis=-1, epsilon=found[1])
     return None
 
@@ -65,8 +65,8 @@ def group_normalization(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir
 
     The mean is over everything but batch and groups, which are the last dim but one; `target` is the shape before.
     """
-    for scaled, shift in pairs(tensor, "Add"):
-        for found in _affine(scaled, shift):
+    for scaled, shift in operand_pairs(tensor, "Add"):
+        for found in _affine_readings(scaled, shift):
             grouped = inputs_of(found.x, "Reshape")
             if not grouped or grouped[0].shape is None or found.x.shape is None:
                 continue
@@ -78,16 +78,16 @@ def group_normalization(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir
             if not sizes or not same or None in (*before[1:], before[0]):
                 continue
             wanted = [a for a in range(1, full) if a != full - 2]
-            if _moments(g, found) != (found.x, wanted):
+            if _moments_source(g, found) != (found.x, wanted):
                 continue
-            gamma, beta = (_by_channel(g, p, int(channels), x.dtype) for p in (found.gamma, found.beta))  # type: ignore
+            gamma, beta = (_per_channel_vector(g, p, int(channels), x.dtype) for p in (found.gamma, found.beta))  # type: ignore
             if gamma is None or beta is None:
                 continue
-            return _grouped(g, x, gamma, beta, int(groups), found.epsilon)  # type: ignore[arg-type]
+            return _emit_group_norm(g, x, gamma, beta, int(groups), found.epsilon)  # type: ignore[arg-type]
     return None
 
 
-def dense(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir.Value | None:
+def tensordot_as_matmul(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir.Value | None:
     """A product with a matrix for a Reshape of one, as tf.tensordot writes it: rows flattened and put back.
 
     TensorFlow Lite makes a Gemm with the matrix transposed of the product, and adds the bias to it.
@@ -110,64 +110,64 @@ def dense(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir.Value | None:
     return y if len(product) == 2 else g.Add(y, product[2])
 
 
-def _affine(scaled: ir.Value, shift: ir.Value) -> Iterator[Affine]:
+def _affine_readings(scaled: ir.Value, shift: ir.Value) -> Iterator[Affine]:
     """Every reading of scaled + shift as a normalisation."""
-    for x, scale in pairs(scaled, "Mul"):
-        whole = _scale(scale)
-        offset = _offset(shift, scale)
+    for x, scale in operand_pairs(scaled, "Mul"):
+        whole = _match_scale(scale)
+        offset = _match_offset(shift, scale)
         if whole is not None and offset is not None:
             variance, epsilon, gamma = whole
             mean, beta = offset
             yield Affine(x, mean, variance, epsilon, gamma, beta)
 
 
-def _centred(scaled: ir.Value, beta: ir.Value) -> Iterator[Affine]:
+def _centered_readings(scaled: ir.Value, beta: ir.Value) -> Iterator[Affine]:
     """Every reading of scaled + beta as (x - mean) / √(variance + epsilon)·gamma + beta, as it is written by hand."""
-    for normal, gamma in ((scaled, None), *pairs(scaled, "Mul")):
-        for deviation, scale in _divided(normal):
-            difference, whole = inputs_of(deviation, "Sub"), _scale(scale)
+    for normal, gamma in ((scaled, None), *operand_pairs(scaled, "Mul")):
+        for deviation, scale in _quotient_factors(normal):
+            difference, whole = inputs_of(deviation, "Sub"), _match_scale(scale)
             if not difference or whole is None or (gamma is not None and whole[2] is not None):
                 continue
             yield Affine(difference[0], difference[1], whole[0], whole[1], gamma or whole[2], beta)
 
 
-def _divided(value: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
+def _quotient_factors(value: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
     """x and 1 / √… of a quotient x / √… or of a product; the root itself stands for its inverse."""
     quotient = inputs_of(value, "Div")
-    return [(quotient[0], quotient[1])] if quotient and inputs_of(quotient[1], "Sqrt") else pairs(value, "Mul")
+    return [(quotient[0], quotient[1])] if quotient and inputs_of(quotient[1], "Sqrt") else operand_pairs(value, "Mul")
 
 
-def _scale(scale: ir.Value) -> tuple[ir.Value, float, ir.Value | None] | None:
+def _match_scale(scale: ir.Value) -> tuple[ir.Value, float, ir.Value | None] | None:
     """Variance, epsilon and gamma of gamma / √(variance + epsilon)."""
-    for root, gamma in ((scale, None), *pairs(scale, "Mul")):
-        inverse = only(inputs_of(root, "Reciprocal"))
+    for root, gamma in ((scale, None), *operand_pairs(scale, "Mul")):
+        inverse = single_value(inputs_of(root, "Reciprocal"))
         square = inputs_of(root if inverse is None and gamma is None else inverse, "Sqrt")
-        for variance, epsilon in pairs(only(square), "Add"):
-            small = number(epsilon)
+        for variance, epsilon in operand_pairs(single_value(square), "Add"):
+            small = scalar_content(epsilon)
             if small is not None:
                 return variance, small, gamma
     return None
 
 
-def _offset(shift: ir.Value, scale: ir.Value) -> tuple[ir.Value, ir.Value | None] | None:
+def _match_offset(shift: ir.Value, scale: ir.Value) -> tuple[ir.Value, ir.Value | None] | None:
     """Mean and beta of beta - mean·scale, in the three ways that it is written."""
     parts = inputs_of(shift, "Sub")
-    if parts and (mean := _factor(parts[1], scale)):
+    if parts and (mean := _other_factor(parts[1], scale)):
         return mean, parts[0]
-    if mean := _negated_factor(shift, scale):
+    if mean := _other_negated_factor(shift, scale):
         return mean, None
-    for product, beta in pairs(shift, "Add"):
-        if mean := _negated_factor(product, scale):
+    for product, beta in operand_pairs(shift, "Add"):
+        if mean := _other_negated_factor(product, scale):
             return mean, beta
     return None
 
 
-def _factor(product: ir.Value, scale: ir.Value) -> ir.Value | None:
-    return next((mean for mean, factor in pairs(product, "Mul") if factor is scale), None)
+def _other_factor(product: ir.Value, scale: ir.Value) -> ir.Value | None:
+    return next((mean for mean, factor in operand_pairs(product, "Mul") if factor is scale), None)
 
 
-def _negated_factor(product: ir.Value, scale: ir.Value) -> ir.Value | None:
-    return only(inputs_of(_factor(product, scale), "Neg"))
+def _other_negated_factor(product: ir.Value, scale: ir.Value) -> ir.Value | None:
+    return single_value(inputs_of(_other_factor(product, scale), "Neg"))
 
 
 def _batch_norm(g: Graph, found: Affine) -> ir.Value | None:
@@ -175,7 +175,7 @@ def _batch_norm(g: Graph, found: Affine) -> ir.Value | None:
     rank = len(x.shape) if x.shape is not None else 0
     size = g.shape(x)[-1] if rank > 1 else None
     parts = (found.gamma, found.beta, found.mean, found.variance)
-    if not isinstance(size, int) or not all(p is None or along_last(p, size) for p in parts):
+    if not isinstance(size, int) or not all(p is None or varies_along_last(p, size) for p in parts):
         return None
     gamma, beta, mean, variance = (None if p is None else reshape(g, p, [size]) for p in parts)
     inner = transpose(g, x, [0, rank - 1, *range(1, rank - 1)])
@@ -187,7 +187,7 @@ def _batch_norm(g: Graph, found: Affine) -> ir.Value | None:
 def _layer_norm(g: Graph, found: Affine) -> ir.Value | None:
     """LayerNormalization over the last dims, one or more."""
     x = found.x
-    moments = _moments(g, found)
+    moments = _moments_source(g, found)
     if moments is None or x.shape is None or moments[0] is not x:
         return None
     rank, first = len(x.shape), moments[1][0]
@@ -195,20 +195,20 @@ def _layer_norm(g: Graph, found: Affine) -> ir.Value | None:
     if first == 0 or moments[1] != list(range(first, rank)) or not all(isinstance(n, int) for n in sizes):
         return None
     shape = [int(n) for n in sizes if isinstance(n, int)]
-    if not all(p is None or _covers(p, shape) for p in (found.gamma, found.beta)):
+    if not all(p is None or _covers_last_dims(p, shape) for p in (found.gamma, found.beta)):
         return None
     gamma, beta = (None if p is None else reshape(g, p, shape) for p in (found.gamma, found.beta))
     ones = g.const(np.ones(shape), x.dtype)
     return g.LayerNormalization(x, gamma or ones, beta, axis=first - rank, epsilon=found.epsilon)
 
 
-def _covers(value: ir.Value, shape: Sequence[int]) -> bool:
+def _covers_last_dims(value: ir.Value, shape: Sequence[int]) -> bool:
     """Whether a constant has an element for each of the last dims, and none for others."""
     tensor = value.const_value
     return tensor is not None and [int(d) for d in tensor.shape if d != 1] == [n for n in shape if n != 1]
 
 
-def _moments(g: Graph, found: Affine) -> tuple[ir.Value, list[int]] | None:
+def _moments_source(g: Graph, found: Affine) -> tuple[ir.Value, list[int]] | None:
     """What mean and variance are of, and along which axes, if they are both of the same."""
     mean, squared = mean_over(found.mean, g), mean_over(found.variance, g)
     if mean is None or squared is None or mean[1] != squared[1]:
@@ -221,14 +221,14 @@ def _moments(g: Graph, found: Affine) -> tuple[ir.Value, list[int]] | None:
     return mean if again is not None and again[0] is mean[0] and again[1] == mean[1] else None
 
 
-def _by_channel(g: Graph, value: ir.Value | None, channels: int, dtype: ir.DataType | None) -> ir.Value | None:
+def _per_channel_vector(g: Graph, value: ir.Value | None, channels: int, dtype: ir.DataType | None) -> ir.Value | None:
     """A constant [1, …, groups, channels / groups] by channel; an absent one is left to the caller as ones or zeros."""
     if value is None or value.const_value is None or value.const_value.size != channels:
         return None
     return reshape(g, value, [channels])
 
 
-def _grouped(g: Graph, x: ir.Value, gamma: ir.Value, beta: ir.Value, groups: int, epsilon: float) -> ir.Value:
+def _emit_group_norm(g: Graph, x: ir.Value, gamma: ir.Value, beta: ir.Value, groups: int, epsilon: float) -> ir.Value:
     rank = g.rank(x)
     inner = transpose(g, x, [0, rank - 1, *range(1, rank - 1)])
     y = g.GroupNormalization(inner, gamma, beta, num_groups=groups, epsilon=epsilon)

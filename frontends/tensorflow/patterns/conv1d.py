@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..common.lazy_reshape import transpose, without
+from ..common.lazy_reshape import squeeze_weight, transpose
 from .matching import inputs_of, perm_of
 
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
@@ -17,7 +17,7 @@ _ACTIVATIONS = ("Relu", "Clip", "Tanh")  # that TensorFlow Lite fuses into a con
 _ATTRIBUTES = {"kernel_shape", "strides", "dilations", "pads", "auto_pad", "group"}
 
 
-def along_one(g: Graph, value: ir.Value, axis: int) -> ir.Value | None:
+def squeeze_through_windows(g: Graph, value: ir.Value, axis: int) -> ir.Value | None:
     """`value` without its dim `axis` of 1, where that was put in before convolutions and pools; None for others."""
     maker = value.producer()
     if maker is None or maker.domain or value.shape is None:
@@ -28,34 +28,34 @@ def along_one(g: Graph, value: ir.Value, axis: int) -> ir.Value | None:
     turned = perm_of(value)
     if turned is not None:
         source, perm = turned
-        found = along_one(g, source, perm[axis])
+        found = squeeze_through_windows(g, source, perm[axis])
         left = [p - (p > perm[axis]) for i, p in enumerate(perm) if i != axis]
         return None if found is None else transpose(g, found, left)
     if maker.op_type in _ACTIVATIONS:
-        found = None if maker.inputs[0] is None else along_one(g, maker.inputs[0], axis)
+        found = None if maker.inputs[0] is None else squeeze_through_windows(g, maker.inputs[0], axis)
         given = {name: attribute.value for name, attribute in maker.attributes.items()}
         return None if found is None else g.node(maker.op_type, [found, *maker.inputs[1:]], given)
-    return _window(g, maker, axis) if maker.op_type in _WINDOWS and len(value.shape) == 4 and axis > 1 else None
+    return _squeeze_window(g, maker, axis) if maker.op_type in _WINDOWS and len(value.shape) == 4 and axis > 1 else None
 
 
-def _window(g: Graph, maker: ir.Node, axis: int) -> ir.Value | None:
-    attributes = _attributes(maker, axis - 2)
+def _squeeze_window(g: Graph, maker: ir.Node, axis: int) -> ir.Value | None:
+    attributes = _attributes_without_dim(maker, axis - 2)
     weights = list(maker.inputs[1:])
     if attributes is None or maker.inputs[0] is None or len(maker.outputs) != 1:
         return None
     if maker.op_type == "Conv":
         if weights[0] is None or weights[0].const_value is None:
             return None
-        weights[0] = without(g, weights[0], axis)
-    x = along_one(g, maker.inputs[0], axis)
+        weights[0] = squeeze_weight(g, weights[0], axis)
+    x = squeeze_through_windows(g, maker.inputs[0], axis)
     if x is None:
         return None
     if maker.op_type == "Conv":
-        x, attributes = without_pad(g, x, attributes)
+        x, attributes = fold_pad(g, x, attributes)
     return g.node(maker.op_type, [x, *weights], attributes)
 
 
-def _attributes(maker: ir.Node, spatial: int) -> dict[str, Any] | None:
+def _attributes_without_dim(maker: ir.Node, spatial: int) -> dict[str, Any] | None:
     """The attributes without those of one spatial dim, or None where the window does more there than stay."""
     given = {name: attribute.value for name, attribute in maker.attributes.items()}
     kernel, pads = given.get("kernel_shape"), given.get("pads")
@@ -63,17 +63,19 @@ def _attributes(maker: ir.Node, spatial: int) -> dict[str, Any] | None:
         return None
     if pads is not None and (pads[spatial], pads[spatial + len(kernel)]) != (0, 0):
         return None
-    cut = {name: _dropped(given[name], spatial) for name in ("kernel_shape", "strides", "dilations") if name in given}
+    cut = {
+        name: _drop_entry(given[name], spatial) for name in ("kernel_shape", "strides", "dilations") if name in given
+    }
     if pads is not None:
-        cut["pads"] = _dropped(pads[: len(kernel)], spatial) + _dropped(pads[len(kernel) :], spatial)
+        cut["pads"] = _drop_entry(pads[: len(kernel)], spatial) + _drop_entry(pads[len(kernel) :], spatial)
     return given | cut
 
 
-def _dropped(numbers: Sequence[int], place: int) -> list[int]:
+def _drop_entry(numbers: Sequence[int], place: int) -> list[int]:
     return [n for i, n in enumerate(numbers) if i != place]
 
 
-def through_pad(g: Graph, x: ir.Value, *, positive: bool = False) -> tuple[ir.Value, list[int], list[int]] | None:
+def unpadded_source(g: Graph, x: ir.Value, *, positive: bool = False) -> tuple[ir.Value, list[int], list[int]] | None:
     """What was padded with zeros to give `x`, [N, C, …], and how much before and after in each spatial dim.
 
     positive: only where nothing in it is below zero, so that the zeros of the pad are no more than a maximum's start.
@@ -98,9 +100,9 @@ def through_pad(g: Graph, x: ir.Value, *, positive: bool = False) -> tuple[ir.Va
     return source, before[2:], after[2:]
 
 
-def without_pad(g: Graph, x: ir.Value, attributes: dict[str, Any]) -> tuple[ir.Value, dict[str, Any]]:
+def fold_pad(g: Graph, x: ir.Value, attributes: dict[str, Any]) -> tuple[ir.Value, dict[str, Any]]:
     """The input of a convolution and its `pads`, with the zeros that were put around it before among these."""
-    found = through_pad(g, x) if "pads" in attributes else None
+    found = unpadded_source(g, x) if "pads" in attributes else None
     if found is None:
         return x, attributes
     return found[0], attributes | {

@@ -10,14 +10,14 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..common.element_tracing import Element, element
-from .conv1d import without_pad
+from ..common.element_tracing import Element, trace_element
+from .conv1d import fold_pad
 
 _KEY = "convert.tensorflow.blocks"
 
 
 @dataclass(frozen=True)
-class Blocks:
+class SpaceToBatchBlocks:
     """What SpaceToBatchND took apart: its input, the blocks and the padding before and after, by spatial dim."""
 
     whole: ir.Value
@@ -25,33 +25,33 @@ class Blocks:
     pads: tuple[tuple[Element, Element], ...]
 
 
-def remember(g: Graph, y: ir.Value, whole: ir.Value, blocks: Sequence[int], pads: ir.Value) -> None:
+def remember_blocks(g: Graph, y: ir.Value, whole: ir.Value, blocks: Sequence[int], pads: ir.Value) -> None:
     """State that `y` is `whole` in blocks, padded by `pads`, [dims, 2]."""
-    y.meta[_KEY] = Blocks(whole, tuple(blocks), _rows(g, pads, len(blocks)))
+    y.meta[_KEY] = SpaceToBatchBlocks(whole, tuple(blocks), _padding_elements(g, pads, len(blocks)))
 
 
-def _rows(g: Graph, pairs: ir.Value, count: int) -> tuple[tuple[Element, Element], ...]:
-    return tuple((element(g, pairs, (i, 0)), element(g, pairs, (i, 1))) for i in range(count))
+def _padding_elements(g: Graph, pairs: ir.Value, count: int) -> tuple[tuple[Element, Element], ...]:
+    return tuple((trace_element(g, pairs, (i, 0)), trace_element(g, pairs, (i, 1))) for i in range(count))
 
 
-def convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: ir.Value) -> ir.Value | None:
+def dilated_convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: ir.Value) -> ir.Value | None:
     """The dilated convolution that x, put back from blocks, is; None where it is something else.
 
     A step of one block in the whole is a step of one in each part, so a VALID convolution of the parts with unit
     steps is one of the whole with dilations of the blocks' sizes. What is cropped behind was padded in vain.
     """
-    value, squeeze = _passed(x, "Squeeze")
-    value, back = _passed(value, "Transpose")
-    value, conv = _passed(value, "Conv")
-    value, forth = _passed(value, "Transpose")
-    value, unsqueeze = _passed(value, "Unsqueeze")
+    value, squeeze = _peel_operator(x, "Squeeze")
+    value, back = _peel_operator(value, "Transpose")
+    value, conv = _peel_operator(value, "Conv")
+    value, forth = _peel_operator(value, "Transpose")
+    value, unsqueeze = _peel_operator(value, "Unsqueeze")
     made = None if value is None else value.meta.get(_KEY)
     if made is None or conv is None or back is None or forth is None or made.blocks != tuple(blocks):
         return None
     if (squeeze is None) != (unsqueeze is None):
         return None
-    gone = [] if unsqueeze is None else _axes(unsqueeze)
-    if squeeze is not None and (gone != _axes(squeeze) or len(gone) != 1):
+    gone = [] if unsqueeze is None else _squeeze_axes(unsqueeze)
+    if squeeze is not None and (gone != _squeeze_axes(squeeze) or len(gone) != 1):
         return None
     perm = forth.attributes["perm"].as_ints()
     places = [i for i in range(len(perm)) if i not in gone][1 : 1 + len(blocks)]  # of the blocks' dims, channels last
@@ -61,7 +61,7 @@ def convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: ir.Value) -
         return None
     rank = len(attributes["strides"])
     pads, dilations = [0] * (2 * rank), list(attributes["dilations"])
-    cropped = _rows(g, crops, len(blocks))
+    cropped = _padding_elements(g, crops, len(blocks))
     for dim, block, (before, after), (first, last) in zip(dims, made.blocks, made.pads, cropped, strict=True):
         # What the size decides, so that blocks come out even, is put on and cropped again: it has to be the same.
         known = before.value is first.value is None and (after.value, after.index) == (last.value, last.index)
@@ -71,13 +71,13 @@ def convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: ir.Value) -
         dilations[dim] *= block
     whole = made.whole if unsqueeze is None else g.Unsqueeze(made.whole, np.array(gone, np.int64))
     inner = g.Transpose(whole, perm=perm)
-    inner, padded = without_pad(g, inner, {"pads": pads})
+    inner, padded = fold_pad(g, inner, {"pads": pads})
     y = g.node("Conv", [inner, *conv.inputs[1:]], attributes | padded | {"dilations": dilations})
     y = g.Transpose(y, perm=back.attributes["perm"].as_ints())
     return y if squeeze is None else g.Squeeze(y, np.array(gone, np.int64))
 
 
-def _passed(value: ir.Value | None, operator: str) -> tuple[ir.Value | None, ir.Node | None]:
+def _peel_operator(value: ir.Value | None, operator: str) -> tuple[ir.Value | None, ir.Node | None]:
     """The first input of the node that makes `value` if it is of that type, and that node."""
     maker = value.producer() if value is not None else None
     if maker is None or maker.op_type != operator or maker.domain:
@@ -85,7 +85,7 @@ def _passed(value: ir.Value | None, operator: str) -> tuple[ir.Value | None, ir.
     return maker.inputs[0], maker
 
 
-def _axes(node: ir.Node) -> list[int]:
+def _squeeze_axes(node: ir.Node) -> list[int]:
     """The axes of a Squeeze or Unsqueeze, counted from the front of the longer tensor."""
     axes = node.inputs[1].const_value if len(node.inputs) > 1 and node.inputs[1] is not None else None
     longer = node.inputs[0] if node.op_type == "Squeeze" else node.outputs[0]

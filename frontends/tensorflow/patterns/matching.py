@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..runner.decimal_constants import as_written
+from ..runner.decimal_constants import unrounded_number
 
 
 def inputs_of(value: ir.Value | None, operator: str) -> list[ir.Value]:
@@ -19,37 +19,39 @@ def inputs_of(value: ir.Value | None, operator: str) -> list[ir.Value]:
     return [v for v in maker.inputs if v is not None]
 
 
-def pairs(value: ir.Value | None, operator: str) -> list[tuple[ir.Value, ir.Value]]:
+def operand_pairs(value: ir.Value | None, operator: str) -> list[tuple[ir.Value, ir.Value]]:
     """The two inputs of a commutative operator, both ways round."""
     found = inputs_of(value, operator)
     return [(found[0], found[1]), (found[1], found[0])] if len(found) == 2 else []
 
 
-def other(value: ir.Value | None, operator: str, wanted: float) -> ir.Value | None:
+def other_operand(value: ir.Value | None, operator: str, wanted: float) -> ir.Value | None:
     """What is combined with that number to make `value`."""
-    return next((x for x, constant in pairs(value, operator) if close(number(constant), wanted)), None)
+    return next(
+        (x for x, constant in operand_pairs(value, operator) if is_close(scalar_content(constant), wanted)), None
+    )
 
 
-def only(values: Sequence[ir.Value]) -> ir.Value | None:
+def single_value(values: Sequence[ir.Value]) -> ir.Value | None:
     """The one value, or None for none or several."""
     return values[0] if len(values) == 1 else None
 
 
-def number(value: ir.Value | None) -> float | None:
+def scalar_content(value: ir.Value | None) -> float | None:
     """The content of a constant with one element, as the program wrote it."""
     tensor = value.const_value if value is not None else None
     if tensor is None or tensor.size != 1 or not tensor.dtype.is_floating_point():
         return None
     content = float(tensor.numpy().item())
-    return as_written(content) if tensor.dtype == ir.DataType.FLOAT else content
+    return unrounded_number(content) if tensor.dtype == ir.DataType.FLOAT else content
 
 
-def close(content: float | None, wanted: float) -> bool:
+def is_close(content: float | None, wanted: float) -> bool:
     """Equal up to the rounding of a float32 constant (a float16 model's constants are not recognised)."""
     return content is not None and abs(content - wanted) <= 1e-6 * abs(wanted)
 
 
-def along_last(value: ir.Value, size: int) -> bool:
+def varies_along_last(value: ir.Value, size: int) -> bool:
     """Whether a constant varies along the last dim only, which has `size` elements."""
     tensor = value.const_value
     return tensor is not None and tensor.size == size and bool(tensor.shape) and int(tensor.shape[-1]) == size
@@ -57,7 +59,7 @@ def along_last(value: ir.Value, size: int) -> bool:
 
 def perm_of(value: ir.Value | None) -> tuple[ir.Value, list[int]] | None:
     """What a Transpose was made of, and its permutation; None for other values."""
-    source = only(inputs_of(value, "Transpose"))
+    source = single_value(inputs_of(value, "Transpose"))
     maker = value.producer() if value is not None else None
     if source is None or maker is None or "perm" not in maker.attributes:
         return None

@@ -30,7 +30,7 @@ _WRITTEN = {float(np.float32(sign * x)): sign * x for x in _IRRATIONAL for sign 
 _DIGITS = 6
 
 
-def as_written(number: float) -> float:
+def unrounded_number(number: float) -> float:
     """What a float32 number was rounded from: a constant of mathematics, a decimal of up to 6 digits, or itself."""
     number = float(np.float32(number))
     if not math.isfinite(number):

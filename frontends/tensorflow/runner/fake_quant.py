@@ -8,7 +8,7 @@ from typing import Any
 OPERATORS = frozenset({"FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel"})
 
 
-def constants_among(node: Any, nodes: Sequence[Any]) -> list[bool]:
+def constant_inputs(node: Any, nodes: Sequence[Any]) -> list[bool]:
     """Which inputs of `node` are constants of its graph, perhaps through Identity."""
     by_name = {n.name: n for n in nodes}
 
@@ -47,7 +47,11 @@ def fake_quant(operator: str, constants: Sequence[bool]) -> Callable[..., list[A
                 kernel = getattr(tf.raw_ops, operator)
             return [tf.reshape(tf.cast(kernel(**given, **settings), tf.float64), tf.shape(x))]
         kind = tf.float32 if all(constants[1:]) else tf.float64
-        return [_leveled(x, tf.cast(low, kind), tf.cast(high, kind), divided=operator.endswith("Vars"), **settings)]
+        return [
+            _quantize_dequantize(
+                x, tf.cast(low, kind), tf.cast(high, kind), divided=operator.endswith("Vars"), **settings
+            )
+        ]
 
     return make
 
@@ -59,7 +63,7 @@ def _attribute(attributes: Any, name: str, default: float) -> float:
     return float(attributes[name].f) if name in attributes else default
 
 
-def _leveled(x: Any, low: Any, high: Any, *, divided: bool, num_bits: int, narrow_range: bool) -> Any:
+def _quantize_dequantize(x: Any, low: Any, high: Any, *, divided: bool, num_bits: int, narrow_range: bool) -> Any:
     """The arithmetic of fake_quant_ops_functor.h: its parameters in the dtype of the range, the rest in that of x."""
     import tensorflow as tf
 

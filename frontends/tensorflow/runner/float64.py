@@ -10,10 +10,10 @@ import numpy as np
 
 from convert.errors import Location, Problem, Unsupported
 
-from .decimal_constants import as_written
-from .fake_quant import OPERATORS, constants_among, fake_quant
-from .session import leave_unoptimised
-from .tensor_array_flows import flows
+from .decimal_constants import unrounded_number
+from .fake_quant import OPERATORS, constant_inputs, fake_quant
+from .session import disable_optimizer
+from .tensor_array_flows import flow_nodes
 
 _FLOAT, _DOUBLE, _HALF, _BFLOAT16 = 1, 2, 19, 14
 _NARROW = (_FLOAT, _HALF, _BFLOAT16)
@@ -22,7 +22,7 @@ _OF_A_DTYPE = ("Bitcast", "NextAfter")
 _COMPILED = ("_XlaMustCompile", "_XlaCompile", "_XlaScope")
 
 
-def widen(graph: Any) -> Any:
+def widen_graph(graph: Any) -> Any:
     """A copy of `graph` that computes in double. Raises `Unsupported` with every operator for which that fails."""
     wide = type(graph)()
     wide.CopyFrom(graph)
@@ -31,7 +31,7 @@ def widen(graph: Any) -> Any:
     added: dict[str, Any] = {}
     for function in functions:
         for arg in (*function.signature.input_arg, *function.signature.output_arg):
-            arg.type = _wider(arg.type)
+            arg.type = _wide_dtype(arg.type)
         _widen_all(function.node_def, added, problems)
         _widen_attributes(function.attr)
     _widen_all(wide.node, added, problems)
@@ -39,23 +39,23 @@ def widen(graph: Any) -> Any:
         raise Unsupported(problems=list(problems.values()), hint="without a run in float64, only float32 is compared")
     for definition in added.values():
         wide.library.function.add().CopyFrom(definition)
-    leave_unoptimised(wide)
+    disable_optimizer(wide)
     return wide
 
 
 def _widen_all(nodes: Sequence[Any], added: dict[str, Any], problems: dict[str, Problem]) -> None:
-    handed_on = flows(nodes)
+    handed_on = flow_nodes(nodes)
     for node in nodes:
         if node.name in handed_on:
             continue
         floating = _widen_attributes(node.attr)
         if node.op in OPERATORS:
-            _spell_out(node, added, fake_quant(node.op, constants_among(node, nodes)))
-        elif node.op in _SPELLED_OUT and _in_double(node):
-            _spell_out(node, added, _SPELLED_OUT[node.op])
+            _replace_by_call(node, added, fake_quant(node.op, constant_inputs(node, nodes)))
+        elif node.op in _SPELLED_OUT and _uses_float64(node):
+            _replace_by_call(node, added, _SPELLED_OUT[node.op])
         elif floating and node.op in _OF_A_DTYPE:
             problems.setdefault(node.op, Problem("means another thing in float64", Location(node.op, node.name)))
-        elif floating and not has_double(node):
+        elif floating and not has_float64_kernel(node):
             problems.setdefault(
                 node.op, Problem("TensorFlow has no double kernel for it", Location(node.op, node.name))
             )
@@ -70,37 +70,37 @@ def _widen_attributes(attributes: Any) -> bool:
         kind = value.WhichOneof("value")
         if kind == "type":
             found |= value.type in _NARROW
-            value.type = _wider(value.type)
+            value.type = _wide_dtype(value.type)
         elif kind == "list" and value.list.type:
             types = list(value.list.type)
             found |= any(t in _NARROW for t in types)
             del value.list.type[:]
-            value.list.type.extend(map(_wider, types))
-        elif kind == "tensor" and _wider(value.tensor.dtype) != value.tensor.dtype:
-            value.tensor.CopyFrom(_widened(value.tensor))
+            value.list.type.extend(map(_wide_dtype, types))
+        elif kind == "tensor" and _wide_dtype(value.tensor.dtype) != value.tensor.dtype:
+            value.tensor.CopyFrom(_wide_tensor(value.tensor))
     return found
 
 
-def _wider(dtype: int) -> int:
+def _wide_dtype(dtype: int) -> int:
     return _DOUBLE if dtype in _NARROW else _WIDE_COMPLEX.get(dtype, dtype)
 
 
-def _widened(tensor: Any) -> Any:
+def _wide_tensor(tensor: Any) -> Any:
     import tensorflow as tf
 
     array = tf.make_ndarray(tensor)
     if array.dtype == np.float32 and array.size == 1:
-        return tf.make_tensor_proto(as_written(array.item()), tf.float64, array.shape)
+        return tf.make_tensor_proto(unrounded_number(array.item()), tf.float64, array.shape)
     return tf.make_tensor_proto(
         array.astype(np.complex128 if array.dtype.kind == "c" else np.float64), shape=array.shape
     )
 
 
-def _in_double(node: Any) -> bool:
+def _uses_float64(node: Any) -> bool:
     return any(v.WhichOneof("value") == "type" and v.type == _DOUBLE for v in node.attr.values())
 
 
-def has_double(node: Any) -> bool:
+def has_float64_kernel(node: Any) -> bool:
     """Whether a CPU kernel takes the node's (widened) dtypes."""
     from tensorflow.python.framework import op_def_registry
 
@@ -115,18 +115,18 @@ def has_double(node: Any) -> bool:
     for name, value in node.attr.items():
         if value.WhichOneof("value") == "type" and allowed.get(name) and value.type not in allowed[name]:
             return False
-    kernels = _kernels(node.op)
-    return not kernels or any(_fits(kernel, node) for kernel in kernels)
+    kernels = _cpu_kernels(node.op)
+    return not kernels or any(_kernel_accepts(kernel, node) for kernel in kernels)
 
 
 @cache
-def _kernels(operator: str) -> list[Any]:
+def _cpu_kernels(operator: str) -> list[Any]:
     from tensorflow.python.framework import kernels
 
     return [k for k in kernels.get_registered_kernels_for_op(operator).kernel if k.device_type == "CPU"]
 
 
-def _fits(kernel: Any, node: Any) -> bool:
+def _kernel_accepts(kernel: Any, node: Any) -> bool:
     for constraint in kernel.constraint:
         value = node.attr.get(constraint.name, None)
         wanted = list(constraint.allowed_values.list.type)
@@ -138,7 +138,7 @@ def _fits(kernel: Any, node: Any) -> bool:
 # -- operators spelled out ----------------------------------------------------------------------------------------
 
 
-def _spell_out(node: Any, added: dict[str, Any], make: Callable[..., list[Any]]) -> None:
+def _replace_by_call(node: Any, added: dict[str, Any], make: Callable[..., list[Any]]) -> None:
     """Turn a node into a call of `make`, which computes the same in double, under the same name and outputs."""
     import tensorflow as tf
 
@@ -147,10 +147,10 @@ def _spell_out(node: Any, added: dict[str, Any], make: Callable[..., list[Any]])
     dtypes = _input_dtypes(node, len(data))
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(None, d) for d in dtypes])
-    def spelled(*inputs: Any) -> Any:
+    def in_float64(*inputs: Any) -> Any:
         return make(attributes, *inputs)
 
-    concrete = spelled.get_concrete_function()
+    concrete = in_float64.get_concrete_function()
     definition = concrete.function_def
     added[definition.signature.name] = definition
     outputs = [o.dtype.as_datatype_enum for o in concrete.outputs]
@@ -170,7 +170,7 @@ def _input_dtypes(node: Any, count: int) -> list[Any]:
         if arg.type_list_attr:
             dtypes += list(node.attr[arg.type_list_attr].list.type)
         else:
-            one = node.attr[arg.type_attr].type if arg.type_attr else _wider(arg.type)
+            one = node.attr[arg.type_attr].type if arg.type_attr else _wide_dtype(arg.type)
             dtypes += [one] * (node.attr[arg.number_attr].i if arg.number_attr else 1)
     return [tf.as_dtype(d) for d in dtypes[:count]]
 
@@ -181,7 +181,7 @@ def _batch_norm(attributes: Any, x: Any, scale: Any, offset: Any, mean: Any, var
     channels_first = attributes["data_format"].s.startswith(b"NC") if "data_format" in attributes else False
     if "is_training" not in attributes or attributes["is_training"].b:
         raise Unsupported("a batch normalisation in training mode has no double kernel")
-    epsilon = _float(attributes, "epsilon", 1e-4)
+    epsilon = _float_attribute(attributes, "epsilon", 1e-4)
 
     def broadcast(v: Any) -> Any:
         trailing = tf.ones([tf.rank(x) - 2], tf.int32)
@@ -221,7 +221,7 @@ def _lrn(attributes: Any, x: Any) -> list[Any]:
     import tensorflow as tf
 
     radius = attributes["depth_radius"].i if "depth_radius" in attributes else 5
-    alpha, beta, bias = (_float(attributes, n, d) for n, d in (("alpha", 1.0), ("beta", 0.5), ("bias", 1.0)))
+    alpha, beta, bias = (_float_attribute(attributes, n, d) for n, d in (("alpha", 1.0), ("beta", 0.5), ("bias", 1.0)))
     squares = tf.pad(x * x, [[0, 0], [0, 0], [0, 0], [radius, radius]])
     total = tf.add_n([squares[..., i : tf.shape(squares)[-1] - 2 * radius + i] for i in range(2 * radius + 1)])
     return [x / tf.pow(bias + alpha * total, tf.constant(beta, tf.float64))]
@@ -230,12 +230,12 @@ def _lrn(attributes: Any, x: Any) -> list[Any]:
 def _leaky_relu(attributes: Any, x: Any) -> list[Any]:
     import tensorflow as tf
 
-    return [tf.where(x > 0, x, x * tf.constant(_float(attributes, "alpha", 0.2), tf.float64))]
+    return [tf.where(x > 0, x, x * tf.constant(_float_attribute(attributes, "alpha", 0.2), tf.float64))]
 
 
-def _float(attributes: Any, name: str, default: float) -> float:
+def _float_attribute(attributes: Any, name: str, default: float) -> float:
     """A number of a node, as it was written: attributes hold it in float32."""
-    return as_written(attributes[name].f) if name in attributes else default
+    return unrounded_number(attributes[name].f) if name in attributes else default
 
 
 def _selu(attributes: Any, x: Any) -> list[Any]:
@@ -275,13 +275,13 @@ def _pool(reduce: Callable[..., Any], fill: float) -> Callable[..., list[Any]]:
     return pool
 
 
-def _largest(values: Any, inside: Any) -> Any:
+def _reduce_max(values: Any, inside: Any) -> Any:
     import tensorflow as tf
 
     return tf.reduce_max(values, 0)
 
 
-def _average(values: Any, inside: Any) -> Any:
+def _reduce_mean(values: Any, inside: Any) -> Any:
     import tensorflow as tf
 
     return tf.reduce_sum(values, 0) / tf.reduce_sum(inside, 0)
@@ -295,6 +295,6 @@ _SPELLED_OUT: dict[str, Callable[..., list[Any]]] = {
     "LRN": _lrn,
     "LeakyRelu": _leaky_relu,
     "Selu": _selu,
-    "MaxPool3D": _pool(_largest, -np.inf),
-    "AvgPool3D": _pool(_average, 0.0),
+    "MaxPool3D": _pool(_reduce_max, -np.inf),
+    "AvgPool3D": _pool(_reduce_mean, 0.0),
 }

@@ -48,20 +48,20 @@ _CHANGES = re.compile(
 )
 
 
-def unread(nodes: Sequence[Any]) -> list[Any]:
+def unread_nodes(nodes: Sequence[Any]) -> list[Any]:
     """The NodeDefs whose tensors nothing reads and that are there for their value.
 
     A loop of TensorFlow 1 leaves Exits for variables that nobody wants; they count only where nothing else does. The
     Identity of a Switch is there for what waits for it.
     """
-    read = {_node(i) for n in nodes for i in n.input if not i.startswith("^")}
+    read = {_node_name(i) for n in nodes for i in n.input if not i.startswith("^")}
     switches = {n.name for n in nodes if n.op in ("Switch", "RefSwitch", "_SwitchN")}
     found = [n for n in nodes if n.name not in read and n.op not in NOT_RESULTS and "/Assert/" not in n.name]
-    found = [n for n in found if not (n.op == "Identity" and n.input and _node(n.input[0]) in switches)]
+    found = [n for n in found if not (n.op == "Identity" and n.input and _node_name(n.input[0]) in switches)]
     return [n for n in found if n.op not in ("Exit", "RefExit")] or found
 
 
-def without_setup(nodes: Sequence[Any], saver: str) -> list[Any]:
+def inference_nodes(nodes: Sequence[Any], saver: str) -> list[Any]:
     """The NodeDefs of a graph with variables, without those that initialise, save and restore these.
 
     `saver` is the name of the tensor that the saver takes its file's name from.
@@ -70,14 +70,14 @@ def without_setup(nodes: Sequence[Any], saver: str) -> list[Any]:
     variables = {n.name for n in nodes if n.op in ("VarHandleOp", "VariableV2", "Variable")}
     changes = [n for n in nodes if _CHANGES.fullmatch(n.op)]
     dropped = {n.name for n in nodes if scope and n.name.startswith(f"{scope}/")} | {n.name for n in changes}
-    dropped |= {_node(i) for n in changes for i in n.input}
+    dropped |= {_node_name(i) for n in changes for i in n.input}
     dropped |= {n.name for n in nodes if n.input and set(n.input) <= variables}
     users: dict[str, set[str]] = defaultdict(set)
     for node in nodes:
         for tensor in node.input:
-            users[_node(tensor.removeprefix("^"))].add(node.name)
+            users[_node_name(tensor.removeprefix("^"))].add(node.name)
     waiting = list(dropped - variables)
-    makers = {n.name: [_node(i) for i in n.input if not i.startswith("^")] for n in nodes}
+    makers = {n.name: [_node_name(i) for i in n.input if not i.startswith("^")] for n in nodes}
     while waiting:
         alone = {m for m in makers.get(waiting.pop(), ()) if m not in dropped and users[m] <= dropped}
         dropped |= alone
@@ -85,7 +85,7 @@ def without_setup(nodes: Sequence[Any], saver: str) -> list[Any]:
     return [n for n in nodes if n.name not in dropped or n.name in variables]
 
 
-def ends(
+def signature_tensor_names(
     graph: Any, inputs: Sequence[str], outputs: Sequence[str], candidates: Sequence[Any] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Tensor names by input and output name; `inputs` and `outputs` are what the user named.
@@ -96,14 +96,14 @@ def ends(
 
     found: dict[str, str] = {}
     if outputs:
-        found = {_short(o): _tensor(o) for o in outputs}
+        found = {_short_name(o): _tensor_name(o) for o in outputs}
     else:
-        for node in unread(graph.node if candidates is None else candidates):
+        for node in unread_nodes(graph.node if candidates is None else candidates):
             definition = op_def_registry.get(node.op)
-            count = 1 if definition is None else sum(_count(arg, node) for arg in definition.output_arg)
-            found |= {_short(f"{node.name}:{i}"): f"{node.name}:{i}" for i in range(count)}
+            count = 1 if definition is None else sum(_arg_count(arg, node) for arg in definition.output_arg)
+            found |= {_short_name(f"{node.name}:{i}"): f"{node.name}:{i}" for i in range(count)}
     placeholders = {n.name: f"{n.name}:0" for n in graph.node if n.op in PLACEHOLDERS}
-    return {_short(i): _tensor(i) for i in inputs} | placeholders, found
+    return {_short_name(i): _tensor_name(i) for i in inputs} | placeholders, found
 
 
 def meta_file(path: Path) -> Path:
@@ -126,7 +126,7 @@ def meta_file(path: Path) -> Path:
     return found[0]
 
 
-def complete(graph: Any) -> Any:
+def complete_fused_attributes(graph: Any) -> Any:
     """The graph with the attributes that TensorFlow.js leaves out of fused operators, without which no import works."""
     lacking = [n for n in graph.node if n.op.startswith("_Fused") and "num_args" in n.attr and "TArgs" not in n.attr]
     if not lacking:
@@ -139,19 +139,19 @@ def complete(graph: Any) -> Any:
     return copy
 
 
-def _count(arg: Any, node: Any) -> int:
+def _arg_count(arg: Any, node: Any) -> int:
     if arg.number_attr:
         return node.attr[arg.number_attr].i
     return len(node.attr[arg.type_list_attr].list.type) if arg.type_list_attr else 1
 
 
-def _node(tensor: str) -> str:
+def _node_name(tensor: str) -> str:
     return tensor.partition(":")[0]
 
 
-def _tensor(name: str) -> str:
+def _tensor_name(name: str) -> str:
     return name if ":" in name else f"{name}:0"
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     return name[:-2] if name.endswith(":0") else name

@@ -10,7 +10,7 @@ from typing import Any
 
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.files.archives import BROKEN, open_archive, read_member
-from convert.interpreter import deeper
+from convert.interpreter import raised_recursion_limit
 
 from ..start_tensorflow import import_tensorflow
 from . import hdf5_check
@@ -38,37 +38,40 @@ _TRAINING = ("compile_config", "training_config")
 _CONFIG_LIMIT = 256 << 20
 
 
-def load(path: Path, *, trust: bool = False) -> Any:
+def load_keras(path: Path, *, trust: bool = False) -> Any:
     """The Keras model in a `.keras` or `.h5` file, uncompiled.
 
     Raises `UnsafeInput` for a file that holds code or classes that are not Keras's own (unless `trust`) or that reaches
     for other files, `BadInput` for one that is broken.
     """
     try:
-        config = _config(path)
+        config = _read_config(path)
         if not trust:
             check_config(config, str(path))
         _check_links(path)
     except (*BROKEN, OSError) as error:
         raise BadInput(
-            f"{path} is damaged: {_reason(error)}", hint="get the file again and compare its checksum with the source's"
+            f"{path} is damaged: {_error_summary(error)}",
+            hint="get the file again and compare its checksum with the source's",
         ) from error
     import_tensorflow()
     import keras
 
     try:
-        with deeper(sum(1 for _ in _entries(config))):  # Keras recurses over what lies behind one another
+        with raised_recursion_limit(
+            sum(1 for _ in _class_entries(config))
+        ):  # Keras recurses over what lies behind one another
             return keras.models.load_model(path, compile=False, safe_mode=not trust)
     except ConvertError:
         raise
     except Exception as error:
         raise BadInput(
-            f"Keras cannot load {path}: {_reason(error)}",
+            f"Keras cannot load {path}: {_error_summary(error)}",
             hint="was it written by another version of Keras, or with functions of the user's that the file lacks?",
         ) from error
 
 
-def _reason(error: Exception) -> str:
+def _error_summary(error: Exception) -> str:
     """One line of what Keras says; of layers within layers the innermost's, shortened where it repeats the file."""
     lines = (str(error).rpartition("Exception encountered: ")[2] or type(error).__name__).splitlines()
     return lines[0] if len(lines[0]) <= 200 else f"{lines[0][:200]} …"
@@ -76,7 +79,7 @@ def _reason(error: Exception) -> str:
 
 def check_config(config: Any, label: str) -> None:
     """Raise one `UnsafeInput` that lists every class in a model's configuration that is not one of Keras's own."""
-    found = sorted({reason for entry in _entries(config) if (reason := _refusal(entry))})
+    found = sorted({reason for entry in _class_entries(config) if (reason := _refusal_reason(entry))})
     if found:
         raise UnsafeInput(
             f"{label} holds classes that are not Keras's own or that run code: {', '.join(found)}",
@@ -84,7 +87,7 @@ def check_config(config: Any, label: str) -> None:
         )
 
 
-def _config(path: Path) -> Any:
+def _read_config(path: Path) -> Any:
     if zipfile.is_zipfile(path):
         with open_archive(path) as archive:
             if "config.json" not in archive.namelist():
@@ -150,7 +153,7 @@ def _check_group(root: Any, path: Path) -> None:
                 )
 
 
-def _entries(config: Any) -> Iterator[dict[str, Any]]:
+def _class_entries(config: Any) -> Iterator[dict[str, Any]]:
     """Every object in a configuration that names a class."""
     stack = [config]
     while stack:
@@ -163,7 +166,7 @@ def _entries(config: Any) -> Iterator[dict[str, Any]]:
             stack += item
 
 
-def _refusal(entry: dict[str, Any]) -> str:
+def _refusal_reason(entry: dict[str, Any]) -> str:
     """Why an entry may not be loaded, or nothing."""
     name, module, inner = str(entry["class_name"]), entry.get("module"), entry.get("config")
     registered = entry.get("registered_name") or name
@@ -179,10 +182,10 @@ def _refusal(entry: dict[str, Any]) -> str:
 
 def _is_keras(module: str | None, name: str, config: Any) -> bool:
     if module == "builtins":  # functions by name: those of keras.activations
-        return name == "function" and isinstance(config, str) and _public("activations", config)
+        return name == "function" and isinstance(config, str) and _is_public("activations", config)
     if module is None:  # Keras 2
         return (
-            any(_public(part, name) for part in ("layers", "initializers", "regularizers", "constraints", "models"))
+            any(_is_public(part, name) for part in ("layers", "initializers", "regularizers", "constraints", "models"))
             or name in _TOP
         )
     if module == "keras":
@@ -192,7 +195,7 @@ def _is_keras(module: str | None, name: str, config: Any) -> bool:
     return module.startswith(tuple(f"{m}." for m in _MODULES)) or module in _MODULES
 
 
-def _public(part: str, name: str) -> bool:
+def _is_public(part: str, name: str) -> bool:
     import_tensorflow()
     import keras
 

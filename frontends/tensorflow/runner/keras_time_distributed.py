@@ -13,14 +13,14 @@ from typing import Any
 
 
 @contextmanager
-def folded_time(model: Any) -> Iterator[None]:
+def fold_time_distributed(model: Any) -> Iterator[None]:
     """For the time of a trace, the TimeDistributed layers in `model` that can be are folded."""
     import keras
 
-    layers = [layer for layer in _layers(model) if type(layer) is keras.layers.TimeDistributed]
-    folded = [layer for layer in layers if all(map(_keeps_rows_apart, _layers(layer.layer)))]
+    layers = [layer for layer in _flat_layers(model) if type(layer) is keras.layers.TimeDistributed]
+    folded = [layer for layer in layers if all(map(_keeps_rows_apart, _flat_layers(layer.layer)))]
     for layer in folded:
-        object.__setattr__(layer, "call", partial(_call, layer))
+        object.__setattr__(layer, "call", partial(_folded_call, layer))
     try:
         yield
     finally:
@@ -28,7 +28,7 @@ def folded_time(model: Any) -> Iterator[None]:
             object.__delattr__(layer, "call")
 
 
-def _layers(layer: Any) -> list[Any]:
+def _flat_layers(layer: Any) -> list[Any]:
     return list(layer._flatten_layers()) if hasattr(layer, "_flatten_layers") else [layer]
 
 
@@ -37,7 +37,7 @@ def _keeps_rows_apart(layer: Any) -> bool:
     return type(layer).__module__.partition(".")[0] == "keras" and not getattr(layer, "stateful", False)
 
 
-def _call(layer: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+def _folded_call(layer: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
     """As TimeDistributed.call: [batch, steps, ...] to [batch, steps, ...]."""
     import keras
 

@@ -26,13 +26,13 @@ def captured_tables(concrete: Any) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     for handle in handles:
         for keys, values in sorted(dtypes):
             with eager_mode():
-                if _holds(handle, keys, values):
+                if _has_dtypes(handle, keys, values):
                     content = tf.raw_ops.LookupTableExportV2(table_handle=handle, Tkeys=keys, Tvalues=values)
                     found[id(handle)] = content.keys.numpy(), content.values.numpy()
     return found
 
 
-def _holds(handle: Any, keys: int, values: int) -> bool:
+def _has_dtypes(handle: Any, keys: int, values: int) -> bool:
     """Whether it is a table of these dtypes: looking nothing up is an error if not, exporting ends the process."""
     import tensorflow as tf
 
@@ -44,7 +44,7 @@ def _holds(handle: Any, keys: int, values: int) -> bool:
     return True
 
 
-def with_tables(graph: Any, tables: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[str]:
+def insert_tables(graph: Any, tables: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[str]:
     """Make tables of the nodes of `graph` that are called so; the operations that fill them, which run first."""
     import tensorflow as tf
 

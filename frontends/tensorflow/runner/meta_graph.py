@@ -10,16 +10,16 @@ from typing import Any
 from convert.errors import Unsupported
 from convert.options import Options
 
-from .graph_signature import ends, meta_file, without_setup
+from .graph_signature import inference_nodes, meta_file, signature_tensor_names
 from .names import choose_signature
-from .stateful import Stateful, from_session
+from .stateful import StatefulGraph, stateful_from_session
 
 
 def open_meta(path: Path, options: Options) -> tuple[Any, dict[str, str], dict[str, str]]:
     """The frozen GraphDef of a `.meta` file or its folder, and the tensors that are its inputs and outputs, by name."""
     import tensorflow as tf
 
-    with _restored(path, options) as (session, inputs, outputs):
+    with _restored_session(path, options) as (session, inputs, outputs):
         nodes = [tensor.partition(":")[0] for tensor in outputs.values()]
         graph = session.graph.as_graph_def()
         constant = tf.compat.v1.graph_util.convert_variables_to_constants(session, graph, nodes)
@@ -27,14 +27,14 @@ def open_meta(path: Path, options: Options) -> tuple[Any, dict[str, str], dict[s
     return constant, {key: t for key, t in inputs.items() if t.partition(":")[0] in here}, outputs
 
 
-def stateful_meta(path: Path, options: Options) -> Stateful:
+def stateful_meta(path: Path, options: Options) -> StatefulGraph:
     """The graph of a `.meta` file or its folder with its variables."""
-    with _restored(path, options) as (session, inputs, outputs):
-        return from_session(session, inputs, outputs)
+    with _restored_session(path, options) as (session, inputs, outputs):
+        return stateful_from_session(session, inputs, outputs)
 
 
 @contextmanager
-def _restored(path: Path, options: Options) -> Iterator[tuple[Any, dict[str, str], dict[str, str]]]:
+def _restored_session(path: Path, options: Options) -> Iterator[tuple[Any, dict[str, str], dict[str, str]]]:
     """A session with the variables restored, and the tensors that are inputs and outputs, by name."""
     import tensorflow as tf
 
@@ -51,7 +51,7 @@ def _restored(path: Path, options: Options) -> Iterator[tuple[Any, dict[str, str
             outputs = {key: info.name for key, info in sorted(chosen.outputs.items())}
         else:
             definition = graph.as_graph_def()
-            candidates = without_setup(definition.node, saver.saver_def.filename_tensor_name)
+            candidates = inference_nodes(definition.node, saver.saver_def.filename_tensor_name)
             named = [s.name for s in options.inputs if s.name]
-            inputs, outputs = ends(definition, named, options.outputs, candidates)
+            inputs, outputs = signature_tensor_names(definition, named, options.outputs, candidates)
         yield session, inputs, outputs

@@ -15,28 +15,30 @@ VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 
 def keras_names(model: Any) -> tuple[list[str], list[str]]:
     """Input and output names of a built Keras model: keys where these are dicts, else their layers."""
-    inputs = _ends(getattr(model, "_inputs_struct", None), model.inputs)
-    return apart(_unique(inputs), _unique(_ends(getattr(model, "_outputs_struct", None), model.outputs)))
+    inputs = _structure_names(getattr(model, "_inputs_struct", None), model.inputs)
+    return distinct_names(
+        _unique_names(inputs), _unique_names(_structure_names(getattr(model, "_outputs_struct", None), model.outputs))
+    )
 
 
-def _ends(structure: Any, tensors: Sequence[Any]) -> list[str]:
+def _structure_names(structure: Any, tensors: Sequence[Any]) -> list[str]:
     if isinstance(structure, Mapping):
-        return [".".join(map(str, path)) for path, _ in _leaves(structure)]
-    return [_maker(tensor) for tensor in tensors]
+        return [".".join(map(str, path)) for path, _ in _flatten_structure(structure)]
+    return [_layer_name(tensor) for tensor in tensors]
 
 
 def function_names(concrete: Any) -> tuple[list[str], list[str]]:
     """Input and output names of a ConcreteFunction: its arguments', and the keys (or `output_0` …) of its results."""
     captured = len(concrete.captured_inputs)
     tensors = concrete.inputs[: len(concrete.inputs) - captured]
-    inputs = [_argument(t) for t in tensors]
-    paths = [".".join(map(str, path)) for path, _ in _leaves(concrete.structured_outputs)]
+    inputs = [_argument_name(t) for t in tensors]
+    paths = [".".join(map(str, path)) for path, _ in _flatten_structure(concrete.structured_outputs)]
     named = isinstance(concrete.structured_outputs, Mapping)
     outputs = paths if named else [f"output_{i}" for i in range(len(concrete.outputs))]
-    return apart(_unique(inputs), _unique(outputs))
+    return distinct_names(_unique_names(inputs), _unique_names(outputs))
 
 
-def apart(inputs: Collection[str], outputs: Collection[str]) -> tuple[list[str], list[str]]:
+def distinct_names(inputs: Collection[str], outputs: Collection[str]) -> tuple[list[str], list[str]]:
     """The same names, with `_output` behind those of outputs that inputs have too: a graph has one value of a name."""
     taken, renamed = {*inputs, *outputs}, []
     for name in outputs:
@@ -69,7 +71,7 @@ def captured_variables(concrete: Any) -> dict[str, Any]:
     """The variables that a ConcreteFunction holds on to, by names of their own, in the order of what it captured."""
     by_handle = {id(v.handle): v for v in concrete.graph.variables}
     found = [by_handle[id(value)] for value in concrete.captured_inputs if id(value) in by_handle]
-    return dict(zip(_unique(v.name.partition(":")[0] for v in found), found, strict=True))
+    return dict(zip(_unique_names(v.name.partition(":")[0] for v in found), found, strict=True))
 
 
 def state_inputs(variables: Iterable[str], taken: Collection[str]) -> dict[str, str]:
@@ -92,7 +94,7 @@ def state_inputs(variables: Iterable[str], taken: Collection[str]) -> dict[str, 
     return named
 
 
-def _argument(tensor: Any) -> str:
+def _argument_name(tensor: Any) -> str:
     """The name that the caller gave to an argument, which a placeholder keeps as an attribute."""
     try:
         return tensor.op.get_attr("_user_specified_name").decode()
@@ -100,21 +102,21 @@ def _argument(tensor: Any) -> str:
         return tensor.op.name
 
 
-def _maker(tensor: Any) -> str:
+def _layer_name(tensor: Any) -> str:
     history = getattr(tensor, "_keras_history", None)
     return history.operation.name if history is not None else tensor.name.partition(":")[0]
 
 
-def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
+def _flatten_structure(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
     """The tensors in nested containers in TensorFlow's order: dicts by sorted keys."""
     if isinstance(value, Mapping):
-        return [leaf for key in sorted(value) for leaf in _leaves(value[key], (*path, key))]
+        return [leaf for key in sorted(value) for leaf in _flatten_structure(value[key], (*path, key))]
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [leaf for i, item in enumerate(value) for leaf in _leaves(item, (*path, i))]
+        return [leaf for i, item in enumerate(value) for leaf in _flatten_structure(item, (*path, i))]
     return [] if value is None else [(path, value)]
 
 
-def _unique(names: Iterable[str]) -> list[str]:
+def _unique_names(names: Iterable[str]) -> list[str]:
     """`names` with `_1`, `_2` … behind those that come again."""
     seen: dict[str, int] = {}
     found = []

@@ -16,11 +16,11 @@ from convert.options import Options
 from convert.source import Source
 
 from ..start_tensorflow import import_tensorflow
-from .keras_time_distributed import folded_time
-from .lookup_tables import captured_tables, with_tables
-from .names import apart, choose_signature, function_names, keras_names
-from .session import Feeds, Frozen, run_graph
-from .stateful import Stateful, from_function, from_saved_model, run_stateful
+from .keras_time_distributed import fold_time_distributed
+from .lookup_tables import captured_tables, insert_tables
+from .names import choose_signature, distinct_names, function_names, keras_names
+from .session import Feeds, FrozenGraph, run_graph
+from .stateful import StatefulGraph, run_stateful, stateful_from_function, stateful_from_saved_model
 
 if TYPE_CHECKING:
     from convert.runners.trace import Trace
@@ -38,16 +38,16 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class Runnable:
+class RunnableModel:
     """An opened model: `call` runs it as deployed, `freeze` gives its graph for a run in float64.
 
     `stateful` is its graph with its variables, for feeds that say what these hold.
     """
 
     call: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
-    freeze: Callable[[], Frozen]
+    freeze: Callable[[], FrozenGraph]
     inputs: Collection[str]
-    stateful: Callable[[], Stateful] | None = None
+    stateful: Callable[[], StatefulGraph] | None = None
 
 
 def available() -> str:
@@ -68,26 +68,26 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
             if "OpKernel was registered" in str(error):
                 raise Unsupported(f"TensorFlow lacks a kernel: {' '.join(str(error).split())[:300]}") from error
             raise
-    from .float64 import widen
+    from .float64 import widen_graph
 
     frozen = opened.freeze()
-    return run_graph(replace(frozen, graph=widen(frozen.graph)), feeds, precision=precision)
+    return run_graph(replace(frozen, graph=widen_graph(frozen.graph)), feeds, precision=precision)
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
     """One run of the graph in float64, with a summary of every tensor."""
     import_tensorflow()
-    from .float64 import widen
+    from .float64 import widen_graph
     from .trace import trace_graph
 
     frozen = _OPENERS[source.kind](source, options).freeze()
-    return trace_graph(replace(frozen, graph=widen(frozen.graph)), feed)
+    return trace_graph(replace(frozen, graph=widen_graph(frozen.graph)), feed)
 
 
 # -- functions and Keras models -----------------------------------------------------------------------------------
 
 
-def _from_concrete(concrete: Any, inputs: Sequence[str], outputs: Sequence[str], call: Any = None) -> Runnable:
+def _concrete_runnable(concrete: Any, inputs: Sequence[str], outputs: Sequence[str], call: Any = None) -> RunnableModel:
     """A runnable around a ConcreteFunction; `call` takes positional tensors and returns a flat list."""
 
     def run_one(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -97,23 +97,23 @@ def _from_concrete(concrete: Any, inputs: Sequence[str], outputs: Sequence[str],
         results = tf.nest.flatten(call(*tensors)) if call else _call_flat(concrete, tensors)
         return {name: np.asarray(value) for name, value in zip(outputs, results, strict=True)}
 
-    def freeze() -> Frozen:
+    def freeze() -> FrozenGraph:
         from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
         constant = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
         outs = dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
-        return _with_tables(concrete, constant, inputs, outs)
+        return _frozen_with_tables(concrete, constant, inputs, outs)
 
-    return Runnable(run_one, freeze, inputs, lambda: from_function(concrete, inputs, outputs))
+    return RunnableModel(run_one, freeze, inputs, lambda: stateful_from_function(concrete, inputs, outputs))
 
 
-def _with_tables(concrete: Any, constant: Any, inputs: Sequence[str], outputs: Mapping[str, str]) -> Frozen:
+def _frozen_with_tables(concrete: Any, constant: Any, inputs: Sequence[str], outputs: Mapping[str, str]) -> FrozenGraph:
     """What a function captured beside variables is left among the inputs behind its own: tables."""
     graph, tables = constant.graph.as_graph_def(), captured_tables(concrete)
     held = [tables.get(id(v)) for v in concrete.captured_inputs if v.dtype.name == "resource" and id(v) in tables]
     rest = [t.op.name for t in constant.inputs[len(inputs) :]]
-    first = with_tables(graph, {n: t for n, t in zip(rest, held, strict=True) if t is not None})
-    return Frozen(graph, {n: t.name for n, t in zip(inputs, constant.inputs, strict=False)}, outputs, first)
+    first = insert_tables(graph, {n: t for n, t in zip(rest, held, strict=True) if t is not None})
+    return FrozenGraph(graph, {n: t.name for n, t in zip(inputs, constant.inputs, strict=False)}, outputs, first)
 
 
 def _call_flat(concrete: Any, tensors: Sequence[Any]) -> list[Any]:
@@ -129,17 +129,17 @@ def _call_flat(concrete: Any, tensors: Sequence[Any]) -> list[Any]:
     return tf.nest.flatten(concrete(*args, **kwargs), expand_composites=True)
 
 
-def _keras_file(source: Source, options: Options) -> Runnable:
-    from .keras_archive import load
+def _keras_file_runnable(source: Source, options: Options) -> RunnableModel:
+    from .keras_archive import load_keras
 
-    return _keras_model(load(source.file, trust=options.trust))
-
-
-def _keras_object(source: Source, options: Options) -> Runnable:
-    return _keras_model(source.model)
+    return _keras_runnable(load_keras(source.file, trust=options.trust))
 
 
-def _keras_model(model: Any) -> Runnable:
+def _keras_object_runnable(source: Source, options: Options) -> RunnableModel:
+    return _keras_runnable(source.model)
+
+
+def _keras_runnable(model: Any) -> RunnableModel:
     import keras
     import tensorflow as tf
 
@@ -151,12 +151,12 @@ def _keras_model(model: Any) -> Runnable:
         return keras.tree.flatten(model(packed, training=False))
 
     specs = [tf.TensorSpec(x.shape, x.dtype, name=f"input_{i}") for i, x in enumerate(model.inputs)]
-    with folded_time(model):
+    with fold_time_distributed(model):
         concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
-    return _from_concrete(concrete, inputs, outputs, call)
+    return _concrete_runnable(concrete, inputs, outputs, call)
 
 
-def _function_object(source: Source, options: Options) -> Runnable:
+def _function_runnable(source: Source, options: Options) -> RunnableModel:
     concrete = source.model
     if not hasattr(concrete, "captured_inputs"):
         import tensorflow as tf
@@ -170,13 +170,13 @@ def _function_object(source: Source, options: Options) -> Runnable:
             ]
         )
         concrete = concrete.get_concrete_function(*specs)
-    return _from_concrete(concrete, *function_names(concrete))
+    return _concrete_runnable(concrete, *function_names(concrete))
 
 
 # -- SavedModels --------------------------------------------------------------------------------------------------
 
 
-def _saved_model(source: Source, options: Options) -> Runnable:
+def _saved_model_runnable(source: Source, options: Options) -> RunnableModel:
     import tensorflow as tf
 
     try:
@@ -186,7 +186,7 @@ def _saved_model(source: Source, options: Options) -> Runnable:
     name = choose_signature(list(loaded.signatures), options.signature)
     concrete = loaded.signatures[name]
     outputs = sorted(concrete.structured_outputs)
-    called = dict(zip(outputs, apart(list(concrete.structured_input_signature[1]), outputs)[1], strict=True))
+    called = dict(zip(outputs, distinct_names(list(concrete.structured_input_signature[1]), outputs)[1], strict=True))
 
     def call(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         specs = concrete.structured_input_signature[1]
@@ -197,11 +197,11 @@ def _saved_model(source: Source, options: Options) -> Runnable:
 
     # Both hold on to `loaded`: a signature alone does not keep its variables.
     freeze = partial(_frozen_signature, loaded.signatures[name], list(called.values()))
-    stateful = partial(from_saved_model, source.file, options)
-    return Runnable(call, freeze, concrete.structured_input_signature[1], stateful)
+    stateful = partial(stateful_from_saved_model, source.file, options)
+    return RunnableModel(call, freeze, concrete.structured_input_signature[1], stateful)
 
 
-def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> Frozen:
+def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> FrozenGraph:
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     constant = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
@@ -211,24 +211,24 @@ def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> Frozen:
     order = sorted(specs) if len(specs) == len(constant.inputs) else [""] * len(constant.inputs)
     for key, tensor in zip(order, constant.inputs, strict=True):
         name = tensor.name.partition(":")[0]
-        inputs[_key_of(name, specs) or key or _unmatched(name, specs)] = tensor.name
-    return Frozen(
+        inputs[_argument_key(name, specs) or key or _raise_unmatched(name, specs)] = tensor.name
+    return FrozenGraph(
         constant.graph.as_graph_def(), inputs, dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
     )
 
 
-def _key_of(name: str, specs: Mapping[str, Any]) -> str:
+def _argument_key(name: str, specs: Mapping[str, Any]) -> str:
     """The argument that a placeholder is called after, else nothing."""
     if name in specs:
         return name
     return next((k for k, spec in specs.items() if spec.name == name or k.replace(":", "_") == name), "")
 
 
-def _unmatched(name: str, specs: Mapping[str, Any]) -> NoReturn:
+def _raise_unmatched(name: str, specs: Mapping[str, Any]) -> NoReturn:
     raise Unsupported(f"the signature's input {name!r} cannot be matched with one of {', '.join(specs)}")
 
 
-def _revived_by_session(folder: Path, options: Options) -> Runnable:
+def _revived_by_session(folder: Path, options: Options) -> RunnableModel:
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -237,57 +237,57 @@ def _revived_by_session(folder: Path, options: Options) -> Runnable:
         name = choose_signature([k for k in meta.signature_def if not k.startswith("__")], options.signature)
         signature = meta.signature_def[name]
         inputs = {key: info.name for key, info in sorted(signature.inputs.items())}
-        outputs = dict(zip(apart(inputs, sorted(signature.outputs))[1],
+        outputs = dict(zip(distinct_names(inputs, sorted(signature.outputs))[1],
                            (info.name for _, info in sorted(signature.outputs.items())), strict=True))  # fmt: skip
         nodes = [tensor.partition(":")[0] for tensor in outputs.values()]
         constant = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), nodes)
-    return _frozen_runnable(Frozen(constant, inputs, outputs), partial(from_saved_model, folder, options))
+    return _frozen_runnable(FrozenGraph(constant, inputs, outputs), partial(stateful_from_saved_model, folder, options))
 
 
-def _frozen_runnable(frozen: Frozen, stateful: Callable[[], Stateful] | None = None) -> Runnable:
+def _frozen_runnable(frozen: FrozenGraph, stateful: Callable[[], StatefulGraph] | None = None) -> RunnableModel:
     def call(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return run_graph(frozen, [feed], precision="float32")[0]
 
-    return Runnable(call, lambda: frozen, frozen.inputs, stateful)
+    return RunnableModel(call, lambda: frozen, frozen.inputs, stateful)
 
 
 # -- frozen graphs ------------------------------------------------------------------------------------------------
 
 
-def _frozen_file(source: Source, options: Options) -> Runnable:
+def _frozen_file_runnable(source: Source, options: Options) -> RunnableModel:
     from tensorflow.core.framework.graph_pb2 import GraphDef
 
     try:
         graph = GraphDef.FromString(source.file.read_bytes())
     except Exception as error:
         raise BadInput(f"{source.label} is not a GraphDef: {error}") from error
-    return _frozen_graph(graph, options)
+    return _graph_runnable(graph, options)
 
 
-def _meta_file(source: Source, options: Options) -> Runnable:
+def _meta_file_runnable(source: Source, options: Options) -> RunnableModel:
     from .meta_graph import open_meta, stateful_meta
 
-    return _frozen_runnable(Frozen(*open_meta(source.file, options)), partial(stateful_meta, source.file, options))
+    return _frozen_runnable(FrozenGraph(*open_meta(source.file, options)), partial(stateful_meta, source.file, options))
 
 
-def _graph_object(source: Source, options: Options) -> Runnable:
-    return _frozen_graph(source.model, options)
+def _graph_object_runnable(source: Source, options: Options) -> RunnableModel:
+    return _graph_runnable(source.model, options)
 
 
-def _frozen_graph(graph: Any, options: Options) -> Runnable:
-    from .graph_signature import complete, ends
+def _graph_runnable(graph: Any, options: Options) -> RunnableModel:
+    from .graph_signature import complete_fused_attributes, signature_tensor_names
 
-    inputs, outputs = ends(graph, [s.name for s in options.inputs if s.name], options.outputs)
-    return _frozen_runnable(Frozen(complete(graph), inputs, outputs))
+    inputs, outputs = signature_tensor_names(graph, [s.name for s in options.inputs if s.name], options.outputs)
+    return _frozen_runnable(FrozenGraph(complete_fused_attributes(graph), inputs, outputs))
 
 
-_OPENERS: dict[str, Callable[[Source, Options], Runnable]] = {
-    "savedmodel": _saved_model,
-    "keras": _keras_file,
-    "keras-h5": _keras_file,
-    "keras-object": _keras_object,
-    "tf-function-object": _function_object,
-    "frozen-graph": _frozen_file,
-    "tf-meta": _meta_file,
-    "graphdef-object": _graph_object,
+_OPENERS: dict[str, Callable[[Source, Options], RunnableModel]] = {
+    "savedmodel": _saved_model_runnable,
+    "keras": _keras_file_runnable,
+    "keras-h5": _keras_file_runnable,
+    "keras-object": _keras_object_runnable,
+    "tf-function-object": _function_runnable,
+    "frozen-graph": _frozen_file_runnable,
+    "tf-meta": _meta_file_runnable,
+    "graphdef-object": _graph_object_runnable,
 }

@@ -14,7 +14,7 @@ Feeds = Sequence[Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class Frozen:
+class FrozenGraph:
     """A GraphDef without variables, and the tensors in it that are the inputs and outputs, by name.
 
     `first` are the operations that fill its tables.
@@ -26,7 +26,7 @@ class Frozen:
     first: Sequence[str] = ()
 
 
-def leave_unoptimised(graph: Any) -> None:
+def disable_optimizer(graph: Any) -> None:
     """Calls bring the configuration that their functions are optimised with, whatever the session's is.
 
     The optimizer divides by multiplying with a reciprocal in float32, for one: enough for another level of FakeQuant.
@@ -40,7 +40,7 @@ def leave_unoptimised(graph: Any) -> None:
             node.attr["config_proto"].s = config.SerializeToString()
 
 
-def run_graph(frozen: Frozen, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:
+def run_graph(frozen: FrozenGraph, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:
     """Run a graph in a session of its own; in float64 without the optimisations that know float32 only."""
     import tensorflow as tf
 

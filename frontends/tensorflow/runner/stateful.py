@@ -13,12 +13,12 @@ from convert.errors import UsageError
 from convert.graph.metadata import state_output
 from convert.options import Options
 
-from .decimal_constants import as_written
-from .names import apart, captured_variables, choose_signature, state_inputs, variable_names
+from .decimal_constants import unrounded_number
+from .names import captured_variables, choose_signature, distinct_names, state_inputs, variable_names
 
 
 @dataclass(frozen=True)
-class Stateful:
+class StatefulGraph:
     """A GraphDef with its variables: `inputs` and `outputs` are tensors by name, `effects` nodes that run beside them.
 
     `variables` are nodes with what they hold, by the variable's name; a node that is a resource from outside, as
@@ -33,7 +33,7 @@ class Stateful:
 
 
 def run_stateful(
-    model: Stateful, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str
+    model: StatefulGraph, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str
 ) -> list[dict[str, np.ndarray]]:
     """The outputs of each call, and behind them what the variables that the feed names hold after it.
 
@@ -44,13 +44,13 @@ def run_stateful(
 
     graph_def, config = model.graph, tf.compat.v1.ConfigProto()
     if precision == "float64":
-        from .float64 import widen
+        from .float64 import widen_graph
 
-        graph_def = widen(graph_def)
+        graph_def = widen_graph(graph_def)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
-    states = _states(model)
+    states = _state_variables(model)
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph, config=config) as session:
-        cells = _import(graph_def, model, graph, precision == "float64")
+        cells = _import_graph(graph_def, model, graph, precision == "float64")
         found = []
         for feed in feeds:
             if unknown := [name for name in feed if name not in model.inputs and name not in states]:
@@ -70,14 +70,14 @@ def run_stateful(
     return found
 
 
-def _states(model: Stateful) -> dict[str, str]:
+def _state_variables(model: StatefulGraph) -> dict[str, str]:
     """The variables by the names that their graph inputs have."""
     named = state_inputs(model.variables, [*model.inputs, *model.outputs])
     return {name: variable for variable, name in named.items()}
 
 
 @dataclass(frozen=True)
-class _Cell:
+class _SessionVariable:
     """A variable in a session."""
 
     content: Any
@@ -89,7 +89,7 @@ class _Cell:
         session.run(self.assignment, {self.given: np.asarray(value, self.given.dtype.as_numpy_dtype)})
 
 
-def _import(graph_def: Any, model: Stateful, graph: Any, wide: bool) -> dict[str, _Cell]:
+def _import_graph(graph_def: Any, model: StatefulGraph, graph: Any, wide: bool) -> dict[str, _SessionVariable]:
     """Import the graph, and make what assigns to its variables and reads them."""
     import tensorflow as tf
 
@@ -113,28 +113,28 @@ def _import(graph_def: Any, model: Stateful, graph: Any, wide: bool) -> dict[str
         )
         content = raw.ReadVariableOp(resource=handle, dtype=dtypes[name]) if resource else tf.identity(handle)
         exact = value.dtype == np.float32 and value.size == 1 and wide
-        initial = np.full(value.shape, as_written(value.item())) if exact else value
-        cells[name] = _Cell(content, given, assignment, initial)
+        initial = np.full(value.shape, unrounded_number(value.item())) if exact else value
+        cells[name] = _SessionVariable(content, given, assignment, initial)
     return cells
 
 
 # -- where models come from -------------------------------------------------------------------------------------------
 
 
-def from_session(session: Any, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Stateful:
+def stateful_from_session(session: Any, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> StatefulGraph:
     """The graph of a session in which the variables have been restored."""
     graph = session.graph.as_graph_def()
     handles = {n.name: n for n in graph.node if n.op in ("VarHandleOp", "VariableV2", "Variable")}
     variables: dict[str, tuple[str, np.ndarray]] = {}
     for node in handles.values():
         (name,) = variable_names([node])
-        content = _content(session, node)
+        content = _variable_content(session, node)
         if name not in variables and content is not None:
             variables[name] = (node.name, content)
-    return Stateful(graph, inputs, outputs, variables)
+    return StatefulGraph(graph, inputs, outputs, variables)
 
 
-def _content(session: Any, node: Any) -> np.ndarray | None:
+def _variable_content(session: Any, node: Any) -> np.ndarray | None:
     """What a variable holds, or None for one that was never given a value."""
     import tensorflow as tf
 
@@ -148,7 +148,7 @@ def _content(session: Any, node: Any) -> np.ndarray | None:
             return None
 
 
-def from_saved_model(folder: Path, options: Options) -> Stateful:
+def stateful_from_saved_model(folder: Path, options: Options) -> StatefulGraph:
     """The graph of one signature of a SavedModel, loaded by a session."""
     import tensorflow as tf
 
@@ -158,10 +158,12 @@ def from_saved_model(folder: Path, options: Options) -> Stateful:
         signatures = [k for k in meta.signature_def if not k.startswith("__")]
         signature = meta.signature_def[choose_signature(signatures, options.signature)]
         inputs, outputs = ({k: i.name for k, i in sorted(s.items())} for s in (signature.inputs, signature.outputs))
-        return from_session(session, inputs, dict(zip(apart(inputs, outputs)[1], outputs.values(), strict=True)))
+        return stateful_from_session(
+            session, inputs, dict(zip(distinct_names(inputs, outputs)[1], outputs.values(), strict=True))
+        )
 
 
-def from_function(concrete: Any, inputs: Sequence[str], outputs: Sequence[str]) -> Stateful:
+def stateful_from_function(concrete: Any, inputs: Sequence[str], outputs: Sequence[str]) -> StatefulGraph:
     """The graph of a ConcreteFunction; what it captured beside variables becomes constants."""
     import tensorflow as tf
 
@@ -182,4 +184,4 @@ def from_function(concrete: Any, inputs: Sequence[str], outputs: Sequence[str]) 
             node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value.numpy()))
     ins = dict(zip(inputs, (t.name for t in concrete.inputs), strict=False))
     outs = dict(zip(outputs, (t.name for t in concrete.outputs), strict=True))
-    return Stateful(graph, ins, outs, variables, [o.name for o in concrete.graph.control_outputs])
+    return StatefulGraph(graph, ins, outs, variables, [o.name for o in concrete.graph.control_outputs])

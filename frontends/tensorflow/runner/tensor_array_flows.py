@@ -9,7 +9,7 @@ _MAKING = ("TensorArrayV3", "TensorArrayWriteV3", "TensorArrayScatterV3", "Tenso
 _HANDING_ON = ("Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch")
 
 
-def flows(nodes: Sequence[Any]) -> set[str]:
+def flow_nodes(nodes: Sequence[Any]) -> set[str]:
     """The names of the NodeDefs that hand on a flow; they keep its dtype where numbers are widened."""
     tensors = {f"{n.name}:1" if n.op == "TensorArrayV3" else n.name for n in nodes if n.op in _MAKING}
     found: set[str] = set()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convert.errors import Location
-from convert.runners.trace import Step, Trace, summary
+from convert.runners.trace import Trace, TraceStep, summarize
 
 # Of a branch that is not taken, control flow of TensorFlow 1 has no value to fetch.
 _DEAD = frozenset({"Switch", "RefSwitch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
@@ -30,9 +30,9 @@ def trace_graph(frozen: Any, feed: Mapping[str, np.ndarray]) -> Trace:
         needed = _ancestors([graph.get_tensor_by_name(name).op for name in frozen.outputs.values()])
         operations = [op for op in graph.get_operations() if op in needed and op.type not in _ENDS]
         tensors = [t for op in operations for t in op.outputs if _can_be_fetched(graph, op, t)]
-        values = {t.name: summary(v) for t, v in zip(tensors, session.run(tensors, given), strict=True)}
+        values = {t.name: summarize(v) for t, v in zip(tensors, session.run(tensors, given), strict=True)}
         steps = [
-            Step(
+            TraceStep(
                 Location(op.type, op.name, op.name.rpartition("/")[0]),
                 tuple(t.name for t in op.inputs),
                 tuple(t.name for t in op.outputs),

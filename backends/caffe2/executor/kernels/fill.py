@@ -10,37 +10,37 @@ from convert.errors import Unsupported
 from convert.files.caffe2.netdef import DTYPES
 from convert.rules import Rule
 
-from .table import Array, Run, kernel
+from .table import Array, ExecutorRun, kernel
 
 
-def given(dtype: type) -> Rule:
+def given_tensor_fill(dtype: type) -> Rule:
     """A kernel for one of the GivenTensor…Fill operators."""
 
-    def rule(run: Run, *, shape: Sequence[int], values: Array = ()) -> Array:
+    def rule(run: ExecutorRun, *, shape: Sequence[int], values: Array = ()) -> Array:
         content = np.asarray(values)
         if content.size != int(np.prod(shape)):
             raise Unsupported(f"{content.size:,} numbers for the shape {list(shape)}")
-        return run.widened(content.astype(dtype).reshape(list(shape)))
+        return run.widen_array(content.astype(dtype).reshape(list(shape)))
 
     return rule
 
 
 kernel.same(
-    given,
+    given_tensor_fill,
     GivenTensorFill=np.float32, GivenTensorDoubleFill=np.float64, GivenTensorIntFill=np.int32,
     GivenTensorInt64Fill=np.int64, GivenTensorInt16Fill=np.int16, GivenTensorBoolFill=np.bool_,
 )  # fmt: skip
 
 
 @kernel("GivenTensorByteStringToUInt8Fill")
-def given_bytes(run: Run, *, shape: Sequence[int], values: Sequence[str]) -> Array:
+def given_bytes(run: ExecutorRun, *, shape: Sequence[int], values: Sequence[str]) -> Array:
     content = b"".join(v.encode(errors="surrogateescape") for v in values)
     return np.frombuffer(content, np.uint8).reshape(list(shape))
 
 
 @kernel("ConstantFill")
 def constant_fill(
-    run: Run, x: Array = None, *, value: float = 0.0, dtype: int = 0, shape: Sequence[int] = (),
+    run: ExecutorRun, x: Array = None, *, value: float = 0.0, dtype: int = 0, shape: Sequence[int] = (),
     extra_shape: Sequence[int] = (), input_as_shape: int = 0,
 ) -> Array:  # fmt: skip
     """Of its own shape, its input's, or the one that its input holds."""
@@ -48,4 +48,4 @@ def constant_fill(
     if number not in DTYPES or DTYPES[number].name in ("FLOAT16", "INT8", "UINT16"):
         raise Unsupported(f"the Caffe2 dtype {number}")
     sizes = [int(d) for d in (shape if x is None else x if input_as_shape else x.shape)]
-    return run.widened(np.full([*sizes, *extra_shape], value, DTYPES[number].numpy()))
+    return run.widen_array(np.full([*sizes, *extra_shape], value, DTYPES[number].numpy()))

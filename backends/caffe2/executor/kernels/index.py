@@ -8,12 +8,12 @@ import numpy as np
 
 from convert.errors import Unsupported
 
-from .table import INTEGERS, Array, Run, kernel
+from .table import INTEGERS, Array, ExecutorRun, kernel
 
 
 @kernel("Slice")
 def slice_kernel(
-    run: Run, x: Array, starts_: Array = None, ends_: Array = None, *, starts: Sequence[int] = (),
+    run: ExecutorRun, x: Array, starts_: Array = None, ends_: Array = None, *, starts: Sequence[int] = (),
     ends: Sequence[int] = (),
 ) -> Array:  # fmt: skip
     """One axis; a bound v below zero is size + v + 1."""
@@ -31,7 +31,7 @@ def slice_kernel(
 
 
 @kernel("Gather")
-def gather(run: Run, x: Array, indices: Array, *, axis: int = 0) -> Array:
+def gather(run: ExecutorRun, x: Array, indices: Array, *, axis: int = 0) -> Array:
     run.takes(INTEGERS, indices)
     if np.any(indices >= x.shape[axis]) or np.any(indices < (-x.shape[0] if axis == 0 else 0)):
         raise Unsupported("an index outside the axis, or a negative one on an axis but the first")
@@ -39,12 +39,12 @@ def gather(run: Run, x: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 @kernel("BatchGather")
-def batch_gather(run: Run, x: Array, indices: Array) -> Array:
+def batch_gather(run: ExecutorRun, x: Array, indices: Array) -> Array:
     return gather(run, x, indices, axis=1)
 
 
 @kernel("BooleanMask")
-def boolean_mask(run: Run, x: Array, mask: Array) -> list[Array]:
+def boolean_mask(run: ExecutorRun, x: Array, mask: Array) -> list[Array]:
     """The rows where the mask is true, and their numbers."""
     run.takes({"bool"}, mask)
     if mask.ndim != 1 or len(mask) != len(x):
@@ -53,7 +53,7 @@ def boolean_mask(run: Run, x: Array, mask: Array) -> list[Array]:
 
 
 @kernel("ScatterAssign")
-def scatter_assign(run: Run, x: Array, indices: Array, rows: Array) -> Array:
+def scatter_assign(run: ExecutorRun, x: Array, indices: Array, rows: Array) -> Array:
     """Rows replaced by others; of several for one place the last counts."""
     run.takes(INTEGERS, indices)
     if rows.shape != (*indices.shape, *x.shape[1:]) or np.any(indices < 0) or np.any(indices >= len(x)):
@@ -64,7 +64,7 @@ def scatter_assign(run: Run, x: Array, indices: Array, rows: Array) -> Array:
 
 
 @kernel("ReversePackedSegs")
-def reverse_packed(run: Run, x: Array, lengths: Array) -> Array:
+def reverse_packed(run: ExecutorRun, x: Array, lengths: Array) -> Array:
     """[length, batch, …]: the first `lengths` steps of each sequence turned round, the others as they are."""
     run.takes({"int32"}, lengths)
     y = x.copy()

@@ -11,16 +11,16 @@ from convert.errors import Unsupported
 from convert.files.caffe2.netdef import DTYPES
 from convert.rules import Rule
 
-from .table import ARITHMETIC, COMPARED, FLOAT, INTEGERS, Array, Run, kernel
+from .table import ARITHMETIC, COMPARED, FLOAT, INTEGERS, Array, ExecutorRun, kernel
 
 _LARGEST_EXPONENT = 88.0
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def elementwise(dtypes: Iterable[str], function: Callable[..., Array]) -> Rule:
+def unary_kernel(dtypes: Iterable[str], function: Callable[..., Array]) -> Rule:
     """A kernel of one operand, in its dtype."""
 
-    def rule(run: Run, x: Array) -> Array:
+    def rule(run: ExecutorRun, x: Array) -> Array:
         run.takes(dtypes, x)
         return np.asarray(function(x)).astype(x.dtype, copy=False)
 
@@ -49,23 +49,23 @@ _FLOATING = {
     "Rsqrt": lambda x: 1 / np.sqrt(x), "Reciprocal": lambda x: 1 / x, "Swish": lambda x: x * _sigmoid(x),
     "Mish": lambda x: x * np.tanh(np.log1p(np.exp(x))), "Sqr": lambda x: x * x,
 }  # fmt: skip
-kernel.same(lambda f: elementwise(FLOAT, f), **_FLOATING)
-kernel.same(lambda f: elementwise(ARITHMETIC, f), Negative=np.negative)
-kernel.same(lambda f: elementwise({"float32", "float64"}, f), Sqrt=np.sqrt)
-kernel.same(lambda f: elementwise({"bool"}, f), Not=np.logical_not)
+kernel.same(lambda f: unary_kernel(FLOAT, f), **_FLOATING)
+kernel.same(lambda f: unary_kernel(ARITHMETIC, f), Negative=np.negative)
+kernel.same(lambda f: unary_kernel({"float32", "float64"}, f), Sqrt=np.sqrt)
+kernel.same(lambda f: unary_kernel({"bool"}, f), Not=np.logical_not)
 
 
 @kernel("Sign")
-def sign(run: Run, x: Array) -> Array:
+def sign(run: ExecutorRun, x: Array) -> Array:
     """Of NaN it is 0."""
     run.takes(ARITHMETIC, x)
     return ((x > 0).astype(np.int8) - (x < 0).astype(np.int8)).astype(x.dtype)
 
 
-def broadcasting(dtypes: Iterable[str], function: Callable[[Array, Array], Array]) -> Rule:
+def broadcast_kernel(dtypes: Iterable[str], function: Callable[[Array, Array], Array]) -> Rule:
     """A kernel of two operands of one dtype, which broadcast as numpy's do."""
 
-    def rule(run: Run, a: Array, b: Array, *, broadcast: int = 0, axis: int = -1) -> Array:
+    def rule(run: ExecutorRun, a: Array, b: Array, *, broadcast: int = 0, axis: int = -1) -> Array:
         run.takes(dtypes, a, b)
         if broadcast and axis != -1:
             b = b.reshape(*b.shape, *[1] * (a.ndim - axis - b.ndim))
@@ -74,7 +74,7 @@ def broadcasting(dtypes: Iterable[str], function: Callable[[Array, Array], Array
     return rule
 
 
-def _divided(a: Array, b: Array) -> Array:
+def _divide(a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return a / b
     if np.any(b == 0):
@@ -83,22 +83,22 @@ def _divided(a: Array, b: Array) -> Array:
     return quotient + ((a % b != 0) & ((a < 0) != (b < 0)))  # towards zero
 
 
-kernel.same(lambda f: broadcasting(ARITHMETIC, f), Add=np.add, Sub=np.subtract, Mul=np.multiply, Div=_divided)
-kernel.same(lambda f: broadcasting(ARITHMETIC, f), LT=np.less, LE=np.less_equal, GT=np.greater, GE=np.greater_equal)
-kernel.same(lambda f: broadcasting(COMPARED, f), EQ=np.equal, NE=np.not_equal)
-kernel.same(lambda f: broadcasting({"bool"}, f), And=np.logical_and, Or=np.logical_or, Xor=np.logical_xor)
+kernel.same(lambda f: broadcast_kernel(ARITHMETIC, f), Add=np.add, Sub=np.subtract, Mul=np.multiply, Div=_divide)
+kernel.same(lambda f: broadcast_kernel(ARITHMETIC, f), LT=np.less, LE=np.less_equal, GT=np.greater, GE=np.greater_equal)
+kernel.same(lambda f: broadcast_kernel(COMPARED, f), EQ=np.equal, NE=np.not_equal)
+kernel.same(lambda f: broadcast_kernel({"bool"}, f), And=np.logical_and, Or=np.logical_or, Xor=np.logical_xor)
 kernel.same(
-    lambda f: broadcasting(INTEGERS | {"bool"}, f),
+    lambda f: broadcast_kernel(INTEGERS | {"bool"}, f),
     BitwiseAnd=np.bitwise_and, BitwiseOr=np.bitwise_or, BitwiseXor=np.bitwise_xor,
 )  # fmt: skip
 
 
-def many(dtypes: Iterable[str], function: Callable[[Array, Array], Array]) -> Rule:
+def variadic_kernel(dtypes: Iterable[str], function: Callable[[Array, Array], Array]) -> Rule:
     """A kernel of any number of operands of one dtype and one shape."""
 
-    def rule(run: Run, *xs: Array) -> Array:
+    def rule(run: ExecutorRun, *xs: Array) -> Array:
         run.takes(dtypes, *xs)
-        run.alike(*xs)
+        run.check_same_shape(*xs)
         result = xs[0]
         for x in xs[1:]:
             result = function(result, x)
@@ -107,28 +107,28 @@ def many(dtypes: Iterable[str], function: Callable[[Array, Array], Array]) -> Ru
     return rule
 
 
-kernel.same(lambda f: many(FLOAT, f), Max=np.maximum, Min=np.minimum)
-kernel.same(lambda f: many(ARITHMETIC, f), Sum=np.add)
+kernel.same(lambda f: variadic_kernel(FLOAT, f), Max=np.maximum, Min=np.minimum)
+kernel.same(lambda f: variadic_kernel(ARITHMETIC, f), Sum=np.add)
 
 
 @kernel("Mean")
-def mean(run: Run, *xs: Array) -> Array:
+def mean(run: ExecutorRun, *xs: Array) -> Array:
     run.takes(FLOAT, *xs)
-    run.alike(*xs)
+    run.check_same_shape(*xs)
     return sum(xs[1:], xs[0]) / xs[0].dtype.type(len(xs))
 
 
 @kernel("Pow")
-def power(run: Run, x: Array, y: Array = None, *, exponent: float = 0.0) -> Array:
+def power(run: ExecutorRun, x: Array, y: Array = None, *, exponent: float = 0.0) -> Array:
     run.takes(FLOAT, x)
     if y is None:
         return np.power(x, x.dtype.type(exponent))
-    run.alike(x, y)
+    run.check_same_shape(x, y)
     return np.power(x, y)
 
 
 @kernel("Clip")
-def clip(run: Run, x: Array, *, min: float = -_LARGEST, max: float = _LARGEST) -> Array:
+def clip(run: ExecutorRun, x: Array, *, min: float = -_LARGEST, max: float = _LARGEST) -> Array:
     """NaN stays NaN; bounds that are not given are float32's largest numbers, to which infinity is clipped."""
     run.takes(FLOAT, x)
     if min > max:
@@ -137,38 +137,38 @@ def clip(run: Run, x: Array, *, min: float = -_LARGEST, max: float = _LARGEST) -
 
 
 @kernel("LeakyRelu")
-def leaky_relu(run: Run, x: Array, *, alpha: float = 0.01) -> Array:
+def leaky_relu(run: ExecutorRun, x: Array, *, alpha: float = 0.01) -> Array:
     run.takes(FLOAT, x)
     return np.where(x >= 0, x, x * x.dtype.type(alpha))
 
 
 @kernel("Elu")
-def elu(run: Run, x: Array, *, alpha: float = 1.0) -> Array:
+def elu(run: ExecutorRun, x: Array, *, alpha: float = 1.0) -> Array:
     run.takes(FLOAT, x)
     return np.where(x < 0, x.dtype.type(alpha) * np.expm1(x), x)
 
 
 @kernel("Selu")
-def selu(run: Run, x: Array, *, alpha: float = 1.6732631921768188, scale: float = 1.0507010221481323) -> Array:
+def selu(run: ExecutorRun, x: Array, *, alpha: float = 1.6732631921768188, scale: float = 1.0507010221481323) -> Array:
     run.takes(FLOAT, x)
     a, s = x.dtype.type(alpha), x.dtype.type(scale)
     return s * np.where(x > 0, x, a * np.expm1(x))
 
 
 @kernel("ThresholdedRelu")
-def thresholded_relu(run: Run, x: Array, *, alpha: float = 1.0) -> Array:
+def thresholded_relu(run: ExecutorRun, x: Array, *, alpha: float = 1.0) -> Array:
     run.takes(FLOAT, x)
     return np.where(x > x.dtype.type(alpha), x, x.dtype.type(0))
 
 
 @kernel("HardSigmoid")
-def hard_sigmoid(run: Run, x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
+def hard_sigmoid(run: ExecutorRun, x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
     run.takes(FLOAT, x)
     return np.clip(x * x.dtype.type(alpha) + x.dtype.type(beta), x.dtype.type(0), x.dtype.type(1))
 
 
 @kernel("Gelu")
-def gelu(run: Run, x: Array, *, fast_gelu: int = 0) -> Array:
+def gelu(run: ExecutorRun, x: Array, *, fast_gelu: int = 0) -> Array:
     run.takes(FLOAT, x)
     number = x.dtype.type
     if fast_gelu:
@@ -178,7 +178,7 @@ def gelu(run: Run, x: Array, *, fast_gelu: int = 0) -> Array:
 
 
 @kernel("PRelu")
-def parametric_relu(run: Run, x: Array, slope: Array) -> Array:
+def parametric_relu(run: ExecutorRun, x: Array, slope: Array) -> Array:
     run.takes(FLOAT, x, slope)
     if slope.ndim != 1 or slope.size not in (1, x.shape[1] if x.ndim > 1 else 1):
         raise Unsupported(f"a slope of shape {slope.shape}: Caffe2 takes one number, or one for each channel")
@@ -186,49 +186,49 @@ def parametric_relu(run: Run, x: Array, slope: Array) -> Array:
 
 
 @kernel("Scale")
-def scaled(run: Run, x: Array, *, scale: float = 1.0) -> Array:
+def scaled(run: ExecutorRun, x: Array, *, scale: float = 1.0) -> Array:
     run.takes(FLOAT, x)
     return x * x.dtype.type(scale)
 
 
 @kernel("Cast")
-def cast(run: Run, x: Array, *, to: int) -> Array:
+def cast(run: ExecutorRun, x: Array, *, to: int) -> Array:
     """Between all dtypes but float16, which has operators of its own; to integers towards zero."""
     if to not in DTYPES:
         raise Unsupported(f"the Caffe2 dtype {to}")
     dtype = DTYPES[to].numpy()
     if "float16" in (x.dtype.name, dtype.name) and not run.wide:
         raise Unsupported("a Cast of float16: Caffe2 has HalfToFloat and FloatToHalf")
-    return run.widened(x.astype(dtype))
+    return run.widen_array(x.astype(dtype))
 
 
 @kernel("HalfToFloat")
-def half_to_float(run: Run, x: Array) -> Array:
+def half_to_float(run: ExecutorRun, x: Array) -> Array:
     run.takes({"float16"}, x)
-    return run.widened(x.astype(np.float32))
+    return run.widen_array(x.astype(np.float32))
 
 
 @kernel("FloatToHalf")
-def float_to_half(run: Run, x: Array) -> Array:
+def float_to_half(run: ExecutorRun, x: Array) -> Array:
     run.takes(FLOAT, x)
-    return run.widened(x.astype(np.float16))
+    return run.widen_array(x.astype(np.float16))
 
 
 @kernel("Where")
-def where(run: Run, condition: Array, x: Array, y: Array) -> Array:
+def where(run: ExecutorRun, condition: Array, x: Array, y: Array) -> Array:
     run.takes({"bool"}, condition)
     run.takes(COMPARED, x, y)
-    run.alike(condition, x, y)
+    run.check_same_shape(condition, x, y)
     return np.where(condition, x, y)
 
 
 @kernel("Copy", "Alias", "StopGradient", "EnsureCPUOutput", "CopyCPUToIDEEP", "CopyIDEEPToCPU")
-def copy(run: Run, x: Array) -> Array:
+def copy(run: ExecutorRun, x: Array) -> Array:
     return x
 
 
 @kernel("Dropout")
-def dropout(run: Run, x: Array, *, ratio: float = 0.5, is_test: int = 0) -> Array:
+def dropout(run: ExecutorRun, x: Array, *, ratio: float = 0.5, is_test: int = 0) -> Array:
     if not is_test:
         raise Unsupported("is_test=0: its numbers are random")
     return x

@@ -9,16 +9,16 @@ import numpy as np
 from convert.errors import Unsupported
 from convert.reference.kernels import nn, pool
 
-from .table import FLOAT, Array, Run, kernel
+from .table import FLOAT, Array, ExecutorRun, kernel
 
 
 @kernel("Conv")
 def conv(
-    run: Run, x: Array, w: Array, b: Array = None, *, kernels: Any, strides: Any = None, pads: Any = None,
+    run: ExecutorRun, x: Array, w: Array, b: Array = None, *, kernels: Any, strides: Any = None, pads: Any = None,
     dilations: Any = None, group: int = 1, order: str = "NCHW",
 ) -> Array:  # fmt: skip
     run.takes(FLOAT, x, w, *([] if b is None else [b]))
-    _first(order)
+    _check_order(order)
     if list(w.shape[2:]) != list(kernels) or w.shape[1] * group != x.shape[1]:
         raise Unsupported(f"a weight of shape {w.shape} for kernels={list(kernels)} and an input of {x.shape}")
     return nn.conv(
@@ -29,7 +29,7 @@ def conv(
 
 @kernel("ConvFusion")
 def conv_fusion(
-    run: Run, x: Array, w: Array, *rest: Array, kernels: Any, strides: Any = None, pads: Any = None,
+    run: ExecutorRun, x: Array, w: Array, *rest: Array, kernels: Any, strides: Any = None, pads: Any = None,
     dilations: Any = None, group: int = 1, fusion_type: int = 0,
 ) -> Array:  # fmt: skip
     """IDEEP's: a convolution, then (1) a ReLU, (2) the sum with the last input, (3) both."""
@@ -37,18 +37,18 @@ def conv_fusion(
     bias = rest[: len(rest) - (added is not None)]
     y = conv(run, x, w, *bias, kernels=kernels, strides=strides, pads=pads, dilations=dilations, group=group)
     if added is not None:
-        run.alike(y, added)
+        run.check_same_shape(y, added)
         y = y + added
     return np.maximum(y, 0) if fusion_type in (1, 3) else y
 
 
 @kernel("ConvTranspose")
 def conv_transpose(
-    run: Run, x: Array, w: Array, b: Array = None, *, kernels: Any, strides: Any = None, pads: Any = None,
+    run: ExecutorRun, x: Array, w: Array, b: Array = None, *, kernels: Any, strides: Any = None, pads: Any = None,
     adjs: Any = None, dilations: Any = None, group: int = 1, order: str = "NCHW",
 ) -> Array:  # fmt: skip
     run.takes(FLOAT, x, w, *([] if b is None else [b]))
-    _first(order)
+    _check_order(order)
     if x.ndim != 4 or any(d != 1 for d in dilations or ()):
         raise Unsupported("a ConvTranspose that is not 2-D, or with dilations, which the runtime ignores")
     return nn.conv_transpose(
@@ -59,15 +59,15 @@ def conv_transpose(
 
 @kernel("MaxPool")
 def max_pool(
-    run: Run, x: Array, *, kernels: Any = None, strides: Any = None, pads: Any = None, global_pooling: int = 0,
+    run: ExecutorRun, x: Array, *, kernels: Any = None, strides: Any = None, pads: Any = None, global_pooling: int = 0,
     order: str = "NCHW",
 ) -> Array:  # fmt: skip
     """Dilations are not named: the runtime ignores them."""
     run.takes(FLOAT, x)
-    _first(order)
+    _check_order(order)
     if global_pooling:
         return x.max(axis=tuple(range(2, x.ndim)), keepdims=True)
-    _narrow(kernels, pads)
+    _check_pads(kernels, pads)
     return pool.max_pool(
         1, x, auto_pad="NOTSET", ceil_mode=0, dilations=None, kernel_shape=kernels, pads=pads, storage_order=0,
         strides=strides,
@@ -76,33 +76,33 @@ def max_pool(
 
 @kernel("AveragePool")
 def average_pool(
-    run: Run, x: Array, *, kernels: Any = None, strides: Any = None, pads: Any = None, global_pooling: int = 0,
+    run: ExecutorRun, x: Array, *, kernels: Any = None, strides: Any = None, pads: Any = None, global_pooling: int = 0,
     count_include_pad: int = 0, order: str = "NCHW",
 ) -> Array:  # fmt: skip
     run.takes(FLOAT, x)
-    _first(order)
+    _check_order(order)
     if global_pooling:
         return x.mean(axis=tuple(range(2, x.ndim)), keepdims=True)
-    _narrow(kernels, pads)
+    _check_pads(kernels, pads)
     return pool.average_pool(
         1, x, auto_pad="NOTSET", ceil_mode=0, count_include_pad=count_include_pad, dilations=None,
         kernel_shape=kernels, pads=pads, strides=strides,
     )  # fmt: skip
 
 
-def _first(order: str) -> None:
+def _check_order(order: str) -> None:
     if order != "NCHW":
         raise Unsupported(f"order={order!r}: the executor is channels first")
 
 
-def _narrow(kernels: Any, pads: Any) -> None:
+def _check_pads(kernels: Any, pads: Any) -> None:
     """The runtime refuses windows that may lie in the padding alone."""
     if any(p >= k for p, k in zip(pads or (), [*kernels] * 2, strict=False)):
         raise Unsupported(f"pads={list(pads)} as wide as kernels={list(kernels)}")
 
 
 @kernel("FC")
-def fully_connected(run: Run, x: Array, w: Array, b: Array, *, axis: int = 1, axis_w: int = 1) -> Array:
+def fully_connected(run: ExecutorRun, x: Array, w: Array, b: Array, *, axis: int = 1, axis_w: int = 1) -> Array:
     """x·Wᵀ + b with the dims of `x` from `axis` on, and of `w` from `axis_w` on, as one."""
     run.takes(FLOAT, x, w, b)
     axis, axis_w = axis % x.ndim, axis_w % w.ndim
@@ -112,7 +112,7 @@ def fully_connected(run: Run, x: Array, w: Array, b: Array, *, axis: int = 1, ax
 
 @kernel("MatMul")
 def matmul(
-    run: Run, a: Array, b: Array, *, axis_a: int = 1, axis_b: int = 1, trans_a: int = 0, trans_b: int = 0
+    run: ExecutorRun, a: Array, b: Array, *, axis_a: int = 1, axis_b: int = 1, trans_a: int = 0, trans_b: int = 0
 ) -> Array:
     run.takes(FLOAT, a, b)
     flat = [m.reshape(int(np.prod(m.shape[:axis])), -1) for m, axis in ((a, axis_a), (b, axis_b))]
@@ -120,7 +120,9 @@ def matmul(
 
 
 @kernel("BatchMatMul")
-def batch_matmul(run: Run, a: Array, b: Array, *, trans_a: int = 0, trans_b: int = 0, broadcast: int = 0) -> Array:
+def batch_matmul(
+    run: ExecutorRun, a: Array, b: Array, *, trans_a: int = 0, trans_b: int = 0, broadcast: int = 0
+) -> Array:
     """Of two vectors it is a vector of one number."""
     run.takes(FLOAT, a, b)
     if not broadcast and a.shape[:-2] != b.shape[:-2]:
@@ -130,7 +132,7 @@ def batch_matmul(run: Run, a: Array, b: Array, *, trans_a: int = 0, trans_b: int
 
 
 @kernel("Softmax")
-def softmax(run: Run, x: Array, *, axis: int = 1) -> Array:
+def softmax(run: ExecutorRun, x: Array, *, axis: int = 1) -> Array:
     """Over all dims from `axis` on, as one."""
     run.takes(FLOAT, x)
     axes = tuple(range(axis % x.ndim, x.ndim))
@@ -140,11 +142,11 @@ def softmax(run: Run, x: Array, *, axis: int = 1) -> Array:
 
 @kernel("SpatialBN")
 def spatial_bn(
-    run: Run, x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *, is_test: int = 0,
+    run: ExecutorRun, x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *, is_test: int = 0,
     epsilon: float = 1e-5, order: str = "NCHW",
 ) -> Array:  # fmt: skip
     run.takes(FLOAT, x, scale, bias, mean, variance)
-    _first(order)
+    _check_order(order)
     if not is_test:
         raise Unsupported("is_test=0: the net changes its own weights")
     factor = scale / np.sqrt(variance + x.dtype.type(epsilon))
@@ -154,10 +156,10 @@ def spatial_bn(
 
 @kernel("InstanceNorm")
 def instance_norm(
-    run: Run, x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5, order: str = "NCHW"
+    run: ExecutorRun, x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5, order: str = "NCHW"
 ) -> Array:
     run.takes(FLOAT, x, scale, bias)
-    _first(order)
+    _check_order(order)
     if x.ndim != 4:
         raise Unsupported(f"an InstanceNorm of {x.ndim} dims: Caffe2's has four")
     return nn.instance_normalization(1, x, scale, bias, epsilon=epsilon)
@@ -165,12 +167,12 @@ def instance_norm(
 
 @kernel("GroupNorm")
 def group_norm(
-    run: Run, x: Array, scale: Array, bias: Array, *, group: int = 32, epsilon: float = 1e-5, order: str = "NCHW",
-    is_test: int = 0, outputs: int = 1,
+    run: ExecutorRun, x: Array, scale: Array, bias: Array, *, group: int = 32, epsilon: float = 1e-5,
+    order: str = "NCHW", is_test: int = 0, outputs: int = 1,
 ) -> list[Array]:  # fmt: skip
     """Beside the result mean and 1 / deviation of each group."""
     run.takes(FLOAT, x, scale, bias)
-    _first(order)
+    _check_order(order)
     grouped = x.reshape(x.shape[0], group, -1)
     mean = grouped.mean(axis=2)
     inverse = 1 / np.sqrt(grouped.var(axis=2) + x.dtype.type(epsilon))
@@ -180,7 +182,7 @@ def group_norm(
 
 
 @kernel("LayerNorm")
-def layer_norm(run: Run, x: Array, *, axis: int = 1, epsilon: float = 1e-5) -> list[Array]:
+def layer_norm(run: ExecutorRun, x: Array, *, axis: int = 1, epsilon: float = 1e-5) -> list[Array]:
     """Beside the result mean and deviation, with one dim of size 1 in place of those from `axis` on."""
     run.takes(FLOAT, x)
     axes = tuple(range(axis % x.ndim, x.ndim))
@@ -191,20 +193,20 @@ def layer_norm(run: Run, x: Array, *, axis: int = 1, epsilon: float = 1e-5) -> l
 
 @kernel("LRN")
 def local_response_normalization(
-    run: Run, x: Array, *, size: int, alpha: float, beta: float, bias: float = 1.0, order: str = "NCHW"
+    run: ExecutorRun, x: Array, *, size: int, alpha: float, beta: float, bias: float = 1.0, order: str = "NCHW"
 ) -> Array:
     run.takes(FLOAT, x)
-    _first(order)
+    _check_order(order)
     return nn.lrn(1, x, alpha=alpha, beta=beta, bias=bias, size=size)
 
 
 @kernel("ResizeNearest")
 def resize_nearest(
-    run: Run, x: Array, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
+    run: ExecutorRun, x: Array, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
 ) -> Array:
     """The cell at floor(i / scale)."""
     run.takes(FLOAT, x)
-    _first(order)
+    _check_order(order)
     for axis, factor in ((2, height_scale), (3, width_scale)):
         size = x.shape[axis]
         cells = np.arange(int(size * np.float32(factor))) / np.float32(factor)
@@ -214,11 +216,11 @@ def resize_nearest(
 
 @kernel("UpsampleBilinear")
 def upsample_bilinear(
-    run: Run, x: Array, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
+    run: ExecutorRun, x: Array, *, width_scale: float = 1.0, height_scale: float = 1.0, order: str = "NCHW"
 ) -> Array:
     """Corners on corners."""
     run.takes(FLOAT, x)
-    _first(order)
+    _check_order(order)
     for axis, factor in ((2, height_scale), (3, width_scale)):
         size = x.shape[axis]
         wanted = int(size * np.float32(factor))

@@ -9,13 +9,13 @@ import numpy as np
 from convert.errors import Unsupported
 from convert.rules import Rule
 
-from .table import ARITHMETIC, FLOAT, Array, Run, kernel
+from .table import ARITHMETIC, FLOAT, Array, ExecutorRun, kernel
 
 
 def reduction(dtypes: Iterable[str], function: Callable[..., Array]) -> Rule:
     """A kernel over `axes`, all of them where none are named."""
 
-    def rule(run: Run, x: Array, *, axes: Sequence[int] = (), keepdims: int = 1) -> Array:
+    def rule(run: ExecutorRun, x: Array, *, axes: Sequence[int] = (), keepdims: int = 1) -> Array:
         run.takes(dtypes, x)
         over = tuple(a % x.ndim for a in axes) or tuple(range(x.ndim))
         return np.asarray(function(x, axis=over, keepdims=bool(keepdims))).astype(x.dtype, copy=False)
@@ -38,7 +38,7 @@ kernel.same(lambda f: reduction(FLOAT, f), ReduceMean=np.mean, ReduceL1=_l1, Red
 def extremum(function: Callable[..., Array]) -> Rule:
     """A kernel for the place of the largest or smallest element, the first of equal ones."""
 
-    def rule(run: Run, x: Array, *, axis: int = -1, keepdims: int = 1) -> Array:
+    def rule(run: ExecutorRun, x: Array, *, axis: int = -1, keepdims: int = 1) -> Array:
         run.takes(ARITHMETIC, x)
         return np.asarray(function(x, axis=axis, keepdims=bool(keepdims))).astype(np.int64)
 
@@ -49,7 +49,7 @@ kernel.same(extremum, ArgMax=np.argmax, ArgMin=np.argmin)
 
 
 @kernel("TopK")
-def top_k(run: Run, x: Array, count: Array = None, *, k: int = 0, axis: int = -1) -> list[Array]:
+def top_k(run: ExecutorRun, x: Array, count: Array = None, *, k: int = 0, axis: int = -1) -> list[Array]:
     """Largest first, of equal ones the first first; the third output are places in the flat tensor."""
     run.takes(FLOAT, x)
     number = int(k if count is None else count.reshape(()))
@@ -62,20 +62,20 @@ def top_k(run: Run, x: Array, count: Array = None, *, k: int = 0, axis: int = -1
 
 
 @kernel("SumElements")
-def sum_elements(run: Run, x: Array, *, average: int = 0) -> Array:
+def sum_elements(run: ExecutorRun, x: Array, *, average: int = 0) -> Array:
     run.takes(FLOAT, x)
     return np.asarray(x.mean() if average else x.sum())
 
 
 @kernel("Moments")
-def moments(run: Run, x: Array, *, axes: Sequence[int] = (), keepdims: int = 1) -> list[Array]:
+def moments(run: ExecutorRun, x: Array, *, axes: Sequence[int] = (), keepdims: int = 1) -> list[Array]:
     run.takes(FLOAT, x)
     over = tuple(axes) or tuple(range(x.ndim))
     return [f(x, axis=over, keepdims=bool(keepdims)) for f in (np.mean, np.var)]
 
 
 @kernel("Range")
-def arange(run: Run, *bounds: Array) -> Array:
+def arange(run: ExecutorRun, *bounds: Array) -> Array:
     run.takes(ARITHMETIC, *bounds)
     if any(b.size != 1 for b in bounds):
         raise Unsupported("bounds that are no single numbers")

@@ -6,12 +6,12 @@ import numpy as np
 
 from convert.errors import Unsupported
 
-from .table import FLOAT, Array, Run, kernel
+from .table import FLOAT, Array, ExecutorRun, kernel
 
 
 @kernel("RoIAlign")
 def roi_align(
-    run: Run, x: Array, rois: Array, *, spatial_scale: float = 1.0, pooled_h: int = 1, pooled_w: int = 1,
+    run: ExecutorRun, x: Array, rois: Array, *, spatial_scale: float = 1.0, pooled_h: int = 1, pooled_w: int = 1,
     sampling_ratio: int = 0, aligned: int = 0,
 ) -> Array:  # fmt: skip
     """The mean of bilinear samples in each bin; regions are rows of [image, x1, y1, x2, y2]."""
@@ -25,14 +25,14 @@ def roi_align(
         left, top, right, bottom = row[-4:] * number(spatial_scale) - number(0.5 if aligned else 0)
         sides = [bottom - top, right - left] if aligned else [max(bottom - top, 1), max(right - left, 1)]
         rows, columns = (
-            _samples(start, side, pooled, sampling_ratio, size)
+            _sample_shares(start, side, pooled, sampling_ratio, size)
             for start, side, pooled, size in zip((top, left), sides, (pooled_h, pooled_w), x.shape[2:], strict=True)
         )
         y[i] = np.einsum("chw,ph,qw->cpq", x[image], rows, columns)
     return y
 
 
-def _samples(start: float, side: float, pooled: int, ratio: int, size: int) -> Array:
+def _sample_shares(start: float, side: float, pooled: int, ratio: int, size: int) -> Array:
     """The share of each of `size` cells in each bin of an axis: [pooled, size]."""
     bin_size = side / pooled
     count = ratio if ratio > 0 else int(np.ceil(bin_size))
@@ -51,7 +51,7 @@ def _samples(start: float, side: float, pooled: int, ratio: int, size: int) -> A
 
 @kernel("RoIPool")
 def roi_pool(
-    run: Run, x: Array, rois: Array, *, spatial_scale: float = 1.0, pooled_h: int = 1, pooled_w: int = 1
+    run: ExecutorRun, x: Array, rois: Array, *, spatial_scale: float = 1.0, pooled_h: int = 1, pooled_w: int = 1
 ) -> Array:
     """The largest cell of each bin, 0 for an empty one; the corners are rounded to cells, halves away from zero."""
     run.takes(FLOAT, x, rois)
@@ -80,23 +80,23 @@ def _bins(first: int, final: int, pooled: int, size: int) -> list[tuple[int, int
 
 @kernel("UniformFill")
 def uniform(
-    run: Run, like: Array = None, *, min: float = 0.0, max: float = 1.0, shape: list[int] | None = None,
+    run: ExecutorRun, like: Array = None, *, min: float = 0.0, max: float = 1.0, shape: list[int] | None = None,
     input_as_shape: int = 0,
 ) -> Array:  # fmt: skip
     """Other numbers in every run, as the runtime's are."""
-    return _drawn(run, like, shape, input_as_shape, lambda size: np.random.default_rng().uniform(min, max, size))
+    return _random_fill(run, like, shape, input_as_shape, lambda size: np.random.default_rng().uniform(min, max, size))
 
 
 @kernel("GaussianFill")
 def gaussian(
-    run: Run, like: Array = None, *, mean: float = 0.0, std: float = 1.0, shape: list[int] | None = None,
+    run: ExecutorRun, like: Array = None, *, mean: float = 0.0, std: float = 1.0, shape: list[int] | None = None,
     input_as_shape: int = 0,
 ) -> Array:  # fmt: skip
     """Other numbers in every run, as the runtime's are."""
-    return _drawn(run, like, shape, input_as_shape, lambda size: np.random.default_rng().normal(mean, std, size))
+    return _random_fill(run, like, shape, input_as_shape, lambda size: np.random.default_rng().normal(mean, std, size))
 
 
-def _drawn(run: Run, like: Array, shape: list[int] | None, input_as_shape: int, draw: object) -> Array:
+def _random_fill(run: ExecutorRun, like: Array, shape: list[int] | None, input_as_shape: int, draw: object) -> Array:
     sizes = [int(d) for d in (shape or [] if like is None else like if input_as_shape else like.shape)]
     assert callable(draw)
-    return run.widened(np.asarray(draw(sizes)).astype(np.float32))
+    return run.widen_array(np.asarray(draw(sizes)).astype(np.float32))

@@ -8,11 +8,11 @@ import numpy as np
 
 from convert.errors import Unsupported
 
-from .table import ARITHMETIC, INTEGERS, Array, Run, kernel
+from .table import ARITHMETIC, INTEGERS, Array, ExecutorRun, kernel
 
 
 @kernel("Reshape")
-def reshape(run: Run, x: Array, target: Array = None, *, shape: Sequence[int] | None = None) -> list[Array]:
+def reshape(run: ExecutorRun, x: Array, target: Array = None, *, shape: Sequence[int] | None = None) -> list[Array]:
     """0 copies a dim, -1 is what is left; the second output is the shape from before."""
     if target is not None:
         run.takes(INTEGERS, target)
@@ -22,40 +22,40 @@ def reshape(run: Run, x: Array, target: Array = None, *, shape: Sequence[int] | 
 
 
 @kernel("Flatten")
-def flatten(run: Run, x: Array, *, axis: int = 1) -> Array:
+def flatten(run: ExecutorRun, x: Array, *, axis: int = 1) -> Array:
     return x.reshape(int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
 
 
 @kernel("FlattenToVec")
-def flatten_to_vector(run: Run, x: Array) -> Array:
+def flatten_to_vector(run: ExecutorRun, x: Array) -> Array:
     if not x.ndim:
         raise Unsupported("a FlattenToVec of a scalar")
     return x.reshape(-1)
 
 
 @kernel("ResizeLike")
-def resize_like(run: Run, x: Array, like: Array) -> Array:
+def resize_like(run: ExecutorRun, x: Array, like: Array) -> Array:
     return x.reshape(like.shape)
 
 
 @kernel("ExpandDims")
-def expand_dims(run: Run, x: Array, *, dims: Sequence[int]) -> Array:
+def expand_dims(run: ExecutorRun, x: Array, *, dims: Sequence[int]) -> Array:
     return np.expand_dims(x, tuple(dims))
 
 
 @kernel("Squeeze")
-def squeeze(run: Run, x: Array, *, dims: Sequence[int]) -> Array:
+def squeeze(run: ExecutorRun, x: Array, *, dims: Sequence[int]) -> Array:
     return np.squeeze(x, tuple(dims))
 
 
 @kernel("Transpose")
-def transpose(run: Run, x: Array, *, axes: Sequence[int] = ()) -> Array:
+def transpose(run: ExecutorRun, x: Array, *, axes: Sequence[int] = ()) -> Array:
     run.takes(ARITHMETIC, x)
     return np.ascontiguousarray(np.transpose(x, tuple(axes) or None))
 
 
 @kernel("Concat")
-def concat(run: Run, *xs: Array, axis: int = 1, add_axis: int = 0) -> list[Array]:
+def concat(run: ExecutorRun, *xs: Array, axis: int = 1, add_axis: int = 0) -> list[Array]:
     """The second output are the sizes along the axis."""
     run.takes({xs[0].dtype.name}, *xs)
     joined = np.stack(xs, axis) if add_axis else np.concatenate(xs, axis)
@@ -64,7 +64,7 @@ def concat(run: Run, *xs: Array, axis: int = 1, add_axis: int = 0) -> list[Array
 
 @kernel("Split")
 def split(
-    run: Run, x: Array, sizes: Array = None, *, axis: int = 1, split: Sequence[int] = (), outputs: int = 0
+    run: ExecutorRun, x: Array, sizes: Array = None, *, axis: int = 1, split: Sequence[int] = (), outputs: int = 0
 ) -> list[Array]:
     """Into equal parts where no sizes are given."""
     given = [int(s) for s in (split if sizes is None else sizes)]
@@ -78,17 +78,17 @@ def split(
 
 
 @kernel("Shape")
-def shape_of(run: Run, x: Array, *, axes: Sequence[int] = ()) -> Array:
+def shape_of(run: ExecutorRun, x: Array, *, axes: Sequence[int] = ()) -> Array:
     return np.array([x.shape[a] for a in axes] if axes else x.shape, np.int64)
 
 
 @kernel("Size")
-def size_of(run: Run, x: Array) -> Array:
+def size_of(run: ExecutorRun, x: Array) -> Array:
     return np.array(x.size, np.int64)
 
 
 @kernel("Expand")
-def expand(run: Run, x: Array, target: Array) -> Array:
+def expand(run: ExecutorRun, x: Array, target: Array) -> Array:
     run.takes(ARITHMETIC, x)
     run.takes({"int64"}, target)
     shape = [max(int(d), 1) if int(d) in (-1, 1) else int(d) for d in target]
@@ -96,14 +96,14 @@ def expand(run: Run, x: Array, target: Array) -> Array:
 
 
 @kernel("Tile")
-def tile(run: Run, x: Array, *, tiles: int = 1, axis: int = 0) -> Array:
+def tile(run: ExecutorRun, x: Array, *, tiles: int = 1, axis: int = 0) -> Array:
     repeats = [1] * x.ndim
     repeats[axis] = tiles
     return np.tile(x, repeats)
 
 
 @kernel("NumpyTile")
-def numpy_tile(run: Run, x: Array, repeats: Array) -> Array:
+def numpy_tile(run: ExecutorRun, x: Array, repeats: Array) -> Array:
     run.takes(ARITHMETIC, x)
     if len(repeats) != x.ndim:
         raise Unsupported(f"{len(repeats)} repeats of {x.ndim} dims")

@@ -25,12 +25,12 @@ kernel = Rules("Caffe2 executor", schema=lambda operator: _IMMATERIAL)
 
 
 @dataclass(frozen=True)
-class Run:
+class ExecutorRun:
     """One run: in float64 (`wide`), or as the runtime does."""
 
     wide: bool
 
-    def widened(self, array: Array) -> Array:
+    def widen_array(self, array: Array) -> Array:
         """`array`, in float64 where it is floating and the run is wide."""
         return array.astype(np.float64) if self.wide and array.dtype.kind == "f" else array
 
@@ -43,7 +43,7 @@ class Run:
         if name not in dtypes and not (self.wide and name == "float64"):
             raise Unsupported(f"{name}: Caffe2's kernel takes {', '.join(sorted(dtypes))}")
 
-    def alike(self, *arrays: Array) -> None:
+    def check_same_shape(self, *arrays: Array) -> None:
         """Raise `Unsupported` unless all arrays have one shape: the runtime reads past the end of a smaller one."""
         shapes = {a.shape for a in arrays}
         if len(shapes) > 1:

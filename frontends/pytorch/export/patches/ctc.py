@@ -32,7 +32,7 @@ def ctc_loss(
     batch = log_probs.shape[1]
     steps, lengths = (_lengths(n, batch) for n in (input_lengths, target_lengths))
     labels = _labels(targets.to(torch.int64), lengths)
-    start, alphas = _forward(log_probs, labels, blank)
+    start, alphas = _forward_variables(log_probs, labels, blank)
     last = torch.where((steps > 0).unsqueeze(1), alphas[(steps - 1).clamp(min=0), torch.arange(batch)], start)
     ends = torch.stack((2 * lengths, (2 * lengths - 1).clamp(min=0)), 1)
     likely = last.gather(1, ends)
@@ -74,7 +74,7 @@ def _labels(targets: Tensor, lengths: Tensor) -> Tensor:
     return targets[places.clamp(max=targets.shape[0] - 1)]
 
 
-def _forward(log_probs: Tensor, labels: Tensor, blank: int) -> tuple[Tensor, Tensor]:
+def _forward_variables(log_probs: Tensor, labels: Tensor, blank: int) -> tuple[Tensor, Tensor]:
     """The forward variables over blank, label, blank, …, blank: before the first step, and [time, batch, states]."""
     batch, longest = labels.shape
     states = torch.full((batch, 2 * longest + 1), blank, dtype=torch.int64)

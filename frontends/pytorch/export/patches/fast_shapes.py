@@ -13,13 +13,13 @@ from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental import proxy_tensor
 
-from .whole_rnn import exchange
+from .whole_rnn import set_kernels
 
 _KEY = DispatchKey.CompositeImplicitAutograd
 
 
 @contextmanager
-def inferred_layers() -> Iterator[None]:
+def infer_layer_shapes() -> Iterator[None]:
     """Inside, what `linear`, `layer_norm` and `batch_norm` give is not found by decomposing them.
 
     torch.export runs each operator on tensors without content, and decomposes these into several operators only for a
@@ -36,14 +36,14 @@ def inferred_layers() -> Iterator[None]:
     extract = proxy_tensor._extract_tensor_metadata
     try:
         for operator, rule in rules.items():
-            exchange(operator, before[operator] | {_KEY: _kernel(operator, before[operator].get(_KEY), rule)})
+            set_kernels(operator, before[operator] | {_KEY: _kernel(operator, before[operator].get(_KEY), rule)})
         # A second description of every value, beside meta["val"], that nothing here reads.
         proxy_tensor._extract_tensor_metadata = lambda *_, **__: None  # type: ignore[assignment]
         yield
     finally:
         proxy_tensor._extract_tensor_metadata = extract
         for operator, kernels in before.items():
-            exchange(operator, kernels)
+            set_kernels(operator, kernels)
 
 
 def _kernel(operator: Any, python: Callable[..., Any] | None, rule: Callable[..., Tensor | None]) -> Callable[..., Any]:
@@ -61,10 +61,10 @@ def _kernel(operator: Any, python: Callable[..., Any] | None, rule: Callable[...
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor | None:
-    if not _ordinary(input, weight, bias) or weight.dim() != 2 or input.dim() == 0:
+    if not _is_ordinary(input, weight, bias) or weight.dim() != 2 or input.dim() == 0:
         return None
     outputs, width = weight.shape
-    if not _same((input.shape[-1],), (width,)) or (bias is not None and not _same(bias.shape, (outputs,))):
+    if not _same_shape((input.shape[-1],), (width,)) or (bias is not None and not _same_shape(bias.shape, (outputs,))):
         return None
     return input.new_empty((*input.shape[:-1], outputs))
 
@@ -78,10 +78,10 @@ def _layer_norm(
     cudnn_enable: bool = True,
 ) -> Tensor | None:
     count = len(normalized_shape)
-    if not _ordinary(input, weight, bias) or not 0 < count <= input.dim():
+    if not _is_ordinary(input, weight, bias) or not 0 < count <= input.dim():
         return None
     shapes = [input.shape[-count:], *(p.shape for p in (weight, bias) if p is not None)]
-    return torch.empty_like(input) if all(_same(s, normalized_shape) for s in shapes) else None
+    return torch.empty_like(input) if all(_same_shape(s, normalized_shape) for s in shapes) else None
 
 
 def _batch_norm(
@@ -98,12 +98,16 @@ def _batch_norm(
     if training or running_mean is None or running_var is None or input.dim() < 2:
         return None
     parameters = (weight, bias, running_mean, running_var)
-    if not _ordinary(input, *parameters):
+    if not _is_ordinary(input, *parameters):
         return None
-    return torch.empty_like(input) if all(p is None or _same(p.shape, input.shape[1:2]) for p in parameters) else None
+    return (
+        torch.empty_like(input)
+        if all(p is None or _same_shape(p.shape, input.shape[1:2]) for p in parameters)
+        else None
+    )
 
 
-def _ordinary(input: Tensor, *others: Tensor | None) -> bool:
+def _is_ordinary(input: Tensor, *others: Tensor | None) -> bool:
     """Contiguous tensors without content of one floating dtype: no subclass, no transformation, no constant."""
     tensors = [input, *(t for t in others if t is not None)]
     return (
@@ -114,7 +118,7 @@ def _ordinary(input: Tensor, *others: Tensor | None) -> bool:
     )
 
 
-def _same(shape: Sequence[Any], other: Sequence[Any]) -> bool:
+def _same_shape(shape: Sequence[Any], other: Sequence[Any]) -> bool:
     """Whether two shapes are known to be equal; comparing dynamic dims would make a guard of it."""
     return (
         len(shape) == len(other)

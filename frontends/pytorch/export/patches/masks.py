@@ -17,10 +17,10 @@ def masks_as_given() -> Iterator[None]:
     """
     before = transformer._detect_is_causal_mask
 
-    def told(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
+    def declared_causal(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
         return is_causal is True
 
-    transformer._detect_is_causal_mask = told
+    transformer._detect_is_causal_mask = declared_causal
     try:
         yield
     finally:

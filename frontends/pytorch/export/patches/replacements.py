@@ -22,7 +22,7 @@ from ...common.markers import PIECES
 from . import ctc
 
 
-class capturable(TorchFunctionMode):
+class CaptureReplacements(TorchFunctionMode):
     """Calls of the functions in `_REPLACED` go to their replacements."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -187,7 +187,7 @@ def gaussian_nll_loss(
     loss = 0.5 * (torch.log(var) + (input - target) ** 2 / var)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
-    return _reduced(loss, reduction)
+    return _reduce_loss(loss, reduction)
 
 
 def linear_cross_entropy(*args: Any, options: Any = None, **kwargs: Any) -> Tensor:
@@ -195,7 +195,7 @@ def linear_cross_entropy(*args: Any, options: Any = None, **kwargs: Any) -> Tens
     return F.linear_cross_entropy(*args, **kwargs)
 
 
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
+def _reduce_loss(loss: Tensor, reduction: str) -> Tensor:
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 

@@ -18,16 +18,16 @@ _TORCH = str(Path(torch.__file__).parent) + "/"
 _LAYERS = _TORCH + "nn/"
 
 
-class Frames:
+class ModelFrames:
     """Stands in for `CapturedTraceback`: those calls of forward that are the model's, or of PyTorch's layers."""
 
     def __init__(self, innermost: FrameType | None) -> None:
         self.innermost = innermost
 
     @staticmethod
-    def extract(*, script: bool = False, cpp: bool = False, skip: int = 0) -> Frames:
+    def extract(*, script: bool = False, cpp: bool = False, skip: int = 0) -> ModelFrames:
         """The stack of whoever calls this."""
-        return Frames(sys._getframe(1 + skip))
+        return ModelFrames(sys._getframe(1 + skip))
 
     def summary(self) -> traceback.StackSummary:
         """The outermost frame first, without the text of its lines: that is looked up for those that are shown."""
@@ -51,8 +51,8 @@ def short_stacks() -> Iterator[None]:
     """Inside, what is captured carries short stacks."""
     proxy: Any = torch.fx.proxy
     before = proxy.CapturedTraceback, proxy.TracerBase._filter_traceback_frames
-    # PyTorch's filter would also leave out layers while guards are recorded (`guards.recording`).
-    proxy.CapturedTraceback, proxy.TracerBase._filter_traceback_frames = Frames, lambda _, frames: frames
+    # PyTorch's filter would also leave out layers while guards are recorded (`guards.record_size_messages`).
+    proxy.CapturedTraceback, proxy.TracerBase._filter_traceback_frames = ModelFrames, lambda _, frames: frames
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ _KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 
 
 @contextmanager
-def whole_layers() -> Iterator[None]:
+def infer_rnn_shapes() -> Iterator[None]:
     """Inside, shapes of `lstm`, `gru` and `rnn` are inferred from their inputs' shapes alone.
 
     Otherwise torch.export decomposes the layer only for its shapes, a step at a time: that fixes the number of steps,
@@ -26,21 +26,21 @@ def whole_layers() -> Iterator[None]:
     before = {packet.input: dict(packet.input.py_kernels) for packet in operators}
     try:
         for operator, kernels in before.items():
-            exchange(operator, kernels | {key: _inferred(kernels[key]) for key in _KEYS if key in kernels})
+            set_kernels(operator, kernels | {key: _shape_kernel(kernels[key]) for key in _KEYS if key in kernels})
         yield
     finally:
         for operator, kernels in before.items():
-            exchange(operator, kernels)
+            set_kernels(operator, kernels)
 
 
-def exchange(operator: Any, kernels: dict[Any, Callable[..., Any]]) -> None:
+def set_kernels(operator: Any, kernels: dict[Any, Callable[..., Any]]) -> None:
     """Give an operator other Python kernels, by dispatch key."""
     operator.py_kernels.clear()
     operator.py_kernels.update(kernels)
     operator._dispatch_cache.clear()
 
 
-def _inferred(decomposed: Callable[..., Any]) -> Callable[..., Any]:
+def _shape_kernel(decomposed: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel that gives tensors of the right shapes for tensors without content, and decomposes others as before."""
 
     def kernel(input: Tensor, hx: Tensor | Sequence[Tensor], params: Sequence[Tensor], has_biases: bool,

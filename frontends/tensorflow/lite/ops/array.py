@@ -11,8 +11,8 @@ from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 
 from ...common import shape_values
-from ...common.lazy_reshape import int64, resolved
-from ..rules import AS_STORED, alike, dtype_of, tf, tflite_op
+from ...common.lazy_reshape import infer_reshape_dims, int64
+from ..rules import AS_STORED, dtype_of, emit_tf, tf_rule, tflite_op
 
 AS_STORED.update(
     """
@@ -22,9 +22,9 @@ AS_STORED.update(
 )
 
 tflite_op.same(
-    alike, EXPAND_DIMS="ExpandDims", TRANSPOSE="Transpose", SLICE="Slice", GATHER_ND="GatherNd", SCATTER_ND="ScatterNd",
-    TILE="Tile", BROADCAST_TO="BroadcastTo", BROADCAST_ARGS="BroadcastArgs", FILL="Fill", RANGE="Range", RANK="Rank",
-    PAD="Pad", PADV2="PadV2", REVERSE_V2="ReverseV2", WHERE="Where", ZEROS_LIKE="ZerosLike",
+    tf_rule, EXPAND_DIMS="ExpandDims", TRANSPOSE="Transpose", SLICE="Slice", GATHER_ND="GatherNd",
+    SCATTER_ND="ScatterNd", TILE="Tile", BROADCAST_TO="BroadcastTo", BROADCAST_ARGS="BroadcastArgs", FILL="Fill",
+    RANGE="Range", RANK="Rank", PAD="Pad", PADV2="PadV2", REVERSE_V2="ReverseV2", WHERE="Where", ZEROS_LIKE="ZerosLike",
     MATRIX_DIAG="MatrixDiag", MATRIX_SET_DIAG="MatrixSetDiag",
 )  # fmt: skip
 
@@ -40,14 +40,14 @@ def reshape(
         shape = g.const(np.array(new_shape, np.int32))
     target = shape_values.content(shape)
     if target is not None and target.ndim == 1 and x.shape is not None:
-        source = list(shape_values.dims(g, x))
-        axis = _dropped(source, list(resolved(source, target.tolist())))
+        source = list(shape_values.named_dims(g, x))
+        axis = _dropped_axis(source, list(infer_reshape_dims(source, target.tolist())))
         if axis is not None:
             return squeeze(g, x, squeeze_dims=[axis])
-    return tf(g, "Reshape", [x, shape])
+    return emit_tf(g, "Reshape", [x, shape])
 
 
-def _dropped(source: Sequence[Dim], target: Sequence[Dim]) -> int | None:
+def _dropped_axis(source: Sequence[Dim], target: Sequence[Dim]) -> int | None:
     """The dim of one element that `target` lacks: the second end of a convolution along one dim is a RESHAPE."""
     ones = (i for i, d in enumerate(source) if d == 1 and None not in target)
     return next((i for i in ones if [*source[:i], *source[i + 1 :]] == list(target)), None)
@@ -55,39 +55,39 @@ def _dropped(source: Sequence[Dim], target: Sequence[Dim]) -> int | None:
 
 @tflite_op("SQUEEZE")
 def squeeze(g: Graph, x: ir.Value, *, squeeze_dims: Sequence[int] | None = None) -> ir.Value:
-    return tf(g, "Squeeze", [x], {"squeeze_dims": list(squeeze_dims or [])})
+    return emit_tf(g, "Squeeze", [x], {"squeeze_dims": list(squeeze_dims or [])})
 
 
 @tflite_op("SHAPE")
 def shape(g: Graph, x: ir.Value, *, out_type: int = 2) -> ir.Value:
-    return tf(g, "Shape", [x], {"out_type": dtype_of(out_type)})
+    return emit_tf(g, "Shape", [x], {"out_type": dtype_of(out_type)})
 
 
 @tflite_op("CONCATENATION")
 def concatenation(g: Graph, *values: ir.Value, axis: int) -> ir.Value:
-    return tf(g, "ConcatV2", [list(values), g.const(np.array(axis, np.int32))])
+    return emit_tf(g, "ConcatV2", [list(values), g.const(np.array(axis, np.int32))])
 
 
 @tflite_op("PACK")
 def pack(g: Graph, *values: ir.Value, axis: int) -> ir.Value:
-    return tf(g, "Pack", [list(values)], {"axis": axis})
+    return emit_tf(g, "Pack", [list(values)], {"axis": axis})
 
 
 @tflite_op("UNPACK")
 def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> ir.Value | list[ir.Value]:
-    return tf(g, "Unpack", [value], {"num": num, "axis": axis})
+    return emit_tf(g, "Unpack", [value], {"num": num, "axis": axis})
 
 
 @tflite_op("SPLIT")
 def split(g: Graph, axis: ir.Value, value: ir.Value, *, num_splits: int) -> ir.Value | list[ir.Value]:
-    return tf(g, "Split", [axis, value], {"num_split": num_splits})
+    return emit_tf(g, "Split", [axis, value], {"num_split": num_splits})
 
 
 @tflite_op("SPLIT_V")
 def split_v(
     g: Graph, value: ir.Value, sizes: ir.Value, axis: ir.Value, *, num_splits: int
 ) -> ir.Value | list[ir.Value]:
-    return tf(g, "SplitV", [value, sizes, axis], {"num_split": num_splits})
+    return emit_tf(g, "SplitV", [value, sizes, axis], {"num_split": num_splits})
 
 
 @tflite_op("STRIDED_SLICE")
@@ -109,33 +109,33 @@ def strided_slice(
     masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask}
     masks |= {"new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}
     if offset:
-        end = tf(g, "AddV2", [begin, end])
-    return tf(g, "StridedSlice", [x, begin, end, strides], masks)
+        end = emit_tf(g, "AddV2", [begin, end])
+    return emit_tf(g, "StridedSlice", [x, begin, end, strides], masks)
 
 
 @tflite_op("GATHER")
 def gather(g: Graph, params: ir.Value, indices: ir.Value, *, axis: int, batch_dims: int) -> ir.Value:
-    return tf(g, "GatherV2", [params, indices, g.const(np.array(axis, np.int32))], {"batch_dims": batch_dims})
+    return emit_tf(g, "GatherV2", [params, indices, g.const(np.array(axis, np.int32))], {"batch_dims": batch_dims})
 
 
 @tflite_op("ONE_HOT")
 def one_hot(g: Graph, indices: ir.Value, depth: ir.Value, on: ir.Value, off: ir.Value, *, axis: int) -> ir.Value:
-    return tf(g, "OneHot", [indices, depth, on, off], {"axis": axis})
+    return emit_tf(g, "OneHot", [indices, depth, on, off], {"axis": axis})
 
 
 @tflite_op("MIRROR_PAD")
 def mirror_pad(g: Graph, x: ir.Value, paddings: ir.Value, *, mode: int) -> ir.Value:
-    return tf(g, "MirrorPad", [x, paddings], {"mode": ("REFLECT", "SYMMETRIC")[mode]})
+    return emit_tf(g, "MirrorPad", [x, paddings], {"mode": ("REFLECT", "SYMMETRIC")[mode]})
 
 
 @tflite_op("REVERSE_SEQUENCE")
 def reverse_sequence(g: Graph, x: ir.Value, lengths: ir.Value, *, seq_dim: int, batch_dim: int) -> ir.Value:
-    return tf(g, "ReverseSequence", [x, lengths], {"seq_dim": seq_dim, "batch_dim": batch_dim})
+    return emit_tf(g, "ReverseSequence", [x, lengths], {"seq_dim": seq_dim, "batch_dim": batch_dim})
 
 
 @tflite_op("SPARSE_TO_DENSE")
 def sparse_to_dense(g: Graph, indices: ir.Value, shape: ir.Value, values: ir.Value, default: ir.Value) -> ir.Value:
-    return tf(g, "SparseToDense", [indices, shape, values, default], {"validate_indices": False})
+    return emit_tf(g, "SparseToDense", [indices, shape, values, default], {"validate_indices": False})
 
 
 @tflite_op("DYNAMIC_UPDATE_SLICE")

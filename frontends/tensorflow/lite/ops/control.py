@@ -11,7 +11,7 @@ from convert.errors import BadInput, Unsupported
 from convert.graph import Dim, Graph
 
 from ...common.lazy_reshape import cast
-from ...ops.control import either
+from ...ops.control import merge_branch_facts
 from ..rules import AS_STORED, tflite_op
 
 AS_STORED.update(("IF", "WHILE"))
@@ -23,7 +23,7 @@ def if_(
 ) -> list[ir.Value]:
     bodies = [g.body("then"), g.body("else")]
     for region, body in zip((then_subgraph_index, else_subgraph_index), bodies, strict=True):
-        _check(region, inputs)
+        _check_input_count(region, inputs)
         for value in region(body, *inputs):
             body.output(value, body.unique("result"))
     sides = [body.graph.outputs for body in bodies]
@@ -32,27 +32,27 @@ def if_(
     condition = g.Squeeze(condition) if condition.shape is not None and len(condition.shape) else condition
     outputs = g.If(condition, then_branch=bodies[0], else_branch=bodies[1], outputs=len(sides[0]))
     outputs = outputs if isinstance(outputs, list) else [outputs]
-    return [either(g, value, a, b) for value, a, b in zip(outputs, *sides, strict=True)]
+    return [merge_branch_facts(g, value, a, b) for value, a, b in zip(outputs, *sides, strict=True)]
 
 
 @tflite_op("WHILE")
 def while_(g: Graph, *inputs: ir.Value, cond_subgraph_index: Any, body_subgraph_index: Any) -> list[ir.Value]:
     """What a round passes on untouched stays outside of the ONNX Loop."""
     for region in (cond_subgraph_index, body_subgraph_index):
-        _check(region, inputs)
+        _check_input_count(region, inputs)
     inner_graph = body_subgraph_index.subgraph
     carried = [k for k, (a, b) in enumerate(zip(inner_graph.inputs, inner_graph.outputs, strict=True)) if a != b]
-    start = _scalar(g, cond_subgraph_index(g, *inputs)[0])
+    start = _scalar_condition(g, cond_subgraph_index(g, *inputs)[0])
     body = g.body("round")
     body.input("iteration", ir.DataType.INT64, [])
     body.input("going", ir.DataType.BOOL, [])
     inner: list[ir.Value] = list(inputs)
     for k in carried:
         tensor = inner_graph.tensors[inner_graph.inputs[k]]
-        inner[k] = body.input("state", g.dtype(inputs[k]), _dims(g, inputs[k], tensor.shape))
+        inner[k] = body.input("state", g.dtype(inputs[k]), _invariant_dims(g, inputs[k], tensor.shape))
     results = body_subgraph_index(body, *inner)
     after = [results[k] if k in carried else inputs[k] for k in range(len(inputs))]
-    body.output(_scalar(body, cond_subgraph_index(body, *after)[0]), body.unique("goes_on"))
+    body.output(_scalar_condition(body, cond_subgraph_index(body, *after)[0]), body.unique("goes_on"))
     for k in carried:
         body.output(cast(body, results[k], g.dtype(inputs[k])), body.unique("result"))
     states = [inputs[k] for k in carried]
@@ -65,18 +65,18 @@ def while_(g: Graph, *inputs: ir.Value, cond_subgraph_index: Any, body_subgraph_
     return outputs
 
 
-def _check(region: Any, inputs: tuple[ir.Value, ...]) -> None:
+def _check_input_count(region: Any, inputs: tuple[ir.Value, ...]) -> None:
     if len(region.subgraph.inputs) != len(inputs):
         raise BadInput(f"a subgraph of {len(region.subgraph.inputs)} inputs is called with {len(inputs)}")
 
 
-def _scalar(g: Graph, value: ir.Value) -> ir.Value:
+def _scalar_condition(g: Graph, value: ir.Value) -> ir.Value:
     if value.dtype != ir.DataType.BOOL:
         raise Unsupported("a condition that is no boolean")
     return g.Reshape(value, np.array([], np.int64)) if value.shape is None or len(value.shape) else value
 
 
-def _dims(g: Graph, value: ir.Value, stated: tuple[int | None, ...]) -> list[Dim] | None:
+def _invariant_dims(g: Graph, value: ir.Value, stated: tuple[int | None, ...]) -> list[Dim] | None:
     """The dims of a state that hold in every round: those on which the file and the first round agree."""
     if value.shape is None:
         return None

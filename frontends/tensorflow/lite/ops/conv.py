@@ -8,7 +8,7 @@ from convert.graph import Graph
 
 from ...common.lazy_reshape import transpose
 from ...ops.conv import convolution, transposed_convolution
-from ..rules import padding_name, tf, tflite_op
+from ..rules import emit_tf, padding_name, tflite_op
 
 
 @tflite_op("CONV_2D")
@@ -27,7 +27,7 @@ def conv_2d(
     """[out, H, W, in / groups]."""
     strides, dilations = [1, stride_h, stride_w, 1], [1, dilation_h_factor, dilation_w_factor, 1]
     weight = transpose(g, filter, [0, 3, 1, 2])
-    return _biased(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
+    return _add_bias(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
 
 
 @tflite_op("DEPTHWISE_CONV_2D")
@@ -46,7 +46,7 @@ def depthwise_conv_2d(
     """[1, H, W, in · multiplier]."""
     strides, dilations = [1, stride_h, stride_w, 1], [1, dilation_h_factor, dilation_w_factor, 1]
     weight = transpose(g, filter, [3, 0, 1, 2])
-    return _biased(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
+    return _add_bias(g, convolution(g, x, weight, strides, padding_name(padding), [], "NHWC", dilations), bias)
 
 
 @tflite_op("CONV_3D")
@@ -68,7 +68,7 @@ def conv_3d(
     strides = [1, stride_d, stride_h, stride_w, 1]
     dilations = [1, dilation_d_factor, dilation_h_factor, dilation_w_factor, 1]
     weight = transpose(g, filter, [4, 3, 0, 1, 2])
-    return _biased(g, convolution(g, x, weight, strides, padding_name(padding), [], "NDHWC", dilations), bias)
+    return _add_bias(g, convolution(g, x, weight, strides, padding_name(padding), [], "NDHWC", dilations), bias)
 
 
 @tflite_op("TRANSPOSE_CONV")
@@ -87,7 +87,7 @@ def transpose_conv(
     weight = transpose(g, filter, [3, 0, 1, 2])
     strides, ones = [1, stride_h, stride_w, 1], [1, 1, 1, 1]
     y = transposed_convolution(g, output_shape, weight, x, strides, padding_name(padding), [], "NHWC", ones)
-    return _biased(g, y, bias)
+    return _add_bias(g, y, bias)
 
 
 @tflite_op("CONV_3D_TRANSPOSE")
@@ -111,14 +111,14 @@ def conv_3d_transpose(
     dilations = [1, dilation_d_factor, dilation_h_factor, dilation_w_factor, 1]
     weight = transpose(g, filter, [4, 3, 0, 1, 2])
     y = transposed_convolution(g, output_shape, weight, x, strides, padding_name(padding), [], "NDHWC", dilations)
-    return _biased(g, y, bias)
+    return _add_bias(g, y, bias)
 
 
-def _biased(g: Graph, y: ir.Value, bias: ir.Value | None) -> ir.Value:
+def _add_bias(g: Graph, y: ir.Value, bias: ir.Value | None) -> ir.Value:
     """Converters write a bias of zeros where there is none."""
     if bias is None or _is_zero(bias):
         return y
-    return tf(g, "BiasAdd", [y, bias], {"data_format": "NHWC"})
+    return emit_tf(g, "BiasAdd", [y, bias], {"data_format": "NHWC"})
 
 
 def _is_zero(bias: ir.Value) -> bool:
@@ -128,7 +128,9 @@ def _is_zero(bias: ir.Value) -> bool:
     return bias.const_value is not None and not bias.const_value.numpy().any()
 
 
-def _windows(filter_height: int, filter_width: int, stride_h: int, stride_w: int, padding: int) -> dict[str, object]:
+def _pool_attributes(
+    filter_height: int, filter_width: int, stride_h: int, stride_w: int, padding: int
+) -> dict[str, object]:
     return {
         "ksize": [1, filter_height, filter_width, 1],
         "strides": [1, stride_h, stride_w, 1],
@@ -141,15 +143,15 @@ def _windows(filter_height: int, filter_width: int, stride_h: int, stride_w: int
 def max_pool_2d(
     g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
 ) -> ir.Value:
-    windows = _windows(filter_height, filter_width, stride_h, stride_w, padding)
-    return tf(g, "MaxPool", [x], {**windows, "explicit_paddings": []})
+    windows = _pool_attributes(filter_height, filter_width, stride_h, stride_w, padding)
+    return emit_tf(g, "MaxPool", [x], {**windows, "explicit_paddings": []})
 
 
 @tflite_op("AVERAGE_POOL_2D")
 def average_pool_2d(
     g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
 ) -> ir.Value:
-    return tf(g, "AvgPool", [x], _windows(filter_height, filter_width, stride_h, stride_w, padding))
+    return emit_tf(g, "AvgPool", [x], _pool_attributes(filter_height, filter_width, stride_h, stride_w, padding))
 
 
 @tflite_op("L2_POOL_2D")
@@ -157,4 +159,6 @@ def l2_pool_2d(
     g: Graph, x: ir.Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int
 ) -> ir.Value:
     """The square root of the mean of squares over what is inside the picture."""
-    return g.Sqrt(tf(g, "AvgPool", [g.Mul(x, x)], _windows(filter_height, filter_width, stride_h, stride_w, padding)))
+    return g.Sqrt(
+        emit_tf(g, "AvgPool", [g.Mul(x, x)], _pool_attributes(filter_height, filter_width, stride_h, stride_w, padding))
+    )

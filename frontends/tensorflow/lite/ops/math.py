@@ -8,20 +8,20 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import lazy
+from convert.graph.tensors import lazy_tensor
 
 from ...common.lazy_reshape import cast
-from ...common.quantization_levels import constant_levels, leveled
+from ...common.quantization_levels import constant_levels, fake_quantize
 from ...patterns.activations import selu
 from ..file import Tensor
-from ..quantization import INTEGERS, requantised
-from ..rules import AS_STORED, alike, tf, tflite_op
+from ..quantization import INTEGERS, requantize
+from ..rules import AS_STORED, emit_tf, tf_rule, tflite_op
 
 AS_STORED.add("QUANTIZE")
 
 tflite_op.same(
-    alike, ABS="Abs", CEIL="Ceil", COS="Cos", EXP="Exp", FLOOR="Floor", LOG="Log", LOGICAL_NOT="LogicalNot", NEG="Neg",
-    ROUND="Round", RSQRT="Rsqrt", SIGN="Sign", SIN="Sin", SQRT="Sqrt", SQUARE="Square",
+    tf_rule, ABS="Abs", CEIL="Ceil", COS="Cos", EXP="Exp", FLOOR="Floor", LOG="Log", LOGICAL_NOT="LogicalNot",
+    NEG="Neg", ROUND="Round", RSQRT="Rsqrt", SIGN="Sign", SIN="Sin", SQRT="Sqrt", SQUARE="Square",
     EQUAL="Equal", NOT_EQUAL="NotEqual", LESS="Less", LESS_EQUAL="LessEqual", GREATER="Greater",
     GREATER_EQUAL="GreaterEqual", LOGICAL_AND="LogicalAnd", LOGICAL_OR="LogicalOr", ADD="AddV2", SUB="Sub", MUL="Mul",
     DIV="Div", MAXIMUM="Maximum", MINIMUM="Minimum", POW="Pow", FLOOR_DIV="FloorDiv", FLOOR_MOD="FloorMod",
@@ -32,17 +32,17 @@ tflite_op.same(
 
 @tflite_op("ADD_N")
 def add_n(g: Graph, *inputs: ir.Value) -> ir.Value:
-    return tf(g, "AddN", [list(inputs)])
+    return emit_tf(g, "AddN", [list(inputs)])
 
 
 @tflite_op("SELECT")
 def select(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
-    return selu(g, condition, t, e) or tf(g, "Select", [condition, t, e])
+    return selu(g, condition, t, e) or emit_tf(g, "Select", [condition, t, e])
 
 
 @tflite_op("SELECT_V2")
 def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
-    return selu(g, condition, t, e) or tf(g, "SelectV2", [condition, t, e])
+    return selu(g, condition, t, e) or emit_tf(g, "SelectV2", [condition, t, e])
 
 
 @tflite_op("CAST")
@@ -52,20 +52,20 @@ def cast_(g: Graph, x: ir.Value, *, output: Tensor) -> ir.Value:
         raise Unsupported("a cast to something that is no tensor")
     if output.is_complex:
         raise Unsupported("a cast to complex numbers")
-    return tf(g, "Cast", [x], {"DstT": output.dtype, "Truncate": False})
+    return emit_tf(g, "Cast", [x], {"DstT": output.dtype, "Truncate": False})
 
 
 @tflite_op("DEQUANTIZE")
 def dequantize(g: Graph, x: ir.Value) -> ir.Value:
     """Real numbers already, except those in float16."""
-    return _widened(g, x) if x.const_value is not None else cast(g, x, ir.DataType.FLOAT)
+    return _weight_as_float32(g, x) if x.const_value is not None else cast(g, x, ir.DataType.FLOAT)
 
 
 @tflite_op("QUANTIZE")
 def quantize(g: Graph, x: ir.Value, *, given: Tensor, output: Tensor) -> ir.Value:
     if output.quantisation is None or output.dtype not in INTEGERS:
         raise Unsupported("quantisation without a scale")
-    return requantised(g, x, given, output)
+    return requantize(g, x, given, output)
 
 
 @tflite_op("DENSIFY")
@@ -76,10 +76,10 @@ def densify(g: Graph, x: ir.Value) -> ir.Value:
 
 @tflite_op("FAKE_QUANT")
 def fake_quant(g: Graph, x: ir.Value, *, min: float, max: float, num_bits: int, narrow_range: bool) -> ir.Value:
-    return leveled(g, x, constant_levels(min, max, num_bits, narrow_range, lite=True), divided=False)
+    return fake_quantize(g, x, constant_levels(min, max, num_bits, narrow_range, lite=True), divided=False)
 
 
-def _widened(g: Graph, x: ir.Value) -> ir.Value:
+def _weight_as_float32(g: Graph, x: ir.Value) -> ir.Value:
     """A weight in float32, computed when it is written."""
     tensor = x.const_value
     assert tensor is not None
@@ -87,4 +87,4 @@ def _widened(g: Graph, x: ir.Value) -> ir.Value:
         return x
     make: Callable[[], object] = lambda: tensor.numpy().astype("float32")  # noqa: E731
     shape = [int(d) for d in tensor.shape]
-    return g.initializer(x.name or "weight", lazy(ir.DataType.FLOAT, shape, make))  # type: ignore[arg-type]
+    return g.initializer(x.name or "weight", lazy_tensor(ir.DataType.FLOAT, shape, make))  # type: ignore[arg-type]

@@ -8,10 +8,10 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ...common.lazy_reshape import transpose
-from ..rules import alike, tf, tflite_op
+from ..rules import emit_tf, tf_rule, tflite_op
 
 tflite_op.same(
-    alike, RELU="Relu", RELU6="Relu6", ELU="Elu", LOGISTIC="Sigmoid", TANH="Tanh", LOG_SOFTMAX="LogSoftmax",
+    tf_rule, RELU="Relu", RELU6="Relu6", ELU="Elu", LOGISTIC="Sigmoid", TANH="Tanh", LOG_SOFTMAX="LogSoftmax",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def l2_normalization(g: Graph, x: ir.Value) -> ir.Value:
 def local_response_normalization(
     g: Graph, x: ir.Value, *, radius: int, bias: float, alpha: float, beta: float
 ) -> ir.Value:
-    return tf(g, "LRN", [x], {"depth_radius": radius, "bias": bias, "alpha": alpha, "beta": beta})
+    return emit_tf(g, "LRN", [x], {"depth_radius": radius, "bias": bias, "alpha": alpha, "beta": beta})
 
 
 @tflite_op("EMBEDDING_LOOKUP")

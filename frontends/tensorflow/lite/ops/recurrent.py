@@ -44,20 +44,20 @@ def unidirectional_sequence_lstm(
     biases = given[12:16]
     assert x is not None
     if weights[0] is None:
-        weights[0], weights[4], biases[0] = (_negated(g, v) for v in (weights[1], weights[5], biases[1]))
+        weights[0], weights[4], biases[0] = (_negate(g, v) for v in (weights[1], weights[5], biases[1]))
     order = (0, 3, 1, 2)  # ONNX has the gates as input, output, forget, cell
-    kernel, recurrent = _joined(g, [weights[k] for k in order]), _joined(g, [weights[4 + k] for k in order])
+    kernel, recurrent = _concat_gates(g, [weights[k] for k in order]), _concat_gates(g, [weights[4 + k] for k in order])
     hidden = g.shape(recurrent)[-1]
-    bias = _bias(g, [biases[k] for k in order], hidden)
+    bias = _concat_biases(g, [biases[k] for k in order], hidden)
     peepholes = None
     if given[10] is not None:
-        cell = given[9] if given[9] is not None else _negated(g, given[10])
-        peepholes = _joined(g, [cell, given[11], given[10]])
-    name = _activation(fused_activation_function)
+        cell = given[9] if given[9] is not None else _negate(g, given[10])
+        peepholes = _concat_gates(g, [cell, given[11], given[10]])
+    name = _activation_name(fused_activation_function)
     attributes = {"hidden_size": hidden, "activations": ["Sigmoid", name, name]}
-    values = [_time_first(g, x, time_major), kernel, recurrent, bias, None, None, None, peepholes]
+    values = [_to_time_major(g, x, time_major), kernel, recurrent, bias, None, None, None, peepholes]
     y = g.node("LSTM", values, attributes, outputs=3)[0]
-    return _time_back(g, y, time_major)
+    return _from_time_major(g, y, time_major)
 
 
 @tflite_op("UNIDIRECTIONAL_SEQUENCE_RNN")
@@ -73,22 +73,27 @@ def unidirectional_sequence_rnn(
     time_major: bool,
 ) -> ir.Value:
     hidden = g.shape(recurrent)[-1]
-    attributes = {"hidden_size": hidden, "activations": [_activation(fused_activation_function)]}
-    values = [_time_first(g, x, time_major), _joined(g, [weights]), _joined(g, [recurrent]), _bias(g, [bias], hidden)]
-    return _time_back(g, g.node("RNN", values, attributes, outputs=2)[0], time_major)
+    attributes = {"hidden_size": hidden, "activations": [_activation_name(fused_activation_function)]}
+    values = [
+        _to_time_major(g, x, time_major),
+        _concat_gates(g, [weights]),
+        _concat_gates(g, [recurrent]),
+        _concat_biases(g, [bias], hidden),
+    ]
+    return _from_time_major(g, g.node("RNN", values, attributes, outputs=2)[0], time_major)
 
 
-def _activation(number: int) -> str:
+def _activation_name(number: int) -> str:
     if number not in _NAMES:
         raise Unsupported(f"the activation function {number} in a recurrent layer")
     return _NAMES[number]
 
 
-def _negated(g: Graph, value: ir.Value | None) -> ir.Value | None:
+def _negate(g: Graph, value: ir.Value | None) -> ir.Value | None:
     return None if value is None else g.Neg(value)
 
 
-def _joined(g: Graph, parts: Sequence[ir.Value | None]) -> ir.Value:
+def _concat_gates(g: Graph, parts: Sequence[ir.Value | None]) -> ir.Value:
     """Parts of one direction under each other, with a first dim for the direction."""
     given = [p for p in parts if p is not None]
     if len(given) != len(parts):
@@ -96,7 +101,7 @@ def _joined(g: Graph, parts: Sequence[ir.Value | None]) -> ir.Value:
     return g.Unsqueeze(g.Concat(*given, axis=0) if len(given) > 1 else given[0], [0])
 
 
-def _bias(g: Graph, parts: Sequence[ir.Value | None], hidden: object) -> ir.Value | None:
+def _concat_biases(g: Graph, parts: Sequence[ir.Value | None], hidden: object) -> ir.Value | None:
     """ONNX has a second bias for the recurrent side."""
     if all(p is None for p in parts):
         return None
@@ -106,10 +111,10 @@ def _bias(g: Graph, parts: Sequence[ir.Value | None], hidden: object) -> ir.Valu
     return g.Unsqueeze(g.Concat(*given, np.zeros(len(parts) * hidden, np.float32), axis=0), [0])
 
 
-def _time_first(g: Graph, x: ir.Value, time_major: bool) -> ir.Value:
+def _to_time_major(g: Graph, x: ir.Value, time_major: bool) -> ir.Value:
     return x if time_major else g.Transpose(x, perm=[1, 0, 2])
 
 
-def _time_back(g: Graph, y: ir.Value, time_major: bool) -> ir.Value:
+def _from_time_major(g: Graph, y: ir.Value, time_major: bool) -> ir.Value:
     flat = g.Squeeze(y, [1])
     return flat if time_major else g.Transpose(flat, perm=[1, 0, 2])

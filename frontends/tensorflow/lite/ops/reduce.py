@@ -9,22 +9,22 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ...common.lazy_reshape import transpose
-from ..rules import alike, dtype_of, tf, tflite_op
+from ..rules import dtype_of, emit_tf, tf_rule, tflite_op
 
 
-def _reduction(operator: str) -> Callable[..., ir.Value]:
+def _reduction_rule(operator: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, x: ir.Value, axes: ir.Value, *, keep_dims: bool) -> ir.Value:
-        return tf(g, operator, [x, axes], {"keep_dims": keep_dims})
+        return emit_tf(g, operator, [x, axes], {"keep_dims": keep_dims})
 
     return rule
 
 
 tflite_op.same(
-    _reduction, SUM="Sum", MEAN="Mean", REDUCE_MAX="Max", REDUCE_MIN="Min", REDUCE_PROD="Prod", REDUCE_ANY="Any",
+    _reduction_rule, SUM="Sum", MEAN="Mean", REDUCE_MAX="Max", REDUCE_MIN="Min", REDUCE_PROD="Prod", REDUCE_ANY="Any",
     REDUCE_ALL="All",
 )  # fmt: skip
 tflite_op.same(
-    alike, SEGMENT_SUM="SegmentSum", UNSORTED_SEGMENT_SUM="UnsortedSegmentSum",
+    tf_rule, SEGMENT_SUM="SegmentSum", UNSORTED_SEGMENT_SUM="UnsortedSegmentSum",
     UNSORTED_SEGMENT_PROD="UnsortedSegmentProd", UNSORTED_SEGMENT_MAX="UnsortedSegmentMax",
     UNSORTED_SEGMENT_MIN="UnsortedSegmentMin", TOPK_V2="TopKV2",
 )  # fmt: skip
@@ -32,27 +32,27 @@ tflite_op.same(
 
 @tflite_op("ARG_MAX")
 def arg_max(g: Graph, x: ir.Value, axis: ir.Value, *, output_type: int) -> ir.Value:
-    return tf(g, "ArgMax", [x, axis], {"output_type": dtype_of(output_type)})
+    return emit_tf(g, "ArgMax", [x, axis], {"output_type": dtype_of(output_type)})
 
 
 @tflite_op("ARG_MIN")
 def arg_min(g: Graph, x: ir.Value, axis: ir.Value, *, output_type: int) -> ir.Value:
-    return tf(g, "ArgMin", [x, axis], {"output_type": dtype_of(output_type)})
+    return emit_tf(g, "ArgMin", [x, axis], {"output_type": dtype_of(output_type)})
 
 
 @tflite_op("CUMSUM")
 def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
-    return tf(g, "Cumsum", [x, axis], {"exclusive": exclusive, "reverse": reverse})
+    return emit_tf(g, "Cumsum", [x, axis], {"exclusive": exclusive, "reverse": reverse})
 
 
 @tflite_op("BUCKETIZE")
 def bucketize(g: Graph, x: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
-    return tf(g, "Bucketize", [x], {"boundaries": list(boundaries)})
+    return emit_tf(g, "Bucketize", [x], {"boundaries": list(boundaries)})
 
 
 @tflite_op("UNIQUE")
 def unique(g: Graph, x: ir.Value, *, idx_out_type: int) -> list[ir.Value]:
-    return tf(g, "Unique", [x], {"out_idx": dtype_of(idx_out_type)})
+    return emit_tf(g, "Unique", [x], {"out_idx": dtype_of(idx_out_type)})
 
 
 @tflite_op("BATCH_MATMUL")
