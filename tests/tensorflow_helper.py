@@ -29,10 +29,20 @@ def rms(array: np.ndarray) -> float:
 
 
 def agrees(source: Source, feeds: list[dict[str, np.ndarray]], **options: Any) -> ir.Model:
-    """The graph's error is within a few times TensorFlow's own float32 error, whose float64 run is the reference."""
+    """The graph's error is within a few times TensorFlow's own float32 error, whose float64 run is the reference.
+
+    Of TensorFlow's error the largest among the feeds counts, in relation to the size of what is computed: that of the
+    three last states of one sequence is chance. A LSTM's were 1.4 roundings off with Eigen's kernels and 0.6 with
+    oneDNN's, where onnxruntime's were 4.5, and over three sequences 7.7, 7.7 and 6.8.
+    """
     model = read(source, **options)
     single = runner.run(source, feeds, precision="float32", options=Options(**options))
     double = runner.run(source, feeds, precision="float64", options=Options(**options))
+    floors = {
+        name: max(rms(a[name] - r[name]) / (rms(r[name]) or 1) for a, r in zip(single, double, strict=True))
+        for name, value in (single[0] if single else {}).items()
+        if value.dtype.kind == "f"
+    }
     for feed, as_deployed, reference in zip(feeds, single, double, strict=True):
         got = run(model, feed)
         assert list(got) == [v.name for v in model.graph.outputs]
@@ -41,7 +51,7 @@ def agrees(source: Source, feeds: list[dict[str, np.ndarray]], **options: Any) -
             assert (value.dtype, value.shape) == (as_deployed[name].dtype, as_deployed[name].shape)
             if value.dtype.kind == "f":
                 assert reference[name].dtype == np.float64
-                floor = max(rms(as_deployed[name] - reference[name]), ROUNDING * rms(reference[name]))
+                floor = max(floors[name], ROUNDING) * rms(reference[name])
                 assert rms(value - reference[name]) <= 4 * floor
             else:
                 np.testing.assert_array_equal(value, as_deployed[name])

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -15,6 +16,7 @@ import pytest
 from convert.backends import onnx as backend
 from convert.backends.onnx.writer import write_model
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 from onnx_support import array, assert_same, data_of, info, model, node_tests, read, run_ort, session
 
 from convert.errors import Unsupported, UsageError
@@ -60,6 +62,69 @@ def test_node_tests_compute_the_same(opset: int, tmp_path: Path) -> None:
         ran += 1
     # Most of what onnxruntime runs is expressible; the share grows with the opset.
     assert ran >= {11: 110, 13: 125, 17: 135, 20: 160, 23: 160}[opset], (ran, refused)
+
+
+def run_evaluator(path: Path, feeds: dict[str, Any]) -> Any:
+    """ONNX's own, for dtypes that onnxruntime has no kernels for."""
+    return ReferenceEvaluator(str(path)).run(None, feeds)
+
+
+def grid(dtype: Any) -> np.ndarray:
+    """Numbers of both signs between the smallest and the largest, zeros, infinities, NaN."""
+    ends = ml_dtypes.finfo(dtype)
+    small, normal, large = (float(v) for v in (ends.smallest_subnormal, ends.smallest_normal, ends.max))
+    numbers = [0, small, 3 * small, normal, 0.1, 0.5, 1, 1.5, 3, 7.7, 100.25, large / 3, large, np.inf]
+    return np.array([*numbers, *(-n for n in numbers), np.nan], np.float64).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "opset", "run"),
+    [
+        *((d, n, run_ort) for d in (np.float16, np.float32, np.float64) for n in (11, 13, 23)),
+        *((ml_dtypes.bfloat16, n, run_evaluator) for n in (20, 23)),
+    ],
+)
+def test_the_remainder_of_opset_28(dtype: Any, opset: int, run: Any, tmp_path: Path) -> None:
+    """Mod of floating numbers with the divisor's sign: NumPy's to the last bit, the sign of zero too."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x, y = grid(dtype)[:, None].copy(), grid(dtype)[None].copy()
+    node = helper.make_node("Mod", ["x", "y"], ["z"])
+    values = [info("x", ["n", 1], kind), info("y", [1, "m"], kind)]
+    proto = model([node], values, [info("z", ["n", "m"], kind)], opset=28, ir_version=13)
+    path = written(proto, tmp_path / "m.onnx", opset)
+    onnx.checker.check_model(str(path), full_check=True)
+    with np.errstate(all="ignore"):
+        wanted = np.mod(*np.broadcast_arrays(x, y))
+    (got,) = run(path, {"x": x, "y": y})
+    assert got.dtype == wanted.dtype
+    known = ~np.isnan(wanted)
+    assert np.array_equal(np.isnan(got), ~known)
+    assert got[known].tobytes() == wanted[known].tobytes()
+
+
+@pytest.mark.parametrize("opset", [13, 23])
+@pytest.mark.parametrize("keys", [1, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_])
+def test_a_mask_of_opset_24_may_lack_keys(dtype: Any, keys: int, opset: int, tmp_path: Path) -> None:
+    """The last keys, which no query sees then."""
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.normal(size=(1, 2, m, 8)).astype(np.float32) for n, m in (("q", 3), ("k", 6), ("v", 6))}
+    feeds["m"] = (rng.normal(size=(3, keys)) + 1).astype(dtype)
+    inputs = [info(n, v.shape, helper.np_dtype_to_tensor_dtype(v.dtype)) for n, v in feeds.items()]
+    node = helper.make_node("Attention", list(feeds), ["y"])
+    proto = model([node], inputs, [info("y", [1, 2, 3, 8])], opset=24, ir_version=11)
+    wanted = ReferenceEvaluator(proto).run(None, feeds)
+    assert_same(run_ort(written(proto, tmp_path / "m.onnx", opset), feeds)[0], wanted[0])  # type: ignore[index]
+
+
+def test_a_dtype_that_an_opset_does_not_give_is_named(tmp_path: Path) -> None:
+    proto = model(
+        [helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.BFLOAT16)],
+        [info("x", [2])],
+        [info("y", [2], onnx.TensorProto.BFLOAT16)],
+    )
+    with pytest.raises(Unsupported, match="does not give bfloat16"):
+        backend.check(read(proto), "onnx", Options(opset=11))
 
 
 def network() -> onnx.ModelProto:

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from convert.backends import onnx as backend
-from convert.backends.onnx.onnxruntime_casts import KERNELS
+from convert.backends.onnx.onnxruntime_casts import KERNELS, SINCE
 from onnx import helper
 from onnx_support import info, model, read, session
 
 from convert.options import Options
 from convert.report import Report
 
+RUNTIME = tuple(int(n) for n in onnxruntime.__version__.split(".")[:2])
 ROWS = np.array([[3, 0, 100], [7, 0, 1]])
 SIDES = np.array([[True, False, True], [False, True, False]])
 
@@ -58,8 +60,11 @@ def test_it_loads_and_computes_what_numpy_does(operator: str, dtype: Any, tmp_pa
     out = info("y", [None] * want.ndim, helper.np_dtype_to_tensor_dtype(want.dtype))
     node = helper.make_node(operator, [v.name for v in inputs], ["y"], **ATTRIBUTES.get(operator, {}))
     proto = model([node], inputs, [out], opset=20)
-    with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
-        session(proto)  # the row is needed
+    if SINCE.get((operator, dtype), (99,)) > RUNTIME:
+        with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
+            session(proto)  # the row is needed
+    else:
+        session(proto)
     backend.write(read(proto), tmp_path / "m.onnx", "onnx", Options(opset=20), Report("test"))
     (got,) = session(tmp_path / "m.onnx").run(None, {f"x{i}": v for i, v in enumerate(feeds)})
     assert got.dtype == want.dtype

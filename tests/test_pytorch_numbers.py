@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from convert.frontends import pytorch as frontend
+from convert.frontends.pytorch.runner import runner
 from torch import Tensor, nn
 
 from convert.options import Options, parse_input
@@ -49,7 +50,7 @@ def test_the_twin_computes_with_the_number_that_was_written(name: str) -> None:
     source = Source("torch-module-object", model=Net())
     model = frontend.read(source, options, Report("convert"))
     feed = generate_feeds(model, 1)[0].arrays
-    (want,) = frontend.run(source, [feed], precision="float64", options=options)
+    (want,) = runner.run(source, [feed], precision="float64", options=options)
     got = executor.run(widen_model(model), feed)
     assert twin_error(want["output"], got["output"]) < TWIN / 1000
 
@@ -63,6 +64,6 @@ def test_equal_roundings_of_two_numbers_stay_two_constants() -> None:
     source = Source("torch-module-object", model=Net())
     model = frontend.read(source, options, Report("convert"))
     feed = generate_feeds(model, 1)[0].arrays
-    (want,) = frontend.run(source, [feed], precision="float64", options=options)
+    (want,) = runner.run(source, [feed], precision="float64", options=options)
     got = executor.run(widen_model(model), feed)
     assert all(twin_error(want[name], got[name]) < TWIN / 1000 for name in want)

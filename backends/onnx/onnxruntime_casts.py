@@ -1,7 +1,7 @@
 """Casts around operators for which onnxruntime has no kernel in a dtype, and that compute the same in a wider one.
 
-ONNX allows these dtypes; without the casts a file is valid and does not load. The table is of onnxruntime 1.31 on the
-CPU. Floating dtypes are left out: what a kernel rounds in another precision is another result.
+ONNX allows these dtypes; without the casts a file is valid and does not load. The table is of onnxruntime 1.22 to 1.32
+on the CPU. Floating dtypes are left out: what a kernel rounds in another precision is another result.
 """
 
 from __future__ import annotations
@@ -14,25 +14,37 @@ _BOOL, _UINT8, _INT8, _INT16 = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.
 _UINT16, _INT32, _UINT32, _INT64 = ir.DataType.UINT16, ir.DataType.INT32, ir.DataType.UINT32, ir.DataType.INT64
 
 _SHORT = {_INT16: _INT32, _UINT16: _INT32}
-_INTEGERS = {_INT8: _INT32, _UINT8: _INT32, **_SHORT, _UINT32: _INT64}
+_BYTES_AND_SHORT = {_INT8: _INT32, _UINT8: _INT32, **_SHORT}
 
 # What each operator is computed in, by its dtype. A sum is cut back to 32 bits, as it is in 32 bits. (A product is not:
 # onnxruntime's of int64 does not wrap around.)
 KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
-    "Where": {_BOOL: _UINT8, **_SHORT},
-    "Max": _SHORT,
-    "Min": _SHORT,
+    "Where": {_BOOL: _UINT8, _INT8: _INT32, **_SHORT, _UINT32: _INT64},
+    "Max": _BYTES_AND_SHORT,
+    "Min": _BYTES_AND_SHORT,
     "Clip": _SHORT,
     "Pad": _SHORT,
     "ArgMax": {**_SHORT, _UINT32: _INT64},
     "ArgMin": {**_SHORT, _UINT32: _INT64},
-    "Trilu": _INTEGERS,
+    "Trilu": dict.fromkeys((_INT8, _UINT8, _INT16, _UINT16, _INT32, _UINT32), _INT64),
     "ReduceSum": {_UINT32: _INT64},
     "ReduceMax": {_UINT32: _INT64},
     "ReduceMin": {_UINT32: _INT64},
     "BitShift": {_UINT16: _UINT32},
     # Whether a number is zero is all that counts.
     "NonZero": dict.fromkeys((_INT8, _INT16, _UINT16, _UINT32, ir.DataType.UINT64, ir.DataType.DOUBLE), _BOOL),
+}
+
+# The onnxruntime that brought a kernel; older ones that may load the file need the casts.
+SINCE = {
+    ("Max", _INT8): (1, 24),
+    ("Max", _UINT8): (1, 24),
+    ("Min", _INT8): (1, 24),
+    ("Min", _UINT8): (1, 24),
+    ("Where", _INT8): (1, 31),
+    ("Where", _UINT32): (1, 31),
+    ("Trilu", _INT32): (1, 29),
+    ("BitShift", _UINT16): (1, 32),
 }
 
 

@@ -96,9 +96,11 @@ class RunningChild:
             save_arrays(folder / f"feed{i}", feed)
         job = (self.source, len(self.feeds), tuple(self.precisions), self.options, self.limits, self.optional)
         (folder / "job.pickle").write_bytes(pickle.dumps(job))
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
+        own = _environment(self.source)
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", **own}
         with open(folder / "stderr", "wb") as log:
-            warm = os.environ.get(ADDRESS, "")
+            # A warm process has imported its runtimes, which have read their variables.
+            warm = "" if own else os.environ.get(ADDRESS, "")
             self.process = fork("run", [str(folder)], environment, log.fileno(), log.fileno(), warm)
             self.process = self.process or subprocess.Popen(
                 [sys.executable, "-m", "convert.runners.child", str(folder)],
@@ -130,6 +132,12 @@ class RunningChild:
             else:
                 found[precision] = [load_arrays(folder / f"{precision}{i}") for i in range(told["outputs"][precision])]
         return found
+
+
+def _environment(source: Source) -> dict[str, str]:
+    """Variables that the runner of `source` wants set before its runtime is imported."""
+    asked = getattr(plugin.runner_for(source.kind), "environment", None)
+    return asked(source) if asked is not None else {}
 
 
 def execute(

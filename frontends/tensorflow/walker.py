@@ -46,11 +46,12 @@ class GraphWalker:
 
     # -- before: what is there ------------------------------------------------------------------------------------
 
-    def check(self, body: FunctionBody) -> None:
+    def check(self, body: FunctionBody) -> set[str]:
         """Raise for everything in `body`, and in what it calls, that cannot be lowered, all of it listed.
 
         `UnsafeInput` for operators that touch files or run Python, `BadInput` for functions that call themselves or
-        expand beyond all bounds, `Unsupported` for operators without a rule and for changed state.
+        expand beyond all bounds, `Unsupported` for operators without a rule and for changed state. Returns the
+        operators that will be lowered.
         """
         self._count(body, {}, ())
         lowered = self._reachable([body], self.order)
@@ -61,6 +62,7 @@ class GraphWalker:
         refuse_unsafe(seen + [(n.op, n.location) for n in beside])
         refuse_state_changes(beside)
         self.rules.check(seen)
+        return {operator for operator, _ in seen}
 
     def _is_plumbing(self, node: Node) -> bool:
         return node.op in (*_CALLS, *_HANDLES, *HANDLES) or node.op in self.functions

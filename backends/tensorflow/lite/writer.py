@@ -183,7 +183,7 @@ def _run_converter(folder: Path) -> None:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
     with open(folder / "log", "wb") as log:
         done = subprocess.run(
-            [sys.executable, "-m", f"{__package__}.lite_child", str(folder)],
+            [sys.executable, "-m", f"{__package__}.converter_process", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -43,8 +43,29 @@ onnx_op.same(
 
 @onnx_op("Add")
 def add(t, a, b):
+    for y, bias in ((a, b), (b, a)):
+        rows = _product_behind(y, bias)
+        if rows is not None:
+            total = tf.reshape(tf.nn.bias_add(rows, tf.convert_to_tensor(bias)), y.op.inputs[1])
+            total.set_shape(y.shape)
+            return total
     # TensorFlow takes a row that is added to a matrix product for its bias, and then refuses any rank but one.
     return tf.add(as_row(a, b), as_row(b, a))
+
+
+def _product_behind(y, bias):
+    """The matrix product that was only reshaped to `y`, if adding `bias` to each of its rows is the same, else None.
+
+    TensorFlow fuses a bias with the product that it is added to, and sees none behind a reshape.
+    """
+    if not isinstance(y, tf.Tensor) or not y.dtype.is_floating or bias.shape.rank != 1 or bias.shape[0] is None:
+        return None
+    if y.op.type != "Reshape" or y.op.inputs[0].op.type != "MatMul" or y.shape.rank is None or y.shape.rank < 3:
+        return None
+    rows = y.op.inputs[0]
+    if not (rows.op.inputs[0].shape[-1] or rows.op.inputs[1].shape[-2]):
+        return None  # of nothing, oneDNN's fused product ends the process
+    return rows if y.shape[-1] == rows.shape[-1] == bias.shape[0] else None
 
 
 def as_row(x, other):

@@ -24,11 +24,13 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     window = windows(spatial_shape(t, x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
     y = convolve(t, x, w, window, group)
     if bias is None:
-        return y
+        # Pad, Conv3D and LeakyRelu, or a maximum that is one, are fused under oneDNN to a kernel that takes the slope
+        # for 1 (TensorFlow 2.21).
+        return tf.ensure_shape(y, y.shape) if len(kernel) == 3 else y
     # BiasAdd after a grouped convolution is fused into a kernel that does not exist without oneDNN.
     y = tf.nn.bias_add(y, bias) if group == 1 and y.dtype.is_floating else y + bias
     lies = not isinstance(w, Constant) or w.trainable
-    # Nothing is checked: TensorFlow does not fuse over an EnsureShape, and does not remove it.
+    # Nothing is checked, here and above: TensorFlow does not fuse over an EnsureShape, and does not remove it.
     return tf.ensure_shape(y, y.shape) if lies and t.readers() & _SLOW_IF_FUSED else y
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ..rules import onnx_op
+from ..emit import LazyDims
+from ..rules import LITE, onnx_op
 from .binary import as_row
+from .shape import dims_product, pack_dims
 
 # Integer types that TensorFlow's matrix product has no kernel for, and what it is done in.
 WIDER = {
@@ -18,21 +20,68 @@ WIDER = {
 }
 
 
-def matrix_product(a, b):
-    """numpy.matmul: vectors are promoted, batch dims broadcast."""
+def matrix_product(a, b, *, flat: bool = True):
+    """numpy.matmul: vectors are promoted, batch dims broadcast. flat: rows of a are multiplied as one matrix."""
     if b.shape.rank == 1:
-        return tf.squeeze(matrix_product(a, tf.expand_dims(b, -1)), -1)
+        return tf.squeeze(matrix_product(a, tf.expand_dims(b, -1), flat=flat), -1)
     if a.shape.rank == 1:
-        return tf.squeeze(matrix_product(tf.expand_dims(a, 0), b), -2)
+        return tf.squeeze(matrix_product(tf.expand_dims(a, 0), b, flat=flat), -2)
     if a.dtype in WIDER:
         wide = WIDER[a.dtype]
-        return tf.cast(tf.matmul(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
-    return tf.matmul(a, b)
+        return tf.cast(matrix_product(tf.cast(a, wide), tf.cast(b, wide), flat=flat), a.dtype)
+    if flat and a.shape.rank != 2 and _is_one_matrix(a, b):
+        return _multiply_by_matrix(a, b)
+    return _matmul(a, b)
+
+
+def _is_one_matrix(a, b) -> bool:
+    """Whether `b` is one matrix for all rows of `a`: of rank 2, or with dims of one in front."""
+    known = b.shape.rank is not None and (b.shape.rank == 2 or a.shape.rank is not None)
+    return known and set(b.shape.as_list()[:-2]) <= {1}
+
+
+def _multiply_by_matrix(a, b):
+    """The product of all rows of `a`, of any rank, with the one matrix in `b`.
+
+    It takes a MatMul between two reshapes, which move nothing: oneDNN's BatchMatMulV2 of [n, 1, m, k] with one matrix
+    gives other numbers or ends the process (TensorFlow 2.21 on AVX-512), and has no fused sum of a bias.
+    """
+    a = tf.convert_to_tensor(a)
+    ones = [1] * (b.shape.rank - 2)
+    b = tf.reshape(b, pack_dims(LazyDims(b)[-2:])) if ones else b
+    if a.shape.rank is None:
+        rows, dims = [-1, tf.shape(a)[-1]], tf.concat([tf.shape(a)[:-1], tf.shape(b)[1:]], 0)
+        return tf.reshape(tf.matmul(tf.reshape(a, pack_dims(rows)), b), dims)
+    dims = LazyDims(a)
+    ones = ones[: max(len(ones) + 2 - len(dims), 0)]
+    # Of nothing, reshape cannot tell how many rows there are.
+    count = -1 if (a.shape[-1] or b.shape[0]) else dims_product(dims[:-1])
+    y = _matmul(tf.reshape(a, pack_dims([count, dims[-1]])), b)
+    known = [*ones, *a.shape.as_list()[:-1], b.shape[-1]]
+    if known.count(None) == 1 and 0 not in known:
+        shape = [-1 if d is None else d for d in known]
+    else:
+        shape = [*ones, *dims[:-1], LazyDims(b)[-1]]
+    y = tf.reshape(y, pack_dims(shape))
+    y.set_shape(known)
+    return y
+
+
+def _matmul(a, b):
+    """The product of what is not to be flattened; a sum of nothing is kept from a fusion that ends the process."""
+    y = tf.matmul(a, b)
+    return tf.ensure_shape(y, y.shape) if 0 in (a.shape[-1], b.shape[-2]) else y
 
 
 @onnx_op("MatMul")
 def matmul(t, a, b):
     return matrix_product(a, b)
+
+
+@onnx_op(f"{LITE}::MatMul")
+def matmul_of_lite(t, a, b):
+    """TensorFlow Lite's FULLY_CONNECTED takes rows of any rank."""
+    return matrix_product(a, b, flat=False)
 
 
 @onnx_op("Gemm")

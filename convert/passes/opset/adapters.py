@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.passes.opset.compare_schemas import short_mask
 from convert.passes.opset.scan import lift_scan
 
 Results = Sequence[ir.Value | None] | None
@@ -252,6 +253,18 @@ def _lower_shape(g: Graph, node: ir.Node, target: int) -> Results:
     return [g.Slice(g.Shape(node.inputs[0]), np.array([start]), np.array([end]), np.array([0]))]
 
 
+def _lower_attention(g: Graph, node: ir.Node, target: int) -> Results:
+    """Attention before opset 24 has a mask for every key."""
+    missing, mask = short_mask(node), [*node.inputs, *[None] * 4][3]
+    if not missing or mask is None or target < 23 or len(node.inputs) > 6:
+        return None
+    hidden = False if g.dtype(mask) == ir.DataType.BOOL else -np.inf
+    full = g.Pad(mask, np.array([0, missing]), g.const(hidden, g.dtype(mask)), np.array([-1]))
+    inputs = [*node.inputs[:3], full, *node.inputs[4:]]
+    made = g.node("Attention", inputs, dict(node.attributes), outputs=len(node.outputs))
+    return made if isinstance(made, list) else [made]
+
+
 _REDUCTIONS = (
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
     "ReduceSumSquare",
@@ -271,6 +284,7 @@ LOWERINGS: dict[str, tuple[int, Adapter]] = {
     "CastLike": (15, _lower_cast_like),
     "Dropout": (12, _lower_dropout),
     "GridSample": (20, _lower_grid_sample),
+    "Attention": (24, _lower_attention),
 }
 """Operator → the opset that brought its present form, and the adapter to what was before."""
 

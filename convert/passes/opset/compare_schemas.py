@@ -57,7 +57,9 @@ def fits_version(node: ir.Node, version: int, target: int) -> bool:
     old = onnx.defs.get_schema(node.op_type, target, "")
     if new.since_version == old.since_version:
         return True
-    if _is_redefined(node.op_type, version, target) or wrong_types(node, old) or not _inputs_fit(node, new, old):
+    if _is_redefined(node.op_type, version, target) or _freer(node, version, target):
+        return False
+    if wrong_types(node, old) or not _inputs_fit(node, new, old):
         return False
     extra = []
     for name, attribute in node.attributes.items():
@@ -81,7 +83,7 @@ def fits_version(node: ir.Node, version: int, target: int) -> bool:
 
 
 def wrong_types(node: ir.Node, schema: onnx.defs.OpSchema) -> str:
-    """Why the schema does not take the node's known input types, or an empty string."""
+    """Why the schema does not take or give the node's known types, or an empty string."""
     constraints = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
     bound: dict[str, str] = {}
     for i, value in enumerate(node.inputs):
@@ -94,6 +96,9 @@ def wrong_types(node: ir.Node, schema: onnx.defs.OpSchema) -> str:
             return f"opset {schema.since_version} of it does not take {dtype_name(value.dtype)}"
         if formal.is_homogeneous and bound.setdefault(formal.type_str, text) != text:
             return f"opset {schema.since_version} of it wants inputs of one type"
+    for value, formal in zip(node.outputs, schema.outputs, strict=False):
+        if value.type is not None and type_text(value) not in constraints.get(formal.type_str, {formal.type_str}):
+            return f"opset {schema.since_version} of it does not give {dtype_name(value.dtype)}"
     return ""
 
 
@@ -119,6 +124,29 @@ def default_of(schema: onnx.defs.OpSchema, name: str) -> Any:
 def _is_redefined(operator: str, version: int, target: int) -> bool:
     boundary = _REDEFINED.get(operator)
     return boundary is not None and (version < boundary) != (target < boundary)
+
+
+def short_mask(node: ir.Node) -> int:
+    """How many keys the mask of an Attention lacks, which no query sees then (opset 24); 0 where sizes are open."""
+    _, k, _, mask, past = [*node.inputs, *[None] * 5][:5]
+    seen, new = _dim(mask, -1), _dim(k, -2)
+    old = _dim(past, -2) if past is not None else 0
+    return 0 if seen is None or new is None or old is None else max(0, old + new - seen)
+
+
+def _dim(value: ir.Value | None, axis: int) -> int | None:
+    if value is None or value.shape is None or len(value.shape) < -axis:
+        return None
+    size = value.shape[axis]
+    return size if isinstance(size, int) else None
+
+
+def _freer(node: ir.Node, version: int, target: int) -> bool:
+    """True for what an operator takes from some opset on without another signature."""
+    if node.op_type == "Mod" and target < 28 <= version and not node.attributes.get_int("fmod", 0):
+        first = node.inputs[0]
+        return first is not None and first.dtype is not None and first.dtype.is_floating_point()
+    return node.op_type == "Attention" and target < 24 <= version and short_mask(node) > 0
 
 
 def _inputs_fit(node: ir.Node, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> bool:

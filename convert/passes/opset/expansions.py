@@ -96,6 +96,18 @@ def _trilu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     return [g.Where(outside, zero, x)]
 
 
+def _mod(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """The remainder of floating numbers with the divisor's sign, its zeros too; None for what older opsets have."""
+    a, b = node.inputs
+    if a is None or b is None or node.attributes.get_int("fmod", 0) != 0 or not g.dtype(a).is_floating_point():
+        return None
+    rest = g.Mod(a, b, fmod=1)
+    size, sign = g.Abs(rest), g.Sign(b)
+    # What has the other sign lacks a divisor. The sign comes last, because Where of onnxruntime makes 0 of -0.
+    same = g.Equal(g.Mul(size, sign), rest)
+    return [g.Mul(g.Where(same, size, g.Sub(g.Abs(b), size)), sign)]
+
+
 def normalize(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
     """`x` with mean zero and variance one along `axes`, as a LayerNormalization `node` takes epsilon and dtype.
 
@@ -128,6 +140,7 @@ EXPANSIONS: dict[str, tuple[int, Expansion]] = {
     "Mish": (18, _mish),
     "HardSwish": (14, _hard_swish),
     "Swish": (24, _swish),
+    "Mod": (28, _mod),
     "Trilu": (14, _trilu),
     "QuantizeLinear": (21, quantize),
     "DequantizeLinear": (21, dequantize),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import mmap
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +18,7 @@ from convert.options import Options
 from convert.source import Source
 
 from ..start_tensorflow import import_tensorflow
+from .graph_signature import meta_file
 from .keras_time_distributed import fold_time_distributed
 from .lookup_tables import captured_tables, insert_tables
 from .names import choose_signature, distinct_names, function_names, keras_names
@@ -53,6 +56,29 @@ class RunnableModel:
 def available() -> str:
     """Empty if TensorFlow is installed, else what is missing."""
     return "" if importlib.util.find_spec("tensorflow") else "TensorFlow is not installed (pip install tensorflow)"
+
+
+# Operators as a GraphDef stores them: field 2 of a node, and how long the name is.
+_DEPARTING = re.compile(rb"\x12(?:\x0aQuantizeV2|\x0aDequantize|\x10QuantizedAvgPool)")
+_ONLY_ONEDNN = re.compile(rb"\x12.(?:_Quantized|QuantizedDepthwise|Quantized(?:Conv2D|MatMul)[A-Z])", re.S)
+
+
+def environment(source: Source) -> dict[str, str]:
+    """Eigen's kernels for graphs with operators on bytes that oneDNN's compute in another way, on any processor.
+
+    oneDNN's QuantizeV2 departs by a level from what TensorFlow documents, its QuantizedAvgPool rounds where Eigen's
+    cuts off, and it lacks a Dequantize of 32 bits, so that the graph fails. A verdict on the converted model must not
+    depend on which the processor at hand has by default. Left alone are graphs that only oneDNN has kernels for.
+    """
+    files = {"savedmodel": lambda path: path / "saved_model.pb", "frozen-graph": Path, "tf-meta": meta_file}
+    if source.path is None or source.kind not in files:
+        return {}
+    file = files[source.kind](source.path)
+    if not file.is_file() or not file.stat().st_size:
+        return {}
+    with open(file, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as graph:
+        chosen = _DEPARTING.search(graph) is not None and _ONLY_ONEDNN.search(graph) is None
+    return {"TF_ENABLE_ONEDNN_OPTS": "0"} if chosen else {}
 
 
 def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
