@@ -1,4 +1,4 @@
-"""The child process that turns a SavedModel into a TensorFlow Lite flatbuffer: `python -m …converter_process FOLDER`."""
+"""The child that turns a SavedModel into a TensorFlow Lite flatbuffer: `python -m …converter_process FOLDER`."""
 
 from __future__ import annotations
 
