@@ -6,8 +6,12 @@ import os
 import random
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.support.caffe2_support import Nets
 
 # Before any framework is imported. Two test processes on two cores: one thread each is fastest.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -22,6 +26,33 @@ ROOT = Path(__file__).resolve().parents[1]
 def fixtures() -> Path:
     """The folder with the trained models."""
     return ROOT / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def caffe2_nets(tmp_path_factory: pytest.TempPathFactory) -> Nets:
+    """The net of every row of the Caffe2 table, written once."""
+    from tests.backends.caffe2.ops.test_rules import ROWS
+    from tests.support.caffe2_support import write_rows
+
+    return write_rows([param.values[0] for param in ROWS], Path(tmp_path_factory.mktemp("nets")))
+
+
+@pytest.fixture(scope="session")
+def caffe2_ends(caffe2_nets: Nets) -> Nets:
+    """The same nets with what the real Caffe2 makes of them, if there is one: one start for all of them."""
+    from tests.support.caffe2_support import needs_caffe2
+
+    return caffe2_nets if needs_caffe2() else caffe2_nets.run()
+
+
+@pytest.fixture
+def caffe2_outcomes(caffe2_ends: Nets) -> Nets:
+    """The nets with their outcomes; without a Caffe2 the test is skipped."""
+    from tests.support.caffe2_support import needs_caffe2
+
+    if reason := needs_caffe2():
+        pytest.skip(reason)
+    return caffe2_ends
 
 
 def _seed() -> None:

@@ -77,10 +77,9 @@ def measure(network: str, runs: int, folder: Path) -> None:
     """Print the medians of one network."""
     import torch
 
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from timm_helper import create
-
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     import convert
+    from tests.support.timm_helper import create
 
     module = create(network, 224)
     example = torch.randn(1, 3, 224, 224)

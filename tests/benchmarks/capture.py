@@ -31,8 +31,8 @@ def build(name: str) -> tuple[Any, tuple[Any, ...]]:
     """The module in eval mode and its example inputs: ResNet-50, BERT-base or a 12-layer encoder of the same size."""
     import torch
 
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from timm_helper import create, declare_torchvision_operators
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.support.timm_helper import create, declare_torchvision_operators
 
     torch.manual_seed(0)
     if name == "resnet50":

@@ -58,10 +58,9 @@ def artefacts(network: str, folder: Path, names: Sequence[str] = tuple(FORMATS))
     """The network as each of `names` in `FORMATS`, written from one PyTorch module."""
     import torch
 
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from timm_helper import create
-
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     import convert
+    from tests.support.timm_helper import create
 
     module = create(network, 224)
     found = {}

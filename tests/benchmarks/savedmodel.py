@@ -36,8 +36,8 @@ def step(name: str, network: str, folder: Path) -> dict[str, float]:
         return found
     import torch
 
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from timm_helper import create
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.support.timm_helper import create
 
     module, x = create(network, 224), torch.randn(2, 3, 224, 224)
     weights = sum(p.numel() * p.element_size() for p in module.parameters()) / 2**20

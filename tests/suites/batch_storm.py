@@ -19,12 +19,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import onnx
-from batch_tools import rules, tiny
 
 from convert.batch.processes import mark_of
+from tests.support.batch_tools import rules, tiny
 
 WANTED = {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory"}
 

@@ -102,7 +102,7 @@ class Outcome:
 
 def work(name: str, pairs: Sequence[str], seeds: int, seconds: int, tf2onnx: str) -> None:
     """Print the outcome of each pair as a line of JSON."""
-    from tests.keras_helper import create
+    from tests.support.keras_helper import create
 
     with tempfile.TemporaryDirectory(prefix="convert-keras-") as place:
         folder = Path(place)

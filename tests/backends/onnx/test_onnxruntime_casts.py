@@ -1,0 +1,71 @@
+"""Operators in dtypes that onnxruntime has no kernel for are written with casts, load, and compute what NumPy does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from convert.backends import onnx as backend
+from convert.backends.onnx.onnxruntime_casts import KERNELS, SINCE
+from onnx import helper
+
+from convert.options import Options
+from convert.report import Report
+from tests.support.onnx_support import info, model, read, session
+
+RUNTIME = tuple(int(n) for n in onnxruntime.__version__.split(".")[:2])
+ROWS = np.array([[3, 0, 100], [7, 0, 1]])
+SIDES = np.array([[True, False, True], [False, True, False]])
+
+WANTED: dict[str, Any] = {
+    "Where": lambda c, a, b: np.where(c, a, b),
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Clip": lambda x, low, high: np.clip(x, low, high),
+    "Pad": lambda x, pads, fill: np.pad(x, ((1, 0), (0, 2)), constant_values=fill),
+    "ArgMax": lambda x: x.argmax(0, keepdims=True),
+    "ArgMin": lambda x: x.argmin(0, keepdims=True),
+    "Trilu": lambda x: np.triu(x),
+    "ReduceSum": lambda x: x.sum(keepdims=True, dtype=x.dtype),
+    "ReduceMax": lambda x: x.max(keepdims=True),
+    "ReduceMin": lambda x: x.min(keepdims=True),
+    "BitShift": lambda x, y: np.left_shift(x, y),
+    "NonZero": lambda x: np.stack(np.nonzero(x)),
+}
+ATTRIBUTES = {"BitShift": {"direction": "LEFT"}}
+
+
+def feeds_of(operator: str, x: np.ndarray) -> list[np.ndarray]:
+    if operator == "Where":
+        return [SIDES, x, x[::-1].copy()]
+    if operator in ("Max", "Min"):
+        return [x, x[::-1].copy()]
+    if operator == "Clip":
+        return [x, x.dtype.type(1), x.dtype.type(50)]
+    if operator == "Pad":
+        return [x, np.array([1, 0, 0, 2]), x.dtype.type(9)]
+    if operator == "BitShift":
+        return [x, np.full_like(x, 12)]
+    return [x]
+
+
+@pytest.mark.parametrize(("operator", "dtype"), [(o, d) for o, dtypes in KERNELS.items() for d in dtypes], ids=str)
+def test_it_loads_and_computes_what_numpy_does(operator: str, dtype: Any, tmp_path: Path) -> None:
+    feeds = [np.asarray(v) for v in feeds_of(operator, ROWS.astype(dtype.numpy()))]
+    want = WANTED[operator](*feeds)
+    inputs = [info(f"x{i}", v.shape, helper.np_dtype_to_tensor_dtype(v.dtype)) for i, v in enumerate(feeds)]
+    out = info("y", [None] * want.ndim, helper.np_dtype_to_tensor_dtype(want.dtype))
+    node = helper.make_node(operator, [v.name for v in inputs], ["y"], **ATTRIBUTES.get(operator, {}))
+    proto = model([node], inputs, [out], opset=20)
+    if SINCE.get((operator, dtype), (99,)) > RUNTIME:
+        with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
+            session(proto)  # the row is needed
+    else:
+        session(proto)
+    backend.write(read(proto), tmp_path / "m.onnx", "onnx", Options(opset=20), Report("test"))
+    (got,) = session(tmp_path / "m.onnx").run(None, {f"x{i}": v for i, v in enumerate(feeds)})
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)

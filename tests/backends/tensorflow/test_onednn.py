@@ -1,0 +1,300 @@
+"""What our graphs keep oneDNN's kernels from: products of many rows with one matrix, and Conv3D with LeakyRelu.
+
+Both were found in TensorFlow 2.21, where these kernels are on by default on processors with AVX-512 and VNNI.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from convert import api
+from convert.runners.process import execute
+from convert.source import Source
+from tests.support.tensorflow_networks import onnxruntime_of, write
+
+tf = pytest.importorskip("tensorflow")
+
+RANDOM = np.random.default_rng(5)
+ROOT = Path(__file__).parents[3]
+
+
+def model(nodes: list[onnx.NodeProto], x: list[Any], y: list[Any], kind: str = "float32", **weights: np.ndarray) -> Any:
+    """A network with the input x and the output y."""
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    ends = [[helper.make_tensor_value_info(n, number, dims)] for n, dims in (("x", x), ("y", y))]
+    stored = [numpy_helper.from_array(a, n) for n, a in weights.items()]
+    graph = helper.make_graph(nodes, "net", *ends, stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def linear(outer: list[Any], *, bias: bool, matrix: tuple[int, ...] = (20, 32), kind: str = "float32") -> Any:
+    """Rows of the last dim of x, times a matrix, and a bias: what PyTorch's Linear is in ONNX."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h" if bias else "y"])]
+    weights = {"w": (RANDOM.normal(size=matrix) * 3).astype(kind)}
+    if bias:
+        nodes.append(helper.make_node("Add", ["b", "h"], ["y"]))
+        weights["b"] = (RANDOM.normal(size=matrix[-1]) * 3).astype(kind)
+    tail: list[Any] = [1] * max(len(matrix) - 1 - len(outer), 0) + outer
+    return model(nodes, [*outer, matrix[-2]], [*tail, matrix[-1]], kind, **weights)
+
+
+def written(proto: onnx.ModelProto, folder: Path, form: str) -> Path:
+    path = folder / ("net.pb" if form == "tf-frozen" else "net.savedmodel")
+    if form == "tf-frozen":
+        write(proto, path, form)
+    else:
+        write(proto, path, weights=form)
+    return path
+
+
+def definition(path: Path) -> Any:
+    """The GraphDef of an artefact, its functions with it."""
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    if path.is_file():
+        return GraphDef.FromString(path.read_bytes())
+    return SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs[0].graph_def
+
+
+def operations(path: Path) -> Iterator[Any]:
+    """Every operation of the graph and of its functions, those of their bodies among them."""
+    graph = definition(path)
+    with tf.Graph().as_default() as outer:
+        tf.import_graph_def(graph, name="")
+        yield from outer.get_operations()
+    for function in graph.library.function:
+        from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
+
+        if any(node.op == "RestoreV2" for node in function.node_def):
+            continue
+        with outer.as_default():
+            yield from function_def_to_graph(function).get_operations()
+
+
+def call(path: Path, x: np.ndarray) -> np.ndarray:
+    if path.is_dir():
+        serving = tf.saved_model.load(str(path)).signatures["serving_default"]
+        return next(iter(serving(x=tf.constant(x)).values())).numpy()
+    graph = definition(path)
+    with tf.Graph().as_default() as own, tf.compat.v1.Session(graph=own) as session:
+        tf.import_graph_def(graph, name="")
+        return session.run("y:0", {"x:0": x})
+
+
+# -- products ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["variables", "tf-frozen"])
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+@pytest.mark.parametrize(
+    "outer",
+    [["n", 15], ["n", 1, 15], ["n", 1, 2, 15], ["n", "m"], [2, 1, 15], ["n", 1, "m"]],
+    ids=lambda dims: "x".join(map(str, dims)),
+)
+def test_rows_are_multiplied_as_one_matrix(outer: list[Any], bias: bool, form: str, tmp_path: Path) -> None:
+    """oneDNN's BatchMatMulV2 of [n, 1, m, k] and one matrix gives other numbers, or ends the process.
+
+    Only processors with AVX-512 show it: elsewhere the form of the graph has to.
+    """
+    proto = linear(outer, bias=bias)
+    path = written(proto, tmp_path, form)
+    found = list(operations(path))
+    products = [op for op in found if op.type.startswith("BatchMatMul")]
+    assert not [op for op in products if any(t.shape.rank in (2, None) for t in op.inputs)]
+    assert [op.type for op in found].count("MatMul") == 1
+    # A bias is added where TensorFlow fuses it, to the rows; nothing computes a shape where one dim is open at most.
+    assert [op.type for op in found].count("BiasAdd") == bias
+    assert not [op for op in found if op.type == "AddV2"]
+    assert len([d for d in outer if isinstance(d, str)]) > 1 or not [op for op in found if op.type == "Shape"]
+    for size in (2, 3, 1, 0):
+        x = RANDOM.normal(size=[(2 if isinstance(outer[0], int) else size) if i == 0 else 7 if d == "m" else d
+                                for i, d in enumerate(outer)] + [20]).astype(np.float32)  # fmt: skip
+        np.testing.assert_allclose(call(path, x), onnxruntime_of(proto, {"x": x})[0], rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("matrix", [(1, 20, 32), (1, 1, 20, 32)], ids=str)
+@pytest.mark.parametrize("outer", [["n", 15], ["n", 1, 15]], ids=str)
+def test_a_matrix_with_dims_of_one_in_front(outer: list[Any], matrix: tuple[int, ...], tmp_path: Path) -> None:
+    proto = linear(outer, bias=True, matrix=matrix)
+    path = written(proto, tmp_path, "constants")
+    assert not [op for op in operations(path) if op.type.startswith("BatchMatMul")]
+    for size in (2, 3, 0):
+        x = RANDOM.normal(size=[size, *outer[1:], 20]).astype(np.float32)
+        np.testing.assert_allclose(call(path, x), onnxruntime_of(proto, {"x": x})[0], rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int32", "int64", "uint32"])
+def test_every_dtype(kind: str, tmp_path: Path) -> None:
+    proto = linear(["n", 1, 15], bias=True, kind=kind)
+    path = written(proto, tmp_path, "constants")
+    x = (RANDOM.normal(size=(3, 1, 15, 20)) * 3).astype(kind)
+    w, b = (numpy_helper.to_array(t) for t in proto.graph.initializer)
+    wide = np.float64 if np.dtype(kind).kind == "f" else np.int64
+    expected = (x.astype(wide) @ w.astype(wide) + b.astype(wide)).astype(kind)
+    got = call(path, x)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    # Halves: the product is rounded to them, and the sum once more.
+    within = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}.get(kind, 0)
+    np.testing.assert_allclose(got, expected, rtol=within, atol=within * np.abs(expected.astype(wide)).max())
+
+
+def test_a_matrix_of_nothing(tmp_path: Path) -> None:
+    """oneDNN's fused product and bias ends the process."""
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"])]
+    weights = {"w": np.zeros((0, 5), np.float32), "b": np.arange(5, dtype=np.float32)}
+    path = written(model(nodes, ["n", 0], ["n", 5], **weights), tmp_path, "constants")
+    np.testing.assert_array_equal(call(path, np.zeros((3, 0), np.float32)), np.tile(weights["b"], (3, 1)))
+
+
+@pytest.mark.parametrize("inner", [0, "k"])
+def test_rows_of_nothing(inner: Any, tmp_path: Path) -> None:
+    """Sums of no products are zero; of how many rows, a shape does not tell that holds no elements."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Add", ["h", "b"], ["y"])]
+    if inner == "k":  # the matrix is data: a part of the input
+        nodes.insert(0, helper.make_node("Slice", ["x", "from", "to", "axes"], ["part"]))
+        nodes.insert(1, helper.make_node("Squeeze", ["part", "axes"], ["rows"]))
+        nodes.insert(2, helper.make_node("Transpose", ["rows"], ["w"]))
+        weights = {"from": np.zeros(1, np.int64), "to": np.ones(1, np.int64), "axes": np.zeros(1, np.int64)}
+        proto = model(nodes, ["n", 5, "k"], ["n", 5, 5], **weights, b=np.arange(5, dtype=np.float32))
+    else:
+        weights = {"w": np.zeros((0, 5), np.float32)}
+        proto = model(nodes, ["n", 5, 0], ["n", 5, 5], **weights, b=np.arange(5, dtype=np.float32))
+    path = written(proto, tmp_path, "constants")
+    x = np.zeros((3, 5, 0), np.float32)
+    np.testing.assert_array_equal(call(path, x), np.broadcast_to(np.arange(5, dtype=np.float32), (3, 5, 5)))
+    if inner == "k":
+        x = RANDOM.normal(size=(3, 5, 4)).astype(np.float32)
+        np.testing.assert_allclose(call(path, x), x @ x[0].T + np.arange(5, dtype=np.float32), rtol=1e-5, atol=1e-5)
+
+
+# -- convolutions -----------------------------------------------------------------------------------------------------
+
+
+def volume(activation: str, *, bias: bool, pad: int) -> onnx.ModelProto:
+    """Conv3D and a LeakyRelu of slope 0.2, itself or written by a maximum or a PRelu."""
+    weights = {"w": RANDOM.normal(size=(4, 3, 3, 3, 3)).astype(np.float32)}
+    if bias:
+        weights["b"] = RANDOM.normal(size=4).astype(np.float32)
+    nodes = [helper.make_node("Conv", ["x", *weights], ["h"], pads=[pad] * 6)]
+    if activation == "Max":
+        nodes += [helper.make_node("Mul", ["h", "slope"], ["low"]), helper.make_node("Max", ["h", "low"], ["y"])]
+        weights["slope"] = np.float32(0.2).reshape(())
+    elif activation == "PRelu":
+        nodes.append(helper.make_node("PRelu", ["h", "slope"], ["y"]))
+        weights["slope"] = np.full((1, 1, 1, 1), 0.2, np.float32)
+    else:
+        nodes.append(helper.make_node("LeakyRelu", ["h"], ["y"], alpha=0.2))
+    return model(nodes, ["n", 3, 5, 6, 7], ["n", 4, *(d - 2 + 2 * pad for d in (5, 6, 7))], **weights)
+
+
+VOLUMES = [(a, b, p) for a in ("LeakyRelu", "Max", "PRelu") for b in (False, True) for p in (0, 1)]
+
+_RUN = """
+import sys
+import numpy as np
+from tests.test_tensorflow_onednn import call
+from pathlib import Path
+folder = Path(sys.argv[1])
+x = np.load(folder / "x.npy")
+for path in sorted(folder.glob("*/net*")):
+    np.save(path.parent / "got.npy", call(path, x))
+"""
+
+
+def test_conv3d_is_not_fused_with_leaky_relu(tmp_path: Path) -> None:
+    """Under oneDNN, of Pad, Conv3D without bias and LeakyRelu, TensorFlow makes a kernel that takes the slope for 1.
+
+    So does a maximum of a number and its part, which TensorFlow takes for a LeakyRelu; sums, a bias and a PRelu stop
+    it. All artefacts run in one process, whose oneDNN is on whatever processor this is.
+    """
+    x = RANDOM.normal(size=(2, 3, 5, 6, 7)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    expected = {}
+    for form in ("variables", "tf-frozen"):
+        for activation, bias, pad in VOLUMES:
+            folder = tmp_path / f"{activation} {bias} {pad} {form}"
+            folder.mkdir()
+            proto = volume(activation, bias=bias, pad=pad)
+            written(proto, folder, form)
+            expected[folder] = onnxruntime_of(proto, {"x": x})[0]
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", _RUN, str(tmp_path)], env=environment, check=True, timeout=300)
+    for folder, want in expected.items():
+        np.testing.assert_allclose(np.load(folder / "got.npy"), want, rtol=1e-5, atol=2e-5, err_msg=folder.name)
+
+
+# -- operators on bytes, as sources -----------------------------------------------------------------------------------
+
+
+def half_away(x: np.ndarray) -> np.ndarray:
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+@tf.function(input_signature=[tf.TensorSpec([None, 4, 6, 2], name="x")], autograph=False)
+def levels(x: Any) -> dict[str, Any]:
+    raw = tf.raw_ops
+    low, high = tf.constant(-1.1), tf.constant(0.7)
+    stored, *ends = raw.QuantizeV2(input=x, min_range=low, max_range=high, T=tf.quint8, mode="MIN_FIRST")
+    pool = raw.QuantizedAvgPool(
+        input=stored, min_input=ends[0], max_input=ends[1], ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID"
+    )
+    wide = tf.bitcast(tf.cast(x * 1e6, tf.int32), tf.qint32)
+    return {
+        "levels": tf.bitcast(stored, tf.uint8),
+        "means": tf.bitcast(pool[0], tf.uint8),
+        "numbers": raw.Dequantize(input=wide, min_range=-3.0, max_range=3.0, mode="SCALED"),
+    }
+
+
+def saved(folder: Path, form: str) -> Source:
+    if form == "savedmodel":
+        module = tf.Module()
+        module.serve = levels
+        tf.saved_model.save(module, str(folder / "bytes"), signatures=levels)
+        return Source(form, folder / "bytes")
+    graph = levels.get_concrete_function().graph.as_graph_def()
+    (folder / "bytes.pb").write_bytes(graph.SerializeToString())
+    return Source("frozen-graph", folder / "bytes.pb")
+
+
+@pytest.mark.parametrize("form", ["savedmodel", "frozen"])
+def test_a_source_of_bytes_runs_as_documented(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN's QuantizeV2 departs from what is documented, its mean is rounded, and it lacks this Dequantize.
+
+    They are asked for here, as on a processor where they are the default: the verdict must not depend on it.
+    """
+    source = saved(tmp_path, form)
+    x = RANDOM.uniform(-1.5, 1.0, (3, 4, 6, 2)).astype(np.float32)
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
+    got = list(execute(source, [{"x": x}]).results()["float32"][0].values())  # type: ignore[index]
+    scale = np.float32(255 / (np.float64(np.float32(0.7)) - np.float64(np.float32(-1.1))))
+    stored = np.clip(half_away(x * scale) - half_away(np.float32(-1.1) * scale), 0, 255)
+    means = np.floor(stored.reshape(3, 2, 2, 3, 2, 2).mean((2, 4)))
+    numbers = (x * np.float32(1e6)).astype(np.int32) * (3 / (2**31 - 1))
+    by_shape = {(*a.shape, a.dtype.name): a for a in got}
+    np.testing.assert_array_equal(by_shape[3, 4, 6, 2, "uint8"], stored)
+    np.testing.assert_array_equal(by_shape[3, 2, 3, 2, "uint8"], means)
+    np.testing.assert_allclose(by_shape[3, 4, 6, 2, "float32"], numbers, rtol=1e-6)
+    report = api.convert(source.file, "onnx", tmp_path / "bytes.onnx")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert any("TF_ENABLE_ONEDNN_OPTS=0" in note for note in report.notes)
+
+
+def test_other_graphs_run_as_they_are_deployed(tmp_path: Path) -> None:
+    from convert.frontends.tensorflow.runner.runner import environment
+
+    path = written(linear(["n", 3], bias=True), tmp_path, "tf-frozen")
+    assert environment(Source("frozen-graph", path)) == {}
+    assert environment(Source("graphdef-object", model=definition(path))) == {}

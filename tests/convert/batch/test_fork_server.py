@@ -1,0 +1,93 @@
+"""Warm workers: forks of a process that has imported the frameworks, each with its own end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import onnx
+import pytest
+
+from convert import plugin
+from convert.batch import local_engine
+from convert.batch.fork_server_pool import fork_server_socket, import_stages, kinds_and_formats
+from convert.batch.plan import Task
+from convert.batch.processes import mark_of
+from convert.batch.worker import TaskResult, run
+from tests.support.batch_tools import rules, tiny
+
+
+def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
+    bad, path = rules(tmp_path / "rules"), tiny(tmp_path / "a.onnx")
+    found = {}
+    with fork_server_socket(("onnx",), ("onnx",)) as address:
+        assert address
+        for name in ("good", "crash", "hang", "hog", "error", "after"):
+            options = {"verify": name == "after", **({"rules": [bad[name]]} if name in bad else {})}
+            seconds, memory = (2.0 if name == "hang" else 120.0), (600 << 20 if name == "hog" else None)
+            ending = run(Task(name, path, "onnx", tmp_path / f"{name}.onnx", options, seconds, memory), None, address)
+            found[name] = ending.outcome
+        mine = f"{os.getpid():010d}-"
+        left = [p for p in os.listdir("/proc") if p.isdigit() and mark_of(int(p)).startswith(mine)]
+        assert len(left) == 1  # the warm process
+    assert found == {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory", "error": "bad input",
+                     "after": "verified"}  # fmt: skip
+    onnx.checker.check_model(tmp_path / "after.onnx")
+
+
+def test_without_a_warm_process_it_is_an_interpreter(tmp_path: Path) -> None:
+    task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out.onnx", {"verify": False})
+    assert run(task, None, str(tmp_path / "nowhere")).outcome == "converted"
+
+
+def test_what_a_plan_needs(tmp_path: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"")
+    sources = [tiny(tmp_path / "a.onnx"), tmp_path / "broken.onnx", tmp_path / "missing.pt"]
+    tasks = [Task(p.stem, p, f, tmp_path / f) for p in sources for f in ("tf", "onnx")]
+    assert kinds_and_formats(tasks) == (("onnx",), ("onnx", "tf"))
+    found, stage_of = import_stages(tasks)
+    assert found == [(("onnx",), ("tf",)), ((), ("onnx",))]
+    assert stage_of == {str(tmp_path / "tf"): 0, str(tmp_path / "onnx"): 1}
+
+
+def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = {}
+
+    def noting(task: Task, stop: threading.Event | None, address: str) -> TaskResult:
+        taken[task.name] = Path(address).name
+        return run(task, stop, address)
+
+    monkeypatch.setattr(local_engine, "run", noting)
+    source = tiny(tmp_path / "a.onnx")
+    tasks = [
+        Task(str(i), source, form, tmp_path / f"{i}.{form}", {"verify": False})
+        for i, form in enumerate(("onnx", "caffe2", "onnx", "caffe2"))
+    ]
+    endings: dict[str, str] = {}
+    local_engine.run_all(
+        tasks, 2, lambda task: None, lambda task, end: endings.update({task.name: end.outcome}), warm=True
+    )
+    assert endings == dict.fromkeys("0123", "converted")
+    assert taken == {"0": "nursery.0", "1": "nursery.1", "2": "nursery.0", "3": "nursery.1"}
+    assert not [p for p in os.listdir("/proc") if p.isdigit() and mark_of(int(p)).startswith(f"{os.getpid():010d}-")]
+
+
+@pytest.mark.long
+def test_no_room_starts_a_thread_when_it_is_imported() -> None:
+    kinds = [kind for room in plugin.frontends().values() for kind in room.KINDS]
+    program = (
+        "from convert.batch.fork_server import preload, threads\n"
+        f"preload({kinds}, {list(plugin.formats())})\n"
+        "print(threads())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.stdout.split()[-1] == "1"

@@ -1,0 +1,193 @@
+"""What `convert batch` takes for models, and the key that tells whether one is done."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+
+from convert.batch import task_key
+from convert.batch.plan import Task
+from convert.errors import BadInput, UsageError
+from convert.options import parse_size
+from tests.support.batch_tools import tasks_of, tiny
+
+# -- plans ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_every_model_in_it(tmp_path: Path) -> None:
+    tiny(tmp_path / "zoo/a.onnx")
+    tiny(tmp_path / "zoo/deep/b.onnx")
+    tiny(tmp_path / "zoo/deep/a.onnx")
+    (tmp_path / "zoo/twice.pt").write_bytes(b"x")
+    tiny(tmp_path / "zoo/twice.onnx")
+    (tmp_path / "zoo/notes.txt").write_text("no model")
+    (tmp_path / "zoo/saved").mkdir()
+    (tmp_path / "zoo/saved/saved_model.pb").write_bytes(b"x")
+    found = tasks_of(tmp_path / "zoo", to=("onnx", "tf"), output=tmp_path / "out")
+    names = ["a", "deep/a", "deep/b", "saved", "twice.onnx", "twice.pt"]
+    assert sorted({t.name for t in found}) == names
+    assert sorted(str(t.output.relative_to(tmp_path / "out")) for t in found) == sorted(
+        name + suffix for name in names for suffix in (".onnx", ".savedmodel")
+    )
+
+
+def test_a_manifest_says_it_for_each_model(tmp_path: Path) -> None:
+    tiny(tmp_path / "a.onnx")
+    (tmp_path / "zoo.toml").write_text(
+        """
+        [defaults]
+        to = ["onnx", "caffe2"]
+        timeout = 60
+        memory = "2GiB"
+        opset = 17
+
+        [[models]]
+        source = "a.onnx"
+        input = ["x:float32[2,3]"]
+
+        [[models]]
+        source = "a.onnx"
+        name = "other"
+        to = "tf"
+        opset = 20
+        calibrate = "data.npz"
+        """
+    )
+    first, second, third = tasks_of(tmp_path / "zoo.toml", to=("tflite",))
+    assert (first.name, first.format, second.format, third.name, third.format) == ("a", "onnx", "caffe2", "other", "tf")
+    assert first.seconds == 60
+    assert first.memory == 2 << 30
+    assert first.options == {"verify": False, "opset": 17, "input": ["x:float32[2,3]"]}
+    assert third.options == {"verify": False, "opset": 20, "calibrate": str(tmp_path / "data.npz")}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("models = 3", "needs"),
+        ("[[models]]\nname = 'a'", "no source"),
+        ("[[models]]\nsource = 'a.onnx'\nopsett = 3", "opsett"),
+        ("[[models]]\nsource = 'a.onnx'\nopset = 'new'", "wrong type"),
+        ("[[models", "no manifest"),
+        ("[[models]]\nsource = 'a.onnx'\nto = 'caffe3'", "caffe3"),
+        ("[[models]]\nsource = 'a.onnx'\n[[models]]\nsource = 'b/a.onnx'", "several models"),
+        ("[[models]]\nsource = 'a.onnx'\nmemory = 'much'", "no amount"),
+    ],
+)
+def test_a_broken_manifest_is_refused(text: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "zoo.toml").write_text(text)
+    with pytest.raises((BadInput, UsageError), match=complaint):
+        tasks_of(tmp_path / "zoo.toml")
+
+
+def test_a_glob_is_every_model_that_it_matches(tmp_path: Path) -> None:
+    for name in ("a.onnx", "deep/b.onnx", "deep/c.pt"):
+        tiny(tmp_path / name)
+    (tmp_path / "a.txt").write_text("no model")
+    assert [t.name for t in tasks_of(tmp_path / "*")] == ["a"]
+    assert [t.name for t in tasks_of(tmp_path / "**/*.onnx")] == ["a", "b"]
+    with pytest.raises(BadInput, match="names no model"):
+        tasks_of(tmp_path / "*.keras")
+
+
+def test_what_a_name_does_not_tell_the_content_does(tmp_path: Path) -> None:
+    tiny(tmp_path / "zoo/a.bin")
+    (tmp_path / "zoo/noise.bin").write_bytes(bytes(range(255, 0, -1)))
+    (tmp_path / "zoo/broken.onnx").write_bytes(b"")
+    (tmp_path / "zoo/loop").symlink_to(tmp_path / "zoo")
+    (tmp_path / "zoo/bert").mkdir()
+    (tmp_path / "zoo/bert/config.json").write_text("{}")
+    (tmp_path / "zoo/bert/pytorch_model.bin").write_bytes(b"x")
+    assert [t.name for t in tasks_of(tmp_path / "zoo")] == ["a", "bert", "broken"]
+
+
+def test_outputs_are_no_models_of_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.onnx", "out/a.onnx", "out/deep/b.onnx"):
+        tiny(tmp_path / name)
+    assert [t.name for t in tasks_of(".")] == ["a"]
+    assert [t.name for t in tasks_of("**/*.onnx")] == ["a"]
+    assert [t.name for t in tasks_of("out", output=Path("."))] == ["a", "deep/b"]
+    assert [t.name for t in tasks_of("out", output=Path("out"))] == ["a", "deep/b"]
+
+
+def test_a_row_of_a_manifest_may_name_many(tmp_path: Path) -> None:
+    for name in ("one.onnx", "zoo/a.onnx", "zoo/deep/b.onnx"):
+        tiny(tmp_path / name)
+    rows = "".join(f"[[models]]\nsource = '{s}'\n" for s in ("one.onnx", "zoo", "zoo/deep/*.onnx", "missing.onnx"))
+    (tmp_path / "zoo.toml").write_text(rows)
+    assert [t.name for t in tasks_of(tmp_path / "zoo.toml")] == ["one", "a", "deep/b", "b", "missing"]
+    (tmp_path / "zoo.toml").write_text("[[models]]\nsource = 'zoo'\nname = 'all'\n")
+    with pytest.raises(BadInput, match="one name"):
+        tasks_of(tmp_path / "zoo.toml")
+
+
+def test_sizes() -> None:
+    assert [parse_size(t) for t in ("8GB", "512MiB", "1.5 kb", "100")] == [8 * 10**9, 512 << 20, 1500, 100]
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_key_is_of_content_options_and_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tiny(tmp_path / "a.onnx")
+    task = Task("a", path, "onnx", tmp_path / "out", {"opset": 17})
+    key = task_key.compute_key(task)
+    assert task_key.compute_key(Task("b", path, "onnx", tmp_path / "elsewhere", {"opset": 17}, 5.0, 9)) == key
+    assert task_key.compute_key(Task("a", path, "onnx", tmp_path / "out", {"opset": 18})) != key
+    assert task_key.compute_key(Task("a", path, "tf", tmp_path / "out", {"opset": 17})) != key
+    monkeypatch.setattr(task_key, "versions", lambda: {"torch": "0"})
+    assert task_key.compute_key(task) != key
+    monkeypatch.undo()
+    tiny(path, seed=1)
+    assert task_key.compute_key(task) != key
+
+
+def test_the_key_is_of_external_data_and_of_files_that_options_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.onnx"
+    onnx.save(onnx.load(tiny(path)), path, save_as_external_data=True, location="far.bin", size_threshold=0)
+    (tmp_path / "rules.py").write_text("")
+    task = Task("a", path, "onnx", tmp_path / "out", {"rules": [str(tmp_path / "rules.py")]})
+    assert [p.name for p in task_key.dependency_files(task)] == ["a.onnx", "far.bin", "rules.py"]
+    before = task_key.compute_key(task)
+    (tmp_path / "far.bin").write_bytes((tmp_path / "far.bin").read_bytes()[::-1])
+    changed = task_key.compute_key(task)
+    (tmp_path / "rules.py").write_text("import os")
+    assert len({before, changed, task_key.compute_key(task)}) == 3
+
+
+def test_the_key_is_of_all_files_of_a_checkpoint_and_of_what_the_content_is(tmp_path: Path, fixtures: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    shutil.copytree(fixtures / "tensorflow1/checkpoint", folder)
+    (meta,) = folder.glob("*.meta")
+    found = task_key.dependency_files(Task("a", meta, "onnx", tmp_path / "out"))
+    assert {p.name for p in found} >= {meta.name, f"{meta.stem}.index", f"{meta.stem}.data-00000-of-00001"}
+    model = onnx.load(tiny(tmp_path / "a.onnx"))
+    onnx.save(model, tmp_path / "a.model", save_as_external_data=True, location="far.bin", size_threshold=0)
+    found = task_key.dependency_files(Task("a", tmp_path / "a.model", "onnx", tmp_path / "out"))
+    assert [p.name for p in found] == ["a.model", "far.bin"]
+
+
+def test_the_key_is_of_external_data_wherever_it_is_named(tmp_path: Path) -> None:
+    """In the attribute of a node in a branch, in a function's node, and in a sparse tensor."""
+
+    def far(name: str) -> onnx.TensorProto:
+        tensor = onnx.TensorProto(data_type=1, dims=[1], name=name, data_location=onnx.TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value=f"{name}.bin")
+        (tmp_path / f"{name}.bin").write_bytes(b"\0\0\0\0")
+        return tensor
+
+    constant = [onnx.helper.make_node("Constant", [], ["c"], value=far(name)) for name in ("branch", "function")]
+    then = onnx.helper.make_graph(constant[:1], "then", [], [onnx.helper.make_tensor_value_info("c", 1, [1])])
+    node = onnx.helper.make_node("If", ["x"], ["y"], then_branch=then, else_branch=then)
+    graph = onnx.helper.make_graph([node], "g", [], [])
+    graph.sparse_initializer.add(values=far("sparse"), dims=[4])
+    model = onnx.helper.make_model(graph)
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    model.functions.append(onnx.helper.make_function("mine", "F", [], ["c"], constant[1:], opsets))
+    (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
+    found = task_key.dependency_files(Task("a", tmp_path / "a.onnx", "onnx", tmp_path / "out"))
+    assert {p.stem for p in found} == {"a", "branch", "function", "sparse"}

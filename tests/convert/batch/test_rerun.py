@@ -1,0 +1,174 @@
+"""What a second run of a batch does, and another attempt in one run: by hand, without converting anything."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from convert.batch import local_engine, machine, ray_engine, worker
+from convert.batch.plan import Task
+from convert.batch.run import dry_run, run
+from convert.batch.scratch import scratch_folder, sweep_scratch
+from convert.batch.show import LineView
+from convert.batch.worker import TaskResult
+from convert.files.output import atomic_replacement, discard_unfinished
+from tests.support.batch_tools import tiny
+
+
+class Workers:
+    """Stands in for the worker: the next of the endings that a task is to have, and what it was asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **endings: list[str]) -> None:
+        self.endings, self.asked = endings, []
+        monkeypatch.setattr(local_engine, "run", self._run)
+
+    def _run(self, task: Task, stop: threading.Event | None, nursery: str) -> TaskResult:
+        self.asked.append((task.name, task.memory))
+        outcome = self.endings.get(task.name, ["converted"]).pop(0)
+        if outcome == "converted":
+            task.output.write_text("a model")
+        return TaskResult(outcome)
+
+
+def outcomes(tasks: list[Task], folder: Path, **more: Any) -> dict[str, str]:
+    records = run(tasks, folder, LineView(len(tasks), True, True), jobs=1, **{"force": False, **more})
+    return {r["name"]: r["outcome"] + (" before" if r.get("before") else "") for r in records}
+
+
+def tasks_in(folder: Path, *names: str) -> list[Task]:
+    return [Task(n, tiny(folder / f"{n}.onnx"), "onnx", folder / f"out/{n}.onnx", {}, 10.0, 1000) for n in names]
+
+
+def test_wider_limits_and_other_machines_are_another_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = {"slow": "timeout", "large": "memory", "lost": "lost", "full": "limit", "wrong": "unsupported"}
+    tasks, out = tasks_in(tmp_path, *first), tmp_path / "out"
+    Workers(monkeypatch, **{name: [outcome] for name, outcome in first.items()})
+    assert outcomes(tasks, out, retries=0) == first
+    Workers(monkeypatch)
+    kept = {**{name: f"{outcome} before" for name, outcome in first.items()}, "lost": "converted", "full": "converted"}
+    assert outcomes(tasks, out) == kept
+    wider = [replace(task, seconds=20.0, memory=None) for task in tasks]
+    Workers(monkeypatch)
+    assert outcomes(wider, out) == {**dict.fromkeys(first, "converted before"), "slow": "converted",
+                                    "large": "converted", "wrong": "unsupported before"}  # fmt: skip
+    Workers(monkeypatch)
+    assert outcomes(wider, out, redo_failed=True) == {**dict.fromkeys(first, "converted before"), "wrong": "converted"}
+    Workers(monkeypatch)
+    assert outcomes(wider, out, force=True) == dict.fromkeys(first, "converted")
+
+
+def test_the_folder_may_be_named_from_elsewhere_and_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Workers(monkeypatch)
+    (tmp_path / "here").mkdir()
+    source = tiny(tmp_path / "a.onnx")
+    for place, out, wanted in (("here", "../out", "converted"), (".", "out", "converted before")):
+        monkeypatch.chdir(tmp_path / place)
+        task = Task("a", source, "onnx", Path(out) / "a.onnx")
+        assert outcomes([task], Path(out)) == {"a": wanted}
+    (tmp_path / "out").rename(tmp_path / "moved")
+    (record,) = dry_run([replace(task, output=Path("moved/a.onnx"))], Path("moved"), LineView(1, True, True), jobs=1,
+                        force=False)  # fmt: skip
+    assert (record["outcome"], record["output"], record["before"]) == ("converted", "moved/a.onnx", True)
+
+
+def test_names_that_are_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Workers(monkeypatch)
+    tasks = tasks_in(tmp_path, os.fsdecode(b"\xff"))
+    assert list(outcomes(tasks, tmp_path / "out").values()) == ["converted"]
+    assert list(outcomes(tasks, tmp_path / "out").values()) == ["converted before"]
+
+
+def test_lack_of_memory_is_tried_again_with_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory", lambda: 3000)
+    found = Workers(monkeypatch, a=["memory", "memory", "converted"], b=["crash", "converted"], c=["timeout"])
+    assert outcomes(tasks_in(tmp_path, "a", "b", "c"), tmp_path / "out", retries=5) == {
+        "a": "memory", "b": "converted", "c": "timeout",
+    }  # fmt: skip
+    assert found.asked == [("a", 1000), ("a", 2000), ("b", 1000), ("b", 1000), ("c", 1000)]
+    records = [json.loads(line) for line in (tmp_path / "out/journal.jsonl").read_text().splitlines()]
+    assert [(r["name"], r["attempts"]) for r in records if r["event"] == "ended"] == [("a", 2), ("b", 2), ("c", 1)]
+
+
+def test_a_cluster_gives_more_memory_as_long_as_a_machine_has_it(tmp_path: Path) -> None:
+    machines = [(True, 3000.0), (True, 500.0), (False, 9000.0)]
+    nodes = [{"Alive": alive, "Resources": {"memory": size}} for alive, size in machines]
+    ray = SimpleNamespace(nodes=lambda: nodes)
+    sent = ray_engine._SentTask(*tasks_in(tmp_path, "a"), attempts=1)
+    again = ray_engine._task_to_retry(ray, sent, TaskResult("memory"), 5)
+    assert again is not None
+    assert (again.task.memory, ray_engine._resources(ray, again.task, ray_engine.Cluster())["memory"]) == (2000, 2000)
+    assert ray_engine._task_to_retry(ray, again, TaskResult("memory"), 5) is None
+    assert ray_engine._task_to_retry(ray, sent, TaskResult("crash"), 5) is sent
+    assert ray_engine._task_to_retry(ray, sent, TaskResult("crash"), 0) is None
+    assert ray_engine._task_to_retry(ray, sent, TaskResult("unsupported"), 5) is None
+
+
+def test_as_many_jobs_as_cpus_and_memory_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (task,) = tasks_in(tmp_path, "a")
+    monkeypatch.setattr(machine, "cpus", lambda: 8)
+    monkeypatch.setattr(machine, "memory", lambda: 20 << 30)
+    assert local_engine.default_jobs([task]) == 8
+    assert local_engine.default_jobs([task, replace(task, memory=None)]) == 5
+    assert local_engine.default_jobs([task, replace(task, memory=64 << 30)]) == 1
+
+
+def test_the_limits_of_a_container_are_those_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    unlimited = machine.cpus(), machine.memory()
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert (machine.cpus(), machine.memory()) == unlimited
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    (tmp_path / "memory.max").write_text("1000000\n")
+    assert (machine.cpus(), machine.memory()) == (1, 1000000)
+
+
+def test_what_a_killed_writer_left_goes_and_nothing_else(tmp_path: Path) -> None:
+    output = tmp_path / "a[1].onnx"
+    killed = atomic_replacement(output, force=True)
+    (killed.__enter__()).write_text("half")
+    (tmp_path / ".a[1].onnx.notes").write_text("another's")
+    (tmp_path / "a[1].onnx.12345678").write_text("another's")
+    discard_unfinished(output)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".a[1].onnx.notes", "a[1].onnx.12345678"]
+    discard_unfinished(tmp_path / "no folder/b.onnx")
+
+
+def test_folders_of_killed_batches_go_and_those_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "convert-batch-killed").mkdir()
+    (tmp_path / "convert-batch-killed/big").write_text("x")
+    (tmp_path / "others").mkdir()
+    with scratch_folder() as folder:
+        sweep_scratch()
+        assert sorted(p.name for p in tmp_path.iterdir()) == sorted([folder.name, "others"])
+    assert [p.name for p in tmp_path.iterdir()] == ["others"]
+
+
+@pytest.mark.parametrize(
+    ("code", "report", "wanted"),
+    [
+        (0, {"verdict": {"status": "PASS"}}, ("verified", "")),
+        (0, {"unverified": "no runner"}, ("converted", "no runner")),
+        (3, {"error": {"type": "ParityError", "message": "off"}}, ("mismatch", "off")),
+        (5, {"error": {"type": "BadInput", "message": "cut"}}, ("bad input", "cut")),
+        (5, {"error": {"type": "UnsafeInput", "message": "os.system"}}, ("unsafe", "os.system")),
+        (6, {"error": {"type": "ResourceLimit", "message": "out of memory"}}, ("memory", "out of memory")),
+        (6, {"error": {"type": "ResourceLimit", "message": "the disk is full"}}, ("limit", "the disk is full")),
+        (7, {"verdict": {"status": "INCONCLUSIVE", "reason": "constant"}}, ("inconclusive", "constant")),
+        (1, None, ("crash", "ended with exit code 1 and no report: Traceback")),
+        (-11, None, ("crash", "died with SIGSEGV: Traceback")),
+    ],
+)
+def test_what_a_worker_told(code: int, report: dict[str, Any] | None, wanted: tuple[str, str]) -> None:
+    said = b"" if report is None else json.dumps(report).encode()
+    ending = worker._reported_result(code, io.BytesIO(said), io.BytesIO(b"Traceback"))
+    assert (ending.outcome, ending.reason) == wanted

@@ -1,0 +1,183 @@
+"""The command line: exit codes, one-paragraph errors, stdout for results, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from convert.cli import cli
+
+ROOT = Path(__file__).resolve().parents[3]
+FIXTURES = ROOT / "fixtures"
+
+
+def invoke(*args: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(a) for a in args])
+
+
+def test_help_shows_both_forms() -> None:
+    done = invoke("--help")
+    assert done.exit_code == 0
+    for word in ("MODEL --to FORMAT", "--opset", "--no-verify", "verify", "inspect", "formats", "ops"):
+        assert word in done.output
+
+
+def test_formats_lists_readers_and_writers() -> None:
+    told = json.loads(invoke("formats", "--json").stdout)
+    assert {"onnx", "tf", "tf-frozen", "caffe2"} <= set(told["write"])
+    assert {"torch-module", "torchscript", "torch-export", "onnx", "savedmodel", "keras", "frozen-graph"} <= set(
+        told["read"]
+    )
+    assert "onnx" in invoke("formats").stdout
+
+
+@pytest.mark.parametrize("room", [("--to", "tf"), ("--to", "caffe2"), ("--from", "pytorch"), ("--from", "tensorflow")])
+def test_ops_lists_operators(room: tuple[str, str]) -> None:
+    told = json.loads(invoke("ops", *room, "--json").stdout)
+    assert len(told["operators"]) > 30
+
+
+def test_ops_lists_what_a_format_lacks() -> None:
+    told, wider = (json.loads(invoke("ops", "--to", form, "--json").stdout) for form in ("tflite", "tf"))
+    assert "tensor" in told["gaps"]["Loop"]
+    assert told["limits"]["Conv"]
+    assert set(wider["operators"]) == set(told["operators"]) | (set(told["gaps"]) - set(wider["gaps"]))
+
+
+def test_inspect_tells_the_contract() -> None:
+    told = json.loads(invoke("inspect", FIXTURES / "mnist_cnn.onnx", "--json").stdout)
+    assert told["kind"] == "onnx"
+    assert told["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 28, 28]}]
+    assert told["operators"]["Conv"] == 2
+    assert told["parameters"] == 38_298
+    text = invoke("inspect", FIXTURES / "mnist_cnn.onnx").stdout
+    assert "image: float32[batch,1,28,28]" in text
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["nothing.pt", "--to", "tf"], 5, "nothing.pt"),
+        ([FIXTURES / "mnist_cnn.onnx", "--to", "gguf"], 2, "no format 'gguf'"),
+        ([FIXTURES / "mnist_cnn.onnx"], 2, "to which format"),
+        ([FIXTURES / "mnist_cnn.onnx", "-o", "x.unknown"], 2, "does not tell the format"),
+        ([FIXTURES / "mnist_cnn.onnx", "--to", "onnx", "--opset", "5"], 2, "opset"),
+        ([FIXTURES / "mnist_cnn.onnx", "--to", "onnx", "--input", "x:float99[1]"], 2, "not a dtype"),
+        (["ops"], 2, "--to FORMAT"),
+        (["verify", "nothing.pt", "nothing.onnx"], 5, "nothing.pt"),
+    ],
+)
+def test_errors_are_one_paragraph_with_an_exit_code(args: list[str | Path], code: int, words: str) -> None:
+    done = invoke(*args)
+    assert done.exit_code == code, done.output
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_json_carries_errors_too() -> None:
+    done = invoke("nothing.pt", "--to", "tf", "--json")
+    told = json.loads(done.stdout)
+    assert told["ok"] is False
+    assert told["exit_code"] == done.exit_code == 5
+    assert told["error"]["type"] == "BadInput"
+
+
+def test_an_existing_output_needs_force_or_skip(tmp_path: Path) -> None:
+    out = tmp_path / "m.onnx"
+    out.write_text("old")
+    source = FIXTURES / "mnist_cnn.onnx"
+    refused = invoke(source, "-o", out)
+    assert refused.exit_code == 2
+    assert "exists already" in refused.stderr
+    assert invoke(source, "-o", out, "--skip-existing").exit_code == 0
+    assert out.read_text() == "old"
+    assert invoke(source, "-o", out, "--force", "--no-verify").exit_code == 0
+    assert out.read_bytes() != b"old"
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    done = invoke(FIXTURES / "mnist_cnn.onnx", "-o", tmp_path / "m.onnx", "--dry-run")
+    assert done.exit_code == 0
+    assert "can be converted" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_layout_of_stdout_and_stderr(tmp_path: Path) -> None:
+    done = invoke(FIXTURES / "mnist_cnn.onnx", "-o", tmp_path / "m.onnx")
+    assert done.exit_code == 0, done.output
+    assert "PASS" in done.stdout
+    assert "read …" in done.stderr
+    assert "read …" not in done.stdout
+    assert "\x1b[" not in done.stdout
+    quiet = invoke(FIXTURES / "mnist_cnn.onnx", "-o", tmp_path / "q.onnx", "-q")
+    assert quiet.stderr == ""
+
+
+def test_custom_rules_from_a_file(tmp_path: Path) -> None:
+    """The lines of the README, on an ONNX model with an operator of the user's own: converted, and verified.
+
+    The process that runs the source has to load them as well: no runtime knows the operator.
+    """
+    import onnx
+    from onnx import TensorProto, helper
+
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])
+    node = helper.make_node("Cube", ["x"], ["y"], domain="mine")
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("mine", 1)]
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opsets, ir_version=10)
+    onnx.save(model, tmp_path / "cube.onnx")
+    refused = invoke(tmp_path / "cube.onnx", "--to", "tf", "-o", tmp_path / "a", "--no-verify")
+    assert refused.exit_code == 4
+    assert "mine::Cube" in refused.stderr
+    lines = (ROOT / "README.md").read_text().split("```python\n# my_rules.py\n")[1].split("```")[0]
+    (tmp_path / "my_rules.py").write_text(lines)
+    done = subprocess.run(
+        [sys.executable, "-m", "convert", "cube.onnx", "--to", "tf", "--rules", "my_rules.py", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)["verdict"]
+    assert (verdict["status"], verdict["reference"]) == ("PASS", "the source in float64")
+
+
+def test_python_dash_m_works_from_the_root_of_the_clone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "convert", "formats"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "caffe2" in done.stdout
+
+
+def test_interrupted_gives_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    import convert.api
+
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(convert.api, "convert", interrupt)
+    done = invoke(FIXTURES / "mnist_cnn.onnx", "--to", "onnx")
+    assert done.exit_code == 130
+
+
+def test_a_defect_of_ours_is_one_paragraph_and_a_traceback_only_with_vv(monkeypatch: pytest.MonkeyPatch) -> None:
+    import convert.api
+
+    def broken(*args: object, **kwargs: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(convert.api, "convert", broken)
+    done = invoke(FIXTURES / "mnist_cnn.onnx", "--to", "onnx")
+    assert done.exit_code == 1
+    assert "ZeroDivisionError: planted" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in invoke(FIXTURES / "mnist_cnn.onnx", "--to", "onnx", "-vv").stderr

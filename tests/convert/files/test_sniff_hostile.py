@@ -1,0 +1,110 @@
+"""What sniffing says of files that are cut, changed, or made to harm whoever reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from convert.errors import BadInput, ResourceLimit, UnsafeInput
+from convert.files import protobuf_wire
+from convert.files.sniff import sniff
+from tests.convert.files.test_sniff import FIXTURES, kind_or_error
+from tests.support import hostile
+
+
+def test_links_that_leave_a_savedmodel_are_refused(tmp_path: Path, fixtures: Path) -> None:
+    folder = tmp_path / "model"
+    (folder / "variables").mkdir(parents=True)
+    (folder / "saved_model.pb").write_bytes((fixtures / "mnist_cnn.savedmodel" / "saved_model.pb").read_bytes())
+    assert sniff(folder) == "savedmodel"
+    hostile.leaving_link(folder / "variables" / "variables.index", tmp_path / "secret")
+    with pytest.raises(UnsafeInput, match=r"outside of the model's folder"):
+        sniff(folder)
+
+
+@pytest.mark.parametrize("kind", ["parent", "absolute", "backslash", "drive", "twice", "link", "bomb", "overlap"])
+def test_hostile_archives(tmp_path: Path, kind: str) -> None:
+    entries = [("archive/data.pkl", hostile.PROTO2 + hostile.EMPTY_DICT + hostile.STOP), ("archive/version", b"3\n")]
+    with pytest.raises(UnsafeInput) as raised:
+        sniff(hostile.hostile_zips(tmp_path, entries)[kind])
+    assert raised.value.exit_code == 5
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize("write", [hostile.write_torch_zip, hostile.write_torch_legacy], ids=["zip", "legacy"])
+def test_sniffing_executes_no_pickle(tmp_path: Path, write: Callable[[Path, bytes], Path]) -> None:
+    marker = tmp_path / "executed"
+    for name, (data, _) in hostile.pickles(marker).items():
+        kind_or_error(write(tmp_path / "model.pt", data))
+        assert not marker.exists(), name
+    for data in hostile.broken_pickles().values():
+        with pytest.raises(BadInput):
+            sniff(write(tmp_path / "model.pt", data))
+
+
+# What a prefix of such a file cannot be mistaken for; ONNX and GraphDef are lists of fields that may end early.
+_ALWAYS_SEEN = ("torch-module", "torch-state-dict", "torchscript", "torch-export", "safetensors", "keras")
+
+
+@pytest.mark.parametrize("name", [name for name in FIXTURES if not name.endswith(".savedmodel")])
+def test_truncated_files(fixtures: Path, tmp_path: Path, name: str) -> None:
+    kinds = [kind_or_error(copy) for copy in hostile.truncations(fixtures / name, tmp_path)]
+    assert len(kinds) >= 20
+    allowed = {""} if FIXTURES[name] in _ALWAYS_SEEN else {"", FIXTURES[name]}
+    assert set(kinds) <= allowed
+    assert kinds.count("") >= 18
+
+
+def test_truncated_legacy_and_hdf5_files(tmp_path: Path) -> None:
+    import h5py
+    import torch
+
+    path = tmp_path / "model.pt"
+    torch.save(torch.nn.Linear(2, 2), path, _use_new_zipfile_serialization=False)
+    kinds = [kind_or_error(copy) for copy in hostile.truncations(path, tmp_path)]
+    assert set(kinds[:-2]) == {""}  # the last two have lost weights only
+    for libver in ("earliest", "latest"):
+        path = tmp_path / f"{libver}.h5"
+        with h5py.File(path, "w", libver=libver) as file:
+            file["weights"] = [1.0] * 1000
+        assert sniff(path) == "keras-h5"
+        assert {kind_or_error(copy) for copy in hostile.truncations(path, tmp_path)} == {""}
+
+
+@pytest.mark.parametrize("name", [name for name in FIXTURES if not name.endswith(".savedmodel")])
+def test_changed_bytes_never_crash(fixtures: Path, tmp_path: Path, name: str) -> None:
+    for copy in hostile.mutations(fixtures / name, tmp_path, 40):
+        kind_or_error(copy)
+        copy.unlink()
+
+
+def test_nested_and_endless_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protobuf_wire, "MOST_FIELDS", 10_000)
+    message = b""
+    for _ in range(2000):
+        message = b"\x3a" + _varint(len(message)) + message
+    path = tmp_path / "deep.onnx"
+    path.write_bytes(b"\x08\x07" + message)
+    kind_or_error(path)
+    path.write_bytes(b"\x08\x07" * (protobuf_wire.MOST_FIELDS + 1))
+    with pytest.raises(BadInput):
+        sniff(path)
+    path.write_bytes(b"\xff" * 1000)
+    with pytest.raises(BadInput, match="no known kind"):
+        sniff(path)
+
+
+def _varint(value: int) -> bytes:
+    digits = []
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*digits, value])
+
+
+def test_archives_of_endless_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convert.files.archives.MOST_ENTRIES", 100)
+    with pytest.raises(ResourceLimit):
+        sniff(hostile.write_zip(tmp_path / "many.pt", [(f"m/data/{i}", b"") for i in range(101)]))

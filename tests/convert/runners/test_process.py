@@ -1,0 +1,119 @@
+"""Child processes: arrays travel whole; a crash, a hang and a refusal each say so."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import convert
+from convert.errors import ConvertError, ResourceLimit
+from convert.parity import inputs
+from convert.runners import process
+from convert.runners.process import Limits, execute, load_arrays, save_arrays
+from convert.source import Source
+
+FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
+
+
+def test_arrays_of_every_dtype_and_name_travel(tmp_path: Path) -> None:
+    arrays = {
+        "a/b:0": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "": np.array(3, np.int64),
+        "bool": np.array([True]),
+        "half": np.array([1.5, np.nan], ml_dtypes.bfloat16),
+        "text": np.array([["ä", ""]], dtype=object),
+        "complex": np.array([1 + 2j]),
+        "empty": np.zeros((0, 4), np.float16),
+    }
+    save_arrays(tmp_path / "x", arrays)
+    back = load_arrays(tmp_path / "x")
+    assert list(back) == list(arrays)
+    for name, array in arrays.items():
+        assert back[name].dtype == array.dtype
+        assert back[name].shape == array.shape
+        assert back[name].tobytes() == array.tobytes() if array.dtype.kind != "O" else (back[name] == array).all()
+
+
+def test_runs_in_another_process() -> None:
+    feed = {"image": np.zeros((1, 1, 28, 28), np.float32)}
+    found = execute(Source("onnx", FIXTURES / "mnist_cnn.onnx"), [feed, feed], ("float32", "float64")).results()
+    assert found["float32"][0]["log_probs"].dtype == np.float32
+    assert found["float64"][1]["log_probs"].dtype == np.float64
+
+
+def test_a_refusal_of_the_runtime_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_bytes(b"not onnx at all")
+    with pytest.raises(ConvertError, match=r"bad\.onnx"):
+        execute(Source("onnx", tmp_path / "bad.onnx"), [{}]).results()
+
+
+def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None:
+    """Replace the interpreter of children by a script: what a native crash or hang of a runtime looks like."""
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\n{body}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(process.sys, "executable", str(script))
+
+
+def test_a_crash_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    child(monkeypatch, tmp_path, "echo last words >&2; kill -SEGV $$")
+    with pytest.raises(ConvertError, match=r"died with signal SIGSEGV: last words"):
+        execute(Source("onnx", tmp_path / "m.onnx"), [{}]).results()
+
+
+def test_a_hang_ends_with_a_resource_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    child(monkeypatch, tmp_path, "sleep 60")
+    with pytest.raises(ResourceLimit, match=r"longer than 0\.3 s"):
+        execute(Source("onnx", tmp_path / "m.onnx"), [{}], limits=Limits(seconds=0.3)).results()
+
+
+def filling(path: Path, rows: int) -> Path:
+    """The sum of `rows` million copies of a number, which take 4 MB for each million while it runs."""
+    graph = helper.make_graph(
+        [helper.make_node("Expand", ["x", "sizes"], ["many"]), helper.make_node("ReduceSum", ["many"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1])],
+        [helper.make_tensor("sizes", TensorProto.INT64, [2], [rows, 1_000_000])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_a_run_that_needs_more_than_its_memory_says_so(tmp_path: Path) -> None:
+    source = Source("onnx", filling(tmp_path / "many.onnx", 2_000))
+    with pytest.raises(ResourceLimit, match=r"did not fit into 2\.00 GB of memory") as caught:
+        execute(source, [{"x": np.ones((1, 1), np.float32)}], limits=Limits(memory=2_000_000_000)).results()
+    assert "--memory" in caught.value.hint
+
+
+@pytest.mark.parametrize("guilty", ["right", "wrong"])
+def test_a_runner_that_dies_is_a_failure_and_a_source_that_does_an_error(
+    guilty: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The process of one of the two files is killed as a native crash would; the other one runs as ever."""
+    right, wrong = filling(tmp_path / "right.onnx", 1), filling(tmp_path / "wrong.onnx", 1)
+    dies = f'if grep -q {guilty}.onnx "$3/job.pickle"; then echo last words >&2; kill -SEGV $$; fi'
+    child(monkeypatch, tmp_path, f'{dies}\nexec {sys.executable} "$@"')
+    if guilty == "right":
+        with pytest.raises(ConvertError, match=r"right\.onnx died with signal SIGSEGV: last words \(the source"):
+            convert.verify(right, wrong)
+        return
+    verdict = convert.verify(right, wrong).verdict
+    assert verdict is not None
+    assert (verdict.status, verdict.guilty) == ("FAIL", "backend")
+    assert "wrong.onnx died with signal SIGSEGV: last words (the target of the comparison)" in verdict.reason
+
+
+def test_inputs_are_read_without_pickle(tmp_path: Path) -> None:
+    np.savez(tmp_path / "ok.npz", x=np.ones(3))
+    np.savez(tmp_path / "evil.npz", x=np.array([print], dtype=object))
+    assert list(inputs.load_inputs(tmp_path / "ok.npz")) == ["x"]
+    with pytest.raises(ConvertError, match="no readable inputs"):
+        inputs.load_inputs(tmp_path / "evil.npz")

@@ -1,0 +1,128 @@
+"""The JSON that `--json` prints is what ARCHITECTURE.md says: every field documented, every documented field there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
+
+from convert.cli import cli
+from convert.report import SCHEMA_VERSION, Report, to_json
+
+ROOT = Path(__file__).resolve().parents[2]
+TYPES = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "list",
+    dict: "object",
+    type(None): "null",
+}
+# Whose keys are names of operators and stages, and what is documented as another field or left open.
+MAPS, CLOSED = {"operators", "seconds"}, {"details", "steps[].verdict"}
+
+
+def documented() -> dict[str, set[str]]:
+    """The types of each field in the table of ARCHITECTURE.md."""
+    section = (ROOT / "ARCHITECTURE.md").read_text().split("## The report as JSON\n")[1].split("\n## ")[0]
+    found = {}
+    for names, types in re.findall(r"^\| (`.+?`) \| ([a-z ]+) \|", section, re.MULTILINE):
+        for name in re.findall(r"`([^`]+)`", names):
+            assert name not in found, name
+            found[name] = set(types.split(" or "))
+    return found
+
+
+def fields(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every field of a report with its type; a list's elements are NAME[], the values of a map NAME{}."""
+    if path:
+        yield path, TYPES.get(type(data), "null")
+    if path in CLOSED:
+        return
+    if isinstance(data, dict):
+        for key, value in data.items():
+            name = f"{path}{{}}" if path in MAPS else f"{path}.{key}" if path else key
+            yield from fields(value, name)
+    elif isinstance(data, list):
+        for value in data:
+            yield from fields(value, f"{path}[]")
+
+
+def model(path: Path, operator: str = "Gemm", weight: float = 1.0, domain: str = "") -> Path:
+    """A layer and Tanh; the weight is listed as an input with a default, as old files do, which makes a note."""
+    array = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3) * np.float32(weight)
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x", "w"], ["h"], "head", domain=domain), helper.make_node("Tanh", ["h"], ["y"])],
+        "net",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4]),
+            helper.make_tensor_value_info("w", TensorProto.FLOAT, [4, 3]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+        [numpy_helper.from_array(array, "w")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Reports of every kind: an inspection, a conversion, a chain that breaks, an unsupported operator."""
+    folder = tmp_path_factory.mktemp("json")
+    right, wrong = model(folder / "right.onnx"), model(folder / "wrong.onnx", weight=1.01)
+    custom = model(folder / "custom.onnx", "Unheard", domain="mine")
+    runs = [
+        (["inspect", right], 0),
+        ([right, "--to", "onnx", "-o", folder / "new.onnx"], 0),
+        (["verify", right, right, wrong, "--report", folder / "out.html"], 3),
+        ([custom, "--to", "tf", "-o", folder / "new.savedmodel"], 4),
+    ]
+    found = []
+    for words, code in runs:
+        done = CliRunner().invoke(cli, [*map(str, words), "--json"])
+        assert done.exit_code == code, done.output
+        assert done.stdout.count("\n") == 1
+        found.append(json.loads(done.stdout, parse_constant=lambda text: pytest.fail(f"{text} is no JSON")))
+        assert found[-1]["exit_code"] == code
+    return found
+
+
+def test_every_field_is_documented_with_its_type(told: list[dict[str, Any]]) -> None:
+    table = documented()
+    assert len(table) > 60
+    for report in told:
+        for name, kind in fields(report):
+            # A list or map without a row of its own is known by the row of its elements.
+            known = table.get(name) or ({"list"} if f"{name}[]" in table else set()) | (
+                {"object"} if f"{name}{{}}" in table else set()
+            )
+            assert kind in known or (kind == "integer" and "number" in known), (name, kind)
+
+
+def test_every_documented_field_comes(told: list[dict[str, Any]]) -> None:
+    come = {name for report in told for name, _ in fields(report)}
+    come |= {name.replace("steps[].verdict", "verdict") for name in come}
+    assert sorted(set(documented()) - come) == []
+
+
+def test_the_version_is_that_of_the_document(told: list[dict[str, Any]]) -> None:
+    assert f"`schema` is its version, now {SCHEMA_VERSION}:" in (ROOT / "ARCHITECTURE.md").read_text()
+    assert {report["schema"] for report in told} == {SCHEMA_VERSION}
+
+
+def test_numbers_that_are_not_finite_are_null() -> None:
+    report = Report("verify", seconds={"a": float("inf"), "b": 1.5}, details={"x": [float("nan"), np.float64("-inf")]})
+    back = json.loads(report.to_json())
+    assert back["seconds"] == {"a": None, "b": 1.5}
+    assert back["details"] == {"x": [None, None]}
+    assert to_json({"y": (1, 2)}) == '{"y": [1, 2]}'

@@ -1,0 +1,59 @@
+"""Pieces, diagonals, windows and numbers along a length that is known at run time only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.support.pytorch_tools import noise, read, run
+
+LENGTHS = range(1, 10)
+
+
+class Called(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], bool]]] = {
+    # What is computed, and for which lengths the number of pieces is the captured one.
+    "chunk 2": (lambda x: x.chunk(2), lambda n: n > 1),
+    "chunk 3": (lambda x: x.chunk(3), lambda n: n not in (1, 2, 4)),
+    "chunk 4": (lambda x: x.chunk(4)[-1] * 2, lambda n: n in (4, 7, 8)),
+    "split": (lambda x: x.split(100)[0] + 1, lambda n: True),
+    "halves": (lambda x: x.split(x.shape[0] // 2), lambda n: n % 2 == 0),
+    "tensor_split": (lambda x: x.tensor_split(3), lambda n: True),
+    "unfold": (lambda x: torch.cat((x, x)).unfold(0, 2, 1), lambda n: True),
+    "diagonals": (lambda x: (x.diagonal(), x.diagonal(1), x.diagonal(-1)), lambda n: True),
+    "diag_embed": (lambda x: (torch.diag_embed(x.t()), torch.diag(x[:, 0], -1)), lambda n: True),
+    "linspace": (lambda x: torch.linspace(-1.5, 2, x.shape[0]), lambda n: True),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_any_length(name: str) -> None:
+    """Right for every length that the capture holds for; for others the number of pieces is no other one silently."""
+    function, holds = FUNCTIONS[name]
+    module = Called(function)
+    model = read(module, "x:float32[n,3]")
+    assert json.loads(model.metadata_props["convert.dims"])["n"][1] in (None, 100)
+    for n in LENGTHS:
+        x = noise(n, 3)
+        if not holds(n):
+            with pytest.raises(Exception, match=r"[sS]plit"):
+                run(model, x)
+            continue
+        want = module(torch.from_numpy(x))
+        for a, b in zip(run(model, x), want if isinstance(want, (list, tuple)) else [want], strict=True):
+            assert a.shape == tuple(b.shape)
+            np.testing.assert_allclose(a, b.numpy(), rtol=1e-6, atol=1e-6)

@@ -1,0 +1,143 @@
+"""PyTorch files that are broken, hostile or not described enough, on the command line: one paragraph, no output."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+from convert.cli import cli
+from tests.support import hostile
+from tests.support.pytorch_tools import FACTORY, Call, Own
+
+ROOT = Path(__file__).resolve().parents[4]
+FIXTURES = ROOT / "fixtures"
+
+
+def refused(source: Path, code: int, words: str, folder: Path, *args: str) -> None:
+    """`convert` refuses `source` with one paragraph and a hint, and leaves the output that is there as it was."""
+    output = folder / "kept.onnx"
+    output.write_bytes(b"old")
+    before = sorted(folder.iterdir())
+    done = CliRunner().invoke(cli, [str(source), "-o", str(output), "--force", *args])
+    assert done.exit_code == code, done.output
+    assert words in " ".join(done.stderr.split())
+    assert "hint:" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert output.read_bytes() == b"old"
+    assert sorted(folder.iterdir()) == before
+
+
+KINDS = [
+    "mnist_cnn.pt",
+    "mnist_cnn_state.pt",
+    "mnist_cnn.safetensors",
+    "mnist_cnn.pt2",
+    "mnist_cnn_traced.pt",
+]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_truncated_file(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes((FIXTURES / name).read_bytes()[:-2000])
+    refused(path, 5, name, tmp_path, "--model", FACTORY)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_with_changed_bytes(name: str, tmp_path: Path) -> None:
+    """Whatever is wrong inside, it is an error of ours; some changes hit weights, which nobody can see."""
+    for path in hostile.mutations(FIXTURES / name, tmp_path, 4):
+        done = CliRunner().invoke(cli, [str(path), "-o", str(tmp_path / "m.onnx"), "--dry-run", "--model", FACTORY])
+        assert done.exit_code in (0, 5), done.output
+        assert "Traceback" not in done.stderr
+
+
+def test_torchscript_with_damaged_debug_information(tmp_path: Path) -> None:
+    """PyTorch reads it when the line of a node is asked for."""
+    with (
+        zipfile.ZipFile(FIXTURES / "mnist_cnn_scripted.pt") as old,
+        zipfile.ZipFile(tmp_path / "m.pt", "w") as new,
+    ):
+        for entry in old.infolist():
+            data = old.read(entry)
+            new.writestr(entry, bytes(len(data)) if entry.filename.endswith(".debug_pkl") else data)
+    refused(tmp_path / "m.pt", 5, "debug information", tmp_path)
+
+
+def save_evil(path: Path, marker: Path, legacy: bool) -> None:
+    module = nn.Sequential(nn.Linear(2, 2))
+    module.surprise = Call(open, str(marker), "w")
+    torch.save(module, path, _use_new_zipfile_serialization=not legacy)
+
+
+def save_own(path: Path, marker: Path, legacy: bool) -> None:
+    torch.save(Own(), path, _use_new_zipfile_serialization=not legacy)
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])
+@pytest.mark.parametrize(("save", "words"), [(save_evil, "open"), (save_own, "pytorch_tools.Own")])
+def test_a_pickle_of_more_than_layers(
+    save: Callable[[Path, Path, bool], None], words: str, legacy: bool, tmp_path: Path
+) -> None:
+    marker = tmp_path / "executed"
+    save(tmp_path / "m.pt", marker, legacy)
+    refused(tmp_path / "m.pt", 5, words, tmp_path)
+    assert not marker.exists()
+
+
+class Saves(nn.Module):
+    """Writes a file from inside TorchScript, which has an operator for it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = str(path)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch.save(x, self.path)
+        return x
+
+
+def test_torchscript_that_writes_files(tmp_path: Path) -> None:
+    marker = tmp_path / "executed"
+    torch.jit.script(Saves(marker)).save(str(tmp_path / "m.pt"))
+    refused(tmp_path / "m.pt", 5, "calls save", tmp_path, "--input", "x:float32[2]")
+    assert not marker.exists()
+
+
+def test_weights_without_their_code(tmp_path: Path) -> None:
+    for name in ("mnist_cnn_state.pt", "mnist_cnn.safetensors"):
+        refused(FIXTURES / name, 2, "weights only", tmp_path)
+        refused(FIXTURES / name, 2, "--model nowhere:build", tmp_path, "--model", "nowhere:build")
+
+
+def test_weights_of_another_network(tmp_path: Path) -> None:
+    torch.save(nn.Linear(3, 2).state_dict(), tmp_path / "other.pt")
+    refused(tmp_path / "other.pt", 5, "missing:", tmp_path, "--model", FACTORY)
+    state = torch.load(FIXTURES / "mnist_cnn_state.pt", weights_only=True)
+    state["fc2.bias"] = torch.zeros(11)
+    torch.save(state, tmp_path / "shape.pt")
+    refused(tmp_path / "shape.pt", 5, "size mismatch for fc2.bias", tmp_path, "--model", FACTORY)
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "words"),
+    [
+        ("mnist_cnn.pt", "float32[batch,3,28,28]", "does not run on inputs as described"),
+        ("mnist_cnn.pt", "input:float32[batch,784]", "does not run on inputs as described"),
+        ("mnist_cnn.pt", "image:float32[batch,1,28,28]", "no input 'image'"),
+        ("mnist_cnn_scripted.pt", "image:float32[batch,1,28,28]", "no input 'image'"),
+        ("mnist_cnn.pt2", "image:float32[batch,1,28,28]", "no input 'image'"),
+        ("mnist_cnn.pt2", "input:float32[batch,3,28,28]", "does not fit"),
+        ("mnist_cnn.pt2", "input:int64[batch,1,28,28]", "does not fit"),
+        ("mnist_cnn_scripted.pt", "input:float32[batch,3,28,28]", "does not run on inputs as described"),
+    ],
+)
+def test_inputs_that_do_not_fit(name: str, spec: str, words: str, tmp_path: Path) -> None:
+    refused(FIXTURES / name, 2, words, tmp_path, "--input", spec)

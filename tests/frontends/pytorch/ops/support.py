@@ -1,0 +1,124 @@
+"""Runs one rule of the PyTorch frontend: ATen calls on arrays, in PyTorch and as the graph that the rule builds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import torch
+from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
+from convert.frontends.pytorch.common.values import mark_scalar, onnx_dtype
+from convert.frontends.pytorch.dispatch import call
+from convert.frontends.pytorch.export.prepare import PYTHON
+from convert.frontends.pytorch.rules import torch_op
+from onnx.reference import ReferenceEvaluator
+
+from convert.errors import Location
+from convert.graph import Graph
+from tests.support.cases import Case
+
+_FUNCTIONS = {key: function for function, key in PYTHON.items()}
+
+
+def arrays_in(value: Any) -> Iterator[np.ndarray]:
+    """The arrays in nested lists of arguments."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from arrays_in(item)
+
+
+def replaced(value: Any, items: Iterator[Any]) -> Any:
+    """`value` with its arrays replaced by the next of `items`."""
+    if isinstance(value, np.ndarray):
+        return next(items)
+    return [replaced(v, items) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def torch_overload(case: Case) -> torch._ops.OpOverload | None:
+    """The ATen overload that a case calls; None for Python's functions on sizes."""
+    library, _, plain = case.operator.rpartition("::")
+    library, (name, _, overload) = library or "aten", plain.partition(".")
+    packet = getattr(getattr(torch.ops, library), name, None)
+    if packet is None or (case.operator in _FUNCTIONS and name.startswith("sym_")):
+        return None
+    if overload and overload in packet.overloads():
+        return getattr(packet, overload)
+    args, kwargs = torch_arguments(case)
+    return getattr(packet, torch._C._jit_resolve_packet(f"{library}::{name}", *args, **kwargs) or "default")
+
+
+def torch_arguments(case: Case) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The arguments with tensors in the place of arrays."""
+    tensors = (torch.from_numpy(np.array(a)) for a in arrays_in([case.inputs, list(case.attributes.values())]))
+    args = replaced(case.inputs, tensors)
+    return args, {k: replaced(v, tensors) for k, v in case.attributes.items()}
+
+
+def expected(case: Case) -> list[np.ndarray]:
+    """What PyTorch gives."""
+    args, kwargs = torch_arguments(case)
+    overload = torch_overload(case)
+    if overload is None:
+        result = _FUNCTIONS[case.operator](*[a.item() if isinstance(a, torch.Tensor) else a for a in args])
+        return [np.asarray(result)]
+    with torch.no_grad():
+        return [t.numpy() if isinstance(t, torch.Tensor) else np.asarray(t) for t in listed(overload(*args, **kwargs))]
+
+
+def lowered(case: Case, dynamic: int = 0) -> tuple[ir.Model, list[int]]:
+    """The graph of the rule applied to graph inputs, and which results it has.
+
+    The dims of the first `dynamic` inputs are unknown, but for those of 0 and 1, which torch.export always fixes.
+    """
+    g = Graph()
+    overload = torch_overload(case)
+    values = []
+    for i, array in enumerate(arrays_in([case.inputs, list(case.attributes.values())])):
+        shape = [f"d{i}_{j}" if i < dynamic and n > 1 else n for j, n in enumerate(array.shape)]
+        values.append(g.input(f"x{i}", onnx_dtype(torch.from_numpy(np.array(array)).dtype), shape))
+        if overload is None:
+            mark_scalar(values[-1])
+    items = iter(values)
+    args = replaced(case.inputs, items)
+    kwargs = {k: replaced(v, items) for k, v in case.attributes.items()}
+    at = Location(case.operator)
+    if overload is None:
+        result = torch_op.apply(g, case.operator, args, kwargs, at)
+    else:
+        result = call(g, overload._schema, args, kwargs, at)
+    kept = []
+    for i, value in enumerate(listed(result)):
+        if value is not None:
+            g.output(value if isinstance(value, ir.Value) else g.const(value), f"y{i}")
+            kept.append(i)
+    return g.model(), kept
+
+
+def run(model: ir.Model, case: Case) -> list[np.ndarray]:
+    """What onnxruntime gives, or onnx's reference where onnxruntime has no kernel."""
+    proto = ir.to_proto(model)
+    onnx.checker.check_model(proto, full_check=True)
+    feeds = {f"x{i}": np.array(a) for i, a in enumerate(arrays_in([case.inputs, list(case.attributes.values())]))}
+    feeds = {k: v for k, v in feeds.items() if k in {i.name for i in proto.graph.input}}
+    try:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    except (
+        onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented,
+        onnxruntime.capi.onnxruntime_pybind11_state.Fail,
+        onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph,
+    ):
+        return ReferenceEvaluator(proto).run(None, feeds)
+    return session.run(None, feeds)
+
+
+def listed(result: Any) -> list[Any]:
+    """Results as a list."""
+    return list(result) if isinstance(result, (list, tuple)) else [result]

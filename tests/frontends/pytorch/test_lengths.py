@@ -1,0 +1,70 @@
+"""Layers over sequences whose length is dynamic: recurrent ones, and transformers with masks made in forward."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from convert.frontends import pytorch as frontend
+from torch import nn
+
+from convert.options import Options, parse_input
+from convert.report import Report
+from convert.source import Source
+from tests.support.pytorch_tools import run
+
+
+class Recurrent(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)[0]
+
+
+class Masked(nn.Module):
+    """A decoder whose causal mask is as long as what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Transformer(6, 2, 1, 1, 12, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return self.layers(x, x.flip(2), src_mask=mask, tgt_mask=mask)
+
+
+MODULES = {
+    "lstm": lambda: Recurrent(nn.LSTM(6, 5, batch_first=True)),
+    "deep lstm": lambda: Recurrent(nn.LSTM(6, 5, num_layers=2, bidirectional=True, batch_first=True)),
+    "gru": lambda: Recurrent(nn.GRU(6, 5, bidirectional=True, batch_first=True)),
+    "rnn": lambda: Recurrent(nn.RNN(6, 5, nonlinearity="relu", batch_first=True)),
+    "transformer": Masked,
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_one_capture_serves_every_length(name: str) -> None:
+    torch.manual_seed(0)
+    module = MODULES[name]().eval()
+    options = Options(inputs=(parse_input("x:float32[batch,length,6]"),))
+    model = frontend.read(Source("torch-module-object", model=module), options, Report("convert"))
+    assert list(model.graph.inputs[0].shape) == ["batch", "length", 6]
+    assert {"LSTM", "GRU", "RNN", "Attention"} & {node.op_type for node in model.graph}
+    for batch, length in ((2, 7), (3, 1), (1, 12)):
+        x = torch.randn(batch, length, 6)
+        with torch.no_grad():
+            want = module(x).numpy()
+        (got,) = run(model, x.numpy())
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
+
+
+def test_capture_leaves_pytorch_as_it_was() -> None:
+    """Kernels that are exchanged for the time of a capture are back afterwards."""
+    before = dict(torch.ops.aten.lstm.input.py_kernels)
+    module = MODULES["lstm"]().eval()
+    options = Options(inputs=(parse_input("x:float32[batch,length,6]"),))
+    frontend.read(Source("torch-module-object", model=module), options, Report("convert"))
+    assert torch.ops.aten.lstm.input.py_kernels == before
+    assert torch.nn.modules.transformer._detect_is_causal_mask.__module__ == "torch.nn.modules.transformer"

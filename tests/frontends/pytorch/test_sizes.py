@@ -1,0 +1,113 @@
+"""Dynamic sizes of PyTorch modules: conditions that capture found, equal dims, dims that a line of forward fixes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import convert
+from convert.errors import Unsupported
+from convert.parity.inputs import generate_feeds
+from convert.parity.size_guards import broken_guards
+from convert.report import Report
+from tests.support.pytorch_tools import agrees, noise, read, shape_of
+
+
+class Halves(nn.Module):
+    """Up and down again: right for even heights and widths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Conv2d(3, 4, 3, 2, 1), nn.ConvTranspose2d(4, 3, 2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.up(self.down(x)) + x
+
+
+class Decides(nn.Module):
+    """Branches on sizes, in Python."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.shape[1] % 5 == 0
+        if x.shape[1] == 40:
+            return x * 2
+        return x + 1 if x.shape[0] > 3 else x - 1
+
+
+def test_conditions_on_sizes_are_kept_and_verified(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    report = convert.convert(Halves().eval(), "onnx", tmp_path / "m.onnx", inputs="x:float32[batch,3,h,w]")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert any("batch=1" in feed for feed in report.verdict.feeds)
+    model = read(Halves().eval(), "x:float32[batch,3,h,w]")
+    guards = json.loads(model.metadata_props["convert.guards"])
+    assert not broken_guards(guards, {"h": 4, "w": 18})
+    assert broken_guards(guards, {"h": 5, "w": 18})
+    assert broken_guards(guards, {"h": 4, "w": 17})
+
+
+def test_branches_on_sizes_become_conditions_and_bounds() -> None:
+    model = read(Decides(), "x:float32[rows,n]")
+    assert json.loads(model.metadata_props["convert.dims"]) == {"rows": [1, 3], "n": [1, None]}
+    guards = json.loads(model.metadata_props["convert.guards"])
+    assert [bool(broken_guards(guards, {"rows": 2, "n": n})) for n in (5, 35, 40, 41)] == [False, False, True, True]
+    for rows, n in ((1, 5), (3, 10), (2, 45)):
+        agrees(Decides(), model, noise(rows, n))
+
+
+class Sum(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+
+@pytest.mark.parametrize("names", [("rows", "rows"), ("a", "b")])
+def test_dims_that_forward_makes_equal_have_one_name(names: tuple[str, str]) -> None:
+    model = read(Sum(), f"x:float32[{names[0]},3]", f"y:float32[{names[1]},3]")
+    assert [shape_of(v) for v in model.graph.inputs] == [[names[0], 3], [names[0], 3]]
+    for rows in (1, 2, 5):
+        agrees(Sum(), model, noise(rows, 3), noise(rows, 3, seed=1))
+
+
+class Longer(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y[1:] * y[:-1]
+
+
+def test_a_dim_that_another_determines() -> None:
+    model = read(Longer(), "x:float32[n]", "y:float32[m]", examples={0: noise(5), 1: noise(6)})
+    assert sorted(str(shape_of(v)[0]) for v in model.graph.inputs) in (["m", "m-1"], ["n", "n+1"])
+    feeds = generate_feeds(model)
+    assert len({feed.arrays["x"].shape for feed in feeds}) == 3
+    for feed in feeds:
+        agrees(Longer(), model, *feed.arrays.values())
+
+
+class Fixed(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return x * float(x.shape[1])
+
+
+def line_of(text: str) -> int:
+    return next(i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if text in line)
+
+
+def test_the_line_that_fixes_a_dim_is_told() -> None:
+    line = f"test_pytorch_sizes.py:{line_of('return x * float(')}"
+    with pytest.raises(Unsupported, match=f"only one size.*length of x, at {line}") as error:
+        read(Fixed(), "x:float32[batch,length]")
+    assert "--input" in error.value.hint
+
+    class Rows(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.stack([x[i] * i for i in range(x.shape[0])])
+
+    report = Report("convert")
+    read(Rows(), examples={0: noise(4, 3)}, report=report)
+    line = f"test_pytorch_sizes.py:{line_of('for i in range(x.shape[0])')}"
+    assert any("fixed at 4" in note and line in note for note in report.notes), report.notes

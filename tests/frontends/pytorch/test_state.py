@@ -1,0 +1,225 @@
+"""Buffers that forward changes: inputs and outputs of the graph, which repeated calls pass on."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from convert.frontends import pytorch as frontend
+from convert.frontends.pytorch.runner import runner
+from torch import nn
+
+import convert.api
+from convert.errors import Unsupported
+from convert.options import Options
+from convert.report import Report
+from convert.source import Source
+from tests.support.pytorch_tools import noise, read, run
+
+
+class Counter(nn.Module):
+    """Writes in place to a tensor and a number of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+        self.register_buffer("calls", torch.tensor(0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.total.add_(x.sum(0))
+        return x + self.total / self.calls
+
+
+class Recent(nn.Module):
+    """Replaces its buffer, in a submodule, by a new one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Module()
+        self.inner.register_buffer("last", torch.ones(2, 3))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        before = self.inner.last
+        self.inner.last = torch.cat([before[1:], x.mean(0, keepdim=True)])
+        return {"moved": x - before.mean(0), "kept": before}
+
+
+class Cache(nn.Module):
+    """Keys and values of earlier steps, written where the step's position says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(4, 8)
+        self.register_buffer("keys", torch.zeros(6, 4))
+        self.register_buffer("values", torch.zeros(6, 4))
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        k, v = self.project(x).chunk(2, -1)
+        self.keys.index_copy_(0, position, k)
+        self.values.index_copy_(0, position, v)
+        return torch.softmax(x @ self.keys.T, -1) @ self.values
+
+
+def calls(kind: type[nn.Module]) -> list[tuple[np.ndarray, ...]]:
+    """Inputs of three calls in a row."""
+    if kind is Cache:
+        return [(noise(1, 4, seed=i), np.array([i])) for i in range(3)]
+    return [(noise(rows, 3, seed=rows),) for rows in (2, 1, 5)]
+
+
+SPECS = {Counter: ["x:float32[rows,3]"], Recent: ["x:float32[rows,3]"], Cache: ["x:float32[1,4]", "position:int64[1]"]}
+STATES = {Counter: ["total", "calls"], Recent: ["inner_last"], Cache: ["keys", "values"]}
+
+
+# torch.export itself drops buffers that are replaced, so no program holds Recent's.
+FORMS = [(Counter, "module"), (Recent, "module"), (Cache, "module"), (Counter, "program"), (Cache, "program")]
+
+
+@pytest.mark.parametrize(("kind", "form"), FORMS)
+def test_state_is_passed_on_from_call_to_call(kind: type[nn.Module], form: str) -> None:
+    torch.manual_seed(0)
+    module = kind().eval()
+    examples = tuple(map(torch.from_numpy, calls(kind)[0]))
+    thing = module if form == "module" else torch.export.export(copy.deepcopy(module), examples, strict=False)
+    report = Report("convert")
+    rows = calls(kind) if form == "module" or kind is Cache else calls(kind)[:1] * 3
+    model = read(thing, *(SPECS[kind] if form == "module" else []), report=report)
+    first = len(model.graph.inputs) - len(STATES[kind])
+    assert sorted(v.name for v in list(model.graph.inputs)[first:]) == sorted(STATES[kind])
+    assert any("feed the value" in note for note in report.notes)
+    names = [str(v.name) for v in model.graph.inputs]
+    paths = {path.replace(".", "_"): buffer for path, buffer in module.named_buffers()}
+    state = {name: paths[name].numpy().copy() for name in names[first:]}
+    outputs = [str(v.name) for v in model.graph.outputs]
+    source = Source(str(frontend.claims(thing)), model=thing)
+    for arrays in rows:
+        feed = {**dict(zip(names, arrays, strict=False)), **state}
+        (theirs,) = runner.run(source, [feed], precision="float32", options=Options())
+        ours = dict(zip(outputs, run(model, *feed.values()), strict=True))
+        with torch.no_grad():
+            want = module(*map(torch.from_numpy, arrays))
+        want = want if isinstance(want, dict) else {"output": want}
+        assert list(theirs) == outputs
+        for name in outputs:
+            np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-6, atol=1e-6)
+        for name, tensor in want.items():
+            np.testing.assert_allclose(ours[name], tensor.numpy(), rtol=1e-5, atol=1e-6)
+        state = {name: ours[f"{name}_next"] for name in state}
+    for name, array in state.items():
+        after = dict(module.named_buffers())
+        np.testing.assert_allclose(array, {k.replace(".", "_"): v for k, v in after.items()}[name].numpy(), rtol=1e-5)
+
+
+def test_state_is_verified_and_the_module_left_as_it_was(tmp_path: Path) -> None:
+    module = Counter()
+    before = module.total
+    report = convert.api.convert(module, "onnx", tmp_path / "m.onnx", inputs="x:float32[rows,3]")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert {row.name for row in report.verdict.outputs} == {"output", "total_next", "calls_next"}
+    assert module.total is before
+    assert not before.any()
+    assert module.calls == 0
+
+
+def test_a_buffer_named_as_an_input_is_another_input() -> None:
+    class Same(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("x", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.x += x[0]
+            return x * self.x
+
+    model = read(Same(), "x:float32[rows,3]")
+    assert [v.name for v in model.graph.inputs] == ["x", "x_state"]
+    assert [v.name for v in model.graph.outputs] == ["output", "x_state_next"]
+    source = Source("torch-module-object", model=Same())
+    feed = {"x": noise(2, 3), "x_state": noise(3)}
+    (theirs,) = runner.run(source, [feed], precision="float32", options=Options())
+    for ours, want in zip(run(model, *feed.values()), theirs.values(), strict=True):
+        np.testing.assert_allclose(ours, want, rtol=1e-6)
+
+
+def test_a_parameter_that_forward_changes_is_refused() -> None:
+    class Learns(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                self.w += x[0]
+            return x * self.w
+
+    with pytest.raises(Unsupported, match="parameter w") as error:
+        read(Learns(), "x:float32[rows,3]")
+    assert "buffer" in error.value.hint
+
+
+class Assigned(nn.Module):
+    """State that is no buffer, in the ways in which it may be written."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.t, self.calls = way, torch.zeros(3), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.way == "replaced":
+            self.t = self.t + x[0]
+            return x + self.t
+        if self.way == "written":
+            self.t.add_(x[0])
+            return x + self.t
+        self.t = x[0]
+        self.calls += 1
+        return x * 2
+
+
+@pytest.mark.parametrize("way", ["replaced", "written"])
+def test_a_tensor_that_is_no_buffer_and_carries_state_is_refused(way: str) -> None:
+    module = Assigned(way)
+    with pytest.raises(Unsupported, match="the tensor t, which is no buffer") as error:
+        read(module, "x:float32[rows,3]")
+    assert "register_buffer" in error.value.hint
+    assert type(module.t) is torch.Tensor
+
+
+def test_what_forward_only_leaves_behind_is_no_state() -> None:
+    module, report = Assigned("kept"), Report("convert")
+    before = module.t
+    model = read(module, "x:float32[rows,3]", report=report)
+    assert [v.name for v in model.graph.inputs] == ["x"]
+    assert any("the number calls" in note for note in report.notes)
+    assert module.calls == 0
+    assert module.t is before
+
+
+def test_places_in_a_cache_are_verified_in_their_range(tmp_path: Path) -> None:
+    """PyTorch refuses to write behind the end of a buffer."""
+    torch.manual_seed(0)
+    report = convert.api.convert(Cache().eval(), "onnx", tmp_path / "m.onnx", inputs=SPECS[Cache])
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert {row.name for row in report.verdict.outputs} == {"output", "keys_next", "values_next"}
+
+
+def test_a_buffer_named_as_an_output_is_another_input() -> None:
+    class Same(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("output", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.output += x[0]
+            return x * self.output
+
+    model = read(Same(), "x:float32[rows,3]")
+    assert [v.name for v in model.graph.inputs] == ["x", "output_state"]
+    assert [v.name for v in model.graph.outputs] == ["output", "output_state_next"]

@@ -1,0 +1,198 @@
+"""Attributes that a TorchScript module changes: inputs and outputs of the graph, which repeated calls pass on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import convert.api
+from convert.errors import Unsupported
+from convert.report import Report
+from tests.support.pytorch_tools import noise
+from tests.support.torchscript_tools import converted, kinds, scripted, session
+
+
+class Inner(nn.Module):
+    """Replaces its buffer and counts in floats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("h", torch.zeros(3))
+        self.k = 2.5
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.h = self.h * 0.5 + x[0]
+        self.k = self.k + 1.0
+        return self.h * self.k
+
+
+class Counts(nn.Module):
+    """Writes in place to a buffer, counts in integers, and has a part with state of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(3))
+        self.calls = 0
+        self.inner = Inner()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += x[0]
+        self.calls += 1
+        return x + self.seen + self.inner(x) * self.calls
+
+
+class Branches(nn.Module):
+    """Writes as the data decide, and once a step of a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("high", torch.full((3,), -1.0))
+        self.register_buffer("table", torch.zeros(4, 3))
+        self.resets = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for row in x:
+            self.high = torch.maximum(self.high, row)
+        if bool(x.sum() > 0):
+            self.table[1] = self.high
+            self.resets += 1
+        return self.table.sum(0) + self.high
+
+
+class Stream(nn.Module):
+    """A recurrent layer that remembers, and may be told to forget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(3, 3)
+        self.register_buffer("state", torch.zeros(1, 1, 3))
+
+    def forward(self, x: torch.Tensor, forget: bool) -> torch.Tensor:
+        if forget:
+            self.state = torch.zeros_like(self.state)
+        y, self.state = self.layer(x.unsqueeze(1), self.state)
+        return y
+
+
+class Resets(nn.Module):
+    """Assigns to attributes in branches, another one in each, before anything has read them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("low", torch.full((3,), 2.0))
+        self.register_buffer("high", torch.full((3,), 3.0))
+        self.resets = 1
+        self.kept = 4
+
+    def reset(self) -> None:
+        self.low = torch.zeros(3)
+        self.resets = 0
+        self.kept = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            self.reset()
+        else:
+            self.high = x[0] * 2
+        for row in x:
+            if bool(row[0] > 0):
+                self.resets = self.resets + 2
+        self.low = self.low + x[0]
+        return self.low * self.resets + self.high * self.kept
+
+
+CASES = {
+    Counts: ["seen", "calls", "inner_h", "inner_k"],
+    Branches: ["high", "table", "resets"],
+    Stream: ["state"],
+    Resets: ["low", "resets", "kept", "high"],
+}
+
+
+def calls(kind: type[nn.Module]) -> list[tuple[Any, ...]]:
+    rows = [torch.from_numpy(noise(n, 3, seed=n) + shift) for n, shift in ((2, 0.0), (1, 1.0), (4, -1.0), (3, 0.5))]
+    return [(row, i == 2) for i, row in enumerate(rows)] if kind is Stream else [(row,) for row in rows]
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_state_is_passed_on_from_call_to_call(kind: type[nn.Module]) -> None:
+    torch.manual_seed(0)
+    module, report = scripted(kind()), Report("test")
+    specs = ["x:float32[n,3]", *(["forget:bool[]"] if kind is Stream else [])]
+    model = converted(module, *specs, report=report)
+    run = session(model)
+    names = [i.name for i in run.get_inputs()]
+    assert names[len(specs) :] == CASES[kind]
+    assert any("feed the value" in note for note in report.notes)
+    held: dict[str, Any] = {"inner_h": module.inner.h, "inner_k": module.inner.k} if kind is Counts else {}
+    held |= {name: getattr(module, name) for name in CASES[kind] if name not in held}
+    state = {n: np.array(v.numpy() if isinstance(v, torch.Tensor) else v) for n, v in held.items()}
+    for call in calls(kind):
+        with torch.no_grad():
+            want = module(*call)
+        feeds = dict(
+            zip(names, [c.numpy() if isinstance(c, torch.Tensor) else np.array(c) for c in call], strict=False)
+        )
+        got = dict(zip([o.name for o in run.get_outputs()], run.run(None, {**feeds, **state}), strict=True))
+        np.testing.assert_allclose(got["output"], want.numpy(), rtol=1e-5, atol=1e-6)
+        state = {name: got[f"{name}_next"] for name in CASES[kind]}
+
+
+def test_branches_and_loops_stay() -> None:
+    assert {"If", "Loop"} <= set(kinds(converted(scripted(Branches()), "x:float32[n,3]")))
+
+
+@pytest.mark.parametrize("form", ["file", "object"])
+def test_state_is_verified_and_the_module_left_as_it_was(tmp_path: Path, form: str) -> None:
+    module = torch.jit.script(Counts())
+    module.save(str(tmp_path / "m.pt"))
+    source = module if form == "object" else tmp_path / "m.pt"
+    report = convert.api.convert(source, "onnx", tmp_path / "m.onnx", inputs="x:float32[2,3]")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert [row.name for row in report.verdict.outputs] == ["output", *(f"{n}_next" for n in CASES[Counts])]
+    assert (module.calls, module.inner.k) == (0, 2.5)
+    assert not module.seen.any()
+    assert not module.inner.h.any()
+
+
+class Writes(nn.Module):
+    """State that has no equivalent in a graph."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.w = way, nn.Parameter(torch.zeros(3))
+        self.rows: list[torch.Tensor] = [torch.zeros(3)]
+        self.register_buffer("grown", torch.zeros(1, 3))
+        self.register_buffer("last", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.way == "parameter":
+            with torch.no_grad():
+                self.w += x[0]
+        if self.way == "list":
+            self.rows.append(x[0])
+        if self.way == "grown":
+            self.grown = torch.cat([self.grown, x[:1]])
+        if self.way == "kept":
+            self.last = x[0]
+        return x * self.w + self.rows[-1] + self.grown.sum(0)
+
+
+@pytest.mark.parametrize(("way", "said"), [("parameter", "parameter"), ("list", "rows, a list"), ("grown", "shape")])
+def test_state_that_has_no_equivalent(way: str, said: str) -> None:
+    with pytest.raises(Unsupported, match=said) as caught:
+        converted(scripted(Writes(way)), "x:float32[n,3]")
+    assert "buffer" in caught.value.hint
+
+
+def test_what_forward_only_leaves_behind_is_no_state() -> None:
+    report = Report("test")
+    model = converted(scripted(Writes("kept")), "x:float32[n,3]", report=report)
+    assert [v.name for v in model.graph.inputs] == ["x"]
+    assert any("never reads" in note for note in report.notes)

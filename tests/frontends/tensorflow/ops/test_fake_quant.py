@@ -1,0 +1,119 @@
+"""Fake quantisation read from TensorFlow: the same levels to the last bit, weights stored as integers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from convert.frontends import tensorflow as frontend
+
+from convert.options import Options
+from convert.passes.fold import fold_constants
+from convert.report import Report
+from convert.source import Source
+from tests.frontends.tensorflow.ops.tf_support import run
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
+
+RNG = np.random.default_rng(5)
+
+
+def _read(function: Any, *specs: Any) -> tuple[Any, ir.Model]:
+    concrete = tf.function(function, input_signature=specs, autograph=False).get_concrete_function()
+    model = frontend.read(Source("tf-function-object", model=concrete), Options(), Report("convert"))
+    fold_constants(model)
+    return concrete, model
+
+
+@pytest.mark.parametrize(("bits", "narrow"), [(8, False), (8, True), (4, False), (16, False)])
+def test_halves_of_a_step_have_the_level_that_tensorflow_gives_them(bits: int, narrow: bool) -> None:
+    """Of 40 ranges: all halves and wholes of a step, and random numbers, as weights and as data."""
+    low, high = -RNG.uniform(0, 3, 40).astype(np.float32), RNG.uniform(0.01, 6, 40).astype(np.float32)
+    low[:2], high[:2] = [0, -1], [6, 1]
+    step = (high - low) / np.float32(2**bits - 1 - narrow)
+    halves = (RNG.integers(-(2**bits), 2**bits, (300, 1)) / 2).astype(np.float32) * step
+    x = np.concatenate([halves, RNG.uniform(-4, 7, (300, 40)).astype(np.float32)])
+    kind = {"num_bits": bits, "narrow_range": narrow}
+
+    def of(data: Any) -> list[Any]:
+        channels = tf.raw_ops.FakeQuantWithMinMaxVarsPerChannel(inputs=data, min=low, max=high, **kind)
+        whole = tf.raw_ops.FakeQuantWithMinMaxVars(inputs=data, min=low[2], max=high[2], **kind)
+        return [channels, whole, tf.raw_ops.FakeQuantWithMinMaxArgs(inputs=data, min=low[3], max=high[3], **kind)]
+
+    function = lambda data: {f"y{i}": y for i, y in enumerate([*of(data), *of(tf.constant(x))])}  # noqa: E731
+    concrete, model = _read(function, tf.TensorSpec(x.shape, tf.float32, "x"))
+    expected = concrete(tf.constant(x))
+    for name, got in run(model, {"x": x}).items():
+        np.testing.assert_array_equal(got, expected[name].numpy())
+    assert Counter(n.op_type for n in model.graph)["DequantizeLinear"] == 6
+
+
+def test_a_quantised_weight_is_stored_as_bytes() -> None:
+    """Those of a depthwise convolution, too, whose channels take other places."""
+    plain, deep = (RNG.uniform(-1, 1, (3, 3, 4, n)).astype(np.float32) for n in (6, 2))
+    ends = lambda n: (tf.constant([-1.0] * n), tf.constant(np.linspace(0.5, 1.5, n, dtype=np.float32)))  # noqa: E731
+
+    def function(x: Any) -> Any:
+        quantised = tf.quantization.fake_quant_with_min_max_vars_per_channel
+        return {
+            "y": tf.nn.conv2d(x, quantised(tf.constant(plain), *ends(6)), 1, "SAME"),
+            "z": tf.nn.depthwise_conv2d(x, quantised(tf.constant(deep), *ends(2)), [1, 1, 1, 1], "SAME"),
+        }
+
+    concrete, model = _read(function, tf.TensorSpec([2, 5, 5, 4], tf.float32, "x"))
+    x = RNG.uniform(-1, 1, (2, 5, 5, 4)).astype(np.float32)
+    for name, got in run(model, {"x": x}).items():
+        np.testing.assert_allclose(got, concrete(tf.constant(x))[name].numpy(), rtol=1e-5, atol=1e-6)
+    weights = [n.inputs[1] for n in model.graph if n.op_type == "Conv"]
+    assert [w.producer().op_type for w in weights] == ["DequantizeLinear"] * 2
+    assert {w.producer().inputs[0].const_value.dtype for w in weights} == {ir.DataType.UINT8}
+
+
+@pytest.mark.long
+def test_a_quantised_network_agrees_in_float64(tmp_path: Any) -> None:
+    """Ranges that are constants, variables and computed; means of quantised numbers are halves of a step."""
+    import convert
+
+    class Network(tf.Module):
+        def __init__(self) -> None:
+            self.weight = tf.Variable(RNG.uniform(-1, 1, (3, 3, 8, 16)).astype(np.float32))
+            self.low, self.high = tf.Variable(-1.1), tf.Variable(5.3)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 8], tf.float32, "x")])
+        def serve(self, x: Any) -> Any:
+            quantised = tf.quantization.fake_quant_with_min_max_vars
+            y = tf.nn.conv2d(quantised(x, -3.0, 3.0), quantised(self.weight, -1.0, 1.0, narrow_range=True), 1, "SAME")
+            y = quantised(tf.nn.avg_pool2d(quantised(y, self.low, self.high), 2, 2, "VALID"), self.low, self.high)
+            y = tf.reduce_mean(y, [1, 2])
+            return {"y": quantised(y, tf.reduce_min(y), tf.reduce_max(y), num_bits=16)}
+
+    network = Network()
+    tf.saved_model.save(network, str(tmp_path / "network"), signatures=network.serve)
+    report = convert.convert(tmp_path / "network", "onnx", tmp_path / "network.onnx")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+
+
+def test_integers_of_four_bits_of_tensorflow_lite_end_where_they_end(tmp_path: Path) -> None:
+    """They are stored in bytes, which end later."""
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is the oracle")
+    steps = np.arange(-30, 30)[:, None] + [-0.4, 0.0, 0.3]  # no halves, which runtimes round either way
+    x = (steps.ravel() * 2 / 15).astype(np.float32)
+    fake = tf.quantization.fake_quant_with_min_max_args
+    function = tf.function(lambda x: fake(x, -1.0, 1.0, num_bits=4), input_signature=[tf.TensorSpec(x.shape)])
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function.get_concrete_function()])
+    path = tmp_path / "levels.tflite"
+    path.write_bytes(converter.convert())
+    lite = interpreter.Interpreter(model_path=str(path))
+    lite.allocate_tensors()
+    lite.set_tensor(lite.get_input_details()[0]["index"], x)
+    lite.invoke()
+    expected = lite.get_tensor(lite.get_output_details()[0]["index"])
+    model = frontend.read(Source("tflite", path=path), Options(), Report("convert"))
+    (got,) = run(model, {model.graph.inputs[0].name: x}).values()
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    assert len(np.unique(got)) == 16

@@ -1,0 +1,41 @@
+"""What onnx's own reference says of the Keras backend's operators, where onnxruntime says something else or nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from convert.options import Options
+from convert.report import Report
+from tests.support.tensorflow_networks import close, image, shared
+
+keras = pytest.importorskip("keras", reason="the Keras backend writes with Keras")
+
+
+def test_a_query_that_may_attend_to_nothing_gives_zeros(tmp_path: Path) -> None:
+    from convert.backends import keras as room
+
+    node = helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"])
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2, 3, 4]) for name in "qkv"]
+    mask = helper.make_tensor_value_info("mask", TensorProto.BOOL, [3, 3])
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2, 3, 4])
+    graph = helper.make_graph([node], "net", [*inputs, mask], [output])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    feeds = {name: image(2, 2, 3, 4) for name in "qkv"}
+    feeds["mask"] = np.array([[True, False, True], [False, False, False], [True, True, True]])
+    (want,) = ReferenceEvaluator(proto).run(None, feeds)
+    assert not want[:, :, 1].any()
+    path = tmp_path / "model.keras"
+    room.write(shared(proto), path, "keras", Options(), Report("convert"))
+    close(np.asarray(keras.saving.load_model(path)(feeds)), want)
+
+
+def test_corners_are_aligned_by_the_length_that_the_scale_implies() -> None:
+    from convert.semantics.interpolation import Interpolation, weight_matrix
+
+    weights = weight_matrix(4, 2, 0.6, Interpolation("linear", "align_corners"))
+    np.testing.assert_allclose(weights, [[1, 0, 0, 0], [0, 0, 6 / 7, 1 / 7]], atol=1e-12)

@@ -1,0 +1,83 @@
+"""Models as users write them, whose parts each have tests elsewhere: dilated depthwise, TimeDistributed, lookups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convert
+from convert.errors import Unsupported, UsageError
+from convert.source import Source
+from tests.support.tensorflow_helper import agrees, images, read
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
+keras = pytest.importorskip("keras", reason="Keras makes the models")
+layers = keras.layers
+
+
+def function(call: Any, **specs: Any) -> Source:
+    signature = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in specs.items()]
+    return Source("tf-function-object", model=tf.function(call, input_signature=signature).get_concrete_function())
+
+
+def test_a_dilated_depthwise_convolution_of_any_size_keeps_its_groups() -> None:
+    weights = tf.constant(images(3, 3, 4, 2))
+    call = lambda x: tf.nn.depthwise_conv2d(x, weights, [1, 1, 1, 1], "SAME", dilations=[2, 2])  # noqa: E731
+    source = function(call, x=([None, None, None, 4], tf.float32))
+    model = agrees(source, [{"x": images(2, 9, 7, 4)}, {"x": images(1, 5, 12, 4)}])
+    (conv,) = [n for n in model.graph if n.op_type == "Conv"]
+    assert conv.attributes["group"].as_int() == 4
+
+
+def test_time_that_is_left_open_is_folded_into_the_batch() -> None:
+    """Keras goes over as many steps as there are rows then; its eager mode is what is right."""
+    x = keras.Input((None, 6, 6, 2), name="frames")
+    model = keras.Model(x, layers.TimeDistributed(layers.Conv2D(3, 3, activation="relu"))(x))
+    frames = images(2, 5, 6, 6, 2)
+    got = agrees(Source("keras-object", model=model), [{"frames": frames}, {"frames": frames[:1, :3]}])
+    assert [n.op_type for n in got.graph].count("Conv") == 1
+    assert not [n for n in got.graph if n.op_type in ("Loop", "Scan")]
+    (wrapper,) = [layer for layer in model.layers if isinstance(layer, layers.TimeDistributed)]
+    assert "call" not in vars(wrapper)
+
+
+def test_lookups_of_a_keras_model(tmp_path: Path) -> None:
+    """Their tables are no variables; the float64 run of what is behind them has them, too."""
+    words, numbers = keras.Input((3,), dtype="string", name="words"), keras.Input((2,), dtype="int64", name="numbers")
+    places = layers.StringLookup(vocabulary=["red", "green"])(words)
+    counts = layers.IntegerLookup(vocabulary=[3, 5], output_mode="multi_hot")(numbers)
+    model = keras.Model([words, numbers], [layers.Embedding(3, 4, name="found")(places), layers.Dense(2)(counts)])
+    model.save(tmp_path / "lookup.keras")
+    feed = {"words": np.array([["red", "blue", "green"]], object), "numbers": np.array([[5, 9]])}
+    agrees(Source("keras", tmp_path / "lookup.keras"), [feed])
+
+
+def test_an_output_that_has_the_name_of_an_input(tmp_path: Path) -> None:
+    class Module(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], name="x")])
+        def call(self, x: Any) -> Any:
+            return {"x": x, "y": x * 2, "x_output": x + 1}
+
+    module = Module()
+    tf.saved_model.save(module, tmp_path / "m", signatures={"serving_default": module.call})
+    for source in (Source("savedmodel", tmp_path / "m"), Source("tf-function-object", model=module.call)):
+        model = agrees(source, [{"x": images(2, 3)}])
+        assert {v.name for v in model.graph.outputs} == {"x_output_output", "x_output", "y"}
+
+
+def test_what_keras_cannot_trace_is_said() -> None:
+    x = keras.Input((None, None, 3))
+    model = keras.Model(x, layers.UpSampling2D(2, interpolation="bilinear")(x))
+    with pytest.raises(Unsupported, match="cannot trace"):
+        read(Source("keras-object", model=model))
+
+
+def test_outputs_that_a_signature_has_not(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((3,)), layers.Dense(2)])
+    model.export(tmp_path / "m", verbose=False)
+    with pytest.raises(UsageError, match="output_0"):
+        convert.convert(tmp_path / "m", "onnx", tmp_path / "m.onnx", outputs=("nope",))
+    assert not (tmp_path / "m.onnx").exists()

@@ -1,0 +1,219 @@
+"""How a row of the Caffe2 table is run: one node, written as a net, run by the real Caffe2, judged by ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from convert.backends import caffe2
+from convert.frontends.caffe2.runner.runner import Job, available, run_jobs
+
+from convert.errors import ConvertError
+from convert.files.caffe2 import caffe2_pb2 as pb
+from convert.graph import Graph
+from convert.options import Options
+from convert.report import Report
+from tests.support.cases import Case
+
+RUNTIME = "needs the value at conversion"
+"""Why a case needs static dims."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """An input that is a constant of the model."""
+
+    array: np.ndarray
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case with the shapes of its inputs known or not; `reason` marks a declared gap."""
+
+    case: Case
+    dynamic: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a row: outputs by name, or the error."""
+
+    outputs: dict[str, np.ndarray] | None = None
+    error: ConvertError | None = None
+
+
+def weight(*content: Any, dtype: Any = np.int64) -> Weight:
+    """A constant: of an array or a numpy scalar, `weight(array)`, or of a vector of integers, `weight(1, 2, 3)`."""
+    whole = len(content) == 1 and isinstance(content[0], (np.ndarray, np.generic))
+    return Weight(np.asarray(content[0]) if whole else np.array(content, dtype))
+
+
+def both(cases: Iterable[Case | tuple[Case, str]]) -> list[Any]:
+    """Every case twice, with static and with dynamic dims, as pytest parameters.
+
+    `(case, reason)` declares that the case needs static dims, and why.
+    """
+    rows, seen = [], dict[str, int]()
+    for entry in cases:
+        case, gap = entry if isinstance(entry, tuple) else (entry, "")
+        seen[case.operator] = seen.get(case.operator, 0) + 1
+        label = case.label or str(seen[case.operator])
+        for dynamic in (False, True):
+            reason = case.reason or (gap if dynamic else "")
+            marks = [pytest.mark.xfail(reason=reason, strict=True, raises=ConvertError)] if reason else []
+            row_id = f"{case.operator}-{label}-{'dynamic' if dynamic else 'static'}"
+            rows.append(pytest.param(Row(case, dynamic, reason), id=row_id, marks=marks))
+    return rows
+
+
+def build(row: Row) -> tuple[ir.Model, dict[str, np.ndarray]]:
+    """The one-node model of a row, and its inputs.
+
+    Two attributes of a case are ours: `outputs`, how many to make, and `fixed`, the axes that dynamic rows know, too.
+    """
+    g, feeds = Graph(), dict[str, np.ndarray]()
+    attributes = dict(row.case.attributes)
+    count, fixed = attributes.pop("outputs", 1), attributes.pop("fixed", ())
+    values: list[ir.Value | None] = []
+    for i, given in enumerate(row.case.inputs):
+        if given is None:
+            values.append(None)
+        elif isinstance(given, Weight):
+            values.append(g.const(given.array, name=f"w{i}"))
+        else:
+            array = np.asarray(given)
+            known = range(array.ndim) if not row.dynamic else fixed
+            shape = [size if axis in known else f"d{i}_{axis}" for axis, size in enumerate(array.shape)]
+            values.append(g.input(f"x{i}", ir.DataType.from_numpy(array.dtype), shape))
+            feeds[f"x{i}"] = array
+    made = g.node(row.case.operator, values, attributes, outputs=count)
+    for i, value in enumerate(made if isinstance(made, list) else [made]):
+        if value.dtype is None:
+            raise ValueError(f"ONNX infers no dtype for output {i} of {row.case.operator}")
+        g.output(value, f"y{i}")
+    return g.model(), feeds
+
+
+# ONNX Runtime computes where cells lie, and transforms, in float32, which is off by more than Caffe2's whole error;
+# products of bytes with signed bytes saturate where the processor's do; it takes another meaning of output_shape.
+_JUDGED_BY_REFERENCE = {"Resize", "DFT", "STFT", "MatMulInteger", "QLinearConv", "MaxUnpool"}
+
+
+def reference(row: Row) -> dict[str, np.ndarray]:
+    """The outputs by ONNX Runtime, or by ONNX's reference evaluator for dtypes that it has no kernel for."""
+    model, feeds = build(Row(row.case, dynamic=False))
+    proto = ir.to_proto(model)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    try:
+        if row.case.operator in _JUDGED_BY_REFERENCE:
+            raise NotImplementedError
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception:  # no kernel: onnxruntime has no narrower class for it
+        from onnx.reference import ReferenceEvaluator
+
+        made = ReferenceEvaluator(onnx.ModelProto.FromString(proto.SerializeToString())).run(None, feeds)
+        return {o.name: np.asarray(a) for o, a in zip(proto.graph.output, made, strict=True)}
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+@dataclass
+class Nets:
+    """Rows with their nets: the folder and the feeds, or the error of writing it; and what running them gave."""
+
+    rows: Sequence[Row]
+    jobs: dict[int, Job]
+    outcomes: dict[int, Outcome]
+
+    def run(self) -> Nets:
+        """The same with the outcome of each net in one real Caffe2."""
+        outcomes = dict(self.outcomes)
+        for number, result in zip(self.jobs, run_jobs(list(self.jobs.values())), strict=True):
+            outcomes[number] = Outcome(error=result) if isinstance(result, ConvertError) else Outcome(result)
+        return Nets(self.rows, self.jobs, outcomes)
+
+    def outcome(self, row: Row) -> Outcome:
+        """What became of `row`; nothing where it was not run."""
+        return self.outcomes.get(self._number(row), Outcome())
+
+    def job(self, row: Row) -> Job:
+        """The net of `row`. Raises the error that writing it ended in."""
+        number = self._number(row)
+        if number not in self.jobs:
+            raise self.outcomes[number].error or AssertionError(row)
+        return self.jobs[number]
+
+    def _number(self, row: Row) -> int:
+        return next(i for i, one in enumerate(self.rows) if one is row)
+
+
+def write_rows(rows: Sequence[Row], folder: Path) -> Nets:
+    """Write the net of every row into `folder`."""
+    nets = Nets(rows, {}, {})
+    for number, row in enumerate(rows):
+        model, feeds = build(row)
+        path = folder / f"{number}.caffe2"
+        try:
+            caffe2.write(model, path, "caffe2", Options(), Report("convert"))
+        except ConvertError as error:
+            nets.outcomes[number] = Outcome(error=error)
+        else:
+            nets.jobs[number] = Job(path, feeds)
+    return nets
+
+
+def assert_same(got: dict[str, np.ndarray], want: dict[str, np.ndarray]) -> None:
+    """Names, dtypes and shapes exactly; integers exactly; floats within 16 roundings of the number or of the rms."""
+    assert list(got) == list(want)
+    for name, expected in want.items():
+        actual = got[name]
+        assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+        if expected.dtype.kind != "f":
+            np.testing.assert_array_equal(actual, expected)
+            continue
+        assert np.array_equal(np.isfinite(actual), np.isfinite(expected))
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(actual[~finite], expected[~finite])
+        a, e = actual[finite].astype(np.float64), expected[finite].astype(np.float64)
+        rounding = 16 * float(np.finfo(expected.dtype).eps) / 2
+        rms = np.sqrt(np.mean(e**2)) if e.size else 0.0
+        error = np.abs(a - e) - rounding * np.maximum(np.abs(e), rms)
+        assert error.size == 0 or error.max() <= 0, f"off by {np.abs(a - e).max():.3g}, rms {rms:.3g}"
+
+
+def needs_caffe2() -> str:
+    """Why the tests on the real Caffe2 are skipped, or nothing."""
+    return f"needs a real Caffe2: set CONVERT_CAFFE2_PYTHON ({missing})" if (missing := available()) else ""
+
+
+def hand_written(
+    path: Path, operator: str, inputs: Sequence[np.ndarray], args: dict[str, Any], outputs: int = 1
+) -> Job:
+    """A net of one operator as somebody else may have written it, whose inputs are all data."""
+    names = [f"x{i}" for i in range(len(inputs))]
+    predict = pb.NetDef(name="net", external_input=names, external_output=[f"y{i}" for i in range(outputs)])
+    op = predict.op.add(type=operator, input=names, output=predict.external_output)
+    for key, value in args.items():
+        argument = op.arg.add(name=key)
+        if isinstance(value, str):
+            argument.s = value.encode()
+        elif isinstance(value, float):
+            argument.f = value
+        elif isinstance(value, int):
+            argument.i = value
+        else:
+            argument.ints.extend(value)
+    path.mkdir(parents=True)
+    (path / "predict_net.pb").write_bytes(predict.SerializeToString())
+    (path / "init_net.pb").write_bytes(pb.NetDef(name="init").SerializeToString())
+    return Job(path, dict(zip(names, inputs, strict=True)))

@@ -1,0 +1,73 @@
+"""What tests of TorchScript share: scripting, converting, and comparing TorchScript with onnxruntime."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import torch
+from convert.frontends.pytorch.inputs.output_names import named_outputs
+from convert.frontends.pytorch.torchscript.lower import lower
+from torch import nn
+
+from convert.options import Options, parse_input
+from convert.report import Report
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+torch.manual_seed(0)  # also for what tests make when they are collected
+
+
+def scripted(thing: Any) -> Any:
+    """`thing` scripted, saved and loaded again: what a reader of files gets."""
+    module = torch.jit.script(thing.eval() if isinstance(thing, nn.Module) else thing)
+    if not isinstance(thing, nn.Module):
+        return module
+    buffer = io.BytesIO()
+    torch.jit.save(module, buffer)
+    return torch.jit.load(io.BytesIO(buffer.getvalue()))
+
+
+def converted(module: Any, *inputs: str, report: Report | None = None, **rest: Any) -> ir.Model:
+    options = Options(inputs=tuple(map(parse_input, inputs)))
+    return lower(module, options, report or Report("test"), **rest)
+
+
+def session(model: ir.Model) -> onnxruntime.InferenceSession:
+    proto = ir.serde.serialize_model(model)
+    onnx.checker.check_model(proto)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options)
+
+
+def agree(module: Any, model: ir.Model, *calls: tuple[Any, ...]) -> None:
+    """Names, dtypes, shapes and values of the outputs are those of the program, for each call."""
+    run = session(model)
+    names = [i.name for i in run.get_inputs()]
+    for call in calls:
+        with torch.no_grad():
+            expected = named_outputs(module(*(c.clone() if isinstance(c, torch.Tensor) else c for c in call)))
+        feeds = {n: c.numpy() if isinstance(c, torch.Tensor) else np.array(c) for n, c in zip(names, call, strict=True)}
+        results = dict(zip([o.name for o in run.get_outputs()], run.run(None, feeds), strict=True))
+        assert list(results) == list(expected)
+        for name, value in expected.items():
+            want = value.numpy() if isinstance(value, torch.Tensor) else np.array(value)
+            assert results[name].dtype == want.dtype, name
+            assert results[name].shape == want.shape, name
+            if want.dtype.kind == "f" and want.size:
+                assert np.abs(results[name] - want).max() <= 32 * np.finfo(want.dtype).eps * max(
+                    np.abs(want).max(), 1e-30
+                )
+            else:
+                np.testing.assert_array_equal(results[name], want)
+
+
+def kinds(model: ir.Model) -> list[str]:
+    return [node.op_type for node in model.graph]
