@@ -137,7 +137,8 @@ def test_hostile_pickles_are_seen_through(tmp_path: Path, name: str) -> None:
 def test_the_hostile_pickles_are_real(tmp_path: Path) -> None:
     """Loaded with pickle, in another process, most of them do execute their code."""
     code = (
-        "import hostile, pathlib, pickle, sys\n"
+        "import pathlib, pickle, sys\n"
+        "from tests.support import hostile\n"
         "marker = pathlib.Path(sys.argv[1])\n"
         "for name, (data, _) in hostile.pickles(marker).items():\n"
         "    marker.unlink(missing_ok=True)\n"
@@ -149,7 +150,7 @@ def test_the_hostile_pickles_are_real(tmp_path: Path) -> None:
         "        print(name)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "executed")]
-    run = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    run = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True)
     executed = set(run.stdout.splitlines())
     assert executed >= {"os.system", "posix.system", "eval", "eval by its Python 2 name", "INST", "OBJ", "STACK_GLOBAL",
                         "STACK_GLOBAL from the memo", "STACK_GLOBAL with DUP and POP", "a computed name",

@@ -152,8 +152,10 @@ def test_arrays_without_names_are_the_first_arguments_and_all() -> None:
 @long
 def test_a_folder_converts_and_verifies(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The child that runs the source needs torchvision's operators as well, if torchvision is there without them.
-    (tmp_path / "sitecustomize.py").write_text("import timm_helper\n\ntimm_helper.declare_torchvision_operators()\n")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parent}")
+    (tmp_path / "sitecustomize.py").write_text(
+        "from tests.support import timm_helper\n\ntimm_helper.declare_torchvision_operators()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[4]}")
     report = convert.convert(folders / "classifier", "onnx", tmp_path / "m.onnx")
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
