@@ -71,7 +71,7 @@ def run_cli(*args: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 # Each takes 10 to 30 seconds, most of them for the frameworks that verification imports. Other quick tests convert
-# and verify these fixtures to SavedModels (README's command) and from Keras (`test_keras_round_trip.py`).
+# and verify these fixtures to SavedModels (README's command) and from Keras (`test_round_trip.py`).
 _QUICK = {
     ("mnist_cnn.pt2", "onnx"),
     ("mnist_cnn.pt", "tflite"),

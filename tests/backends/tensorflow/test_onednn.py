@@ -203,7 +203,7 @@ VOLUMES = [(a, b, p) for a in ("LeakyRelu", "Max", "PRelu") for b in (False, Tru
 _RUN = """
 import sys
 import numpy as np
-from tests.test_tensorflow_onednn import call
+from tests.backends.tensorflow.test_onednn import call
 from pathlib import Path
 folder = Path(sys.argv[1])
 x = np.load(folder / "x.npy")

@@ -175,13 +175,13 @@ def test_a_size_that_forward_ties_down_is_named() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x * float(x.shape[1])
 
-    with pytest.raises(Unsupported, match=r"only one size.*length of x, at test_pytorch_control.py:\d+") as error:
+    with pytest.raises(Unsupported, match=r"only one size.*length of x, at test_control.py:\d+") as error:
         read(Float(), "x:float32[batch,length]")
     assert "--input" in error.value.hint
 
 
 def test_python_control_flow_on_data_is_an_error_that_says_where() -> None:
-    with pytest.raises(Unsupported, match=r"test_pytorch_control.py:\d+ \(if x.sum\(\) > 0:\)") as error:
+    with pytest.raises(Unsupported, match=r"test_control.py:\d+ \(if x.sum\(\) > 0:\)") as error:
         read(Decides(), "x:float32[batch,3]")
     assert "torch.cond" in error.value.hint
     assert "--trace" in error.value.hint

@@ -148,7 +148,7 @@ def test_all_unsupported_operators_are_listed_with_module_and_line() -> None:
     assert set(by_operator) == {"poisson", "_standard_gamma"}
     assert by_operator["poisson"].count == 2
     assert by_operator["poisson"].at.module == "first"
-    assert "test_pytorch_frontend.py:" in by_operator["poisson"].at.source
+    assert "test_reader.py:" in by_operator["poisson"].at.source
 
 
 def test_an_operator_without_a_rule_is_decomposed_and_the_others_are_not() -> None:

@@ -98,7 +98,7 @@ def line_of(text: str) -> int:
 
 
 def test_the_line_that_fixes_a_dim_is_told() -> None:
-    line = f"test_pytorch_sizes.py:{line_of('return x * float(')}"
+    line = f"test_sizes.py:{line_of('return x * float(')}"
     with pytest.raises(Unsupported, match=f"only one size.*length of x, at {line}") as error:
         read(Fixed(), "x:float32[batch,length]")
     assert "--input" in error.value.hint
@@ -109,5 +109,5 @@ def test_the_line_that_fixes_a_dim_is_told() -> None:
 
     report = Report("convert")
     read(Rows(), examples={0: noise(4, 3)}, report=report)
-    line = f"test_pytorch_sizes.py:{line_of('for i in range(x.shape[0])')}"
+    line = f"test_sizes.py:{line_of('for i in range(x.shape[0])')}"
     assert any("fixed at 4" in note and line in note for note in report.notes), report.notes

@@ -162,7 +162,7 @@ def test_signature_is_chosen_and_equal_names_are_told_apart(tmp_path: Path) -> N
 
 
 def test_changed_state_is_an_input_and_an_output(tmp_path: Path) -> None:
-    """More of it in test_tensorflow_state.py."""
+    """More of it in test_state.py."""
     source = Source("savedmodel", _module(tmp_path / "m"))
     x, state = read(source, signature="count").graph.inputs
     agrees(source, [{str(x.name): images(2, 3), str(state.name): images(3)}], signature="count")

@@ -76,7 +76,7 @@ def uncertain(x):
 def test_write_that_another_name_may_see() -> None:
     with pytest.raises(Unsupported, match="may or may not share") as caught:
         converted(torch.jit.script(uncertain), "x:float32[n,4]")
-    assert "test_torchscript_writes.py:" in str(caught.value)
+    assert "test_writes.py:" in str(caught.value)
 
 
 def certain_again(x):
@@ -122,7 +122,7 @@ def test_all_unsupported_operators_are_listed_with_module_and_line() -> None:
         assert operator in text
     assert "inside.0" in text
     assert "and 1 more like it" in text
-    assert "test_torchscript_writes.py:" in text
+    assert "test_writes.py:" in text
     assert len(caught.value.problems) == 3
 
 
