@@ -48,7 +48,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 def preload() -> None:
     """Import what reading and running take, without starting a thread: warm workers are forked after it."""
-    from .start_tensorflow import import_tensorflow
+    from .common.start_tensorflow import import_tensorflow
 
     import_tensorflow(start=False)
     from . import ops, reader, walker  # noqa: F401

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+from convert.frontends.tensorflow.common.start_tensorflow import import_tensorflow
 from convert.frontends.tensorflow.lite import runner
-from convert.frontends.tensorflow.start_tensorflow import import_tensorflow
 
 from convert import api, plugin
 from convert.options import Options

@@ -16,6 +16,7 @@ from convert.graph.tensors import lazy_tensor, tensor_of
 from convert.options import InputSpec, Options
 from convert.report import Report
 
+from ..common.start_tensorflow import import_tensorflow
 from ..graph.attributes import dtype_of
 from ..graph.function_body import body_from_graph
 from ..graph.lookup_tables import LookupTable
@@ -25,7 +26,6 @@ from ..program import Program, ProgramInput
 from ..runner.keras_time_distributed import fold_time_distributed
 from ..runner.lookup_tables import captured_tables
 from ..runner.names import captured_variables, function_names, keras_names
-from ..start_tensorflow import import_tensorflow
 
 
 def program_from_keras(model: Any, options: Options, report: Report) -> Program:

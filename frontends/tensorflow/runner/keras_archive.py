@@ -12,7 +12,7 @@ from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.files.archives import BROKEN, open_archive, read_member
 from convert.interpreter import raised_recursion_limit
 
-from ..start_tensorflow import import_tensorflow
+from ..common.start_tensorflow import import_tensorflow
 from . import hdf5_check
 
 # Classes that run code of their own, or of the file's, whatever module they come from.

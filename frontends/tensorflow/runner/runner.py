@@ -17,7 +17,7 @@ from convert.errors import BadInput, Unsupported
 from convert.options import Options
 from convert.source import Source
 
-from ..start_tensorflow import import_tensorflow
+from ..common.start_tensorflow import import_tensorflow
 from .graph_signature import meta_file
 from .keras_time_distributed import fold_time_distributed
 from .lookup_tables import captured_tables, insert_tables
