@@ -21,6 +21,7 @@ from convert.report import Report
 
 from . import ops  # noqa: F401  (fills the table of rules)
 from .common.complexes import Complex
+from .common.decimal_constants import unrounded_number
 from .common.dims import NamingGraph
 from .common.unify_dims import name_input_dims, share_names
 from .graph.attributes import dtype_of
@@ -30,7 +31,6 @@ from .graph.lookup_tables import LookupTable, LookupTables
 from .graph.state import describe_state
 from .graph.variables import Variable
 from .rules import tf_op as rules
-from .runner.decimal_constants import unrounded_number
 from .runner.names import state_inputs, variable_names
 from .walker import GraphWalker
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..runner.decimal_constants import unrounded_number
+from ..common.decimal_constants import unrounded_number
 
 
 def inputs_of(value: ir.Value | None, operator: str) -> list[ir.Value]:

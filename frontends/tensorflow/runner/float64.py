@@ -10,7 +10,7 @@ import numpy as np
 
 from convert.errors import Location, Problem, Unsupported
 
-from .decimal_constants import unrounded_number
+from ..common.decimal_constants import unrounded_number
 from .fake_quant import OPERATORS, constant_inputs, fake_quant
 from .session import disable_optimizer
 from .tensor_array_flows import flow_nodes

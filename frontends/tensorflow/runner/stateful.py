@@ -13,7 +13,7 @@ from convert.errors import UsageError
 from convert.graph.metadata import state_output
 from convert.options import Options
 
-from .decimal_constants import unrounded_number
+from ..common.decimal_constants import unrounded_number
 from .names import captured_variables, choose_signature, distinct_names, state_inputs, variable_names
 
 
