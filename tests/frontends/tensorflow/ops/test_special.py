@@ -1,12 +1,15 @@
-"""Cases of the TensorFlow frontend: special functions and solvers of matrices, in several dtypes and at their ends."""
+"""The rules of `frontends/tensorflow/ops/special.py` against TensorFlow."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from tests.support.cases import case, f32, f64
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, case, f32, f64, params
 
-INF, NAN = np.inf, np.nan
+INF = np.inf
+NAN = np.nan
 BOTH = np.array([-3.5, -3, -1, -0.5, 0, 1e-3, 1, 2.5, 30, INF, NAN], np.float32)
 POSITIVE = np.array([1e-3, 0.5, 1, 2.5, 7, 8.5, 30], np.float32)
 UNIT = np.array([-1, -0.999, -0.8, -0.3, 0, 0.1, 0.69, 0.71, 0.9999, 1, 1.5], np.float32)
@@ -18,7 +21,7 @@ MILD = (f32(2, 5, low=0.5, high=9.0), f32(5, low=0.1, high=9.0))
 PAIR = (f64(2, 3, low=0.1, high=20.0), f64(3, low=0.1, high=20.0))
 HALF = f32(2, 3, low=0.1, high=2.0).astype(np.float16)
 
-SPECIAL = [
+ROWS = [
     *(case(name, BOTH[:10]) for name in ("Lgamma", "Digamma")),
     *(case(name, f64(2, 3, low=0.1, high=20.0)).named("float64") for name in ("Lgamma", "Digamma")),
     *(case(name, HALF).named("float16") for name in ("Lgamma", "Digamma")),
@@ -38,35 +41,14 @@ SPECIAL = [
     case("Betainc", f32(3, 4, low=0.1, high=9), f32(3, 4, low=0.1, high=5), f32(3, 4, low=0, high=1)),
     case("Betainc", *BOUNDS).named("ends"),
     case("Betainc", f64(4, low=0.1, high=90), f64(4, low=0.1, high=50), f64(4, low=0, high=1)).named("float64"),
-]  # fmt: skip
-
-
-def _positive(n: int, *lead: int) -> np.ndarray:
-    """Symmetric and far from singular."""
-    a = f64(*lead, n, n)
-    return (a @ a.swapaxes(-1, -2) + n * np.eye(n)).astype(np.float32)
-
-
-REGULAR = (f64(2, 4, 4) + 3 * np.eye(4)).astype(np.float32)
-RIGHT = f32(2, 4, 3)
-SOLVERS = [
-    case("Cholesky", _positive(4, 2)),
-    case("Cholesky", _positive(1, 1).astype(np.float64)).named("float64"),
-    case("Lu", f32(2, 4, 4)),
-    case("Lu", f64(2, 3, 3), output_idx_type="int64").named("float64"),
-    *(case("MatrixInverse", REGULAR, adjoint=adjoint).named(f"{adjoint}") for adjoint in (False, True)),
-    *(case("MatrixSolve", REGULAR, RIGHT, adjoint=adjoint).named(f"{adjoint}") for adjoint in (False, True)),
-    *(
-        case("MatrixTriangularSolve", REGULAR, RIGHT, lower=lower, adjoint=adjoint).named(f"{lower} {adjoint}")
-        for lower in (False, True)
-        for adjoint in (False, True)
-    ),
-    case("MatrixTriangularSolve", REGULAR[:1], RIGHT[:1]).named("one of them"),
-    *(case("Qr", f32(2, *shape), full_matrices=full) for shape in ((4, 3), (3, 4)) for full in (False, True)),
-    case("Svd", f32(2, 4, 3), compute_uv=False),
-    case("Svd", f64(1, 3, 4), compute_uv=False).named("float64"),
-    case("SelfAdjointEigV2", _positive(4, 2), compute_v=False),
-    case("SelfAdjointEigV2", f64(2, 3, 3), compute_v=False).named("lower triangle"),
-    case("Cholesky", _positive(65)).named("65 columns").xfail("64 is the most that is unrolled"),
 ]
-WHOLE = [*SPECIAL, *SOLVERS]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)
