@@ -8,17 +8,17 @@ import pytest
 from tests.frontends.tensorflow.ops.tf_support import check, with_batch
 from tests.support.cases import Case, case, f32, i64, params
 
-ROWS = f32(6, 3)
+TABLE = f32(6, 3)
 PICKED = np.int32([4, 0, 5, 1])
 SEGMENTS = np.int32([0, 0, 2, 2])
 INDICES = np.int64([[0, 1], [1, 3], [2, 0]])
 
 ROWS = [
-    case("SparseSegmentSum", ROWS, PICKED, SEGMENTS),
-    case("SparseSegmentMean", ROWS, PICKED, SEGMENTS),
-    case("SparseSegmentSqrtN", ROWS, PICKED, SEGMENTS),
-    case("SparseSegmentSumWithNumSegments", ROWS, PICKED, SEGMENTS, np.int32(4)),
-    case("SparseSegmentMeanWithNumSegments", ROWS, PICKED, SEGMENTS, np.int32(4)),
+    case("SparseSegmentSum", TABLE, PICKED, SEGMENTS),
+    case("SparseSegmentMean", TABLE, PICKED, SEGMENTS),
+    case("SparseSegmentSqrtN", TABLE, PICKED, SEGMENTS),
+    case("SparseSegmentSumWithNumSegments", TABLE, PICKED, SEGMENTS, np.int32(4)),
+    case("SparseSegmentMeanWithNumSegments", TABLE, PICKED, SEGMENTS, np.int32(4)),
     case("SparseTensorDenseMatMul", INDICES, f32(3), np.int64([3, 4]), f32(4, 2)),
     case("SparseTensorDenseMatMul", INDICES, f32(3), np.int64([3, 4]), f32(2, 3), adjoint_a=True, adjoint_b=True),
     case("SparseReduceSum", INDICES, f32(3), np.int64([3, 4]), [1]),
