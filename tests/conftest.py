@@ -29,12 +29,20 @@ def fixtures() -> Path:
 
 
 @pytest.fixture(scope="session")
-def caffe2_nets(tmp_path_factory: pytest.TempPathFactory) -> Nets:
-    """The net of every row of the Caffe2 table, written once."""
-    from tests.backends.caffe2.ops.test_rules import ROWS
-    from tests.support.caffe2_support import write_rows
+def caffe2_nets(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Nets:
+    """The nets of the rows of the Caffe2 table that tests of this run are about, each written once.
 
-    return write_rows([param.values[0] for param in ROWS], Path(tmp_path_factory.mktemp("nets")))
+    A test without a `row` is about the whole table.
+    """
+    from tests.support.caffe2_support import write_rows
+    from tests.support.cases import rows_of_package
+
+    users = [item for item in request.session.items if "caffe2_nets" in getattr(item, "fixturenames", ())]
+    wanted = [getattr(item, "callspec", None) for item in users]
+    rows = {id(call.params["row"]): call.params["row"] for call in wanted if call and "row" in call.params}
+    if not all(call and "row" in call.params for call in wanted):
+        rows = {id(param.values[0]): param.values[0] for param in rows_of_package("tests.backends.caffe2.ops")}
+    return write_rows(list(rows.values()), Path(tmp_path_factory.mktemp("nets")))
 
 
 @pytest.fixture(scope="session")

@@ -172,6 +172,15 @@ def write_rows(rows: Sequence[Row], folder: Path) -> Nets:
     return nets
 
 
+def check(row: Row, nets: Nets) -> None:
+    """Assert that the outcome of a row is what ONNX Runtime gives; raises the error where it has one."""
+    outcome = nets.outcome(row)
+    if outcome.error is not None:
+        raise outcome.error
+    assert outcome.outputs is not None
+    assert_same(outcome.outputs, reference(row))
+
+
 def assert_same(got: dict[str, np.ndarray], want: dict[str, np.ndarray]) -> None:
     """Names, dtypes and shapes exactly; integers exactly; floats within 16 roundings of the number or of the rms."""
     assert list(got) == list(want)

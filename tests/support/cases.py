@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -20,6 +22,8 @@ class Case:
     attributes: dict[str, Any] = field(default_factory=dict)
     label: str = ""
     reason: str = ""
+    dynamic_inputs: int = 99
+    """How many of the first inputs may have dims of unknown size; those after them are weights."""
 
     def xfail(self, reason: str) -> Case:
         """The same case as a declared gap."""
@@ -45,6 +49,14 @@ def params(cases: Iterable[Case]) -> list[Any]:
         marks = [pytest.mark.xfail(reason=row.reason, strict=True)] if row.reason else []
         rows.append(pytest.param(row, id=f"{row.operator}-{suffix}" if suffix else row.operator, marks=marks))
     return rows
+
+
+def rows_of_package(package: str) -> list[Any]:
+    """The `ROWS` of every test module of a package, module after module in the order of their names."""
+    path = importlib.import_module(package).__path__
+    names = sorted(info.name for info in pkgutil.iter_modules(path) if info.name.startswith("test_"))
+    modules = [importlib.import_module(f"{package}.{name}") for name in names if name != "test_rules"]
+    return [row for module in modules for row in getattr(module, "ROWS", ())]
 
 
 def f32(*shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:

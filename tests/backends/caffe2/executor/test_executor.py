@@ -11,10 +11,10 @@ from convert.backends.caffe2.executor.executor import execute
 from convert.frontends.caffe2.runner.runner import available
 
 from convert.errors import BadInput, ConvertError, Unsupported
-from tests.backends.caffe2.ops.test_rules import ROWS
 from tests.support.caffe2_support import Nets, Row, assert_same, hand_written, reference
+from tests.support.cases import rows_of_package
 
-WRITTEN = [param for param in ROWS if not param.values[0].reason]
+WRITTEN = [param for param in rows_of_package("tests.backends.caffe2.ops") if not param.values[0].reason]
 
 
 @pytest.mark.parametrize("row", WRITTEN)

@@ -13,7 +13,7 @@ from convert.graph.shape_inference import infer_facts
 from convert.options import Options
 from convert.report import Report
 from tests.backends.tensorflow.ops.onnx_cases import Const
-from tests.backends.tensorflow.ops.test_rules import model_of
+from tests.backends.tensorflow.ops.support import model_of
 from tests.support.cases import Case
 from tests.support.merged_cases import merged
 

@@ -17,12 +17,12 @@ from convert.backends.keras.rules import onnx_op as table
 
 from convert.errors import Unsupported
 from tests.backends.keras.ops.keras_support import check, dynamic, run_together
-from tests.backends.tensorflow.ops.cases import CASES
 from tests.backends.tensorflow.ops.onnx_cases import const
-from tests.backends.tensorflow.ops.test_rules import assert_same, expected, model_of
-from tests.support.cases import Case, case, f32, i64, params
+from tests.backends.tensorflow.ops.support import assert_same, expected, model_of
+from tests.support.cases import Case, case, f32, i64, params, rows_of_package
 
 room.operators("keras")
+CASES = rows_of_package("tests.backends.tensorflow.ops")
 
 MORE = [
     case(

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from convert.backends.tensorflow.lite.gaps import GAPS, LIMITS
 
-from tests.backends.tensorflow.ops.cases import CASES
-from tests.backends.tensorflow.ops.test_rules import DYNAMIC, STATIC, assert_same, expected, feeds_of, model_of
-from tests.support.cases import Case
+from tests.backends.tensorflow.ops.support import DYNAMIC, STATIC, assert_same, expected, feeds_of, model_of
+from tests.support.cases import Case, params, rows_of_package
 from tests.support.merged_cases import merged, with_dims_apart
+
+CASES = rows_of_package("tests.backends.tensorflow.ops")
 
 NOT_A_NUMBER = ("Max", "Min")
 """TensorFlow Lite's kernels for these ignore a NaN on one side: rows with NaN are left out."""
@@ -150,6 +151,6 @@ PACK = 40
 
 @pytest.mark.long
 @pytest.mark.parametrize("variant", [STATIC, DYNAMIC], ids=["static", "dynamic"])
-@pytest.mark.parametrize("index", range(len(CASES)), ids=lambda i: f"{CASES[i].operator}-{i}")
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[str(param.id) for param in params(CASES)])
 def test_row(index: int, variant: int, outcomes: dict[tuple[int, int], Outcome]) -> None:
     check(index, outcomes[index, variant])

@@ -21,10 +21,10 @@ from convert.errors import BadInput, ConvertError, UsageError
 from convert.options import Options, parse_input
 from convert.report import Report
 from convert.source import Source
-from tests.backends.caffe2.ops.test_rules import ROWS
 from tests.support.caffe2_support import Nets, Row, assert_same, hand_written, needs_caffe2, reference
-from tests.support.cases import Case, case, f32, i64, params
+from tests.support.cases import Case, case, f32, i64, params, rows_of_package
 
+ROWS = rows_of_package("tests.backends.caffe2.ops")
 WRITTEN = [param for param in ROWS if param.values[0].dynamic and not param.values[0].reason]
 
 # Operators and arguments that the backend does not write.

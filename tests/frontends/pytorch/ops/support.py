@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,51 @@ from convert.frontends.pytorch.export.prepare import PYTHON
 from convert.frontends.pytorch.rules import torch_op
 from onnx.reference import ReferenceEvaluator
 
-from convert.errors import Location
+from convert.errors import Location, Unsupported
 from convert.graph import Graph
 from tests.support.cases import Case
 
 _FUNCTIONS = {key: function for function, key in PYTHON.items()}
+
+
+def layers(*rows: Case) -> list[Case]:
+    """Rows whose inputs behind the first are weights or the like, whose sizes are known in every model."""
+    return [replace(row, dynamic_inputs=1) for row in rows]
+
+
+def check(row: Case) -> None:
+    """Assert that the graph of the rule gives what PyTorch gives, dtypes and shapes included."""
+    want = expected(row)
+    model, kept = lowered(row)
+    got = run(model, row)
+    assert kept
+    for i, result in zip(kept, got, strict=True):
+        compare(np.asarray(result), want[i])
+
+
+def check_unknown_sizes(row: Case) -> None:
+    """Assert the same of a graph whose inputs have dims of unknown size, or that the rule says it needs to know one."""
+    want = expected(row)
+    try:
+        model, kept = lowered(row, dynamic=row.dynamic_inputs)
+    except Unsupported as error:
+        said = str(error)
+        model = None
+    if model is None:
+        assert "known" in said or "unknown" in said
+        return
+    for i, result in zip(kept, run(model, row), strict=True):
+        compare(np.asarray(result), want[i])
+
+
+def compare(got: np.ndarray, want: np.ndarray) -> None:
+    """Assert equal dtype and shape; integers and booleans exact, floats to a few roundings."""
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    if want.dtype.kind in "fc":
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
+    else:
+        np.testing.assert_array_equal(got, want)
 
 
 def arrays_in(value: Any) -> Iterator[np.ndarray]:

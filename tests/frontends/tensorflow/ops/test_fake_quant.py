@@ -1,4 +1,4 @@
-"""Fake quantisation read from TensorFlow: the same levels to the last bit, weights stored as integers."""
+"""The rules of `frontends/tensorflow/ops/fake_quant.py` against TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,66 @@ from convert.options import Options
 from convert.passes.fold import fold_constants
 from convert.report import Report
 from convert.source import Source
-from tests.frontends.tensorflow.ops.tf_support import run
+from tests.frontends.tensorflow.ops.tf_support import check, run, with_batch
+from tests.support.cases import Case, case, f32, f64, params
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
+
+
+HALVES = (np.arange(-9, 40, dtype=np.float32) / 2 * np.float32(6 / 255)).reshape(7, 7)
+"""Halves and wholes of a step of the range from 0 to 6."""
+CHANNELS = f32(5, 3, low=-3, high=3)
+LOWS = np.array([-1, -0.3, 0], np.float32)
+HIGHS = np.array([1.5, 0.9, 0], np.float32)
+RANGE = (np.float32(-1.1), np.float32(0.7))
+
+ROWS = [
+    case("FakeQuantWithMinMaxArgs", f32(3, 5, low=-8, high=8)),
+    case("FakeQuantWithMinMaxArgs", f32(3, 5), min=-1.3, max=0.7, num_bits=4, narrow_range=True).named("narrow"),
+    *(
+        case("FakeQuantWithMinMaxArgs", HALVES, min=low, max=6.0, num_bits=bits).named(f"halves {bits} {low}")
+        for bits in (2, 8, 16)
+        for low in (0.0, -1.0)
+    ),
+    case("FakeQuantWithMinMaxVars", f32(3, 5), -1.0, 1.5),
+    case("FakeQuantWithMinMaxVars", HALVES, 0.0, 6.0).named("halves"),
+    case("FakeQuantWithMinMaxVars", f32(3, 5), 0.5, 1.5).named("above zero"),
+    case("FakeQuantWithMinMaxVars", f32(3, 5), 0.0, 0.0).named("nothing"),
+    case("FakeQuantWithMinMaxVars", f32(3, 5), np.float32(-1), np.float32(1.5)).named("run time"),
+    case("FakeQuantWithMinMaxVars", HALVES, np.float32(0), np.float32(6), num_bits=7, narrow_range=True).named(
+        "run time, narrow"
+    ),
+    case("FakeQuantWithMinMaxVars", f32(3, 5), np.float32(0), np.float32(0)).named("run time, nothing"),
+    case("FakeQuantWithMinMaxVarsPerChannel", CHANNELS, LOWS.tolist(), HIGHS.tolist()),
+    case("FakeQuantWithMinMaxVarsPerChannel", CHANNELS, LOWS.tolist(), HIGHS.tolist(), num_bits=12).named("12 bits"),
+    case("FakeQuantWithMinMaxVarsPerChannel", CHANNELS[:3], LOWS, HIGHS).named("run time"),
+    case("QuantizeAndDequantizeV2", f32(3, 5), *RANGE),
+    case("QuantizeAndDequantizeV2", f32(3, 5), *RANGE, range_given=True, num_bits=5, narrow_range=True),
+    case("QuantizeAndDequantizeV2", f32(3, 5), np.float32(0), np.float32(1.5), range_given=True, signed_input=False),
+    case("QuantizeAndDequantizeV2", f32(3, 5), *RANGE, round_mode="HALF_UP", num_bits=4),
+    *(
+        case("QuantizeAndDequantizeV2", HALVES, -6.0, 6.0 * 127 / 128, range_given=True, round_mode=mode).named(mode)
+        for mode in ("HALF_UP", "HALF_TO_EVEN")
+    ),
+    case("QuantizeAndDequantizeV2", f32(3, 5), -1.1, 0.7, range_given=True, num_bits=16).named("16 bits"),
+    case("QuantizeAndDequantizeV2", f32(3, 5), -1.1, 0.7, range_given=True, num_bits=20).named("20 bits"),
+    case("QuantizeAndDequantizeV2", f64(3, 5), f64(5), f64(5), axis=1).named("each column"),
+    case("QuantizeAndDequantizeV2", f32(3, 5), f32(5), f32(5), axis=1).named("each column, float32"),
+    case("QuantizeAndDequantizeV2", f64(3, 5), np.float64(-1), np.float64(1), range_given=True).named("float64"),
+    case("QuantizeAndDequantizeV3", f32(3, 5), *RANGE, 6),
+    case("QuantizeAndDequantizeV4", f32(3, 5), *RANGE, range_given=True),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)
+
 
 RNG = np.random.default_rng(5)
 

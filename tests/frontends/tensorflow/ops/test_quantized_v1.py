@@ -1,4 +1,4 @@
-"""A network of bytes, as TensorFlow 1 wrote it: what reaches one kernel from another is the same to the last level."""
+"""The rules of `frontends/tensorflow/ops/quantized_v1.py` against TensorFlow: bytes, and a network of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,99 @@ import numpy as np
 import pytest
 
 from convert.source import Source
-from tests.frontends.tensorflow.ops.tf_support import run
+from tests.frontends.tensorflow.ops.tf_support import check, run, some_bytes, with_batch
 from tests.support import eigen_kernels
+from tests.support.cases import Case, case, params
 from tests.support.tensorflow_helper import read
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
+_F32 = np.float32
+RANGES = [(-1.1, 0.7), (0.0, 6.0), (-2.0, -0.5), (0.25, 3.0)]
+"""The last two do not hold zero: its level is none of a byte's."""
+
+
+def _sums(*shape: int) -> np.ndarray:
+    """What is summed in 32 bits, of both signs."""
+    return ((np.arange(np.prod(shape)) * 7919 % 40009 - 19000) * 13).astype(np.int32).reshape(shape)
+
+
+def _ranged(operator: str, *inputs: np.ndarray, **attributes: object) -> list[Case]:
+    """Both inputs in ranges that are constants, and in ranges that are data."""
+    pairs = [(RANGES[0], RANGES[1]), (RANGES[2], RANGES[0]), (RANGES[3], RANGES[1])]
+    rows = [(str(pairs[0]), (*pairs[0][0], *pairs[0][1]))]
+    rows += [(f"run time {x} {y}", tuple(map(_F32, (*x, *y)))) for x, y in pairs]
+    return [case(operator, *inputs, *ends, **attributes).named(label) for label, ends in rows]
+
+
+SUMS = [
+    *_ranged("QuantizedMatMul", some_bytes(3, 5), some_bytes(5, 4, step=91)),
+    case(
+        "QuantizedMatMul", some_bytes(5, 3), some_bytes(4, 5), -1.0, 1.0, -3.0, 2.0, transpose_a=True, transpose_b=True
+    ),
+    *_ranged("QuantizedMul", some_bytes(3, 5), some_bytes(5, step=91)),
+    *_ranged("QuantizedAdd", some_bytes(3, 5), some_bytes(5, step=91)),
+    *_ranged("QuantizedBiasAdd", some_bytes(3, 4, 5), some_bytes(5, step=91), out_type="qint32"),
+    case(
+        "QuantizedBiasAdd",
+        some_bytes(3, 5).view(np.int8),
+        some_bytes(5).view(np.int8),
+        -1.0,
+        1.0,
+        -3.0,
+        2.0,
+        out_type="qint32",
+    ).named("int8"),
+    case("QuantizedAdd", some_bytes(3, 5), some_bytes(1, step=91), -1.1, 0.7, -0.3, 0.9).named("one element"),
+    case("QuantizedAdd", some_bytes(1), some_bytes(4), -1.1, 0.7, -0.3, 0.9).named("one element first"),
+]
+ONE = [
+    *(
+        case(f"QuantizedRelu{kind}", values, *ends, out_type=f"q{values.dtype}").named(f"{values.dtype} {ends}")
+        for kind in ("", "6")
+        for values, ranges in ((some_bytes(3, 5), RANGES), (_sums(3, 5), [(-4e4, 4e4), (_F32(-9e4), _F32(3e4))]))
+        for ends in ranges
+    ),
+    *(
+        case("Requantize", _sums(3, 7), *map(kind, (-4e4, 5e4)), *map(kind, ends), out_type=out).named(
+            f"{out} {ends} {kind.__name__}"
+        )
+        for out, kind in (("quint8", _F32), ("qint8", float))
+        for ends in ((-2.0, 1.5), (0.0, 3.0), (-2.5, 0.0), (0.0, 0.0))
+    ),
+    *(
+        case(name, values, _F32(-4e4), _F32(5e4), **more).named(label)
+        for name, more in (("RequantizationRange", {}), ("QuantizeDownAndShrinkRange", {"out_type": "quint8"}))
+        for label, values in (("", _sums(3, 7)), ("above", np.abs(_sums(3, 7))), ("alike", np.full((2, 2), -7, "i4")))
+    ),
+    case("RequantizationRange", _sums(3, 7), _F32(2), _F32(2)).named("no range"),
+    case("QuantizedReshape", some_bytes(3, 4), [-1, 2, 2], -1.0, _F32(1)),
+    *(
+        case("QuantizedConcat", 1, [some_bytes(3, n).astype(kind) for n in (2, 4, 1)], lows, highs).named(
+            f"{kind} {label}"
+        )
+        for kind in ("uint8", "int32")
+        for label, lows, highs in (
+            ("", [_F32(-1), _F32(-0.3), _F32(-1)], [_F32(1.5), _F32(0.9), _F32(1.5)]),
+            ("alike", [_F32(-1), _F32(-1), _F32(-1)], [_F32(2), _F32(2), _F32(2)]),
+            ("no range", [_F32(0.5), _F32(1), _F32(0)], [_F32(1), _F32(1), _F32(3)]),
+        )
+    ),
+]  # fmt: skip
+ROWS = [*SUMS, *ONE]
+BATCHED = [*SUMS[::3], *ONE[::7]]
+"""Those that are read with an open batch too: each takes twenty operators or more."""
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(BATCHED)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)
+
+
 CHANCE = np.random.default_rng(3)
 
 

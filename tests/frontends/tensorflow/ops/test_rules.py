@@ -1,10 +1,9 @@
-"""Every rule of the TensorFlow frontend against TensorFlow: the operator in a function, read, run by onnxruntime."""
+"""The table of the TensorFlow frontend's rules: the modules beside this one hold a row for each."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from convert.frontends import tensorflow as frontend
 from convert.frontends.tensorflow import ops  # noqa: F401  (`ops` fills the table)
 from convert.frontends.tensorflow.graph import opdefs
@@ -12,19 +11,7 @@ from convert.frontends.tensorflow.graph.refused import CHANGES
 from convert.frontends.tensorflow.rules import tf_op
 
 from convert import plugin
-from tests.frontends.tensorflow.ops.cases_array import ARRAYS
-from tests.frontends.tensorflow.ops.cases_layers import LAYERS
-from tests.frontends.tensorflow.ops.cases_legacy import OLD
-from tests.frontends.tensorflow.ops.cases_math import MATH
-from tests.frontends.tensorflow.ops.cases_more import MORE
-from tests.frontends.tensorflow.ops.cases_quantized import QUANTISED
-from tests.frontends.tensorflow.ops.cases_quantized_v1 import BYTES, BYTES_BATCHED
-from tests.frontends.tensorflow.ops.cases_ragged import ROWS
-from tests.frontends.tensorflow.ops.cases_runtime import RUNTIME
-from tests.frontends.tensorflow.ops.cases_sparse import MISSING
-from tests.frontends.tensorflow.ops.cases_special import WHOLE
-from tests.frontends.tensorflow.ops.tf_support import check, has_array
-from tests.support.cases import Case, params
+from tests.support.cases import rows_of_package
 
 ELSEWHERE = {"ReadVariableOp", "ResourceGather", "VarIsInitializedOp", "RandomUniform",
              "CudnnRNN", "CudnnRNNV2", "CudnnRNNV3",
@@ -42,38 +29,7 @@ test_tensorflow_fused.py."""
 COVERED = 312
 """How many of the operators in tensorflow_seen.tsv have rules."""
 
-LIGHT = [*MATH, *LAYERS, *ARRAYS, *MORE, *MISSING, *OLD, *QUANTISED, *ROWS, *WHOLE, *RUNTIME]
-CASES = [*LIGHT, *BYTES]
-
-
-@pytest.mark.parametrize("row", params(CASES))
-def test_operator(row: Case) -> None:
-    """Static shapes."""
-    check(row, dynamic=False)
-
-
-def _stays_of_known_rank(row: Case) -> bool:
-    """The rank that Squeeze without dims gives, and what takes a shape of unknown length, nobody knows beforehand.
-
-    TensorFlow itself refuses MatrixSetDiag with several diagonals and an open batch; a part is written to by places in
-    a static shape.
-    """
-    unknown = {("Squeeze", ""), ("Reshape", "dynamic"), ("BroadcastArgs", ""), ("SparseReshape", "")}
-    unknown |= {("MatrixSetDiagV2", ""), ("MatrixSetDiagV3", "")}
-    unknown |= {("TensorStridedSliceUpdate", ""), ("TensorStridedSliceUpdate", "row")}
-    unknown |= {("StridedSlice", "every 2"), ("StridedSlice", "every -3")}
-    return (row.operator, row.label) not in unknown
-
-
-BATCHED = [
-    c for c in (*LIGHT, *BYTES_BATCHED) if not c.reason and any(map(has_array, c.inputs)) and _stays_of_known_rank(c)
-]
-
-
-@pytest.mark.parametrize("row", params(BATCHED))
-def test_operator_with_dynamic_batch(row: Case) -> None:
-    """The first dim of every input unknown, as in a model that is served."""
-    check(row, dynamic=True)
+CASES = rows_of_package(__package__)
 
 
 def test_every_rule_has_a_case() -> None:

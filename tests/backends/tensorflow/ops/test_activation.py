@@ -1,0 +1,48 @@
+"""The rules of `backends/tensorflow/ops/activation.py` against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.backends.tensorflow.ops.onnx_cases import SPECIAL, const, number
+from tests.backends.tensorflow.ops.worker import Workers, check, on_both_kernel_sets
+from tests.support.cases import Case, case, f32, f64, i32, i64, params
+
+ROWS = [
+    *(case(name, f32(2, 3, 4)) for name in ("Elu", "HardSwish", "Mish", "Relu", "Selu", "Softplus")),
+    case("Relu", i32(7)),
+    case("LeakyRelu", f32(2, 3)),
+    case("LeakyRelu", f32(2, 3), alpha=0.2),
+    case("Elu", f32(2, 3), alpha=0.5),
+    case("Selu", f32(2, 3), alpha=2.0, gamma=3.0),
+    case("Celu", f32(2, 3)),
+    case("Celu", f32(2, 3), alpha=2.0),
+    case("ThresholdedRelu", f32(2, 3)),
+    case("ThresholdedRelu", f32(2, 3), alpha=0.3),
+    case("PRelu", f32(2, 3, 4), f32(3, 1)),
+    case("PRelu", f32(2, 3), const(f32(3))),
+    case("Shrink", f32(9), lambd=0.5, bias=0.2),
+    case("Shrink", i32(9), lambd=2.0, bias=1.0),
+    case("Gelu", f32(2, 3)),
+    case("Gelu", f32(2, 3), approximate="tanh"),
+    case("Gelu", f64(2, 3)).named("double"),
+    case("Gelu", f64(2, 3), approximate="tanh").named("double tanh"),
+    case("Swish", f32(2, 3)),
+    case("HardSigmoid", f32(2, 3)),
+    case("HardSigmoid", f32(2, 3), alpha=0.5, beta=0.6),
+    case("Clip", f32(9)),
+    case("Clip", f32(9), number(-0.5)),
+    case("Clip", f32(9), None, number(0.5)),
+    case("Clip", f32(9), number(1.0), number(-1.0)),
+    case("Clip", 9 * f32(9), const(np.float32(0)), const(np.float32(6))),
+    case("Clip", SPECIAL, const(np.float32(0)), const(np.float32(6))),
+    case("Clip", i64(9), number(-2, np.int64), number(2, np.int64)),
+    *(case(name, f32(2, 3, 4), axis=axis) for name in ("Softmax", "LogSoftmax", "Hardmax") for axis in (-1, 0, 1)),
+]
+
+
+@on_both_kernel_sets
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case, onednn: str, variants: tuple[int, ...], workers: Workers) -> None:
+    check(row, workers[onednn], variants)

@@ -1,0 +1,47 @@
+"""The rules of `backends/tensorflow/ops/binary.py` against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.backends.tensorflow.ops.onnx_cases import SPECIAL, f16, ints, number
+from tests.backends.tensorflow.ops.worker import Workers, check, on_both_kernel_sets
+from tests.support.cases import Case, boolean, case, f32, i32, i64, params
+
+ROWS = [
+    *(case(name, f32(2, 3, 4), f32(3, 1)) for name in ("Add", "Sub", "Mul", "Div")),
+    *(case(name, i64(2, 3), i64(2, 3, low=1)) for name in ("Add", "Sub", "Mul", "Div", "Mod")),
+    *(case(name, f32(2, 3), f32(3)) for name in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")),
+    *(case(name, boolean(2, 3), boolean(3)) for name in ("And", "Or", "Xor", "Equal")),
+    *(case(name, i32(6), i32(6, low=0)) for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")),
+    case("Add", f32(4, 5), f32(1, 5)),
+    case("Add", f32(1, 5), f32(4, 5)),
+    case("Div", i32(8, low=-9), i32(8, low=2)),
+    case("Div", f16(4), f16(4)),
+    case("Equal", i64(6), i64(6)),
+    case("Mod", f32(6), f32(6, low=0.5), fmod=1),
+    case("Mod", i32(9), number(3, np.int32), fmod=1),
+    case("Mod", i32(9), number(-3, np.int32)),
+    case("Mod", i64(9).astype(np.int8), number(3, np.int8)),
+    case("Pow", f32(5, low=0.1), f32(5)),
+    case("Pow", f32(5), number(2)),
+    case("Pow", f32(5), number(2, np.int64)),
+    case("Pow", i64(5), number(2, np.float32)),
+    case("Pow", i32(5), number(3, np.int32)),
+    case("BitShift", i64(5, low=0).astype(np.uint8), ints(0, 1, 2, 3, 7).astype(np.uint8), direction="LEFT"),
+    case("BitShift", i64(5, low=0).astype(np.uint32), ints(0, 1, 2, 3, 4).astype(np.uint32), direction="RIGHT"),
+    *(case(name, f32(2, 3), f32(3), f32(2, 1)) for name in ("Max", "Min", "Sum", "Mean")),
+    *(case(name, f32(2, 3)) for name in ("Max", "Min", "Sum", "Mean")),
+    case("Max", SPECIAL, f32(7)),
+    case("Min", SPECIAL, f32(7)),
+    case("Max", i64(5), i64(1)),
+    case("Where", boolean(2, 1), f32(2, 3), f32(3)),
+    case("Where", boolean(3), i64(3), i64(1)),
+]
+
+
+@on_both_kernel_sets
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case, onednn: str, variants: tuple[int, ...], workers: Workers) -> None:
+    check(row, workers[onednn], variants)

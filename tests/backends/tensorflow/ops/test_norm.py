@@ -1,0 +1,34 @@
+"""The rules of `backends/tensorflow/ops/norm.py` against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.backends.tensorflow.ops.onnx_cases import const
+from tests.backends.tensorflow.ops.worker import Workers, check, on_both_kernel_sets
+from tests.support.cases import Case, case, f32, params
+
+ROWS = [
+    case("BatchNormalization", f32(2, 3, 4, 5), f32(3), f32(3), f32(3), f32(3, low=0.1), epsilon=1e-3),
+    case("BatchNormalization", f32(2, 3), f32(3), f32(3), f32(3), f32(3, low=0.1)),
+    case("BatchNormalization", f32(2, 3, 4, 5).astype(np.float16), f32(3), f32(3), f32(3), f32(3, low=0.1)),
+    case("BatchNormalization", f32(2, 3, 4), *(const(f32(3, low=0.1)) for _ in range(4))),
+    case("InstanceNormalization", f32(2, 3, 4, 5), f32(3), f32(3)),
+    case("InstanceNormalization", f32(2, 3, 9), f32(3), f32(3), epsilon=1e-2),
+    case("GroupNormalization", f32(2, 6, 4, 5), f32(6), f32(6), num_groups=3),
+    case("LayerNormalization", f32(2, 3, 8), f32(8), f32(8)),
+    case("LayerNormalization", f32(2, 3, 8), f32(3, 8), axis=1, epsilon=1e-2, _outputs=3),
+    case("RMSNormalization", f32(2, 3, 8), f32(8)),
+    case("MeanVarianceNormalization", f32(2, 3, 4, 5)),
+    case("LpNormalization", f32(2, 3, 4), p=1, axis=1),
+    case("LpNormalization", f32(2, 3, 4)),
+    case("LRN", f32(2, 7, 3, 3), size=3),
+    case("LRN", f32(7, 7, 3, 3), size=4, alpha=0.1, beta=0.6, bias=2.0),
+]
+
+
+@on_both_kernel_sets
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case, onednn: str, variants: tuple[int, ...], workers: Workers) -> None:
+    check(row, workers[onednn], variants)

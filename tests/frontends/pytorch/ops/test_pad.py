@@ -1,0 +1,37 @@
+"""The rules of `frontends/pytorch/ops/pad.py` against PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
+from tests.support.cases import Case, case, f32, params
+
+X = f32(2, 4, 6, 7)
+
+ROWS = [
+    *layers(
+        case("im2col", X, [2, 3], [1, 2], [1, 0], [2, 1]),
+        case("constant_pad_nd", X, [1, 2, 0, 1], 1.5),
+        case("constant_pad_nd", X, [-1, 2]).named("negative"),
+        *(case("pad", X, [1, 2, 2, 1], mode).named(mode) for mode in ("constant", "reflect", "replicate", "circular")),
+        case("reflection_pad1d", f32(2, 3, 5), [1, 2]),
+        case("reflection_pad2d", X, [1, 2, 2, 1]),
+        case("reflection_pad3d", f32(1, 2, 3, 4, 5), [1, 1, 1, 2, 1, 0]),
+        case("replication_pad1d", f32(2, 3, 5), [1, 2]),
+        case("replication_pad2d", X, [1, 2, 2, 1]),
+        case("replication_pad3d", f32(1, 2, 3, 4, 5), [1, 1, 1, 2, 1, 0]),
+    ),
+    case("pad", f32(2, 3, 4), [1, 2, 2, 1], "circular").named("circular"),
+    case("pad", f32(1, 3, 4), [1, -1], "replicate").named("replicate, cut"),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_rule_agrees_with_pytorch(row: Case) -> None:
+    check(row)
+
+
+@pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
+def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
+    check_unknown_sizes(row)

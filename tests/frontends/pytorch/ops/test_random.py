@@ -1,0 +1,74 @@
+"""The rules of `frontends/pytorch/ops/random.py` against PyTorch: numbers of the same distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.pytorch.ops.support import expected, lowered, run
+from tests.support.cases import Case, case, params
+
+WEIGHTS = np.tile(np.array([0.0, 1.0, 3.0], np.float32), (2000, 1))
+BASE = np.zeros(4000, np.float32)
+
+ROWS = [
+    case("rand", [4000]),
+    case("randn", [4000]),
+    case("rand_like", BASE),
+    case("randn_like", BASE),
+    case("randint", 9, [4000]),
+    case("randint.low", 3, 6, [4000]),
+    case("randint_like", BASE, 9),
+    case("randint_like.low_dtype", BASE, 3, 6),
+    case("randperm", 99),
+    case("bernoulli", BASE + 0.25),
+    case("bernoulli.p", BASE, 0.25),
+    case("bernoulli.Tensor", BASE, BASE + 0.25),
+    case("uniform", BASE, 2.0, 4.0),
+    case("normal_functional", BASE, 2.0, 3.0),
+    case("normal.Tensor_float", BASE + 2, 3.0),
+    case("normal.Tensor_Tensor", BASE + 2, BASE + 3),
+    case("normal.float_Tensor", 2.0, BASE + 3),
+    case("normal.float_float", 2.0, 3.0, [4000]),
+    case("log_normal", BASE, 0.0, 0.25),
+    case("exponential", BASE, 2.0),
+    case("geometric", BASE, 0.5),
+    case("multinomial", WEIGHTS, 1),
+    case("multinomial", WEIGHTS, 2, True).named("again"),
+    case("cauchy", BASE),
+]
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    """Kolmogorov and Smirnov's distance of two samples, and the one that equal distributions exceed once in 1e9 draws.
+
+    The bound is the two-sample test's sqrt(ln(2 / p) / 2 * (n + m) / (n * m)); it holds whatever the distribution, also
+    one without a mean, and is the wider for a discrete one.
+    """
+    a, b = np.sort(a, axis=None), np.sort(b, axis=None)
+    everything = np.concatenate([a, b])
+    below = (np.searchsorted(x, everything, side="right") / x.size for x in (a, b))
+    largest = float(np.abs(next(below) - next(below)).max())
+    return largest, float(np.sqrt(np.log(2e9) / 2 * (a.size + b.size) / (a.size * b.size)))
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_numbers_are_drawn_from_the_distribution(row: Case) -> None:
+    (want,) = expected(row)
+    (got,) = run(lowered(row)[0], row)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    assert np.unique(got).size > 1
+    largest, bound = distance(got, want)
+    assert largest < bound
+
+
+def test_another_distribution_is_told_apart() -> None:
+    """The distance sees a scale, a shift and a tail that the tests above must not let pass."""
+    drawn = np.random.default_rng(0)
+    for a, b in (
+        (drawn.normal(size=4000), drawn.normal(size=4000) * 1.3),
+        (drawn.random(4000), drawn.random(4000) + 0.1),
+        (drawn.normal(size=4000), drawn.standard_cauchy(4000)),
+    ):
+        largest, bound = distance(a, b)
+        assert largest > bound

@@ -1,0 +1,46 @@
+"""The rules of `frontends/tensorflow/ops/bits.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, case, f32, i32, i64, params
+
+EDGES = np.array(
+    [0, -0.0, 1, -1, 1e-45, -1e-45, 1.1754944e-38, 3e38, -3.4028235e38, np.inf, -np.inf, np.nan], np.float32
+)
+NUMBERS = np.concatenate([EDGES, (f32(20) * np.exp2(np.arange(-140, 120, 13))).astype(np.float32)])
+SIGNED = np.array([-9, -8, -1, 0, 7, 1 << 30], np.int32)
+BY = np.array([1, 3, 2, 5, 1, 3], np.int32)
+
+ROWS = [
+    *(
+        case(name, np.array([3, 200, 7], np.uint8), np.array([1, 2, 3], np.uint8))
+        for name in ["LeftShift", "RightShift"]
+    ),
+    case("NextAfter", np.repeat(NUMBERS, 3), np.tile(np.array([np.inf, -np.inf, 1], np.float32), len(NUMBERS))),
+    case("NextAfter", np.array([1, -1e-310, 0, 5], np.float64), np.array([2, 1, -1, 5], np.float64)).named("float64"),
+    case("Bitcast", NUMBERS[np.isfinite(NUMBERS)], type="int32"),
+    case("Bitcast", NUMBERS[~np.isnan(NUMBERS)], type="uint8").named("bytes"),
+    case("Bitcast", NUMBERS.view(np.int32), type="float32").named("back"),
+    case("Bitcast", NUMBERS.view(np.uint8).reshape(-1, 4), type="float32").named("of bytes"),
+    case("Bitcast", f32(3, 4).astype(np.float16), type="int16").named("float16"),
+    case("Bitcast", i32(3, 4, low=-9, high=9), type="uint32").named("unsigned"),
+    case("Bitcast", i64(3, low=-9, high=9) * 3**37, type="int32").named("halves"),
+    case("Bitcast", i32(3, 2, low=-9, high=9), type="int64").named("pairs"),
+    case("Bitcast", np.array([1.5, 2]), type="int64").named("float64").xfail("the bits of float64"),
+    case("LeftShift", SIGNED, BY),
+    case("RightShift", SIGNED, BY),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)

@@ -1,0 +1,53 @@
+"""The rules of `frontends/tensorflow/ops/diagonal.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, case, f32, params
+
+ROWS = [
+    case("MatrixDiagPart", f32(2, 3, 4)),
+    case("MatrixDiagPartV2", f32(2, 3, 4), [-1, 1], np.float32(9)),
+    *(
+        case("MatrixDiagPartV3", f32(2, 4, 5), k, np.float32(9), align=align).named(f"{k} {align}")
+        for align in ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
+        for k in ([0], [1], [-2, 3], [-3, -1])
+    ),
+    case("MatrixDiag", f32(2, 3)),
+    case("MatrixDiagV2", f32(2, 3), 1, -1, -1, np.float32(9)),
+    *(
+        case("MatrixDiagV3", f32(2, 3, 4), [-1, 1], 4, rows, np.float32(9), align=align).named(f"{rows} {align}")
+        for align in ("RIGHT_LEFT", "LEFT_RIGHT")
+        for rows in (4, 5)
+    ),
+    case("MatrixSetDiag", f32(2, 3, 4), f32(2, 3)),
+    case("MatrixSetDiagV2", f32(2, 3, 4), f32(2, 2, 3), [0, 1]),
+    case("MatrixSetDiagV3", f32(2, 3, 4), f32(2, 3, 3), [-1, 1], align="RIGHT_LEFT"),
+    case("MatrixDiag", f32(4)).named("of one vector"),
+    *(
+        case("MatrixDiagV3", f32(4), k, -1, -1, np.float32(9), align="RIGHT_LEFT").named(f"of one vector, {k}")
+        for k in (-2, 0, 1)
+    ),
+    case("MatrixDiagV3", f32(3), 1, np.int32(5), np.int32(4), np.float32(9), align="RIGHT_LEFT").named("size by data"),
+    *(
+        case("MatrixDiagPartV3", f32(5, 4), k, np.float32(9), align="RIGHT_LEFT").named(f"of one matrix, {k}")
+        for k in (-2, 0, 1)
+    ),
+    *(
+        case("MatrixSetDiagV3", f32(5, 4), f32(n), k, align="RIGHT_LEFT").named(f"of one matrix, {k}")
+        for k, n in ((-2, 3), (0, 4), (1, 3))
+    ),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)

@@ -1,0 +1,30 @@
+"""The rules of `frontends/tensorflow/ops/fourier.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, case, f32, params
+
+ROWS = [
+    *(case(name, f32(2, 3)) for name in ("Real", "Imag", "Angle", "ComplexAbs", "Conj", "FFT", "IFFT")),
+    case("Complex", f32(2, 3), f32(2, 3, low=0)),
+    case("FFT2D", f32(2, 3, 4)),
+    case("IFFT2D", f32(2, 3, 4)),
+    case("RFFT", f32(2, 8), [8]),
+    case("RFFT", f32(2, 10), [7]).named("cropped"),
+    case("RFFT2D", f32(2, 6, 8), [4, 8]),
+    *(case("IRFFT", f32(2, 5), [n]).named(f"{n}") for n in (8, 9, 6)),
+    *(case("IRFFT2D", f32(2, 6, 5), [*n]).named(f"{n}") for n in ((6, 8), (4, 7))),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)

@@ -1,0 +1,42 @@
+"""The rules of `frontends/tensorflow/ops/gather.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, boolean, case, f32, i32, params
+
+ROWS = [
+    case("Gather", f32(4, 3), np.array([2, 0], np.int32)),
+    case("GatherV2", f32(4, 3, 2), np.array([[2, 0]], np.int32), 1),
+    case("GatherV2", f32(2, 4, 3), i32(2, 5, low=0, high=4), 1, batch_dims=1).named("batch"),
+    case("GatherV2", f32(2, 3, 4, 2), i32(2, 5, 6, low=0, high=4), 2, batch_dims=1).named("batch before axis"),
+    case("GatherNd", f32(4, 3), np.array([[2, 0], [3, 1]], np.int32)),
+    case("ScatterNd", np.array([[1], [3], [1]], np.int32), f32(3, 2), [4, 2]),
+    *(
+        case(name, f32(4, 2), np.array([[1], [3]], np.int32), f32(2, 2, low=0))
+        for name in ["TensorScatterUpdate", "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin"]
+    ),
+    *(
+        case("OneHot", np.array([[0, 2], [-1, 5]], np.int32), 4, np.float32(2), np.float32(-1), axis=axis)
+        for axis in (-1, 1)
+    ),
+    case("Where", boolean(3, 4)),
+    *(case("MatrixBandPart", f32(2, 4, 5), lower, upper) for lower, upper in ((1, 0), (-1, 1), (0, -1), (4, 5))),
+    *(
+        case("MatrixBandPart", f32(2, 4, 5), np.int32(low), np.int32(high)).named(f"by data, {low} {high}")
+        for low, high in ((1, 0), (-1, 2), (2, -1))
+    ),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)

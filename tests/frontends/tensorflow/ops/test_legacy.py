@@ -1,0 +1,35 @@
+"""The rules of `frontends/tensorflow/ops/legacy.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, case, f32, params
+
+BOXES = np.array([[0, 0, 1, 1], [0, 0.05, 1, 1.05], [0, 2, 1, 3], [0, 2.4, 1, 3.4], [5, 5, 6, 6]], np.float32)
+SCORES = np.array([0.9, 0.8, 0.3, 0.7, 0.1], np.float32)
+WORDS = np.array(["a b  c", "", "  ", "x,y,,z", "dé f"], object)
+PICTURE = f32(2, 4, 6, 3)
+
+ROWS = [
+    case("InTopK", f32(3, 5), np.array([1, 4, 9], np.int32), k=2),
+    case("SpaceToBatch", PICTURE, [[0, 0], [1, 1]], block_size=2),
+    case("BatchToSpace", f32(8, 2, 3, 2), [[0, 1], [1, 0]], block_size=2),
+    case("Reverse", PICTURE, [False, True, False, True]),
+    case("NonMaxSuppression", BOXES, SCORES, 4, iou_threshold=0.3),
+    case("TensorScatterSub", f32(4, 2), np.array([[1], [3]], np.int32), f32(2, 2)),
+    case("Print", f32(2, 3), [f32(2)], message="x"),
+    case("RegexFullMatch", WORDS, "[a-z] b.*"),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)

@@ -1,0 +1,132 @@
+"""The rules of `frontends/tensorflow/ops/math.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, boolean, case, f32, i32, i64, params
+
+POSITIVE = f32(2, 5, low=0.1, high=3.0)
+TINY = f32(2, 5, low=-1e-4, high=1e-4)
+PAIR = (f32(2, 3), f32(3))
+INTS = (i32(3, 4, low=-9), i32(4, low=1))
+
+ROWS = [
+    *(
+        case(name, f32(2, 3))
+        for name in (
+            "Abs",
+            "Asinh",
+            "Atan",
+            "Ceil",
+            "Cos",
+            "Cosh",
+            "Erf",
+            "Erfc",
+            "Exp",
+            "Floor",
+            "Neg",
+            "Rint",
+            "Round",
+            "Sigmoid",
+            "Sign",
+            "Sin",
+            "Sinh",
+            "Square",
+            "Tan",
+            "Tanh",
+            "Expm1",
+        )
+    ),
+    *(case(name, f32(2, 3, low=-0.9, high=0.9)) for name in ["Acos", "Asin", "Atanh", "Log1p"]),
+    *(case(name, POSITIVE) for name in ["Log", "Sqrt", "Rsqrt", "Reciprocal", "Inv"]),
+    *(case(name, TINY).named("tiny") for name in ["Log1p", "Expm1"]),
+    case("Log1p", np.array([-1, -2, 0, np.inf, 1e30], np.float32)).named("edges"),
+    case("Expm1", np.array([-np.inf, -100, 0, 50, np.inf], np.float32)).named("edges"),
+    case("Acosh", f32(2, 3, low=1.1, high=4.0)),
+    case("Round", np.array([0.5, 1.5, 2.5, -0.5], np.float32)).named("half"),
+    *(case(name, np.array([1, np.nan, np.inf, -np.inf], np.float32)) for name in ["IsNan", "IsInf", "IsFinite"]),
+    case("LogicalNot", boolean(2, 3)),
+    case("Invert", i32(2, 3)),
+    case("Abs", i64(2, 3)).named("int64"),
+    case("Cast", f32(2, 3), DstT="int32"),
+    case("Cast", f32(2, 3), DstT="bool").named("bool"),
+    case("Cast", i64(2, 3), DstT="float64").named("double"),
+    case("Cast", f32(2, 3), DstT="float16").named("half"),
+    case("Cast", f32(2, 3), DstT="bfloat16", Truncate=True).named("truncated").xfail("ONNX rounds"),
+    *(
+        case(name, *PAIR)
+        for name in [
+            "Add",
+            "AddV2",
+            "Sub",
+            "Mul",
+            "RealDiv",
+            "Div",
+            "Maximum",
+            "Minimum",
+            "SquaredDifference",
+            "Less",
+            "LessEqual",
+            "Greater",
+            "GreaterEqual",
+            "Equal",
+            "NotEqual",
+            "FloorDiv",
+            "FloorMod",
+            "Atan2",
+            "Mod",
+            "TruncateMod",
+        ]
+    ),
+    *(
+        case(name, *INTS).named("int32")
+        for name in [
+            "Add",
+            "AddV2",
+            "Sub",
+            "Mul",
+            "Div",
+            "Maximum",
+            "Minimum",
+            "SquaredDifference",
+            "Less",
+            "Equal",
+            "FloorDiv",
+            "FloorMod",
+            "Mod",
+            "TruncateMod",
+        ]
+    ),
+    case("TruncateDiv", *INTS),
+    case("Pow", POSITIVE, f32(5)),
+    case("Atan2", np.array([0, 1, -1, 1, -1, 0], np.float32), np.array([-1, 0, 0, -1, -1, 1], np.float32)).named(
+        "axes"
+    ),
+    *(
+        case(name, np.array([0, 1, 2, 0], np.float32), np.array([0, 0, 4, 3], np.float32))
+        for name in ["DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py"]
+    ),
+    *(case(name, boolean(2, 3), boolean(3)) for name in ["LogicalAnd", "LogicalOr"]),
+    *(case(name, i32(2, 3), i32(3)) for name in ["BitwiseAnd", "BitwiseOr", "BitwiseXor"]),
+    case("ApproximateEqual", f32(2, 3), f32(2, 3) + np.float32(0.01), tolerance=0.02),
+    case("AddN", [f32(2, 3), f32(2, 3, low=0), f32(2, 3, low=1)]),
+    case("AccumulateNV2", [f32(2, 3), f32(2, 3, low=0)], shape=[2, 3]),
+    case("ClipByValue", f32(2, 3), -0.5, 0.5),
+    case("SelectV2", boolean(2, 1), f32(2, 3), f32(3)),
+    case("Select", boolean(2, 3), f32(2, 3), f32(2, 3, low=0)),
+    case("Select", boolean(2), f32(2, 3), f32(2, 3, low=0)).named("rows"),
+    case("Add", np.array(["a", "b"], object), np.array(["x", ""], object)).named("strings"),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)

@@ -1,0 +1,51 @@
+"""The rules of `frontends/tensorflow/ops/reduce.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, boolean, case, f32, i32, params
+
+WHOLE = np.array([[-7, 2, 0], [100, 100, 101], [-1, -1, 0]])
+
+ROWS = [
+    *(
+        case(name, f32(2, 3, 4), [0, -1], keep_dims=keep).named(f"keep {keep}")
+        for keep in (False, True)
+        for name in ["Sum", "Prod", "Max", "Min", "Mean", "EuclideanNorm"]
+    ),
+    *(case(name, boolean(3, 4), [1]) for name in ("All", "Any")),
+    case("Sum", i32(2, 3), 1).named("int32"),
+    case("Mean", f32(2, 3), np.zeros(0, np.int32).tolist()).named("none"),
+    *(
+        case(name, f32(3, 5), -1, output_type=kind).named(kind)
+        for name in ("ArgMax", "ArgMin")
+        for kind in ("int32", "int64")
+    ),
+    case("TopKV2", f32(3, 5), 2),
+    *(case("Cumprod", f32(3, 5), 1, exclusive=e, reverse=r) for e in (False, True) for r in (False, True)),
+    case("InTopKV2", f32(3, 5), np.array([0, 3, 9], np.int32), 2),
+    *(case("Cumsum", f32(3, 5), 1, exclusive=e, reverse=r) for e in (False, True) for r in (False, True)),
+    case("CumulativeLogsumexp", f32(2, 4, 3), 1),
+    case("CumulativeLogsumexp", f32(2, 4, 3, low=-80, high=80), 1, reverse=True),
+    case("CumulativeLogsumexp", f32(2, 4), 1, exclusive=True),
+    *(
+        case("Mean", WHOLE.astype(kind), [1], keep_dims=False).named(np.dtype(kind).name)
+        for kind in (np.int32, np.int64, np.int8, np.uint8, np.int16)
+    ),
+    case("Sum", i32(2, 3, 4), np.int32(1), keep_dims=False).named("axis by data"),
+    case("Max", f32(2, 3, 4), np.array([0, 2], np.int32), keep_dims=True).named("axes by data"),
+    case("Sum", WHOLE.astype(np.int8), [1], keep_dims=False).named("int8, which runs over"),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)

@@ -1,0 +1,70 @@
+"""The rules of `frontends/tensorflow/ops/slice_pad.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, case, f32, params
+
+SELDOM = {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 0}
+MASKS = {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 0}
+
+ROWS = [
+    case("Slice", f32(4, 5), [1, 0], [2, -1]),
+    case("Slice", f32(4, 5), np.array([1, 2], np.int32), np.array([2, -1], np.int32)).named("dynamic"),
+    case("Pad", f32(2, 3), [[1, 0], [0, 2]]),
+    case("Pad", f32(2, 3), np.array([[1, 0], [0, 2]], np.int32)).named("dynamic"),
+    case("PadV2", f32(2, 3), [[1, 0], [0, 2]], np.float32(3.5)),
+    *(case("MirrorPad", f32(3, 4), [[2, 1], [0, 2]], mode=mode) for mode in ("REFLECT", "SYMMETRIC")),
+    case("StridedSlice", f32(4, 5, 6), [1, 0, 0], [3, 5, -1], [1, 2, 1], **SELDOM),
+    case("StridedSlice", f32(4, 5, 6), [-1, 4], [-4, 0], [-1, -2], **SELDOM).named("backwards"),
+    case("StridedSlice", f32(4, 5, 6), [2, 0], [0, 0], [1, 1], **SELDOM | {"begin_mask": 2, "end_mask": 3}).named(
+        "open"
+    ),
+    case("StridedSlice", f32(4, 5, 6), [0, 0], [0, 0], [-1, 1], **SELDOM | {"begin_mask": 3, "end_mask": 3}).named(
+        "reversed"
+    ),
+    case("StridedSlice", f32(4, 5, 6), [-1, 1], [0, 3], [1, 1], **SELDOM | {"shrink_axis_mask": 1}).named("shrink"),
+    case(
+        "StridedSlice",
+        f32(4, 5, 6),
+        [1, 0, 0, 2],
+        [2, 0, 0, 3],
+        [1, 1, 1, 1],
+        **SELDOM | {"ellipsis_mask": 2, "new_axis_mask": 4, "shrink_axis_mask": 9},
+    ).named("ellipsis"),
+    case("StridedSlice", f32(4, 5), np.array([1, 0], np.int32), np.array([3, 4], np.int32), [1, 2], **SELDOM).named(
+        "dynamic"
+    ),
+    case(
+        "StridedSlice",
+        f32(4, 5),
+        np.array([-1, 0], np.int32),
+        np.array([3, 4], np.int32),
+        [1, 2],
+        **SELDOM | {"shrink_axis_mask": 1},
+    ).named("dynamic shrink"),
+    *(
+        case(
+            "StridedSlice",
+            f32(3, 7),
+            [0, 0],
+            [3, 7],
+            np.array([1, step], np.int32),
+            **MASKS | {"begin_mask": 3, "end_mask": 3},
+        ).named(f"every {step}")
+        for step in (2, -3)
+    ),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)

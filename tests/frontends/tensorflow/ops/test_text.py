@@ -1,0 +1,32 @@
+"""The rules of `frontends/tensorflow/ops/text.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, case, f32, i32, params
+
+WORDS = np.array([["Hello", "ÄRGER"], ["", "x y"]], object)
+
+ROWS = [
+    case("StringLower", WORDS),
+    case("StringUpper", WORDS),
+    case("StringUpper", WORDS, encoding="utf-8").named("utf-8").xfail("takes a locale of the machine"),
+    case("StaticRegexFullMatch", WORDS, pattern="H.*|x y"),
+    case("StringJoin", [WORDS, WORDS], separator="-"),
+    case("AsString", i32(3)),
+    case("AsString", f32(3)).named("float").xfail("another format"),
+    case("StringToNumber", np.array(["1.5", "-2e3", "7"], object)),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)

@@ -1,0 +1,54 @@
+"""The rules of `frontends/tensorflow/ops/vision.py` against TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.support.cases import Case, case, f32, params
+
+BOXES = np.array([[0, 0, 1, 1], [0, 0.05, 1, 1.05], [0, 2, 1, 3], [0, 2.4, 1, 3.4], [5, 5, 6, 6]], np.float32)
+SCORES = np.array([0.9, 0.8, 0.3, 0.7, 0.1], np.float32)
+PATCHES = {"ksizes": [1, 3, 2, 1], "strides": [1, 2, 1, 1], "rates": [1, 1, 2, 1]}
+
+ROWS = [
+    *(case("ExtractImagePatches", f32(2, 7, 6, 3), padding=padding, **PATCHES) for padding in ("SAME", "VALID")),
+    *(
+        case(
+            "MaxPoolWithArgmax",
+            f32(2, 5, 6, 3),
+            ksize=[1, 2, 2, 1],
+            strides=[1, 2, 2, 1],
+            padding="SAME",
+            Targmax="int64",
+            include_batch_in_index=whole,
+        ).named(f"{whole}")
+        for whole in (False, True)
+    ),
+    case("NonMaxSuppressionV2", BOXES, SCORES, 4, np.float32(0.5)),
+    case("NonMaxSuppressionV3", BOXES, SCORES, 4, np.float32(0.5), np.float32(0.2)),
+    *(
+        case("NonMaxSuppressionV4", BOXES, SCORES, 4, np.float32(0.5), np.float32(0.2), pad_to_max_output_size=pad)
+        for pad in (False, True)
+    ),
+    case("NonMaxSuppressionV5", BOXES, SCORES, 4, np.float32(0.5), np.float32(0.2), 0.0),
+    case("NonMaxSuppressionV5", BOXES, SCORES, 4, np.float32(0.5), np.float32(0.2), 0.3)
+    .named("soft")
+    .xfail("lowers scores"),
+    case("AdjustSaturation", f32(2, 4, 5, 3, low=0.0, high=1.0), np.float32(0.6)),
+    case("AdjustHue", f32(2, 4, 5, 3, low=0.0, high=1.0), np.float32(-0.3)),
+    case("AdjustContrastv2", f32(2, 4, 5, 3), np.float32(1.7)),
+    case("RGBToHSV", f32(2, 4, 5, 3, low=0.0, high=1.0)),
+    case("HSVToRGB", f32(2, 4, 5, 3, low=0.0, high=1.0)),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case) -> None:
+    check(row, dynamic=False)
+
+
+@pytest.mark.parametrize("row", params(with_batch(ROWS)))
+def test_operator_with_dynamic_batch(row: Case) -> None:
+    check(row, dynamic=True)
