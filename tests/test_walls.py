@@ -6,14 +6,12 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-TOPS = ("convert", "frontends", "backends")
+from tests.support.import_graph import ROOT, TOPS, arrows, circles, imports, name_of, sources
+
 FRAMEWORKS = {
     "torch", "tensorflow", "keras", "caffe2", "safetensors", "h5py", "transformers", "ai_edge_litert",
 }  # fmt: skip
@@ -21,93 +19,8 @@ ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).it
 MOST_LINES = 400
 
 
-def sources() -> Iterator[Path]:
-    for top in TOPS:
-        yield from sorted(p for p in (ROOT / top).rglob("*.py") if not p.name.endswith("_pb2.py"))
-
-
-def name_of(path: Path) -> str:
-    """The dotted name that a file or folder is installed under."""
-    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    return name if name.split(".")[0] == "convert" else f"convert.{name}"
-
-
-@cache
-def imports(path: Path) -> list[tuple[str, bool]]:
-    """Absolute names of the modules that a file imports, and of what it imports from them, each with whether that
-    happens at module level. What only type checkers see is left out."""
-    tree = ast.parse(path.read_text())
-    unseen = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    here = name_of(path).split(".")
-    package = here if path.name == "__init__.py" else here[:-1]
-    found = []
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [a.name for a in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
-            base = ".".join(part for part in (base, node.module) if part)
-            names = [base, *(f"{base}.{a.name}" for a in node.names)]
-        found += [(name, node in tree.body) for name in names if id(node) not in unseen]
-    return found
-
-
-@cache
-def arrows() -> dict[str, set[str]]:
-    """For each module of ours the modules that it imports, wherever in it. A package that is only passed through on the
-    way to a submodule is not imported by that."""
-    names = {name_of(file): file for file in sources()}
-    found = {}
-    for name, file in names.items():
-        wanted = [n for n, _ in imports(file)]
-        inner = {n.rpartition(".")[0] for n in wanted if n in names}
-        reached = {n for n in wanted if n in names and (n not in inner or handed_on(wanted, n, names))}
-        found[name] = reached - {name}
-    return found
-
-
-def handed_on(wanted: list[str], package: str, names: dict[str, Path]) -> bool:
-    """Whether something is imported from a package that is not a submodule of it."""
-    return any(n.rpartition(".")[0] == package and n not in names for n in wanted)
-
-
-def circles() -> list[list[str]]:
-    """Groups of modules that import one another, by Tarjan's strongly connected components."""
-    graph = arrows()
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found = []
-
-    def visit(module: str) -> None:
-        index[module] = low[module] = len(index)
-        stack.append(module)
-        for other in sorted(graph[module]):
-            if other not in index:
-                visit(other)
-                low[module] = min(low[module], low[other])
-            elif other in stack:
-                low[module] = min(low[module], index[other])
-        if low[module] == index[module]:
-            group = stack[stack.index(module) :]
-            del stack[stack.index(module) :]
-            if len(group) > 1:
-                found.append(sorted(group))
-
-    for module in graph:
-        if module not in index:
-            visit(module)
-    return found
-
-
 def test_no_module_imports_itself_over_others() -> None:
-    assert circles() == []
+    assert circles(arrows()) == []
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda p: f"{p.parent.name}.{p.name}")

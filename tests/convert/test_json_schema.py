@@ -1,4 +1,4 @@
-"""The JSON that `--json` prints is what ARCHITECTURE.md says: every field documented, every documented field there."""
+"""The JSON that `--json` prints is what convert/cli/README.md says: no field undocumented, none only documented."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ MAPS, CLOSED = {"operators", "seconds"}, {"details", "steps[].verdict"}
 
 
 def documented() -> dict[str, set[str]]:
-    """The types of each field in the table of ARCHITECTURE.md."""
-    section = (ROOT / "ARCHITECTURE.md").read_text().split("## The report as JSON\n")[1].split("\n## ")[0]
+    """The types of each field in the table of convert/cli/README.md."""
+    section = (ROOT / "convert/cli/README.md").read_text().split("## The report as JSON\n")[1].split("\n## ")[0]
     found = {}
     for names, types in re.findall(r"^\| (`.+?`) \| ([a-z ]+) \|", section, re.MULTILINE):
         for name in re.findall(r"`([^`]+)`", names):
@@ -116,7 +116,7 @@ def test_every_documented_field_comes(told: list[dict[str, Any]]) -> None:
 
 
 def test_the_version_is_that_of_the_document(told: list[dict[str, Any]]) -> None:
-    assert f"`schema` is its version, now {SCHEMA_VERSION}:" in (ROOT / "ARCHITECTURE.md").read_text()
+    assert f"`schema` is its version, now {SCHEMA_VERSION}:" in (ROOT / "convert/cli/README.md").read_text()
     assert {report["schema"] for report in told} == {SCHEMA_VERSION}
 
 

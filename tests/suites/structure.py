@@ -1,0 +1,72 @@
+"""How calm the rooms are: entries at one level, import floors, arrows, arrows back up and circles, as a table.
+
+    python tests/suites/structure.py [--root TREE] [--arrows ROOM]
+
+An entry is a file or folder of modules that lies in the room, `__init__` included. Floors: the longest chain of entries
+that import one another, with circles as one. An arrow is a pair of entries of which one imports the other, wherever in
+it, for type checkers too. Back up: the fewest arrows that would have to go for the entries to have no circle. Circles:
+of files in the room, and of its entries. --root takes another state of the project; --arrows lists those of one room.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.support.import_graph import ROOT, TOPS, arrows, arrows_back, circles, entries, floors, name_of
+
+ALWAYS = ("convert/numerics", "convert/runners")
+"""Rooms that have a row though they have few entries."""
+
+FEW = 5
+"""Folders with fewer entries have no row."""
+
+
+def rooms(root: Path) -> list[Path]:
+    """convert/, its folders, and each frontend and backend with its folders."""
+    folders = [root / "convert"]
+    for top in TOPS:
+        inner = sorted(p.parent for p in (root / top).rglob("__init__.py"))
+        folders += [p for p in inner if p not in (root / t for t in TOPS)]
+    return folders
+
+
+def row(graph: dict[str, set[str]], folder: Path, root: Path) -> list[str | int]:
+    """One line of the table."""
+    room = name_of(folder, root)
+    inside = entries(graph, room)
+    modules = {
+        m for m in graph if m == room or (m.startswith(f"{room}.") and m.split(".")[room.count(".") + 1] in inside)
+    }
+    files = {m: graph[m] & modules for m in modules}
+    return [
+        folder.relative_to(root).as_posix(), len(inside), floors(inside), sum(map(len, inside.values())),
+        arrows_back(inside), len(circles(files)), len(circles(inside)),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, default=ROOT)
+    parser.add_argument("--arrows", metavar="ROOM", help="such as frontends/pytorch")
+    chosen = parser.parse_args()
+    root = chosen.root.resolve()
+    graph = arrows(root, typing=True)
+    if chosen.arrows:
+        for entry, others in entries(graph, name_of(root / chosen.arrows, root)).items():
+            print(f"{entry} -> {', '.join(sorted(others)) or '(none)'}")
+        return
+    print("| room | entries | floors | arrows | back up | circles of files | circles of entries |")
+    print("|---|---|---|---|---|---|---|")
+    for folder in rooms(root):
+        line = row(graph, folder, root)
+        if int(line[1]) >= FEW or line[0] in ALWAYS:
+            print(f"| {' | '.join(map(str, line))} |")
+    print(f"\n{len(graph)} modules, {sum(map(len, graph.values()))} arrows, {len(circles(graph))} circles")
+
+
+if __name__ == "__main__":
+    main()

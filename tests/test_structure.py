@@ -1,0 +1,38 @@
+"""The measures of `tests/suites/structure.py`, on graphs that are counted by hand, and on the project."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites.structure import main
+from tests.support.import_graph import arrows_back, circles, entries, floors
+
+CALM = {"top": {"middle", "bottom"}, "middle": {"bottom"}, "bottom": set[str]()}
+TWISTED = {"a": {"b"}, "b": {"c"}, "c": {"a", "b"}, "d": {"a"}}
+
+
+@pytest.mark.parametrize(("graph", "high", "back", "rings"), [(CALM, 3, 0, []), (TWISTED, 2, 1, [["a", "b", "c"]])])
+def test_counts(graph: dict[str, set[str]], high: int, back: int, rings: list[list[str]]) -> None:
+    assert (floors(graph), arrows_back(graph), circles(graph)) == (high, back, rings)
+
+
+def test_many_nodes_in_one_circle() -> None:
+    """Beyond 16 the fewest are not searched for; a plain ring needs one all the same."""
+    ring = {f"n{i:02}": {f"n{(i + 1) % 20:02}"} for i in range(20)}
+    assert arrows_back(ring) == 1
+
+
+def test_entries_are_files_and_folders() -> None:
+    graph = {"p": {"p.a.x"}, "p.a.x": {"p.a.y", "p.b"}, "p.a.y": set[str](), "p.b": {"q"}, "q": set[str]()}
+    assert entries(graph, "p") == {"__init__": {"a"}, "a": {"b"}, "b": set()}
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No room has a circle of files, and its entries import one another in one direction, but for one arrow that is
+    meant: a task of a batch runs the command line itself."""
+    monkeypatch.setattr("sys.argv", ["structure.py"])
+    main()
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    rows = {cells[0]: [int(c) for c in cells[1:]] for cells in lines[1:]}
+    assert {"convert", "frontends/pytorch", "frontends/tensorflow", "backends/caffe2", "backends/keras"} <= set(rows)
+    assert {room: cells[3:] for room, cells in rows.items() if any(cells[3:])} == {"convert": [1, 0, 1]}
