@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from convert.errors import Unsupported
 from convert.graph.tensors import dtype_name
+from convert.semantics.interpolation import (
+    Interpolation,
+    keep_aspect_ratio,
+    matrix_at,
+    nearest_indices,
+    resized_length,
+    source_coordinates,
+)
 
 from ..blob import Blob, Dim
 from ..common.dtypes import FLOAT, cast, widen
@@ -18,19 +25,6 @@ from ..net import Net
 from ..rules import onnx_op
 from .linear import fully_connected
 from .math import round_half_even
-
-
-@dataclass(frozen=True)
-class _Sampling:
-    """The attributes of a Resize that say where a cell of the output lies, and what it is made of."""
-
-    mode: str
-    coordinates: str
-    nearest: str
-    cubic: float
-    exclude_outside: bool
-    antialias: bool
-    extrapolation: float
 
 
 @onnx_op("Resize")
@@ -52,7 +46,7 @@ def resize(
     nearest_mode: str,
 ) -> Blob:
     """Sizes that are computed at run time are taken from the shape that the model states for the result."""
-    how = _Sampling(
+    how = Interpolation(
         mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias),
         extrapolation_value,
     )  # fmt: skip
@@ -62,8 +56,7 @@ def resize(
         factors = dict(zip(over, map(float, net.need(scales, "the scales of Resize").ravel()), strict=True))
         if (doubled := _repeat_nearest(net, x, factors, how)) is not None:
             return doubled
-        # In float32, as the scales are: 0.6 × 5 is 3 then.
-        steps = {a: (int(np.floor(np.float32(_axis_size(net, x, a)) * np.float32(f))), f)
+        steps = {a: (resized_length(_axis_size(net, x, a), f), f)
                  for a, f in factors.items() if f != 1 or how.coordinates == "tf_crop_and_resize"}  # fmt: skip
     else:
         steps = _sizes_and_scales(net, x, sizes, over, keep_aspect_ratio_policy, how)
@@ -80,7 +73,7 @@ def resize(
 
 
 def _sizes_and_scales(
-    net: Net, x: Blob, sizes: Blob | None, over: list[int], policy: str, how: _Sampling
+    net: Net, x: Blob, sizes: Blob | None, over: list[int], policy: str, how: Interpolation
 ) -> dict[int, tuple[int, float]]:
     """Size and scale of each axis that changes, from `sizes`."""
     content, expected = net.static(sizes), net.results[0].shape
@@ -94,9 +87,8 @@ def _sizes_and_scales(
         raise Unsupported("the sizes of Resize are computed at run time; Caffe2 needs them as constants")
     scales = {a: n / _axis_size(net, x, a) for a, n in wanted.items() if policy != "stretch" or n != net.shape(x)[a]}
     if policy != "stretch":
-        one = (min if policy == "not_larger" else max)(scales.values())
-        # Half a cell is rounded up.
-        return {a: (int(np.floor(one * _axis_size(net, x, a) + 0.5)), one) for a in scales}
+        one, found = keep_aspect_ratio([_axis_size(net, x, a) for a in wanted], list(wanted.values()), policy)
+        return {a: (n, one) for a, n in zip(wanted, found, strict=True)}
     if how.coordinates == "tf_crop_and_resize":
         scales = {a: n / _axis_size(net, x, a) for a, n in wanted.items()}
     return {a: (wanted[a], scale) for a, scale in scales.items()}
@@ -115,7 +107,7 @@ def _region_bounds(net: Net, roi: Blob | None, over: list[int]) -> dict[int, tup
     return {axis: (content[i], content[len(over) + i]) for i, axis in enumerate(over)}
 
 
-def _repeat_nearest(net: Net, x: Blob, factors: dict[int, float], how: _Sampling) -> Blob | None:
+def _repeat_nearest(net: Net, x: Blob, factors: dict[int, float], how: Interpolation) -> Blob | None:
     """Nearest cells of a dynamic image at whole scales, which Caffe2's ResizeNearest repeats as ONNX does."""
     height, width = factors.get(2, 1.0), factors.get(3, 1.0)
     whole = all(f == int(f) for f in factors.values()) and {a for a, f in factors.items() if f != 1} <= {2, 3}
@@ -128,19 +120,17 @@ def _repeat_nearest(net: Net, x: Blob, factors: dict[int, float], how: _Sampling
 
 
 def _resample_axis(
-    net: Net, x: Blob, axis: int, size: int, scale: float, how: _Sampling, bounds: tuple[float, float] | None
+    net: Net, x: Blob, axis: int, size: int, scale: float, how: Interpolation, bounds: tuple[float, float] | None
 ) -> Blob:
     length = _axis_size(net, x, axis)
-    where = _coordinates(length, size, scale, how.coordinates, bounds)
+    where = source_coordinates(length, size, scale, how, bounds)
     shape = [*net.shape(x)[:axis], size, *net.shape(x)[axis + 1 :]]
     if how.mode == "nearest":
-        indices = np.clip(_ROUNDINGS[how.nearest](where), 0, length - 1).astype(np.int64)
+        indices = nearest_indices(where, length, how.nearest)
         y = net.facts(net.Gather(x, net.const(indices), axis=axis), shape=shape)
     else:
         moved, back = move_axis_last(net, x, axis)
-        y = fully_connected(
-            net, moved, net.const(_interpolation_matrix(where, length, scale, how).astype(np.float32)), None
-        )
+        y = fully_connected(net, moved, net.const(matrix_at(where, length, scale, how).astype(np.float32)), None)
         y = net.facts(transpose(net, y, back) if back else y, shape=shape)
     beyond = (where < 0) | (where > length - 1)
     if bounds is None or not beyond.any():
@@ -148,74 +138,6 @@ def _resample_axis(
     mask = net.const(beyond.reshape([size if i == axis else 1 for i in range(len(shape))]))
     filling = full_like(net, y, how.extrapolation, y.dtype)
     return net.facts(net.Where(*broadcast(net, mask, filling, y)), y.dtype, shape)
-
-
-def _coordinates(length: int, size: int, scale: float, mode: str, bounds: tuple[float, float] | None) -> np.ndarray:
-    """Where each of `size` output cells lies among `length` input cells (ONNX, coordinate_transformation_mode).
-
-    The resized length that the scale implies may have a fraction.
-    """
-    i, resized = np.arange(size, dtype=np.float64), length * scale
-    one = np.isclose(resized, 1, rtol=1e-6)
-    if mode == "asymmetric":
-        return i / scale
-    if mode == "align_corners":
-        return i * 0 if one else i * (length - 1) / (resized - 1)
-    if mode == "pytorch_half_pixel" and one:
-        return i * 0 - 0.5
-    if mode == "tf_half_pixel_for_nn":  # of opset 11
-        return (i + 0.5) / scale
-    if mode == "tf_crop_and_resize":
-        assert bounds is not None
-        start, end = bounds
-        inner = (end - start) * (length - 1) / 2 + i * 0 if one else i * (end - start) * (length - 1) / (resized - 1)
-        return start * (length - 1) + inner
-    middle = (i + 0.5) / scale - 0.5
-    if mode == "half_pixel_symmetric":
-        return length / 2 * (1 - size / resized) + middle
-    if mode not in ("half_pixel", "pytorch_half_pixel"):
-        raise Unsupported(f"coordinate_transformation_mode={mode!r}")
-    return middle
-
-
-_ROUNDINGS = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
-
-
-def _interpolation_matrix(where: np.ndarray, length: int, scale: float, how: _Sampling) -> np.ndarray:
-    """The matrix [output, input] of linear or cubic interpolation; cells beyond the edge are the edge's.
-
-    With antialias and a scale below one the kernel is stretched by its inverse, and its weights are normalised.
-    """
-    if how.mode not in ("linear", "cubic"):
-        raise Unsupported(f"mode={how.mode!r}")
-    stretch = max(1.0, 1 / scale) if how.antialias else 1.0
-    reach = int(np.ceil((1 if how.mode == "linear" else 2) * stretch))
-    first = np.floor(where).astype(np.int64)
-    matrix = np.zeros((len(where), length))
-    rows = np.arange(len(where))
-    for offset in range(1 - reach, reach + 1):
-        cell = first + offset
-        share = _interpolation_kernel(np.abs(where - cell) / stretch, how)
-        if how.exclude_outside:
-            share = np.where((cell >= 0) & (cell < length), share, 0)
-        np.add.at(matrix, (rows, np.clip(cell, 0, length - 1)), share)
-    normalised = how.exclude_outside or how.antialias
-    return matrix / matrix.sum(axis=1, keepdims=True) if normalised else matrix
-
-
-def _interpolation_kernel(t: np.ndarray, how: _Sampling) -> np.ndarray:
-    """The share of a cell at distance t: a triangle, or the cubic of R. Keys (1981) with parameter a."""
-    if how.mode == "linear":
-        return np.maximum(0, 1 - t)
-    a = how.cubic
-    near = (a + 2) * t**3 - (a + 3) * t**2 + 1
-    far = a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a
-    return np.where(t <= 1, near, np.where(t < 2, far, 0))
 
 
 def _axis_size(net: Net, x: Blob, axis: int) -> int:

@@ -7,7 +7,7 @@ from keras import layers, ops
 
 from convert.errors import Unsupported
 from convert.graph.metadata import CHANNELS_LAST
-from convert.semantics.interpolation import Interpolation, weight_matrix
+from convert.semantics.interpolation import Interpolation, keep_aspect_ratio, resized_length, weight_matrix
 
 from ..rules import onnx_op
 from ..windows import layer_by_rank
@@ -58,7 +58,7 @@ def _sizes_and_scales(k, x, scales, sizes, chosen, policy, to_axis):
         if numbers is None:
             raise Unsupported("scales computed at run time")
         pairs = {
-            a: (None if own[a] is None else int(np.floor(own[a] * s)), float(s))
+            a: (None if own[a] is None else resized_length(own[a], float(s)), float(s))
             for a, s in zip(chosen, numbers, strict=True)
         }
     else:
@@ -67,8 +67,7 @@ def _sizes_and_scales(k, x, scales, sizes, chosen, policy, to_axis):
         if policy != "stretch":
             if None in own.values() or None in given:
                 raise Unsupported("Resize that keeps the aspect ratio of dims whose size only the run tells")
-            ratio = (min if policy == "not_larger" else max)(n / own[a] for a, n in zip(chosen, given, strict=True))
-            given = [int(np.floor(ratio * own[a] + 0.5)) for a in chosen]
+            ratio, given = keep_aspect_ratio([own[a] for a in chosen], given, policy)
             pairs = {a: (n, ratio) for a, n in zip(chosen, given, strict=True)}
         else:
             pairs = {}

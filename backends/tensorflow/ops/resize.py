@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,21 +9,16 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 from convert.graph.metadata import CHANNELS_LAST
+from convert.semantics.interpolation import (
+    Interpolation,
+    keep_aspect_ratio,
+    nearest_indices,
+    neighbors,
+    resized_length,
+    source_coordinates,
+)
 
 from ..rules import onnx_op
-
-
-@dataclass(frozen=True)
-class ResizeSampling:
-    """How output coordinates map to input coordinates, and neighbours to values."""
-
-    mode: str
-    coordinates: str
-    nearest: str
-    cubic: float
-    exclude_outside: bool
-    antialias: bool
-    extrapolation: float
 
 
 @onnx_op("Resize")
@@ -45,7 +39,7 @@ def resize(
     mode,
     nearest_mode,
 ):
-    sampling = ResizeSampling(
+    sampling = Interpolation(
         mode,
         coordinate_transformation_mode,
         nearest_mode,
@@ -75,7 +69,7 @@ def resize_channels_last(
     mode,
     nearest_mode,
 ):
-    sampling = ResizeSampling(
+    sampling = Interpolation(
         mode,
         coordinate_transformation_mode,
         nearest_mode,
@@ -89,7 +83,7 @@ def resize_channels_last(
     return resize_axes(t, x, places, roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
 
 
-def resize_axes(t, x, places, roi, scales, sizes, axes, policy: str, sampling: ResizeSampling):
+def resize_axes(t, x, places, roi, scales, sizes, axes, policy: str, sampling: Interpolation):
     """Resize `x`, whose axis for ONNX's axis i is `places[i]`."""
     rank = t.rank(x)
     axes = [a % rank for a in axes] if axes is not None else list(range(rank))
@@ -107,11 +101,11 @@ def resize_axes(t, x, places, roi, scales, sizes, axes, policy: str, sampling: R
             and ignores_roi(sampling)
         ):
             continue
-        bounds = _region_bounds(roi, i, len(axes)) if sampling.coordinates == "tf_crop_and_resize" else None
-        where = coordinates(sampling.coordinates, dims[i], targets[i], factors[i], bounds)
+        bounds = _region_bounds(t, roi, i, len(axes)) if sampling.coordinates == "tf_crop_and_resize" else None
+        where = coordinates(sampling, dims[i], targets[i], factors[i], bounds)
         x = resample_axis(x, places[axis], dims[i], where, factors[i], sampling)
         if bounds is not None:
-            outside.append((places[axis], (where < 0) | (where > _as_float(dims[i]) - 1)))
+            outside.append((places[axis], (where < 0) | (where > _as_number(dims[i]) - 1)))
     for axis, beyond in outside:
         beyond = tf.reshape(beyond, [-1 if i == axis else 1 for i in range(rank)])
         x = tf.where(beyond, tf.cast(sampling.extrapolation, x.dtype), x)
@@ -120,7 +114,7 @@ def resize_axes(t, x, places, roi, scales, sizes, axes, policy: str, sampling: R
     return tf.convert_to_tensor(x)
 
 
-def ignores_roi(sampling: ResizeSampling) -> bool:
+def ignores_roi(sampling: Interpolation) -> bool:
     """Whether a scale of one leaves an axis as it is."""
     return sampling.coordinates != "tf_crop_and_resize"
 
@@ -131,6 +125,10 @@ def _is_same_size(a, b) -> bool:
 
 def _as_float(value):
     return np.float32(value) if isinstance(value, (int, float)) else tf.cast(value, tf.float32)
+
+
+def _as_number(value):
+    return value if isinstance(value, int) else tf.cast(value, tf.float32)
 
 
 def _scales_and_sizes(t, dims, scales, sizes, policy: str):
@@ -146,10 +144,9 @@ def _scales_and_sizes(t, dims, scales, sizes, policy: str):
         factors = tf.unstack(scales, num=len(dims))
         sizes = [tf.cast(n, tf.float32) * f for n, f in zip(dims, factors, strict=True)]
         return factors, [tf.cast(tf.floor(n), tf.int32) for n in sizes]
-    # The product is taken in float32, as the scales are: 0.6 × 5 is then 3.
     factors = [float(f) for f in known.ravel()]
     targets = [
-        int(np.floor(np.float32(n) * np.float32(f)))
+        resized_length(n, f)
         if isinstance(n, int)
         else n
         if f == 1
@@ -169,62 +166,77 @@ def _keep_aspect_ratio(dims, wanted, policy: str):
     """One scale for all axes: the smallest (not_larger) or the largest (not_smaller) of theirs."""
     ratios = [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)]
     if all(isinstance(r, float) for r in ratios):
-        scale = min(ratios) if policy == "not_larger" else max(ratios)
-        return [scale] * len(dims), [int(np.floor(scale * n + 0.5)) for n in dims]
+        scale, sizes = keep_aspect_ratio(dims, wanted, policy)
+        return [scale] * len(dims), sizes
     pick = tf.reduce_min if policy == "not_larger" else tf.reduce_max
     scale = pick(tf.stack([tf.cast(r, tf.float32) for r in ratios]))
     return [scale] * len(dims), [tf.cast(tf.floor(scale * tf.cast(n, tf.float32) + 0.5), tf.int32) for n in dims]
 
 
-def _region_bounds(roi, i: int, count: int):
+def _region_bounds(t, roi, i: int, count: int):
+    known = t.static(roi)
+    if known is not None:
+        return float(known[i]), float(known[i + count])
     region = tf.cast(roi, tf.float32)
     return region[i], region[i + count]
 
 
-def coordinates(mode: str, size, target, scale, bounds):
-    """Where each output element lies in the input, as float32: numpy where everything is known."""
-    known = isinstance(size, int) and isinstance(target, int) and isinstance(scale, float) and bounds is None
-    xp = np if known else tf
-    place = np.arange(target, dtype=np.float32) if known else tf.cast(tf.range(target), tf.float32)
-    n = _as_float(size)
-    scale = np.float32(scale) if isinstance(scale, float) else tf.cast(scale, tf.float32)
-    # The resized length that the scale implies, which may have a fraction, and not the number of elements.
-    m = n * scale
-    one = xp.equal(m, np.float32(1))
+def coordinates(sampling: Interpolation, size, target, scale, bounds):
+    """Where each output element lies in the input: numpy where everything is known, else float32.
+
+    The formulas are those of convert.semantics.interpolation, for sizes that are tensors.
+    """
+    mode = sampling.coordinates
+    known = isinstance(size, int) and isinstance(target, int) and isinstance(scale, float)
+    if known and (bounds is None or isinstance(bounds[0], float)):
+        return source_coordinates(size, target, scale, sampling, bounds)
+    place = tf.cast(tf.range(target), tf.float32)
+    n, m, scale = _as_float(size), _as_float(target), _as_float(scale)
+    one = tf.equal(m, 1.0)
     if mode == "half_pixel":
         return (place + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel":
-        return xp.where(one, place * 0 - 0.5, (place + 0.5) / scale - 0.5)
+        return tf.where(one, place * 0, (place + 0.5) / scale - 0.5)
     if mode == "half_pixel_symmetric":
-        adjustment = _as_float(target) / m
-        return n / 2 * (1 - adjustment) + (place + 0.5) / scale - 0.5
+        return n / 2 * (1 - m / (n * scale)) + (place + 0.5) / scale - 0.5
     if mode == "asymmetric":
         return place / scale
     if mode == "align_corners":
-        return xp.where(one, place * 0, place * (n - 1) / xp.where(one, np.float32(1), m - 1))
+        return tf.where(one, place * 0, place * (n - 1) / tf.where(one, 1.0, m - 1))
     if mode == "tf_crop_and_resize":
         start, end = bounds
-        many = place * (end - start) * (n - 1) / tf.where(one, 1.0, m - 1)
-        return tf.where(one, (end - start) * (n - 1) / 2 + place * 0, many) + start * (n - 1)
+        many = start * (n - 1) + place * (end - start) * (n - 1) / tf.where(one, 1.0, m - 1)
+        return tf.where(one, 0.5 * (start + end) * (n - 1) + place * 0, many)
     raise Unsupported(f"Resize with coordinate_transformation_mode {mode!r}")
 
 
-def resample_axis(x, axis: int, size, where, scale, sampling: ResizeSampling):
+def resample_axis(x, axis: int, size, where, scale, sampling: Interpolation):
     """Resample one axis at the input coordinates `where`."""
     last = size - 1
     if sampling.mode == "nearest":
-        return tf.gather(x, _clip_indices(_round_nearest(where, sampling.nearest), last), axis=axis)
+        known = isinstance(where, np.ndarray) and isinstance(size, int)
+        nearest = nearest_indices(where, size, sampling.nearest) if known else _round_nearest(where, sampling.nearest)
+        return tf.gather(x, _clip_indices(nearest, last), axis=axis)
     if sampling.mode not in ("linear", "cubic"):
         raise Unsupported(f"Resize with mode {sampling.mode!r}")
     if sampling.antialias and not isinstance(scale, float):
         return _resample_antialiased(x, axis, last, where, scale, sampling)
-    places, weights = _neighbors(where, size, scale, sampling)
+    if isinstance(where, np.ndarray) and isinstance(size, int):
+        places, weights = (list(a.T) for a in neighbors(where, size, scale, sampling))
+    else:
+        places, weights = _neighbors(where, size, scale, sampling)
     result = None
     for place, weight in zip(places, weights, strict=True):
         shape = [-1 if i == axis else 1 for i in range(x.shape.rank)]
-        part = tf.gather(x, _clip_indices(place, last), axis=axis) * tf.cast(tf.reshape(weight, shape), x.dtype)
+        part = tf.gather(x, _clip_indices(place, last), axis=axis) * _spread_weights(weight, shape, x.dtype)
         result = part if result is None else result + part
     return result
+
+
+def _spread_weights(weight, shape: list[int], dtype):
+    if isinstance(weight, np.ndarray):
+        return weight.reshape(shape).astype(dtype.as_numpy_dtype)
+    return tf.cast(tf.reshape(weight, shape), dtype)
 
 
 def _clip_indices(place, last):
@@ -234,48 +246,43 @@ def _clip_indices(place, last):
 
 
 def _round_nearest(where, mode: str):
-    xp = np if isinstance(where, np.ndarray) else tf
     if mode == "floor":
-        return xp.floor(where)
+        return tf.floor(where)
     if mode == "ceil":
-        return xp.math.ceil(where) if xp is tf else np.ceil(where)
+        return tf.math.ceil(where)
     if mode == "round_prefer_floor":
-        return -xp.floor(0.5 - where)
+        return tf.math.ceil(where - 0.5)
     if mode == "round_prefer_ceil":
-        return xp.floor(where + 0.5)
+        return tf.floor(where + 0.5)
     raise Unsupported(f"Resize with nearest_mode {mode!r}")
 
 
-def _neighbors(where, size, scale, sampling: ResizeSampling):
-    """Places and weights of the input elements that each output element is made of.
-
-    With antialias and a scale below one the kernel is stretched by its inverse, and its weights are normalised.
-    """
-    xp = np if isinstance(where, np.ndarray) else tf
+def _neighbors(where, size, scale, sampling: Interpolation):
+    """Places and weights of the input elements that each output element is made of, where the run tells how many."""
     reach = 1 if sampling.mode == "linear" else 2
     stretch = 1.0
     if sampling.antialias:
         stretch = max(1.0, 1.0 / scale)
     span = int(np.ceil(reach * stretch))
-    base = xp.floor(where)
+    base = tf.floor(where)
     places = [base + float(k) for k in range(1 - span, span + 1)]
-    weights = [_interpolation_kernel(xp, (place - where) / np.float32(stretch), sampling) for place in places]
+    weights = [_interpolation_kernel((place - where) / np.float32(stretch), sampling) for place in places]
     if sampling.exclude_outside or sampling.antialias:
         if sampling.exclude_outside:
             inside = [(place >= 0) & (place <= _as_float(size) - 1) for place in places]
-            weights = [xp.where(i, w, w * 0) for i, w in zip(inside, weights, strict=True)]
+            weights = [tf.where(i, w, w * 0) for i, w in zip(inside, weights, strict=True)]
         total = sum(weights[1:], weights[0])
         weights = [w / total for w in weights]
     return places, weights
 
 
-def _resample_antialiased(x, axis: int, last, where, scale, sampling: ResizeSampling):
+def _resample_antialiased(x, axis: int, last, where, scale, sampling: Interpolation):
     """Along one axis with a scale, and so a number of neighbours, that is not known."""
     reach = 1.0 if sampling.mode == "linear" else 2.0
     stretch = tf.maximum(1.0, 1.0 / scale)
     span = tf.math.ceil(reach * stretch)
     places = tf.floor(where)[:, None] + tf.range(1 - span, span + 1)[None, :]
-    weights = _interpolation_kernel(tf, (places - where[:, None]) / stretch, sampling)
+    weights = _interpolation_kernel((places - where[:, None]) / stretch, sampling)
     if sampling.exclude_outside:
         weights = tf.where((places >= 0) & (places <= _as_float(last)), weights, 0)
     weights = weights / tf.reduce_sum(weights, 1, keepdims=True)
@@ -285,11 +292,11 @@ def _resample_antialiased(x, axis: int, last, where, scale, sampling: ResizeSamp
     return tf.reduce_sum(parts, axis + 1)
 
 
-def _interpolation_kernel(xp, distance, sampling: ResizeSampling):
-    d = abs(distance)
+def _interpolation_kernel(distance, sampling: Interpolation):
+    d = tf.abs(distance)
     if sampling.mode == "linear":
-        return xp.maximum(1 - d, 0 * d)
+        return tf.maximum(1 - d, 0 * d)
     a = np.float32(sampling.cubic)
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return xp.where(d <= 1, near, xp.where(d < 2, far, 0 * d))
+    return tf.where(d <= 1, near, tf.where(d < 2, far, 0 * d))

@@ -41,7 +41,9 @@ def resize(
         span = (float(roi[i]), float(roi[i + len(chosen)])) if crop else (0.0, 1.0)
         if targets[i] == lengths[i] and factors[i] == 1 and not crop:
             continue
-        at = _coordinates(lengths[i], targets[i], factors[i], coordinate_transformation_mode, span)
+        # A neighbor is a step, which runtimes take in float32: 3 / 0.6 is 5 there, and not 4.9999998.
+        number = np.float32 if mode == "nearest" else np.float64
+        at = _coordinates(lengths[i], targets[i], number(factors[i]), coordinate_transformation_mode, span)
         if crop:
             beyond = (at < 0) | (at > lengths[i] - 1)
             outside = outside | beyond.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
@@ -60,7 +62,8 @@ def resize(
 def _target_sizes(lengths: Sequence[int], scales: Array, sizes: Array, policy: str) -> tuple[list[float], list[int]]:
     if sizes is None or not len(sizes):
         factors = [float(s) for s in scales]
-        return factors, [int(np.floor(n * s)) for n, s in zip(lengths, factors, strict=True)]
+        # In float32, as the scales are, and as ONNX's shape inference multiplies: 5 × 2.6 is 13.
+        return factors, [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(lengths, factors, strict=True)]
     targets = [int(s) for s in sizes]
     factors = [t / n for t, n in zip(targets, lengths, strict=True)]
     if policy != "stretch":
@@ -70,9 +73,13 @@ def _target_sizes(lengths: Sequence[int], scales: Array, sizes: Array, policy: s
     return factors, targets
 
 
-def _coordinates(length: int, target: int, scale: float, mode: str, span: tuple[float, float]) -> Array:
-    """Where in the input each output position lies (ONNX Resize, coordinate_transformation_mode)."""
-    at = np.arange(target, dtype=np.float64)
+def _coordinates(length: int, target: int, scale: Any, mode: str, span: tuple[float, float]) -> Array:
+    """Where in the input each output position lies (ONNX Resize, coordinate_transformation_mode), in the scale's dtype.
+
+    The length of the output is a whole number, as the text and onnxruntime have it, and not length · scale.
+    """
+    number = type(scale)
+    at = np.arange(target, dtype=number)
     if mode == "align_corners":
         return at * (length - 1) / (target - 1) if target > 1 else at * 0
     if mode == "asymmetric":
@@ -80,11 +87,10 @@ def _coordinates(length: int, target: int, scale: float, mode: str, span: tuple[
     if mode == "pytorch_half_pixel":
         return (at + 0.5) / scale - 0.5 if target > 1 else at * 0
     if mode == "half_pixel_symmetric":
-        exact = length * scale
-        offset = length / 2 * (1 - target / exact)
+        offset = number(length) / 2 * (1 - number(target) / (number(length) * scale))
         return offset + (at + 0.5) / scale - 0.5
     if mode == "tf_crop_and_resize":
-        start, end = span
+        start, end = number(span[0]), number(span[1])
         if target > 1:
             return start * (length - 1) + at * (end - start) * (length - 1) / (target - 1)
         return at * 0 + 0.5 * (start + end) * (length - 1)
