@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 from convert.graph.metadata import CHANNELS_LAST
 
+from ..emit import Dim, Emitter, Value
 from ..rules import onnx_op
 
 
@@ -89,7 +91,17 @@ def resize_channels_last(
     return resize_axes(t, x, places, roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
 
 
-def resize_axes(t, x, places, roi, scales, sizes, axes, policy: str, sampling: ResizeSampling):
+def resize_axes(
+    t: Emitter,
+    x: Value,
+    places: Sequence[int],
+    roi: Value,
+    scales: Value,
+    sizes: Value,
+    axes: Sequence[int] | None,
+    policy: str,
+    sampling: ResizeSampling,
+) -> tf.Tensor:
     """Resize `x`, whose axis for ONNX's axis i is `places[i]`."""
     rank = t.rank(x)
     axes = [a % rank for a in axes] if axes is not None else list(range(rank))
@@ -125,15 +137,17 @@ def ignores_roi(sampling: ResizeSampling) -> bool:
     return sampling.coordinates != "tf_crop_and_resize"
 
 
-def _is_same_size(a, b) -> bool:
+def _is_same_size(a: Dim, b: Dim) -> bool:
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
-def _as_float(value):
+def _as_float(value: float | tf.Tensor) -> np.float32 | tf.Tensor:
     return np.float32(value) if isinstance(value, (int, float)) else tf.cast(value, tf.float32)
 
 
-def _scales_and_sizes(t, dims, scales, sizes, policy: str):
+def _scales_and_sizes(
+    t: Emitter, dims: Sequence[Dim], scales: Value, sizes: Value, policy: str
+) -> tuple[list[float | tf.Tensor], list[Dim]]:
     """The scale and the new size of each axis: numbers where they are known."""
     if sizes is not None:
         known = t.ints(sizes)
@@ -159,13 +173,15 @@ def _scales_and_sizes(t, dims, scales, sizes, policy: str):
     return factors, targets
 
 
-def _ratio(target, size):
+def _ratio(target: Dim, size: Dim) -> float | tf.Tensor:
     if isinstance(target, int) and isinstance(size, int):
         return target / size
     return tf.cast(target, tf.float32) / tf.cast(size, tf.float32)
 
 
-def _keep_aspect_ratio(dims, wanted, policy: str):
+def _keep_aspect_ratio(
+    dims: Sequence[Dim], wanted: Sequence[Dim], policy: str
+) -> tuple[list[float | tf.Tensor], list[Dim]]:
     """One scale for all axes: the smallest (not_larger) or the largest (not_smaller) of theirs."""
     ratios = [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)]
     if all(isinstance(r, float) for r in ratios):
@@ -176,12 +192,14 @@ def _keep_aspect_ratio(dims, wanted, policy: str):
     return [scale] * len(dims), [tf.cast(tf.floor(scale * tf.cast(n, tf.float32) + 0.5), tf.int32) for n in dims]
 
 
-def _region_bounds(roi, i: int, count: int):
+def _region_bounds(roi: Value, i: int, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     region = tf.cast(roi, tf.float32)
     return region[i], region[i + count]
 
 
-def coordinates(mode: str, size, target, scale, bounds):
+def coordinates(
+    mode: str, size: Dim, target: Dim, scale: float | tf.Tensor, bounds: tuple[tf.Tensor, tf.Tensor] | None
+) -> np.ndarray | tf.Tensor:
     """Where each output element lies in the input, as float32: numpy where everything is known."""
     known = isinstance(size, int) and isinstance(target, int) and isinstance(scale, float) and bounds is None
     xp = np if known else tf
@@ -209,7 +227,14 @@ def coordinates(mode: str, size, target, scale, bounds):
     raise Unsupported(f"Resize with coordinate_transformation_mode {mode!r}")
 
 
-def resample_axis(x, axis: int, size, where, scale, sampling: ResizeSampling):
+def resample_axis(
+    x: tf.Tensor,
+    axis: int,
+    size: Dim,
+    where: np.ndarray | tf.Tensor,
+    scale: float | tf.Tensor,
+    sampling: ResizeSampling,
+) -> tf.Tensor:
     """Resample one axis at the input coordinates `where`."""
     last = size - 1
     if sampling.mode == "nearest":
@@ -227,13 +252,13 @@ def resample_axis(x, axis: int, size, where, scale, sampling: ResizeSampling):
     return result
 
 
-def _clip_indices(place, last):
+def _clip_indices(place: np.ndarray | tf.Tensor, last: Dim) -> np.ndarray | tf.Tensor:
     if isinstance(place, np.ndarray) and isinstance(last, int):
         return np.clip(place, 0, last).astype(np.int32)
     return tf.clip_by_value(tf.cast(place, tf.int32), 0, last)
 
 
-def _round_nearest(where, mode: str):
+def _round_nearest(where: np.ndarray | tf.Tensor, mode: str) -> np.ndarray | tf.Tensor:
     xp = np if isinstance(where, np.ndarray) else tf
     if mode == "floor":
         return xp.floor(where)
@@ -246,7 +271,9 @@ def _round_nearest(where, mode: str):
     raise Unsupported(f"Resize with nearest_mode {mode!r}")
 
 
-def _neighbors(where, size, scale, sampling: ResizeSampling):
+def _neighbors(
+    where: np.ndarray | tf.Tensor, size: Dim, scale: float | tf.Tensor, sampling: ResizeSampling
+) -> tuple[Any, Any]:
     """Places and weights of the input elements that each output element is made of.
 
     With antialias and a scale below one the kernel is stretched by its inverse, and its weights are normalised.
@@ -269,7 +296,9 @@ def _neighbors(where, size, scale, sampling: ResizeSampling):
     return places, weights
 
 
-def _resample_antialiased(x, axis: int, last, where, scale, sampling: ResizeSampling):
+def _resample_antialiased(
+    x: tf.Tensor, axis: int, last: Dim, where: tf.Tensor, scale: tf.Tensor, sampling: ResizeSampling
+) -> tf.Tensor:
     """Along one axis with a scale, and so a number of neighbours, that is not known."""
     reach = 1.0 if sampling.mode == "linear" else 2.0
     stretch = tf.maximum(1.0, 1.0 / scale)
@@ -285,7 +314,9 @@ def _resample_antialiased(x, axis: int, last, where, scale, sampling: ResizeSamp
     return tf.reduce_sum(parts, axis + 1)
 
 
-def _interpolation_kernel(xp, distance, sampling: ResizeSampling):
+def _interpolation_kernel(
+    xp: Any, distance: np.ndarray | tf.Tensor, sampling: ResizeSampling
+) -> np.ndarray | tf.Tensor:
     d = abs(distance)
     if sampling.mode == "linear":
         return xp.maximum(1 - d, 0 * d)
