@@ -21,6 +21,9 @@ from .tensors import dims_of_value, permute_axes
 
 Value: TypeAlias = "KerasTensor | Constant | None"
 
+Tensor: TypeAlias = "KerasTensor | np.ndarray"
+"""What Keras's operations take: what `Emitter.tensor` gives."""
+
 # Floating constants of more elements are weights of a layer, and train; smaller ones stand in the configuration.
 _SMALL = 8
 

@@ -8,17 +8,19 @@ import numpy as np
 from keras import activations, layers, ops
 
 from convert.errors import Unsupported
+from convert.rules import Rule
 
 from ..constants import Constant
+from ..emitter import Value
 from ..rules import onnx_op
 
 
-def is_floating(x) -> bool:
+def is_floating(x: Value) -> bool:
     """Whether layers compute in the dtype of `x`; they take integers for their own dtype."""
     return x.dtype.startswith(("float", "bfloat"))
 
 
-def activation_rule(name: str):
+def activation_rule(name: str) -> Rule:
     """The rule for an activation that Keras knows by this name."""
 
     def rule(k, x):

@@ -11,8 +11,10 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
+from convert.rules import Rule
 
 from ..constants import Constant
+from ..emitter import Emitter, Value
 from ..rules import onnx_op
 from ..tensors import plus
 from .activation import is_floating
@@ -98,7 +100,7 @@ def _can_merge(k: Any, *values: Any) -> bool:
     return same and len({id(x) for x in values}) > 1
 
 
-def merge_rule(pair):
+def merge_rule(pair: tuple[type[layers.Layer], Callable[..., Any]]) -> Rule:
     """The rule for Add and its like: a merging layer where it can be, else the operation."""
     kind, function = pair
 
@@ -113,7 +115,7 @@ onnx_op.same(
 )
 
 
-def variadic_rule(pair):
+def variadic_rule(pair: tuple[type[layers.Layer], Callable[..., Any]]) -> Rule:
     """The rule for an operator of any number of tensors."""
     kind, function = pair
 
@@ -201,7 +203,7 @@ def bit_cast(k, x, *, to):
     return ops.view(k.tensor(x), k.dtype_of(to))
 
 
-def _cast(k, x, dtype):
+def _cast(k: Emitter, x: Value, dtype: str) -> np.ndarray | KerasTensor:
     if isinstance(x, Constant):
         return x.array.astype(dtype)
     return ops.not_equal(x, 0) if dtype == "bool" and x.dtype != "bool" else ops.cast(x, dtype)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
-from keras import layers, ops
+from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 
+from ..emitter import Tensor
 from ..rules import HEADS, onnx_op
 from ..tensors import plus
 
@@ -60,7 +64,15 @@ def attention(
     return (y, key, value, scores)[: k.outputs] if k.outputs > 1 else y
 
 
-def _packed_attention(query, key, value, heads, kv_heads, scale, causal):
+def _packed_attention(
+    query: KerasTensor,
+    key: KerasTensor,
+    value: KerasTensor,
+    heads: int,
+    kv_heads: int,
+    scale: float | None,
+    causal: bool,
+) -> KerasTensor | None:
     """Attention of [batch, steps, heads · size] as Keras's operation has it; None where Keras says a wrong shape."""
     query, key, value = (_split_heads(x, n) for x, n in ((query, heads), (key, kv_heads), (value, kv_heads)))
     size = query.shape[-1]
@@ -73,7 +85,15 @@ def _packed_attention(query, key, value, heads, kv_heads, scale, causal):
     return layers.Reshape((-1, heads * size), dtype=y.dtype)(y)
 
 
-def _attend(query, key, value, mask, scale, softcap, mode):
+def _attend(
+    query: KerasTensor,
+    key: KerasTensor,
+    value: KerasTensor,
+    mask: Tensor | None,
+    scale: float | None,
+    softcap: float,
+    mode: int,
+) -> tuple[KerasTensor, KerasTensor]:
     """The result and the scores of [batch, heads, steps, size], with as many heads of keys and values or a fraction."""
     size = query.shape[-1]
     if size is None or query.shape[1] is None or key.shape[1] is None:
@@ -102,23 +122,31 @@ def _attend(query, key, value, mask, scale, softcap, mode):
     return ops.matmul(weights, value), weights if mode == 3 else masked if mode == 2 else shown
 
 
-def _widen_mask(mask):
+def _widen_mask(mask: Tensor | None) -> Tensor | None:
     return mask if mask is None or str(mask.dtype) == "bool" else ops.cast(mask, "float32")
 
 
-def _heads_first(x, count):
+def _heads_first(x: KerasTensor, count: int | None) -> KerasTensor:
     """[batch, steps, heads · size] to [batch, heads, steps, size]."""
     return ops.transpose(_split_heads(x, count), (0, 2, 1, 3))
 
 
-def _split_heads(x, count):
+def _split_heads(x: KerasTensor, count: int | None) -> KerasTensor:
     """[batch, steps, heads · size] to [batch, steps, heads, size]."""
     if not count or x.shape[-1] is None:
         raise Unsupported("heads whose number or size only the run tells")
     return layers.Reshape((-1, count, x.shape[-1] // count), dtype=x.dtype)(x)
 
 
-def _allowed_mask(queries, keys, seen, lengths, causal, windows, mask):
+def _allowed_mask(
+    queries: int | None,
+    keys: int | None,
+    seen: int | None,
+    lengths: KerasTensor | None,
+    causal: bool,
+    windows: tuple[int, int],
+    mask: Tensor | None,
+) -> Tensor | None:
     """Which keys a query may attend to, joined with the mask that was given.
 
     lengths: how many keys of each element of the batch there are; its queries are the last of them.
@@ -144,7 +172,7 @@ def _allowed_mask(queries, keys, seen, lengths, causal, windows, mask):
     return ops.logical_and(mask, own) if str(mask.dtype) == "bool" else ops.where(own, mask, -np.inf)
 
 
-def _extend_mask(mask, keys):
+def _extend_mask(mask: Tensor, keys: int | None) -> Tensor:
     """A mask for all keys: one that is shorter forbids those beyond its end."""
     own = mask.shape[-1]
     if own == keys:
@@ -158,10 +186,10 @@ def _extend_mask(mask, keys):
     return ops.pad(mask, widths, constant_values=False if boolean else -np.inf)
 
 
-def _compare(live, known, a, b):
+def _compare(live: Callable[..., Any], known: Callable[..., Any], a: Tensor, b: Tensor) -> Tensor:
     """At once where both sides are arrays."""
     return known(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else live(a, b)
 
 
-def _mask_scores(scores, mask):
+def _mask_scores(scores: KerasTensor, mask: Tensor) -> KerasTensor:
     return ops.where(mask, scores, -np.inf) if str(mask.dtype) == "bool" else plus(scores, mask)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-from keras import layers, ops
+from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 
 from ..constants import Constant
+from ..emitter import Emitter, Value
 from ..rules import channels_last
 from ..windows import KerasWindows, layer_by_rank, pad_zeros, spatial_sizes, take_strided, windows
 
@@ -49,7 +53,9 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     return y if whole else take_strided(y, window.strides)
 
 
-def _depthwise(k, x, w, bias, channels, arguments):
+def _depthwise(
+    k: Emitter, x: KerasTensor, w: Constant, bias: Value, channels: int, arguments: dict[str, Any]
+) -> KerasTensor:
     """One group a channel: the kernel is [kernel…, C, O / C]."""
     multiplier, kernel = w.shape[0] // channels, w.shape[2:]
     order = (*range(2, 2 + len(kernel)), 0, 1)
@@ -67,7 +73,9 @@ def _depthwise(k, x, w, bias, channels, arguments):
     )
 
 
-def _dynamic_conv(k, x, w, bias, group, arguments):
+def _dynamic_conv(
+    k: Emitter, x: KerasTensor, w: Value, bias: Value, group: int, arguments: dict[str, Any]
+) -> KerasTensor:
     """With a kernel that the model computes."""
     kernel = ops.transpose(k.tensor(w), (*range(2, len(w.shape)), 1, 0))
     if len(w.shape) > 5:
@@ -102,7 +110,9 @@ def conv_transpose(
     return y if bias is None or inside else ops.add(y, k.tensor(bias))
 
 
-def _conv_transpose_groups(k, x, w, bias, group, arguments):
+def _conv_transpose_groups(
+    k: Emitter, x: KerasTensor, w: Constant, bias: Constant | None, group: int, arguments: dict[str, Any]
+) -> KerasTensor:
     """Each group by a layer of its own: Keras's transposed convolutions know no groups."""
     kind, order = layer_by_rank("Conv", len(w.shape) - 2).__name__ + "Transpose", (*range(2, len(w.shape)), 1, 0)
     inputs, outputs = w.shape[0] // group, w.shape[1]
@@ -117,12 +127,19 @@ def _conv_transpose_groups(k, x, w, bias, group, arguments):
     return made[0] if group == 1 else ops.concatenate(made, -1)
 
 
-def _part_rows(x, index, size):
+def _part_rows(x: Constant, index: int, size: int) -> Constant:
     """The `index`-th `size` rows of a constant."""
     return x.map((size, *x.shape[1:]), lambda a: a[index * size : (index + 1) * size])
 
 
-def _crop_amounts(window, sizes, extra, pads, auto_pad, output_shape):
+def _crop_amounts(
+    window: KerasWindows,
+    sizes: Sequence[int | None],
+    extra: Sequence[int],
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    output_shape: Sequence[int] | None,
+) -> tuple[list[int], list[int]]:
     """What to take off before and after the full result, of (n − 1)·stride + max(stride, reach) along each dim."""
     rank = len(sizes)
     reach, strides = window.reach, window.strides
@@ -145,11 +162,11 @@ def _crop_amounts(window, sizes, extra, pads, auto_pad, output_shape):
     return before, [a - e + t for a, e, t in zip(after, extra, tail, strict=True)]
 
 
-def _dilate_kernel(w, dilations):
+def _dilate_kernel(w: Constant, dilations: Sequence[int]) -> Constant:
     """[I, O, kernel…] with zeros between the elements of the kernel."""
     reach = [(n - 1) * d + 1 for n, d in zip(w.shape[2:], dilations, strict=True)]
 
-    def spread(a):
+    def spread(a: np.ndarray) -> np.ndarray:
         out = np.zeros((*a.shape[:2], *reach), a.dtype)
         out[(slice(None), slice(None), *(slice(None, None, d) for d in dilations))] = a
         return out

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 
 from ..constants import Constant
+from ..emitter import Emitter, Tensor, Value
 from ..rules import onnx_op
 from ..tensors import plus
 from ..windows import pad_zeros
@@ -37,7 +40,7 @@ def gather_elements(k, x, indices, *, axis):
     return ops.take_along_axis(x, indices, axis=axis)
 
 
-def _wrap_negative(k, indices, dims):
+def _wrap_negative(k: Emitter, indices: Tensor, dims: Sequence[int | str | None]) -> Tensor:
     """Indices (tuples of them, for several dims) with the negative ones, which count from the end, made positive."""
     if isinstance(indices, np.ndarray) and (indices >= 0).all():
         return indices
@@ -69,7 +72,7 @@ def scatter_nd(k, x, indices, updates, *, reduction):
     return _scatter_update(x, _wrap_negative(k, indices, k.input_dims(0)[:depth]), updates, reduction)
 
 
-def _scatter_update(x, indices, updates, reduction):
+def _scatter_update(x: KerasTensor, indices: Tensor, updates: Tensor, reduction: str | None) -> KerasTensor:
     """The operation takes a list of index tuples."""
     lead = len(indices.shape) - 1
     reduction = None if reduction == "none" else reduction
@@ -142,7 +145,7 @@ def slices(k, x, starts, ends, axes, steps):
     return x[tuple(place)]
 
 
-def _slice(n, start, end, step):
+def _slice(n: int | None, start: int, end: int, step: int) -> slice:
     """A slice as Python takes it; numbers beyond what an index can be stand for the ends."""
     if n is not None:
         # Python clamps as ONNX does, and says where it ends.
@@ -178,7 +181,7 @@ def pad(k, x, pads, value, axes, *, mode):
     return x
 
 
-def _pad_constant(k, x, widths, value):
+def _pad_constant(k: Emitter, x: KerasTensor, widths: Sequence[Sequence[int]], value: Value) -> KerasTensor:
     fill = np.zeros([], x.dtype) if value is None else k.static(value)
     if fill is None:
         raise Unsupported("a fill computed at run time")
@@ -190,7 +193,7 @@ def _pad_constant(k, x, widths, value):
     return ops.pad(x, widths, constant_values=fill.reshape(()).item())
 
 
-def _pad_indices(n, before, after, mode):
+def _pad_indices(n: int | None, before: int, after: int, mode: str) -> np.ndarray:
     """Which element of a dim of `n` stands at each place of the padded one."""
     if n is None:
         raise Unsupported(f"Pad mode {mode!r} along a dim whose size only the run tells")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from keras import layers, ops
+from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 
 from ..constants import Constant
+from ..emitter import Emitter, Value
 from ..rules import channels_last, onnx_op
 from ..tensors import plus
 
@@ -35,7 +36,7 @@ def group_normalization(k, x, scale, bias, *, epsilon, num_groups, stash_type):
     return _group_norm(k, x, scale, bias, epsilon, num_groups)
 
 
-def _group_norm(k, x, scale, bias, epsilon, groups):
+def _group_norm(k: Emitter, x: KerasTensor, scale: Value, bias: Value, epsilon: float, groups: int) -> KerasTensor:
     if x.shape[-1] is None:
         raise Unsupported("channels whose number only the run tells")
     if isinstance(scale, Constant) and isinstance(bias, Constant):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
-from keras import ops
+from keras import KerasTensor, ops
 
 from convert.errors import Unsupported
 
+from ..emitter import Emitter
 from ..rules import channels_last
-from ..windows import layer_by_rank, pad_value, pad_zeros, spatial_sizes, windows
+from ..windows import KerasWindows, layer_by_rank, pad_value, pad_zeros, spatial_sizes, windows
 
 
 @channels_last("MaxPool")
@@ -37,7 +39,7 @@ def max_pool(k, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     return _pool_layer(k, "MaxPooling", x, window.bare) if plain else _pool_axes(x, window, ops.maximum)
 
 
-def _pool_layer(k, kind, x, window):
+def _pool_layer(k: Emitter, kind: str, x: KerasTensor, window: KerasWindows) -> KerasTensor:
     return k.layer(
         layer_by_rank(kind, len(window.kernel)),
         x,
@@ -48,7 +50,7 @@ def _pool_layer(k, kind, x, window):
     )
 
 
-def _pool_axes(x, window, join):
+def _pool_axes(x: KerasTensor, window: KerasWindows, join: Callable[..., KerasTensor]) -> KerasTensor:
     """Join what is under each window, one axis after the other."""
     for axis, (n, d, s, r) in enumerate(
         zip(window.kernel, window.dilations, window.strides, window.reach, strict=True), start=1
@@ -81,7 +83,7 @@ def average_pool(k, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     return ops.divide(y, _mean_pool(k, counted, window, padded=True))
 
 
-def _mean_pool(k, x, window, padded=False):
+def _mean_pool(k: Emitter, x: KerasTensor, window: KerasWindows, padded: bool = False) -> KerasTensor:
     """The mean under each window of an input that is padded already, or by Keras's "same"."""
     if padded:
         window = window.bare
@@ -108,7 +110,7 @@ def lp_pool(k, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, stri
     return ops.power(ops.multiply(mean, int(np.prod(window.kernel))), 1 / p)
 
 
-def _global_pool(k, x, kind):
+def _global_pool(k: Emitter, x: KerasTensor, kind: str) -> KerasTensor:
     return k.layer(
         layer_by_rank(f"Global{kind}Pooling", len(x.shape) - 2), x, keepdims=True, data_format="channels_last"
     )

@@ -8,11 +8,12 @@ from keras import ops
 from convert.errors import Unsupported
 
 from ..constants import Constant, constant_of
+from ..emitter import Emitter, Tensor, Value
 from ..rules import onnx_op
 from ..tensors import plus
 
 
-def _broadcast_parameter(k, values, x, axis, block_size):
+def _broadcast_parameter(k: Emitter, values: Value, x: Value, axis: int, block_size: int) -> Tensor:
     """A scale or zero point, shaped to broadcast against `x`."""
     rank = len(x.shape)
     if block_size:
@@ -46,7 +47,7 @@ def dequantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype):
     return ops.multiply(y, _broadcast_parameter(k, scale, x, axis, block_size))
 
 
-def _dequantized_weight(x, scale, zero, axis):
+def _dequantized_weight(x: Constant, scale: Constant, zero: Constant | None, axis: int) -> Constant:
     """A quantised weight as the floating one that it stands for, which can be trained."""
     shape = [
         -1 if len(scale.shape) == 1 and scale.size > 1 and i == axis % len(x.shape) else 1 for i in range(len(x.shape))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
-from keras import layers, ops
+from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 
 from ..constants import Constant
+from ..emitter import Emitter, Value
 from ..rules import onnx_op
 
 _FUNCTIONS = {
@@ -19,7 +23,9 @@ _FUNCTIONS = {
 }
 
 
-def _activation_names(activations, alphas, default, directions):
+def _activation_names(
+    activations: Sequence[str] | None, alphas: Sequence[float] | None, default: Sequence[str], directions: int
+) -> list[list[str]]:
     """Keras's names of the activation functions, for each direction."""
     if alphas:
         raise Unsupported("activation functions with numbers of their own")
@@ -31,7 +37,7 @@ def _activation_names(activations, alphas, default, directions):
     return [[_FUNCTIONS[n] for n in names[i * per : (i + 1) * per]] for i in range(directions)]
 
 
-def _is_zero_state(k, index):
+def _is_zero_state(k: Emitter, index: int) -> bool:
     """Whether an initial state is zeros, however it was made."""
     if index >= len(k.node.inputs) or k.node.inputs[index] is None:
         return True
@@ -45,7 +51,17 @@ def _is_zero_state(k, index):
     return value.const_value is not None and not value.const_value.numpy().any()
 
 
-def _run_directions(k, kind, arguments, x, lengths, states, weights_of, direction, layout):
+def _run_directions(
+    k: Emitter,
+    kind: type[layers.Layer],
+    arguments: Sequence[dict[str, Any]],
+    x: KerasTensor,
+    lengths: Value,
+    states: Sequence[KerasTensor],
+    weights_of: Callable[[int], dict[str, Constant]],
+    direction: str,
+    layout: int,
+) -> tuple[KerasTensor, ...]:
     """All hidden states [time, directions, batch, hidden] and the last of each state [directions, batch, hidden]."""
     if not layout:
         x = ops.transpose(x, (1, 0, 2))
@@ -72,29 +88,31 @@ def _run_directions(k, kind, arguments, x, lengths, states, weights_of, directio
     return ops.transpose(ops.stack(every, axis=2), (1, 2, 0, 3)), *finals
 
 
-def _step_mask(k, layout, lengths):
+def _step_mask(k: Emitter, layout: int, lengths: Value) -> KerasTensor:
     """[batch, time]: whether a step is inside its sequence."""
     steps = k.places(k.input_dims(0)[1 if layout else 0], "int64")
     return ops.less(steps, ops.expand_dims(ops.cast(k.tensor(lengths), "int64"), -1))
 
 
-def _cell_weights(w, r, b, order, split_bias=False):
+def _cell_weights(
+    w: Value, r: Value, b: Value, order: Sequence[int], split_bias: bool = False
+) -> Callable[[int], dict[str, Constant]]:
     """The variables of a direction's cell, from ONNX's [directions, gates · hidden, …] with the gates in this order."""
     if not isinstance(w, Constant) or not isinstance(r, Constant) or not isinstance(b, Constant | None):
         raise Unsupported("weights computed at run time")
     hidden = r.shape[-1]
     gates = len(order)
 
-    def columns(x, d):
+    def columns(x: np.ndarray, d: int) -> np.ndarray:
         """[gates · hidden, n] as [n, gates · hidden] in Keras's order."""
         parts = np.split(x[d], gates)
         return np.concatenate([parts[i] for i in order]).T
 
-    def bias(x, d):
+    def bias(x: np.ndarray, d: int) -> np.ndarray:
         both = np.stack([columns(part[None], 0) for part in np.split(x[d], 2)])
         return both if split_bias else both.sum(0)
 
-    def of(d):
+    def of(d: int) -> dict[str, Constant]:
         found = {
             "cell.kernel": w.map((w.shape[2], gates * hidden), lambda x: columns(x, d)),
             "cell.recurrent_kernel": r.map((hidden, gates * hidden), lambda x: columns(x, d)),
@@ -107,7 +125,7 @@ def _cell_weights(w, r, b, order, split_bias=False):
     return of
 
 
-def _check_clip(clip, **other):
+def _check_clip(clip: float | None, **other: Any) -> None:
     if clip is not None:
         raise Unsupported("a clip of the cell")
     for name, value in other.items():

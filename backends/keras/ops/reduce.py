@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras import ops
+from keras import KerasTensor, ops
 
 from convert.errors import Unsupported
+from convert.rules import Rule
 
 from ..rules import onnx_op
 from .activation import is_floating
 
 
-def reduction_rule(function: Callable[..., Any]):
+def reduction_rule(function: Callable[..., Any]) -> Rule:
     """The rule for an ONNX reduction with `axes` as an input."""
 
     def rule(k, x, axes, *, keepdims, noop_with_empty_axes):
@@ -29,8 +30,8 @@ def reduction_rule(function: Callable[..., Any]):
     return rule
 
 
-def _logical(function, of_bools):
-    def reduced(x, axes, keep):
+def _logical(function: Callable[..., Any], of_bools: Callable[..., Any]) -> Callable[..., KerasTensor]:
+    def reduced(x: KerasTensor, axes: Sequence[int] | None, keep: bool) -> KerasTensor:
         if 0 in [x.shape[a] for a in (range(len(x.shape)) if axes is None else axes)] and x.dtype != "bool":
             raise Unsupported("the largest or smallest of no elements")
         return (of_bools if x.dtype == "bool" else function)(x, axis=axes, keepdims=keep)
@@ -38,11 +39,11 @@ def _logical(function, of_bools):
     return reduced
 
 
-def _sum(x, axes, keep):
+def _sum(x: KerasTensor, axes: Sequence[int] | None, keep: bool) -> KerasTensor:
     return ops.sum(x, axis=axes, keepdims=keep)
 
 
-def _widen_integers(x):
+def _widen_integers(x: KerasTensor) -> KerasTensor:
     """Integers in float64: Keras would take their mean in float32."""
     return x if is_floating(x) else ops.cast(x, "float64")
 
@@ -62,7 +63,7 @@ onnx_op.same(
 )
 
 
-def arg_extremum_rule(function: Callable[..., Any]):
+def arg_extremum_rule(function: Callable[..., Any]) -> Rule:
     """The rule for ArgMax or ArgMin."""
 
     def rule(k, x, *, axis, keepdims, select_last_index):
@@ -78,7 +79,7 @@ def arg_extremum_rule(function: Callable[..., Any]):
 onnx_op.same(arg_extremum_rule, ArgMax=ops.argmax, ArgMin=ops.argmin)
 
 
-def cumulative_rule(pair):
+def cumulative_rule(pair: tuple[Callable[..., Any], int]) -> Rule:
     """The rule for CumSum or CumProd; the neutral element comes first where the sum is exclusive."""
     function, neutral = pair
 

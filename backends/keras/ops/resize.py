@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
-from keras import layers, ops
+from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 from convert.graph.metadata import CHANNELS_LAST
+from convert.rules import Rule
 from convert.semantics.interpolation import Interpolation, keep_aspect_ratio, resized_length, weight_matrix
 
+from ..emitter import Emitter, Value
 from ..rules import onnx_op
 from ..windows import layer_by_rank
 from .activation import is_floating
@@ -17,7 +21,7 @@ from .activation import is_floating
 _TAPS = 4
 
 
-def _resize_rule(to_axis):
+def _resize_rule(to_axis: Callable[[int, int], int]) -> Rule:
     """The rule for Resize of a tensor in which axis `a` of ONNX's is `to_axis(a, rank)`."""
 
     def rule(
@@ -49,7 +53,15 @@ def _resize_rule(to_axis):
     return rule
 
 
-def _sizes_and_scales(k, x, scales, sizes, chosen, policy, to_axis):
+def _sizes_and_scales(
+    k: Emitter,
+    x: KerasTensor,
+    scales: Value,
+    sizes: Value,
+    chosen: Sequence[int],
+    policy: str,
+    to_axis: Callable[[int, int], int],
+) -> dict[int, tuple[int | None, float]]:
     """By axis of `x`, its new size (None: only the run tells) and the scale."""
     rank = len(x.shape)
     own = {a: x.shape[to_axis(a, rank)] for a in chosen}
@@ -81,7 +93,7 @@ def _sizes_and_scales(k, x, scales, sizes, chosen, policy, to_axis):
     return {to_axis(a, rank): pair for a, pair in pairs.items()}
 
 
-def _known_dim(k, axis):
+def _known_dim(k: Emitter, axis: int) -> int | None:
     d = k.dims()[axis]
     if d is not None and d == k.input_dims(0)[axis]:
         return d if isinstance(d, int) else None
@@ -90,7 +102,9 @@ def _known_dim(k, axis):
     raise Unsupported("Resize to a size that only the run tells")
 
 
-def _upsample(k, x, wanted, method):
+def _upsample(
+    k: Emitter, x: KerasTensor, wanted: dict[int, tuple[int | None, float]], method: Interpolation
+) -> KerasTensor | None:
     """By a layer: whole factors, repeated or, in two dims, interpolated between the centres of pixels."""
     rank = len(x.shape) - 2
     factors = [wanted.get(axis, (None, 1.0))[1] for axis in range(1, rank + 1)]
@@ -108,13 +122,13 @@ def _upsample(k, x, wanted, method):
     return None
 
 
-def _is_repetition(factor, method):
+def _is_repetition(factor: int, method: Interpolation) -> bool:
     """Whether each element is repeated, which does not depend on how many there are."""
     n = 5
     return np.array_equal(weight_matrix(n, n * factor, factor, method), np.repeat(np.eye(n), factor, axis=0))
 
 
-def _resample_axis(x, axis, weights):
+def _resample_axis(x: KerasTensor, axis: int, weights: np.ndarray) -> KerasTensor:
     """Each output a sum of inputs along `axis`, by the rows of `weights`."""
     taps = int((weights != 0).sum(1).max())
     dtype = x.dtype

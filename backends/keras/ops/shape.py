@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
-from keras import layers, ops
+from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 
 from ..constants import Constant
+from ..emitter import Emitter
 from ..rules import OWN, channels_last, onnx_op
 from ..tensors import permute_axes
 from .activation import is_floating
@@ -37,7 +39,7 @@ def reshape(k, x, shape, *, allowzero):
     return reshape_tensor(k, x, target, kept=not allowzero and bool(target) and k.ints(shape)[0] == 0)
 
 
-def reshape_tensor(k, x, target, kept=False):
+def reshape_tensor(k: Emitter, x: KerasTensor, target: Sequence[int | str | None], kept: bool = False) -> KerasTensor:
     """`x` in another shape; None and -1 are unknown dims, of which the first may be that of `x` (`kept`)."""
     facts = k.dims()
     if len(facts) == len(target):
@@ -108,7 +110,7 @@ def expand(k, x, shape):
     return ops.tile(x, repeats) if any(n != 1 for n in repeats) else x
 
 
-def _dims(names):
+def _dims(names: Sequence[str]) -> list[int | str]:
     return [int(name) if name.isdigit() else name for name in names]
 
 

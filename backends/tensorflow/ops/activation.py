@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 from ..rules import onnx_op
 
 
-def scalar_like(x, value):
+def scalar_like(x: tf.Tensor, value: float) -> tf.Tensor:
     """`value` in the dtype of `x`."""
     return tf.constant(value, x.dtype)
 
@@ -46,7 +46,7 @@ def shrink(t, x, *, bias, lambd):
     return tf.where(low, x + scalar_like(x, bias), tf.where(high, x - scalar_like(x, bias), scalar_like(x, 0)))
 
 
-def negative_exponential(x):
+def negative_exponential(x: tf.Tensor) -> tf.Tensor:
     """exp(x) − 1 where x is negative, 0 elsewhere; no overflow, in the gradient neither."""
     return tf.math.expm1(tf.minimum(x, scalar_like(x, 0)))
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
+from ..emit import Dim, Emitter
 from ..rules import onnx_op
 from .activation import softmax
 from .linalg import matrix_product
@@ -71,7 +72,7 @@ def attention(
     return y, tf.convert_to_tensor(present_key), tf.convert_to_tensor(present_value), shown
 
 
-def scaled_products(q, k, scale):
+def scaled_products(q: tf.Tensor, k: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
     """Scaled products of queries and keys; in half precision both are scaled, so that nothing overflows."""
     if q.dtype.size >= 4:
         return tf.matmul(tf.multiply(q, tf.cast(scale, q.dtype)), k, transpose_b=True)
@@ -79,7 +80,7 @@ def scaled_products(q, k, scale):
     return matrix_product(tf.multiply(q, half), tf.linalg.matrix_transpose(tf.multiply(k, half)))
 
 
-def split_heads(t, x, count):
+def split_heads(t: Emitter, x: tf.Tensor, count: int | None) -> tf.Tensor:
     """[batch, sequence, heads · size] to [batch, heads, sequence, size]."""
     if count is None:
         raise Unsupported("Attention of rank 3 without the number of heads")
@@ -87,7 +88,7 @@ def split_heads(t, x, count):
     return tf.transpose(tf.reshape(x, pack_dims([n, s, count, width // count])), [0, 2, 1, 3])
 
 
-def repeat_heads(t, x, q):
+def repeat_heads(t: Emitter, x: tf.Tensor, q: tf.Tensor) -> tf.Tensor:
     """Keys or values repeated so that each head of the queries has its own."""
     own, wanted = t.shape(x)[1], t.shape(q)[1]
     if isinstance(own, int) and isinstance(wanted, int) and own == wanted:
@@ -95,7 +96,7 @@ def repeat_heads(t, x, q):
     return tf.repeat(x, wanted // own, axis=1)
 
 
-def scale_of(t, q, scale):
+def scale_of(t: Emitter, q: tf.Tensor, scale: float | None) -> tf.Tensor:
     """The given scale, or 1 / sqrt(size of a head)."""
     kind = tf.float64 if q.dtype == tf.float64 else tf.float32
     if scale is not None:
@@ -104,7 +105,17 @@ def scale_of(t, q, scale):
     return tf.constant(size**-0.5, kind) if isinstance(size, int) else tf.math.rsqrt(tf.cast(size, kind))
 
 
-def attention_bias(t, q, k, mask, lengths, offset, is_causal, left, right):
+def attention_bias(
+    t: Emitter,
+    q: tf.Tensor,
+    k: tf.Tensor,
+    mask: tf.Tensor | None,
+    lengths: tf.Tensor | None,
+    offset: Dim,
+    is_causal: bool,
+    left: int,
+    right: int,
+) -> tf.Tensor | None:
     """What is added to the scores: the mask, and −inf wherever a query may not attend to a key. None: nothing."""
     rows, columns = t.shape(q)[2], t.shape(k)[2]
     bias = None if mask is None else mask_to_bias(t, q, mask, columns)
@@ -125,7 +136,7 @@ def attention_bias(t, q, k, mask, lengths, offset, is_causal, left, right):
     return bias
 
 
-def mask_to_bias(t, q, mask, columns):
+def mask_to_bias(t: Emitter, q: tf.Tensor, mask: tf.Tensor, columns: Dim) -> tf.Tensor:
     """A mask as numbers to add; one that is too short forbids the keys beyond its end."""
     if mask.dtype == tf.bool:
         mask = tf.where(mask, tf.zeros([], q.dtype), tf.constant(MINUS_INFINITY, q.dtype))
@@ -137,7 +148,7 @@ def mask_to_bias(t, q, mask, columns):
     return tf.pad(tf.cast(mask, q.dtype), paddings, constant_values=tf.constant(MINUS_INFINITY, q.dtype))
 
 
-def probabilities(scores, precision):
+def probabilities(scores: tf.Tensor, precision: int | None) -> tf.Tensor:
     """Softmax over the keys, in the dtype that was asked for."""
     kind = scores.dtype if precision is None else tf_dtype(ir.DataType(precision))
     return tf.cast(softmax(None, tf.cast(scores, kind), axis=-1), scores.dtype)

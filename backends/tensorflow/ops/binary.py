@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ..emit import Value
 from ..rules import onnx_op
 
 
@@ -53,7 +54,7 @@ def add(t, a, b):
     return tf.add(as_row(a, b), as_row(b, a))
 
 
-def _product_behind(y, bias):
+def _product_behind(y: Value, bias: Value) -> tf.Tensor | None:
     """The matrix product that was only reshaped to `y`, if adding `bias` to each of its rows is the same, else None.
 
     TensorFlow fuses a bias with the product that it is added to, and sees none behind a reshape.
@@ -68,7 +69,7 @@ def _product_behind(y, bias):
     return rows if y.shape[-1] == rows.shape[-1] == bias.shape[0] else None
 
 
-def as_row(x, other):
+def as_row(x: Value, other: Value) -> Value:
     """[1, N] as [N], where it is added to a matrix."""
     dims = x.shape.as_list() if x.shape.rank == 2 else []
     return tf.reshape(x, [-1]) if dims and dims[0] == 1 and dims[1] is not None and other.shape.rank == 2 else x

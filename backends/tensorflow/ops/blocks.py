@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
+from ..emit import Emitter, Value
 from ..rules import onnx_op
 from .shape import pack_dims
 
@@ -40,7 +41,7 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
     return tf.slice(y, [0, 0, *pads[:rank]], pack_dims([n, channels, *image]))
 
 
-def _vector_elements(t, x, count: int):
+def _vector_elements(t: Emitter, x: Value, count: int) -> list[int] | list[tf.Tensor]:
     """The elements of a vector: numbers where they are known, else int32 scalars."""
     known = t.ints(x)
     return known if known is not None else tf.unstack(tf.cast(x, tf.int32), num=count)

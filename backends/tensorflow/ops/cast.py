@@ -8,11 +8,12 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
+from ..emit import Value
 from ..rules import onnx_op
 from .low_precision import NARROW, narrow_dtype, widen_dtype
 
 
-def convert_dtype(x, dtype, saturate=1, round_mode="up"):
+def convert_dtype(x: Value, dtype: tf.DType, saturate: int = 1, round_mode: str = "up") -> tf.Tensor:
     """`x` in `dtype`, by ONNX's rules for numbers that do not fit."""
     if x.dtype == dtype:
         return tf.convert_to_tensor(x)
@@ -31,7 +32,7 @@ def convert_dtype(x, dtype, saturate=1, round_mode="up"):
     return tf.cast(x, dtype)
 
 
-def format_numbers(x):
+def format_numbers(x: Value) -> tf.Tensor:
     """Numbers as text, as onnxruntime writes them: with 8 significant digits, those of float64 too."""
     x = tf.convert_to_tensor(x)
     if not x.dtype.is_floating:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 from convert.errors import Unsupported
 
 from ..constants import permute
-from ..emit import dtype_and_shape
+from ..emit import Emitter, SubgraphFunction, Value, dtype_and_shape
 from ..rules import onnx_op
 from ..sequence_values import OptionalTensor, flat_tensors, is_nested, join_values, rebuild_value, to_tensor_list
 
@@ -37,12 +38,12 @@ def if_(t, condition, *, then_branch, else_branch):
     return tuple(results)
 
 
-def _nested_if(condition, then_branch, else_branch):
+def _nested_if(condition: tf.Tensor, then_branch: SubgraphFunction, else_branch: SubgraphFunction) -> tuple[Value, ...]:
     """If with sequences or optionals: the branches are traced once more before, to see what their results hold."""
     with FuncGraph("trial").as_default():
         forms = [join_values(a, b) for a, b in zip(then_branch(), else_branch(), strict=True)]
 
-    def run(branch):
+    def run(branch: SubgraphFunction) -> Callable[[], list[tf.Tensor]]:
         return lambda: [x for y, form in zip(branch(), forms, strict=True) for x in flat_tensors(y, form)]
 
     flat, results = tf.cond(tf.reshape(condition, []), run(then_branch), run(else_branch)), []
@@ -52,7 +53,7 @@ def _nested_if(condition, then_branch, else_branch):
     return tuple(results)
 
 
-def _common_shape(a, b):
+def _common_shape(a: ir.Value, b: ir.Value) -> tf.TensorShape:
     """What two shapes have in common."""
     return dtype_and_shape(a)[1].most_specific_compatible_shape(dtype_and_shape(b)[1])
 
@@ -87,7 +88,9 @@ def loop(t, trips, condition, *carried, body):
     return (*values, *(a.stack() for a in arrays))
 
 
-def _nested_loop(t, trips, condition, carried, body):
+def _nested_loop(
+    t: Emitter, trips: Value, condition: Value, carried: Sequence[Value], body: SubgraphFunction
+) -> tuple[Value, ...]:
     """A Loop that carries sequences: unrolled where the number of trips is known, else with tensor lists."""
     known = t.ints(trips)
     going = condition is None or t.static(condition) is not None
@@ -109,7 +112,9 @@ def _nested_loop(t, trips, condition, carried, body):
     return (*values, *(tf.stack([tf.convert_to_tensor(x) for x in column]) for column in zip(*rows, strict=True)))
 
 
-def _tensor_list_loop(trips, condition, carried, body):
+def _tensor_list_loop(
+    trips: Value, condition: Value, carried: Sequence[Value], body: SubgraphFunction
+) -> tuple[Value, ...]:
     count = len(carried)
     if len(body.graph.outputs) > 1 + count or any(isinstance(x, OptionalTensor) for x in carried):
         raise Unsupported("a Loop of unknown length that carries an optional, or a sequence beside collected outputs")
@@ -119,7 +124,7 @@ def _tensor_list_loop(trips, condition, carried, body):
         replace(to_tensor_list(x), shape=tf.TensorShape(None), length=None) if is_nested(x) else x for x in carried
     ]
 
-    def step(i, going, *flat):
+    def step(i: tf.Tensor, going: tf.Tensor, *flat: tf.Tensor) -> tuple[tf.Tensor, ...]:
         values = []
         for form in forms:
             value, flat = rebuild_value(form, flat)
@@ -184,7 +189,7 @@ def scan(
     return (*values, *stacked)
 
 
-def move_axis(x, source: int, target: int):
+def move_axis(x: Value, source: int, target: int) -> tf.Tensor:
     """One axis moved to another place."""
     rank = x.shape.rank
     order = [i for i in range(rank) if i != source % rank]
@@ -192,18 +197,18 @@ def move_axis(x, source: int, target: int):
     return permute(x, order)
 
 
-def _empty_tensor_array(value):
+def _empty_tensor_array(value: ir.Value) -> tf.TensorArray:
     dtype, shape = dtype_and_shape(value)
     return tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=shape, clear_after_read=False)
 
 
-def _shape_invariant(value: tf.Tensor, result):
+def _shape_invariant(value: tf.Tensor, result: ir.Value) -> tf.TensorShape:
     """The dims that an iteration is known to keep."""
     shape = dtype_and_shape(result)[1] if result.dtype is not None else tf.TensorShape(None)
     return value.shape.most_specific_compatible_shape(shape)
 
 
-def _restore_rank(new, old):
+def _restore_rank(new: Value, old: tf.Tensor) -> tf.Tensor:
     new = tf.convert_to_tensor(new)
     if old.shape.rank is not None and new.shape.rank is None:
         new = tf.ensure_shape(new, old.shape)

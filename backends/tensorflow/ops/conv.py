@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from convert.errors import Unsupported
 
 from ..constants import Constant
+from ..emit import Dim, Emitter, Value
 from ..rules import channels_last
 from .shape import pack_dims
 from .windows import SpatialWindows, kernel_shape_of, pad_spatial, spatial_shape, take_strided, windows
@@ -34,7 +37,7 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     return tf.ensure_shape(y, y.shape) if lies and t.readers() & _SLOW_IF_FUSED else y
 
 
-def convolve(t, x, w, window: SpatialWindows, group: int):
+def convolve(t: Emitter, x: tf.Tensor, w: Value, window: SpatialWindows, group: int) -> tf.Tensor:
     """Sum of products under each window: x [N, spatial…, I] with w [O, I / group, kernel…] gives [N, spatial…, O]."""
     rank = len(window.kernel)
     if rank > 3:
@@ -43,7 +46,7 @@ def convolve(t, x, w, window: SpatialWindows, group: int):
     return _convolve(t, x, t.permuted(w, (*range(2, rank + 2), 1, 0)), window, group)
 
 
-def _convolve(t, x, kernel, window: SpatialWindows, group: int):
+def _convolve(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
     """The same for a kernel [kernel…, I / group, O]."""
     rank = len(window.kernel)
     if rank == 1:
@@ -58,7 +61,7 @@ def _convolve(t, x, kernel, window: SpatialWindows, group: int):
     return tf.nn.conv2d(x, kernel, window.strides, padding, dilations=window.dilations)
 
 
-def _padding_2d(x, window: SpatialWindows):
+def _padding_2d(x: tf.Tensor, window: SpatialWindows) -> tuple[tf.Tensor, str | list[list[int]]]:
     """The input and the padding argument of conv2d: explicit where the pads are known, done before where not."""
     if window.unpadded:
         return x, "VALID"
@@ -69,7 +72,7 @@ def _padding_2d(x, window: SpatialWindows):
     return pad_spatial(x, window.before, window.after), "VALID"
 
 
-def _convolve_1d(t, x, kernel, window: SpatialWindows, group: int):
+def _convolve_1d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
     """As a convolution over a height of one (with equal strides, which depthwise kernels ask for)."""
     s, d = window.strides[0], window.dilations[0]
     flat = SpatialWindows((1, *window.kernel), (s, s), (d, d), (0, *window.before), (0, *window.after))
@@ -84,7 +87,7 @@ def _convolve_1d(t, x, kernel, window: SpatialWindows, group: int):
     return tf.squeeze(y, [1])
 
 
-def _depthwise(t, x, kernel, window: SpatialWindows, channels: int):
+def _depthwise(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, channels: int) -> tf.Tensor:
     """One group a channel: kernel [kh, kw, C, O / C]. Padded before: explicit pads and a bias abort under oneDNN."""
     multiplier = t.shape(kernel)[-1] // channels
     kernel = tf.reshape(kernel, pack_dims([*window.kernel, channels, multiplier]))
@@ -94,7 +97,7 @@ def _depthwise(t, x, kernel, window: SpatialWindows, channels: int):
     return _depthwise_windows(x, kernel, window)
 
 
-def _depthwise_windows(x, kernel, window: SpatialWindows):
+def _depthwise_windows(x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows) -> tf.Tensor:
     strides, dilations = window.strides, window.dilations
     if set(strides) == {1} and _has_same_pads(window):
         return tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "SAME", dilations=dilations)
@@ -111,7 +114,7 @@ def _has_same_pads(window: SpatialWindows) -> bool:
     return all(isinstance(r + b + a, int) and (b, a) == ((r - 1) // 2, r // 2) for r, b, a in parts)
 
 
-def _convolve_3d(t, x, kernel, window: SpatialWindows, group: int):
+def _convolve_3d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
     if group > 1:
         return _convolve_groups(t, x, kernel, window, group)
     x = pad_spatial(x, window.before, window.after)
@@ -122,7 +125,7 @@ def _convolve_3d(t, x, kernel, window: SpatialWindows, group: int):
     return take_strided(y, window.strides)
 
 
-def _convolve_groups(t, x, kernel, window: SpatialWindows, group: int):
+def _convolve_groups(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
     """Each group by itself, for kernels that know no groups; the kernel is split along its output channels."""
     parts = zip(tf.split(x, group, -1), tf.split(kernel, group, -1), strict=True)
     return tf.concat([_convolve(t, part, own, window, 1) for part, own in parts], -1)
@@ -145,7 +148,15 @@ def conv_transpose(
     return y if bias is None else tf.add(y, bias)
 
 
-def _transpose_pads(reach, full, strides, extra, pads, auto_pad, output_shape):
+def _transpose_pads(
+    reach: Sequence[int],
+    full: Sequence[Dim],
+    strides: Sequence[int],
+    extra: Sequence[int],
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    output_shape: Sequence[int] | None,
+) -> tuple[list[Dim], list[Dim]]:
     """What to take off before and after each dim of the full result, output padding not counted."""
     rank = len(reach)
     same = output_shape is None and auto_pad.startswith("SAME")
@@ -161,7 +172,7 @@ def _transpose_pads(reach, full, strides, extra, pads, auto_pad, output_shape):
     return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
 
 
-def _dilate_kernel(t, kernel, dilations):
+def _dilate_kernel(t: Emitter, kernel: tf.Tensor, dilations: Sequence[int]) -> tf.Tensor:
     """[kernel…, O, I] with zeros between the elements of the kernel."""
     for axis, d in enumerate(dilations):
         if d > 1:
@@ -173,7 +184,9 @@ def _dilate_kernel(t, kernel, dilations):
     return kernel
 
 
-def _conv_transpose_groups(t, x, kernel, strides, full, group):
+def _conv_transpose_groups(
+    t: Emitter, x: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], full: Sequence[Dim], group: int
+) -> tf.Tensor:
     """The full result, of (n − 1)·stride + kernel along each dim, before pads are taken off; kernel [kernel…, O, I]."""
     if group == 1:
         return _conv_transpose(t, x, kernel, strides, full)
@@ -186,7 +199,9 @@ def _conv_transpose_groups(t, x, kernel, strides, full, group):
     return tf.concat([_conv_transpose(t, part, own, strides, full) for part, own in parts], -1)
 
 
-def _conv_transpose(t, x, kernel, strides, full):
+def _conv_transpose(
+    t: Emitter, x: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], full: Sequence[Dim]
+) -> tf.Tensor:
     rank, outputs = len(strides), t.shape(kernel)[-2]
     shape = [t.shape(x)[0], *full, outputs]
     if rank == 1:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from ..emit import Dim, Emitter, Value
 from ..rules import onnx_op
 
 
-def wrap_negative(t, indices, size):
+def wrap_negative(t: Emitter, indices: Value, size: Dim) -> tf.Tensor | np.ndarray:
     """Indices with negative ones, which count from the end, made positive: TensorFlow's kernels refuse those."""
     known = t.static(indices)
     if known is not None:
@@ -56,7 +57,7 @@ def gather_nd(t, x, indices, *, batch_dims):
     return tf.gather_nd(x, tf.concat([*places, indices], -1))
 
 
-def wrap_negative_nd(t, x, indices, batch_dims: int = 0):
+def wrap_negative_nd(t: Emitter, x: Value, indices: Value, batch_dims: int = 0) -> tf.Tensor | np.ndarray:
     """Tuples of indices with the negative ones made positive."""
     known = t.static(indices)
     if known is not None and (known >= 0).all():

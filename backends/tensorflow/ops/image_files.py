@@ -7,7 +7,7 @@ import tensorflow as tf
 _SPACE = b" \t\r\n\v\f"
 
 
-def pixels_of_anymap(data):
+def pixels_of_anymap(data: tf.Tensor) -> tf.Tensor:
     """[height, width, 3] uint8 of a PGM (P5) or PPM (P6) of one byte a sample; anything else stops the model.
 
     data: int32 bytes. Format: netpbm.sourceforge.net/doc/ppm.html, of which comments may stand in the header.
@@ -25,24 +25,24 @@ def pixels_of_anymap(data):
     return tf.broadcast_to(tf.cast(rows, tf.uint8), tf.stack([height, width, 3]))
 
 
-def _require(known, data, otherwise):
+def _require(known: tf.Tensor, data: tf.Tensor, otherwise: str) -> tf.Tensor:
     """The bytes, where the condition holds; else the model stops with this message."""
     with tf.control_dependencies([tf.Assert(known, [otherwise])]):
         return tf.identity(data)
 
 
-def _number(data, at):
+def _number(data: tf.Tensor, at: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The decimal number from `at` on, behind spaces and comments, and where it ends."""
 
-    def blank(at, comment):
+    def blank(at: tf.Tensor, comment: tf.Tensor) -> tf.Tensor:
         return comment | tf.reduce_any(tf.equal(data[at], list(_SPACE))) | tf.equal(data[at], ord("#"))
 
-    def skip(at, comment):
+    def skip(at: tf.Tensor, comment: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return at + 1, (comment | tf.equal(data[at], ord("#"))) & ~tf.equal(data[at], ord("\n"))
 
     at, _ = tf.while_loop(blank, skip, (at, tf.constant(False)))
 
-    def digit(at, value):
+    def digit(at: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
         return (data[at] >= ord("0")) & (data[at] <= ord("9"))
 
     at, value = tf.while_loop(digit, lambda at, value: (at + 1, value * 10 + data[at] - ord("0")), (at, 0))
@@ -53,14 +53,14 @@ _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 256, 257, 258, 259, 262
 _STRIPS, _SAMPLES, _ROWS, _PLANES = 273, 277, 278, 284
 
 
-def pixels_of_tiff(data):
+def pixels_of_tiff(data: tf.Tensor) -> tf.Tensor:
     """[height, width, 3] uint8 of a TIFF of 8 bits a sample, grey or RGB, uncompressed; another stops the model.
 
     data: int32 bytes. Format: TIFF 6.0, part 1.
     """
     little = tf.equal(data[0], ord("I"))
 
-    def number(at, size):
+    def number(at: tf.Tensor, size: int) -> tf.Tensor:
         given = tf.gather(data, at[..., None] + tf.range(size))
         order = tf.where(little, tf.range(size), size - 1 - tf.range(size))
         return tf.reduce_sum(given * tf.bitwise.left_shift(1, 8 * order), -1)
@@ -69,14 +69,14 @@ def pixels_of_tiff(data):
     entries = first + 2 + 12 * tf.range(number(first, 2))
     tags = number(entries, 2)
 
-    def field(tag, default):
+    def field(tag: int, default: int) -> tf.Tensor:
         """All numbers of a field, or the default."""
         place = tf.reshape(tf.where(tf.equal(tags, tag)), [-1])[:1]
         at = tf.gather(entries, place)
         found = tf.size(at) > 0
         return tf.cond(found, lambda: numbers(at[0]), lambda: tf.constant([default]))
 
-    def numbers(at):
+    def numbers(at: tf.Tensor) -> tf.Tensor:
         short = tf.equal(number(at + 2, 2), 3)
         count = number(at + 4, 4)
         size = tf.where(short, 2, 4)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
+from ..emit import Emitter, Value
 from ..rules import onnx_op
 
 # TensorFlow's slices count in int32 where Python numbers are given; no dim is as large.
@@ -21,7 +24,9 @@ def slice_(t, x, starts, ends, axes, steps):
     )
 
 
-def _static_slice(t, x, begin, end, axes, step):
+def _static_slice(
+    t: Emitter, x: Value, begin: Sequence[int], end: Sequence[int], axes: Sequence[int], step: Sequence[int]
+) -> tf.Tensor:
     # Two slices of one axis cannot happen, ONNX forbids them.
     spec = [slice(None)] * t.rank(x)
     for axis, b, e, s in zip(axes, begin, end, step, strict=True):
@@ -32,7 +37,9 @@ def _static_slice(t, x, begin, end, axes, step):
     return tf.convert_to_tensor(x)[tuple(spec)]
 
 
-def _dynamic_bounds(t, x, starts, ends, axes, steps):
+def _dynamic_bounds(
+    t: Emitter, x: Value, starts: Value, ends: Value, axes: Value, steps: Value
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Begin, end and step of every axis as vectors; the axes that are not named are taken whole."""
     rank = t.rank(x)
     starts, ends = tf.cast(starts, tf.int64), tf.cast(ends, tf.int64)
@@ -42,7 +49,7 @@ def _dynamic_bounds(t, x, starts, ends, axes, steps):
     places = tf.where(axes < 0, axes + rank, axes)[:, None]
     dims = tf.shape(x, tf.int64)
 
-    def spread(default, values):
+    def spread(default: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
         return tf.tensor_scatter_nd_update(default, places, values)
 
     # TensorFlow adds the dim to what is negative before it clamps, as ONNX does.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ..emit import LazyDims
+from ..emit import LazyDims, Value
 from ..rules import LITE, onnx_op
 from .binary import as_row
 from .shape import dims_product, pack_dims
@@ -20,7 +20,7 @@ WIDER = {
 }
 
 
-def matrix_product(a, b, *, flat: bool = True):
+def matrix_product(a: Value, b: Value, *, flat: bool = True) -> tf.Tensor:
     """numpy.matmul: vectors are promoted, batch dims broadcast. flat: rows of a are multiplied as one matrix."""
     if b.shape.rank == 1:
         return tf.squeeze(matrix_product(a, tf.expand_dims(b, -1), flat=flat), -1)
@@ -34,13 +34,13 @@ def matrix_product(a, b, *, flat: bool = True):
     return _matmul(a, b)
 
 
-def _is_one_matrix(a, b) -> bool:
+def _is_one_matrix(a: Value, b: Value) -> bool:
     """Whether `b` is one matrix for all rows of `a`: of rank 2, or with dims of one in front."""
     known = b.shape.rank is not None and (b.shape.rank == 2 or a.shape.rank is not None)
     return known and set(b.shape.as_list()[:-2]) <= {1}
 
 
-def _multiply_by_matrix(a, b):
+def _multiply_by_matrix(a: Value, b: Value) -> tf.Tensor:
     """The product of all rows of `a`, of any rank, with the one matrix in `b`.
 
     It takes a MatMul between two reshapes, which move nothing: oneDNN's BatchMatMulV2 of [n, 1, m, k] with one matrix
@@ -67,7 +67,7 @@ def _multiply_by_matrix(a, b):
     return y
 
 
-def _matmul(a, b):
+def _matmul(a: Value, b: Value) -> tf.Tensor:
     """The product of what is not to be flattened; a sum of nothing is kept from a fusion that ends the process."""
     y = tf.matmul(a, b)
     return tf.ensure_shape(y, y.shape) if 0 in (a.shape[-1], b.shape[-2]) else y
@@ -96,7 +96,7 @@ def gemm(t, a, b, c, *, alpha, beta, transA, transB):
     return tf.cast(_add_scaled(scale_by(y, alpha), c, beta), kind)
 
 
-def _add_scaled(y, c, beta):
+def _add_scaled(y: tf.Tensor, c: Value, beta: float) -> tf.Tensor:
     if c is None or beta == 0:
         return y
     c = as_row(scale_by(c, beta), y)
@@ -105,7 +105,7 @@ def _add_scaled(y, c, beta):
     return tf.nn.bias_add(y, c) if plain else tf.add(y, c)
 
 
-def scale_by(x, factor):
+def scale_by(x: Value, factor: float) -> Value:
     """x times a number."""
     return x if factor == 1 else tf.multiply(x, tf.constant(factor, x.dtype))
 

@@ -48,7 +48,7 @@ def acos(t, x):
     return tf.atan2(_root_of_complement(x), x)
 
 
-def _root_of_complement(x):
+def _root_of_complement(x: tf.Tensor) -> tf.Tensor:
     """√(1 − x²), without the loss near ±1."""
     return tf.sqrt((1.0 - x) * (1.0 + x))
 
@@ -95,13 +95,13 @@ _LARGE = 1e9
 """Beyond this √(x² ± 1) is |x| in float32."""
 
 
-def _log1p(x):
+def _log1p(x: tf.Tensor) -> tf.Tensor:
     """log(1 + x) for x ≥ 0, which is 2 atanh(x / (2 + x)). (1 + x) − 1 would not do: the converter takes it for x."""
     near = tf.minimum(x, 1.0)
     return tf.where(x < 1.0, 2.0 * _atanh(near / (2.0 + near), 9), tf.math.log(1.0 + x))
 
 
-def _atanh(x, terms: int):
+def _atanh(x: tf.Tensor, terms: int) -> tf.Tensor:
     """Σ x²ⁿ⁺¹ / (2n + 1)."""
     return x * _polynomial(x * x, [1 / (2 * n + 1) for n in range(terms)])
 
@@ -134,7 +134,7 @@ def _erfc_coefficients() -> list[float]:
     return chebyshev.cheb2poly(chebyshev.chebinterpolate(scaled, 12)).tolist()
 
 
-def _polynomial(x, coefficients: list[float]):
+def _polynomial(x: tf.Tensor, coefficients: list[float]) -> tf.Tensor:
     """By Horner's scheme, from the constant term up."""
     y = tf.fill(tf.shape(x), tf.constant(coefficients[-1], x.dtype))
     for coefficient in reversed(coefficients[:-1]):

@@ -13,7 +13,7 @@ NARROW = (*NARROW_FLOATS, *NARROW_INTS)
 _CASTS = {"float8_e4m3fn": tf.float32, "float8_e5m2": tf.float32, "int4": tf.int32, "uint4": tf.int32}
 
 
-def widen_dtype(x):
+def widen_dtype(x: tf.Tensor) -> tf.Tensor:
     """A narrow number in a dtype that TensorFlow computes with, exactly."""
     name = x.dtype.name
     if name in _CASTS:
@@ -26,7 +26,7 @@ def widen_dtype(x):
     return tf.math.floormod(codes - low, high - low + 1) + low
 
 
-def narrow_dtype(x, dtype, saturate: bool):
+def narrow_dtype(x: tf.Tensor, dtype: tf.DType, saturate: bool) -> tf.Tensor:
     """`x` in a narrow dtype. Floats are rounded half to even; integers lose the bits that do not fit."""
     name = dtype.name
     if name in NARROW_FLOATS:
@@ -40,7 +40,7 @@ def narrow_dtype(x, dtype, saturate: bool):
     return _from_codes(whole, dtype)
 
 
-def _float_codes(x, dtype, saturate: bool):
+def _float_codes(x: tf.Tensor, dtype: tf.DType, saturate: bool) -> tf.Tensor:
     """The bit patterns of the nearest numbers, as int32.
 
     All finite magnitudes are in one sorted table; a threshold lies half way between two neighbours, and belongs to the
@@ -77,12 +77,12 @@ def _float_codes(x, dtype, saturate: bool):
 _BYTES = np.array([bytes([i]) for i in range(256)], dtype=object)
 
 
-def codes_to_text(codes):
+def codes_to_text(codes: tf.Tensor) -> tf.Tensor:
     """One string of the bytes of an int32 vector."""
     return tf.strings.reduce_join(tf.gather(tf.constant(_BYTES), codes))
 
 
-def _from_codes(codes, dtype):
+def _from_codes(codes: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """A tensor with these bit patterns.
 
     No kernel makes one; TensorFlow parses a serialised tensor of any dtype, so one is written here: its dtype, its
@@ -99,7 +99,7 @@ def _from_codes(codes, dtype):
     return y
 
 
-def _to_codes(x):
+def _to_codes(x: tf.Tensor) -> tf.Tensor:
     """The bit patterns of a narrow tensor, as int32.
 
     No kernel reads them; TensorFlow hashes the bytes of a tensor of any dtype, and 256 hashes are easily told apart.
@@ -113,6 +113,6 @@ def _to_codes(x):
     return y
 
 
-def _hashes(x):
+def _hashes(x: tf.Tensor) -> tf.Tensor:
     """One int64 for each element of a vector of bytes (FarmHash's Fingerprint64, which is stable by contract)."""
     return tf.bitcast(tf.raw_ops.Fingerprint(data=tf.expand_dims(x, 1), method="farmhash64"), tf.int64)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import tensorflow as tf
 
 from convert.errors import Unsupported
 
+from ..emit import Value
 from ..rules import onnx_op
 
 _TRAINING = "ai.onnx.preview.training"
@@ -24,13 +27,13 @@ def gradient(t, *inputs, xs, y, zs=None, body=None):
     return tuple(tape.gradient(result, given[:count], unconnected_gradients="zero"))
 
 
-def group_by_tensor(tensors, kinds: int):
+def group_by_tensor(tensors: Sequence[Value], kinds: int) -> list[list[Value]]:
     """X1 X2 … G1 G2 … as (X1, G1, …), (X2, G2, …) …."""
     count = len(tensors) // kinds
     return [[tensors[k * count + i] for k in range(kinds)] for i in range(count)]
 
 
-def interleave_results(results):
+def interleave_results(results: Iterable[Sequence[tf.Tensor]]) -> tuple[tf.Tensor, ...]:
     """The results for each tensor as X1 X2 … V1 V2 …."""
     return tuple(value for row in zip(*results, strict=True) for value in row)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
 from convert.errors import Unsupported
 
+from ..emit import Dim, Emitter, Value
 from ..rules import onnx_op
 
 
@@ -28,7 +31,7 @@ def pad(t, x, pads, value, axes, *, mode):
     return _pad_by_gather(t, x, begins, ends, mode)
 
 
-def _spread_pads(rank: int, pads, axes):
+def _spread_pads(rank: int, pads: Value, axes: Value) -> tf.Tensor:
     """Pads computed at run time as a [2, rank] matrix of all axes."""
     pairs = tf.reshape(tf.cast(pads, tf.int32), [2, -1])
     if axes is None:
@@ -38,7 +41,7 @@ def _spread_pads(rank: int, pads, axes):
     return tf.transpose(tf.scatter_nd(places, tf.transpose(pairs), [rank, 2]))
 
 
-def _pad_constant(x, begins, ends, value):
+def _pad_constant(x: Value, begins: Sequence[Dim], ends: Sequence[Dim], value: Value) -> tf.Tensor:
     fill = tf.zeros([], x.dtype) if value is None else tf.reshape(value, [])
     if x.dtype == tf.string and value is None:
         fill = tf.constant("")
@@ -52,11 +55,11 @@ def _pad_constant(x, begins, ends, value):
     return tf.pad(x, paddings, constant_values=fill)
 
 
-def _positive_part(amount):
+def _positive_part(amount: Dim) -> Dim:
     return max(amount, 0) if isinstance(amount, int) else tf.maximum(amount, 0)
 
 
-def _crop(x, begins, ends):
+def _crop(x: Value, begins: Sequence[Dim], ends: Sequence[Dim]) -> tf.Tensor:
     """Negative pads take elements off."""
     start = [tf.maximum(-b, 0) for b in begins]
     size = tf.shape(x) + tf.stack([tf.minimum(b, 0) + tf.minimum(e, 0) for b, e in zip(begins, ends, strict=True)])
@@ -66,7 +69,7 @@ def _crop(x, begins, ends):
     return tf.slice(x, start, size)
 
 
-def _is_plain_reflection(x, begins, ends) -> bool:
+def _is_plain_reflection(x: Value, begins: Sequence[Dim], ends: Sequence[Dim]) -> bool:
     """Whether TensorFlow's own reflection does: known amounts, none negative, none as long as its dim."""
     for n, b, e in zip(x.shape.as_list(), begins, ends, strict=True):
         if not isinstance(b, int) or not isinstance(e, int):
@@ -76,7 +79,7 @@ def _is_plain_reflection(x, begins, ends) -> bool:
     return True
 
 
-def _pad_by_gather(t, x, begins, ends, mode: str):
+def _pad_by_gather(t: Emitter, x: Value, begins: Sequence[Dim], ends: Sequence[Dim], mode: str) -> tf.Tensor:
     """Each padded axis gathered by the indices that its mode repeats."""
     for axis, (n, b, e) in enumerate(zip(t.shape(x), begins, ends, strict=True)):
         if isinstance(b, int) and isinstance(e, int) and b == e == 0:

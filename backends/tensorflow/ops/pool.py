@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import numpy as np
@@ -10,16 +11,19 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
+from ..emit import Dim, Emitter, Value
 from ..rules import channels_last, onnx_op
 from .windows import SpatialWindows, pad_spatial, spatial_shape, windows
 
 
-def lowest_number(dtype):
+def lowest_number(dtype: tf.DType) -> float:
     """The smallest number of a dtype."""
     return -np.inf if dtype.is_floating else dtype.min
 
 
-def kernel_taps(x, window: SpatialWindows, counts):
+def kernel_taps(
+    x: tf.Tensor, window: SpatialWindows, counts: Sequence[Dim]
+) -> Iterator[tuple[tuple[int, ...], tf.Tensor]]:
     """For each element of the kernel, the input elements under it, one for each window; x is padded already."""
     for offsets in itertools.product(*(range(k) for k in window.kernel)):
         spatial = []
@@ -29,7 +33,7 @@ def kernel_taps(x, window: SpatialWindows, counts):
         yield offsets, x[(slice(None), *spatial, slice(None))]
 
 
-def pool_windows(x, kind: str, window: SpatialWindows, counts):
+def pool_windows(x: tf.Tensor, kind: str, window: SpatialWindows, counts: Sequence[Dim]) -> tf.Tensor:
     """MAX or AVG over each window of an input that is padded already."""
     rank = len(window.kernel)
     if rank <= 3 and set(window.dilations) == {1} and x.dtype in (tf.float32, tf.float64, tf.float16):
@@ -84,7 +88,7 @@ def max_pool_channels_first(t, x, *, auto_pad, ceil_mode, dilations, kernel_shap
     return t.channels_first(y), t.channels_first(_maximum_indices(t, moved, window, storage_order))
 
 
-def _maximum_indices(t, x, window: SpatialWindows, storage_order: int):
+def _maximum_indices(t: Emitter, x: tf.Tensor, window: SpatialWindows, storage_order: int) -> tf.Tensor:
     """Where each maximum was, counted through the whole N C spatial… tensor (row by row, or column by column)."""
     sizes, counts = spatial_shape(t, x), window.outputs(spatial_shape(t, x))
     batch, channels = t.shape(x)[0], t.shape(x)[-1]
@@ -126,7 +130,9 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     return mean if factor is None else mean * tf.cast(factor, mean.dtype)
 
 
-def _kernel_over_count(sizes, window: SpatialWindows, own: SpatialWindows | None, counts):
+def _kernel_over_count(
+    sizes: Sequence[Dim], window: SpatialWindows, own: SpatialWindows | None, counts: Sequence[Dim]
+) -> tf.Tensor | None:
     """The kernel's size over the elements counted under each window: [1, spatial…, 1], or None where it is one."""
     factor = None
     for axis, n in enumerate(sizes):
@@ -159,7 +165,7 @@ def lp_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, stri
     return tf.pow(mean * tf.constant(int(np.prod(window.kernel)), x.dtype), 1 / power)
 
 
-def spatial_axes(t, x):
+def spatial_axes(t: Emitter, x: Value) -> list[int]:
     """The axes between batch and channels."""
     return list(range(1, t.rank(x) - 1))
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
+from ..emit import Emitter, Value
 from ..rules import onnx_op
 from .cast import convert_dtype
 from .low_precision import NARROW_FLOATS, NARROW_INTS
@@ -15,7 +16,7 @@ from .low_precision import NARROW_FLOATS, NARROW_INTS
 _BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), **NARROW_INTS}
 
 
-def broadcast_parameter(t, x, parameter, axis: int, block_size: int):
+def broadcast_parameter(t: Emitter, x: Value, parameter: Value, axis: int, block_size: int) -> tf.Tensor:
     """A scale or zero point shaped to broadcast against `x`: one number, one an index of `axis`, or one a block."""
     rank = t.rank(x)
     if t.rank(parameter) == 0 or (t.rank(parameter) == 1 and parameter.shape[0] == 1 and rank != 1):
@@ -27,7 +28,7 @@ def broadcast_parameter(t, x, parameter, axis: int, block_size: int):
     return tf.reshape(parameter, [-1 if i == axis % rank else 1 for i in range(rank)])
 
 
-def quantize_steps(steps, zero):
+def quantize_steps(steps: tf.Tensor, zero: tf.Tensor) -> tf.Tensor:
     """Numbers of steps, rounded half to even, shifted by the zero point and saturated in its dtype."""
     low, high = _BOUNDS[zero.dtype.name]
     moved = tf.round(steps) + tf.cast(tf.reshape(zero, []), steps.dtype)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
+from ..emit import Emitter, Value
 from ..rules import channels_last, onnx_op
 from .conv import convolve
 from .linalg import matrix_product
@@ -12,7 +15,7 @@ from .quantize import quantize_steps
 from .windows import kernel_shape_of, spatial_shape, windows
 
 
-def subtract_zero_point(t, x, zero, axis: int):
+def subtract_zero_point(t: Emitter, x: Value, zero: Value, axis: int) -> Value:
     """x minus its zero point, one number or one for each index of `axis`, as float64 (exact for 8 and 16 bits)."""
     known, known_zero = t.static(x), t.static(zero)
     if known is not None and (zero is None or known_zero is not None):
@@ -47,7 +50,19 @@ def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_
     )
 
 
-def _integer_convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides):
+def _integer_convolution(
+    t: Emitter,
+    x: Value,
+    w: Value,
+    x_zero: Value,
+    w_zero: Value,
+    auto_pad: str,
+    dilations: Sequence[int] | None,
+    group: int,
+    kernel_shape: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    strides: Sequence[int] | None,
+) -> tf.Tensor:
     window = windows(
         spatial_shape(t, x),
         kernel_shape or kernel_shape_of(t, w),
@@ -67,7 +82,7 @@ def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
     return quantize_steps(sums * scale, y_zero)
 
 
-def _column_scale(scale, axis: int, like):
+def _column_scale(scale: Value, axis: int, like: tf.Tensor) -> tf.Tensor:
     scale = tf.cast(scale, tf.float64)
     if scale.shape.rank == 1 and scale.shape[0] != 1:
         rank = like.shape.rank

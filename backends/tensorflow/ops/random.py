@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 import tensorflow as tf
 
 from ..constants import tf_dtype
+from ..emit import Value
 from ..rules import onnx_op
 
 
-def integer_seed(seed):
+def integer_seed(seed: float | None) -> int | None:
     """ONNX's floating seed as TensorFlow's integer one."""
     return None if seed is None else int(seed)
 
 
-def random_normal_numbers(shape, dtype, mean, scale, seed):
+def random_normal_numbers(
+    shape: Sequence[int] | tf.Tensor, dtype: tf.DType, mean: float, scale: float, seed: float | None
+) -> tf.Tensor:
     """Normally distributed numbers."""
     wide = dtype if dtype in (tf.float16, tf.float32, tf.float64, tf.bfloat16) else tf.float32
     return tf.cast(tf.random.normal(shape, mean, scale, wide, integer_seed(seed)), dtype)
 
 
-def random_uniform_numbers(shape, dtype, low, high, seed):
+def random_uniform_numbers(
+    shape: Sequence[int] | tf.Tensor, dtype: tf.DType, low: float, high: float, seed: float | None
+) -> tf.Tensor:
     """Uniformly distributed numbers."""
     wide = dtype if dtype in (tf.float16, tf.float32, tf.float64, tf.bfloat16) else tf.float32
     return tf.cast(tf.random.uniform(shape, low, high, wide, integer_seed(seed)), dtype)
 
 
-def output_dtype(dtype, like=None):
+def output_dtype(dtype: int | None, like: Value = None) -> tf.DType:
     """The dtype that was asked for, else that of the input, else float32."""
     if dtype is not None:
         return tf_dtype(ir.DataType(dtype))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 
 from convert.errors import Unsupported
 
+from ..emit import Emitter, Value
 from ..rules import LITE, onnx_op
 from . import activation
 
@@ -30,7 +32,13 @@ _WITH_NUMBERS = {
 }
 
 
-def activation_functions(names, alphas, betas, default, directions: int) -> list[list[Callable]]:
+def activation_functions(
+    names: Sequence[str] | None,
+    alphas: Sequence[float] | None,
+    betas: Sequence[float] | None,
+    default: Sequence[str],
+    directions: int,
+) -> list[list[Callable]]:
     """The activation functions of each direction; numbers are used up in order by those that take any."""
     names = [n.lower() for n in (names or default * directions)]
     alphas, betas = list(alphas or []), list(betas or [])
@@ -48,7 +56,15 @@ def activation_functions(names, alphas, betas, default, directions: int) -> list
     return [functions[i * len(default) : (i + 1) * len(default)] for i in range(directions)]
 
 
-def run_directions(t, x, direction: str, layout: int, lengths, states, make_cell: Callable):
+def run_directions(
+    t: Emitter,
+    x: Value,
+    direction: str,
+    layout: int,
+    lengths: tf.Tensor | None,
+    states: Sequence[Any],
+    make_cell: Callable,
+) -> tuple[tf.Tensor, ...]:
     """Run a cell over time in each direction.
 
     x is [time, batch, input] (`layout` 1: batch first); `states` are initial states [directions, batch, hidden] or
@@ -78,12 +94,19 @@ def run_directions(t, x, direction: str, layout: int, lengths, states, make_cell
     return y, *finals
 
 
-def _loop(t, x, lengths, states, cell, backwards: bool):
+def _loop(
+    t: Emitter,
+    x: tf.Tensor,
+    lengths: tf.Tensor | None,
+    states: Sequence[tf.Tensor],
+    cell: Callable[..., Sequence[tf.Tensor]],
+    backwards: bool,
+) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
     """All outputs of the cell, in a list that is stacked at the end, and its last states."""
     time = t.shape(x)[0]
     array = tf.TensorArray(x.dtype, time, element_shape=states[0].shape)
 
-    def step(i, array, *before):
+    def step(i: tf.Tensor, array: tf.TensorArray, *before: tf.Tensor) -> tuple[Any, ...]:
         at = time - 1 - i if backwards else i
         shown, after = _mask_finished(i, lengths, cell(x[at], *before), before)
         return (i + 1, array.write(at, shown), *after)
@@ -92,12 +115,19 @@ def _loop(t, x, lengths, states, cell, backwards: bool):
     return loop[1].stack(), loop[2:]
 
 
-def _loop_without_list(t, x, lengths, states, cell, backwards: bool):
+def _loop_without_list(
+    t: Emitter,
+    x: tf.Tensor,
+    lengths: tf.Tensor | None,
+    states: Sequence[tf.Tensor],
+    cell: Callable[..., Sequence[tf.Tensor]],
+    backwards: bool,
+) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
     """`_loop` for TensorFlow Lite, which has no list of tensors whose size only the run tells: rows are replaced."""
     time = t.shape(x)[0]
     outputs = tf.zeros([time, *t.shape(states[0])], x.dtype)
 
-    def step(i, outputs, *before):
+    def step(i: tf.Tensor, outputs: tf.Tensor, *before: tf.Tensor) -> tuple[Any, ...]:
         at = time - 1 - i if backwards else i
         shown, after = _mask_finished(i, lengths, cell(x[at], *before), before)
         return (i + 1, dynamic_update_slice(outputs, shown[None], tf.stack([at, 0, 0])), *after)
@@ -106,7 +136,9 @@ def _loop_without_list(t, x, lengths, states, cell, backwards: bool):
     return outputs, states
 
 
-def _mask_finished(i, lengths, after, before):
+def _mask_finished(
+    i: tf.Tensor, lengths: tf.Tensor | None, after: Sequence[tf.Tensor], before: Sequence[tf.Tensor]
+) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
     """What step i shows, and its states: beyond a sequence's length its state stays, and its output is zero."""
     for a, b in zip(after, before, strict=True):
         a.set_shape(b.shape)
@@ -117,19 +149,19 @@ def _mask_finished(i, lengths, after, before):
     return shown, [tf.where(alive, a, b) for a, b in zip(after, before, strict=True)]
 
 
-def _reverse_steps(x, lengths):
+def _reverse_steps(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """The steps of each sequence [time, batch, …] in the opposite order, up to its length."""
     return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)
 
 
-def _reverse_steps_lite(x, lengths):
+def _reverse_steps_lite(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """`_reverse_steps` by a gather: in 8 bits the converter gives both ends of a reversal other scales."""
     steps, ends = tf.range(tf.shape(x)[0])[None], tf.cast(lengths, tf.int32)[:, None]
     places = tf.where(steps < ends, ends - 1 - steps, steps)
     return tf.transpose(tf.gather(tf.transpose(x, [1, 0, 2]), places, axis=1, batch_dims=1), [1, 0, 2])
 
 
-def hidden_size_of(r, hidden_size) -> int:
+def hidden_size_of(r: Value, hidden_size: int | None) -> int:
     """The number of hidden units. Raises `Unsupported` where neither the attribute nor the weights tell it."""
     hidden = hidden_size or r.shape.as_list()[-1]
     if hidden is None:
@@ -137,19 +169,21 @@ def hidden_size_of(r, hidden_size) -> int:
     return int(hidden)
 
 
-def weights_of(t, w, r, b, d: int, gates: int, hidden: int):
+def weights_of(
+    t: Emitter, w: Value, r: Value, b: Value, d: int, gates: int, hidden: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Input weights [input, gates·hidden], recurrent weights, and both biases of direction d."""
     w, r = t.permuted(w, (0, 2, 1))[d], t.permuted(r, (0, 2, 1))[d]
     bias = tf.zeros([2 * gates * hidden], w.dtype) if b is None else tf.convert_to_tensor(b)[d]
     return w, r, bias[: gates * hidden], bias[gates * hidden :]
 
 
-def input_projection(weights, bias):
+def input_projection(weights: tf.Tensor, bias: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
     """What takes all steps of the input [time, batch, input] to what a cell makes of them, in one product."""
     return lambda x: tf.tensordot(x, weights, 1) + bias
 
 
-def initial_state(t, x, given, directions: int, hidden: int, layout: int):
+def initial_state(t: Emitter, x: Value, given: Value, directions: int, hidden: int, layout: int) -> tf.Tensor:
     """The initial state that was given, or zeros."""
     if given is not None:
         return t.of_rank(given, 3)
@@ -162,7 +196,7 @@ def direction_count(direction: str) -> int:
     return 2 if direction == "bidirectional" else 1
 
 
-def clip_symmetric(value, clip):
+def clip_symmetric(value: tf.Tensor, clip: float | None) -> tf.Tensor:
     """The value inside [-clip, clip]."""
     return value if clip is None else tf.clip_by_value(value, -clip, clip)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from ..emit import Emitter, Value
 from ..rules import onnx_op
 from .unary import UNSIGNED
 
@@ -13,7 +14,7 @@ from .unary import UNSIGNED
 _WIDE = {tf.int8: tf.int32, tf.uint8: tf.int32, tf.int16: tf.int32, tf.uint16: tf.int32, tf.uint32: tf.int64}
 
 
-def axes_of(t, x, axes, noop: int):
+def axes_of(t: Emitter, x: Value, axes: Value, noop: int) -> list[int] | tf.Tensor | None:
     """What TensorFlow takes as axis: None for all, a list, or a tensor computed at run time."""
     if axes is None:
         return [] if noop else None
@@ -42,15 +43,15 @@ def reduction_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tenso
     return rule
 
 
-def log(x):
+def log(x: tf.Tensor) -> tf.Tensor:
     return tf.math.log(x) if x.dtype.is_floating else tf.cast(tf.math.log(tf.cast(x, tf.float64)), x.dtype)
 
 
-def square_root(x):
+def square_root(x: tf.Tensor) -> tf.Tensor:
     return tf.sqrt(x) if x.dtype.is_floating else tf.cast(tf.sqrt(tf.cast(x, tf.float64)), x.dtype)
 
 
-def log_sum_exp(x, axes, keep):
+def log_sum_exp(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Tensor:
     if x.dtype.is_floating:
         return tf.reduce_logsumexp(x, axes, keep)
     return tf.cast(tf.reduce_logsumexp(tf.cast(x, tf.float64), axes, keep), x.dtype)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from convert.errors import Unsupported
 
+from ..emit import Dim, Emitter, Value
 from ..rules import channels_last
 from .shape import pack_dims
 from .windows import kernel_shape_of
@@ -42,7 +45,9 @@ def roi_align(
     return largest_samples(images, rows, columns)
 
 
-def axis_samples(start, end, bins: int, size, ratio: int, half: bool):
+def axis_samples(
+    start: tf.Tensor, end: tf.Tensor, bins: int, size: Dim, ratio: int, half: bool
+) -> tuple[tuple[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
     """Along one axis: lower and upper neighbour of each sample, their weights, and which samples count.
 
     Each is [rois, bins, samples a bin]; a bin of adaptive size has as many as its roi needs, the others are masked.
@@ -67,7 +72,7 @@ def axis_samples(start, end, bins: int, size, ratio: int, half: bool):
     return (low, tf.minimum(low + 1, tf.cast(last, tf.int32))), weights, counted
 
 
-def bin_averages(sampled, size):
+def bin_averages(sampled: tuple[Sequence[tf.Tensor], Sequence[tf.Tensor], tf.Tensor], size: Dim) -> tf.Tensor:
     """The share of each input element in each bin along one axis: [rois, bins, size]."""
     places, weights, counted = sampled
     total = tf.reduce_sum(tf.cast(counted, tf.float32), -1, keepdims=True)
@@ -75,7 +80,11 @@ def bin_averages(sampled, size):
     return tf.reduce_sum(share, 2) / tf.maximum(total, 1.0)
 
 
-def largest_samples(images, rows, columns):
+def largest_samples(
+    images: tf.Tensor,
+    rows: tuple[Sequence[tf.Tensor], Sequence[tf.Tensor], tf.Tensor],
+    columns: tuple[Sequence[tf.Tensor], Sequence[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
     """The largest of all weighted neighbours of a bin's samples, as ONNX's reference and onnxruntime have it."""
     lowest = tf.constant(images.dtype.min, images.dtype)
     best = None
@@ -111,7 +120,7 @@ def max_roi_pool(t, x, rois, *, pooled_shape, spatial_scale):
     return tf.where(filled[..., None], y, tf.zeros([], x.dtype))
 
 
-def inside_mask(start, end, bins: int, size):
+def inside_mask(start: tf.Tensor, end: tf.Tensor, bins: int, size: Dim) -> tf.Tensor:
     """Which elements along one axis lie in each bin of each region: booleans [regions, bins, size]."""
     extent = tf.cast(tf.maximum(end - start + 1, 1), tf.float32) / bins
     number = tf.range(bins, dtype=tf.float32)[None, :]
@@ -147,12 +156,12 @@ def deform_conv(t, x, w, offset, bias, mask, *, dilations, group, kernel_shape, 
     return y if bias is None else y + bias
 
 
-def _grouped_shape(t, x, groups: int, kernel):
+def _grouped_shape(t: Emitter, x: Value, groups: int, kernel: Sequence[Dim]) -> tf.Tensor | np.ndarray:
     n, _, height, width = t.shape(x)
     return pack_dims([n, groups, *kernel, height, width])
 
 
-def sample_bilinear(t, x, down, across, groups: int):
+def sample_bilinear(t: Emitter, x: Value, down: tf.Tensor, across: tf.Tensor, groups: int) -> tf.Tensor:
     """x sampled at [batch, groups, rows, columns] places, zero outside: [batch, groups, rows, columns, channels]."""
     n, height, width, channels = t.shape(x)
     x = tf.transpose(tf.reshape(x, pack_dims([n, height * width, groups, channels // groups])), [0, 2, 1, 3])
@@ -169,7 +178,7 @@ def sample_bilinear(t, x, down, across, groups: int):
     return total
 
 
-def multiply_groups(x, w, group: int):
+def multiply_groups(x: tf.Tensor, w: tf.Tensor, group: int) -> tf.Tensor:
     """Each group of channels times its [inputs, outputs] weights."""
     if group == 1:
         return tf.tensordot(x, w, 1)

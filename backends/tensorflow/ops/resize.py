@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from convert.semantics.interpolation import (
     source_coordinates,
 )
 
+from ..emit import Dim, Emitter, Value
 from ..rules import onnx_op
 
 
@@ -83,7 +85,17 @@ def resize_channels_last(
     return resize_axes(t, x, places, roi, scales, sizes, axes, keep_aspect_ratio_policy, sampling)
 
 
-def resize_axes(t, x, places, roi, scales, sizes, axes, policy: str, sampling: Interpolation):
+def resize_axes(
+    t: Emitter,
+    x: Value,
+    places: Sequence[int],
+    roi: Value,
+    scales: Value,
+    sizes: Value,
+    axes: Sequence[int] | None,
+    policy: str,
+    sampling: Interpolation,
+) -> tf.Tensor:
     """Resize `x`, whose axis for ONNX's axis i is `places[i]`."""
     rank = t.rank(x)
     axes = [a % rank for a in axes] if axes is not None else list(range(rank))
@@ -119,19 +131,21 @@ def ignores_roi(sampling: Interpolation) -> bool:
     return sampling.coordinates != "tf_crop_and_resize"
 
 
-def _is_same_size(a, b) -> bool:
+def _is_same_size(a: Dim, b: Dim) -> bool:
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
-def _as_float(value):
+def _as_float(value: float | tf.Tensor) -> np.float32 | tf.Tensor:
     return np.float32(value) if isinstance(value, (int, float)) else tf.cast(value, tf.float32)
 
 
-def _as_number(value):
+def _as_number(value: Dim) -> int | tf.Tensor:
     return value if isinstance(value, int) else tf.cast(value, tf.float32)
 
 
-def _scales_and_sizes(t, dims, scales, sizes, policy: str):
+def _scales_and_sizes(
+    t: Emitter, dims: Sequence[Dim], scales: Value, sizes: Value, policy: str
+) -> tuple[list[float | tf.Tensor], list[Dim]]:
     """The scale and the new size of each axis: numbers where they are known."""
     if sizes is not None:
         known = t.ints(sizes)
@@ -156,13 +170,15 @@ def _scales_and_sizes(t, dims, scales, sizes, policy: str):
     return factors, targets
 
 
-def _ratio(target, size):
+def _ratio(target: Dim, size: Dim) -> float | tf.Tensor:
     if isinstance(target, int) and isinstance(size, int):
         return target / size
     return tf.cast(target, tf.float32) / tf.cast(size, tf.float32)
 
 
-def _keep_aspect_ratio(dims, wanted, policy: str):
+def _keep_aspect_ratio(
+    dims: Sequence[Dim], wanted: Sequence[Dim], policy: str
+) -> tuple[list[float | tf.Tensor], list[Dim]]:
     """One scale for all axes: the smallest (not_larger) or the largest (not_smaller) of theirs."""
     ratios = [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)]
     if all(isinstance(r, float) for r in ratios):
@@ -173,7 +189,7 @@ def _keep_aspect_ratio(dims, wanted, policy: str):
     return [scale] * len(dims), [tf.cast(tf.floor(scale * tf.cast(n, tf.float32) + 0.5), tf.int32) for n in dims]
 
 
-def _region_bounds(t, roi, i: int, count: int):
+def _region_bounds(t: Emitter, roi: Value, i: int, count: int) -> tuple[Any, Any]:
     known = t.static(roi)
     if known is not None:
         return float(known[i]), float(known[i + count])
@@ -181,7 +197,9 @@ def _region_bounds(t, roi, i: int, count: int):
     return region[i], region[i + count]
 
 
-def coordinates(sampling: Interpolation, size, target, scale, bounds):
+def coordinates(
+    sampling: Interpolation, size: Dim, target: Dim, scale: float | tf.Tensor, bounds: tuple[Any, Any] | None
+) -> np.ndarray | tf.Tensor:
     """Where each output element lies in the input: numpy where everything is known, else float32.
 
     The formulas are those of convert.semantics.interpolation, for sizes that are tensors.
@@ -210,7 +228,14 @@ def coordinates(sampling: Interpolation, size, target, scale, bounds):
     raise Unsupported(f"Resize with coordinate_transformation_mode {mode!r}")
 
 
-def resample_axis(x, axis: int, size, where, scale, sampling: Interpolation):
+def resample_axis(
+    x: tf.Tensor,
+    axis: int,
+    size: Dim,
+    where: np.ndarray | tf.Tensor,
+    scale: float | tf.Tensor,
+    sampling: Interpolation,
+) -> tf.Tensor:
     """Resample one axis at the input coordinates `where`."""
     last = size - 1
     if sampling.mode == "nearest":
@@ -233,19 +258,19 @@ def resample_axis(x, axis: int, size, where, scale, sampling: Interpolation):
     return result
 
 
-def _spread_weights(weight, shape: list[int], dtype):
+def _spread_weights(weight: np.ndarray | tf.Tensor, shape: list[int], dtype: tf.DType) -> np.ndarray | tf.Tensor:
     if isinstance(weight, np.ndarray):
         return weight.reshape(shape).astype(dtype.as_numpy_dtype)
     return tf.cast(tf.reshape(weight, shape), dtype)
 
 
-def _clip_indices(place, last):
+def _clip_indices(place: np.ndarray | tf.Tensor, last: Dim) -> np.ndarray | tf.Tensor:
     if isinstance(place, np.ndarray) and isinstance(last, int):
         return np.clip(place, 0, last).astype(np.int32)
     return tf.clip_by_value(tf.cast(place, tf.int32), 0, last)
 
 
-def _round_nearest(where, mode: str):
+def _round_nearest(where: tf.Tensor, mode: str) -> tf.Tensor:
     if mode == "floor":
         return tf.floor(where)
     if mode == "ceil":
@@ -257,7 +282,7 @@ def _round_nearest(where, mode: str):
     raise Unsupported(f"Resize with nearest_mode {mode!r}")
 
 
-def _neighbors(where, size, scale, sampling: Interpolation):
+def _neighbors(where: tf.Tensor, size: Dim, scale: float | tf.Tensor, sampling: Interpolation) -> tuple[Any, Any]:
     """Places and weights of the input elements that each output element is made of, where the run tells how many."""
     reach = 1 if sampling.mode == "linear" else 2
     stretch = 1.0
@@ -276,7 +301,9 @@ def _neighbors(where, size, scale, sampling: Interpolation):
     return places, weights
 
 
-def _resample_antialiased(x, axis: int, last, where, scale, sampling: Interpolation):
+def _resample_antialiased(
+    x: tf.Tensor, axis: int, last: Dim, where: tf.Tensor, scale: tf.Tensor, sampling: Interpolation
+) -> tf.Tensor:
     """Along one axis with a scale, and so a number of neighbours, that is not known."""
     reach = 1.0 if sampling.mode == "linear" else 2.0
     stretch = tf.maximum(1.0, 1.0 / scale)
@@ -292,7 +319,7 @@ def _resample_antialiased(x, axis: int, last, where, scale, sampling: Interpolat
     return tf.reduce_sum(parts, axis + 1)
 
 
-def _interpolation_kernel(distance, sampling: Interpolation):
+def _interpolation_kernel(distance: tf.Tensor, sampling: Interpolation) -> tf.Tensor:
     d = tf.abs(distance)
     if sampling.mode == "linear":
         return tf.maximum(1 - d, 0 * d)

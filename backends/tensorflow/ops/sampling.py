@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
+from ..emit import Dim
 from ..rules import channels_last, onnx_op
 from .shape import pack_dims
 
@@ -57,7 +58,7 @@ def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
     return result
 
 
-def reflect_coordinates(where, low, high):
+def reflect_coordinates(where: tf.Tensor, low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
     """Reflected at the borders until it lies between them."""
     span = high - low
     distance = tf.abs(where - low)
@@ -66,7 +67,7 @@ def reflect_coordinates(where, low, high):
     return tf.where(tf.equal(tf.math.floormod(turns, 2.0), 0), low + rest, high - rest)
 
 
-def neighbor_weights(where, mode: str):
+def neighbor_weights(where: tf.Tensor, mode: str) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """The elements around a coordinate and their weights along one axis."""
     if mode == "nearest":
         return [where], [tf.ones_like(where)]
@@ -77,16 +78,18 @@ def neighbor_weights(where, mode: str):
     if mode not in ("cubic", "bicubic"):
         raise Unsupported(f"GridSample with mode {mode!r}")
 
-    def near(v):
+    def near(v: tf.Tensor) -> tf.Tensor:
         return ((_ALPHA + 2) * v - (_ALPHA + 3)) * v * v + 1
 
-    def far(v):
+    def far(v: tf.Tensor) -> tf.Tensor:
         return ((_ALPHA * v - 5 * _ALPHA) * v + 8 * _ALPHA) * v - 4 * _ALPHA
 
     return [base - 1, base, base + 1, base + 2], [far(d + 1), near(d), near(1 - d), far(2 - d)]
 
 
-def clip_to_input(place, weight, size, low, high, padding: str):
+def clip_to_input(
+    place: tf.Tensor, weight: tf.Tensor, size: Dim, low: tf.Tensor, high: tf.Tensor, padding: str
+) -> tuple[tf.Tensor, tf.Tensor]:
     """An element's index within the input, and its weight, which is zero where padding is."""
     last = size - 1
     if padding == "reflection":

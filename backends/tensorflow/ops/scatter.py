@@ -6,11 +6,12 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
+from ..emit import Value
 from ..rules import onnx_op
 from .gather import wrap_negative, wrap_negative_nd
 
 
-def scatter_updates(x, places, updates, reduction: str):
+def scatter_updates(x: Value, places: tf.Tensor, updates: Value, reduction: str) -> tf.Tensor:
     """`x` with `updates` written at, or combined with what is at, the index tuples `places`."""
     if x.dtype == tf.bool and reduction == "none":
         return tf.cast(scatter_updates(tf.cast(x, tf.int32), places, tf.cast(updates, tf.int32), "none"), tf.bool)
@@ -27,7 +28,7 @@ def scatter_updates(x, places, updates, reduction: str):
     return functions[reduction](x, places, updates)
 
 
-def _scatter_multiply(x, places, updates):
+def _scatter_multiply(x: tf.Tensor, places: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
     """TensorFlow has no scattered product: the updates of each element are multiplied by segment first."""
     depth = places.shape.as_list()[-1]
     depth = tf.shape(places)[-1] if depth is None else depth

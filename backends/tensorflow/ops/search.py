@@ -23,7 +23,7 @@ def top_k(t, x, k, *, axis, largest, sorted):
     return t.permuted(values, back), t.permuted(tf.cast(places, tf.int64), back)
 
 
-def reversed_order(x):
+def reversed_order(x: tf.Tensor) -> tf.Tensor:
     """An order-reversing map that is its own inverse and does not overflow."""
     return tf.negative(x) if x.dtype.is_floating else tf.bitwise.invert(x)
 
@@ -43,14 +43,14 @@ def unique(t, x, *, axis, sorted):
     return y, first, tf.cast(inverse, tf.int64), counts
 
 
-def _lexical_order(y, axis: int):
+def _lexical_order(y: tf.Tensor, axis: int) -> tf.Tensor:
     """Positions along `axis` that sort the slices by their first element, then their second, and so on."""
     rank = y.shape.rank
     rows = tf.transpose(y, [axis, *(i for i in range(rank) if i != axis)])
     rows = tf.reshape(rows, tf.stack([tf.shape(rows)[0], -1]))
     order = tf.range(tf.shape(rows)[0])
 
-    def by_column(i, order):
+    def by_column(i: tf.Tensor, order: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         column = tf.gather(rows[:, i], order)
         return i - 1, tf.gather(order, tf.argsort(column, stable=True))
 

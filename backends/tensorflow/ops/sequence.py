@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
@@ -9,6 +11,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..constants import tf_dtype
+from ..emit import Dim, Emitter, Value
 from ..rules import onnx_op
 from ..sequence_values import (
     KnownSequence,
@@ -39,7 +42,7 @@ def sequence_length(t, sequence):
     return np.array(length, np.int64) if isinstance(length, int) else tf.cast(length, tf.int64)
 
 
-def position_from_start(t, position, count):
+def position_from_start(t: Emitter, position: Value, count: Dim) -> Dim:
     """A position counted from the start: a number where both are known, else an int32 scalar."""
     known = t.ints(position)
     if known is not None and isinstance(count, int):
@@ -131,13 +134,15 @@ def split_to_sequence(t, x, sizes, *, axis, keepdims):
     return _axis_slices(t, x, axis, count, lambda i: (i * size, tf.minimum(size, dim - i * size)))
 
 
-def _axis_slices(t, x, axis, count, bounds, squeeze=False):
+def _axis_slices(
+    t: Emitter, x: Value, axis: int, count: Dim, bounds: Callable[[tf.Tensor], tuple[Dim, Dim]], squeeze: bool = False
+) -> TensorListSequence:
     """Slices along an axis whose number is known only at run time; `bounds(i)` are a slice's start and size."""
     rank = t.rank(x)
     axis %= rank
     shape = [None if i == axis else d for i, d in enumerate(x.shape.as_list())]
 
-    def make(i):
+    def make(i: tf.Tensor) -> tf.Tensor:
         start, size = bounds(i)
         begin = [start if k == axis else 0 for k in range(rank)]
         part = tf.slice(x, begin, tf.stack([tf.cast(size, tf.int32) if k == axis else -1 for k in range(rank)]))

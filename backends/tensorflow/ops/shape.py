@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
 from ..constants import tf_dtype
+from ..emit import Dim
 from ..rules import channels_last, onnx_op
 
 
-def dims_product(dims):
+def dims_product(dims: Iterable[Dim]) -> Dim:
     """Product of dims that may be numbers or scalars."""
     product = 1
     for d in dims:
@@ -18,7 +21,7 @@ def dims_product(dims):
     return product
 
 
-def pack_dims(dims):
+def pack_dims(dims: Sequence[Dim]) -> tf.Tensor | np.ndarray:
     """Dims as one int32 vector (numpy where all are known)."""
     if all(isinstance(d, int) for d in dims):
         return np.array(dims, dtype=np.int32)

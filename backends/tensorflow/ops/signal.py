@@ -8,10 +8,11 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from ..constants import tf_dtype
+from ..emit import Dim
 from ..rules import onnx_op
 
 
-def to_complex(x):
+def to_complex(x: tf.Tensor) -> tf.Tensor:
     """A tensor whose last dim holds real and imaginary parts, or real parts only, as complex numbers.
 
     Those of a real signal are taken in double precision: its spectrum has exact zeros, which float32 misses.
@@ -24,12 +25,12 @@ def to_complex(x):
     return tf.complex(wide[..., 0], wide[..., 1])
 
 
-def to_real_parts(y, dtype):
+def to_real_parts(y: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Real and imaginary parts in a last dim of two."""
     return tf.cast(tf.stack([tf.math.real(y), tf.math.imag(y)], -1), dtype)
 
 
-def resize_last_axis(y, length):
+def resize_last_axis(y: tf.Tensor, length: Dim) -> tf.Tensor:
     """The last axis cut, or padded with zeros, to `length`."""
     y = y[..., :length]
     missing = tf.maximum(length - tf.shape(y)[-1], 0)
@@ -98,6 +99,6 @@ def mel_weight_matrix(t, num_mel_bins, dft_length, sample_rate, lower_edge_hertz
     return tf.cast(y, tf_dtype(ir.DataType(output_datatype)))
 
 
-def hertz_to_mel(hertz):
+def hertz_to_mel(hertz: tf.Tensor) -> tf.Tensor:
     """A frequency on the mel scale."""
     return 2595.0 * tf.math.log1p(hertz / 700.0) / math.log(10)

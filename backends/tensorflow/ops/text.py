@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
@@ -51,11 +53,11 @@ def string_normalizer(t, x, *, case_change_action, is_case_sensitive, locale, st
     return flat if t.rank(x) == 1 else tf.expand_dims(flat, 0)
 
 
-def lower(x):
+def lower(x: tf.Tensor) -> tf.Tensor:
     return tf.strings.lower(x, encoding="utf-8")
 
 
-def upper(x):
+def upper(x: tf.Tensor) -> tf.Tensor:
     return tf.strings.upper(x, encoding="utf-8")
 
 
@@ -94,7 +96,7 @@ def tf_idf_vectorizer(
     return y[0] if t.rank(x) == 1 else y
 
 
-def count_ngrams(rows, grams, stride: int):
+def count_ngrams(rows: tf.Tensor, grams: np.ndarray, stride: int) -> tf.Tensor:
     """How often each n-gram occurs in each row, with its elements `stride` apart: [rows, n-grams]."""
     n = grams.shape[1]
     count = tf.maximum(tf.shape(rows)[1] - (n - 1) * stride, 0)
@@ -106,7 +108,7 @@ def count_ngrams(rows, grams, stride: int):
     return tf.reduce_sum(tf.cast(found, tf.float32), 1)
 
 
-def weight_counts(counts, mode: str, weights):
+def weight_counts(counts: tf.Tensor, mode: str, weights: Sequence[float] | None) -> tf.Tensor:
     """Term frequencies, weights of the terms that occur, or their products."""
     if mode == "TF":
         return counts

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import onnx_ir as ir
 import tensorflow as tf
 
 from convert.errors import Unsupported
@@ -61,7 +65,7 @@ def label_encoder(
     return tf.gather(tf.constant(table.tolist(), kind), place)
 
 
-def _first_given(*choices, tensor):
+def _first_given(*choices: tuple[Sequence[Any] | None, Any], tensor: ir.TensorProtocol | None) -> np.ndarray:
     for content, dtype in choices:
         if content:
             return np.array(content, dtype)
@@ -70,7 +74,7 @@ def _first_given(*choices, tensor):
     return _tensor_content(tensor)
 
 
-def _tensor_content(tensor):
+def _tensor_content(tensor: ir.TensorProtocol) -> np.ndarray:
     content = np.ravel(tensor.numpy())
     if content.dtype.kind in "OSU":
         return np.array([x.decode() if isinstance(x, bytes) else str(x) for x in content], object)
@@ -133,7 +137,14 @@ def tree_ensemble(
     return aggregate_trees(values[..., None], target, aggregate_function, len(tree_roots))
 
 
-def decisions(x, features, modes, splits, missing, members):
+def decisions(
+    x: tf.Tensor,
+    features: Sequence[int],
+    modes: np.ndarray,
+    splits: np.ndarray,
+    missing: Sequence[int],
+    members: np.ndarray | None,
+) -> tf.Tensor:
     """Whether each node's test holds for each row: [rows, nodes]."""
     sets = _member_sets(modes, members)
     columns = []
@@ -148,7 +159,7 @@ def decisions(x, features, modes, splits, missing, members):
     return tf.stack(columns, 1)
 
 
-def _member_sets(modes, members):
+def _member_sets(modes: np.ndarray, members: np.ndarray | None) -> list[list[float]]:
     """The values of each set-membership node; in the attribute each set ends with NaN."""
     sets: list[list[float]] = [[]]
     for value in [] if members is None else members.tolist():
@@ -161,7 +172,7 @@ def _member_sets(modes, members):
     return sets
 
 
-def _tree_depth(after, count: int, roots) -> int:
+def _tree_depth(after: Sequence[np.ndarray], count: int, roots: Sequence[int]) -> int:
     """The longest way from a root to a leaf."""
     depth, reached = 0, {r for r in roots if r < count}
     while reached:
@@ -172,7 +183,7 @@ def _tree_depth(after, count: int, roots) -> int:
     return depth
 
 
-def aggregate_trees(values, target, function: int, trees: int):
+def aggregate_trees(values: tf.Tensor, target: tf.Tensor, function: int, trees: int) -> tf.Tensor:
     """One number for each target from the leaves that all trees came to: values [rows, trees, 1]."""
     if function in (_SUM, _AVERAGE):
         total = tf.reduce_sum(tf.where(target, values, tf.zeros([], values.dtype)), 1)

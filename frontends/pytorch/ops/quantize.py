@@ -9,7 +9,7 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.quantization import Scheme, from_steps, to_steps
+from ..common.quantization import Parameter, Scheme, from_steps, to_steps
 from ..common.values import as_value, cast, promote_operands
 from ..rules import torch_op
 
@@ -54,7 +54,9 @@ def fused_moving_avg_obs_fake_quant(
     return _fake_quantize(g, self, scale, zero_point, ch_axis if per_row_fake_quant else None, quant_min, quant_max)
 
 
-def _fake_quantize(g: Graph, x: ir.Value, scale, zero_point, axis: int | None, low: int, high: int) -> ir.Value:
+def _fake_quantize(
+    g: Graph, x: ir.Value, scale: Parameter, zero_point: Parameter, axis: int | None, low: int, high: int
+) -> ir.Value:
     """Rounded to the steps between `low` and `high`, which choose the integers in between."""
     dtype = torch.uint8 if low >= 0 and high <= 255 else torch.int8 if low >= -128 and high <= 127 else torch.int32
     if dtype != torch.int32 and not _zero_point_fits(g, zero_point, dtype):
@@ -63,7 +65,7 @@ def _fake_quantize(g: Graph, x: ir.Value, scale, zero_point, axis: int | None, l
     return cast(g, from_steps(g, to_steps(g, x, scheme, low, high), scheme), g.dtype(x))
 
 
-def _zero_point_fits(g: Graph, zero, dtype: torch.dtype) -> bool:
+def _zero_point_fits(g: Graph, zero: Parameter, dtype: torch.dtype) -> bool:
     """Whether a zero point is an integer of `dtype`; one that is not known lies between the bounds, as PyTorch asks."""
     if isinstance(zero, ir.Value):
         zero = g.static(zero)
@@ -115,7 +117,7 @@ def _dequantize(g: Graph, q: ir.Value, scheme: Scheme, out_dtype: torch.dtype | 
     )
 
 
-def _broadcast_parameter(g: Graph, parameter, axis: int | None, rank: int, dtype: torch.dtype) -> ir.Value:
+def _broadcast_parameter(g: Graph, parameter: Parameter, axis: int | None, rank: int, dtype: torch.dtype) -> ir.Value:
     value = g.const(parameter) if isinstance(parameter, np.ndarray) else as_value(g, parameter, dtype)
     value = cast(g, value, dtype)
     if axis is not None and g.rank(value) == 0:
@@ -124,7 +126,7 @@ def _broadcast_parameter(g: Graph, parameter, axis: int | None, rank: int, dtype
     return g.Reshape(value, g.const(np.array(shape, np.int64)))
 
 
-def _constant_bound(g: Graph, number) -> int:
+def _constant_bound(g: Graph, number: ir.Value | int) -> int:
     """A bound that an overload takes as a tensor."""
     if not isinstance(number, ir.Value):
         return number
@@ -208,7 +210,9 @@ def quantize_per_token(g, input, scales, zero_points, quant_min, quant_max, dtyp
     return _quantize_rounding_last(g, input, scales, zero_points, quant_min, quant_max, dtype)
 
 
-def _quantize_rounding_last(g: Graph, x: ir.Value, scales, zeros, low: int, high: int, dtype: torch.dtype) -> ir.Value:
+def _quantize_rounding_last(
+    g: Graph, x: ir.Value, scales: ir.Value, zeros: ir.Value, low: int, high: int, dtype: torch.dtype
+) -> ir.Value:
     """x / scale + zero point, and only then rounded, in the dtype that PyTorch promotes them to."""
     x, scales = promote_operands(g, x, scales)
     zeros = cast(g, zeros, g.dtype(x))
@@ -240,7 +244,9 @@ def dequantize_per_channel_group(
     return cast(g, g.Reshape(g.Mul(*promote_operands(g, groups, scales)), g.dims(w_int8)), output_dtype)
 
 
-def _reshape_to_groups(g: Graph, x: ir.Value, scales, zeros, size: int):
+def _reshape_to_groups(
+    g: Graph, x: ir.Value, scales: ir.Value, zeros: ir.Value | None, size: int
+) -> tuple[ir.Value, ir.Value, ir.Value | None]:
     """Rows of one group each, and the scales and zero points beside them."""
     width = g.shape(x)[-1]
     if isinstance(width, int) and size > width and g.shape(scales)[-1] == 1:

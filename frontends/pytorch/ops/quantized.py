@@ -141,7 +141,9 @@ def choose_scheme(g: Graph, x: ir.Value, dtype: torch.dtype, reduce_range: bool 
     return Scheme(cast(g, scale, torch.float32), cast(g, zero_point, dtype), dtype)
 
 
-def _clamp_scale(g: Graph, scale, least, most, steps: int):
+def _clamp_scale(
+    g: Graph, scale: ir.Value, least: ir.Value, most: ir.Value, steps: int
+) -> tuple[ir.Value, ir.Value, ir.Value]:
     """A scale below 6.1e-5 is raised to that, and the range with it."""
     fine, nothing = _float64_constant(g, _LEAST_SCALE), _float64_constant(g, 0.0)
     small, widest = g.Less(scale, fine), _float64_constant(g, _LEAST_SCALE * steps)

@@ -87,7 +87,7 @@ def deform_conv2d(
     )
 
 
-def _static_length(length) -> int:
+def _static_length(length: int | ir.Value) -> int:
     if not isinstance(length, int):
         raise Unsupported("a deformable convolution whose kernel has a size that is not known")
     return length
