@@ -39,7 +39,7 @@ def test_every_rule_has_a_case() -> None:
 
 
 def test_every_operator_that_is_seen_has_a_rule_or_a_reason() -> None:
-    """`convert ops --from tf --of tests/ops/tensorflow_seen.tsv` prints the same."""
+    """`convert ops --from tf --of .../tensorflow_seen.tsv` prints the same."""
     rows = plugin.operators_in_text(
         list(frontend.operators()), (Path(__file__).parent / "tensorflow_seen.tsv").read_text()
     )
