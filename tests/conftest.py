@@ -19,6 +19,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
+# Modules that hold what many tests assert: a failure shows the values there as well.
+pytest.register_assert_rewrite("tests.support", "tests.frontends", "tests.backends")
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -12,7 +12,7 @@ from tests.suites.onnx_node_gaps import GAPS
 from tests.suites.onnx_node_worker import Answer
 from tests.suites.onnx_nodes import Result, declared, run_cases
 
-# What needs sequences, optionals, other domains or newer opsets than the rows of tests/ops/ can say.
+# What needs sequences, optionals, other domains or newer opsets than the rows of tests/backends/tensorflow/ops can say.
 SAMPLE = [
     "test_adagrad",
     "test_gradient_of_add",

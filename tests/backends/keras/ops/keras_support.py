@@ -1,21 +1,105 @@
-"""Runs rows of operator cases through the Keras backend, many to a file: written, loaded by Keras alone, and called."""
+"""Runs rows of operators through the Keras backend, many to a file: written, loaded by Keras alone, and called."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+import pytest
+from onnx import TensorProto
 
+pytest.importorskip("keras", reason="the Keras backend writes with Keras")
+from convert.backends import keras as room
+from convert.backends.keras.limits import declared_reasons
+from convert.backends.keras.rules import onnx_op as table
+
+from convert.errors import Unsupported
 from convert.graph.shape_inference import infer_facts
 from convert.options import Options
 from convert.report import Report
 from tests.backends.tensorflow.ops.onnx_cases import Const
-from tests.backends.tensorflow.ops.support import model_of
-from tests.support.cases import Case
+from tests.backends.tensorflow.ops.support import assert_same, expected, model_of
+from tests.support.cases import Case, rows_of_package
 from tests.support.merged_cases import merged
+
+room.operators("keras")
+
+NUMBERS: dict[str, tuple[int, ...]] = {
+    "Compress": (1,),
+    "ConstantOfShape": (0,),
+    "CumSum": (1,),
+    "Expand": (1,),
+    "LSTM": (1, 2),
+    "OneHot": (1,),
+    "Pad": (1, 2, 3),
+    "Range": (0, 1, 2),
+    "ReduceSum": (1,),
+    "Reshape": (1,),
+    "Resize": (2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+}
+"""Inputs that Keras takes as numbers, not as tensors: axes, shapes, counts. Rows that compute them are refused."""
+WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
+    "Cast": lambda row: row.attributes["to"] == TensorProto.STRING or row.inputs[0].dtype.kind == "U",
+    "ConvTranspose": lambda row: isinstance(row.inputs[1], np.ndarray),
+    "DequantizeLinear": lambda row: "block_size" in row.attributes,
+    "GatherND": lambda row: "batch_dims" in row.attributes,
+    "GRU": lambda row: "HardSigmoid" in row.attributes.get("activations", ()),
+    "LSTM": lambda row: {"clip", "input_forget"} & set(row.attributes) or row.inputs[7:] not in ((), (None,)),
+    "LayerNormalization": lambda row: "_outputs" in row.attributes,
+    "LpPool": lambda row: row.attributes.get("auto_pad") == "SAME_UPPER",
+    "MaxPool": lambda row: "_outputs" in row.attributes,
+    "RNN": lambda row: "activation_alpha" in row.attributes,
+    "Resize": lambda row: row.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize",
+    "Shrink": lambda row: row.inputs[0].dtype.kind == "i",
+}
+"""What no layer and no operation has: clipped cells, indices of a MaxPool, blocks of scales …"""
+LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
+    "Resize": lambda row: row.inputs[3:] not in ((), (None,)) and "axes" not in row.attributes,
+    "ReverseSequence": lambda row: row.attributes["time_axis"] == 0,
+    "ScatterElements": lambda row: row.inputs[0].ndim > 1,
+}
+"""What needs the length of a dim as a number."""
+
+
+def refused(row: Case, batch: bool) -> bool:
+    """Whether the backend must say that Keras has no form for this row."""
+    if any(isinstance(row.inputs[i], np.ndarray) for i in NUMBERS.get(row.operator, ()) if i < len(row.inputs)):
+        return True
+    tables = (WITHOUT_LAYER, LENGTH_UNKNOWN) if batch else (WITHOUT_LAYER,)
+    return any(bool(t[row.operator](row)) for t in tables if row.operator in t)
+
+
+Outcomes = dict[tuple[int, bool], list[np.ndarray]]
+"""What Keras makes of rows, by the id of a row and whether its first dims are unknown."""
+
+
+def shared_rows(test_module: str) -> list[Case]:
+    """The rows of ONNX operators whose rules are in the module that a test module is named after."""
+    rules = f"convert.backends.keras.ops.{test_module.rpartition('.test_')[2]}"
+    rows = rows_of_package("tests.backends.tensorflow.ops")
+    return [row for row in rows if row.operator in table and table.entries[row.operator].rule.__module__ == rules]
+
+
+def check(row: Case, outcomes: Outcomes) -> None:
+    """Assert that Keras gives what onnxruntime does with static and dynamic lengths, or that a row is refused."""
+    for batch in (False, True):
+        if refused(row, batch):
+            with pytest.raises(Unsupported) as caught:
+                check_model(dynamic(model_of(row)) if batch else model_of(row))
+            assert declared_reasons((p.at.operator, p.why) for p in caught.value.problems), caught.value
+        else:
+            assert_same(outcomes[id(row), batch], expected(row))
 
 
 def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -37,10 +121,8 @@ def shared(proto: onnx.ModelProto) -> ir.Model:
     return model
 
 
-def check(proto: onnx.ModelProto) -> None:
+def check_model(proto: onnx.ModelProto) -> None:
     """Raise what the backend says it cannot write."""
-    from convert.backends import keras as room
-
     room.check(shared(proto), "keras", Options())
 
 
@@ -69,7 +151,6 @@ def _feeds(rows: Sequence[Case], members: Sequence[tuple[int, onnx.ModelProto]])
 
 def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], path: Path) -> dict[str, np.ndarray]:
     import keras
-    from convert.backends import keras as room
 
     room.write(shared(proto), path, "keras", Options(), Report("convert"))
     model = keras.saving.load_model(path)

@@ -19,12 +19,12 @@ ELSEWHERE = {"ReadVariableOp", "ResourceGather", "VarIsInitializedOp", "RandomUn
              "LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "TruncatedNormal",
              "OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone", "StringFormat",
              "RaggedTensorFromVariant", "RaggedTensorToVariant"}  # fmt: skip
-"""Operators on variables and tables, and those without a result to compare, have tests in test_tensorflow_frontend.py
-and test_tensorflow_tables.py; those that change a variable have theirs in test_tensorflow_state.py,
-variants, optional values and texts in test_tensorflow_whole.py."""
+"""Operators on variables and tables, and those without a result to compare, have tests in ../test_reader.py and
+../graph/test_lookup_tables.py; those that change a variable have theirs in ../graph/test_state.py; variants, optional
+values and texts in ../test_whole.py; what cuDNN computes in test_cudnn.py."""
 FUNCTIONS = {"If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile"}
-"""Control flow and lists have theirs in test_tensorflow_loops.py, what only TensorFlow's optimiser writes in
-test_tensorflow_fused.py."""
+"""Control flow and lists have theirs in ../loops/test_whileloop.py, what only TensorFlow's optimizer writes in
+test_fused.py."""
 
 COVERED = 312
 """How many of the operators in tensorflow_seen.tsv have rules."""
@@ -39,7 +39,7 @@ def test_every_rule_has_a_case() -> None:
 
 
 def test_every_operator_that_is_seen_has_a_rule_or_a_reason() -> None:
-    """`convert ops --from tf --of tests/ops/tensorflow_seen.tsv` prints the same."""
+    """`convert ops --from tf --of tests/frontends/tensorflow/ops/tensorflow_seen.tsv` prints the same."""
     rows = plugin.operators_in_text(
         list(frontend.operators()), (Path(__file__).parent / "tensorflow_seen.tsv").read_text()
     )

@@ -1,0 +1,19 @@
+"""The rules of `backends/keras/ops/arithmetic.py` against onnxruntime: the shared rows of its operators, and more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.backends.keras.ops.keras_support import Outcomes, check, shared_rows
+from tests.backends.tensorflow.ops.onnx_cases import const
+from tests.support.cases import Case, case, f32, params
+
+ROWS = [
+    *shared_rows(__name__),
+    case("Add", f32(2, 3, 5), const(f32(3, 5))).named("parameter"),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case, keras_outcomes: Outcomes) -> None:
+    check(row, keras_outcomes)

@@ -1,0 +1,21 @@
+"""One node with one output, by the reference executor and by onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from convert.reference.executor import run
+from tests.support.onnx_support import assert_same, info, model, read, run_ort
+
+
+def ort_case(nodes: list[onnx.NodeProto], feeds: dict[str, np.ndarray], constants: list[onnx.TensorProto]) -> None:
+    """Assert that the reference executor gives for output `y` what onnxruntime gives."""
+    inputs = [info(n, v.shape, helper.np_dtype_to_tensor_dtype(v.dtype)) for n, v in feeds.items()]
+    proto = model(nodes, inputs, [info("y", None)], constants)
+    assert_same(run(read(proto), feeds)["y"], run_ort(proto, feeds)[0], 2e-5)
+
+
+RNG = np.random.default_rng(3)
+IMAGE = RNG.normal(size=(2, 6, 11, 9)).astype(np.float32)

@@ -1,0 +1,49 @@
+"""Convolutions of the reference executor against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from onnx import helper
+
+from tests.convert.reference.kernels.support import IMAGE, RNG, ort_case
+from tests.support.onnx_support import array
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"pads": [1, 0, 2, 1]},
+        {"strides": [2, 3]},
+        {"dilations": [2, 1], "pads": [2, 1, 2, 1]},
+        {"group": 2},
+        {"group": 6},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [3, 2]},
+        {"auto_pad": "VALID"},
+    ],
+)
+def test_conv(attributes: dict[str, Any]) -> None:
+    group = attributes.get("group", 1)
+    w = array("w", RNG.normal(size=(12, 6 // group, 3, 2)))
+    b = array("b", RNG.normal(size=12))
+    ort_case([helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)], {"x": IMAGE}, [w, b])
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"strides": [2, 3]},
+        {"strides": [2, 2], "pads": [1, 0, 1, 1], "output_padding": [1, 1]},
+        {"group": 3},
+        {"dilations": [2, 2], "strides": [3, 1]},
+        {"strides": [3, 2], "output_shape": [33, 18]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
+    ],
+)
+def test_conv_transpose(attributes: dict[str, Any]) -> None:
+    w = array("w", RNG.normal(size=(6, 4, 3, 3)))
+    ort_case([helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)], {"x": IMAGE}, [w])

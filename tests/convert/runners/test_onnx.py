@@ -1,0 +1,49 @@
+"""The runner of ONNX models: both precisions, and why a model does not load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from convert.errors import ConvertError, UsageError
+from convert.options import Options
+from convert.runners import onnx as runner
+from convert.source import Source
+from tests.support.onnx_support import array, info, model, read
+
+RNG = np.random.default_rng(3)
+
+
+def matmul() -> onnx.ModelProto:
+    w = array("w", np.random.default_rng(0).normal(size=(2000, 3)))
+    return model([helper.make_node("MatMul", ["x", "w"], ["y"])], [info("x", ["n", 2000])], [info("y", ["n", 3])], [w])
+
+
+def test_runner_in_both_precisions(tmp_path: Any) -> None:
+    proto = matmul()
+    path = tmp_path / "m.onnx"
+    onnx.save(proto, path)
+    x = RNG.normal(size=(4, 2000)).astype(np.float32)
+    exact = x.astype(np.float64) @ onnx.numpy_helper.to_array(proto.graph.initializer[0]).astype(np.float64)
+    for source in (Source("onnx", path), Source("onnx-object", model=proto), Source("onnx-object", model=read(proto))):
+        (single,) = runner.run(source, [{"x": x}], precision="float32", options=Options())
+        (double,) = runner.run(source, [{"x": x}], precision="float64", options=Options())
+        assert single["y"].dtype == np.float32
+        assert double["y"].dtype == np.float64
+        np.testing.assert_allclose(double["y"], exact, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(single["y"], exact, rtol=1e-3, atol=1e-3)
+    assert runner.available() == ""
+
+
+def test_runner_says_why_a_model_does_not_load() -> None:
+    proto = model(
+        [helper.make_node("Magic", ["x"], ["y"], domain="mine")], [info("x", [2])], [info("y", [2])], domains=["mine"]
+    )
+    with pytest.raises(ConvertError, match=r"onnxruntime does not load.*Magic"):
+        runner.run(Source("onnx-object", model=proto), [{"x": np.ones(2)}], precision="float32", options=Options())
+    with pytest.raises(UsageError, match="no input 'z'"):
+        runner.run(Source("onnx-object", model=matmul()), [{"z": np.ones(2)}], precision="float32", options=Options())

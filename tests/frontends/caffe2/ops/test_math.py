@@ -1,0 +1,49 @@
+"""The rules of `frontends/caffe2/ops/math.py`: operators and arguments that the backend does not write."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.caffe2.ops.support import Foreign, check
+from tests.support.cases import Case, case, f32, i64, params
+
+ROWS = params(
+    [
+        case("Add", f32(2, 3, 4, 5), f32(3, 4), broadcast=1, axis=1),
+        case("Mul", f32(2, 3, 4), f32(4), broadcast=1),
+        case("Pow", f32(2, 3, low=0.5), exponent=1.5),
+        case("Sqr", f32(2, 3)),
+        case("Cube", f32(2, 3)),
+        case("Rsqrt", f32(2, 3, low=0.5)),
+        case("Reciprocal", f32(2, 3, low=0.5)),
+        case("Swish", f32(2, 3)),
+        case("Scale", f32(2, 3), scale=0.5),
+        case("Selu", f32(2, 3)),
+        case("Elu", f32(2, 3)),
+        case("LeakyRelu", f32(2, 3)),
+        case("ThresholdedRelu", f32(2, 3)),
+        case("HardSigmoid", f32(2, 3)),
+        case("PRelu", f32(2, 3, 4, 4), f32(3)),
+        case("PRelu", f32(2, 3, 4, 4), f32(1)).named("one slope"),
+        case("Clip", f32(2, 3), min=0.0),
+        case("Clip", np.array([np.inf, -np.inf, 1], np.float32), min=-1.0).named("infinity"),
+        case("Softplus", f32(2, 3)),
+        case("Sum", f32(2, 3), f32(2, 3, low=0.0)),
+        case("Mean", f32(2, 3), f32(2, 3, low=0.0)),
+        case("Copy", f32(2, 3)),
+        case("Alias", f32(2, 3)),
+        case("StopGradient", f32(2, 3)),
+        case("EnsureCPUOutput", f32(2, 3)),
+        case("Dropout", f32(2, 3), is_test=1, ratio=0.5),
+        case("Cast", f32(2, 3), to="int32"),
+        case("Mod", i64(2, 3), divisor=3),
+        case("Mod", i64(2, 3), divisor=3, sign_follow_divisor=1).named("floor"),
+    ]
+)
+
+
+@pytest.mark.caffe2
+@pytest.mark.parametrize("row", ROWS)
+def test_nets_of_others(row: Case, foreign: Foreign) -> None:
+    check(row, foreign)
