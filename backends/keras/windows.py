@@ -9,6 +9,7 @@ from typing import Any
 from keras import layers, ops
 
 from convert.errors import Unsupported
+from convert.semantics.windows import axis_pads, extent
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class KerasWindows:
     @property
     def reach(self) -> tuple[int, ...]:
         """The extent of the dilated kernel."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        return tuple(extent(k, d) for k, d in zip(self.kernel, self.dilations, strict=True))
 
     @property
     def has_same_pads(self) -> bool:
@@ -59,21 +60,15 @@ def windows(
     """Resolve ONNX's attributes against the `sizes` of the input. Raises `Unsupported` for what needs one not known."""
     rank = len(kernel)
     whole = KerasWindows(tuple(kernel), tuple(strides or [1] * rank), tuple(dilations or [1] * rank))
-    pads = list(pads or [0] * 2 * rank) if auto_pad == "NOTSET" else [0] * 2 * rank
-    before, after = pads[:rank], pads[rank:]
     if auto_pad == "SAME_UPPER":
         return KerasWindows(whole.kernel, whole.strides, whole.dilations, same=True)
+    pads = list(pads or [0] * 2 * rank)
+    found = []
     for i, (n, r, s) in enumerate(zip(sizes, whole.reach, whole.strides, strict=True)):
-        if auto_pad == "SAME_LOWER":
-            total = max((-(-_check_known(n) // s) - 1) * s + r - _check_known(n), 0) if s > 1 else r - 1
-            before[i], after[i] = total - total // 2, total // 2
-        elif ceil_mode and s > 1:
-            room = _check_known(n) + before[i] + after[i] - r
-            count = -(-room // s) + 1
-            # The last window must start inside the input or the pad before it.
-            count -= int((count - 1) * s >= _check_known(n) + before[i])
-            after[i] += max((count - 1) * s - room, 0)
-    return KerasWindows(whole.kernel, whole.strides, whole.dilations, tuple(before), tuple(after))
+        matters = s > 1 and (auto_pad == "SAME_LOWER" or ceil_mode)
+        found.append(axis_pads(_check_known(n) if matters else 0, r, s, (pads[i], pads[rank + i]), auto_pad, ceil_mode))
+    before, after = tuple(b for b, _ in found), tuple(a for _, a in found)
+    return KerasWindows(whole.kernel, whole.strides, whole.dilations, before, after)
 
 
 def _check_known(n: int | None) -> int:

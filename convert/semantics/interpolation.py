@@ -11,13 +11,15 @@ implementation in Python and onnxruntime part, this is what is computed here, an
 - pytorch_half_pixel with one output takes x_original = 0, as the text and onnxruntime have it, and not −0.5, which is
   the reference implementation's (onnx/onnx#4275). No source needs it: PyTorch itself takes the middle, which is
   half_pixel.
-- The number of outputs is floor(input · scale) with the product in float32, as scales are: 5 · 2.6 is 13. So do ONNX's
-  shape inference and onnxruntime; the reference implementation multiplies in float64 and has 12. No runtime multiplies
-  by the extent of the region of tf_crop_and_resize, as the text does.
+- The number of outputs is floor(input · scale) with the product in float32, as scales are: 5 · 2.6 is 13, which is what
+  whoever wrote 2.6 meant, and what onnxruntime makes. The reference implementation and ONNX's shape inference multiply
+  float32's 2.5999999 in float64 and have 12. Nobody multiplies by the extent of the region of tf_crop_and_resize, as
+  the text does.
 - The coordinates of `nearest` are computed in float32, where 3 / 0.6 is 5 and not 4.9999998: a neighbor is a step, and
   onnxruntime, PyTorch and TensorFlow take it in float32. Those of weighted sums are computed in float64.
 - With antialias, what the filter reaches beyond the edge is the edge's, unless exclude_outside is set.
-- A scale other than 1 that leaves the size as it is (3 · 1.3) interpolates; onnxruntime copies such an input.
+- A scale other than 1, or a region, that leaves the size as it is interpolates; onnxruntime copies an input of the shape
+  of its output (3 elements by 1.3).
 """
 
 from __future__ import annotations

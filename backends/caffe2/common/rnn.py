@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
+from convert.semantics.activations import ALPHAS, activations
 
 from ..blob import Blob
 from ..net import Net, Op
@@ -205,29 +206,16 @@ def clip_symmetric(net: Net, x: Blob, clip: float | None) -> Blob:
     return x if clip is None else net.Clip(x, min=-clip, max=clip)
 
 
-_BETAS = {"Affine": 0.0, "HardSigmoid": 0.5, "ScaledTanh": 1.0}
-_ALPHAS = {"Affine": 1.0, "Elu": 1.0, "HardSigmoid": 0.2, "LeakyRelu": 0.01, "ScaledTanh": 1.0, "ThresholdedRelu": 1.0}
-
-
 def activation_functions(
+    operator: str,
     names: Sequence[str] | None,
     alphas: Sequence[float] | None,
     betas: Sequence[float] | None,
-    default: list[str],
     directions: int,
 ) -> list[list[Function]]:
-    """The activation functions of each direction; alphas and betas are given to those that take one, in order."""
-    left, right = list(alphas or []), list(betas or [])
-    known = {name.lower(): name for name in (*_ALPHAS, "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh")}
-    made = []
-    for given in names or default * directions:
-        name = known.get(given.lower())
-        if name is None:
-            raise Unsupported(f"the activation function {given!r}")
-        alpha = (left.pop(0) if left else _ALPHAS[name]) if name in _ALPHAS else 0.0
-        beta = (right.pop(0) if right else _BETAS[name]) if name in _BETAS else 0.0
-        made.append(_activation_function(name, float(alpha), float(beta)))
-    return [made[i : i + len(default)] for i in range(0, len(made), len(default))]
+    """The activation functions of each direction of an RNN, GRU or LSTM."""
+    found = activations(operator, names, alphas, betas, directions)
+    return [[_activation_function(f.name, f.alpha, f.beta) for f in of_direction] for of_direction in found]
 
 
 def _activation_function(name: str, alpha: float, beta: float) -> Function:
@@ -238,7 +226,7 @@ def _activation_function(name: str, alpha: float, beta: float) -> Function:
             return net.Mul(net.Tanh(net.Mul(x, net.const(beta))), net.const(alpha))
         if name == "HardSigmoid":
             return net.HardSigmoid(x, alpha=alpha, beta=beta)
-        if name in _ALPHAS:
+        if name in ALPHAS:
             return net.op(name, [x], alpha=alpha)
         if name == "Softplus":  # Caffe2's overflows
             smooth = net.Log(net.Add(net.Exp(net.Negative(net.Abs(x))), net.const(1.0)))

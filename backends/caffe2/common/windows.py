@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from convert.errors import Unsupported
+from convert.semantics.windows import ceil_pad, extent, same_pads, window_count
 
 from ..blob import Blob
 from ..net import Net
@@ -26,7 +27,7 @@ class Window:
 
     def extent(self, i: int) -> int:
         """How many cells the window spans along spatial axis `i`."""
-        return (self.kernel[i] - 1) * self.dilations[i] + 1
+        return extent(self.kernel[i], self.dilations[i])
 
 
 def window(
@@ -45,47 +46,37 @@ def window(
         return made
     if auto_pad == "VALID":
         return Window(made.kernel, made.strides, made.dilations, [0] * 2 * n)
-    totals = [_same_pad(net, x, made, i) for i in range(n)]
-    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
-    ends = [*small, *large] if auto_pad == "SAME_UPPER" else [*large, *small]
-    return Window(made.kernel, made.strides, made.dilations, ends)
+    found = [_same_pads(net, x, made, i, auto_pad) for i in range(n)]
+    return Window(made.kernel, made.strides, made.dilations, [before for before, _ in found] + [a for _, a in found])
 
 
-def _same_pad(net: Net, x: Blob, made: Window, i: int) -> int:
-    """The total pad along spatial axis `i` that gives ceil(size / stride) windows (ONNX, auto_pad)."""
-    stride, extent = made.strides[i], made.extent(i)
-    if stride == 1:
-        return extent - 1
-    size = net.shape(x)[2 + i]
+def _same_pads(net: Net, x: Blob, made: Window, i: int, auto_pad: str) -> tuple[int, int]:
+    """The pads along spatial axis `i` that give ceil(size / stride) windows (ONNX, auto_pad)."""
+    size = net.shape(x)[2 + i] if made.strides[i] > 1 else 0  # of no effect where windows start everywhere
     if not isinstance(size, int):
         raise Unsupported("auto_pad with a stride over 1 and a spatial size that is not fixed")
-    return max(0, (-(-size // stride) - 1) * stride + extent - size)
+    return same_pads(size, made.extent(i), made.strides[i], auto_pad)
 
 
 def ceil_pads(net: Net, x: Blob, made: Window) -> list[int]:
     """Pads with which rounding down gives as many windows as `ceil_mode` does.
 
-    A window that would start beyond the input and its first pad is left out (ONNX MaxPool-22, PyTorch). Where the size
-    is not known, stride − 1 more cells at the end have the same effect, unless such a window could arise.
+    Where the size is not known, stride − 1 more cells at the end have the same effect, unless a window could arise that
+    would start in the pad.
     """
     n = made.rank
     pads = list(made.pads)
     for i in range(n):
-        stride, extent, begin, end = made.strides[i], made.extent(i), made.pads[i], made.pads[n + i]
+        stride, begin, end = made.strides[i], made.pads[i], made.pads[n + i]
         size = net.shape(x)[2 + i]
         if stride == 1:
             continue
         if not isinstance(size, int):
-            if end + stride - 1 >= extent:
+            if end + stride - 1 >= made.extent(i):
                 raise Unsupported("ceil_mode with windows that may lie in the pad, and a size that is not fixed")
             pads[n + i] = end + stride - 1
             continue
-        count = -(-(size + begin + end - extent) // stride) + 1
-        if (count - 1) * stride >= size + begin:
-            count -= 1
-        pads[n + i] = max(end, (count - 1) * stride + extent - size - begin)
-        if (size + begin + pads[n + i] - extent) // stride + 1 > count:
-            pads[n + i] = (count - 1) * stride + extent - size - begin
+        pads[n + i] = ceil_pad(size, made.extent(i), stride, begin, end)
     return pads
 
 
@@ -96,5 +87,5 @@ def window_counts(net: Net, x: Blob, made: Window) -> list[int]:
         size = net.shape(x)[2 + i]
         if not isinstance(size, int):
             raise Unsupported("windows that are gathered, over spatial dims that are not fixed")
-        found.append((size + made.pads[i] + made.pads[made.rank + i] - made.extent(i)) // made.strides[i] + 1)
+        found.append(window_count(size, made.extent(i), made.strides[i], made.pads[i], made.pads[made.rank + i]))
     return found

@@ -9,6 +9,7 @@ import numpy as np
 
 from convert.errors import Unsupported
 from convert.graph.tensors import lazy_tensor
+from convert.semantics.windows import split_pads
 
 from ..blob import Blob
 from ..common.conv_transpose import transpose_by_convolution
@@ -118,9 +119,9 @@ def _transposed_window(
             total = made.strides[i] * (size - 1) + extra[i] + made.extent(i) - output_shape[i]
         else:
             total = extra[i] + made.extent(i) - made.strides[i]
-        half = total // 2
-        begins.append(half if auto_pad == "SAME_UPPER" else total - half)
-        ends.append(total - begins[-1])
+        before, after = split_pads(total, auto_pad)
+        begins.append(before)
+        ends.append(after)
     return Window(kernel, made.strides, made.dilations, [*begins, *ends])
 
 

@@ -40,7 +40,7 @@ def rnn(
 ) -> list[Blob]:
     """`hidden_size` is that of the weights."""
     count = 2 if direction == "bidirectional" else 1
-    functions = activation_functions(activations, activation_alpha, activation_beta, ["Tanh"], count)
+    functions = activation_functions("RNN", activations, activation_alpha, activation_beta, count)
 
     def cell(d: int) -> tuple[DirectionWeights, Cell]:
         weights = weights_of(net, w, r, b, d, 1)
@@ -75,7 +75,7 @@ def gru(
 ) -> list[Blob]:
     """`hidden_size` is that of the weights."""
     count = 2 if direction == "bidirectional" else 1
-    functions = activation_functions(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], count)
+    functions = activation_functions("GRU", activations, activation_alpha, activation_beta, count)
 
     def cell(d: int) -> tuple[DirectionWeights, Cell]:
         weights = weights_of(net, w, r, b, d, 3)
@@ -123,7 +123,7 @@ def lstm(
 ) -> list[Blob]:
     """`hidden_size` is that of the weights."""
     count = 2 if direction == "bidirectional" else 1
-    functions = activation_functions(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], count)
+    functions = activation_functions("LSTM", activations, activation_alpha, activation_beta, count)
 
     def cell(d: int) -> tuple[DirectionWeights, Cell]:
         weights = weights_of(net, w, r, b, d, 4)

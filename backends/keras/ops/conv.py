@@ -9,6 +9,7 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
+from convert.semantics.windows import split_pads
 
 from ..constants import Constant
 from ..emitter import Emitter, Value
@@ -154,9 +155,8 @@ def _crop_amounts(
         else:
             full = [(n - 1) * s + r for n, s, r in zip(sizes, strides, reach, strict=True)]
             totals = [f + e - o for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
-        small = [total // 2 for total in totals]
-        large = [total - s for total, s in zip(totals, small, strict=True)]
-        before, after = (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+        split = [split_pads(total, auto_pad) for total in totals]
+        before, after = [b for b, _ in split], [a for _, a in split]
     # A stride beyond the kernel leaves zeros behind the last window.
     tail = [max(s - r, 0) for s, r in zip(strides, reach, strict=True)]
     return before, [a - e + t for a, e, t in zip(after, extra, tail, strict=True)]

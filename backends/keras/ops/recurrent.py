@@ -9,32 +9,26 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
+from convert.semantics.activations import activations as activations_of
 
 from ..constants import Constant
 from ..emitter import Emitter, Value
 from ..rules import onnx_op
 
-_FUNCTIONS = {
-    "relu": "relu",
-    "tanh": "tanh",
-    "sigmoid": "sigmoid",
-    "softsign": "softsign",
-    "softplus": "softplus",
-}
+_NAMES = {name: name.lower() for name in ("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus")}
 
 
 def _activation_names(
-    activations: Sequence[str] | None, alphas: Sequence[float] | None, default: Sequence[str], directions: int
+    operator: str, names: Sequence[str] | None, numbers: Sequence[float] | None, directions: int
 ) -> list[list[str]]:
     """Keras's names of the activation functions, for each direction."""
-    if alphas:
+    if numbers:
         raise Unsupported("activation functions with numbers of their own")
-    names = [n.lower() for n in activations or default * directions]
-    for name in names:
-        if name not in _FUNCTIONS:
-            raise Unsupported(f"the activation {name!r}")
-    per = len(default)
-    return [[_FUNCTIONS[n] for n in names[i * per : (i + 1) * per]] for i in range(directions)]
+    found = activations_of(operator, names, None, None, directions)
+    for function in (f for of_direction in found for f in of_direction):
+        if function.name not in _NAMES:
+            raise Unsupported(f"the activation {function.name!r}")
+    return [[_NAMES[f.name] for f in of_direction] for of_direction in found]
 
 
 def _is_zero_state(k: Emitter, index: int) -> bool:
@@ -140,7 +134,7 @@ def rnn(
 ):  # fmt: skip
     _check_clip(clip)
     weights = _cell_weights(w, r, b, [0])
-    functions = _activation_names(activations, activation_alpha or activation_beta, ["Tanh"], w.shape[0])
+    functions = _activation_names("RNN", activations, activation_alpha or activation_beta, w.shape[0])
     arguments = [{"units": r.shape[-1], "activation": f, "use_bias": b is not None} for (f,) in functions]
     states = [] if _is_zero_state(k, 5) else [k.tensor(initial_h)]
     return _run_directions(k, layers.SimpleRNN, arguments, x, lengths, states, weights, direction, layout)
@@ -153,7 +147,7 @@ def gru(
 ):  # fmt: skip
     _check_clip(clip)
     weights = _cell_weights(w, r, b, [0, 1, 2], split_bias=bool(linear_before_reset))
-    functions = _activation_names(activations, activation_alpha or activation_beta, ["Sigmoid", "Tanh"], w.shape[0])
+    functions = _activation_names("GRU", activations, activation_alpha or activation_beta, w.shape[0])
     arguments = [
         {
             "units": r.shape[-1],
@@ -176,8 +170,7 @@ def lstm(
     _check_clip(clip, peepholes=peepholes is not None, coupled_input_and_forget_gates=input_forget)
     # ONNX has input, output, forget, cell; Keras input, forget, cell, output.
     weights = _cell_weights(w, r, b, [0, 2, 3, 1])
-    default = ["Sigmoid", "Tanh", "Tanh"]
-    functions = _activation_names(activations, activation_alpha or activation_beta, default, w.shape[0])
+    functions = _activation_names("LSTM", activations, activation_alpha or activation_beta, w.shape[0])
     if any(g != h for _, g, h in functions):
         raise Unsupported("different activations of the cell and of its output")
     arguments = [

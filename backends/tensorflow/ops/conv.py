@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from convert.errors import Unsupported
+from convert.semantics.windows import split_pads
 
 from ..constants import Constant
 from ..emit import Dim, Emitter, Value
@@ -167,9 +168,8 @@ def _transpose_pads(
         totals = [r - s + e for r, s, e in zip(reach, strides, extra, strict=True)]
     else:
         totals = [f + e - o for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
-    small = [total // 2 for total in totals]
-    large = [total - s for total, s in zip(totals, small, strict=True)]
-    return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+    split = [split_pads(total, auto_pad) for total in totals]
+    return [before for before, _ in split], [after for _, after in split]
 
 
 def _dilate_kernel(t: Emitter, kernel: tf.Tensor, dilations: Sequence[int]) -> tf.Tensor:

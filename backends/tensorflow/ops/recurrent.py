@@ -10,50 +10,41 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 
 from convert.errors import Unsupported
+from convert.semantics.activations import activations as activations_of
 
 from ..emit import Emitter, Value
 from ..rules import LITE, onnx_op
 from . import activation
 
-_BY_NAME: dict[str, Callable] = {
-    "relu": tf.nn.relu,
-    "tanh": tf.tanh,
-    "sigmoid": tf.sigmoid,
-    "softsign": tf.nn.softsign,
-    "softplus": tf.nn.softplus,
+_PLAIN: dict[str, Callable] = {
+    "Relu": tf.nn.relu,
+    "Tanh": tf.tanh,
+    "Sigmoid": tf.sigmoid,
+    "Softsign": tf.nn.softsign,
+    "Softplus": tf.nn.softplus,
 }
-_WITH_NUMBERS = {
-    "affine": (lambda x, alpha, beta: alpha * x + beta, 1.0, 0.0),
-    "leakyrelu": (lambda x, alpha, beta: tf.nn.leaky_relu(x, alpha), 0.01, None),
-    "thresholdedrelu": (lambda x, alpha, beta: tf.where(x > alpha, x, 0), 1.0, None),
-    "scaledtanh": (lambda x, alpha, beta: alpha * tf.tanh(beta * x), 1.0, 1.0),
-    "hardsigmoid": (lambda x, alpha, beta: activation.hard_sigmoid(None, x, alpha=alpha, beta=beta), 0.2, 0.5),
-    "elu": (lambda x, alpha, beta: activation.elu(None, x, alpha=alpha), 1.0, None),
+_WITH_NUMBERS: dict[str, Callable] = {
+    "Affine": lambda x, alpha, beta: alpha * x + beta,
+    "LeakyRelu": lambda x, alpha, beta: tf.nn.leaky_relu(x, alpha),
+    "ThresholdedRelu": lambda x, alpha, beta: tf.where(x > alpha, x, 0),
+    "ScaledTanh": lambda x, alpha, beta: alpha * tf.tanh(beta * x),
+    "HardSigmoid": lambda x, alpha, beta: activation.hard_sigmoid(None, x, alpha=alpha, beta=beta),
+    "Elu": lambda x, alpha, beta: activation.elu(None, x, alpha=alpha),
 }
 
 
 def activation_functions(
+    operator: str,
     names: Sequence[str] | None,
     alphas: Sequence[float] | None,
     betas: Sequence[float] | None,
-    default: Sequence[str],
     directions: int,
 ) -> list[list[Callable]]:
-    """The activation functions of each direction; numbers are used up in order by those that take any."""
-    names = [n.lower() for n in (names or default * directions)]
-    alphas, betas = list(alphas or []), list(betas or [])
-    functions: list[Callable] = []
-    for name in names:
-        if name in _BY_NAME:
-            functions.append(_BY_NAME[name])
-        elif name in _WITH_NUMBERS:
-            function, alpha, beta = _WITH_NUMBERS[name]
-            alpha = alphas.pop(0) if alphas else alpha
-            beta = (betas.pop(0) if betas else beta) if beta is not None else None
-            functions.append(partial(function, alpha=alpha, beta=beta))
-        else:
-            raise Unsupported(f"the activation {name!r}")
-    return [functions[i * len(default) : (i + 1) * len(default)] for i in range(directions)]
+    """The activation functions of each direction of an RNN, GRU or LSTM."""
+    return [
+        [_PLAIN.get(f.name) or partial(_WITH_NUMBERS[f.name], alpha=f.alpha, beta=f.beta) for f in found]
+        for found in activations_of(operator, names, alphas, betas, directions)
+    ]
 
 
 def run_directions(
@@ -220,7 +211,7 @@ def rnn(
     layout,
 ):
     count, hidden = direction_count(direction), hidden_size_of(r, hidden_size)
-    functions = activation_functions(activations, activation_alpha, activation_beta, ["Tanh"], count)
+    functions = activation_functions("RNN", activations, activation_alpha, activation_beta, count)
 
     x = t.of_rank(x, 3)
 
@@ -253,7 +244,7 @@ def gru(
     linear_before_reset,
 ):
     count, hidden = direction_count(direction), hidden_size_of(r, hidden_size)
-    functions = activation_functions(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], count)
+    functions = activation_functions("GRU", activations, activation_alpha, activation_beta, count)
 
     x = t.of_rank(x, 3)
 
@@ -300,7 +291,7 @@ def lstm(
     layout,
 ):
     count, hidden = direction_count(direction), hidden_size_of(r, hidden_size)
-    functions = activation_functions(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], count)
+    functions = activation_functions("LSTM", activations, activation_alpha, activation_beta, count)
 
     x = t.of_rank(x, 3)
 

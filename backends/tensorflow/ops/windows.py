@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from convert.semantics.windows import axis_pads, extent, window_count
+
 Dim = Any
 """A number, or an int32 scalar tensor where it is not known."""
 
@@ -25,7 +27,7 @@ class SpatialWindows:
     @property
     def reach(self) -> tuple[Dim, ...]:
         """The extent of the dilated kernel."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        return tuple(extent(k, d) for k, d in zip(self.kernel, self.dilations, strict=True))
 
     @property
     def unpadded(self) -> bool:
@@ -33,8 +35,8 @@ class SpatialWindows:
 
     def outputs(self, sizes: Sequence[Dim]) -> list[Dim]:
         """The number of windows along each dim of the padded input."""
-        parts = zip(sizes, self.before, self.after, self.reach, self.strides, strict=True)
-        return [(n + b + a - r) // s + 1 for n, b, a, r, s in parts]
+        parts = zip(sizes, self.reach, self.strides, self.before, self.after, strict=True)
+        return [window_count(*part) for part in parts]
 
 
 def windows(
@@ -51,38 +53,20 @@ def windows(
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     pads = list(pads or [0] * 2 * rank)
-    before, after = list(pads[:rank]), list(pads[rank:])
-    for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
-        reach = (k - 1) * d + 1
-        if auto_pad.startswith("SAME"):
-            before[i], after[i] = _same_pads(n, reach, s, auto_pad)
-        elif auto_pad == "VALID":
-            before[i] = after[i] = 0
-        if ceil_mode and not auto_pad.startswith("SAME"):
-            after[i] = after[i] + _ceil_excess(n, before[i], after[i], reach, s)
-    return SpatialWindows(tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after))
+    found = [
+        axis_pads(n, extent(k, d), s, (pads[i], pads[rank + i]), auto_pad, ceil_mode, _minimum, _maximum)
+        for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations, strict=True))
+    ]
+    before, after = tuple(b for b, _ in found), tuple(a for _, a in found)
+    return SpatialWindows(tuple(kernel), tuple(strides), tuple(dilations), before, after)
 
 
-def _same_pads(n: Dim, reach: Dim, stride: int, auto_pad: str) -> tuple[Dim, Dim]:
-    """Pads that give ceil(n / stride) windows; the odd one goes after (UPPER) or before (LOWER)."""
-    total = (((n + stride - 1) // stride) - 1) * stride + reach - n if stride > 1 else reach - 1
-    total = max(total, 0) if isinstance(total, int) else tf.maximum(total, 0)
-    small = total // 2
-    return (small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small)
+def _minimum(a: Dim, b: Dim) -> Dim:
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else tf.minimum(a, b)
 
 
-def _ceil_excess(n: Dim, before: Dim, after: Dim, reach: Dim, stride: int) -> Dim:
-    """How far the last window of ceil_mode reaches beyond the padded input; it must start inside input or pad."""
-    if stride == 1:
-        return 0
-    room = n + before + after - reach
-    count = -(-room // stride) + 1
-    started = (count - 1) * stride
-    if isinstance(n, int):
-        count -= int(started >= n + before)
-        return max((count - 1) * stride - room, 0)
-    count = count - tf.cast(started >= n + before, tf.int32)
-    return tf.maximum((count - 1) * stride - room, 0)
+def _maximum(a: Dim, b: Dim) -> Dim:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else tf.maximum(a, b)
 
 
 def pad_spatial(x: Any, before: Sequence[Dim], after: Sequence[Dim], value: Any = 0) -> Any:

@@ -62,7 +62,7 @@ def resize(
 def _target_sizes(lengths: Sequence[int], scales: Array, sizes: Array, policy: str) -> tuple[list[float], list[int]]:
     if sizes is None or not len(sizes):
         factors = [float(s) for s in scales]
-        # In float32, as the scales are, and as ONNX's shape inference multiplies: 5 × 2.6 is 13.
+        # In float32, as the scales are, and as onnxruntime multiplies: 5 × 2.6 is 13.
         return factors, [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(lengths, factors, strict=True)]
     targets = [int(s) for s in sizes]
     factors = [t / n for t, n in zip(targets, lengths, strict=True)]

@@ -1,0 +1,75 @@
+"""Sliding windows of convolutions and pools along one axis: pads of auto_pad and of ceil_mode, and how many there are.
+
+Sources: ONNX Conv-22, MaxPool-22, AveragePool-22. Sizes may be numbers or scalar tensors of a framework, which then
+gives its own `minimum` and `maximum`; kernels, strides and dilations are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Size = Any
+"""A number, or a scalar tensor where it is not known."""
+
+
+def extent(kernel: Size, dilation: int) -> Size:
+    """How many elements a dilated kernel spans."""
+    return (kernel - 1) * dilation + 1
+
+
+def window_count(size: Size, span: Size, stride: int, before: Size, after: Size) -> Size:
+    """How many windows of `span` elements lie in the padded input, rounding down."""
+    return (size + before + after - span) // stride + 1
+
+
+def same_pads(
+    size: Size, span: Size, stride: int, auto_pad: str, maximum: Callable[[Any, Any], Any] = max
+) -> tuple[Size, Size]:
+    """Pads before and after that give ceil(size / stride) windows; the odd one is after (SAME_UPPER) or before."""
+    total = maximum((-(-size // stride) - 1) * stride + span - size, 0) if stride > 1 else span - 1
+    return split_pads(total, auto_pad)
+
+
+def split_pads(total: Size, auto_pad: str) -> tuple[Size, Size]:
+    """Half of the pads before and half after; of an odd number one more after (SAME_UPPER) or before (all others)."""
+    small = total // 2
+    return (small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small)
+
+
+def ceil_pad(
+    size: Size,
+    span: Size,
+    stride: int,
+    before: Size,
+    after: Size,
+    minimum: Callable[[Any, Any], Any] = min,
+    maximum: Callable[[Any, Any], Any] = max,
+) -> Size:
+    """The pad after with which rounding down gives as many windows as ceil_mode: `after` itself if that is enough.
+
+    Windows that would start in the pad after the input are left out (ONNX MaxPool-22; PyTorch does the same).
+    """
+    if stride == 1:
+        return after
+    started = -(-(size + before) // stride)
+    count = minimum(-(-(size + before + after - span) // stride) + 1, started)
+    least = (count - 1) * stride + span - size - before
+    return maximum(least, minimum(after, least + stride - 1))
+
+
+def axis_pads(
+    size: Size,
+    span: Size,
+    stride: int,
+    pads: tuple[Size, Size],
+    auto_pad: str,
+    ceil_mode: int = 0,
+    minimum: Callable[[Any, Any], Any] = min,
+    maximum: Callable[[Any, Any], Any] = max,
+) -> tuple[Size, Size]:
+    """Pads before and after one axis, with auto_pad and ceil_mode resolved; SAME_* has ceil(size / stride) already."""
+    if auto_pad.startswith("SAME"):
+        return same_pads(size, span, stride, auto_pad, maximum)
+    before, after = (0, 0) if auto_pad == "VALID" else pads
+    return before, ceil_pad(size, span, stride, before, after, minimum, maximum) if ceil_mode else after

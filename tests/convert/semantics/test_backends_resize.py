@@ -1,0 +1,87 @@
+"""Resize of every backend where its sizes have a fraction or its output one element, against onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import convert
+from convert import plugin
+from convert.options import Options
+from convert.source import Source
+from tests.support.onnx_support import array, info, model, run_ort
+
+ROWS: dict[str, tuple[int, float, dict[str, Any]]] = {
+    # The last output is the last input: 4 · 5 / 6.5 would be 14.85 of 17.
+    "align_corners linear": (5, 1.5, {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
+    "align_corners cubic": (4, 0.6, {"mode": "cubic", "coordinate_transformation_mode": "align_corners"}),
+    "align_corners nearest": (7, 1.5, {"coordinate_transformation_mode": "align_corners"}),
+    "align_corners one": (5, 0.3, {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
+    # x_original is 0, and not −0.5.
+    "pytorch_half_pixel cubic": (5, 1, {"mode": "cubic", "coordinate_transformation_mode": "pytorch_half_pixel"}),
+    "pytorch_half_pixel excluded": (
+        5, 0.3, {"mode": "cubic", "coordinate_transformation_mode": "pytorch_half_pixel", "exclude_outside": 1},
+    ),
+    "half_pixel_symmetric": (5, 1.5, {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"}),
+    # In float32 3 / 0.6 is 5, and 5 · 2.6 is 13.
+    "asymmetric floor": (7, 0.6, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
+    "asymmetric linear": (5, 2.6, {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def proto() -> onnx.ModelProto:
+    """One model of all rows."""
+    nodes, constants, inputs = [], [], []
+    for i, (length, given, attributes) in enumerate(ROWS.values()):
+        inputs.append(info(f"x{i}", [1, 2, 3, length]))
+        if isinstance(given, int):
+            constants.append(array(f"s{i}", [1, 2, 3, given], np.int64))
+            names = [f"x{i}", "", "", f"s{i}"]
+        else:
+            constants.append(array(f"s{i}", [1, 1, 1, given]))
+            names = [f"x{i}", "", f"s{i}"]
+        nodes.append(helper.make_node("Resize", names, [f"y{i}"], **attributes))
+    return model(nodes, inputs, [info(f"y{i}", None) for i in range(len(ROWS))], constants, opset=19)
+
+
+@pytest.fixture(scope="module")
+def feeds() -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(0)
+    shapes = [(1, 2, 3, length) for length, _, _ in ROWS.values()]
+    return {f"x{i}": draw.normal(size=shape).astype(np.float32) for i, shape in enumerate(shapes)}
+
+
+def check(proto: onnx.ModelProto, to: str, folder: Path, feeds: dict[str, np.ndarray]) -> None:
+    """Convert to a format, run the artefact, and compare with onnxruntime."""
+    written = plugin.formats()[to]
+    path = folder / f"model{written.suffix}"
+    convert.convert(proto, to, path, verify=False)
+    runner = plugin.runner_for(written.kind)
+    assert runner is not None
+    (found,) = runner.run(Source(written.kind, path=path), [feeds], precision="float32", options=Options())
+    wanted = dict(zip((y.name for y in proto.graph.output), run_ort(proto, feeds), strict=True))
+    for i, row in enumerate(ROWS):
+        assert found[f"y{i}"].shape == wanted[f"y{i}"].shape, row
+        np.testing.assert_allclose(found[f"y{i}"], wanted[f"y{i}"], rtol=1e-5, atol=1e-5, err_msg=row)
+
+
+@pytest.mark.parametrize("to", ["onnx", "tf", "tf-frozen", "tflite", "keras", "caffe2"])
+def test_backend(to: str, proto: onnx.ModelProto, feeds: dict[str, np.ndarray], tmp_path: Path) -> None:
+    check(proto, to, tmp_path, feeds)
+
+
+@pytest.mark.parametrize("to", ["tf", "tf-frozen"])
+def test_sizes_that_the_run_tells(
+    to: str, proto: onnx.ModelProto, feeds: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    """The same where TensorFlow computes coordinates and weights."""
+    dynamic = onnx.ModelProto.FromString(proto.SerializeToString())
+    for i, x in enumerate(dynamic.graph.input):
+        x.type.tensor_type.shape.dim[3].dim_param = f"n{i}"
+    check(dynamic, to, tmp_path, feeds)
