@@ -9,6 +9,7 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
+from convert.graph.values import input_at
 
 from ..constants import Constant
 from ..emitter import Emitter, Value
@@ -24,7 +25,7 @@ _FUNCTIONS = {
 
 
 def _activation_names(
-    activations: Sequence[str] | None, alphas: Sequence[float] | None, default: Sequence[str], directions: int
+    activations: Sequence[str] | None, alphas: Sequence[float] | None, default: list[str], directions: int
 ) -> list[list[str]]:
     """Keras's names of the activation functions, for each direction."""
     if alphas:
@@ -39,12 +40,14 @@ def _activation_names(
 
 def _is_zero_state(k: Emitter, index: int) -> bool:
     """Whether an initial state is zeros, however it was made."""
-    if index >= len(k.node.inputs) or k.node.inputs[index] is None:
+    assert k.node is not None
+    value = input_at(k.node, index)
+    if value is None:
         return True
-    value = k.node.inputs[index]
     maker = value.producer()
     if value.const_value is None and maker is not None and maker.op_type == "Expand":
         value = maker.inputs[0]
+        assert value is not None
     elif maker is not None and maker.op_type == "ConstantOfShape":
         fill = maker.attributes.get("value")
         return fill is None or not fill.as_tensor().numpy().any()

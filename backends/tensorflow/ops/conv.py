@@ -166,6 +166,7 @@ def _transpose_pads(
     if same:  # as many as n times the stride; n itself cancels out
         totals = [r - s + e for r, s, e in zip(reach, strides, extra, strict=True)]
     else:
+        assert output_shape is not None
         totals = [f + e - o for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
     small = [total // 2 for total in totals]
     large = [total - s for total, s in zip(totals, small, strict=True)]

@@ -36,7 +36,7 @@ def activation_functions(
     names: Sequence[str] | None,
     alphas: Sequence[float] | None,
     betas: Sequence[float] | None,
-    default: Sequence[str],
+    default: list[str],
     directions: int,
 ) -> list[list[Callable]]:
     """The activation functions of each direction; numbers are used up in order by those that take any."""
@@ -75,6 +75,7 @@ def run_directions(
     if layout:
         x = tf.transpose(x, [1, 0, 2])
         states = [tf.transpose(s, [1, 0, 2]) for s in states]
+    assert t.node is not None
     lite = t.node.domain == LITE
     run, turned = (_loop_without_list, _reverse_steps_lite) if lite else (_loop, _reverse_steps)
     every, last = [], []

@@ -155,13 +155,13 @@ def _scales_and_sizes(
         if policy != "stretch":
             return _keep_aspect_ratio(dims, wanted, policy)
         return [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)], list(wanted)
-    known = t.static(scales)
-    if known is None:
+    numbers = t.static(scales)
+    if numbers is None:
         factors = tf.unstack(scales, num=len(dims))
         sizes = [tf.cast(n, tf.float32) * f for n, f in zip(dims, factors, strict=True)]
         return factors, [tf.cast(tf.floor(n), tf.int32) for n in sizes]
     # The product is taken in float32, as the scales are: 0.6 × 5 is then 3.
-    factors = [float(f) for f in known.ravel()]
+    factors = [float(f) for f in numbers.ravel()]
     targets = [
         int(np.floor(np.float32(n) * np.float32(f)))
         if isinstance(n, int)
@@ -221,6 +221,7 @@ def coordinates(
     if mode == "align_corners":
         return xp.where(one, place * 0, place * (n - 1) / xp.where(one, np.float32(1), m - 1))
     if mode == "tf_crop_and_resize":
+        assert bounds is not None
         start, end = bounds
         many = place * (end - start) * (n - 1) / tf.where(one, 1.0, m - 1)
         return tf.where(one, (end - start) * (n - 1) / 2 + place * 0, many) + start * (n - 1)
