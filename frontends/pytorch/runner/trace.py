@@ -55,7 +55,7 @@ def _program(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> Ex
         return thing
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) or options.trace:
         return None
-    examples: dict[str | int, np.ndarray] = {**feed}
+    examples = dict[str | int, np.ndarray](feed.items())
     try:  # with these very inputs, so that it takes the path that they take
         return capture(thing, replace(options, inputs=(), examples=examples), Report("trace"))[0]
     except (Unsupported, UsageError):
