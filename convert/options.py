@@ -90,7 +90,7 @@ class Options:
     """
 
     inputs: tuple[InputSpec, ...] = ()
-    examples: Mapping[str, Any] = field(default_factory=dict)
+    examples: Mapping[str | int, Any] = field(default_factory=dict)
     model: str = ""
     outputs: tuple[str, ...] = ()
     signature: str = ""

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.graph.tensors import tensor_of, transposed_tensor
+from convert.graph.tensors import dims_of, tensor_of, transposed_tensor
 
 from .blob import Blob, Dim
 from .shape_inference import infer
@@ -175,4 +175,4 @@ class Net:
         return constants[key]
 
     def _constant(self, name: str, tensor: ir.TensorProtocol) -> Blob:
-        return Blob(self.unique(name), tensor.dtype, tuple(int(d) for d in tensor.shape), tensor)
+        return Blob(self.unique(name), tensor.dtype, dims_of(tensor), tensor)

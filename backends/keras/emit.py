@@ -69,7 +69,8 @@ def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value]) -> Sequ
         onnx_op.check([(key_of(node), at)])
         if any(v is not None and v not in values for v in node.inputs):
             return []
-        made, problems = k.apply(node, values, at), []
+        made = k.apply(node, values, at)
+        problems: Sequence[Problem] = ()
     except Unsupported as error:
         made, problems = [_placeholder_tensor(v) for v in node.outputs], error.with_location(at).problems
     values.update((v, m) for v, m in zip(node.outputs, made, strict=False) if m is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -170,19 +170,19 @@ class Emitter:
         fixed = [d if isinstance(d, int) and own == 1 else 1 for own, d in zip(shape, dims, strict=True)]
         return ops.tile(x, fixed) if any(n != 1 for n in fixed) else x
 
-    def channels_last(self, x: Value) -> Value:
+    def channels_last(self, x: KerasTensor | Constant) -> KerasTensor | Constant:
         """N C spatial… to N spatial… C."""
         rank = len(x.shape)
         return permute_axes(x, (0, *range(2, rank), 1))
 
-    def channels_first(self, x: Value) -> Value:
+    def channels_first(self, x: KerasTensor | Constant) -> KerasTensor | Constant:
         """N spatial… C to N C spatial…."""
         rank = len(x.shape)
         return permute_axes(x, (0, rank - 1, *range(1, rank - 1)))
 
     # -- layers -------------------------------------------------------------------------------------------------------
 
-    def layer(self, kind: type[layers.Layer], x: Any, weights: dict[str, Constant | None] | None = None,
+    def layer(self, kind: type[layers.Layer], x: Any, weights: Mapping[str, Constant | None] | None = None,
               call: dict[str, Any] | None = None, **config: Any) -> Any:  # fmt: skip
         """Apply a layer of this kind. `weights` says what its variables hold, by the names of its attributes.
 
@@ -213,7 +213,8 @@ class Emitter:
         dtype = keras_dtype(value.dtype) if value.dtype is not None else None
         if not isinstance(made, KerasTensor):
             array = np.asarray(made)
-            return constant_of(array if dtype is None else array.astype(value.dtype.numpy()), value.name or "const")
+            array = array if value.dtype is None else array.astype(value.dtype.numpy())
+            return constant_of(array, value.name or "const")
         if dtype is not None and keras.backend.standardize_dtype(made.dtype) != dtype:
             made = ops.cast(made, dtype)
         if value.shape is not None and len(value.shape) == len(made.shape):

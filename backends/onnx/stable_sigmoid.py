@@ -46,6 +46,7 @@ def _is_probability(node: ir.Node) -> bool:
 
 def _expand_sigmoid(graph: ir.Graph, node: ir.Node) -> None:
     x, y = node.inputs[0], node.outputs[0]
+    assert y.dtype is not None
     one = register_initializer(graph, f"{y.name}.one", ir.tensor(np.array(1, np.float32)))
     made: list[ir.Node] = []
     for operator, further in (("Neg", []), ("Exp", []), ("Add", [one]), ("Reciprocal", [])):
@@ -56,6 +57,6 @@ def _expand_sigmoid(graph: ir.Graph, node: ir.Node) -> None:
         made.append(step)
     name = y.name
     graph.insert_before(node, made)
-    ir.convenience.replace_all_uses_with(y, x, replace_graph_outputs=True)
+    ir.convenience.replace_all_uses_with(y, step.outputs[0], replace_graph_outputs=True)
     graph.remove(node, safe=True)
-    x.name = name
+    step.outputs[0].name = name

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.protobuf_wire import length_delimited_header
 from convert.graph.shape_inference import SMALL, weightless_proto
+from convert.graph.tensors import dims_of
 from convert.report import Report
 
 INLINE_LIMIT = 1_800_000_000
@@ -119,13 +120,13 @@ def _write_inline(proto: onnx.ModelProto, weights: Weights, stream: BinaryIO) ->
 
 
 def _tensor_header(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
-    return onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=[int(d) for d in tensor.shape])
+    return onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=dims_of(tensor))
 
 
 def _write_data(tensor: ir.TensorProtocol, stream: BinaryIO) -> None:
     start = stream.tell()
     if sys.byteorder == "little" and tensor.dtype.bitwidth >= 8:  # else, elements are to be swapped or packed
-        stream.write(np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8))
+        stream.write(np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data)
     else:
         stream.write(tensor.tobytes())
     if stream.tell() - start != tensor.nbytes:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable, UninitializedVariable
 
 from convert.errors import Unsupported
+from convert.graph.tensors import dims_of
 
 Permutation = tuple[int, ...]
 
@@ -31,7 +32,7 @@ class Constant:
         self.name = name
         self.trainable = trainable
         self.dtype: tf.DType = tf_dtype(tensor.dtype)
-        self.shape = tf.TensorShape([int(d) for d in tensor.shape])
+        self.shape = tf.TensorShape(dims_of(tensor))
         self._made: dict[Permutation, BaseResourceVariable] = {}
 
     @property

@@ -106,7 +106,7 @@ class Rules:
         self.limits[operator] = reason
         return reason
 
-    def __contains__(self, operator: str) -> bool:
+    def __contains__(self, operator: object) -> bool:
         return operator in self.entries
 
     def check(self, operators: Iterable[tuple[str, Location]]) -> None:

@@ -14,6 +14,7 @@ from convert.graph import Dim, Graph
 from convert.graph.inputs import Bounds, add_input, match_specs
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import SHORT_NAMES
+from convert.graph.values import dims
 from convert.options import InputSpec, Options
 from convert.passes.clean import clean
 from convert.report import Report
@@ -84,7 +85,7 @@ def _merge_dims(value: ir.Value, said: list[Dim] | None) -> list[Dim] | None:
     """The dims of an output as the operators give them, with the net's word for those that they leave open."""
     if value.shape is None or said is None or len(said) != len(value.shape):
         return said if value.shape is None else None
-    return [d if isinstance(d, int) or other is None else other for d, other in zip(value.shape, said, strict=True)]
+    return [d if isinstance(d, int) or other is None else other for d, other in zip(dims(value), said, strict=True)]
 
 
 def spec_dims(spec: InputSpec) -> list[Dim] | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from convert.rules import Rules, Schema
 
-caffe2_op = Rules("Caffe2", schema=lambda operator: _ANY)
-
 # Arguments that choose an implementation and change no result.
 _ANY = Schema(
     implied=frozenset(
@@ -15,3 +13,5 @@ _ANY = Schema(
         }
     )
 )  # fmt: skip
+
+caffe2_op = Rules("Caffe2", schema=lambda operator: _ANY)

@@ -27,8 +27,9 @@ def flatten_inputs(model: ir.Model, options: Options) -> None:
         value.replace_all_uses_with(made, replace_graph_outputs=True)
         taken = any(x.name == value.name for x in inputs)
         made.name, value.name = f"{value.name}_optional" if taken else value.name, None
-        if not made.uses() and not made.is_graph_output():
-            nodes.remove(made.producer())
+        maker = made.producer()
+        if maker is not None and not made.uses() and not made.is_graph_output():
+            nodes.remove(maker)
     graph.inputs.clear()
     graph.inputs.extend(inputs)
     first = next(iter(graph), None)
@@ -51,7 +52,7 @@ def _build_nested(
         inputs.append(ir.Value(name=name, type=kind, shape=shape))
         return inputs[-1]
     if isinstance(kind, ir.SequenceType):
-        parts = []
+        parts: list[ir.Value] = []
         while _is_named(f"{name}_{len(parts)}", kind.elem_type, named):
             parts.append(_build_nested(f"{name}_{len(parts)}", kind.elem_type, shape, named, inputs, nodes))
         attributes = [] if parts else [ir.AttrInt64("dtype", int(kind.dtype))]
@@ -70,7 +71,8 @@ def _is_named(name: str, kind: ir.TypeProtocol, named: set[str]) -> bool:
     """Whether anything of a value of that name and type is named."""
     if isinstance(kind, ir.TensorType):
         return name in named
-    return _is_named(f"{name}_0" if isinstance(kind, ir.SequenceType) else name, kind.elem_type, named)  # type: ignore[attr-defined]
+    assert isinstance(kind, (ir.SequenceType, ir.OptionalType))
+    return _is_named(f"{name}_0" if isinstance(kind, ir.SequenceType) else name, kind.elem_type, named)
 
 
 def _add_node(

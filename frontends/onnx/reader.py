@@ -15,6 +15,7 @@ from onnx_ir.passes import common
 
 from convert.errors import BadInput, Unsupported
 from convert.graph.shape_inference import SMALL
+from convert.graph.tensors import dims_of
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
@@ -201,7 +202,7 @@ def _declare_weights(proto: onnx.ModelProto, weights: Weights) -> list[str]:
     for name, tensor in weights.items():
         if name not in listed:
             kind = int(tensor.dtype)
-            proto.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, [int(d) for d in tensor.shape]))
+            proto.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, list(dims_of(tensor))))
     return both if proto.ir_version > 3 else []
 
 
@@ -227,7 +228,7 @@ def _attach_weights(model: ir.Model, weights: Weights) -> None:
         if name in weights:
             tensor = weights[name]
             value.const_value = tensor
-            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape([int(d) for d in tensor.shape])
+            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(dims_of(tensor))
             graph.inputs.remove(value)
             graph.register_initializer(value)
         elif name in graph.initializers:

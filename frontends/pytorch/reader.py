@@ -135,12 +135,13 @@ def _dims_of_specs(program: ExportedProgram, options: Options) -> dict[tuple[str
     Raises `UsageError` for a description that the program does not fit.
     """
     users = set(program.graph_signature.user_inputs)
-    places = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder" and n.name in users}
+    nodes = [n for n in program.graph.nodes if n.op == "placeholder" and n.name in users]
+    places: dict[str, Any] = {n.name: n.meta.get("val") for n in nodes}
     names = list(places)
     wanted = {}
     for i, spec in enumerate(options.inputs):
         name = spec.name or (names[i] if i < len(names) else None)
-        if name not in places:
+        if name is None or name not in places:
             raise UsageError(f"the program has no input {name!r}", hint=f"its inputs are {', '.join(names)}")
         fake = places[name]
         if isinstance(fake, torch.Tensor):

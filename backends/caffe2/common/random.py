@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx_ir as ir
 
 from ..blob import Blob
@@ -10,7 +12,7 @@ from .dtypes import FLOAT, NUMBERS, cast, widen
 from .shapes import dims
 
 
-def random_fill(net: Net, operator: str, shape: Blob, args: dict[str, float], like: Blob | None = None) -> Blob:
+def random_fill(net: Net, operator: str, shape: Blob, args: dict[str, Any], like: Blob | None = None) -> Blob:
     """Float32 numbers by `UniformFill` or `GaussianFill` in the dims of the int64 vector `shape`."""
     facts = None if like is None else like.shape
     if facts is None and shape.content is not None:

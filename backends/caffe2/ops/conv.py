@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convert.errors import Unsupported
-from convert.graph.tensors import lazy_tensor
+from convert.graph.tensors import dims_of, lazy_tensor
 from convert.semantics.windows import split_pads
 
 from ..blob import Blob
@@ -64,9 +64,9 @@ def conv_transpose(
     n = len(kernel)
     extra = list(output_padding or [0] * n)
     made = _transposed_window(net, x, kernel, strides, dilations, pads, auto_pad, extra, output_shape)
-    wide = [None if v is None else widen(net, v, FLOAT) for v in (x, w, b)]
+    data, weights, bias = widen(net, x, FLOAT), widen(net, w, FLOAT), None if b is None else widen(net, b, FLOAT)
     if n > 2 or min(made.pads) < 0 or (w.content is None and any(d > 1 for d in made.dilations)):
-        return cast(net, transpose_by_convolution(net, *wide, made, extra, group), x.dtype)
+        return cast(net, transpose_by_convolution(net, data, weights, bias, made, extra, group), x.dtype)
     if any(d > 1 for d in made.dilations):
         w = _dilate_kernel(net, w, made)
         made = Window(kernel_size(net, w), made.strides, [1] * n, made.pads)
@@ -130,7 +130,7 @@ def _dilate_kernel(net: Net, w: Blob, made: Window) -> Blob:
     content = w.content
     if content is None:
         raise Unsupported("a ConvTranspose with dilations and a weight computed at run time")
-    shape = [int(d) for d in content.shape]
+    shape = list(dims_of(content))
     size = shape[:2] + [made.extent(i) for i in range(made.rank)]
     steps = (slice(None), slice(None), *(slice(None, None, d) for d in made.dilations))
 

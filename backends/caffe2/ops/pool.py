@@ -133,7 +133,7 @@ def _max_by_gather(net: Net, x: Blob, made: Window, storage_order: int, indexed:
     places = found.places
     if storage_order:
         coordinates = np.unravel_index(np.clip(places, 0, int(np.prod(sizes)) - 1), sizes)
-        places = np.ravel_multi_index(coordinates[::-1], sizes[::-1])
+        places = np.asarray(np.ravel_multi_index(coordinates[::-1], sizes[::-1]))
     batch, channels = net.shape(x)[:2]
     if not isinstance(batch, int) or not isinstance(channels, int):
         raise Unsupported("the indices of MaxPool over a batch that is not fixed")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
@@ -93,8 +96,9 @@ def qlinear_matmul(
     y_zero: Blob,
 ) -> Blob:
     x, y = _subtract_zero_point(net, a, _row_parameter(net, a, a_zero)), _subtract_zero_point(net, b, b_zero)
-    scales = [widen(net, s, FLOAT) for s in (_row_parameter(net, a, a_scale), b_scale, y_scale)]
-    assert scales[0] is not None
+    row_scale = _row_parameter(net, a, a_scale)
+    assert row_scale is not None
+    scales = [widen(net, s, FLOAT) for s in (row_scale, b_scale, y_scale)]
     factor = net.Div(net.Mul(scales[0], scales[1]), scales[2])
     product = net.Mul(cast(net, _exact_product(net, x, y), ir.DataType.FLOAT), factor)
     return requantize(net, product, cast(net, y_zero, ir.DataType.FLOAT), y_zero.dtype)
@@ -226,7 +230,7 @@ def _exact_product(net: Net, x: Blob, y: Blob) -> Blob:
 
 
 def _exact_convolution(
-    net: Net, x: Blob, w: Blob, x_zero: Blob | None, w_zero: Blob | None, given: dict[str, object]
+    net: Net, x: Blob, w: Blob, x_zero: Blob | None, w_zero: Blob | None, given: Mapping[str, Any]
 ) -> Blob:
     """The same for a convolution, whose input channels are divided; outside the input lie zero points."""
     a = _subtract_zero_point(net, x, x_zero)

@@ -48,7 +48,7 @@ def non_zero(net: Net, x: Blob) -> Blob:
     net.facts(places, ir.DataType.INT64, (None,))
     if not shape:
         raise Unsupported("NonZero of a scalar")
-    rows = []
+    rows: list[Blob] = []
     for stride, count in zip(strides_of(shape), shape, strict=True):
         coordinate = net.Div(places, net.const(np.array(stride))) if stride != 1 else places
         if rows:

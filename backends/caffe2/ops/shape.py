@@ -201,11 +201,9 @@ def depth_to_space(net: Net, x: Blob, *, blocksize: int, mode: str) -> Blob:
     """[N, C·b², H, W] to [N, C, H·b, W·b]: split the channels, interleave, join; N, H and W may be dynamic."""
     b = blocksize
     depth = Axis(1, divided=b * b)
-    if mode == "DCR":
-        parts, order = [Axis(0), b, b, depth, Axis(2), Axis(3)], [0, 3, 4, 1, 5, 2]
-    else:
-        parts, order = [Axis(0), depth, b, b, Axis(2), Axis(3)], [0, 1, 4, 2, 5, 3]
-    mixed = transpose(net, reshape(net, x, parts), order)
+    order = [0, 3, 4, 1, 5, 2] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
+    channels: list[int | Axis] = [b, b, depth] if mode == "DCR" else [depth, b, b]
+    mixed = transpose(net, reshape(net, x, [Axis(0), *channels, Axis(2), Axis(3)]), order)
     return _reshape_mixed(net, mixed, x, [Axis(0), depth, Axis(2, times=b), Axis(3, times=b)])
 
 

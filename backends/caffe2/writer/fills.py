@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from convert.files.caffe2 import caffe2_pb2 as pb
 from convert.files.protobuf_wire import length_delimited_header
+from convert.graph.tensors import dims_of
 
 from ..common.dtypes import NUMBERS
 
@@ -38,7 +39,7 @@ class Fill:
 
 def fill_operators(name: str, tensor: ir.TensorProtocol, device: int = 0) -> list[Fill]:
     """Operators that make the blob `name` on `device` with exactly the content of `tensor`."""
-    array = tensor.numpy().reshape([int(d) for d in tensor.shape])
+    array = tensor.numpy().reshape(dims_of(tensor))
     if not device:
         return _FILLS[ir.DataType(tensor.dtype)](name, array)
     return [*_FILLS[ir.DataType(tensor.dtype)](f"{name}.cpu", array), Fill(copy_to_device(name, device))]

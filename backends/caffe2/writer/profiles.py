@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -37,11 +38,17 @@ def apply_profile(net: Net, profile: str) -> None:
 
 
 def _is_for_nnpack(op: Op) -> bool:
-    kernels, pads = list(op.args["kernels"]), list(op.args["pads"])  # type: ignore[call-overload]
+    kernels, pads, strides, dilations = (_integers(op, name) for name in ("kernels", "pads", "strides", "dilations"))
     ones = [1] * len(kernels)
-    plain = list(op.args["strides"]) == list(op.args["dilations"]) == ones  # type: ignore[call-overload]
+    plain = strides == dilations == ones
     narrow = all(p < k for p, k in zip(pads, kernels * 2, strict=False))
     return plain and narrow and len(kernels) == 2 and op.args["group"] == 1
+
+
+def _integers(op: Op, name: str) -> list[Any]:
+    value = op.args[name]
+    assert isinstance(value, Sequence)
+    return list(value)
 
 
 # -- fusion -------------------------------------------------------------------------------------------------------
@@ -75,8 +82,11 @@ def _fuse_one(net: Net, conv: Op) -> None:
 
 def _shortcut(net: Net, conv: Op, add: Op) -> Blob | None:
     """The other operand of an addition, if it may be written over: of one shape, made here, not read later."""
-    (other,) = [x for x in add.inputs if x is not conv.outputs[0]] or [None]
-    if other is None or other.shape is None or None in other.shape or other.shape != conv.outputs[0].shape:
+    others = [x for x in add.inputs if x is not conv.outputs[0]]
+    if not others:
+        return None
+    (other,) = others
+    if other.shape is None or None in other.shape or other.shape != conv.outputs[0].shape:
         return None
     made = any(other in op.outputs for op in net.ops if op.type != "Copy")
     place = net.ops.index(add)

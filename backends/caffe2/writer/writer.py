@@ -181,7 +181,7 @@ def _set_argument(argument: pb.Argument, value: Argument) -> None:
     elif isinstance(value, str):
         argument.s = value.encode()
     elif any(isinstance(v, float) for v in value):
-        argument.floats.extend(value)  # type: ignore[arg-type]
+        argument.floats.extend(value)
     elif any(isinstance(v, str) for v in value):
         argument.strings.extend(v.encode() for v in value)  # type: ignore[union-attr]
     else:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from keras import activations, layers, ops
+from keras import KerasTensor, activations, layers, ops
 
 from convert.errors import Unsupported
 from convert.rules import Rule
 
 from ..constants import Constant
-from ..emitter import Value
 from ..rules import onnx_op
 
 
-def is_floating(x: Value) -> bool:
+def is_floating(x: KerasTensor | Constant) -> bool:
     """Whether layers compute in the dtype of `x`; they take integers for their own dtype."""
     return x.dtype.startswith(("float", "bfloat"))
 

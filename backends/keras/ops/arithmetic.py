@@ -14,7 +14,7 @@ from convert.errors import Unsupported
 from convert.rules import Rule
 
 from ..constants import Constant
-from ..emitter import Emitter, Value
+from ..emitter import Emitter
 from ..rules import onnx_op
 from ..tensors import plus
 from .activation import is_floating
@@ -203,7 +203,7 @@ def bit_cast(k, x, *, to):
     return ops.view(k.tensor(x), k.dtype_of(to))
 
 
-def _cast(k: Emitter, x: Value, dtype: str) -> np.ndarray | KerasTensor:
+def _cast(k: Emitter, x: KerasTensor | Constant, dtype: str) -> np.ndarray | KerasTensor:
     if isinstance(x, Constant):
         return x.array.astype(dtype)
     return ops.not_equal(x, 0) if dtype == "bool" and x.dtype != "bool" else ops.cast(x, dtype)

@@ -100,9 +100,9 @@ def _attend(
         raise Unsupported("heads whose number or size only the run tells")
     dtype = str(query.dtype)
     if dtype in ("float16", "bfloat16"):  # too little for the sums
-        wide = (ops.cast(x, "float32") for x in (query, key, value))
-        found = _attend(*wide, _widen_mask(mask), scale, softcap, mode)
-        return tuple(ops.cast(x, dtype) for x in found)
+        query, key, value = (ops.cast(x, "float32") for x in (query, key, value))
+        y, shown = _attend(query, key, value, _widen_mask(mask), scale, softcap, mode)
+        return ops.cast(y, dtype), ops.cast(shown, dtype)
     if query.shape[1] != key.shape[1]:
         times = query.shape[1] // key.shape[1]
         key, value = ops.repeat(key, times, axis=1), ops.repeat(value, times, axis=1)

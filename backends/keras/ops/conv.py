@@ -75,7 +75,7 @@ def _depthwise(
 
 
 def _dynamic_conv(
-    k: Emitter, x: KerasTensor, w: Value, bias: Value, group: int, arguments: dict[str, Any]
+    k: Emitter, x: KerasTensor, w: KerasTensor, bias: Value, group: int, arguments: dict[str, Any]
 ) -> KerasTensor:
     """With a kernel that the model computes."""
     kernel = ops.transpose(k.tensor(w), (*range(2, len(w.shape)), 1, 0))
@@ -150,10 +150,11 @@ def _crop_amounts(
     else:
         if output_shape is None:  # n times the stride: n itself cancels out
             totals = [r - s + e for r, s, e in zip(reach, strides, extra, strict=True)]
-        elif None in sizes:
-            raise Unsupported("output_shape over a dim whose size only the run tells")
         else:
-            full = [(n - 1) * s + r for n, s, r in zip(sizes, strides, reach, strict=True)]
+            known = [n for n in sizes if n is not None]
+            if len(known) < rank:
+                raise Unsupported("output_shape over a dim whose size only the run tells")
+            full = [(n - 1) * s + r for n, s, r in zip(known, strides, reach, strict=True)]
             totals = [f + e - o for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
         split = [split_pads(total, auto_pad) for total in totals]
         before, after = [b for b, _ in split], [a for _, a in split]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from keras import ops
+from keras import KerasTensor, ops
 
 from convert.errors import Unsupported
 
@@ -13,7 +13,7 @@ from ..rules import onnx_op
 from ..tensors import plus
 
 
-def _broadcast_parameter(k: Emitter, values: Value, x: Value, axis: int, block_size: int) -> Tensor:
+def _broadcast_parameter(k: Emitter, values: Value, x: KerasTensor | Constant, axis: int, block_size: int) -> Tensor:
     """A scale or zero point, shaped to broadcast against `x`."""
     rank = len(x.shape)
     if block_size:

@@ -9,6 +9,7 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
+from convert.graph.values import input_at
 from convert.semantics.activations import activations as activations_of
 
 from ..constants import Constant
@@ -33,12 +34,14 @@ def _activation_names(
 
 def _is_zero_state(k: Emitter, index: int) -> bool:
     """Whether an initial state is zeros, however it was made."""
-    if index >= len(k.node.inputs) or k.node.inputs[index] is None:
+    assert k.node is not None
+    value = input_at(k.node, index)
+    if value is None:
         return True
-    value = k.node.inputs[index]
     maker = value.producer()
     if value.const_value is None and maker is not None and maker.op_type == "Expand":
         value = maker.inputs[0]
+        assert value is not None
     elif maker is not None and maker.op_type == "ConstantOfShape":
         fill = maker.attributes.get("value")
         return fill is None or not fill.as_tensor().numpy().any()

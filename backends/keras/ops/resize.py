@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from keras import KerasTensor, layers, ops
@@ -74,8 +75,8 @@ def _sizes_and_scales(
             for a, s in zip(chosen, numbers, strict=True)
         }
     else:
-        given = k.ints(sizes)
-        given = given if given is not None else [_known_dim(k, to_axis(a, rank)) for a in chosen]
+        known = k.ints(sizes)
+        given = known if known is not None else [_known_dim(k, to_axis(a, rank)) for a in chosen]
         if policy != "stretch":
             if None in own.values() or None in given:
                 raise Unsupported("Resize that keeps the aspect ratio of dims whose size only the run tells")
@@ -114,9 +115,8 @@ def _upsample(
     size = tuple(int(f) for f in factors)
     if method.mode == "nearest" and all(_is_repetition(f, method) for f in size):
         kind = layer_by_rank("UpSampling", rank)
-        return k.layer(
-            kind, x, size=size if rank > 1 else size[0], **({} if rank == 1 else {"data_format": "channels_last"})
-        )
+        config: dict[str, Any] = {} if rank == 1 else {"data_format": "channels_last"}
+        return k.layer(kind, x, size=size if rank > 1 else size[0], **config)
     if rank == 2 and method.mode == "linear" and method.coordinates in ("half_pixel", "pytorch_half_pixel"):
         return k.layer(layers.UpSampling2D, x, size=size, interpolation="bilinear", data_format="channels_last")
     return None
@@ -135,8 +135,8 @@ def _resample_axis(x: KerasTensor, axis: int, weights: np.ndarray) -> KerasTenso
     if taps > _TAPS:
         y = ops.tensordot(x, weights.T.astype(dtype), axes=[[axis], [0]])
         rank = len(x.shape)
-        order = [i for i in range(rank) if i != axis]
-        return ops.transpose(y, [rank - 1 if i == axis else order.index(i) for i in range(rank)])
+        others = [i for i in range(rank) if i != axis]
+        return ops.transpose(y, [rank - 1 if i == axis else others.index(i) for i in range(rank)])
     order = np.argsort(weights == 0, axis=1, kind="stable")[:, :taps]
     factors = np.take_along_axis(weights, order, 1)
     parts = []

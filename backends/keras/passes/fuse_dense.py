@@ -26,6 +26,8 @@ def _fuse(model: ir.Model, add: ir.Node) -> bool:
             continue
         if not (_is_constant(weight, 2) and _is_constant(bias, 1)) or x.shape is None or len(x.shape) < 2:
             continue
+        assert weight is not None
+        assert weight.shape is not None
         if list(bias.shape or ()) != [weight.shape[1]]:
             continue
         dense = ir.Node(OWN, "Dense", [x, weight, bias], num_outputs=1, name=matmul.name)

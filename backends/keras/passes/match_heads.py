@@ -59,7 +59,7 @@ def product_of(node: ir.Node | None) -> ConstantProduct | None:
     found.chain.append(node)
     if node.op_type == "Gemm":
         factors = {node.attributes.get_float(name, 1.0) for name in ("alpha", "beta")}
-        if factors != {1.0} or node.attributes.get_int("transA", 0):
+        if factors != {1.0} or node.attributes.get_int("transA"):
             return None
         if bias and bias[0] is not None and not _take_bias(found, bias[0], np.arange(found.width)):
             return None

@@ -40,7 +40,7 @@ def _reshape(graph: ir.Graph, node: ir.Node, place: int) -> bool:
     x, shape, output = node.inputs[0], node.inputs[place], node.outputs[0]
     if shape is None or shape.const_value is not None or output.shape is None:
         return False
-    if x is None or x.shape is None or node.attributes.get_int("allowzero", 0):
+    if x is None or x.shape is None or node.attributes.get_int("allowzero"):
         return False
     target = reshape_target(dims(x), dims(output))
     if target is None:

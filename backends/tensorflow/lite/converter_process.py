@@ -65,7 +65,7 @@ def _problems(error: Exception) -> list[dict[str, str]]:
 
     What the error collects is one operation for each operator; all of them are in its text.
     """
-    found = {}
+    found: dict[tuple[str, str], None] = {}
     for line in str(error).splitlines():
         match = _LINE.search(line)
         names = _NAME.findall(line) if match else []

@@ -22,14 +22,19 @@ def set_signature_order(data: bytearray, inputs: Sequence[str], outputs: Sequenc
     (signature,) = root.tables(_MODEL_SIGNATURES)
     subgraph = root.tables(_MODEL_SUBGRAPHS)[signature.number(_SIGNATURE_SUBGRAPH, "<I")]
     for names, (of_subgraph, of_signature) in zip((inputs, outputs), _ENDS, strict=True):
-        maps = {entry.text(_MAP_NAME): entry for entry in signature.tables(of_signature)}
-        ordered = [maps[name] for name in names]
-        signature.place(of_signature, lambda i, at, ordered=ordered: ordered[i].start - at)
-        tensors = [entry.number(_MAP_TENSOR, "<I") for entry in ordered]
-        found = subgraph.numbers(of_subgraph)
-        # One tensor may be several outputs of the signature, and may be listed once in the subgraph.
-        wanted = tensors if sorted(tensors) == sorted(found) else sorted(found, key=tensors.index)
-        subgraph.place(of_subgraph, lambda i, at, wanted=wanted: wanted[i])
+        _set_order(signature, of_signature, subgraph, of_subgraph, names)
+
+
+def _set_order(signature: _Table, of_signature: int, subgraph: _Table, of_subgraph: int, names: Sequence[str]) -> None:
+    """Order one vector of the signature, and the one of the subgraph that it stands for, as the names are."""
+    maps = {entry.text(_MAP_NAME): entry for entry in signature.tables(of_signature)}
+    ordered = [maps[name] for name in names]
+    signature.place(of_signature, lambda i, at: ordered[i].start - at)
+    tensors = [entry.number(_MAP_TENSOR, "<I") for entry in ordered]
+    found = subgraph.numbers(of_subgraph)
+    # One tensor may be several outputs of the signature, and may be listed once in the subgraph.
+    wanted = tensors if sorted(tensors) == sorted(found) else sorted(found, key=tensors.index)
+    subgraph.place(of_subgraph, lambda i, at: wanted[i])
 
 
 class _Table:

@@ -61,6 +61,7 @@ def attention(
     weights = probabilities(scores, softmax_precision)
     if attn_mask is not None or nonpad_kv_seqlen is not None or left_window_size >= 0 or right_window_size >= 0:
         # A query that may attend to nothing gives zeros.
+        assert bias is not None
         nothing = tf.equal(tf.reduce_max(bias, -1, keepdims=True), tf.constant(MINUS_INFINITY, bias.dtype))
         weights = tf.where(nothing, tf.zeros([], weights.dtype), weights)
     shown = weights if qk_matmul_output_mode == 3 else shown

@@ -46,7 +46,8 @@ def _nested_if(condition: tf.Tensor, then_branch: SubgraphFunction, else_branch:
     def run(branch: SubgraphFunction) -> Callable[[], list[tf.Tensor]]:
         return lambda: [x for y, form in zip(branch(), forms, strict=True) for x in flat_tensors(y, form)]
 
-    flat, results = tf.cond(tf.reshape(condition, []), run(then_branch), run(else_branch)), []
+    flat: Sequence[tf.Tensor] = tf.cond(tf.reshape(condition, []), run(then_branch), run(else_branch))
+    results = []
     for form in forms:
         value, flat = rebuild_value(form, flat)
         results.append(value)
@@ -92,13 +93,11 @@ def _nested_loop(
     t: Emitter, trips: Value, condition: Value, carried: Sequence[Value], body: SubgraphFunction
 ) -> tuple[Value, ...]:
     """A Loop that carries sequences: unrolled where the number of trips is known, else with tensor lists."""
-    known = t.ints(trips)
-    going = condition is None or t.static(condition) is not None
-    if known is None or not going:
+    known, going = t.ints(trips), np.array(True) if condition is None else t.static(condition)
+    if known is None or going is None:
         return _tensor_list_loop(trips, condition, carried, body)
     count, values, rows = len(carried), list(carried), []
-    alive = condition is None or bool(t.static(condition).all())
-    for i in range(known[0] if alive else 0):
+    for i in range(known[0] if going.all() else 0):
         first, *results = body(t.store.known(np.array(i, np.int64)), t.store.known(np.array(True)), *values)
         alive = t.static(first)
         if alive is None:
@@ -125,9 +124,10 @@ def _tensor_list_loop(
     ]
 
     def step(i: tf.Tensor, going: tf.Tensor, *flat: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        left: Sequence[tf.Tensor] = flat
         values = []
         for form in forms:
-            value, flat = rebuild_value(form, flat)
+            value, left = rebuild_value(form, left)
             values.append(value)
         going, *results = body(i, going, *values)
         return (
@@ -136,14 +136,14 @@ def _tensor_list_loop(
             *(x for y, form in zip(results, forms, strict=True) for x in flat_tensors(y, form)),
         )
 
-    flat = [x for y, form in zip(carried, forms, strict=True) for x in flat_tensors(y, form)]
-    free = [x.shape if x.dtype == tf.variant else tf.TensorShape(None) for x in flat]
-    _, _, *flat = tf.while_loop(
+    first = [x for y, form in zip(carried, forms, strict=True) for x in flat_tensors(y, form)]
+    free = [x.shape if x.dtype == tf.variant else tf.TensorShape(None) for x in first]
+    flat: Sequence[tf.Tensor] = tf.while_loop(
         lambda i, going, *rest: going if limit is None else going & (i < limit),
         step,
-        (tf.constant(0, tf.int64), start, *flat),
+        (tf.constant(0, tf.int64), start, *first),
         shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), *free),
-    )
+    )[2:]
     results = []
     for form in forms:
         value, flat = rebuild_value(form, flat)

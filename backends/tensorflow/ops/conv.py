@@ -167,6 +167,7 @@ def _transpose_pads(
     if same:  # as many as n times the stride; n itself cancels out
         totals = [r - s + e for r, s, e in zip(reach, strides, extra, strict=True)]
     else:
+        assert output_shape is not None
         totals = [f + e - o for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
     split = [split_pads(total, auto_pad) for total in totals]
     return [before for before, _ in split], [after for _, after in split]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -127,7 +128,7 @@ def _erfc_coefficients() -> list[float]:
     """exp(x²) erfc(x) for x from 1 to 4 as a polynomial of x moved to −1 … 1: Chebyshev interpolation of degree 12."""
     from numpy.polynomial import chebyshev
 
-    def scaled(place: np.ndarray) -> np.ndarray:
+    def scaled(place: np.ndarray) -> Any:
         x = (1 + _END) / 2 + place * (_END - 1) / 2
         return np.array([math.exp(v * v) * math.erfc(v) for v in x])
 

@@ -17,10 +17,10 @@ from .windows import kernel_shape_of, spatial_shape, windows
 
 def subtract_zero_point(t: Emitter, x: Value, zero: Value, axis: int) -> Value:
     """x minus its zero point, one number or one for each index of `axis`, as float64 (exact for 8 and 16 bits)."""
-    known, known_zero = t.static(x), t.static(zero)
-    if known is not None and (zero is None or known_zero is not None):
+    known, known_zero = t.static(x), np.zeros([]) if zero is None else t.static(zero)
+    if known is not None and known_zero is not None:
         # A weight is centred once, not whenever the model runs.
-        shift = np.zeros([]) if zero is None else known_zero.astype(np.float64)
+        shift = known_zero.astype(np.float64)
         if shift.ndim == 1:
             shift = shift.reshape([-1 if i == axis % known.ndim else 1 for i in range(known.ndim)])
         return t.store.known(known.astype(np.float64) - shift, getattr(x, "name", "const"))

@@ -66,6 +66,7 @@ def run_directions(
     if layout:
         x = tf.transpose(x, [1, 0, 2])
         states = [tf.transpose(s, [1, 0, 2]) for s in states]
+    assert t.node is not None
     lite = t.node.domain == LITE
     run, turned = (_loop_without_list, _reverse_steps_lite) if lite else (_loop, _reverse_steps)
     every, last = [], []

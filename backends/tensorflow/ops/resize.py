@@ -153,12 +153,13 @@ def _scales_and_sizes(
         if policy != "stretch":
             return _keep_aspect_ratio(dims, wanted, policy)
         return [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)], list(wanted)
-    known = t.static(scales)
-    if known is None:
+    numbers = t.static(scales)
+    if numbers is None:
         factors = tf.unstack(scales, num=len(dims))
         sizes = [tf.cast(n, tf.float32) * f for n, f in zip(dims, factors, strict=True)]
         return factors, [tf.cast(tf.floor(n), tf.int32) for n in sizes]
-    factors = [float(f) for f in known.ravel()]
+    # The product is taken in float32, as the scales are: 0.6 × 5 is then 3.
+    factors = [float(f) for f in numbers.ravel()]
     targets = [
         resized_length(n, f)
         if isinstance(n, int)
@@ -222,6 +223,7 @@ def coordinates(
     if mode == "align_corners":
         return tf.where(one, place * 0, place * (n - 1) / tf.where(one, 1.0, m - 1))
     if mode == "tf_crop_and_resize":
+        assert bounds is not None
         start, end = bounds
         many = start * (n - 1) + place * (end - start) * (n - 1) / tf.where(one, 1.0, m - 1)
         return tf.where(one, 0.5 * (start + end) * (n - 1) + place * 0, many)

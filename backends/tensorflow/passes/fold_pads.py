@@ -49,7 +49,7 @@ def _spatial_pads(pad: ir.Node) -> list[int] | None:
     full[:, list(axes)] = np.reshape(amounts, (2, -1))
     if full.min() < 0 or full[:, :2].any():
         return None
-    return _flat_integers(full[0, 2:], full[1, 2:])
+    return _flat_integers(full[0, 2:].tolist(), full[1, 2:].tolist())
 
 
 def _flat_integers(*parts: Sequence[int]) -> list[int]:

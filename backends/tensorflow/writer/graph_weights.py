@@ -48,7 +48,7 @@ def _write_weight(node: node_def_pb2.NodeDef, weight: tuple[Constant, Permutatio
     plain = _constant(node).SerializeToString(deterministic=True)
     head = plain + length_delimited_header(_ATTR, len(head) + array.nbytes) + head
     stream.write(length_delimited_header(_NODE, len(head) + array.nbytes) + head)
-    stream.write(array.reshape(-1).view(np.uint8))
+    stream.write(array.reshape(-1).view(np.uint8).data)
 
 
 def _array(constant: Constant, perm: Permutation) -> np.ndarray:

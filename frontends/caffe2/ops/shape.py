@@ -133,8 +133,8 @@ def constant_fill(
     if extra_shape:
         target = g.Concat(target, list(extra_shape), axis=0)
     args = {"value": value, "dtype": dtype}
-    value = ir.tensor(np.array([fill_value(args)], fill_dtype(args).numpy()))
-    return annotate_rank(g, g.ConstantOfShape(target, value=value), target)
+    fill = ir.tensor(np.array([fill_value(args)], fill_dtype(args).numpy()))
+    return annotate_rank(g, g.ConstantOfShape(target, value=fill), target)
 
 
 @caffe2_op("ChannelShuffle")

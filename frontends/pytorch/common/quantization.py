@@ -132,6 +132,7 @@ def _parameter_value(g: Graph, parameter: Parameter, dtype: ir.DataType, axis: i
     if known is not None:
         array = known.reshape(shape)
         return g.const(array if dtype == ir.DataType.FLOAT else array.astype(dtype.numpy()), dtype)
+    assert isinstance(parameter, ir.Value)
     value = cast(g, parameter, dtype)
     if value.shape is not None and len(value.shape) == len(shape):
         return value
@@ -156,6 +157,13 @@ def attach_scheme(x: ir.Value, scheme: Scheme) -> ir.Value:
 def scheme_of(x: Any) -> Scheme | None:
     """The scheme of a quantised tensor, None for any other value."""
     return x.meta.get(_KEY) if isinstance(x, ir.Value) else None
+
+
+def known_scheme(x: Any) -> Scheme:
+    """The scheme of a tensor that is quantised, as the operands of operators on such tensors are."""
+    scheme = scheme_of(x)
+    assert scheme is not None
+    return scheme
 
 
 def has_quantized(values: Iterable[Any]) -> bool:

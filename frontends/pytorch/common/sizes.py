@@ -10,7 +10,7 @@ import onnx_ir as ir
 import torch
 
 from convert.errors import Unsupported
-from convert.graph import Graph
+from convert.graph import Dim, Graph
 from convert.graph.metadata import DIM_KEY
 
 from .values import cast, mark_scalar
@@ -30,6 +30,14 @@ def axes_of(g: Graph, x: ir.Value, dims: int | Sequence[int] | None) -> list[int
     if dims is None or (not isinstance(dims, int) and len(dims) == 0):
         return list(range(rank))
     return sorted(axis_of(g, x, d) for d in ([dims] if isinstance(dims, int) else dims)) if rank else []
+
+
+def static_sizes(sizes: Sequence[Dim], message: str) -> list[int]:
+    """Dims as numbers. Raises `Unsupported` with this message where one of them is not known."""
+    known = [n for n in sizes if isinstance(n, int)]
+    if len(known) < len(sizes):
+        raise Unsupported(message)
+    return known
 
 
 def size(g: Graph, x: ir.Value, dim: int) -> int | ir.Value:

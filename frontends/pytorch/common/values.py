@@ -102,7 +102,7 @@ def promote_operands(g: Graph, *operands: Operand) -> list[ir.Value]:
     return [as_value(g, x, dtype) for x in operands]
 
 
-def as_value(g: Graph, x: Operand, dtype: torch.dtype | ir.DataType) -> ir.Value:
+def as_value(g: Graph, x: Operand | np.ndarray, dtype: torch.dtype | ir.DataType) -> ir.Value:
     """A tensor or number as a value of `dtype` (numbers become constants of rank 0)."""
     if isinstance(x, ir.Value):
         return cast(g, x, dtype)
@@ -157,7 +157,8 @@ def _number_dtype_of(kind: type) -> torch.dtype:
 
 
 def _number_dtype(number: Any) -> torch.dtype:
-    return _number_dtype_of(type(number))
+    kind: type = type(number)
+    return _number_dtype_of(kind)
 
 
 def _promoted_dtype(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:

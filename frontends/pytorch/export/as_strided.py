@@ -60,7 +60,8 @@ def _is_gapless(fake: torch.Tensor) -> bool:
 
 
 def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    names = [a.name for a in node.target._schema.arguments]
+    target: Any = node.target
+    names = [a.name for a in target._schema.arguments]
     return dict.fromkeys(names) | dict(zip(names, values, strict=False)) | dict(named)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -43,7 +43,7 @@ def is_fixed(dim: int | torch.SymInt) -> bool:
 
 
 def choose_dim_names(
-    inputs: Iterable[tuple[str, torch.Tensor]], wanted: Mapping[tuple[str, int], str]
+    inputs: Iterable[tuple[str, Any]], wanted: Mapping[tuple[str, int], str]
 ) -> dict[sympy.Symbol, str]:
     """Names for the symbols in the shapes of `inputs` (by name): those `wanted` for (input, dim), else by place.
 
@@ -53,7 +53,8 @@ def choose_dim_names(
     for label, tensor in inputs:
         if not isinstance(tensor, torch.Tensor):
             continue
-        for place, dim in enumerate(tensor.shape):
+        sizes: tuple[Any, ...] = tensor.shape  # ints and SymInts, which PyTorch's annotations call ints
+        for place, dim in enumerate(sizes):
             if is_fixed(dim):
                 continue
             for symbol in sorted(dim.node.expr.free_symbols, key=str):
@@ -68,7 +69,7 @@ def choose_dim_names(
     return chosen
 
 
-def bounds_json(dims: Dims, ranges: Mapping[sympy.Symbol, Any], shapes: Iterable[torch.Size]) -> str:
+def bounds_json(dims: Dims, ranges: Mapping[sympy.Symbol, Any], shapes: Iterable[Sequence[Any]]) -> str:
     """The bounds of the named dims as JSON, {"batch": [1, null]}.
 
     PyTorch says 2 for the least length of a dim that it was not told about, because it treats 0 and 1 apart; that

@@ -14,7 +14,7 @@ from ..common.sizes import axis_of, vector
 
 aten = torch.ops.aten
 
-_CUTS = {
+_CUTS: dict[Any, str] = {
     aten.chunk.default: "chunks",
     aten.unsafe_chunk.default: "chunks",
     aten.split.Tensor: "split_size",
@@ -61,5 +61,6 @@ _REFUSED = -(2**31)
 
 
 def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    names = [a.name for a in node.target._schema.arguments]
+    target: Any = node.target
+    names = [a.name for a in target._schema.arguments]
     return dict.fromkeys(names) | dict(zip(names, values, strict=False)) | dict(named)

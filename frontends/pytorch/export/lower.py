@@ -119,7 +119,7 @@ def _state_note(states: Mapping[str, str]) -> str:
     return f"forward changes {listed}: feed the value that it has in the module first, then the output of the last call"
 
 
-def _add_input(walk: ExportWalk, g: Graph, node: torch.fx.Node, name: str = "") -> ir.Value:
+def _add_input(walk: ExportWalk, g: Graph, node: torch.fx.Node, name: str = "") -> ir.Value | ComplexPair:
     fake = node.meta["val"]
     if isinstance(fake, torch.Tensor):
         if fake.is_complex():
@@ -160,7 +160,7 @@ def _add_state(walk: ExportWalk, g: Graph, program: ExportedProgram, env: Values
         env[node] = _add_weight(walk, g, name, tensor)
 
 
-def _add_weight(walk: ExportWalk, g: Graph, name: str, tensor: torch.Tensor) -> ir.Value:
+def _add_weight(walk: ExportWalk, g: Graph, name: str, tensor: torch.Tensor) -> ir.Value | ComplexPair:
     if tensor.is_complex():
         return constant_pair(g, tensor)
     key = identity_of(tensor)
@@ -222,14 +222,16 @@ def region_builder(walk: ExportWalk, module: torch.fx.GraphModule) -> Callable[.
 
 
 def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
-    target = node.target
-    args, kwargs = (torch.fx.node.map_arg(a, lambda n: env[n]) for a in (node.args, node.kwargs))
+    target: Any = node.target
+    args: Any = torch.fx.node.map_arg(node.args, lambda n: env[n])
+    kwargs: Any = torch.fx.node.map_arg(node.kwargs, lambda n: env[n])
     if target is operator.getitem:
         return args[0][args[1]]
     key = operator_key(target, takes_complex(node))
     if key is None:
         return _inline_region(g, target, args)
     at = walk.locate(node, key)
+    result: Any
     if is_dense(node):
         with g.at(at):
             result = lower_as_strided(g, node, args, kwargs)

@@ -177,9 +177,8 @@ def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
     targets = {
         node.target
         for node, key in _operators(program.graph_module)
-        if key not in torch_op and key not in torch_op.gaps
+        if key not in torch_op and key not in torch_op.gaps and isinstance(node.target, torch._ops.OpOverload)
     }
-    targets = {t for t in targets if isinstance(t, torch._ops.OpOverload)}
     if not targets:
         return {}
     builtin = all(t.namespace in ("aten", "prims") for t in targets)
@@ -292,11 +291,8 @@ def _has_inplace_write(node: torch.fx.Node) -> bool:
 
 def _aliased_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The arguments whose memory the result of a call may share."""
-    schema = node.target._schema
-    if schema.name.removeprefix("aten::") in _SILENT_ALIASES:
+    target: Any = node.target
+    if target._schema.name.removeprefix("aten::") in _SILENT_ALIASES:
         return [a for a in node.args[:1] if isinstance(a, torch.fx.Node)]
-    found = []
-    for i, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and i < len(node.args) and isinstance(node.args[i], torch.fx.Node):
-            found.append(node.args[i])
-    return found
+    pairs = zip(target._schema.arguments, node.args, strict=False)
+    return [given for a, given in pairs if a.alias_info is not None and isinstance(given, torch.fx.Node)]

@@ -105,7 +105,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
     known = inspect.signature(model.forward).parameters
 
     def plain_forward(self: Any, *tensors: torch.Tensor, **named: torch.Tensor) -> dict[str, torch.Tensor]:
-        values = {**dict(zip(names, tensors, strict=False)), **named}
+        values: dict[str, Any] = {**dict(zip(names, tensors, strict=False)), **named}
         past = [values.pop(n) for n in names if n.startswith(f"{PAST}_")]
         if cached:
             values[PAST] = _decoder_cache(past)
@@ -171,7 +171,7 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
             str(s.name): s for s in _past_specs(model)
         }
     wanted = [s for s in options.inputs if s.name and s.name != PAST]
-    named = [s.name for s in wanted] + [n for n in options.examples if isinstance(n, str)]
+    named = [s.name for s in wanted if s.name] + [n for n in options.examples if isinstance(n, str)]
     if not named:
         given = [s for s in options.inputs if s.name is None]
         positional = [i for i in options.examples if isinstance(i, int)]

@@ -70,7 +70,7 @@ def strip_sources(data: bytes) -> bytes:
     for i, (name, argument, _) in enumerate(codes):
         if name == "MARK":
             mark, place = i, -1
-        elif name == "GLOBAL" and pickle_scan.is_layer(argument.replace(" ", ".")):
+        elif name == "GLOBAL" and pickle_scan.is_layer(str(argument).replace(" ", ".")):
             place = i
         elif name == "BINPERSID" and place >= 0:
             parts += [data[done : codes[mark][2]], _memoized_bytes(data, codes, ends, place)]

@@ -127,7 +127,7 @@ def _torch_load(path: Path, allowed: list[tuple[Any, str]] | None) -> Any:
             legacy = is_legacy(path)
             if allowed is None:
                 return torch.load(path, map_location="cpu", weights_only=False, mmap=not legacy)
-            with torch.serialization.safe_globals(allowed):
+            with torch.serialization.safe_globals([*allowed]):
                 if legacy:
                     return load_legacy(path)
                 return torch.load(path, map_location="cpu", weights_only=True, mmap=True)

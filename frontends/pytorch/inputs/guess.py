@@ -85,7 +85,9 @@ def guesses(module: nn.Module) -> Iterator[Guess]:
         yield guess
     for path, layer in _sized_layers(module):
         found = True
-        for guess in _KNOWN[_kind(layer)](layer):
+        kind = _kind(layer)
+        assert kind is not None
+        for guess in _KNOWN[kind](layer):
             # Weights in half or double precision take inputs of theirs.
             weights = next((w.dtype for w in layer.parameters() if w.is_floating_point()), guess.dtype)
             dtype = weights if guess.dtype.is_floating_point else guess.dtype
@@ -112,7 +114,7 @@ def _guess_from_config(module: nn.Module) -> Iterator[Guess]:
             return
 
 
-def _image_guesses(layer: nn.Module) -> Iterator[Guess]:
+def _image_guesses(layer: nn.Conv2d | nn.ConvTranspose2d) -> Iterator[Guess]:
     channels = layer.in_channels
     # One channel is more often MNIST than ImageNet.
     sizes = (28, *(s for s in SIZES if s != 28)) if channels == 1 else SIZES
@@ -120,38 +122,39 @@ def _image_guesses(layer: nn.Module) -> Iterator[Guess]:
         yield Guess((BATCH, channels, size, size), torch.float32, {0: "batch"}, "")
 
 
-def _signal_guesses(layer: nn.Module) -> Iterator[Guess]:
+def _signal_guesses(layer: nn.Conv1d | nn.ConvTranspose1d) -> Iterator[Guess]:
     for length in LENGTHS:
         yield Guess((BATCH, layer.in_channels, length), torch.float32, {0: "batch"}, "")
 
 
-def _volume_guesses(layer: nn.Module) -> Iterator[Guess]:
+def _volume_guesses(layer: nn.Conv3d | nn.ConvTranspose3d) -> Iterator[Guess]:
     for size in (16, 32, 64, 112, 8):
         yield Guess((BATCH, layer.in_channels, size, size, size), torch.float32, {0: "batch"}, "")
 
 
-def _feature_guesses(layer: nn.Module) -> Iterator[Guess]:
-    yield Guess((BATCH, layer.in_features), torch.float32, {0: "batch"}, "")
-    yield Guess((BATCH, SEQUENCE, layer.in_features), torch.float32, {0: "batch"}, "")
+def _feature_guesses(layer: nn.Linear | nn.Bilinear) -> Iterator[Guess]:
+    features = layer.in_features if isinstance(layer, nn.Linear) else layer.in1_features
+    yield Guess((BATCH, features), torch.float32, {0: "batch"}, "")
+    yield Guess((BATCH, SEQUENCE, features), torch.float32, {0: "batch"}, "")
 
 
 def _index_guess(layer: nn.Module) -> Iterator[Guess]:
     yield Guess((BATCH, SEQUENCE), torch.int64, {0: "batch", 1: "sequence"}, "")
 
 
-def _recurrent_guess(layer: nn.Module) -> Iterator[Guess]:
+def _recurrent_guess(layer: nn.RNNBase) -> Iterator[Guess]:
     first = layer.batch_first
     shape = (BATCH, SEQUENCE, layer.input_size) if first else (SEQUENCE, BATCH, layer.input_size)
     yield Guess(shape, torch.float32, {0 if first else 1: "batch"}, "")
 
 
-def _attention_guess(layer: nn.Module) -> Iterator[Guess]:
+def _attention_guess(layer: nn.MultiheadAttention | nn.TransformerEncoderLayer) -> Iterator[Guess]:
     attention = layer if isinstance(layer, nn.MultiheadAttention) else layer.self_attn
     shape = (BATCH, SEQUENCE) if attention.batch_first else (SEQUENCE, BATCH)
     yield Guess((*shape, attention.embed_dim), torch.float32, {0 if attention.batch_first else 1: "batch"}, "")
 
 
-def _batch_norm_guess(layer: nn.Module) -> Iterator[Guess]:
+def _batch_norm_guess(layer: nn.BatchNorm2d) -> Iterator[Guess]:
     yield Guess((BATCH, layer.num_features, 32, 32), torch.float32, {0: "batch"}, "")
 
 

@@ -52,7 +52,7 @@ def _broadcast_leading_dims(g: Graph, query: ir.Value, key: ir.Value, value: ir.
     given = [broadcast_to_rank(g, x, rank) for x in given]
     if any(None in g.shape(x)[: rank - kept] or not isinstance(n, int) for x in given for n in g.shape(x)[:-kept]):
         return given
-    lead = np.broadcast_shapes(*(g.shape(x)[: rank - kept] for x in given))
+    lead = np.broadcast_shapes(*(tuple(n for n in g.shape(x)[:-kept] if isinstance(n, int)) for x in given))
     return [
         x if g.shape(x)[: rank - kept] == lead else g.Expand(x, g.const(np.array([*lead, *[1] * kept], np.int64)))
         for x in given

@@ -10,7 +10,7 @@ import torch
 
 from convert.graph import Graph
 
-from ..common.complexes import pair_of, part_dtype
+from ..common.complexes import ComplexPair, pair_of, part_dtype
 from ..common.values import as_value, cast, mark_scalar, result_dtype, torch_dtype
 from ..rules import torch_op
 from .compare import where
@@ -40,7 +40,7 @@ def to_layout(g, x, *, dtype=None, copy=False):
     return x if dtype is None else convert_to(g, x, dtype)
 
 
-def convert_to(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
+def convert_to(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value | ComplexPair:
     """Cast as PyTorch does: to booleans by comparison with zero, to integers by truncation."""
     return pair_of(g, x, part_dtype(dtype)) if dtype.is_complex else cast(g, x, dtype)
 

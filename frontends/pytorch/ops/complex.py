@@ -87,7 +87,7 @@ def conj(g, x):
 def add(g, x, y, *, alpha=1):
     a, b = promote_to_pairs(g, x, y)
     if alpha != 1:
-        b = _multiply_pairs(g, b, *promote_to_pairs(g, alpha))
+        b = _multiply_pairs(g, b, promote_to_pairs(g, alpha)[0])
     return ComplexPair(g.Add(a.real, b.real), g.Add(a.imag, b.imag))
 
 
@@ -95,7 +95,7 @@ def add(g, x, y, *, alpha=1):
 def sub(g, x, y, *, alpha=1):
     a, b = promote_to_pairs(g, x, y)
     if alpha != 1:
-        b = _multiply_pairs(g, b, *promote_to_pairs(g, alpha))
+        b = _multiply_pairs(g, b, promote_to_pairs(g, alpha)[0])
     return ComplexPair(g.Sub(a.real, b.real), g.Sub(a.imag, b.imag))
 
 
@@ -118,7 +118,8 @@ def mul(g, x, y):
     if isinstance(x, ComplexPair) and not isinstance(y, (ComplexPair, complex)):
         y = as_value(g, y, g.dtype(x.real))
         return ComplexPair(g.Mul(x.real, y), g.Mul(x.imag, y))
-    return _multiply_pairs(g, *promote_to_pairs(g, x, y))
+    a, b = promote_to_pairs(g, x, y)
+    return _multiply_pairs(g, a, b)
 
 
 @torch_op("complex::div")
@@ -145,7 +146,8 @@ def exp(g, x):
 
 @torch_op("complex::matmul", "complex::mm", "complex::bmm", "complex::mv", "complex::dot")
 def matmul(g, x, y):
-    return _multiply_pairs(g, *promote_to_pairs(g, x, y), "MatMul")
+    a, b = promote_to_pairs(g, x, y)
+    return _multiply_pairs(g, a, b, "MatMul")
 
 
 @torch_op("complex::eq")

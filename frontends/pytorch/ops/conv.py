@@ -9,10 +9,10 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..common.sizes import size
+from ..common.sizes import size, static_sizes
 from ..common.values import constant_like, is_float
 from ..rules import torch_op
-from .integer_conv import SlidingWindow, conv_integers, conv_transpose_integers
+from .integer_conv import LENGTHS, SlidingWindow, conv_integers, conv_transpose_integers
 
 
 def per_spatial_dim(numbers: int | Sequence[int], dims: int) -> list[int]:
@@ -50,7 +50,7 @@ def _convolution(dims: int) -> Any:
         if is_float(g, x):
             out = g.Conv(x, weight, bias, strides=strides, pads=pads, dilations=dilations, group=groups)
         else:
-            how = SlidingWindow([size(g, weight, i + 2) for i in range(dims)], strides, pads, dilations)
+            how = SlidingWindow(static_sizes(g.shape(weight)[2:], LENGTHS), strides, pads, dilations)
             out = conv_integers(g, x, weight, bias, how, groups)
         return g.Squeeze(out, [0]) if lone else out
 
@@ -79,7 +79,7 @@ def _transposed_convolution(dims: int) -> Any:
         if is_float(g, x):
             out = _conv_transpose(g, x, weight, bias, strides, pads, groups, more, dilations)
         else:
-            how = SlidingWindow([size(g, weight, i + 2) for i in range(dims)], strides, pads, dilations)
+            how = SlidingWindow(static_sizes(g.shape(weight)[2:], LENGTHS), strides, pads, dilations)
             out = conv_transpose_integers(g, x, weight, bias, how, more, groups)
         return g.Squeeze(out, [0]) if lone else out
 

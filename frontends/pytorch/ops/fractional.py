@@ -13,7 +13,7 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.sizes import reshape, size
+from ..common.sizes import reshape, size, static_sizes
 from ..common.values import cast, constant_like
 from ..rules import torch_op
 from .conv import ensure_batch_dim
@@ -26,8 +26,8 @@ def _fractional_pool(dims: int) -> Any:
         g: Graph, x: ir.Value, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: ir.Value
     ) -> list[ir.Value]:
         x, lone = ensure_batch_dim(g, x, dims)
-        lengths = list(g.shape(x)[2:])
-        if not all(isinstance(n, int) for n in (*lengths, *output_size)):
+        lengths = static_sizes(g.shape(x)[2:], _LENGTHS)
+        if not all(isinstance(n, int) for n in output_size):
             raise Unsupported(_LENGTHS)
         # The numbers for a plane are those of the last dim first, in three dims of the first dim first.
         order = range(dims) if dims == 3 else reversed(range(dims))
@@ -79,7 +79,7 @@ def _max_with_indices(
     outer = [size(g, x, 0), size(g, x, 1)]
     area = math.prod(lengths)
     flat = reshape(g, x, [*outer, area])
-    window = math.prod(int(d) for d in g.shape(place)[2 + len(out) :])
+    window = math.prod(static_sizes(g.shape(place)[2 + len(out) :], _LENGTHS))
     read = g.GatherElements(flat, reshape(g, place, [*outer, math.prod(out) * window]), axis=2)
     last = 2 + len(out)
     read, place = (reshape(g, v, [*outer, *out, window]) for v in (read, place))

@@ -13,11 +13,11 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.sizes import reshape, size
+from ..common.sizes import reshape, size, static_sizes
 from ..common.values import cast, constant_like, lowest
 from ..rules import torch_op
 
-_LENGTHS = torch_op.limit("max_pool1d", "convolutions and pools of integers over dims of unknown length")
+LENGTHS = torch_op.limit("max_pool1d", "convolutions and pools of integers over dims of unknown length")
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,7 @@ def _window_tables(lengths: Sequence[int], how: SlidingWindow) -> list[np.ndarra
 
 
 def _spatial_lengths(g: Graph, x: ir.Value) -> list[int]:
-    lengths = list(g.shape(x)[2:])
-    if not all(isinstance(n, int) for n in lengths):
-        raise Unsupported(_LENGTHS)
-    return lengths
+    return static_sizes(g.shape(x)[2:], LENGTHS)
 
 
 def _gather_windows(g: Graph, x: ir.Value, how: SlidingWindow, fill: int) -> ir.Value:
@@ -67,12 +64,9 @@ def conv_integers(
     """Convolution of integers as a product of matrices of int64. weight: [out, in / groups, …]."""
     dtype = g.dtype(x)
     x, weight = cast(g, x, torch.int64), cast(g, weight, torch.int64)
-    channels = g.shape(weight)[:2]
-    if not all(isinstance(n, int) for n in channels):
-        raise Unsupported(_LENGTHS)
-    made, each = channels
+    made, each = static_sizes(g.shape(weight)[:2], LENGTHS)
     read = _gather_windows(g, x, how, 0)
-    out, batch, area = list(g.shape(read)[2:-1]), size(g, x, 0), math.prod(how.kernel)
+    out, batch, area = static_sizes(g.shape(read)[2:-1], LENGTHS), size(g, x, 0), math.prod(how.kernel)
     read = g.Transpose(reshape(g, read, [batch, groups, each, math.prod(out), area]), perm=[0, 1, 3, 2, 4])
     read = reshape(g, read, [batch, groups, math.prod(out), each * area])
     matrices = g.Transpose(g.Reshape(weight, [groups, made // groups, each * area]), perm=[0, 2, 1])
@@ -110,7 +104,7 @@ def conv_transpose_integers(
     ends = [p + m for p, m in zip(pads, more, strict=True)]
     read, made = g.shape(weight)[:2]
     if not isinstance(read, int) or not isinstance(made, int):
-        raise Unsupported(_LENGTHS)
+        raise Unsupported(LENGTHS)
     weight = g.Reshape(weight, [groups, read // groups, made, *how.kernel])
     weight = g.Transpose(weight, perm=[0, 2, 1, *range(3, 3 + dims)])
     weight = g.Reshape(weight, [groups * made, read // groups, *how.kernel])

@@ -52,14 +52,15 @@ def pad_packed_sequence(g, data, batch_sizes, batch_first, padding_value, total_
 
 def _note_range(lengths: ir.Value, steps: int | str | None) -> None:
     """Say of the input that lengths come from that they are at least one, at most all steps, and ordered if need be."""
-    order, value = ["descending"], lengths
-    while (node := value.producer()) is not None and node.inputs:
+    order = ["descending"]
+    value: ir.Value | None = lengths
+    while value is not None and (node := value.producer()) is not None and node.inputs:
         if node.op_type in ("TopK", "GatherElements", "Gather"):
             order = []
         elif node.op_type not in ("Cast", "Identity"):
             return
         value = node.inputs[0]
-    if value.is_graph_input() and steps is not None:
+    if value is not None and value.is_graph_input() and steps is not None:
         value.metadata_props.setdefault(RANGE_KEY, json.dumps([1, steps, *order]))
 
 

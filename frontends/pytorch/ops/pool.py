@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
 
-from ..common.sizes import reshape, size, vector
+from ..common.sizes import reshape, size, static_sizes, vector
 from ..common.values import constant_like, is_float
 from ..rules import torch_op
 from .conv import ensure_batch_dim, per_spatial_dim
@@ -70,8 +70,8 @@ def _max_pool(dims: int, indices: bool = False) -> Any:
         # Runtimes refuse padding that is as long as the kernel.
         if not is_float(g, x) or any(end >= k for end, k in zip(ends, kernel, strict=True)):
             pair = max_pool_integers(g, x, SlidingWindow(kernel, strides, [*pads, *ends], dilations))
-            pair = tuple(g.Squeeze(v, [0]) if lone else v for v in pair)
-            return list(pair) if indices else pair[0]
+            found = [g.Squeeze(v, [0]) if lone else v for v in pair]
+            return found if indices else found[0]
         out = g.MaxPool(
             x,
             kernel_shape=kernel,
@@ -156,10 +156,7 @@ def _target_sizes(g: Graph, x: ir.Value, output_size: Any, dims: int) -> list[An
 
 
 def _spatial_lengths(g: Graph, x: ir.Value, what: str) -> list[int]:
-    lengths = list(g.shape(x)[2:])
-    if not all(isinstance(n, int) for n in lengths):
-        raise Unsupported(f"{what} to more than one element from dims of unknown length")
-    return lengths
+    return static_sizes(g.shape(x)[2:], f"{what} to more than one element from dims of unknown length")
 
 
 def _adaptive_pool(dims: int, operator: str) -> Any:

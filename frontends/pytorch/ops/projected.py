@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph import Graph
+from convert.graph import Dim, Graph
 
 from ..common.values import cast
 from .cells import lstm_step
@@ -54,7 +54,9 @@ def _projected_direction(
         sums = g.Add(sums, bias)
     recurrent, projection = transposed_weight(g, w_hh), transposed_weight(g, w_hr)
     body = g.body("step")
-    shapes = [[None, g.shape(w_hr)[0]], [None, g.shape(w_hh)[0] // 4], [None, g.shape(w_hh)[0]]]
+    gates = g.shape(w_hh)[0]
+    assert isinstance(gates, int)
+    shapes: list[list[Dim]] = [[None, g.shape(w_hr)[0]], [None, gates // 4], [None, gates]]
     before, state, row = (
         body.input(name, g.dtype(x), shape) for name, shape in zip(("h", "c", "sums"), shapes, strict=True)
     )
@@ -76,5 +78,5 @@ def _projected_direction(
     steps, batch, _ = g.shape(x)
     width = g.shape(w_hr)[0]
     g.facts(h, g.dtype(x), [batch, width])
-    g.facts(c, g.dtype(x), [batch, g.shape(w_hh)[0] // 4])
+    g.facts(c, g.dtype(x), [batch, gates // 4])
     return g.facts(outs, g.dtype(x), [steps, batch, width]), h, c

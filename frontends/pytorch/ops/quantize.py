@@ -67,11 +67,10 @@ def _fake_quantize(
 
 def _zero_point_fits(g: Graph, zero: Parameter, dtype: torch.dtype) -> bool:
     """Whether a zero point is an integer of `dtype`; one that is not known lies between the bounds, as PyTorch asks."""
-    if isinstance(zero, ir.Value):
-        zero = g.static(zero)
-        if zero is None:
-            return True
-    array, info = np.asarray(zero), torch.iinfo(dtype)
+    known = g.static(zero) if isinstance(zero, ir.Value) else zero
+    if known is None:
+        return True
+    array, info = np.asarray(known), torch.iinfo(dtype)
     return bool((array == np.rint(array)).all() and (array >= info.min).all() and (array <= info.max).all())
 
 
@@ -231,6 +230,7 @@ def dequantize_per_token(
 @torch_op("quantized_decomposed::quantize_per_channel_group")
 def quantize_per_channel_group(g, input, scales, zero_points, quant_min, quant_max, dtype, group_size):
     groups, scales, zeros = _reshape_to_groups(g, input, scales, zero_points, group_size)
+    assert zeros is not None
     return g.Reshape(_quantize_rounding_last(g, groups, scales, zeros, quant_min, quant_max, dtype), g.dims(input))
 
 

@@ -17,6 +17,7 @@ from ..common.quantization import (
     Scheme,
     attach_scheme,
     from_steps,
+    known_scheme,
     round_to_scheme,
     scheme_of,
     storage_dtype,
@@ -76,32 +77,32 @@ def dequantize_quantized(g, self):
 
 @quantized_tensor("int_repr")
 def int_repr(g, self):
-    return to_steps(g, self, scheme_of(self))
+    return to_steps(g, self, known_scheme(self))
 
 
 @quantized_tensor("q_scale")
 def q_scale(g, self):
-    return scheme_of(self).scale
+    return known_scheme(self).scale
 
 
 @quantized_tensor("q_zero_point")
 def q_zero_point(g, self):
-    return scheme_of(self).zero
+    return known_scheme(self).zero
 
 
 @quantized_tensor("q_per_channel_scales")
 def q_per_channel_scales(g, self):
-    return _parameter_vector(g, scheme_of(self).scale, torch.float64)
+    return _parameter_vector(g, known_scheme(self).scale, torch.float64)
 
 
 @quantized_tensor("q_per_channel_zero_points")
 def q_per_channel_zero_points(g, self):
-    return _parameter_vector(g, scheme_of(self).zero, torch.int64)
+    return _parameter_vector(g, known_scheme(self).zero, torch.int64)
 
 
 @quantized_tensor("q_per_channel_axis")
 def q_per_channel_axis(g, self):
-    return scheme_of(self).axis
+    return known_scheme(self).axis
 
 
 def _parameter_vector(g: Graph, parameter: Any, dtype: torch.dtype) -> ir.Value:
@@ -166,7 +167,7 @@ def _fixed_range_rules(scale: float, middle: bool) -> Any:
 
     def make(operator: str) -> Any:
         def rule(g: Graph, self: ir.Value) -> ir.Value:
-            dtype = scheme_of(self).dtype
+            dtype = known_scheme(self).dtype
             if dtype == torch.int32:
                 raise Unsupported("this function of a tensor of torch.qint32")
             zero = (128 if middle else 0) - (128 if dtype == torch.int8 else 0)
@@ -241,18 +242,18 @@ def dropout(g, self, output_scale, output_zero_point, p=0.5, training=False):
 
 @torch_op("quantized::relu6")
 def relu6(g, qx, inplace=False):
-    return round_to_scheme(g, g.Clip(qx, 0.0, 6.0), scheme_of(qx))
+    return round_to_scheme(g, g.Clip(qx, 0.0, 6.0), known_scheme(qx))
 
 
 @torch_op("quantized::clamp")
 def clamp(g, qx, min=None, max=None):
-    return round_to_scheme(g, torch_op.apply(g, "clamp", [qx, min, max]), scheme_of(qx))
+    return round_to_scheme(g, torch_op.apply(g, "clamp", [qx, min, max]), known_scheme(qx))
 
 
 @torch_op("quantized::max_pool2d")
 def max_pool2d(g, qx, kernel_size, stride, padding, dilation, ceil_mode):
     return attach_scheme(
-        torch_op.apply(g, "max_pool2d", [qx, kernel_size, stride, padding, dilation, ceil_mode]), scheme_of(qx)
+        torch_op.apply(g, "max_pool2d", [qx, kernel_size, stride, padding, dilation, ceil_mode]), known_scheme(qx)
     )
 
 
@@ -278,7 +279,7 @@ torch_op.same(
 
 @torch_op("quantized::cat", "quantized::cat_relu")
 def cat(g, qx, dim, scale, zero_point):
-    found = scheme_of(qx[0])
+    found = known_scheme(qx[0])
     scheme = Scheme(
         found.scale if scale is None else scale, found.zero if zero_point is None else zero_point, found.dtype
     )
@@ -288,40 +289,42 @@ def cat(g, qx, dim, scale, zero_point):
 @torch_op("quantized::add_scalar", "quantized::add.Scalar")
 def add_scalar(g, qa, b):
     """The integers stay where they are and the zero point moves, as long as it stays in range."""
-    scheme = scheme_of(qa)
-    _check_numbers(scheme)
-    info, steps = torch.iinfo(scheme.dtype), round(float(np.float32(b) / np.float32(scheme.scale)))
-    zero, scale, width = scheme.zero - steps, scheme.scale, info.max - info.min
+    scheme = known_scheme(qa)
+    own, zero = _plain_numbers(scheme)
+    info, steps = torch.iinfo(scheme.dtype), round(float(np.float32(b) / np.float32(own)))
+    zero, scale, width = zero - steps, own, info.max - info.min
     if zero < info.min:
-        zero, scale = info.min, float(np.float32((info.max - zero) / width) * np.float32(scheme.scale))
+        zero, scale = info.min, float(np.float32((info.max - zero) / width) * np.float32(own))
     elif zero > info.max:
-        zero, scale = info.max, float(np.float32((zero - info.min) / width) * np.float32(scheme.scale))
-    moved = g.Add(qa, g.const(steps * float(scheme.scale), ir.DataType.FLOAT))
+        zero, scale = info.max, float(np.float32((zero - info.min) / width) * np.float32(own))
+    moved = g.Add(qa, g.const(steps * float(own), ir.DataType.FLOAT))
     return round_to_scheme(g, moved, Scheme(scale, zero, scheme.dtype))
 
 
 @torch_op("quantized::add_scalar_relu", "quantized::add_relu.Scalar")
 def add_scalar_relu(g, qa, b):
     out = add_scalar(g, qa, b)
-    return attach_scheme(g.Relu(out), scheme_of(out))
+    return attach_scheme(g.Relu(out), known_scheme(out))
 
 
 @torch_op("quantized::mul_scalar", "quantized::mul.Scalar")
 def mul_scalar(g, qa, b):
-    scheme = scheme_of(qa)
-    _check_numbers(scheme)
+    scheme = known_scheme(qa)
+    own, zero = _plain_numbers(scheme)
     info = torch.iinfo(scheme.dtype)
-    zero = scheme.zero if b > 0 else info.max + info.min - scheme.zero
-    new = Scheme(abs(b) * scheme.scale, zero, scheme.dtype) if b else Scheme(1.0, 0, scheme.dtype)
+    zero = zero if b > 0 else info.max + info.min - zero
+    new = Scheme(abs(b) * own, zero, scheme.dtype) if b else Scheme(1.0, 0, scheme.dtype)
     return round_to_scheme(g, g.Mul(qa, g.const(float(b), ir.DataType.FLOAT)), new)
 
 
-def _check_numbers(scheme: Scheme) -> None:
+def _plain_numbers(scheme: Scheme) -> tuple[Any, Any]:
+    """Scale and zero point as numbers."""
     if isinstance(scheme.scale, ir.Value) or scheme.axis is not None:
         raise Unsupported("a number and a tensor whose scale is known at run time only, or is one by channel")
+    return scheme.scale, scheme.zero
 
 
 @torch_op("quantized::mul_scalar_relu", "quantized::mul_relu.Scalar")
 def mul_scalar_relu(g, qa, b):
     out = mul_scalar(g, qa, b)
-    return attach_scheme(g.Relu(out), scheme_of(out))
+    return attach_scheme(g.Relu(out), known_scheme(out))

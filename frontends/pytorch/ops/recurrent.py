@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import lazy_tensor
+from convert.graph.tensors import dims_of, lazy_tensor
 
 from ..rules import torch_op
 from .projected import projected_layer
@@ -153,22 +153,20 @@ def _recurrent_layer(
     ends_at = None if lengths is None else g.Cast(lengths, to=ir.DataType.INT32)
     out = g.node(kind, [x, w, r, b, ends_at, *initial], attributes, outputs=1 + ends)
     # [steps, directions, batch, hidden] -> [steps, batch, directions · hidden]
-    y = (
-        g.Squeeze(out[0], [1])
-        if directions == 1
-        else g.Reshape(g.Transpose(out[0], perm=[0, 2, 1, 3]), [0, 0, 2 * hidden])
-    )
-    return y, out[1:]
+    if directions == 1:
+        return g.Squeeze(out[0], [1]), out[1:]
+    assert isinstance(hidden, int)
+    return g.Reshape(g.Transpose(out[0], perm=[0, 2, 1, 3]), [0, 0, 2 * hidden]), out[1:]
 
 
 def _stacked_weights(g: Graph, rows: Sequence[Sequence[ir.Value]], order: Sequence[int]) -> ir.Value:
     """Directions stacked in front, each the concatenation of its parts with their gates reordered."""
     parts = [p for row in rows for p in row]
     if all(p.const_value is not None for p in parts):
-        tensors = [[p.const_value for p in row] for row in rows]
+        tensors = [[p.const_value for p in row if p.const_value is not None] for row in rows]
         first = tensors[0][0]
-        length = int(first.shape[0]) * len(rows[0])
-        shape = [len(rows), length, *(int(d) for d in first.shape[1:])]
+        length, *rest = dims_of(first)
+        shape = [len(rows), length * len(rows[0]), *rest]
 
         def make() -> np.ndarray:
             return np.stack([np.concatenate([_reorder_gates(t.numpy(), order) for t in row]) for row in tensors])

@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
 
-from ..common.sizes import size, vector
+from ..common.sizes import size, static_sizes, vector
 from ..rules import torch_op
 
 # -- interpolation ----------------------------------------------------------------------------------------------------
@@ -25,8 +25,8 @@ def emit_resize(
 
     A factor that the user gave also sets the distance of samples, in PyTorch as in ONNX, so it is passed on.
     """
-    known = None if scales is None or any(s is None for s in scales) else [float(s) for s in scales]
-    if known is not None:
+    known = [float(s) for s in scales or () if s is not None]
+    if scales is not None and len(known) == len(scales):
         factors = g.const(np.array([1.0, 1.0, *known], dtype=np.float32))
         if _same_sizes(g, x, output_size, known):
             return g.Resize(x, None, factors, **attributes)
@@ -85,9 +85,7 @@ def _linear_rule(mode: str) -> Any:
 
 
 def _scaled_sizes(g: Graph, x: ir.Value, scale_factors: Sequence[float]) -> list[int]:
-    lengths = g.shape(x)[2:]
-    if not all(isinstance(n, int) for n in lengths):
-        raise Unsupported("interpolation by a factor with align_corners of pictures of unknown size")
+    lengths = static_sizes(g.shape(x)[2:], "interpolation by a factor with align_corners of pictures of unknown size")
     return [int(n * f) for n, f in zip(lengths, scale_factors, strict=True)]
 
 

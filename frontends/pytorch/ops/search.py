@@ -124,9 +124,9 @@ def _upper_bound(g: Graph, x: ir.Value, edges: ir.Value, count: int) -> ir.Value
 def bin_index_of(g: Graph, flat: ir.Value, edges: ir.Value) -> ir.Value:
     """Between which edges each element lies, counted from 0: -1 before the first, one too many behind the last."""
     count = size(g, edges, 0)
-    halved = isinstance(count, int)
-    place = (
-        _upper_bound(g, flat, edges, count) if halved else _count_below(g, g.Unsqueeze(flat, [1]), edges, True, False)
-    )
+    if isinstance(count, int):
+        place = _upper_bound(g, flat, edges, count)
+    else:
+        place = _count_below(g, g.Unsqueeze(flat, [1]), edges, True, False)
     last = g.Gather(edges, count - 1, axis=0)
     return g.Sub(g.Where(g.Equal(flat, last), g.const(count - 1), place), 1)

@@ -17,9 +17,9 @@ def _quantized_layer(function: Double, relu: bool = False) -> Double:
     """A float function of quantised tensors whose last two arguments are the scheme of the result."""
 
     def run(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        *args, scale, zero = args
+        *tensors, scale, zero = args
         first = x[0] if isinstance(x, (list, tuple)) else x
-        out = function(dequantize_content(x), *map(dequantize_content, args), **kwargs)
+        out = function(dequantize_content(x), *map(dequantize_content, tensors), **kwargs)
         scale, zero = first.q_scale() if scale is None else scale, first.q_zero_point() if zero is None else zero
         return quantize_like(out.relu() if relu else out, scale, zero, first)
 

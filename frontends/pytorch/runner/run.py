@@ -69,13 +69,14 @@ def named_call(
     The module is a copy in float64 if that is asked.
     """
     if isinstance(thing, ExportedProgram):
-        module = thing.module(check_guards=False)
+        module: torch.nn.Module = thing.module(check_guards=False)
         module = widened_module(module, owned) if double else module
         # Such a module refuses eval(): its mode was settled when it was captured.
         names = thing.graph_signature.user_inputs
         return _stateful_call(lambda tensors: call_program(thing, module, tensors), module, names), None
     if isinstance(thing, torch.jit.ScriptFunction):
-        return lambda tensors: _call_script(thing, thing.schema.arguments, tensors), None
+        schema: Any = thing.schema  # a property, which PyTorch's annotations call a method
+        return lambda tensors: _call_script(thing, schema.arguments, tensors), None
     if isinstance(thing, torch.jit.ScriptModule):
         script = _widened_script(thing, owned) if double else thing
         arguments = script._c._get_method("forward").schema.arguments[1:]

@@ -55,8 +55,9 @@ def _program(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> Ex
         return thing
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) or options.trace:
         return None
+    examples = dict[str | int, np.ndarray](feed.items())
     try:  # with these very inputs, so that it takes the path that they take
-        return capture(thing, replace(options, inputs=(), examples=dict(feed)), Report("trace"))[0]
+        return capture(thing, replace(options, inputs=(), examples=examples), Report("trace"))[0]
     except (Unsupported, UsageError):
         return None
 

@@ -51,16 +51,17 @@ def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
     if not isinstance(condition, Number):
         return as_node_outputs(node, run(walk, env, blocks[0 if condition else 1], []))
     at = walk.location(node, "if")
-    sides = [_run_branch(walk, env, block, run) for block in blocks]
-    if sides[0] is None and sides[1] is None:
+    first, second = (_run_branch(walk, env, block, run) for block in blocks)
+    if first is None and second is None:
         raise ProgramError("both branches raise an exception")
-    if sides[0] is None or sides[1] is None:
+    if first is None or second is None:
         # A branch that only raises is a check of the input: the other one is taken as it stands.
         walk.report.note(f"the check at {at.source or at.node} is not part of the converted model")
-        kept = 1 if sides[0] is None else 0
-        discard_graph(sides[kept].body)
+        kept, side = (1, second) if first is None else (0, first)
+        assert side is not None
+        discard_graph(side.body)
         return as_node_outputs(node, run(walk, env, blocks[kept], []))
-    return as_node_outputs(node, _join_branches(walk, condition, sides, at))
+    return as_node_outputs(node, _join_branches(walk, condition, [first, second], at))
 
 
 def writes_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Tensor]]:

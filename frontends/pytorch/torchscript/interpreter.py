@@ -163,7 +163,7 @@ def _inline_call(node: Any, function: Any = None) -> Any:
 
     `function` is the constant that names a function, None for a method of a class, whose object is an input then.
     """
-    graph = torch._C.Graph()
+    graph: Any = torch._C.Graph()
     places = {}
     if function is not None:
         name = graph.insertNode(graph.createClone(function, lambda v: v))

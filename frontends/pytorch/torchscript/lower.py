@@ -109,7 +109,8 @@ def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
 def _arguments(module: Any) -> list[Any]:
     """The arguments of forward without self. Raises `BadInput` where there is no forward."""
     if isinstance(module, torch.jit.ScriptFunction):
-        return list(module.schema.arguments)
+        schema: Any = module.schema  # a property, which PyTorch's annotations call a method
+        return list(schema.arguments)
     if not module._c._has_method("forward"):
         raise BadInput("this TorchScript module has no method forward", hint="save the module whose forward is wanted")
     return list(module._c._get_method("forward").schema.arguments)[1:]
@@ -120,7 +121,7 @@ def _recorded_specs(module: Any) -> tuple[InputSpec, ...]:
     from convert.options import DimSpec
 
     graph = module.graph if isinstance(module, torch.jit.ScriptFunction) else module._c._get_method("forward").graph
-    kinds = [v.type() for v in graph.inputs()][0 if isinstance(module, torch.jit.ScriptFunction) else 1 :]
+    kinds: list[Any] = [v.type() for v in graph.inputs()][0 if isinstance(module, torch.jit.ScriptFunction) else 1 :]
     if not kinds or any(k.kind() != "TensorType" or k.sizes() is None or k.dtype() is None for k in kinds):
         return ()
     return tuple(
@@ -213,7 +214,8 @@ def _argument_value(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input
 
 def _return_type(module: Any) -> Any:
     """The type of what forward returns."""
-    schema = module.schema if isinstance(module, torch.jit.ScriptFunction) else module._c._get_method("forward").schema
+    function = isinstance(module, torch.jit.ScriptFunction)
+    schema: Any = module.schema if function else module._c._get_method("forward").schema
     return schema.returns[0].type if len(schema.returns) == 1 else None
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
+import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
@@ -259,7 +260,7 @@ def tolist_rule(walk: Walk, node: Any, args: list[Any]) -> Any:
     """Tensor.tolist: a number, or the numbers of a tensor with one dim."""
     g, kind = walk.g, (int, float, bool, complex)[args[2]]
     content = read(walk.memory, args[0])
-    if is_known(args[0]):
+    if is_known(args[0]) and isinstance(content, torch.Tensor):
         return walk.lift_object(content.tolist())
     if args[1] > 1 or kind is complex:
         raise Unsupported("tolist of a tensor with several dims, or of complex numbers")

@@ -17,7 +17,7 @@ from ..common.values import cast, mark_scalar, onnx_dtype, torch_dtype
 from ..rules import _scalar_types as scalar_types
 from .context import Walk
 from .evaluate import as_python
-from .values import NUMBERS, List, Number, OptionalValue, Sequence, Tensor, is_known, read
+from .values import NUMBERS, List, Number, OptionalValue, Sequence, Tensor, is_known, read, read_content
 
 IGNORED = frozenset(
     (
@@ -43,7 +43,7 @@ Inspection = Callable[[Walk, Any, list[Any]], Any]
 
 def dims_of(walk: Walk, tensor: Tensor) -> list[Any]:
     """The sizes of a tensor: ints where they are static, run-time numbers elsewhere."""
-    content = read(walk.memory, tensor)
+    content = read_content(walk.memory, tensor)
     if isinstance(content, torch.Tensor):
         return list(content.shape)
     if content.shape is None:
@@ -66,7 +66,7 @@ def _size(walk: Walk, node: Any, args: list[Any]) -> Any:
         rank = rank_of(walk, args[0])
         if not isinstance(args[1], int) or not -rank <= args[1] < rank:
             raise Unsupported(f"the size of dim {args[1]} of a tensor with {rank} dims")
-        content = read(walk.memory, args[0])
+        content = read_content(walk.memory, args[0])
         if isinstance(content, torch.Tensor):
             return content.shape[args[1]]
         return _dim_size(walk, args[0], content, args[1] % rank)
@@ -74,7 +74,7 @@ def _size(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 def rank_of(walk: Walk, tensor: Tensor) -> int:
     """The number of dims. Raises `Unsupported` where it is not known."""
-    content = read(walk.memory, tensor)
+    content = read_content(walk.memory, tensor)
     if isinstance(content, torch.Tensor):
         return content.dim()
     if content.shape is None:
@@ -87,7 +87,7 @@ def _length(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _numel(walk: Walk, node: Any, args: list[Any]) -> Any:
-    content = read(walk.memory, args[0])
+    content = read_content(walk.memory, args[0])
     if isinstance(content, torch.Tensor):
         return content.numel()
     if content.shape is not None and content.shape.is_static():
@@ -99,7 +99,7 @@ def _numel(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 def dtype_of(walk: Walk, tensor: Tensor) -> torch.dtype:
     """The dtype of a tensor."""
-    content = read(walk.memory, tensor)
+    content = read_content(walk.memory, tensor)
     scheme = scheme_of(content)
     if scheme is not None:
         return quantized_dtype(scheme.dtype)
@@ -154,7 +154,7 @@ def _number_inspection(kind: type | None) -> Inspection:
     def inspect(walk: Walk, node: Any, args: list[Any]) -> Any:
         if not isinstance(args[0], Tensor):
             return NotImplemented
-        content = read(walk.memory, args[0])
+        content = read_content(walk.memory, args[0])
         if isinstance(content, torch.Tensor):
             found = content.item()
             return found if kind is None else kind(found)
@@ -220,7 +220,8 @@ def _stack_numbers(walk: Walk, value: Any, dtype: torch.dtype) -> ir.Value:
 
 def _dtype_of_numbers(value: Any) -> torch.dtype:
     if isinstance(value, List) and isinstance(value.state, Sequence):
-        return {float: torch.float32, bool: torch.bool}.get(value.state.item, torch.int64)
+        kinds: dict[type, torch.dtype] = {float: torch.float32, bool: torch.bool}
+        return kinds.get(value.state.item, torch.int64)
     if isinstance(value, List) and not isinstance(value.state, Sequence):
         dtypes = [_dtype_of_numbers(v) for v in value.state]
         return torch.float32 if torch.float32 in dtypes else dtypes[0] if dtypes else torch.float32

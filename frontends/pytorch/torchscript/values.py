@@ -246,6 +246,13 @@ def read(memory: Memory, tensor: Tensor) -> Content:
     return tensor.state.content
 
 
+def read_content(memory: Memory, tensor: Tensor) -> ir.Value | torch.Tensor:
+    """`read` of a tensor that does not come from an operator without a rule: nothing is asked of those."""
+    content = read(memory, tensor)
+    assert not isinstance(content, Unknown)
+    return content
+
+
 def _uncertain_message(where: str) -> str:
     by = f"the in-place operator {where}" if where else "an in-place operator before"
     return (

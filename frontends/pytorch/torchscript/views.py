@@ -96,7 +96,7 @@ def piece_scatter_of(name: str, args: list[Any], place: int, call: Call) -> Call
     def scatter(g: Graph, base: Any, content: Any) -> Any:
         length = g.shape(base)[dim]
         assert isinstance(length, int)
-        each = -(-length // sizes) if name == "chunk" else sizes
+        each = -(-length // sizes) if name == "chunk" and isinstance(sizes, int) else sizes
         start = sum(each[:place]) if isinstance(each, list) else each * place
         end = start + each[place] if isinstance(each, list) else min(start + each, length)
         return call(torch.ops.aten.slice_scatter.default._schema, [base, content, dim, start, end])

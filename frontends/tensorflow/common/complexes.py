@@ -91,7 +91,13 @@ def _exponential(g: Graph, x: Complex) -> Complex:
     return Complex(g.Mul(size, g.Cos(x.imag)), g.Mul(size, g.Sin(x.imag)))
 
 
-_ALONE = {"Div": _quotient, "RealDiv": _quotient, "Reciprocal": _reciprocal, "Inv": _reciprocal, "Exp": _exponential}
+_ALONE: dict[str, Callable[..., Complex]] = {
+    "Div": _quotient,
+    "RealDiv": _quotient,
+    "Reciprocal": _reciprocal,
+    "Inv": _reciprocal,
+    "Exp": _exponential,
+}
 
 
 def _components(values: Sequence[Any], name: str) -> list[Any]:

@@ -7,6 +7,7 @@ Transposes, which the layout pass removes where they meet.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -50,7 +51,7 @@ def spatial_entries(values: Sequence[int], data_format: str, what: str) -> list[
 
 def padding_attributes(
     sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: str
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """`pads` (or `auto_pad`) for TensorFlow's SAME and VALID over spatial dims of `sizes`.
 
     SAME puts the smaller half of (⌈n / s⌉ - 1)·s + k - n before; with s = 1 that does not depend on n.

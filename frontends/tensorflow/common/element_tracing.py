@@ -96,9 +96,10 @@ def _gather_source(
     axis = maker.attributes.get_int("axis", 0) % len(x.shape)
     size = x.shape[axis]
     at = int(picked) if picked.ndim == 0 else int(picked[index[axis]])
-    if at < 0 and not isinstance(size, int):
-        return None
-    at = at if at >= 0 else at + int(size)  # type: ignore[call-overload]
+    if at < 0:
+        if not isinstance(size, int):
+            return None
+        at += size
     return x, (*index[:axis], at, *index[axis + picked.ndim :])
 
 
@@ -118,5 +119,5 @@ def _reshape_source(maker: ir.Node, x: ir.Value, index: tuple[int, ...]) -> tupl
     after = maker.outputs[0].shape
     if after is None or x.shape is None or not all(isinstance(d, int) for d in after):
         return None
-    flat = int(np.ravel_multi_index(index, [int(d) for d in after])) if index else 0
-    return x, tuple(int(i) for i in np.unravel_index(flat, [int(d) for d in x.shape]))
+    flat = int(np.ravel_multi_index(index, after.numpy())) if index else 0
+    return x, tuple(int(i) for i in np.unravel_index(flat, x.shape.numpy()))

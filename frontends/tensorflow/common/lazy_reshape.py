@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Dim, Graph
-from convert.graph.tensors import lazy_tensor, transposed_tensor
+from convert.graph.tensors import dims_of, lazy_tensor, transposed_tensor
 
 from . import shape_values
 from .dims import dim_quotient, sizes_tensor
@@ -82,7 +82,7 @@ def reshape(g: Graph, x: ir.Value, shape: Sequence[int]) -> ir.Value:
 def unsqueeze(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
     """`x` with dims of 1 at `axes` of the result."""
     if x.const_value is not None:
-        return reshape(g, x, np.expand_dims(np.empty([int(d) for d in x.const_value.shape]), tuple(axes)).shape)
+        return reshape(g, x, np.expand_dims(np.empty(dims_of(x.const_value)), tuple(axes)).shape)
     return g.Unsqueeze(x, np.array(axes, np.int64)) if len(axes) else x
 
 
@@ -106,12 +106,12 @@ def split_weight(g: Graph, x: ir.Value, sizes: Sequence[int], axis: int) -> list
 def squeeze_weight(g: Graph, x: ir.Value, axis: int) -> ir.Value:
     """A weight without a dim of 1."""
     assert x.const_value is not None
-    return reshape(g, x, [int(d) for i, d in enumerate(x.const_value.shape) if i != axis])
+    return reshape(g, x, [d for i, d in enumerate(dims_of(x.const_value)) if i != axis])
 
 
 def slice_weight(g: Graph, x: ir.Value, items: tuple[Any, ...]) -> ir.Value:
     """A weight's numpy subscript as a lazy view of it."""
     tensor = x.const_value
     assert tensor is not None
-    shape = np.broadcast_to(np.empty(()), [int(d) for d in tensor.shape])[items].shape
+    shape = np.broadcast_to(np.empty(()), dims_of(tensor))[items].shape
     return g.initializer(x.name or "const", lazy_tensor(tensor.dtype, shape, lambda: tensor.numpy()[items]))

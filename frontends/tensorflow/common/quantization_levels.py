@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.graph.tensors import lazy_tensor
+from convert.graph.tensors import dims_of, lazy_tensor
 
 from .lazy_reshape import unsqueeze
 
@@ -69,8 +69,10 @@ def constant_levels(
     if lite:
         inverse, start, origin = _F32(1) / scale, np.zeros_like(zero), np.full_like(zero, least)
     divisor = np.where(none, _F32(np.inf), scale)
-    parts = (np.asarray(p, _F32) for p in (scale, inverse, divisor, bottom, start, origin, zero))
-    return Levels(*parts, bits, narrow)
+    scale, inverse, divisor, bottom, start, origin, zero = (
+        np.asarray(p, _F32) for p in (scale, inverse, divisor, bottom, start, origin, zero)
+    )
+    return Levels(scale, inverse, divisor, bottom, start, origin, zero, bits, narrow)
 
 
 def run_time_levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: bool) -> Levels:
@@ -126,7 +128,7 @@ def _quantize_weight(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) ->
     assert tensor is not None
     assert isinstance(zero, np.ndarray)
     assert isinstance(levels.scale, np.ndarray)
-    shape, kind = [int(d) for d in tensor.shape], levels.kind.numpy()
+    shape, kind = list(dims_of(tensor)), levels.kind.numpy()
 
     def make() -> np.ndarray:
         steps = tensor.numpy() - levels.bottom

@@ -26,10 +26,10 @@ _LARGEST = _F32(2147483520)
 
 def static_zero_point(g: Graph, low: ir.Value, high: ir.Value, kind: ir.DataType) -> int | None:
     """The level of zero in a range between constants (`FloatToQuantizedUnclamped`), else None."""
-    ends = g.static(low), g.static(high)
-    if ends[0] is None or ends[1] is None:
+    least, most = g.static(low), g.static(high)
+    if least is None or most is None:
         return None
-    first, last = (_F32(end.item()) for end in ends)
+    first, last = _F32(least.item()), _F32(most.item())
     limits = np.iinfo(kind.numpy())
     if first == last:
         return int(limits.min)

@@ -171,11 +171,11 @@ class _Reader:
             inputs = known([operator.Inputs(k) for k in range(self._checked_count(operator.InputsLength()))], -1)
             outputs = known([operator.Outputs(k) for k in range(self._checked_count(operator.OutputsLength()))], 0)
             operators.append(Operator(name, inputs, outputs, options, defaults))
-        ends = [
+        starts, ends = (
             known([get(k) for k in range(self._checked_count(count))], 0)
             for get, count in ((graph.Inputs, graph.InputsLength()), (graph.Outputs, graph.OutputsLength()))
-        ]
-        return Subgraph(_decode_text(graph.Name()), tensors, *ends, operators)
+        )
+        return Subgraph(_decode_text(graph.Name()), tensors, starts, ends, operators)
 
     def _name_and_options(self, operator: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
         """An operator's name, options and default options; custom ones go by the name in the file."""

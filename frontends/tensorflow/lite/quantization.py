@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from convert.errors import BadInput
 from convert.graph import Graph
-from convert.graph.tensors import lazy_tensor
+from convert.graph.tensors import dims_of, lazy_tensor
 
 from .file import Quantization, Tensor
 
@@ -31,7 +31,7 @@ def requantize(g: Graph, raw: ir.Value, given: Tensor, wanted: Tensor) -> ir.Val
     halves = g.Floor(
         g.Add(g.DequantizeLinear(raw, ratio, _scale_and_zero_point(g, old, g.dtype(raw))[1]), np.float32(0.5))
     )
-    return quantize(g, halves, Quantization(np.float32([1]), new.zero, 0, new.ends), wanted.dtype)
+    return quantize(g, halves, Quantization(np.array([1], np.float32), new.zero, 0, new.ends), wanted.dtype)
 
 
 def _half_step_ratio(given: Tensor, wanted: Tensor) -> np.float32 | None:
@@ -55,7 +55,10 @@ def _half_step_ratio(given: Tensor, wanted: Tensor) -> np.float32 | None:
     return np.float32(exact) if np.float32(exact) == exact and (steps % 1 == 0.5).any() else None
 
 
-_SHIFTS = {(ir.DataType.UINT8, ir.DataType.INT8): -128, (ir.DataType.INT8, ir.DataType.UINT8): 128}
+_SHIFTS: dict[tuple[ir.DataType | None, ir.DataType], int] = {
+    (ir.DataType.UINT8, ir.DataType.INT8): -128,
+    (ir.DataType.INT8, ir.DataType.UINT8): 128,
+}
 
 
 def dequantize(g: Graph, raw: ir.Value, tensor: Tensor) -> ir.Value:
@@ -78,7 +81,7 @@ def _dequantize_int64(g: Graph, raw: ir.Value, quantisation: Quantization) -> ir
     if quantisation.per_axis:
         shape[quantisation.axis] = -1
     scale = quantisation.scale.astype(np.float64).reshape(shape)
-    dims = [int(d) for d in content.shape]
+    dims = list(dims_of(content))
     make = lambda: (content.numpy() * scale).astype(np.float32).reshape(dims)  # noqa: E731
     return g.initializer(raw.name or "bias", lazy_tensor(ir.DataType.FLOAT, dims, make))
 

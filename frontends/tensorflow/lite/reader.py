@@ -217,6 +217,7 @@ class SubgraphWalker:
             narrow = not stored and tensor.quantisation is not None and tensor.dtype in INTEGERS
             if narrow and result.dtype != tensor.dtype:
                 assert tensor.quantisation is not None
+                assert tensor.dtype is not None
                 result = quantize(g, result, tensor.quantisation, tensor.dtype)
             elif tensor.dtype is not None and result.dtype not in (None, tensor.dtype) and not tensor.is_complex:
                 raise Unsupported(f"{tensor.name!r} is {tensor.dtype.name} in the file").with_location(g.location)

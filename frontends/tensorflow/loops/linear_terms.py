@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.tensors import dims_of
+
 
 @dataclass(frozen=True)
 class WeightSlice:
@@ -76,7 +78,7 @@ def _linear_terms(value: ir.Value | None, start: int, stop: int) -> list[WeightS
         return None
     tensor = value.const_value
     if tensor is not None:
-        dims = [int(d) for d in tensor.shape]
+        dims = list(dims_of(tensor))
         flat = tensor.size == 1 or (dims and dims[-1] >= stop and all(d == 1 for d in dims[:-1]))
         return [WeightSlice(None, value, start, stop)] if flat else None
     node = value.producer()
@@ -112,9 +114,9 @@ def _split_start(node: ir.Node, value: ir.Value) -> int | None:
 
 def _slice_start(node: ir.Node) -> int | None:
     """The column at which a slice of columns without a step begins."""
-    bounds = [None if v is None or v.const_value is None else v.const_value.numpy().tolist() for v in node.inputs[1:]]
+    bounds = [[] if v is None or v.const_value is None else v.const_value.numpy().tolist() for v in node.inputs[1:]]
     source = node.inputs[0]
-    if len(bounds) != 3 or any(b is None or len(b) != 1 for b in bounds) or source is None or source.shape is None:
+    if len(bounds) != 3 or any(len(b) != 1 for b in bounds) or source is None or source.shape is None:
         return None
     (first,), _, (axis,) = bounds
     width = source.shape[-1]
@@ -128,7 +130,7 @@ def _product_terms(node: ir.Node, start: int, stop: int) -> list[WeightSlice] | 
     if source is None or weight is None or weight.const_value is None or len(weight.const_value.shape) != 2:
         return None
     parts, row = [], 0
-    for operand, height in _concat_operands(source, int(weight.const_value.shape[0])):
+    for operand, height in _concat_operands(source, dims_of(weight.const_value)[0]):
         parts.append(WeightSlice(operand, weight, start, stop, row, row + height))
         row += height
     if bias and bias[0] is not None:
@@ -148,7 +150,10 @@ def _concat_operands(source: ir.Value, height: int) -> Sequence[tuple[ir.Value, 
         or node.attributes["axis"].as_int() not in (-1, rank - 1)
     ):
         return [(source, height)]
-    widths = [v.shape[-1] if v is not None and v.shape is not None and len(v.shape) else None for v in node.inputs]
-    if not all(isinstance(w, int) for w in widths) or sum(int(w or 0) for w in widths) != height:
-        return [(source, height)]
-    return [(v, int(w or 0)) for v, w in zip(node.inputs, widths, strict=True) if v is not None]
+    found = []
+    for v in node.inputs:
+        width = v.shape[-1] if v is not None and v.shape is not None and len(v.shape) else None
+        if v is None or not isinstance(width, int):
+            return [(source, height)]
+        found.append((v, width))
+    return found if sum(width for _, width in found) == height else [(source, height)]

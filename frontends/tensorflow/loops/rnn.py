@@ -61,8 +61,8 @@ def emit_recurrent(
         return None
     copies = {k: items.index(new) for k, new in enumerate(results) if new in items and not inner[k].uses()}
     if copies:
-        left = [[side[k] for k in range(len(inner)) if k not in copies] for side in (inner, initial, results)]
-        rest = emit_recurrent(g, body, iteration, *left, items, rounds, sizes)
+        own, before, after = ([s[k] for k in range(len(inner)) if k not in copies] for s in (inner, initial, results))
+        rest = emit_recurrent(g, body, iteration, own, before, after, items, rounds, sizes)
         return None if rest is None else _insert_copied_states(g, rest, copies)
     here = {o for n in body.graph for o in n.outputs}
     advanced = [split_guard(value, iteration, here) for value in results]
@@ -130,11 +130,11 @@ def _emit_layers(
     states |= {k: at_end[hidden] for k, hidden in shadows.items()}
     found, last = [], []
     for item in added:
-        outputs = lift_to_sequence(g, item.value, everywhere)
-        if outputs is None:
+        every = lift_to_sequence(g, item.value, everywhere)
+        if every is None:
             return None
-        last.append(at_end[item.value] if item.value in at_end else _last_step(g, outputs))
-        found.append(outputs if packed is None else packed.unpack(g, outputs, zeros=_is_zero_filled(item)))
+        last.append(at_end[item.value] if item.value in at_end else _last_step(g, every))
+        found.append(every if packed is None else packed.unpack(g, every, zeros=_is_zero_filled(item)))
     return RecurrentOutputs([states[k] for k in range(len(initial))], found, last)
 
 

@@ -235,9 +235,10 @@ def _emit_loop(
         for k, step in loop.steps.items():
             total = count.value if step == 1 else g.Mul(count.value, g.const(step, ir.DataType.INT64))
             final[k] = g.Add(arguments[k], cast(g, total, g.dtype(arguments[k])))
-        states = [[side[k] for k in carried] for side in (turn.inner, arguments, turn.results)]
+        inner, initial, results = ([side[k] for k in carried] for side in (turn.inner, arguments, turn.results))
         rounds, sizes = (count.value, count.content), _list_sizes(loop, arguments, scans)
-        found = emit_recurrent(g, turn.graph, turn.iteration, *states, [items[k] for k in scans], rounds, sizes)
+        added = [items[k] for k in scans]
+        found = emit_recurrent(g, turn.graph, turn.iteration, inner, initial, results, added, rounds, sizes)
         if found is not None:
             final |= dict(zip(carried, found.states, strict=True))
             for k, outputs, last in zip(scans, found.outputs, found.last, strict=True):

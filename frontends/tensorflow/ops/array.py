@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.tensors import dims_of
 
 from ..common import shape_values
 from ..common.half_precision import BFLOAT16, in_float32
@@ -51,7 +52,7 @@ def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> 
     axis = shape_values.integer(split_dim, "split_dim")
     if value.const_value is not None:
         axis %= len(value.const_value.shape)
-        return split_weight(g, value, [int(value.const_value.shape[axis]) // num_split] * num_split, axis)
+        return split_weight(g, value, [dims_of(value.const_value)[axis] // num_split] * num_split, axis)
     return g.Split(value, axis=axis, num_outputs=num_split, outputs=num_split)
 
 

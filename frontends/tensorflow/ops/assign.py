@@ -95,7 +95,8 @@ def _replace_slice(
     dims = g.shape(before)
     if not all(isinstance(d, int) for d in dims):
         raise Unsupported(STATIC)
-    items = subscript(*(shape_values.ints(v, "a subscript") for v in ends), masks)
+    begin, end, strides = (shape_values.ints(v, "a subscript") for v in ends)
+    items = subscript(begin, end, strides, masks)
     shape = np.array(dims, np.int64)
     places = np.arange(np.prod(shape)).reshape(shape)[items]
     if value.shape is None or g.shape(value) != places.shape:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import lazy_tensor
+from convert.graph.tensors import dims_of, lazy_tensor
 
 from ..common import shape_values
 from ..common.conv_layout import explicit_pads, padding_attributes, spatial_entries, to_channels_first, to_data_format
@@ -83,7 +84,7 @@ def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
         if not isinstance(height, int) or not isinstance(width, int):
             raise Unsupported("the kernel's size depends on data")
         return g.Reshape(moved, np.array([-1, 1, height, width], np.int64))
-    h, w, c, m = (int(d) for d in tensor.shape)
+    h, w, c, m = dims_of(tensor)
     shape = [c * m, 1, h, w]
     make = lambda: tensor.numpy().transpose(2, 3, 0, 1).reshape(shape)  # noqa: E731
     return g.initializer(filter.name or "filter", lazy_tensor(tensor.dtype, shape, make))
@@ -202,7 +203,7 @@ def transposed_convolution(
     else:
         before = None
     if before is not None and all(isinstance(d, int) for d in (*target, *source)):
-        full = [s * (int(n) - 1) + r for s, n, r in zip(steps, source, reach, strict=True)]
+        full = [s * (int(n or 0) - 1) + r for s, n, r in zip(steps, source, reach, strict=True)]
         after = [f - b - int(t) for f, b, t in zip(full, before, target, strict=True)]
         extra = [max(-a, 0) for a in after]
         if all(e < max(s, d) for e, s, d in zip(extra, steps, spread, strict=True)):
@@ -212,7 +213,7 @@ def transposed_convolution(
     return to_data_format(g, _crop_output(g, y, sizes, before, steps, reach, data_format), data_format)
 
 
-def _spatial_dims(sizes: ir.Value, data_format: str) -> list[object]:
+def _spatial_dims(sizes: ir.Value, data_format: str) -> list[Any]:
     content = shape_values.content(sizes)
     count = len(data_format) - 2
     if content is None:

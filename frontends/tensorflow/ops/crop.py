@@ -38,16 +38,18 @@ def crop_and_resize(
     )
     if method == "nearest":
         # Halves go away from zero in TensorFlow's rounding.
-        corners = [g.Floor(g.Add(place, g.const(0.5, ir.DataType.FLOAT))) for place in (vertical, horizontal)]
-        found = _gather_pixels(g, x, box_ind, *corners, limits)
+        row, column = (g.Floor(g.Add(place, g.const(0.5, ir.DataType.FLOAT))) for place in (vertical, horizontal))
+        found = _gather_pixels(g, x, box_ind, row, column, limits)
     else:
         top, left = g.Floor(vertical), g.Floor(horizontal)
         bottom, right = g.Ceil(vertical), g.Ceil(horizontal)
         down = g.Unsqueeze(g.Sub(vertical, top), [2, 3])
         across = g.Unsqueeze(g.Sub(horizontal, left), [1, 3])
-        upper = _blend(g, *(_gather_pixels(g, x, box_ind, top, side, limits) for side in (left, right)), across)
-        lower = _blend(g, *(_gather_pixels(g, x, box_ind, bottom, side, limits) for side in (left, right)), across)
-        found = _blend(g, upper, lower, down)
+        lines = []
+        for row in (top, bottom):
+            a, b = (_gather_pixels(g, x, box_ind, row, side, limits) for side in (left, right))
+            lines.append(_blend(g, a, b, across))
+        found = _blend(g, lines[0], lines[1], down)
     return g.Where(g.Unsqueeze(inside, [3]), found, g.const(extrapolation_value, ir.DataType.FLOAT))
 
 

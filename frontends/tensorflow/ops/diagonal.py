@@ -62,7 +62,8 @@ def matrix_diag_part_v3(g: Graph, input: ir.Value, k: ir.Value, padding_value: i
 def _extract_diagonal(g: Graph, x: ir.Value, low: int, high: int, padding: ir.Value, align: str) -> ir.Value:
     if low == high and diagonal_dynamic.has_dynamic_dims(g, x, 2):
         return diagonal_dynamic.extract_diagonal(g, x, low)
-    table = band_indices(*_static_dims(g, x, 2), low, high, align)
+    rows, columns = _static_dims(g, x, 2)
+    table = band_indices(rows, columns, low, high, align)
     return _gather_by_table(g, x, 2, table[0] if low == high else table, padding)
 
 
@@ -104,11 +105,12 @@ def matrix_diag_v3(
     align: str,
 ) -> ir.Value:
     low, high = _diagonal_offsets(k)
-    sizes = [None if _is_least_size(n) else n for n in (num_rows, num_cols)]
+    height, width = (None if _is_least_size(n) else n for n in (num_rows, num_cols))
     if low == high and (
-        diagonal_dynamic.has_dynamic_dims(g, diagonal, 1) or any(n is not None and _is_dynamic(n) for n in sizes)
+        diagonal_dynamic.has_dynamic_dims(g, diagonal, 1)
+        or any(n is not None and _is_dynamic(n) for n in (height, width))
     ):
-        return diagonal_dynamic.diagonal_matrix(g, diagonal, low, *sizes, padding_value)
+        return diagonal_dynamic.diagonal_matrix(g, diagonal, low, height, width, padding_value)
     (length,) = _static_dims(g, diagonal, 1)
     rows, columns = shape_values.integer(num_rows, "num_rows"), shape_values.integer(num_cols, "num_cols")
     least_rows, least_columns = length - min(high, 0), length + max(low, 0)
@@ -162,6 +164,7 @@ def matrix_set_diag_v3(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Valu
 def _set_diagonal(g: Graph, x: ir.Value, diagonal: ir.Value, low: int, high: int, align: str) -> ir.Value:
     if low == high and diagonal_dynamic.has_dynamic_dims(g, x, 2):
         return diagonal_dynamic.set_diagonal(g, x, diagonal, low)
-    table = _inverse_band_indices(*_static_dims(g, x, 2), low, high, align)
+    rows, columns = _static_dims(g, x, 2)
+    table = _inverse_band_indices(rows, columns, low, high, align)
     new = _gather_by_table(g, diagonal, 1 if low == high else 2, np.maximum(table, 0), g.const(0, x.dtype))
     return g.Where(table >= 0, new, x)

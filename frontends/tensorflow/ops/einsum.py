@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.tensors import dims_of
 
 from ..common.dims import equate_dims
 from ..common.half_precision import BFLOAT16, in_float32
@@ -61,7 +62,7 @@ def _matmul_by_weight(g: Graph, x: ir.Value, w: ir.Value, a: str, b: str, out: s
     inner = [c for c in a if c in b and c not in out]
     rows = [c for c in a if c not in b]
     columns = [c for c in out if c not in a]
-    sizes = dict(zip(b, (int(d) for d in w.const_value.shape), strict=True))
+    sizes = dict(zip(b, dims_of(w.const_value), strict=True))
     whole = list(a) == rows + inner and list(out) == rows + columns and sorted(b) == sorted(inner + columns)
     if not whole or not rows or not inner or not columns:
         return None

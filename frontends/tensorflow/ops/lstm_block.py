@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import lazy_tensor
+from convert.graph.tensors import dims_of, lazy_tensor
 
 from ..common import shape_values
 from ..common.lazy_reshape import LAST_KEY, int64
@@ -144,7 +144,7 @@ def _emit_lstm(g: Graph, x: ir.Value, c: ir.Value, h: ir.Value, cell: CellWeight
     w, b = cell.w.const_value, cell.b.const_value
     assert w is not None
     assert b is not None
-    inputs = int(w.shape[0]) - units
+    inputs = dims_of(w)[0] - units
     places = [cell.order.index(gate) for gate in "iofc"]
 
     def rows(start: int, stop: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -73,7 +74,7 @@ def _emit_pool(
     x = to_channels_first(g, input, data_format)
     kernel, steps = spatial_entries(ksize, data_format, "ksize"), spatial_entries(strides, data_format, "strides")
     if padding == "EXPLICIT":
-        pads: dict[str, object] = {"pads": explicit_pads(explicit_paddings, data_format)}
+        pads: dict[str, Any] = {"pads": explicit_pads(explicit_paddings, data_format)}
     else:
         pads = padding_attributes(g.shape(x)[2:], kernel, steps, [1] * len(kernel), padding)
     if padding == "VALID" and operator == "MaxPool" and (unpadded := unpadded_source(g, x, positive=True)) is not None:

@@ -35,9 +35,9 @@ def quantized_mat_mul(
     transpose_a: bool, transpose_b: bool,
 ) -> list[ir.Value]:  # fmt: skip
     a, b = (transpose(g, v, [1, 0]) if swap else v for v, swap in ((a, transpose_a), (b, transpose_b)))
-    zeros = static_zero_point(g, min_a, max_a, _UINT8), static_zero_point(g, min_b, max_b, _UINT8)
-    if all(z is not None and 0 <= z <= 255 for z in zeros):
-        y = g.MatMulInteger(a, b, *(np.uint8(z) for z in zeros))
+    zero_a, zero_b = static_zero_point(g, min_a, max_a, _UINT8), static_zero_point(g, min_b, max_b, _UINT8)
+    if zero_a is not None and zero_b is not None and min(zero_a, zero_b) >= 0 and max(zero_a, zero_b) <= 255:
+        y = g.MatMulInteger(a, b, np.uint8(zero_a), np.uint8(zero_b))
     else:
         y = g.MatMul(_subtract_zero_point(g, a, min_a, max_a), _subtract_zero_point(g, b, min_b, max_b))
     return [y, *product_range(g, (min_a, max_a), (min_b, max_b))]
@@ -91,7 +91,7 @@ def _requantize_to_int32(g: Graph, x: ir.Value, old: Range, new: Range, alone: b
         if alone is not False
         else None
     )
-    if alone is True:
+    if once is not None and alone is True:
         return once
     start, step = (
         float_to_quantized_unclamped(g, quantized_to_float(g, g.const(np.uint8(n)), *old), *new, _INT32) for n in (0, 1)

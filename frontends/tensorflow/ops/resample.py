@@ -88,7 +88,7 @@ def _cubic_weights(given: int, wanted: int, scale: np.float32, half_pixel: bool)
         at = F32((F32(i) + F32(0.5)) * scale - F32(0.5)) if half_pixel else F32(i) * scale
         first = int(np.floor(at))
         step = int(np.rint(F32(at - F32(first)) * F32(_STEPS)))
-        taps = [far[step], near[step], near[_STEPS - step], far[_STEPS - step]]
+        taps = np.array([far[step], near[step], near[_STEPS - step], far[_STEPS - step]])
         places = np.arange(first - 1, first + 3)
         inside = (places >= 0) & (places < given)
         if half_pixel:

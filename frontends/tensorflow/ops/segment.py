@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -62,7 +63,7 @@ def _neutral_element(kind: str, data: ir.Value) -> float:
     if neutral is not None:
         return neutral
     dtype = data.dtype.numpy() if data.dtype is not None else np.dtype(np.float32)
-    limits = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.finfo(dtype)
+    limits: Any = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.finfo(dtype)
     return limits.min if kind == "Max" else limits.max
 
 
@@ -70,7 +71,7 @@ def reduce_segments(g: Graph, kind: str, data: ir.Value, ids: ir.Value, count: i
     """Rows of `data` reduced by `ids` into `count` of them; rows with a negative id go to one that is cut off."""
     inner = g.Slice(g.Shape(data), [g.rank(ids)], [np.iinfo(np.int64).max], [0])
     size = g.Concat(g.Add(count, np.ones(1, np.int64)), inner, axis=0)
-    base = g.Expand(g.const(np.array(start, data.dtype.numpy())), size)
+    base = g.Expand(g.const(np.array(start, g.dtype(data).numpy())), size)
     wide = int64(g, ids)
     wide = g.Where(g.Less(wide, g.const(0, ir.DataType.INT64)), count, wide)
     whole = g.ScatterND(base, g.Unsqueeze(wide, [-1]), data, reduction=_REDUCTIONS[kind][0])

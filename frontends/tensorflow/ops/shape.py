@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Dim, Graph
+from convert.graph.tensors import dims_of
 
 from ..common import shape_values
 from ..common.half_precision import BFLOAT16, FLOAT16, in_float32
@@ -24,7 +25,8 @@ def reshape(g: Graph, tensor: ir.Value, shape: ir.Value) -> ir.Value:
     if content is None:
         return g.Reshape(tensor, int64(g, shape), allowzero=1)
     target = content.tolist()
-    source = list(shape_values.named_dims(g, tensor)) if tensor.shape is not None else []
+    named = shape_values.named_dims(g, tensor)
+    source = [] if named is None else list(named)
     if tensor.const_value is not None and all(isinstance(d, int) for d in target) and 0 not in target:
         return static_reshape(g, tensor, target)
     if source and (product := tensordot_as_matmul(g, tensor, infer_reshape_dims(source, target))) is not None:
@@ -56,7 +58,7 @@ def _static_reshape_target(source: Sequence[Dim], target: Sequence[Dim]) -> list
 def expand_dims(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
     axis = shape_values.integer(dim, "dim")
     if input.const_value is not None:
-        shape = [int(d) for d in input.const_value.shape]
+        shape = list(dims_of(input.const_value))
         shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 1)
         return static_reshape(g, input, shape)
     return g.Unsqueeze(input, [axis])
@@ -65,7 +67,7 @@ def expand_dims(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
 @tf_op("Squeeze")
 def squeeze(g: Graph, input: ir.Value, *, squeeze_dims: Sequence[int]) -> ir.Value:
     if input.const_value is not None:
-        shape = [int(d) for d in input.const_value.shape]
+        shape = list(dims_of(input.const_value))
         drop = {d % len(shape) for d in squeeze_dims} if squeeze_dims else {i for i, d in enumerate(shape) if d == 1}
         return static_reshape(g, input, [d for i, d in enumerate(shape) if i not in drop])
     if (

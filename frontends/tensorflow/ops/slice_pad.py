@@ -52,7 +52,8 @@ def strided_slice(
 
 def _subscript_length(g: Graph, strides: ir.Value) -> int:
     """How many parts a subscript has; TensorFlow wants that number to be static."""
-    (length,) = g.shape(strides) if shape_values.content(strides) is None else shape_values.content(strides).shape
+    content = shape_values.content(strides)
+    (length,) = g.shape(strides) if content is None else content.shape
     if not isinstance(length, int):
         raise Unsupported("a number of strides that depends on data")
     return length

@@ -59,8 +59,11 @@ def _segment_sums(
 ) -> ir.Value:
     """Sums of gathered rows by segment, over the number of rows to `power`; empty segments are zero."""
     ids = int64(g, ids)
-    last = g.ReduceMax(ids, [0]) if count is None else None
-    number = g.Reshape(int64(g, count), [1]) if last is None else g.Add(last, np.ones(1, np.int64))
+    if count is None:
+        last = g.ReduceMax(ids, [0])
+        number = g.Add(last, np.ones(1, np.int64))
+    else:
+        last, number = None, g.Reshape(int64(g, count), [1])
     total = reduce_segments(g, "Sum", g.Gather(data, indices, axis=0), ids, number, 0)
     if not power:
         return total

@@ -24,18 +24,18 @@ def extract_image_patches(
     kernel, steps = spatial_entries(ksizes, "NHWC", "ksizes"), spatial_entries(strides, "NHWC", "strides")
     spread = spatial_entries(rates, "NHWC", "rates")
     _, height, width, depth = g.shape(images)
-    if not all(isinstance(d, int) for d in (height, width, depth)):
+    if not isinstance(height, int) or not isinstance(width, int) or not isinstance(depth, int):
         raise Unsupported("patches of a picture whose size is not static")
-    pads = list(padding_attributes([height, width], kernel, steps, spread, padding)["pads"])  # type: ignore[call-overload]
+    pads = list(padding_attributes([height, width], kernel, steps, spread, padding)["pads"])
     x = g.Pad(images, np.array([0, *pads[:2], 0, 0, *pads[2:], 0], np.int64)) if any(pads) else images
     counts = []
     for axis, (size, k, s, r) in enumerate(zip((height, width), kernel, steps, spread, strict=True)):
-        padded = int(size) + pads[axis] + pads[axis + 2]  # type: ignore[call-overload]
+        padded = size + pads[axis] + pads[axis + 2]
         count = (padded - (k - 1) * r - 1) // s + 1
         counts.append(count)
         x = g.Gather(x, np.arange(count)[:, None] * s + np.arange(k) * r, axis=1 + 2 * axis)
     y = g.Transpose(x, perm=[0, 1, 3, 2, 4, 5])
-    return g.Reshape(y, np.array([-1, *counts, kernel[0] * kernel[1] * int(depth or 0)], np.int64))
+    return g.Reshape(y, np.array([-1, *counts, kernel[0] * kernel[1] * depth], np.int64))
 
 
 @tf_op("MaxPoolWithArgmax")

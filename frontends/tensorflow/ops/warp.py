@@ -53,7 +53,8 @@ def image_projective_transform_v3(
     out = g.Where(g.Unsqueeze(flat, [3]), fill_value, out)
     out = out if images.dtype == _FLOAT else g.Cast(out, to=g.dtype(images))
     batch, channels = g.shape(images)[0], g.shape(images)[3]
-    height, width = (None, None) if g.static(output_shape) is None else g.static(output_shape).tolist()
+    known = g.static(output_shape)
+    height, width = (None, None) if known is None else known.tolist()
     return g.facts(out, shape=[batch, height, width, channels])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Dim, Graph
+from convert.graph.tensors import dims_of
 
 from ..common.lazy_reshape import reshape, transpose
 from .matching import inputs_of, mean_over, operand_pairs, scalar_content, single_value, varies_along_last
@@ -205,7 +206,7 @@ def _layer_norm(g: Graph, found: Affine) -> ir.Value | None:
 def _covers_last_dims(value: ir.Value, shape: Sequence[int]) -> bool:
     """Whether a constant has an element for each of the last dims, and none for others."""
     tensor = value.const_value
-    return tensor is not None and [int(d) for d in tensor.shape if d != 1] == [n for n in shape if n != 1]
+    return tensor is not None and [d for d in dims_of(tensor) if d != 1] == [n for n in shape if n != 1]
 
 
 def _moments_source(g: Graph, found: Affine) -> tuple[ir.Value, list[int]] | None:

@@ -63,7 +63,7 @@ def _attributes_without_dim(maker: ir.Node, spatial: int) -> dict[str, Any] | No
         return None
     if pads is not None and (pads[spatial], pads[spatial + len(kernel)]) != (0, 0):
         return None
-    cut = {
+    cut: dict[str, list[int]] = {
         name: _drop_entry(given[name], spatial) for name in ("kernel_shape", "strides", "dilations") if name in given
     }
     if pads is not None:

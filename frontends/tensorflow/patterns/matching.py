@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.tensors import dims_of
 
 from ..common.decimal_constants import unrounded_number
 
@@ -54,7 +55,7 @@ def is_close(content: float | None, wanted: float) -> bool:
 def varies_along_last(value: ir.Value, size: int) -> bool:
     """Whether a constant varies along the last dim only, which has `size` elements."""
     tensor = value.const_value
-    return tensor is not None and tensor.size == size and bool(tensor.shape) and int(tensor.shape[-1]) == size
+    return tensor is not None and tensor.size == size and bool(tensor.shape) and dims_of(tensor)[-1] == size
 
 
 def perm_of(value: ir.Value | None) -> tuple[ir.Value, list[int]] | None:

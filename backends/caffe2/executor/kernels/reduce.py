@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +24,11 @@ def reduction(dtypes: Iterable[str], function: Callable[..., Array]) -> Rule:
     return rule
 
 
-def _l1(x: Array, **where: object) -> Array:
+def _l1(x: Array, **where: Any) -> Array:
     return np.sum(np.abs(x), **where)
 
 
-def _l2(x: Array, **where: object) -> Array:
+def _l2(x: Array, **where: Any) -> Array:
     return np.sqrt(np.sum(x * x, **where))
 
 

@@ -16,7 +16,10 @@ def reshape(run: ExecutorRun, x: Array, target: Array = None, *, shape: Sequence
     """0 copies a dim, -1 is what is left; the second output is the shape from before."""
     if target is not None:
         run.takes(INTEGERS, target)
-    wanted = [int(d) for d in (shape if target is None else target)]
+    given = shape if target is None else target
+    if given is None:
+        raise Unsupported("Reshape without a shape")
+    wanted = [int(d) for d in given]
     sizes = [x.shape[i] if d == 0 else d for i, d in enumerate(wanted)]
     return [x.reshape(sizes), np.array(x.shape, np.int64)]
 

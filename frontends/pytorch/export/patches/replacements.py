@@ -103,7 +103,7 @@ def corrcoef(input: Tensor) -> Tensor:
 
 def lstsq(
     A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
-) -> torch.return_types.linalg_lstsq:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Least squares by the singular values, which give the shortest solution for any rank.
 
     The residuals are of unknown length: PyTorch gives none where a matrix is not of full rank.
@@ -124,7 +124,8 @@ def lstsq(
         residuals = gaps.flatten()[full.expand(gaps.numel())].reshape(-1, *gaps.shape[1:])
     singular = s if driver in ("gelsd", "gelss") else A.new_zeros(0)
     count = rank if driver != "gels" else torch.zeros(0, dtype=torch.int64)
-    return torch.return_types.linalg_lstsq((solution.squeeze(-1) if vector else solution, residuals, count, singular))
+    results = (solution.squeeze(-1) if vector else solution, residuals, count, singular)
+    return torch.return_types.linalg_lstsq(results)  # type: ignore[attr-defined]  # missing in PyTorch's stubs
 
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:

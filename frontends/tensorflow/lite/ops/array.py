@@ -39,9 +39,9 @@ def reshape(
             raise Unsupported("a reshape to nothing")
         shape = g.const(np.array(new_shape, np.int32))
     target = shape_values.content(shape)
-    if target is not None and target.ndim == 1 and x.shape is not None:
-        source = list(shape_values.named_dims(g, x))
-        axis = _dropped_axis(source, list(infer_reshape_dims(source, target.tolist())))
+    source = shape_values.named_dims(g, x) if target is not None and target.ndim == 1 else None
+    if target is not None and source is not None:
+        axis = _dropped_axis(list(source), list(infer_reshape_dims(list(source), target.tolist())))
         if axis is not None:
             return squeeze(g, x, squeeze_dims=[axis])
     return emit_tf(g, "Reshape", [x, shape])
@@ -148,7 +148,7 @@ def dynamic_update_slice(g: Graph, x: ir.Value, update: ir.Value, start: ir.Valu
     if not len(dims):
         return update
     first = g.Max(g.Min(int64(g, start), g.Sub(g.dims(x), sizes)), np.zeros(len(dims), np.int64))
-    places = np.indices(dims, np.int64)
+    places = np.indices(sizes.tolist()).astype(np.int64)
     index = g.Add(np.moveaxis(places, 0, -1), first)
     y = g.ScatterND(x, index, update)
     return y if x.shape is None else g.facts(y, shape=g.shape(x))

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import lazy_tensor
+from convert.graph.tensors import dims_of, lazy_tensor
 
 from ...common.lazy_reshape import cast
 from ...common.quantization_levels import constant_levels, fake_quantize
@@ -86,5 +86,5 @@ def _weight_as_float32(g: Graph, x: ir.Value) -> ir.Value:
     if tensor.dtype == ir.DataType.FLOAT:
         return x
     make: Callable[[], object] = lambda: tensor.numpy().astype("float32")  # noqa: E731
-    shape = [int(d) for d in tensor.shape]
+    shape = list(dims_of(tensor))
     return g.initializer(x.name or "weight", lazy_tensor(ir.DataType.FLOAT, shape, make))  # type: ignore[arg-type]
