@@ -10,7 +10,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from convert.errors import BadInput
+from convert import plugin
+from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, pickle_opcodes, pickle_scan, protobuf_wire
 from convert.files.archives import is_zip, member, open_archive, read_member, record_root
 from convert.files.folders import folder_kind, listed_names
@@ -39,23 +40,38 @@ _MOST_TEXT = 100 << 20
 
 
 def sniff(path: Path) -> str:
-    """The kind (a key of `KINDS`) of the file or folder at `path`.
+    """The kind of the file or folder at `path`: a key of `KINDS`, or one that a frontend or backend can tell.
 
     Raises `BadInput` with what it is instead, if it is missing, broken or of no kind; `UnsafeInput` for an archive
     that is made to deceive its reader; `ResourceLimit` for one that is too large to look into.
     """
     try:
         mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            return folder_kind(path)
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
             raise BadInput(f"{path} is neither a file nor a folder", hint="name the model's file")
-        return _file_kind(path)
+        try:
+            return folder_kind(path) if stat.S_ISDIR(mode) else _file_kind(path)
+        except UnsafeInput:
+            raise
+        except BadInput:
+            if kind := plugged_kind(path):
+                return kind
+            raise
     except FileNotFoundError:
         raise _missing_path_error(path) from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"{path} cannot be read: {reason}", hint="check its permissions and its name") from None
+
+
+def plugged_kind(path: Path) -> str:
+    """The kind of an existing file or folder that a frontend or backend can tell by its `SNIFF`, or nothing."""
+    known = plugin.kinds()
+    head = b""
+    if known and not path.is_dir():
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    return next((kind.name for kind in known if kind.matches(path, head)), "")
 
 
 def _missing_path_error(path: Path) -> BadInput:
