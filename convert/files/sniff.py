@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from convert import plugin
+from convert import limits, plugin
 from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, pickle_opcodes, pickle_scan, protobuf_wire
 from convert.files.archives import is_zip, member, open_archive, read_member, record_root
@@ -36,7 +36,6 @@ KINDS: dict[str, str] = {
 
 _HEAD = 65536
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_MOST_TEXT = 100 << 20
 
 
 def sniff(path: Path) -> str:
@@ -189,7 +188,7 @@ def _safetensors_kind(path: Path, size: int) -> str:
     again = "get the file again, or save it again"
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if length > min(size - 8, _MOST_TEXT):
+        if length > min(size - 8, limits.SAFETENSORS_HEADER_BYTES):
             raise BadInput(
                 f"{path} looks like safetensors, but is truncated: its header should have {length:,} bytes", hint=again
             )
@@ -222,7 +221,7 @@ def _archive_kind(path: Path) -> str:
                     f"{path} is a torch.package archive, whose code would have to be executed",
                     hint="load it with torch.package and save it with torch.export.save",
                 )
-            return _content_kind(path, read_member(archive, root + "data.pkl", pickle_scan.MOST_BYTES))
+            return _content_kind(path, read_member(archive, root + "data.pkl", limits.PICKLE_BYTES))
     raise _not_a_model_error(path, names)
 
 
@@ -230,7 +229,7 @@ def _exported_kind(path: Path, archive: zipfile.ZipFile, names: set[str]) -> str
     entry = member(archive, "archive_format")
     if entry is None:
         return "torch-export"
-    form = read_member(archive, entry, 1000).decode("ascii", "replace").strip()
+    form = read_member(archive, entry, limits.ARCHIVE_FORMAT_BYTES).decode("ascii", "replace").strip()
     if form != "pt2":
         raise BadInput(f"{path} is an archive of format {form!r}, not pt2", hint="save it with torch.export.save")
     if not any(name.startswith("models/") and name.endswith(".json") for name in names):
