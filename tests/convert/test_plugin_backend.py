@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,7 +17,8 @@ from onnx import helper
 
 from tests.support.onnx_support import array, info, model
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "support" / "example_backend"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "tests" / "support" / "example_backend"
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +38,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """relu(transpose(x) @ w + b)."""
+    """leaky_relu(x @ w + b)."""
     chance = np.random.default_rng(0)
     nodes = [
-        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
-        helper.make_node("MatMul", ["t", "w"], ["p"]),
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
         helper.make_node("Add", ["p", "b"], ["s"]),
-        helper.make_node("Relu", ["s"], ["y"]),
+        helper.make_node("LeakyRelu", ["s"], ["y"], alpha=0.1),
     ]
     weights = [array("w", chance.normal(size=(4, 3))), array("b", chance.normal(size=3))]
     path = tmp_path_factory.mktemp("models") / "m.onnx"
-    onnx.save(model(nodes, [info("x", [4, "n"])], [info("y", ["n", 3])], weights), path)
+    onnx.save(model(nodes, [info("x", ["n", 4])], [info("y", ["n", 3])], weights), path)
     return path
 
 
@@ -104,6 +105,7 @@ def test_it_is_listed_and_completed(site: Path, tmp_path: Path) -> None:
     assert told["write"]["toy"]["suffix"] == ".toy"
     told = json.loads(command(site, tmp_path, "ops", "--to", "toy", "--json").stdout)
     assert told["gaps"] == {"Conv": "numpy has no convolution"}
+    assert list(told["limits"]) == ["LeakyRelu"]
     for words, answer in (("convert m.onnx --to to", "toy"), ("convert m.onnx --ind", "--indent")):
         count = str(len(words.split()) - 1)
         main = "from convert.cli import cli; cli(prog_name='convert')"
@@ -138,6 +140,14 @@ def test_what_it_lacks_is_listed_before_anything_is_written(site: Path, tmp_path
         assert done.returncode == 4
         assert "numpy has no convolution" in done.stderr
     assert not (tmp_path / "c.toy").exists()
+
+
+def test_the_recipe_shows_what_is_run_here() -> None:
+    """Code in the README files of the rooms that names a file of the example is that file."""
+    for page in (ROOT / "backends").rglob("README.md"):
+        for name, code in re.findall(r"^```\w+\n# (\S+)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            if (EXAMPLE / name).exists():
+                assert code == (EXAMPLE / name).read_text(), name
 
 
 def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path, network: Path) -> None:

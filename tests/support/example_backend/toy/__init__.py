@@ -7,6 +7,7 @@ FORMATS = {"toy": Format("toy", ".toy", folder=False, summary="functions of nump
 INDENT = Option("indent", 0, "Spaces that a level of JSON is indented by (toy).", low=0, high=8)
 OPTIONS = (INDENT,)
 SNIFF = (Kind("toy", (".toy",), lambda path, head: head.startswith(b"{") and b'"toy": 1' in head[:40]),)
+__getattr__ = lazy_attributes(__name__, {"onnx_op": ".emit"})
 
 
 def check(model, format, options):
@@ -27,6 +28,3 @@ def operators(format):
     from .emit import onnx_op
 
     return operator_rows(onnx_op)
-
-
-__getattr__ = lazy_attributes(__name__, {"onnx_op": ".emit"})

@@ -1,39 +1,33 @@
-"""The rules, and the walk over the graph that calls them: `t.call(function, *inputs, **keywords)` adds a step."""
+"""The rules, and the walk over the graph that calls them: `t.call(function, *inputs)` adds a step."""
 
+from convert.errors import Unsupported
 from convert.graph import location_of
 from convert.passes import run_passes
 from convert.passes.clean import clean
-from convert.passes.expand_functions import expand_functions
 from convert.rules import Rules
 from convert.rules.onnx_schemas import operator_of, plain_value, schema
 
 onnx_op = Rules("toy", schema=schema)
 onnx_op.same(lambda name: lambda t, x, y: t.call(name, x, y), Add="add", Mul="multiply", MatMul="matmul")
 onnx_op.gap("numpy has no convolution", "Conv")
+STEEP = onnx_op.limit("LeakyRelu", "it is steeper where it is negative")
 
 
-@onnx_op("Relu")
-def relu(t, x):
-    return t.call("maximum", x, 0.0)
-
-
-@onnx_op("Transpose")
-def transpose(t, data, *, perm):
-    return t.call("transpose", data, axes=perm)
+@onnx_op("LeakyRelu")
+def leaky_relu(t, x, *, alpha):
+    if alpha > 1:
+        raise Unsupported(STEEP)
+    return t.call("maximum", x, t.call("multiply", x, alpha))
 
 
 class Steps(list):
-    def call(self, function, *inputs, **keywords):
-        self.append([function, inputs, keywords, f"step {len(self)}"])
+    def call(self, function, *inputs):
+        self.append([function, inputs, f"step {len(self)}"])
         return self[-1][-1]
 
 
-def expand_unsupported(model):
-    return expand_functions(model, onnx_op)
-
-
 def emit(model, options):
-    run_passes(model, (expand_unsupported, clean), options.dump_passes)
+    run_passes(model, (clean,), options.dump_passes)
     onnx_op.check((operator_of(node), location_of(node)) for node in model.graph.all_nodes())
     arrays = {name: value.const_value.numpy() for name, value in model.graph.initializers.items()}
     names, t = {value: value.name for value in (*model.graph.inputs, *model.graph.initializers.values())}, Steps()
