@@ -20,6 +20,7 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 ROOT = Path(__file__).resolve().parents[1]
+pytest_plugins = ["tests.support.core_tests", "tests.support.long_sample", "tests.support.warm_children"]
 
 
 @pytest.fixture(scope="session")

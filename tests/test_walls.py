@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.core_tests import FRAMEWORKS
+
 ROOT = Path(__file__).resolve().parents[1]
 TOPS = ("convert", "frontends", "backends")
-FRAMEWORKS = {
-    "torch", "tensorflow", "keras", "caffe2", "safetensors", "h5py", "transformers", "ai_edge_litert",
-}  # fmt: skip
 ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists())
 MOST_LINES = 400
 
