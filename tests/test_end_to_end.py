@@ -135,6 +135,7 @@ def test_super_resolution_keeps_height_and_width_dynamic(target: str, tmp_path: 
         assert upscaled.shape == (shape[0], 1, 3 * shape[2], 3 * shape[3])
 
 
+@pytest.mark.usefixtures("new_interpreters")
 @pytest.mark.parametrize("target", [p for p in TARGETS if p.id == "tf"])
 def test_the_command_of_the_readme(target: str, tmp_path: Path) -> None:
     done = run_cli(str(FIXTURES / "mnist_cnn.pt"), "--to", target, folder=tmp_path)

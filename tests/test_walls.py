@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.core_tests import FRAMEWORKS
 from tests.support.import_graph import ROOT, TOPS, arrows, circles, imports, name_of, sources
 
-FRAMEWORKS = {
-    "torch", "tensorflow", "keras", "caffe2", "safetensors", "h5py", "transformers", "ai_edge_litert",
-}  # fmt: skip
 ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists())
 MOST_LINES = 400
 

@@ -51,7 +51,7 @@ def test_a_file_that_is_no_model(name: str, tmp_path: Path) -> None:
 def test_a_hostile_archive(name: str, kind: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(FIXTURES / name) as archive:
         entries = [(n, archive.read(n)) for n in archive.namelist()]
-    refused(hostile.hostile_zips(tmp_path, entries)[kind], tmp_path)
+    refused(hostile.hostile_zip(kind, tmp_path, entries), tmp_path)
 
 
 @pytest.mark.parametrize("name", hostile.pickles(Path("marker")))

@@ -17,6 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 from convert.cli import cli
 from convert.report import SCHEMA_VERSION, Report, to_json
 
+pytestmark = pytest.mark.not_core
+
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = {
     str: "string",

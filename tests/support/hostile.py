@@ -137,26 +137,23 @@ def write_zip(path: Path, entries: Sequence[tuple[str, bytes]], compression: int
     return path
 
 
-def hostile_zips(folder: Path, entries: Sequence[tuple[str, bytes]]) -> dict[str, Path]:
-    """Zip files with `entries` and one thing more that must be refused, whatever kind of model the entries are."""
-    link = zipfile.ZipInfo("archive/link")
-    link.external_attr = 0o120777 << 16
-    linked = write_zip(folder / "link.zip", entries)
-    with zipfile.ZipFile(linked, "a") as archive:
-        archive.writestr(link, "/etc/passwd")
-    files = {
-        "parent": write_zip(folder / "parent.zip", [*entries, ("archive/../../evil", b"x")]),
-        "absolute": write_zip(folder / "absolute.zip", [*entries, ("/tmp/evil", b"x")]),
-        "backslash": write_zip(folder / "backslash.zip", [*entries, ("..\\evil", b"x")]),
-        "drive": write_zip(folder / "drive.zip", [*entries, ("C:/evil", b"x")]),
-        "twice": write_zip(folder / "twice.zip", [*entries, entries[0]]),
-        "link": linked,
-        "bomb": folder / "bomb.zip",
-        "overlap": folder / "overlap.zip",
-    }
-    write_zip(files["bomb"], [*entries, ("archive/data/9", bytes(128 << 20))], zipfile.ZIP_DEFLATED)
-    _overlap(files["overlap"], entries)
-    return files
+def hostile_zip(kind: str, folder: Path, entries: Sequence[tuple[str, bytes]]) -> Path:
+    """A zip file with `entries` and one thing more that must be refused, whatever kind of model the entries are."""
+    path = folder / f"{kind}.zip"
+    if kind == "overlap":
+        _overlap(path, entries)
+    elif kind == "bomb":
+        write_zip(path, [*entries, ("archive/data/9", bytes(128 << 20))], zipfile.ZIP_DEFLATED)
+    elif kind == "link":
+        link = zipfile.ZipInfo("archive/link")
+        link.external_attr = 0o120777 << 16
+        with zipfile.ZipFile(write_zip(path, entries), "a") as archive:
+            archive.writestr(link, "/etc/passwd")
+    else:
+        more = {"parent": ("archive/../../evil", b"x"), "absolute": ("/tmp/evil", b"x"),
+                "backslash": ("..\\evil", b"x"), "drive": ("C:/evil", b"x"), "twice": entries[0]}  # fmt: skip
+        write_zip(path, [*entries, more[kind]])
+    return path
 
 
 def _overlap(path: Path, entries: Sequence[tuple[str, bytes]]) -> None:

@@ -268,6 +268,7 @@ def saved(folder: Path, form: str) -> Source:
     return Source("frozen-graph", folder / "bytes.pb")
 
 
+@pytest.mark.usefixtures("new_interpreters")
 @pytest.mark.parametrize("form", ["savedmodel", "frozen"])
 def test_a_source_of_bytes_runs_as_documented(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """oneDNN's QuantizeV2 departs from what is documented, its mean is rounded, and it lacks this Dequantize.

@@ -61,6 +61,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.not_core
 def test_each_end_is_its_own_and_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash, a hang, a hog and errors beside good models; then only what is unfinished or changed runs."""
     bad, out = rules(tmp_path / "rules"), tmp_path / "out"
@@ -122,6 +123,7 @@ def _command(pid: int) -> str:
         return ""
 
 
+@pytest.mark.not_core
 def test_what_others_wrote_is_left_alone(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -139,6 +141,7 @@ def batch(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
+@pytest.mark.not_core
 def test_after_kill_9_only_what_is_unfinished_runs(tmp_path: Path) -> None:
     for i in range(4):
         tiny(tmp_path / f"zoo/{i}.onnx", seed=i)
@@ -161,6 +164,7 @@ def test_after_kill_9_only_what_is_unfinished_runs(tmp_path: Path) -> None:
     assert ended == {str(i): 1 for i in range(4)}
 
 
+@pytest.mark.not_core
 def test_the_command_takes_lines_counts_outcomes_and_writes_a_page(tmp_path: Path) -> None:
     tiny(tmp_path / "a.onnx")
     tiny(tmp_path / "b.onnx", operator="Magic", domain="mine")
@@ -180,6 +184,7 @@ def test_the_command_takes_lines_counts_outcomes_and_writes_a_page(tmp_path: Pat
     assert {"a", "b", "converted", "unsupported"} <= set(cells)
 
 
+@pytest.mark.not_core
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     tiny(tmp_path / "a.onnx")
     done = batch(tmp_path / "a.onnx", "--to", "onnx", "-o", tmp_path / "out", "--dry-run")
@@ -198,6 +203,7 @@ def test_the_page_escapes_what_models_are_called(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in text
 
 
+@pytest.mark.not_core
 @pytest.mark.parametrize("blow", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_batch(blow: signal.Signals, tmp_path: Path) -> None:
     bad = rules(tmp_path / "rules")

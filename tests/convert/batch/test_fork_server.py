@@ -20,6 +20,7 @@ from convert.batch.worker import TaskResult, run
 from tests.support.batch_tools import rules, tiny
 
 
+@pytest.mark.not_core
 def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
     bad, path = rules(tmp_path / "rules"), tiny(tmp_path / "a.onnx")
     found = {}
@@ -38,6 +39,7 @@ def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
     onnx.checker.check_model(tmp_path / "after.onnx")
 
 
+@pytest.mark.not_core
 def test_without_a_warm_process_it_is_an_interpreter(tmp_path: Path) -> None:
     task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out.onnx", {"verify": False})
     assert run(task, None, str(tmp_path / "nowhere")).outcome == "converted"
@@ -53,6 +55,7 @@ def test_what_a_plan_needs(tmp_path: Path) -> None:
     assert stage_of == {str(tmp_path / "tf"): 0, str(tmp_path / "onnx"): 1}
 
 
+@pytest.mark.not_core
 def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = {}
 
@@ -79,9 +82,9 @@ def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypat
 def test_no_room_starts_a_thread_when_it_is_imported() -> None:
     kinds = [kind for room in plugin.frontends().values() for kind in room.KINDS]
     program = (
-        "from convert.batch.fork_server import preload, threads\n"
+        "from convert.batch.fork_server import preload, thread_count\n"
         f"preload({kinds}, {list(plugin.formats())})\n"
-        "print(threads())"
+        "print(thread_count())"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

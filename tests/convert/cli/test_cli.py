@@ -36,12 +36,14 @@ def test_formats_lists_readers_and_writers() -> None:
     assert "onnx" in invoke("formats").stdout
 
 
+@pytest.mark.not_core
 @pytest.mark.parametrize("room", [("--to", "tf"), ("--to", "caffe2"), ("--from", "pytorch"), ("--from", "tensorflow")])
 def test_ops_lists_operators(room: tuple[str, str]) -> None:
     told = json.loads(invoke("ops", *room, "--json").stdout)
     assert len(told["operators"]) > 30
 
 
+@pytest.mark.not_core
 def test_ops_lists_what_a_format_lacks() -> None:
     told, wider = (json.loads(invoke("ops", "--to", form, "--json").stdout) for form in ("tflite", "tf"))
     assert "tensor" in told["gaps"]["Loop"]
@@ -108,6 +110,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.not_core
 def test_layout_of_stdout_and_stderr(tmp_path: Path) -> None:
     done = invoke(FIXTURES / "mnist_cnn.onnx", "-o", tmp_path / "m.onnx")
     assert done.exit_code == 0, done.output
@@ -119,6 +122,7 @@ def test_layout_of_stdout_and_stderr(tmp_path: Path) -> None:
     assert quiet.stderr == ""
 
 
+@pytest.mark.not_core
 def test_custom_rules_from_a_file(tmp_path: Path) -> None:
     """The lines of the README, on an ONNX model with an operator of the user's own: converted, and verified.
 

@@ -72,6 +72,7 @@ def test_a_folder_of_other_things_is_not_replaced(tmp_path: Path) -> None:
     assert names(tmp_path) == ["thesis.tex"]
 
 
+@pytest.mark.not_core
 @pytest.mark.parametrize("layout", ["nets", "metanet", "mobile"])
 def test_a_caffe2_folder_is_replaced(layout: Literal["nets", "metanet", "mobile"], tmp_path: Path) -> None:
     out = tmp_path / "m.caffe2"

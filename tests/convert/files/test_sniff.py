@@ -109,6 +109,7 @@ def _torch_files(folder: Path) -> dict[Path, str]:
     return found
 
 
+@pytest.mark.not_core
 @pytest.mark.filterwarnings("ignore:Couldn't retrieve source code")
 def test_files_of_torch_save(tmp_path: Path) -> None:
     for path, kind in _torch_files(tmp_path).items():
@@ -119,6 +120,7 @@ def test_files_of_torch_save(tmp_path: Path) -> None:
                 sniff(path)
 
 
+@pytest.mark.not_core
 def test_tensorflow_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import keras
     import tensorflow as tf

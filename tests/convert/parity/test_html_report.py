@@ -102,6 +102,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, An
     return (folder / "out.html").read_text(), json.loads(done.stdout), folder / "out.html"
 
 
+@pytest.mark.not_core
 def test_it_fetches_nothing_and_is_well_formed(failing: tuple[str, dict[str, Any], Path]) -> None:
     text, _, _ = failing
     page = Page(text)
@@ -114,6 +115,7 @@ def test_it_fetches_nothing_and_is_well_formed(failing: tuple[str, dict[str, Any
     assert "prefers-color-scheme: dark" in text
 
 
+@pytest.mark.not_core
 def test_it_tells_what_the_verdict_does(failing: tuple[str, dict[str, Any], Path]) -> None:
     text, told, path = failing
     shown = " ".join(Page(text).texts)
@@ -129,6 +131,7 @@ def test_it_tells_what_the_verdict_does(failing: tuple[str, dict[str, Any], Path
     assert "Conv, node stem" in shown
 
 
+@pytest.mark.not_core
 def test_the_worst_element_is_the_worst(failing: tuple[str, dict[str, Any], Path]) -> None:
     """Against onnxruntime: the place and the numbers of the largest difference on the named inputs."""
     _, told, path = failing
@@ -151,6 +154,7 @@ def test_the_worst_element_is_the_worst(failing: tuple[str, dict[str, Any], Path
     assert worst["target"] == pytest.approx(target, rel=1e-6)
 
 
+@pytest.mark.not_core
 def test_the_points_of_the_plot_are_the_numbers(failing: tuple[str, dict[str, Any], Path]) -> None:
     text, told, _ = failing
     profile = told["verdict"]["profile"]
@@ -181,6 +185,7 @@ def test_the_points_of_the_plot_are_the_numbers(failing: tuple[str, dict[str, An
     assert float(bar.attrib["data-error"]) == told["verdict"]["outputs"][0]["error"]
 
 
+@pytest.mark.not_core
 def test_errors_of_a_clean_pair_stay_under_the_bound(tmp_path: Path) -> None:
     onnx.save(network(), tmp_path / "net.onnx")
     words = ["verify", tmp_path / "net.onnx", tmp_path / "net.onnx", "--report", tmp_path / "out.html", "--json"]
@@ -203,6 +208,7 @@ def test_a_page_is_written_after_an_error_too(tmp_path: Path) -> None:
     assert "missing.onnx" in shown
 
 
+@pytest.mark.not_core
 def test_a_conversion_writes_one_as_well(tmp_path: Path) -> None:
     onnx.save(network(), tmp_path / "net.onnx")
     words = [
@@ -222,6 +228,7 @@ def test_a_conversion_writes_one_as_well(tmp_path: Path) -> None:
     assert len(of_class(svg(text, "profile"), "circle", "error")) == 5
 
 
+@pytest.mark.not_core
 def test_a_terminal_shows_the_same_on_one_screen(
     failing: tuple[str, dict[str, Any], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,6 +268,7 @@ BROWSER = next(
 )
 
 
+@pytest.mark.not_core
 @pytest.mark.skipif(not BROWSER, reason="no Chromium here (apt-get install chromium)")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_draws_the_plots(scheme: str, failing: tuple[str, dict[str, Any], Path], tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ def test_worst_elements_put_a_nan_first() -> None:
     assert worst_elements([reference], [reference], ["inputs"]) == []
 
 
+@pytest.mark.not_core
 def test_a_runtime_without_kernels_for_bfloat16_is_inconclusive(tmp_path: Path) -> None:
     """onnxruntime's CPU provider has no Softplus in bfloat16; the file is right all the same."""
     graph = helper.make_graph(

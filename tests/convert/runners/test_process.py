@@ -40,6 +40,7 @@ def test_arrays_of_every_dtype_and_name_travel(tmp_path: Path) -> None:
         assert back[name].tobytes() == array.tobytes() if array.dtype.kind != "O" else (back[name] == array).all()
 
 
+@pytest.mark.not_core
 def test_runs_in_another_process() -> None:
     feed = {"image": np.zeros((1, 1, 28, 28), np.float32)}
     found = execute(Source("onnx", FIXTURES / "mnist_cnn.onnx"), [feed, feed], ("float32", "float64")).results()
@@ -47,6 +48,7 @@ def test_runs_in_another_process() -> None:
     assert found["float64"][1]["log_probs"].dtype == np.float64
 
 
+@pytest.mark.not_core
 def test_a_refusal_of_the_runtime_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_bytes(b"not onnx at all")
     with pytest.raises(ConvertError, match=r"bad\.onnx"):
@@ -61,12 +63,14 @@ def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None:
     monkeypatch.setattr(process.sys, "executable", str(script))
 
 
+@pytest.mark.not_core
 def test_a_crash_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child(monkeypatch, tmp_path, "echo last words >&2; kill -SEGV $$")
     with pytest.raises(ConvertError, match=r"died with signal SIGSEGV: last words"):
         execute(Source("onnx", tmp_path / "m.onnx"), [{}]).results()
 
 
+@pytest.mark.not_core
 def test_a_hang_ends_with_a_resource_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child(monkeypatch, tmp_path, "sleep 60")
     with pytest.raises(ResourceLimit, match=r"longer than 0\.3 s"):
@@ -86,6 +90,7 @@ def filling(path: Path, rows: int) -> Path:
     return path
 
 
+@pytest.mark.not_core
 def test_a_run_that_needs_more_than_its_memory_says_so(tmp_path: Path) -> None:
     source = Source("onnx", filling(tmp_path / "many.onnx", 2_000))
     with pytest.raises(ResourceLimit, match=r"did not fit into 2\.00 GB of memory") as caught:
@@ -93,6 +98,7 @@ def test_a_run_that_needs_more_than_its_memory_says_so(tmp_path: Path) -> None:
     assert "--memory" in caught.value.hint
 
 
+@pytest.mark.not_core
 @pytest.mark.parametrize("guilty", ["right", "wrong"])
 def test_a_runner_that_dies_is_a_failure_and_a_source_that_does_an_error(
     guilty: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

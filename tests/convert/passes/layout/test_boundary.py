@@ -82,6 +82,7 @@ def single() -> onnx.ModelProto:
     return proto
 
 
+@pytest.mark.not_core
 def test_the_verdict_knows_the_layout(tmp_path: Path) -> None:
     source, target = single(), tmp_path / "last.onnx"
     report = convert.convert(source, "onnx", target, layout="nhwc", verify=True, method=VerifyMethod(seeds=1))

@@ -1,0 +1,54 @@
+"""`pytest -m long --sample 40 --sample-seconds 600`: every fortieth long test, for as many seconds.
+
+Which ones is told by a hash of their names, so it is the same choice everywhere, and a new test moves no other. The
+seconds bound a run, not a test: what has not begun by then is skipped, and says so.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The two options."""
+    parser.addoption("--sample", type=int, metavar="N", help="run one of N tests, chosen by their names")
+    parser.addoption("--sample-seconds", type=float, metavar="S", help="begin no test later than this")
+
+
+def is_sampled(name: str, one_of: int) -> bool:
+    """Whether a test is among the one of N that are run."""
+    return zlib.crc32(name.encode()) % one_of == 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers of xdist start later than the run does, and are told when that was."""
+    began = getattr(config, "workerinput", {}).get("sample_began")
+    config.stash[_BEGAN] = time.time() if began is None else began
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """Hand the start of the run to a worker."""
+    node.workerinput["sample_began"] = node.config.stash[_BEGAN]  # type: ignore[attr-defined]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the others."""
+    one_of = config.getoption("--sample")
+    if one_of:
+        others = [item for item in items if not is_sampled(item.nodeid, one_of)]
+        items[:] = [item for item in items if is_sampled(item.nodeid, one_of)]
+        config.hook.pytest_deselected(items=others)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what would begin too late."""
+    seconds = item.config.getoption("--sample-seconds")
+    if seconds is not None and time.time() - item.config.stash[_BEGAN] > seconds:
+        pytest.skip(f"the {seconds:g} seconds of the sample are over")
+
+
+_BEGAN = pytest.StashKey[float]()

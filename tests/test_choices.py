@@ -1,0 +1,61 @@
+"""Which tests `-m core` and `--sample` choose, and that the first import no framework."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.core_tests import ROOT, imports_framework, is_core_file
+from tests.support.long_sample import is_sampled
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import torch", True),
+        ("from torch import nn", True),
+        ("import keras.layers as layers", True),
+        ("from convert.frontends.pytorch import ops", True),
+        ("from convert.backends import tensorflow", True),
+        ("from tests.support import tensorflow_helper", True),
+        ("from tests.support.tensorflow_helper import anything", True),
+        ("import torchish\nfrom convert.backends.caffe2 import emit", False),
+        ("def test():\n    import torch", False),  # not when it is imported; the test itself would fail
+        ("import numpy, onnx, onnxruntime\nfrom tests.support import onnx_support", False),
+    ],
+)
+def test_a_module_that_imports_a_framework_is_told(text: str, found: bool, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(text)
+    assert imports_framework(tmp_path / "test_it.py") is found
+
+
+def test_core_lies_in_its_places() -> None:
+    assert is_core_file(ROOT / "tests/convert/passes/test_passes.py")
+    assert is_core_file(ROOT / "tests/test_walls.py")
+    assert not is_core_file(ROOT / "tests/convert/parity/test_chain.py")  # imports torch
+    assert not is_core_file(ROOT / "tests/frontends/caffe2/ops/test_rules.py")
+
+
+@pytest.mark.not_core
+def test_collecting_the_core_imports_no_framework() -> None:
+    """What runs is watched test by test (`tests/support/core_tests.py`)."""
+    places = ["tests/test_walls.py", "tests/convert/parity", "tests/frontends/pytorch/ops", "tests/backends/keras"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "core", "--collect-only", *places],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = {line.split("::")[0] for line in done.stdout.splitlines() if "::" in line}
+    assert "tests/convert/parity/test_verdict.py" in files
+    assert all(is_core_file(ROOT / file) for file in files)
+
+
+def test_a_sample_is_the_same_everywhere() -> None:
+    names = [f"tests/test_it.py::test_case[{i}]" for i in range(1000)]
+    found = [name for name in names if is_sampled(name, 10)]
+    assert 60 <= len(found) <= 140
+    assert found == [name for name in reversed(names) if is_sampled(name, 10)][::-1]
+    assert all(is_sampled(name, 1) for name in names)
