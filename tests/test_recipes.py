@@ -14,7 +14,7 @@ import pytest
 from tests.support.import_graph import sources
 
 ROOT = Path(__file__).resolve().parents[1]
-READMES = [ROOT / name for name in ("README.md", "frontends/README.md", "backends/README.md")]
+READMES = [ROOT / name for name in ("frontends/README.md", "backends/README.md")]
 TEXTS = [ROOT / "ARCHITECTURE.md", *sorted(p for p in ROOT.rglob("README.md") if ".git" not in p.parts)]
 LAST = "try_it.py"
 
@@ -42,16 +42,8 @@ def examples(text: str) -> dict[str, dict[str, str]]:
 
 
 EXAMPLES = {
-    f"{path.parent.name}: {title}": files for path in READMES[1:] for title, files in examples(path.read_text()).items()
+    f"{path.parent.name}: {title}": files for path in READMES for title, files in examples(path.read_text()).items()
 }
-
-
-def run(folder: Path, *command: str) -> str:
-    """What the command prints, which ends well."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
@@ -59,32 +51,14 @@ def test_an_example_runs(title: str, tmp_path: Path) -> None:
     for name, text in EXAMPLES[title].items():
         (tmp_path / name).write_text(text)
     assert LAST in EXAMPLES[title], f"{title} shows files and no {LAST} that uses them"
-    run(tmp_path, LAST)
-
-
-def test_the_rule_in_the_first_readme_works(tmp_path: Path) -> None:
-    """With the command that stands below it, on a model that holds the operator. That such a rule is verified with its
-    kernel, an example of backends/README.md shows."""
-    onnx = pytest.importorskip("onnx")
-    pytest.importorskip("tensorflow")
-    text = READMES[0].read_text()
-    (files,) = [files for title, files in examples(text).items() if title == "Custom operators"]
-    (tmp_path / "my_rules.py").write_text(files["my_rules.py"])
-    ends = [[onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["batch", 4])] for n in "xy"]
-    nodes = [
-        onnx.helper.make_node("Cube", ["x"], ["cube"], domain="mine"),
-        onnx.helper.make_node("Neg", ["cube"], ["y"]),
-    ]
-    opsets = [onnx.helper.make_opsetid("", 20), onnx.helper.make_opsetid("mine", 1)]
-    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", *ends), opset_imports=opsets, ir_version=10)
-    onnx.save(model, tmp_path / "model.onnx")
-    (command,) = re.findall(r"^    convert (model\.onnx .*--rules.*)$", text, flags=re.MULTILINE)
-    assert "model.savedmodel" in run(tmp_path, "-m", "convert", *command.split(), "--no-verify")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, LAST], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def limits_of_the_table() -> dict[str, float]:
     """Each constant, file:NAME, with the number that the table gives it."""
-    rows = re.findall(r"^\| [^|]+ \| ([\d,]+) ?(\w*) \| `(\w+)` in `([\w/]+\.py)` \|$", READMES[1].read_text(), re.M)
+    rows = re.findall(r"^\| [^|]+ \| ([\d,]+) ?(\w*) \| `(\w+)` in `([\w/]+\.py)` \|$", READMES[0].read_text(), re.M)
     return {f"{file}:{name}": int(number.replace(",", "")) * UNITS[unit] for number, unit, name, file in rows}
 
 
