@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.import_graph import sources
+from tests.support.import_graph import TOPS, sources
 
 ROOT = Path(__file__).resolve().parents[1]
 READMES = [ROOT / name for name in ("frontends/README.md", "backends/README.md")]
-TEXTS = [ROOT / "ARCHITECTURE.md", *sorted(p for p in ROOT.rglob("README.md") if ".git" not in p.parts)]
+TEXTS = [
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "README.md",
+    *(path for top in (*TOPS, "tests", "fixtures") for path in sorted((ROOT / top).rglob("README.md"))),
+]
 LAST = "try_it.py"
 
 NO_LIMITS_OF_FILES = {
