@@ -163,7 +163,7 @@ class Runner(Protocol):
     """Executes artefacts of some kinds; called inside a child process for files.
 
     A runner whose artefacts can be narrower than their source also has `stored(source) -> str`: one of `STORED`, or
-    nothing. One that can follow a run has `trace(source, feed, options) -> parity.trace.Trace`, in float64 if it can:
+    nothing. One that can follow a run has `trace(source, feed, options) -> runners.trace.Trace`, in float64 if it can:
     it tells where a frontend's graph departs from its source. One whose runtime has to be told something before it is
     imported has `environment(source) -> dict[str, str]`: the variables of the child process that runs this artefact.
     """

@@ -35,7 +35,7 @@ def lazy_attributes(
 ) -> Callable[[str], Any]:
     """A module's `__getattr__` (PEP 562) that imports attributes when they are asked for: decorators cost a framework.
 
-    places: the submodule of each, as in `__getattr__ = lazily(__name__, {"onnx_op": ".rules"})`.
+    places: the submodule of each, as in `__getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"})`.
     renamed: old names that still work, with a DeprecationWarning, each with the new one.
     """
 

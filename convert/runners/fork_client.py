@@ -61,7 +61,7 @@ class ForkedProcess:
 def fork(
     entry: str, arguments: Sequence[str], environment: Mapping[str, str], out: int, err: int, address: str
 ) -> ForkedProcess | None:
-    """A fork of the warm process at `address` that does `entry` (one of `nursery.ENTRIES`), or None if there is none.
+    """A fork of the warm process at `address` that does `entry` (of `fork_server.ENTRIES`), or None if there is none.
 
     out and err: file descriptors for its output. It has this process's folder and limit of address space.
     """

@@ -1,7 +1,7 @@
 """The reference executor: runs nets without Caffe2, and refuses what the runtime would compute wrong.
 
 It runs `convert verify` where no Caffe2 is configured, in float32 as the runtime computes and in float64.
-Every operator case of the test table is run by both and must come out equal (tests/ops/test_caffe2_executor.py).
+Every operator case of the test table is run by both and must come out equal (tests/backends/caffe2/executor).
 """
 
 from __future__ import annotations

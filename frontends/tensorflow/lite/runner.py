@@ -43,7 +43,7 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
 
 
 def stored(source: Source) -> str:
-    """How the file stores numbers: "", "float16", "int8 weights" or "int8" (activations too); see `runners.narrow`."""
+    """How the file stores numbers: "", "float16", "int8 weights" or "int8" (activations too); see `plugin.STORED`."""
     from ai_edge_litert import schema_py_generated as schema
 
     try:

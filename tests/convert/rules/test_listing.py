@@ -1,0 +1,53 @@
+"""Names of before: they work for one release, with a DeprecationWarning that says the new one."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+from convert.backends import caffe2 as to_caffe2
+from convert.backends import keras as to_keras
+from convert.backends import tensorflow as to_tensorflow
+from convert.frontends import caffe2 as from_caffe2
+from convert.frontends import pytorch as from_pytorch
+from convert.frontends import tensorflow as from_tensorflow
+
+from convert.reference import kernel
+from convert.runners import reference_rules
+
+ROOMS = [
+    (to_tensorflow, "onnx", "onnx_op", "tensorflow"),
+    (to_keras, "onnx", "onnx_op", "keras"),
+    (to_caffe2, "onnx", "onnx_op", ""),
+    (from_pytorch, "aten", "torch_op", ""),
+    (from_tensorflow, "node", "tf_op", ""),
+    (from_caffe2, "caffe2", "caffe2_op", ""),
+]
+NAMES = [room.__name__ for room, *_ in ROOMS]
+
+
+@pytest.mark.parametrize(("room", "old", "new", "needs"), ROOMS, ids=NAMES)
+def test_the_old_decorator_is_the_new_one(room: ModuleType, old: str, new: str, needs: str) -> None:
+    if needs:
+        pytest.importorskip(needs)
+    with pytest.warns(DeprecationWarning, match=rf"{room.__name__}\.{old} is called {new} now"):
+        found = getattr(room, old)
+    assert found is getattr(room, new)
+
+
+def test_it_is_imported_by_name() -> None:
+    """`from room import old`, as rule files of users have it; the warning names the line that does it."""
+    with pytest.warns(DeprecationWarning, match="torch_op") as caught:
+        from convert.frontends.pytorch import aten  # noqa: F401
+    assert caught[0].filename == __file__
+
+
+def test_the_old_home_of_kernels() -> None:
+    with pytest.warns(DeprecationWarning, match=r"convert\.reference\.kernel now"):
+        assert reference_rules.kernel is kernel
+
+
+@pytest.mark.parametrize("room", [*(room for room, *_ in ROOMS), reference_rules], ids=[*NAMES, "reference_rules"])
+def test_other_names_are_not_there(room: ModuleType) -> None:
+    with pytest.raises(AttributeError, match="nowhere"):
+        _ = room.nowhere
