@@ -44,7 +44,8 @@ def test_collecting_the_core_imports_no_framework() -> None:
     """What runs is watched test by test (`tests/support/core_tests.py`)."""
     places = ["tests/test_walls.py", "tests/convert/parity", "tests/frontends/pytorch/ops", "tests/backends/keras"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "core", "--collect-only", *places],
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "core", "--collect-only",
+         *places],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -80,8 +80,9 @@ def _sizes_and_scales(
         if policy != "stretch":
             if None in own.values() or None in given:
                 raise Unsupported("Resize that keeps the aspect ratio of dims whose size only the run tells")
-            ratio, given = keep_aspect_ratio([own[a] for a in chosen], given, policy)
-            pairs = {a: (n, ratio) for a, n in zip(chosen, given, strict=True)}
+            lengths = [n for a in chosen if (n := own[a]) is not None]
+            ratio, wanted = keep_aspect_ratio(lengths, [n for n in given if n is not None], policy)
+            pairs = {a: (n, ratio) for a, n in zip(chosen, wanted, strict=True)}
         else:
             pairs = {}
             for a, n in zip(chosen, given, strict=True):
