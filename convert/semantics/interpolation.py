@@ -65,7 +65,7 @@ def source_coordinates(
 
     `region` is the start and the end of tf_crop_and_resize. Raises `Unsupported` for a mode that ONNX does not have.
     """
-    number: Callable[[Any], Any] = np.float32 if method.mode == "nearest" else np.float64
+    number: Any = np.float32 if method.mode == "nearest" else np.float64
     x, n, m, s = np.arange(size, dtype=number), number(length), number(size), number(scale)
     half, one, mode = number(0.5), size == 1, method.coordinates
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and not one):
