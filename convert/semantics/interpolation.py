@@ -18,8 +18,8 @@ implementation in Python and onnxruntime part, this is what is computed here, an
 - The coordinates of `nearest` are computed in float32, where 3 / 0.6 is 5 and not 4.9999998: a neighbor is a step, and
   onnxruntime, PyTorch and TensorFlow take it in float32. Those of weighted sums are computed in float64.
 - With antialias, what the filter reaches beyond the edge is the edge's, unless exclude_outside is set.
-- A scale other than 1, or a region, that leaves the size as it is interpolates; onnxruntime copies an input of the shape
-  of its output (3 elements by 1.3).
+- A scale other than 1, or a region, that leaves the size as it is (3 elements by 1.3) interpolates; onnxruntime copies
+  an input that has the shape of the output.
 """
 
 from __future__ import annotations
