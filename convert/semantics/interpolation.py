@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,9 +65,10 @@ def source_coordinates(
 
     `region` is the start and the end of tf_crop_and_resize. Raises `Unsupported` for a mode that ONNX does not have.
     """
-    number = np.float32 if method.mode == "nearest" else np.float64
-    x, n, m, s = np.arange(size, dtype=number), number(length), number(size), number(scale)
-    half, one, mode = number(0.5), size == 1, method.coordinates
+    number: Any = np.float32 if method.mode == "nearest" else np.float64
+    x: np.ndarray = np.arange(size, dtype=number)
+    n, m, s, half = number(length), number(size), number(scale), number(0.5)
+    one, mode = size == 1, method.coordinates
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and not one):
         return (x + half) / s - half
     if mode == "pytorch_half_pixel":
@@ -80,7 +82,7 @@ def source_coordinates(
     if mode == "tf_half_pixel_for_nn":  # of opset 11
         return (x + half) / s
     if mode == "tf_crop_and_resize" and region is not None:
-        start, end = map(number, region)
+        start, end = number(region[0]), number(region[1])
         if one:
             return x * 0 + half * (start + end) * (n - 1)
         return start * (n - 1) + x * (end - start) * (n - 1) / (m - 1)

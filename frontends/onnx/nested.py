@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from convert.graph.values import is_used
 from convert.options import Options
 
 
@@ -27,7 +28,7 @@ def flatten_inputs(model: ir.Model, options: Options) -> None:
         value.replace_all_uses_with(made, replace_graph_outputs=True)
         taken = any(x.name == value.name for x in inputs)
         made.name, value.name = f"{value.name}_optional" if taken else value.name, None
-        if not made.uses() and not made.is_graph_output():
+        if not is_used(made):
             nodes.remove(made.producer())
     graph.inputs.clear()
     graph.inputs.extend(inputs)
