@@ -183,10 +183,10 @@ def open_source(source: Any) -> Source:
 def describe(model: ir.Model, report: Report) -> None:
     """Put the graph's contract, operators and weights into the report."""
     from convert.graph.tensors import dtype_name
+    from convert.graph.values import known_dims
 
     def tensor(value: ir.Value) -> Tensor:
-        shape = None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)
-        return Tensor(str(value.name), dtype_name(value.dtype), shape)
+        return Tensor(str(value.name), dtype_name(value.dtype), known_dims(value))
 
     report.inputs = [tensor(v) for v in model.graph.inputs]
     report.outputs = [tensor(v) for v in model.graph.outputs]

@@ -49,6 +49,20 @@ def test_the_core_imports_no_room_and_no_framework() -> None:
             assert name.split(".")[0] not in FRAMEWORKS, f"{file}: {name}"
 
 
+def test_shared_meaning_and_its_judge_know_nothing_of_each_other() -> None:
+    """What backends compute (convert/semantics) is judged by the reference executor, which has its own arithmetic."""
+    for file in (ROOT / "convert/semantics").glob("*.py"):
+        for name, _ in imports(file):
+            ours = name.split(".")[0] == "convert"
+            assert not ours or name.startswith(("convert.errors", "convert.graph", "convert.semantics")), (
+                f"{file}: {name}"
+            )
+            assert ours or name.split(".")[0] in {"numpy", *sys.stdlib_module_names}, f"{file}: {name}"
+    for file in (ROOT / "convert/reference").rglob("*.py"):
+        for name, _ in imports(file):
+            assert not name.startswith("convert.semantics"), f"{file}: {name}"
+
+
 def test_only_the_command_line_prints_or_exits() -> None:
     """Children talk over their stdout, and a batch starts command lines: those are named here."""
     children = {"convert/runners/child.py", "convert/batch/child.py", "convert/batch/fork_server.py"}

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from convert.graph import OPSET
 from convert.graph.node_inference import infer
+from convert.graph.values import known_dims
 from convert.passes.fold import Evaluator
 from convert.rules.onnx_schemas import onnx_schema, operator_of
 
@@ -42,12 +43,7 @@ def output_shapes(node: ir.Node, inputs: Sequence[Blob | None]) -> list[tuple[Di
         infer(alone, schema)
     except ValueError:  # the rule says what is wrong with the node, if anything is
         return unknown
-    return [dims(v) for v in alone.outputs]
-
-
-def dims(value: ir.Value) -> tuple[Dim, ...] | None:
-    """The dims of a value of the graph."""
-    return None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)
+    return [known_dims(v) for v in alone.outputs]
 
 
 def merge_shapes(*known: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from convert.errors import Location, Problem, Unsupported
 from convert.graph import location_of
 from convert.graph.tensors import dtype_name
+from convert.graph.values import is_used, known_dims
 from convert.rules.onnx_schemas import operator_of, plain_value
 
 from . import ops  # noqa: F401  (fills the table)
@@ -17,7 +18,7 @@ from .blob import Blob, Dim
 from .common.dtypes import NUMBERS
 from .common.loops import SubgraphEmitter
 from .common.sequence_values import BlobSequence, OptionalBlob, output_blobs
-from .constant_eval import constant_outputs, dims, merge_shapes, output_shapes
+from .constant_eval import constant_outputs, merge_shapes, output_shapes
 from .net import Net
 from .rules import onnx_op
 
@@ -44,11 +45,11 @@ def emit(model: ir.Model, aten: bool = False) -> Net:
         if isinstance(value.type, ir.SequenceType):
             hint = f"name its elements: --input {value.name}_0 --input {value.name}_1 …"
             raise Unsupported(f"the input {value.name!r} is a sequence, and Caffe2 has none", hint=hint)
-        values[value] = Blob(str(value.name), _dtype(value), dims(value))
+        values[value] = Blob(str(value.name), _dtype(value), known_dims(value))
         net.inputs.append(values[value])
     for value in graph.initializers.values():
         assert value.const_value is not None
-        values.setdefault(value, Blob(str(value.name), _dtype(value), dims(value), value.const_value))
+        values.setdefault(value, Blob(str(value.name), _dtype(value), known_dims(value), value.const_value))
     _emit_nodes(net, graph, values, problems)
     if problems:
         raise Unsupported(problems=problems)
@@ -68,7 +69,7 @@ def _emit_nodes(net: Net, graph: ir.Graph, values: Values, problems: list[Proble
             problems.extend(error.problems)
             if any(v.type is not None and not isinstance(v.type, ir.TensorType) for v in node.outputs):
                 raise Unsupported(problems=problems) from error
-            made = [Blob(str(v.name), v.dtype or ir.DataType.FLOAT, dims(v)) for v in node.outputs]
+            made = [Blob(str(v.name), v.dtype or ir.DataType.FLOAT, known_dims(v)) for v in node.outputs]
         fresh = {blob for op in net.ops[start:] for blob in op.outputs}
         inferred = _inferred_shapes(node, values)
         for index, (value, blob) in enumerate(zip(node.outputs, made, strict=False)):
@@ -88,7 +89,7 @@ def _apply_rule(net: Net, node: ir.Node, values: Values, problems: list[Problem]
     made = onnx_op.apply(net, operator, inputs, attributes, at)
     made = [made] if isinstance(made, (Blob, BlobSequence, OptionalBlob)) else list(made)
     for value in node.outputs[len(made) :]:
-        if value.uses() or value.is_graph_output():
+        if is_used(value):
             raise Unsupported(problems=[Problem(f"its output {value.name!r} has no Caffe2 counterpart", at)])
     return made
 
@@ -103,7 +104,7 @@ def _subgraph_body(graph: ir.Graph, values: Values, problems: list[Problem]) -> 
     def body(net: Net, *inputs: Any) -> list[Any]:
         values.update(zip(graph.inputs, inputs, strict=True))
         for value in graph.initializers.values():
-            values[value] = Blob(str(value.name), _dtype(value), dims(value), value.const_value)
+            values[value] = Blob(str(value.name), _dtype(value), known_dims(value), value.const_value)
         _emit_nodes(net, graph, values, problems)
         return [values[v] for v in graph.outputs]
 
@@ -124,7 +125,7 @@ def _name_blob(net: Net, blob: Blob, value: ir.Value, inferred: tuple[Dim, ...] 
     """
     blob.name = net.claim(str(value.name)) if value.name else blob.name
     blob.dtype = blob.dtype if value.dtype is None else value.dtype
-    blob.shape = merge_shapes(dims(value), inferred, blob.shape)
+    blob.shape = merge_shapes(known_dims(value), inferred, blob.shape)
 
 
 def _output(net: Net, name: str, blob: Blob) -> Blob:
@@ -154,9 +155,9 @@ def _missing_problems(graph: ir.Graph) -> Iterable[Problem]:
         onnx_op.check((operator_of(n), location_of(n)) for n in nodes)
     except Unsupported as error:
         yield from error.problems
-    weights = [v for v in graph.initializers.values() if v.uses() or v.is_graph_output()]
+    weights = [v for v in graph.initializers.values() if is_used(v)]
     bad: dict[str, list[tuple[ir.Value, Location]]] = {}
-    for value in (*graph.inputs, *weights, *(o for n in nodes for o in n.outputs if o.uses() or o.is_graph_output())):
+    for value in (*graph.inputs, *weights, *(o for n in nodes for o in n.outputs if is_used(o))):
         if value.dtype is not None and value.dtype not in NUMBERS:
             producer = value.producer()
             at = location_of(producer) if producer is not None else Location("tensor", str(value.name))

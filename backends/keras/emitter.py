@@ -12,6 +12,7 @@ from keras import KerasTensor, layers, ops
 
 from convert.errors import Location, Unsupported
 from convert.graph.metadata import MODULE_KEY
+from convert.graph.values import is_used
 from convert.rules.onnx_schemas import plain_value
 
 from .constants import Constant, constant_of, keras_dtype
@@ -81,7 +82,7 @@ class Emitter:
     def outputs(self) -> int:
         """How many outputs of the current node somebody may use (trailing absent ones are not counted)."""
         assert self.node is not None
-        used = [i + 1 for i, v in enumerate(self.node.outputs) if v.uses() or v.is_graph_output()]
+        used = [i + 1 for i, v in enumerate(self.node.outputs) if is_used(v)]
         return max(used, default=1)
 
     # -- tensors ------------------------------------------------------------------------------------------------------

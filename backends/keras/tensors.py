@@ -11,6 +11,7 @@ import onnx_ir as ir
 from keras import layers, ops
 
 from convert.errors import Unsupported
+from convert.graph.values import known_dims
 
 from .constants import Constant
 
@@ -29,9 +30,10 @@ def permute_axes(x: Any, perm: Sequence[int]) -> Any:
 
 def dims_of_value(value: ir.Value) -> list[int | str | None]:
     """Ints, names, or None. Raises `Unsupported` if the rank is unknown."""
-    if value.shape is None:
+    found = known_dims(value)
+    if found is None:
         raise Unsupported("the rank of a tensor is not known")
-    return [d if isinstance(d, int) else d.value for d in value.shape]
+    return list(found)
 
 
 def plus(a: Any, b: Any) -> Any:

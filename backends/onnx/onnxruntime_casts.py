@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from convert.graph.values import input_at
+
 _BOOL, _UINT8, _INT8, _INT16 = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16
 _UINT16, _INT32, _UINT32, _INT64 = ir.DataType.UINT16, ir.DataType.INT32, ir.DataType.UINT32, ir.DataType.INT64
 
@@ -64,7 +66,7 @@ def cast_for_kernels(model: ir.Model) -> bool:
 def _kernel_dtype(node: ir.Node) -> ir.DataType | None:
     """What a kernel is chosen by: the dtype of the data, which for Where is behind the condition."""
     place = 1 if node.op_type == "Where" else 0
-    value = node.inputs[place] if len(node.inputs) > place else None
+    value = input_at(node, place)
     return None if value is None else value.dtype
 
 

@@ -18,7 +18,7 @@ from convert.errors import Location
 from convert.graph.metadata import EXACT_KEY, MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.node_inference import infer
 from convert.graph.tensors import dims_of, tensor_of
-from convert.graph.values import Dim
+from convert.graph.values import Dim, known_dims
 
 OPSET = 23
 """The canonical opset of the shared graph: LayerNormalization, Gelu, Attention … are one node each."""
@@ -156,9 +156,10 @@ class Graph:
 
     def shape(self, value: ir.Value) -> tuple[Dim, ...]:
         """Dims as ints, names or None. Raises ValueError if the rank is unknown."""
-        if value.shape is None:
+        found = known_dims(value)
+        if found is None:
             raise ValueError(f"the rank of {value.name} is unknown")
-        return tuple(d if isinstance(d, int) else d.value for d in value.shape)
+        return found
 
     def rank(self, value: ir.Value) -> int:
         """Number of dims. Raises ValueError if it is unknown."""

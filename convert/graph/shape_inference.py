@@ -6,6 +6,7 @@ import onnx
 import onnx_ir as ir
 
 from convert.graph.tensors import dims_of
+from convert.graph.values import known_dims
 
 SMALL = 4096
 """Weights up to this many bytes take part in inference and in version conversion (shapes, axes, scales)."""
@@ -78,7 +79,7 @@ def _set_facts(value: ir.Value, proto: onnx.TypeProto, names: set[str]) -> None:
         return
     dims = [d if isinstance(d, int) else d.value if d.value in names else None for d in shape]
     if value.shape is not None and len(value.shape) == len(dims):
-        known = [d if isinstance(d, int) else d.value for d in value.shape]
+        known = known_dims(value) or ()
         declared = value.is_graph_output()
         pairs = zip(known, dims, strict=True)
         dims = [old if new is None or (declared and old is not None) else new for old, new in pairs]

@@ -18,8 +18,19 @@ def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
 
 def dims(value: ir.Value) -> tuple[Dim, ...]:
     """Ints, names, or None for unknown dims; the rank must be known."""
-    assert value.shape is not None
-    return tuple(d if isinstance(d, int) else d.value for d in value.shape)
+    found = known_dims(value)
+    assert found is not None
+    return found
+
+
+def known_dims(value: ir.Value) -> tuple[Dim, ...] | None:
+    """The same, or None where the rank is unknown."""
+    return None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)
+
+
+def is_used(value: ir.Value) -> bool:
+    """Whether anything takes a value."""
+    return bool(value.uses()) or value.is_graph_output()
 
 
 def rank(value: ir.Value | None) -> int | None:
@@ -84,7 +95,7 @@ def used_values(node: ir.Node) -> Iterator[ir.Value]:
                 yield from used_values(inner)
 
 
-def nodes_of(graph: ir.Graph) -> Iterator[ir.Node]:
+def nodes_of(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     """All nodes, those of subgraphs too."""
     for node in graph:
         yield node

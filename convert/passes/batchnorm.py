@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from convert.graph import register_initializer
 from convert.graph.tensors import dims_of, lazy_tensor
+from convert.graph.values import is_used
 
 # Which axis of the weight holds the output channels; of a Gemm transB tells.
 _CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}
@@ -34,7 +35,7 @@ def _fold(graph: ir.Graph, norm: ir.Node) -> bool:
     training = norm.attributes.get("training_mode")
     if (training is not None and training.as_int()) or len(x.uses()) != 1 or x.is_graph_output():
         return False
-    if any(o.uses() or o.is_graph_output() for o in norm.outputs[1:]):
+    if any(is_used(o) for o in norm.outputs[1:]):
         return False
     weight = producer.inputs[1]
     bias = producer.inputs[2] if len(producer.inputs) > 2 else None

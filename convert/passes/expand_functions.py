@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from typing import Any
 
 import onnx as onnx_package
@@ -12,6 +12,7 @@ from onnx_ir.passes import common
 from convert.graph import OPSET
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.shape_inference import infer_facts
+from convert.graph.values import nodes_of
 from convert.rules.onnx_schemas import onnx_schema, operator_of
 
 _DOMAIN = "convert.expanded"
@@ -24,7 +25,7 @@ def expand_functions(model: ir.Model, known: Container[str]) -> bool:
     modified = False
     for _ in range(_DEPTH):
         found = False
-        for number, node in enumerate(list(_nodes_of(model.graph))):
+        for number, node in enumerate(list(nodes_of(model.graph))):
             if operator_of(node) not in known:
                 found |= _call(model, node, f"{node.op_type}_{number}")
         if not found:
@@ -47,7 +48,7 @@ def _call(model: ir.Model, node: ir.Node, name: str) -> bool:
     for attribute in schema.attributes.values():
         if attribute.name not in node.attributes and attribute.default_value.name:
             node.attributes.add(ir.serde.deserialize_attribute(attribute.default_value))
-    for inner in _nodes_of(function.graph):
+    for inner in nodes_of(function.graph):
         inner.metadata_props.setdefault(OPERATOR_KEY, operator_of(node))
         for key in (MODULE_KEY, SOURCE_KEY):
             if key in node.metadata_props:
@@ -116,12 +117,3 @@ def _type(value: ir.Value | None) -> bytes | None:
 def _output_count(node: ir.Node) -> int:
     """The number of outputs up to the last that has a name."""
     return max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=0)
-
-
-def _nodes_of(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
-    """All nodes, those of subgraphs too."""
-    for node in graph:
-        yield node
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                yield from _nodes_of(attribute.as_graph())

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from convert.graph import location_of, register_initializer
 from convert.graph.tensors import dims_of, lazy_tensor
+from convert.graph.values import is_used
 
 # Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
 _LARGEST = 1 << 16
@@ -37,7 +38,7 @@ def fold_constants(model: ir.Model) -> bool:
                 continue
             for output, tensor in zip(node.outputs, tensors, strict=True):
                 _replace(model.graph, output, tensor)
-            if not any(o.uses() or o.is_graph_output() for o in node.outputs):
+            if not any(is_used(o) for o in node.outputs):
                 graph.remove(node, safe=True)
             modified = True
     return modified

@@ -18,8 +18,8 @@ implementation in Python and onnxruntime part, this is what is computed here, an
 - The coordinates of `nearest` are computed in float32, where 3 / 0.6 is 5 and not 4.9999998: a neighbor is a step, and
   onnxruntime, PyTorch and TensorFlow take it in float32. Those of weighted sums are computed in float64.
 - With antialias, what the filter reaches beyond the edge is the edge's, unless exclude_outside is set.
-- A scale other than 1, or a region, interpolates also where the size stays; onnxruntime copies an input that has the
-  shape of its output (3 elements by 1.3).
+- A scale other than 1, or a region, that leaves the size as it is (3 elements by 1.3) interpolates; onnxruntime copies
+  an input that has the shape of the output.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ def source_coordinates(
     `region` is the start and the end of tf_crop_and_resize. Raises `Unsupported` for a mode that ONNX does not have.
     """
     number: Any = np.float32 if method.mode == "nearest" else np.float64
-    x, n, m, s = np.arange(size, dtype=number), number(length), number(size), number(scale)
-    half, one, mode = number(0.5), size == 1, method.coordinates
+    x: np.ndarray = np.arange(size, dtype=number)
+    n, m, s, half = number(length), number(size), number(scale), number(0.5)
+    one, mode = size == 1, method.coordinates
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and not one):
         return (x + half) / s - half
     if mode == "pytorch_half_pixel":
@@ -81,7 +82,7 @@ def source_coordinates(
     if mode == "tf_half_pixel_for_nn":  # of opset 11
         return (x + half) / s
     if mode == "tf_crop_and_resize" and region is not None:
-        start, end = map(number, region)
+        start, end = number(region[0]), number(region[1])
         if one:
             return x * 0 + half * (start + end) * (n - 1)
         return start * (n - 1) + x * (end - start) * (n - 1) / (m - 1)

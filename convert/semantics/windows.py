@@ -26,7 +26,11 @@ def window_count(size: Size, span: Size, stride: int, before: Size, after: Size)
 def same_pads(
     size: Size, span: Size, stride: int, auto_pad: str, maximum: Callable[[Any, Any], Any] = max
 ) -> tuple[Size, Size]:
-    """Pads before and after that give ceil(size / stride) windows; the odd one is after (SAME_UPPER) or before."""
+    """Pads before and after that give ceil(size / stride) windows; the odd one is after (SAME_UPPER) or before.
+
+    Never negative, where the stride leaves elements out: so TensorFlow, whose rule it is. ONNX's formula says nothing
+    about it; onnxruntime cuts elements off then.
+    """
     total = maximum((-(-size // stride) - 1) * stride + span - size, 0) if stride > 1 else span - 1
     return split_pads(total, auto_pad)
 

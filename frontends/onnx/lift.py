@@ -12,6 +12,7 @@ from convert.graph import OPSET, location_of
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.graph.tensors import SHORT_NAMES, dtype_name
+from convert.graph.values import dims
 from convert.options import InputSpec, Options
 from convert.passes.opset.convert import convert_opset
 from convert.report import Report
@@ -53,8 +54,7 @@ def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
     for graph in model.graphs():
         for value in _graph_values(graph):
             if value.shape is not None and any(not isinstance(d, int) and d.value in renamed for d in value.shape):
-                names = [d if isinstance(d, int) else d.value for d in value.shape]
-                value.shape = ir.Shape([renamed.get(d, d) if isinstance(d, str) else d for d in names])
+                value.shape = ir.Shape([renamed.get(d, d) if isinstance(d, str) else d for d in dims(value)])
     if bounds:
         known = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
         model.metadata_props[DIMS_KEY] = json.dumps({**known, **bounds})

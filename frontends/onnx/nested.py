@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from convert.graph.values import is_used
 from convert.options import Options
 
 
@@ -28,7 +29,7 @@ def flatten_inputs(model: ir.Model, options: Options) -> None:
         taken = any(x.name == value.name for x in inputs)
         made.name, value.name = f"{value.name}_optional" if taken else value.name, None
         maker = made.producer()
-        if maker is not None and not made.uses() and not made.is_graph_output():
+        if maker is not None and not is_used(made):
             nodes.remove(maker)
     graph.inputs.clear()
     graph.inputs.extend(inputs)

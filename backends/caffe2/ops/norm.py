@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from convert.errors import Unsupported
+from convert.graph.values import is_used
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
@@ -74,7 +75,7 @@ def layer_normalization(
     y, mean, deviation = net.LayerNorm(wide, axis=along, epsilon=epsilon, outputs=3)
     y = net.Mul(net.facts(y, shape=x.shape), widen(net, scale, FLOAT))
     y = cast(net, y if bias is None else net.Add(y, widen(net, bias, FLOAT)), x.dtype)
-    if not any(v.uses() or v.is_graph_output() for v in net.results[1:]):
+    if not any(is_used(v) for v in net.results[1:]):
         return [y]
     return [
         y,

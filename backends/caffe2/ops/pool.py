@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
+from convert.graph.values import is_used
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
@@ -37,7 +38,7 @@ def max_pool(
     if ceil_mode:
         made = Window(made.kernel, made.strides, made.dilations, ceil_pads(net, x, made))
     wide = widen(net, x, FLOAT)
-    indexed = any(v.uses() or v.is_graph_output() for v in net.results[1:])
+    indexed = any(is_used(v) for v in net.results[1:])
     if indexed or any(d > 1 for d in made.dilations):
         values, indices = _max_by_gather(net, wide, made, storage_order, indexed)
         return [cast(net, values, x.dtype), *indices]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.values import dims
+from convert.graph.values import dims, is_used
 from convert.passes.layout.rewrite import ModelNames
 
 from ..rules import OWN
@@ -95,9 +95,7 @@ class ResultProjection:
 def _is_plain_attention(node: ir.Node) -> bool:
     """No mask, no cache, no softcap, no scores, and a dtype in which Keras computes as ONNX does."""
     query = node.inputs[0]
-    alone = not any(v is not None for v in node.inputs[3:]) and not any(
-        v.uses() or v.is_graph_output() for v in node.outputs[1:]
-    )
+    alone = not any(v is not None for v in node.inputs[3:]) and not any(is_used(v) for v in node.outputs[1:])
     dtype = query is not None and query.dtype in _FLOATS
     return alone and dtype and not node.attributes.get_float("softcap", 0.0) and node.outputs[0].shape is not None
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from convert.graph.values import dims
+
 from ..rules import OWN
+from .match_heads import is_constant
 
 
 def fuse_dense(model: ir.Model) -> bool:
@@ -42,6 +45,4 @@ def _fuse(model: ir.Model, add: ir.Node) -> bool:
 
 
 def _is_constant(value: ir.Value | None, rank: int) -> bool:
-    if value is None or value.const_value is None or value.is_graph_input() or value.shape is None:
-        return False
-    return len(value.shape) == rank
+    return value is not None and is_constant(value) and len(dims(value)) == rank

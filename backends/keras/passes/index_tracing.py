@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.values import Dim, dims
+from convert.graph.values import Dim, dims, input_at
 
 # More elements than this are not tried out.
 _LARGEST = 1 << 24
@@ -99,7 +99,7 @@ def _slice_places(node: ir.Node, output: int, places: np.ndarray, sizes: PrimeSi
 
 
 def _constant_input(node: ir.Node, index: int) -> np.ndarray | None:
-    value = node.inputs[index] if index < len(node.inputs) else None
+    value = input_at(node, index)
     return None if value is None or value.const_value is None else value.const_value.numpy()
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from convert.graph.metadata import CHANNELS_LAST
-from convert.graph.values import constant, dims, inverse_permutation, rank
+from convert.graph.values import constant, dims, inverse_permutation, is_used, rank
 from convert.passes.layout.cancel import cancel_transposes, permutation
 from convert.passes.layout.dense import DENSE, lower_channels_first
 from convert.passes.layout.min_cut import AS_IS, MOVED, Term, minimum_cut
@@ -259,7 +259,7 @@ def _drop_unused(names: ModelNames) -> None:
     """Remove the constants that moved ones have replaced for every user, and let these have their names."""
     for old, new in names.replaced:
         producer, name = old.producer(), old.name
-        if old.uses() or old.is_graph_output() or old.graph is None or name is None:
+        if is_used(old) or old.graph is None or name is None:
             continue
         if producer is not None:
             old.graph.remove(producer, safe=True)

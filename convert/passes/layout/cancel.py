@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 
+from convert.graph.values import is_used
 from convert.passes.layout.rewrite import ModelNames, take_output_name
 
 Transposed: TypeAlias = dict[tuple[ir.Value, tuple[int, ...]], ir.Value]
@@ -30,7 +31,7 @@ def cancel_transposes(graph: ir.Graph, names: ModelNames) -> bool:
             _replace(node, twin, graph, names)
             modified = True
     for node in reversed(list(graph)):
-        if permutation(node) is not None and not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
+        if permutation(node) is not None and not is_used(node.outputs[0]):
             graph.remove(node, safe=True)
             modified = True
     return modified

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 from convert.graph.tensors import lazy_tensor
-from convert.graph.values import constant, dims, rank
-from convert.passes.layout.model import LayoutForm, Move, Rule, Side, free_sides, is_used
+from convert.graph.values import constant, dims, is_used, rank
+from convert.passes.layout.model import LayoutForm, Move, Rule, Side, free_sides
 from convert.passes.layout.rewrite import ModelNames
 from convert.passes.layout.rules import trailing_norm
 from convert.passes.opset.expansions import normalize

@@ -86,11 +86,6 @@ def same_order(shape: Sequence[Dim], perm: Sequence[int]) -> bool:
     return long == sorted(long)
 
 
-def is_used(value: ir.Value) -> bool:
-    """Whether anything takes a value."""
-    return bool(value.uses()) or value.is_graph_output()
-
-
 def free_sides(node: ir.Node, *free: int) -> tuple[Side, ...]:
     """FREE for the inputs at these positions, AS_IS for the others."""
     return tuple(Side.FREE if i in free else Side.AS_IS for i in range(len(node.inputs)))

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.values import constant, constant_integers, dims, input_at, int64s, rank
-from convert.passes.layout.model import LayoutForm, Move, Rule, Side, free_sides, is_used, moved_axes, side_without_axes
+from convert.graph.values import constant, constant_integers, dims, input_at, int64s, is_used, rank
+from convert.passes.layout.model import LayoutForm, Move, Rule, Side, free_sides, moved_axes, side_without_axes
 
 
 def form_of(node: ir.Node, move: Move, table: Mapping[str, Rule]) -> LayoutForm:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from convert.graph.metadata import CHANNELS_LAST
-from convert.graph.values import constant, dims, input_at
-from convert.passes.layout.model import LayoutForm, Move, Rule, Side, is_used
+from convert.graph.values import constant, dims, input_at, is_used
+from convert.passes.layout.model import LayoutForm, Move, Rule, Side
 
 
 def channels_last_rule(*positions: int) -> Rule:

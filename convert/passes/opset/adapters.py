@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.values import is_used
 from convert.passes.opset.compare_schemas import short_mask
 from convert.passes.opset.scan import lift_scan
 
@@ -212,7 +213,7 @@ def _lower_dropout(g: Graph, node: ir.Node, target: int) -> Results:
     training = _maybe_constant(node, 2)
     if len(node.inputs) > 2 and (training is None or bool(training)):
         raise Unsupported(f"training_mode is not in opset {target}")
-    if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
+    if len(node.outputs) > 1 and is_used(node.outputs[1]):
         return None
     return [g.Identity(node.inputs[0]), None][: len(node.outputs)]
 

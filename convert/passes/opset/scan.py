@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.values import known_dims
 
 _FIRST = np.zeros(1, np.int64)
 """The first axis, and where it begins."""
@@ -39,7 +40,8 @@ def lift_scan(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
 
 def _row_shape(x: ir.Value) -> list[int | str | None] | None:
     """The dims of one element of a batch."""
-    return None if x.shape is None else [d if isinstance(d, int) else d.value for d in list(x.shape)[1:]]
+    found = known_dims(x)
+    return None if found is None else list(found[1:])
 
 
 def _as_list(made: ir.Value | list[ir.Value]) -> list[ir.Value]:

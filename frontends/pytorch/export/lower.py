@@ -16,6 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
+from convert.graph.values import is_used
 from convert.report import Report
 
 from .. import ops  # noqa: F401  (fills the table)
@@ -177,9 +178,7 @@ def _as_output(g: Graph, value: Any) -> ir.Value:
 
 def _drop_unused(model: ir.Model) -> None:
     """Weights that a rule replaced (a transposed one, say) go, so that nobody reads or writes them."""
-    unused = [
-        name for name, value in model.graph.initializers.items() if not value.uses() and not value.is_graph_output()
-    ]
+    unused = [name for name, value in model.graph.initializers.items() if not is_used(value)]
     for name in unused:
         del model.graph.initializers[name]
 

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
+from convert.graph.values import is_used
 from convert.options import InputSpec, Options
 from convert.report import Report
 
@@ -61,7 +62,7 @@ def lower(
         check_runs(module, list(inputs.values()))
     bounds = {name: list(pair) for i in inputs.values() for name, pair in i.bounds.items()}
     model.metadata_props[DIMS_KEY] = json.dumps(bounds)
-    unused = [n for n, v in model.graph.initializers.items() if not v.uses() and not v.is_graph_output()]
+    unused = [n for n, v in model.graph.initializers.items() if not is_used(v)]
     for name in unused:
         del model.graph.initializers[name]
     return model

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Dim, Graph, Operand
+from convert.graph.values import known_dims
 from convert.passes.layout.table import ELEMENTWISE
 
 BETWEEN, TIMES = "|", "*"
@@ -172,7 +173,7 @@ def sanitize_name(name: str) -> str:
 
 def dims_of(value: ir.Value) -> list[Dim]:
     """The dims of `value` as ints, names or None; none for an unknown rank."""
-    return [d if isinstance(d, int) else d.value for d in value.shape or ()]
+    return list(known_dims(value) or ())
 
 
 def _name_broadcast(value: ir.Value) -> None:
