@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,3 +67,10 @@ def test_every_function_but_rules_is_annotated(room: Path) -> None:
         for function in unannotated(ast.parse(file.read_text()))
     ]
     assert not found, "\n".join(found)
+
+
+def test_annotations_ship() -> None:
+    """mypy reads an installed package's annotations only where this file lies beside it."""
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert (ROOT / "convert" / "py.typed").exists()
+    assert "py.typed" in data["convert"]

@@ -67,7 +67,8 @@ def axis_samples(
     place = tf.clip_by_value(place, 0.0, last)
     low = tf.floor(place)
     upper = place - low
-    weights = tf.where(inside & counted, 1 - upper, 0.0), tf.where(inside & counted, upper, 0.0)
+    lower = 1 - upper
+    weights = tf.where(inside & counted, lower, 0.0), tf.where(inside & counted, upper, 0.0)
     low = tf.cast(low, tf.int32)
     return (low, tf.minimum(low + 1, tf.cast(last, tf.int32))), weights, counted
 
