@@ -56,7 +56,7 @@ def declared(text: str) -> str:
 
 def _converted(data: bytes, specs: list[Any], form: str, path: Path) -> Answer:
     """Write the artefact; "ran" where that went well."""
-    options = Options(inputs=tuple(specs), opset=onnx.defs.onnx_opset_version())
+    options = Options(inputs=tuple(specs), extra={"opset": onnx.defs.onnx_opset_version()})
     try:
         source = plugin.claim(onnx.ModelProto.FromString(data))
         report = Report("convert")

@@ -152,7 +152,7 @@ def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: 
     from convert.report import Report
     from convert.source import Source
 
-    options = Options(inputs=tuple(specs), opset=onnx.defs.onnx_opset_version())
+    options = Options(inputs=tuple(specs), extra={"opset": onnx.defs.onnx_opset_version()})
     try:
         with tempfile.TemporaryDirectory(prefix="convert-nodes-") as folder:
             written = plugin.formats()[form]

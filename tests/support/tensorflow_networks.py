@@ -10,8 +10,8 @@ import onnx_ir as ir
 from convert.backends import tensorflow as room
 from onnx import TensorProto, helper, numpy_helper
 
+from convert.arguments import make_options
 from convert.graph.shape_inference import infer_facts
-from convert.options import Options
 from convert.passes.layout.boundary import permute_boundary
 from convert.report import Report
 
@@ -95,7 +95,7 @@ def shared(proto: onnx.ModelProto) -> ir.Model:
 def write(proto: onnx.ModelProto, path: Path, form: str = "tf", **options) -> Report:
     report, model = Report("convert"), shared(proto)
     permute_boundary(model, options.pop("layout", ""))
-    room.write(model, path, form, Options(**options), report)
+    room.write(model, path, form, make_options(None, options), report)
     return report
 
 
