@@ -19,7 +19,9 @@ FRAMEWORKS = {
     "torch", "tensorflow", "keras", "caffe2", "safetensors", "h5py", "transformers", "ai_edge_litert",
 }  # fmt: skip
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = ("tests/convert", "tests/frontends/onnx", "tests/backends/onnx", "tests/test_walls.py", "tests/test_choices.py")
+PLACES = (
+    "tests/convert", "tests/frontends/onnx", "tests/backends/onnx", "tests/test_walls.py", "tests/test_choices.py",
+)  # fmt: skip
 
 
 def is_core_file(path: Path) -> bool:
