@@ -43,11 +43,9 @@ def test_core_lies_in_its_places() -> None:
 def test_collecting_the_core_imports_no_framework() -> None:
     """What runs is watched test by test (`tests/support/core_tests.py`)."""
     places = ["tests/test_walls.py", "tests/convert/parity", "tests/frontends/pytorch/ops", "tests/backends/keras"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "core", "--collect-only",
-         *places],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    options = ["-n", "0", "-q", "-p", "no:cacheprovider", "-m", "core", "--collect-only"]
+    command = [sys.executable, "-m", "pytest", *options, *places]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     files = {line.split("::")[0] for line in done.stdout.splitlines() if "::" in line}
     assert "tests/convert/parity/test_verdict.py" in files

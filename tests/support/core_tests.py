@@ -20,12 +20,8 @@ FRAMEWORKS = {
 }  # fmt: skip
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = (
-    "tests/convert",
-    "tests/frontends/onnx",
-    "tests/backends/onnx",
-    "tests/test_walls.py",
-    "tests/test_choices.py",
-)
+    "tests/convert", "tests/frontends/onnx", "tests/backends/onnx", "tests/test_walls.py", "tests/test_choices.py",
+)  # fmt: skip
 
 
 def is_core_file(path: Path) -> bool:
