@@ -36,6 +36,7 @@ def convert(
     skip_existing: bool = False,
     dry_run: bool = False,
     rules: Sequence[str | Path] = (),
+    dump_passes: str | Path | None = None,
     report: Report | None = None,
     method: VerifyMethod | None = None,
     **options: Any,
@@ -46,7 +47,8 @@ def convert(
     inputs: arrays, tensors or specs such as "x:float32[batch,3,224,224]": one, a sequence, or a dict by name.
     verify: None verifies where the runtimes are there, True insists, False does not.
     rules: Python files that register rules for custom operators.
-    options: the fields of `convert.options.Options`.
+    dump_passes: a new folder for the graph as it was read and after each pass, as 00-read.onnx, 01-….onnx.
+    options: the fields of `convert.options.Options`, and the options that frontends and backends declare.
 
     Raises `UsageError`, `BadInput`, `UnsafeInput`, `Unsupported`, `ResourceLimit`; `ParityError` if the target
     computes something else, in which case nothing is written.
@@ -62,12 +64,16 @@ def convert(
         return report
     if destination.exists() and not force and not dry_run:
         raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
+    if dump_passes is not None:
+        from convert.passes.dump import make_dump_folder
+
+        chosen = replace(chosen, dump_passes=make_dump_folder(Path(dump_passes)))
     backend = plugin.backend_for(form.name)
     with report.stage("read"), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
     graph = None if dry_run or verify is False else model.clone()
-    _apply_layout(model, chosen.layout, report)
+    _apply_layout(model, chosen, report)
     if dry_run:
         with report.stage("check"):
             backend.check(model, form.name, chosen)
@@ -191,11 +197,23 @@ def describe(model: ir.Model, report: Report) -> None:
     report.weight_bytes = sum(w.nbytes for w in weights)
 
 
-def _apply_layout(model: ir.Model, layout: str, report: Report) -> None:
+def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:
+    """Move inputs and outputs to the layout asked for; the first of the passes, which dumps what was read before it."""
+    from convert.passes import run_passes
     from convert.passes.layout.boundary import permute_boundary
 
-    if moved := permute_boundary(model, layout):
-        report.note(f"as --layout {layout} asks, in the output other than in the source: {', '.join(moved)}")
+    def read(model: ir.Model) -> bool:
+        return False
+
+    def move_boundary(model: ir.Model) -> bool:
+        moved = permute_boundary(model, options.layout)
+        if moved:
+            report.note(
+                f"as --layout {options.layout} asks, in the output other than in the source: {', '.join(moved)}"
+            )
+        return bool(moved)
+
+    run_passes(model, (read, move_boundary) if options.layout else (read,), options.dump_passes)
 
 
 def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Options) -> VerifyMethod:
@@ -210,10 +228,11 @@ def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Op
 
 
 def _check_narrowing(options: Options, form: plugin.Format) -> None:
-    asked = [x for x in (options.dtype, options.quantize) if x]
+    declared = [option for option in plugin.options().values() if option.stores]
+    asked = {option.name: option.of(options) for option in declared if option.of(options)}
     if len(asked) > 1:
-        raise UsageError("dtype and quantize contradict each other", hint="give one of them")
-    for name in asked:
+        raise UsageError(f"{' and '.join(asked)} contradict each other", hint="give one of them")
+    for name in asked.values():
         if name not in form.narrow:
             able = ", ".join(f.name for f in plugin.formats().values() if name in f.narrow)
             raise UsageError(f"{form.name} cannot store {name}", hint=f"formats that can: {able or 'none'}")

@@ -7,20 +7,32 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from convert import plugin
 from convert.errors import UsageError
 from convert.options import InputSpec, Options, parse_input
 from convert.rules.user_files import load_rules
+
+_NOT_KEYWORDS = {"inputs", "examples", "rules", "dump_passes", "extra"}
+"""Fields of `Options` that are no keywords of their own."""
 
 
 def make_options(inputs: Any, options: Mapping[str, Any], rules: Sequence[str | Path] = ()) -> Options:
     """`Options` from keyword arguments; `inputs` are divided into specs and example arrays. Raises `UsageError`.
 
+    options: by the names of `Options`, and of what frontends and backends declare.
     rules: files of the user's, which are loaded; `BadInput` if one is missing or fails.
     """
-    known = {f.name for f in fields(Options)} - {"inputs", "examples", "rules"}
+    declared, own = plugin.options(), {f.name for f in fields(Options)} - _NOT_KEYWORDS
+    known = own | {*declared}
     unknown = sorted(set(options) - known)
     if unknown:
         raise UsageError(f"there is no option {unknown[0]!r}", hint=f"options: {', '.join(sorted(known))}")
+    for name, value in options.items():
+        # Which ways to store numbers there are, the format says that is asked for.
+        if name in declared and not declared[name].stores:
+            declared[name].check(value)
+    extra = {name: value for name, value in options.items() if name not in own}
+    options = {name: value for name, value in options.items() if name in own}
     specs: list[InputSpec] = []
     examples: dict[Any, Any] = {}
     for name, given in _named_inputs(inputs):
@@ -31,7 +43,7 @@ def make_options(inputs: Any, options: Mapping[str, Any], rules: Sequence[str | 
             specs.append(InputSpec(name, spec.dtype, spec.shape) if isinstance(name, str) else spec)
         else:
             examples[name] = _array(given)
-    return Options(inputs=tuple(specs), examples=examples, rules=load_rules(rules), **options)
+    return Options(inputs=tuple(specs), examples=examples, rules=load_rules(rules), extra=extra, **options)
 
 
 def _named_inputs(inputs: Any) -> Iterable[tuple[Any, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from convert.errors import UsageError
@@ -27,9 +28,6 @@ DTYPES = [
     "complex128",
     "string",
 ]
-
-DEFAULT_OPSET = 20
-"""The opset that ONNX files are written in: the newest that every runtime in use today reads."""
 
 
 @dataclass(frozen=True)
@@ -69,24 +67,22 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of one conversion, the same for every frontend and backend.
+    """The options of one conversion, the same for every frontend and backend, and in `extra` what single ones declare.
 
     inputs: specs, in the order of the model's inputs or matched by name.
     examples: arrays to capture and verify with, by input name.
     model: `pkg.mod:factory` (or `file.py:factory`) that builds the module for a file that holds weights only.
     outputs: names of the tensors to keep, for graphs that do not say (frozen graphs).
     signature: which signature of a SavedModel.
-    opset: opset of ONNX output.
     layout: layout of inputs and outputs to present, `nchw` or `nhwc`; empty keeps the source's.
     trust: allow executing what the file contains.
     trace: convert the path that the example takes where Python control flow depends on data.
-    weights: `variables` or `constants` in TensorFlow output.
     dtype: `float16` stores floating weights in half precision; empty keeps theirs.
     quantize: `int8` stores weights in 8 bits.
-    profile: the kernels that a Caffe2 net asks for: `plain`, `nnpack`, `ideep` or `aten`.
-    caffe2_layout: the files of a Caffe2 model: `nets`, `metanet` or `mobile`.
     calibrate: samples by input name, whose ranges say how `quantize` stores activations in 8 bits too.
     rules: Python files with rules for custom operators, by their whole paths.
+    dump_passes: the folder that gets the graph after each pass (`passes.run_passes`).
+    extra: values of other options that frontends and backends declare (`plugin.Option.of` reads them), by name.
     """
 
     inputs: tuple[InputSpec, ...] = ()
@@ -94,17 +90,15 @@ class Options:
     model: str = ""
     outputs: tuple[str, ...] = ()
     signature: str = ""
-    opset: int = DEFAULT_OPSET
     layout: str = ""
     trust: bool = False
     trace: bool = False
-    weights: str = "variables"
     dtype: str = ""
     quantize: str = ""
-    profile: str = "plain"
-    caffe2_layout: str = "nets"
     calibrate: Mapping[str, Any] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
+    dump_passes: Path | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 _NAME = r"[^:\[\]]+(?:::[^:\[\]]+)*(?::\d+)?"  # of a tensor, too: scope/x:0

@@ -6,12 +6,13 @@ import (no framework); what they offer is written down in the protocols here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from convert.errors import ConvertError, UsageError
 from convert.source import Source
@@ -38,6 +39,77 @@ class Format:
     """The dtypes narrower than the model's that it stores when asked: values of `Options.dtype` and `quantize`."""
 
 
+T = TypeVar("T", str, int, float, bool, dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Option(Generic[T]):
+    """An option of a conversion, declared by the frontend or backend that asks for its value: `OPTION.of(options)`.
+
+    The declaration makes the keyword `caffe2_layout` of the Python functions, the key of that name in manifests and
+    `--caffe2-layout` on the command line. The type is that of `default`: text, a number, a flag, or a dict of arrays
+    by input name, for which the command line and manifests name a file (`.npz`). Text and a dict may be left empty.
+    """
+
+    name: str
+    default: T
+    help: str
+    """A sentence for `convert --help`."""
+    choices: tuple[T, ...] = ()
+    """The values that it takes; none for any."""
+    low: int | None = None
+    high: int | None = None
+    """Bounds of a number, inclusive."""
+    metavar: str = ""
+    """How the help calls the value, where its type says too little."""
+    file: bool = False
+    """The text is the path of a file: what is in it is part of what a batch knows a task by."""
+    stores: bool = False
+    """A way to store numbers, refused where a format's `narrow` lacks it; only one such option may be given."""
+
+    def of(self, options: Options) -> T:
+        """The value that the user gave, or the default."""
+        found: T = getattr(options, self.name, options.extra.get(self.name, self.default))
+        return found
+
+    def check(self, value: Any) -> None:
+        """Raise `UsageError` unless `value` is of the option's type and one that it takes."""
+        if self._accepts(value):
+            return
+        if self.choices:
+            wanted = "one of " + ", ".join(map(str, self.choices))
+        elif self.low is not None or self.high is not None:
+            wanted = f"a number from {self.low} to {self.high}"
+        else:
+            wanted = {str: "text", bool: "true or false", dict: "arrays by name"}.get(type(self.default), "a number")
+        raise UsageError(f"{self.name} = {value!r} is not {wanted}", hint=self.help)
+
+    def _accepts(self, value: Any) -> bool:
+        kinds: dict[type, tuple[type, ...]] = {float: (int, float), dict: (Mapping,)}
+        if not isinstance(value, kinds.get(type(self.default), (type(self.default),))):
+            return False
+        if isinstance(value, bool) and not isinstance(self.default, bool):
+            return False
+        if self.choices and value not in (*self.choices, self.default):
+            return False
+        bounds = (-inf if self.low is None else self.low, inf if self.high is None else self.high)
+        return not isinstance(value, int | float) or bounds[0] <= value <= bounds[1]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file or folder that a frontend or backend can tell by its content, in its `SNIFF`.
+
+    Those of the core come first, whose checks are for hostile files; `matches` is asked about a path that none of them
+    takes, with the first 64 kB of a file, or nothing for a folder. It executes nothing of what it reads.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    """How files of this kind are called: those are taken for models in the folders of a batch, broken ones too."""
+    matches: Callable[[Path, bytes], bool]
+
+
 @dataclass(frozen=True)
 class Operator:
     """One row of `convert ops`; `gap` is the declared reason why an operator cannot be expressed, `limit` where not."""
@@ -51,7 +123,8 @@ class Frontend(Protocol):
     """A reader. `read` lists every unsupported operator before it lowers any.
 
     A frontend or backend that has `preload()` imports there what its work takes, and starts no thread: the workers of
-    `convert batch` are forked from a process that has called it.
+    `convert batch` are forked from a process that has called it. One with options of its own has `OPTIONS`, a sequence
+    of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`.
     """
 
     KINDS: Mapping[str, str]
@@ -67,7 +140,7 @@ class Frontend(Protocol):
 
 
 class Backend(Protocol):
-    """A writer. `write` may change the model it is given."""
+    """A writer. `write` may change the model it is given. May have `preload`, `OPTIONS` and `SNIFF` as a frontend."""
 
     FORMATS: Mapping[str, Format]
 
@@ -114,7 +187,13 @@ class Runner(Protocol):
 def _modules(group: str) -> dict[str, Any]:
     found = {}
     for point in entry_points(group=group):
-        found[point.name] = point.load()
+        try:
+            found[point.name] = point.load()
+        except Exception as error:  # of any kind: the module is not ours
+            raise ConvertError(
+                f"{point.value}, an entry point {group!r}, cannot be imported: {type(error).__name__}: {error}",
+                hint="mend the package that it comes from, or uninstall it",
+            ) from error
     if not found:
         raise ConvertError(
             f"no entry points {group!r} are installed", hint="install the project: pip install -e '.[all]'"
@@ -134,6 +213,12 @@ def frontend_named(name: str) -> Frontend:
     if name not in found and not rooms:
         raise UsageError(f"there is no frontend {name!r}", hint=f"frontends: {', '.join(found)}")
     return found[name if name in found else rooms[0]]
+
+
+def packages() -> list[str]:
+    """The installed packages that frontends, backends and runners come from, this one among them."""
+    groups = [entry_points(group=f"convert.{plural}") for plural in ("frontends", "backends", "runners")]
+    return sorted({point.dist.name for group in groups for point in group if point.dist is not None})
 
 
 def operators_in_text(rows: Sequence[Operator], text: str) -> list[Operator]:
@@ -156,6 +241,29 @@ def runners() -> dict[str, Runner]:
 def formats() -> dict[str, Format]:
     """Every output format by name."""
     return {name: form for backend in backends().values() for name, form in backend.FORMATS.items()}
+
+
+def options_of(rooms: Iterable[Frontend | Backend]) -> dict[str, Option[Any]]:
+    """The options that `rooms` declare, by name. Raises `ConvertError` where two mean different things by a name."""
+    found: dict[str, Option[Any]] = {}
+    for room in rooms:
+        for option in getattr(room, "OPTIONS", ()):
+            if found.setdefault(option.name, option) != option:
+                raise ConvertError(
+                    f"two frontends or backends declare the option {option.name!r}, each its own",
+                    hint="uninstall one of the packages",
+                )
+    return found
+
+
+def options() -> dict[str, Option[Any]]:
+    """Every declared option by name, those of backends first."""
+    return options_of([*backends().values(), *frontends().values()])
+
+
+def kinds() -> list[Kind]:
+    """The kinds of files that frontends and backends can tell besides those of `convert.files.sniff`."""
+    return [kind for room in (*frontends().values(), *backends().values()) for kind in getattr(room, "SNIFF", ())]
 
 
 def frontend_for(source: Source) -> Frontend:

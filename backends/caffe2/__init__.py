@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
+from .options import LAYOUT, PROFILE
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -20,6 +22,7 @@ FORMATS = {
         "caffe2", ".caffe2", True, "Caffe2: init_net.pb and predict_net.pb, with their text forms", kind="caffe2"
     )
 }
+OPTIONS = (PROFILE, LAYOUT)
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
@@ -28,8 +31,8 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     from .legalize import legalize
 
     copy = model.clone()
-    legalize(copy)
-    emit(copy, aten=options.profile == "aten")
+    legalize(copy, options.dump_passes)
+    emit(copy, aten=PROFILE.of(options) == "aten")
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
@@ -39,10 +42,11 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .writer.profiles import apply_profile
     from .writer.writer import write_folder
 
-    legalize(model)
-    net = emit(model, aten=options.profile == "aten")
-    apply_profile(net, options.profile)
-    write_folder(net, path, report, options.caffe2_layout)
+    legalize(model, options.dump_passes)
+    profile = PROFILE.of(options)
+    net = emit(model, aten=profile == "aten")
+    apply_profile(net, profile)
+    write_folder(net, path, report, LAYOUT.of(options))
 
 
 def preload() -> None:

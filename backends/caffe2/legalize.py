@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
-from convert.passes import run
+from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.expand_functions import expand_functions
@@ -15,9 +17,9 @@ from . import ops  # noqa: F401  (fills the table)
 from .rules import onnx_op
 
 
-def legalize(model: ir.Model) -> None:
-    """Change `model` in place into one that the rules can emit."""
-    run(PASSES, model)
+def legalize(model: ir.Model, dump: Path | None = None) -> None:
+    """Change `model` in place into one that the rules can emit. dump: as for `run_passes`."""
+    run_passes(model, PASSES, dump)
 
 
 def inline_functions(model: ir.Model) -> bool:

@@ -30,7 +30,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     from .passes.legalize import legalize
 
     copy = model.clone()
-    legalize(copy)
+    legalize(copy, options.dump_passes)
     run_without_content(lambda: emit(copy))
 
 
@@ -42,7 +42,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .passes.legalize import legalize
     from .writer import write_keras
 
-    legalize(model)
+    legalize(model, options.dump_passes)
     write_keras(model, path, report)
 
 

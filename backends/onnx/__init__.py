@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from convert.plugin import Format, Operator
 
+from .options import OPSET
+
 if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
@@ -16,13 +18,14 @@ if TYPE_CHECKING:
     from convert.report import Report
 
 FORMATS = {"onnx": Format("onnx", ".onnx", False, "ONNX, opset 11 to 23 (--opset, default 20)", kind="onnx")}
+OPTIONS = (OPSET,)
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
     """Raise one `Unsupported` that lists everything the opset asked for lacks; changes nothing."""
     from .lower import lower
 
-    lower(model.clone(), options.opset)
+    lower(model.clone(), OPSET.of(options), options.dump_passes)
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
@@ -33,7 +36,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .lower import lower
     from .writer import write_model
 
-    lower(model, options.opset)
+    lower(model, OPSET.of(options), options.dump_passes)
     write_model(model, path, report)
 
 
@@ -46,7 +49,7 @@ def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:
     from .writer import model_proto
 
     copy = model.clone()
-    lower(copy, options.opset)
+    lower(copy, OPSET.of(options))
     return model_proto(copy)
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx
 import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported, UsageError
 from convert.graph import location_of
 from convert.graph.shape_inference import SMALL
-from convert.passes import run
+from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.layout.assign import assign_layout
 from convert.passes.opset.convert import convert_opset
 
 from .onnxruntime_casts import cast_for_kernels
+from .options import NEWEST, OLDEST
 from .stable_sigmoid import exact_probabilities
-
-OLDEST, NEWEST = 11, 23
 
 # The IR version that brought a dtype (onnx.proto3, enum DataType).
 _DTYPE_IR = {
@@ -31,15 +32,21 @@ _DTYPE_IR = {
 }
 
 
-def lower(model: ir.Model, opset: int) -> None:
-    """Change `model` in place into what is written. Raises `Unsupported` listing what `opset` cannot express."""
+def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
+    """Change `model` in place into what is written. Raises `Unsupported` listing what `opset` cannot express.
+
+    dump: as for `run_passes`.
+    """
+
+    def to_opset(model: ir.Model) -> bool:
+        convert_opset(model, opset)
+        return True
+
     if not OLDEST <= opset <= NEWEST:
         raise UsageError(f"opset {opset} cannot be written", hint=f"give --opset {OLDEST} to {NEWEST}")
     _refuse_private(model)
     _refuse_unknown_ranks(model)
-    run(PASSES, model)
-    convert_opset(model, opset)
-    _hoist_weights(model)
+    run_passes(model, (*PASSES, to_opset, hoist_weights), dump)
     used = {node.domain for node in model.graph.all_nodes()} | {""}
     imports = model.graph.opset_imports
     for domain in [d for d in imports if d not in used]:
@@ -55,9 +62,9 @@ def assign_channels_first(model: ir.Model) -> bool:
 PASSES = (clean, assign_channels_first, fold_batch_norms, clean, exact_probabilities, cast_for_kernels)
 
 
-def _hoist_weights(model: ir.Model) -> None:
+def hoist_weights(model: ir.Model) -> bool:
     """Move large weights out of subgraphs: the outermost graph is where they can be external."""
-    main = model.graph
+    main, modified = model.graph, False
     names = {v.name for graph in model.graphs() for v in graph.initializers.values()}
     for graph in [g for g in model.graphs() if g is not main]:
         for name, value in list(graph.initializers.items()):
@@ -70,6 +77,8 @@ def _hoist_weights(model: ir.Model) -> None:
             value.name = f"{name}.{count}"
             names.add(value.name)
             main.register_initializer(value)
+            modified = True
+    return modified
 
 
 def ir_version(model: ir.Model) -> int:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
+from .options import CALIBRATE, DTYPE, QUANTIZE, WEIGHTS
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -28,6 +30,7 @@ FORMATS = {
         "tflite", ".tflite", False, "TensorFlow Lite model of built-in operators", "tflite", ("float16", "int8")
     ),
 }
+OPTIONS = (WEIGHTS, DTYPE, QUANTIZE, CALIBRATE)
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
@@ -45,7 +48,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
         check_tflite(copy, options)
         return
-    legalize(copy)
+    legalize(copy, options.dump_passes)
     check_coverage(copy)
 
 

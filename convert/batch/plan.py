@@ -13,7 +13,7 @@ from typing import Any
 from convert import plugin
 from convert.batch.storage import Url, parse_location
 from convert.errors import BadInput, ConvertError, UsageError
-from convert.files.sniff import sniff
+from convert.files.sniff import plugged_kind, sniff
 from convert.options import parse_size
 
 SUFFIXES = frozenset(
@@ -24,11 +24,9 @@ SUFFIXES = frozenset(
 _MARKS = ("saved_model.pb", "saved_model.pbtxt", "init_net.pb", "predictor.minidb")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _OPTIONS: dict[str, type | tuple[type, ...]] = {
-    "input": list, "model": str, "outputs": (str, list), "signature": str, "opset": int, "layout": str,
-    "weights": str, "dtype": str, "quantize": str, "calibrate": str, "inputs": str, "seeds": int, "rtol": float,
-    "atol": float, "profile": str, "caffe2_layout": str, "trust": bool, "trace": bool, "verify": bool, "rules": list,
+    "input": list, "model": str, "outputs": (str, list), "signature": str, "layout": str, "inputs": str, "seeds": int,
+    "rtol": float, "atol": float, "trust": bool, "trace": bool, "verify": bool, "rules": list,
 }  # fmt: skip
-_PATHS = ("calibrate", "inputs", "rules")
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,8 @@ def _named_models(item: str, path: Path, output: Path | Url, others: list[Path])
         every = [p for p in map(Path, sorted(glob.glob(item, recursive=True))) if _is_model(p)]
         found = [(p.stem, p) for p in every if not written & {*p.resolve().parents}]
     if not found:
-        raise BadInput(f"{item} names no model", hint=f"models are folders, or end in {', '.join(sorted(SUFFIXES))}")
+        ends = sorted({*SUFFIXES, *(s for kind in plugin.kinds() for s in kind.suffixes)})
+        raise BadInput(f"{item} names no model", hint=f"models are folders, or end in {', '.join(ends)}")
     return found
 
 
@@ -134,8 +133,8 @@ def _is_model(path: Path) -> bool:
     if path.is_dir():
         marked = any((path / mark).exists() for mark in _MARKS)
         weights = (p for pattern in _WEIGHTS for p in path.glob(pattern))
-        return marked or ((path / "config.json").exists() and any(weights))
-    if path.suffix.lower() in SUFFIXES:
+        return marked or ((path / "config.json").exists() and any(weights)) or bool(plugged_kind(path))
+    if path.suffix.lower() in SUFFIXES or any(path.name.endswith(k.suffixes) for k in plugin.kinds()):
         return True
     try:
         return bool(sniff(path))
@@ -193,14 +192,14 @@ def _sources(row: Mapping[str, Any], folder: Path, output: Path | Url, where: st
 
 def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:
     """`base` with what a row of a manifest says, whose paths are relative to the manifest."""
-    options = dict(base.options)
+    options, types, paths = dict(base.options), _option_types(), path_options()
     for key, value in row.items():
-        if key in _OPTIONS:
-            if not isinstance(value, _OPTIONS[key]) or (isinstance(value, bool) and _OPTIONS[key] is not bool):
+        if key in types:
+            if not isinstance(value, types[key]) or (isinstance(value, bool) and types[key] is not bool):
                 raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
-            options[key] = _resolve_paths(value, path.parent) if key in _PATHS or _is_file(key, value) else value
+            options[key] = _resolve_paths(value, path.parent) if key in paths or _is_file(key, value) else value
         elif key not in ("to", "output", "timeout", "memory"):
-            known = sorted({*_OPTIONS, "to", "output", "timeout", "memory", "source", "name"})
+            known = sorted({*types, "to", "output", "timeout", "memory", "source", "name"})
             raise BadInput(f"{where}: there is no {key!r}", hint=f"known are {', '.join(known)}")
     return replace(
         base,
@@ -209,6 +208,19 @@ def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Tas
         seconds=float(row.get("timeout", base.seconds)),
         memory=parse_size(str(row["memory"])) if "memory" in row else base.memory,
     )
+
+
+def _option_types() -> dict[str, type | tuple[type, ...]]:
+    """The options that a manifest may give, each with the type of its value there: arrays are named by a file."""
+    special: dict[type, type | tuple[type, ...]] = {dict: str, float: (int, float)}
+    declared = {name: type(option.default) for name, option in plugin.options().items()}
+    return {**_OPTIONS, **{name: special.get(kind, kind) for name, kind in declared.items()}}
+
+
+def path_options() -> list[str]:
+    """The options whose values are paths of files that a result depends on."""
+    declared = plugin.options().values()
+    return [*(o.name for o in declared if o.file or isinstance(o.default, dict)), "inputs", "rules"]
 
 
 def _resolve_output(output: Path | Url, folder: Path) -> Path | Url:
@@ -227,7 +239,8 @@ def _resolve_paths(value: Any, folder: Path) -> Any:
 def task_arguments(task: Task) -> list[str]:
     """The command line that converts the task's model, without the `convert` in front."""
     found = [str(task.source), "--to", task.format, "-o", str(task.output), "--json", "--force"]
-    for key, value in sorted(task.options.items()):
+    for name, value in sorted(task.options.items()):
+        key = name.replace("_", "-")
         if isinstance(value, bool):
             found += [f"--{key}"] if value else [f"--no-{key}"] if key == "verify" else []
         elif key == "outputs" and isinstance(value, list):

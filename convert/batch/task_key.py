@@ -12,7 +12,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from convert.batch.plan import Task
+from convert import plugin
+from convert.batch.plan import Task, path_options
 from convert.errors import ConvertError
 from convert.files import protobuf_wire
 from convert.files.sniff import sniff
@@ -51,9 +52,9 @@ def compute_key(task: Task, by: Mapping[str, str] | None = None) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The installed version of each of `PACKAGES`."""
+    """The installed version of each of `PACKAGES`, and of each package that plugs in."""
     found = {}
-    for package in PACKAGES:
+    for package in (*PACKAGES, *plugin.packages()):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
@@ -64,7 +65,7 @@ def versions() -> dict[str, str]:
 def dependency_files(task: Task) -> list[Path]:
     """The files that the result depends on, in a fixed order; ones that are named but not there are left out."""
     found = [task.source]
-    for option in ("calibrate", "inputs", "rules"):
+    for option in path_options():
         value = task.options.get(option, [])
         found += [Path(v) for v in ([value] if isinstance(value, str) else value)]
     found += _factory_files(str(task.options.get("model", "")))

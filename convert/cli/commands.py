@@ -12,6 +12,7 @@ import click
 from convert import __version__, plugin
 from convert.cli import render
 from convert.cli.batch import batch
+from convert.cli.declared_options import ConvertCommand, ReadCommand, values
 from convert.cli.output_options import WORDS, OutputOptions, exit_on_error, run, with_output_options
 from convert.cli.read_options import ReadOptions, with_read_options
 from convert.cli.verify_options import VerifyOptions, with_verify_options
@@ -54,7 +55,7 @@ def cli() -> None:
     """Convert deep-learning models between PyTorch, TensorFlow, ONNX and Caffe2, and check that the numbers agree."""
 
 
-@cli.command(_CONVERT, hidden=True)
+@cli.command(_CONVERT, cls=ConvertCommand, hidden=True)
 @click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
 @click.option(
     "--to",
@@ -69,41 +70,17 @@ def cli() -> None:
     metavar="PATH",
     help="Where to write; by default the model's name here.",
 )
-@click.option("--opset", type=click.IntRange(11, 23), default=20, show_default=True, help="Opset of ONNX output.")
 @click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="Layout of inputs and outputs.")
-@click.option(
-    "--weights",
-    type=click.Choice(["variables", "constants"]),
-    default="variables",
-    show_default=True,
-    help="How a SavedModel holds its weights.",
-)
-@click.option("--dtype", type=click.Choice(["float16"]), help="Store floating weights in this dtype (tflite).")
-@click.option("--quantize", type=click.Choice(["int8"]), help="Store weights in 8 bits (tflite).")
-@click.option(
-    "--calibrate",
-    type=click.Path(path_type=Path, exists=True),
-    metavar="FILE.npz",
-    help="Samples of the inputs; with --quantize, activations are in 8 bits too.",
-)
-@click.option(
-    "--profile",
-    type=click.Choice(["plain", "nnpack", "ideep", "aten"]),
-    default="plain",
-    show_default=True,
-    help="The kernels that a Caffe2 net asks for.",
-)
-@click.option(
-    "--caffe2-layout",
-    type=click.Choice(["nets", "metanet", "mobile"]),
-    default="nets",
-    show_default=True,
-    help="The files of a Caffe2 model.",
-)
 @click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
 @click.option("--force", is_flag=True, help="Replace an existing output.")
 @click.option("--skip-existing", is_flag=True, help="Leave an existing output alone, and succeed.")
 @click.option("--dry-run", is_flag=True, help="Read and check the operators, write nothing.")
+@click.option(
+    "--dump-passes",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the graph after each pass to this new folder, as ONNX files.",
+)
 @with_verify_options
 @with_read_options
 @with_output_options
@@ -111,21 +88,16 @@ def convert_model(
     source: Path,
     to: str | None,
     output: Path | None,
-    opset: int,
     layout: str | None,
-    weights: str,
-    dtype: str | None,
-    quantize: str | None,
-    calibrate: Path | None,
-    profile: str,
-    caffe2_layout: str,
     verify: bool | None,
     force: bool,
     skip_existing: bool,
     dry_run: bool,
+    dump_passes: Path | None,
     verify_options: VerifyOptions,
     read_options: ReadOptions,
     output_options: OutputOptions,
+    **declared: Any,
 ) -> None:
     """Convert MODEL."""
     from convert import api
@@ -139,24 +111,19 @@ def convert_model(
             force=force,
             skip_existing=skip_existing,
             dry_run=dry_run,
+            dump_passes=dump_passes,
             rules=read_options.rules,
             report=report,
             method=verify_options.method(),
-            opset=opset,
             layout=layout or "",
-            weights=weights,
-            dtype=dtype or "",
-            quantize=quantize or "",
-            calibrate=_load_inputs(calibrate),
-            profile=profile,
-            caffe2_layout=caffe2_layout,
+            **values(declared),
             **read_options.options(),
         )
 
     run(Report("convert", source=str(source)), work, output_options, verify_options)
 
 
-@cli.command()
+@cli.command(cls=ReadCommand)
 @click.argument("chain", nargs=-1, required=True, metavar="SOURCE TARGET [TARGET]…")
 @click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="The layout that TARGET was converted to.")
 @with_verify_options
@@ -168,6 +135,7 @@ def verify(
     verify_options: VerifyOptions,
     read_options: ReadOptions,
     output_options: OutputOptions,
+    **declared: Any,
 ) -> None:
     """Compare TARGET with SOURCE numerically: PASS (exit 0), FAIL (3) or INCONCLUSIVE (7).
 
@@ -185,13 +153,14 @@ def verify(
             verify_options.method(),
             rules=read_options.rules,
             layout=layout or "",
+            **values(declared),
             **read_options.options(),
         )
 
     run(Report("verify", source=chain[0], target=chain[-1]), work, output_options, verify_options)
 
 
-@cli.command()
+@cli.command(cls=ReadCommand)
 @click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
 @with_read_options
 @with_output_options
@@ -199,6 +168,7 @@ def inspect(
     source: Path,
     read_options: ReadOptions,
     output_options: OutputOptions,
+    **declared: Any,
 ) -> None:
     """Show a model's kind, inputs, outputs, operators and weights."""
     from convert import api
@@ -208,6 +178,7 @@ def inspect(
             source,
             rules=read_options.rules,
             report=report,
+            **values(declared),
             **read_options.options(),
         )
 
@@ -262,11 +233,3 @@ def main() -> NoReturn:
             reconfigure(errors="replace")
     cli.main(prog_name="convert")
     raise AssertionError("click exits")
-
-
-def _load_inputs(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    from convert.parity import inputs
-
-    return inputs.load_inputs(path)

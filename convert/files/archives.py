@@ -11,15 +11,8 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
+from convert import limits
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
-
-MOST_EXPANSION = 200
-"""Weights deflate by a factor of 1 to 3, text by 10; only a bomb (or a model of zeros) passes 200."""
-
-FREE_BYTES = 100 << 20
-"""What an archive may expand to at any ratio."""
-
-MOST_ENTRIES = 200_000
 
 BROKEN = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, LookupError, OverflowError, EOFError,
           NotImplementedError, RuntimeError)  # fmt: skip
@@ -53,12 +46,13 @@ def check_archive(archive: zipfile.ZipFile) -> None:
     """Refuse what a model has no use for and an attacker has.
 
     Raises `UnsafeInput` for entries with absolute paths, `..`, control characters or links, for two entries of one
-    name, overlapping entries and bombs; `BadInput` for encrypted ones; `ResourceLimit` for more than `MOST_ENTRIES`.
+    name, overlapping entries and bombs; `BadInput` for encrypted ones; `ResourceLimit` for too many.
     """
     entries = archive.infolist()
     name = archive.filename or "the archive"
-    if len(entries) > MOST_ENTRIES:
-        raise ResourceLimit(f"{name} has {len(entries):,} entries; more than {MOST_ENTRIES:,} are not read")
+    most = limits.ARCHIVE_ENTRIES
+    if len(entries) > most:
+        raise ResourceLimit(f"{name} has {len(entries):,} entries; more than {most:,} are not read")
     hint = "no framework writes such a file: do not use it"
     for entry in entries:
         if _is_unsafe_path(entry.orig_filename):
@@ -84,7 +78,7 @@ def _check_sizes(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], name:
             hint="no framework writes such a file: do not use it",
         )
     for what, before, after in [(name, size, expanded), *((e.filename, e.compress_size, e.file_size) for e in entries)]:
-        if after > FREE_BYTES and after > MOST_EXPANSION * max(before, 1):
+        if after > limits.ARCHIVE_FREE_BYTES and after > limits.ARCHIVE_EXPANSION * max(before, 1):
             raise UnsafeInput(
                 f"{what} would expand from {before:,} to {after:,} bytes, like a zip bomb",
                 hint="if it is genuine, unpack it and zip it again without compression",

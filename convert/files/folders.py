@@ -7,14 +7,13 @@ import json
 import os
 from pathlib import Path
 
+from convert import limits
 from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, protobuf_wire
 
 _WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
 _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "rust_model.ot", "*.gguf")
 _MODELS = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".h5", ".keras", ".tflite", ".safetensors")
-_MOST_ENTRIES = 100_000
-_MOST_TEXT = 10 << 20
 
 
 def folder_kind(path: Path) -> str:
@@ -76,7 +75,7 @@ def _file_names(path: Path) -> set[str]:
     with os.scandir(path) as entries:
         for entry in entries:
             names.add(entry.name)
-            if len(names) >= _MOST_ENTRIES:
+            if len(names) >= limits.FOLDER_ENTRIES:
                 break
     return names
 
@@ -98,7 +97,7 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     config = path / "config.json"
     try:
         with config.open("rb") as file:
-            parsed = json.loads(file.read(_MOST_TEXT))
+            parsed = json.loads(file.read(limits.FOLDER_CONFIG_BYTES))
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):

@@ -9,10 +9,8 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from convert import limits
 from convert.errors import BadInput
-
-MOST_OPCODES = 4_000_000
-"""Far above any model (a Transformer of 6 + 6 layers takes 21,738); a hostile pickle would keep us busy for hours."""
 
 COMPUTED = "<computed>"
 """Stands for a name that the pickle computes while it is loaded, so that nobody can tell what it imports."""
@@ -63,11 +61,11 @@ def read_pickle(data: bytes | mmap.mmap) -> Pickle:
 
     Raises `BadInput` if the opcodes are truncated, unknown or do not fit together.
     """
-    machine = _Machine()
+    machine, most = _Machine(), limits.PICKLE_OPCODES
     try:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(cast(Any, data))):
-            if count >= MOST_OPCODES:
-                raise BadInput(f"a pickle of more than {MOST_OPCODES:,} opcodes is no model")
+            if count >= most:
+                raise BadInput(f"a pickle of more than {most:,} opcodes is no model")
             _execute_opcode(machine, opcode, argument)
         top = machine.stack.pop()
     except (ValueError, LookupError, OverflowError, TypeError, AttributeError) as error:

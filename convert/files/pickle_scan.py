@@ -8,15 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from convert import limits
 from convert.errors import BadInput
 from convert.files.archives import is_zip, member, open_archive, read_member
 from convert.files.pickle_opcodes import PickledObject, class_name, read_pickle
 
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 """The integer that opens a file of `torch.save` without zip (torch.serialization.MAGIC_NUMBER)."""
-
-MOST_BYTES = 256 << 20
-"""The largest pickle that is looked at; weights are not inside it."""
 
 _DTYPES = (  # noqa: SIM905
     "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool complex128 complex64 "
@@ -93,8 +91,8 @@ def torch_pickle_bytes(path: Path) -> bytes:
                 name = member(archive, "data.pkl")
                 if name is None:
                     raise BadInput(f"{path} is a zip archive without data.pkl, so torch.save did not write it")
-                return read_member(archive, name, MOST_BYTES)
-        size = min(path.stat().st_size, MOST_BYTES)
+                return read_member(archive, name, limits.PICKLE_BYTES)
+        size = min(path.stat().st_size, limits.PICKLE_BYTES)
         if not size:
             raise BadInput(f"{path} is empty", hint="get the file again")
         with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as start:

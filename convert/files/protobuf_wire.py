@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from convert import limits
 from convert.errors import BadInput
 
 Bytes = bytes | memoryview
-
-MOST_FIELDS = 2_000_000
-"""Fields of the outermost message that are walked; a GraphDef has one for each node."""
 
 SAMPLE = 64
 """Fields of an inner message that are looked at."""
@@ -124,10 +122,11 @@ def message_name(data: Bytes) -> str | None:
     """The key of `MESSAGES` that `data` fits, or None. Raises `BadInput` if it fits one until it breaks off."""
     broken: TruncatedMessage | None = None
     spans: dict[int, list[Field]] = {}
+    most = limits.PROTOBUF_FIELDS
     try:
         for count, item in enumerate(fields(data, 0, len(data))):
-            if count >= MOST_FIELDS:
-                raise BadInput(f"a message of more than {MOST_FIELDS:,} fields is no model")
+            if count >= most:
+                raise BadInput(f"a message of more than {most:,} fields is no model")
             seen = spans.setdefault(item.number, [])
             if len(seen) < SAMPLE:
                 seen.append(item)

@@ -10,7 +10,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from convert.errors import BadInput
+from convert import limits, plugin
+from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, pickle_opcodes, pickle_scan, protobuf_wire
 from convert.files.archives import is_zip, member, open_archive, read_member, record_root
 from convert.files.folders import folder_kind, listed_names
@@ -35,27 +36,41 @@ KINDS: dict[str, str] = {
 
 _HEAD = 65536
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_MOST_TEXT = 100 << 20
 
 
 def sniff(path: Path) -> str:
-    """The kind (a key of `KINDS`) of the file or folder at `path`.
+    """The kind of the file or folder at `path`: a key of `KINDS`, or one that a frontend or backend can tell.
 
     Raises `BadInput` with what it is instead, if it is missing, broken or of no kind; `UnsafeInput` for an archive
     that is made to deceive its reader; `ResourceLimit` for one that is too large to look into.
     """
     try:
         mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            return folder_kind(path)
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
             raise BadInput(f"{path} is neither a file nor a folder", hint="name the model's file")
-        return _file_kind(path)
+        try:
+            return folder_kind(path) if stat.S_ISDIR(mode) else _file_kind(path)
+        except UnsafeInput:
+            raise
+        except BadInput:
+            if kind := plugged_kind(path):
+                return kind
+            raise
     except FileNotFoundError:
         raise _missing_path_error(path) from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"{path} cannot be read: {reason}", hint="check its permissions and its name") from None
+
+
+def plugged_kind(path: Path) -> str:
+    """The kind of an existing file or folder that a frontend or backend can tell by its `SNIFF`, or nothing."""
+    known = plugin.kinds()
+    head = b""
+    if known and not path.is_dir():
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    return next((kind.name for kind in known if kind.matches(path, head)), "")
 
 
 def _missing_path_error(path: Path) -> BadInput:
@@ -173,7 +188,7 @@ def _safetensors_kind(path: Path, size: int) -> str:
     again = "get the file again, or save it again"
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if length > min(size - 8, _MOST_TEXT):
+        if length > min(size - 8, limits.SAFETENSORS_HEADER_BYTES):
             raise BadInput(
                 f"{path} looks like safetensors, but is truncated: its header should have {length:,} bytes", hint=again
             )
@@ -206,7 +221,7 @@ def _archive_kind(path: Path) -> str:
                     f"{path} is a torch.package archive, whose code would have to be executed",
                     hint="load it with torch.package and save it with torch.export.save",
                 )
-            return _content_kind(path, read_member(archive, root + "data.pkl", pickle_scan.MOST_BYTES))
+            return _content_kind(path, read_member(archive, root + "data.pkl", limits.PICKLE_BYTES))
     raise _not_a_model_error(path, names)
 
 
@@ -214,7 +229,7 @@ def _exported_kind(path: Path, archive: zipfile.ZipFile, names: set[str]) -> str
     entry = member(archive, "archive_format")
     if entry is None:
         return "torch-export"
-    form = read_member(archive, entry, 1000).decode("ascii", "replace").strip()
+    form = read_member(archive, entry, limits.ARCHIVE_FORMAT_BYTES).decode("ascii", "replace").strip()
     if form != "pt2":
         raise BadInput(f"{path} is an archive of format {form!r}, not pt2", hint="save it with torch.export.save")
     if not any(name.startswith("models/") and name.endswith(".json") for name in names):

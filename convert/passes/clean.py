@@ -5,13 +5,13 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from convert.passes import run
+from convert.passes import run_passes
 from convert.passes.fold import fold_constants
 
 
 def clean(model: ir.Model) -> bool:
     """Lift Constant nodes, fold constants, drop identities, repeated and unused nodes; whether anything changed."""
-    return run(CLEAN, model)
+    return run_passes(model, CLEAN)
 
 
 def lift_constants(model: ir.Model) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import dims_of, lazy_tensor
-from convert.passes import run as run_passes
+from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.to_float64 import widen_model
@@ -59,7 +59,7 @@ def simulate(model: ir.Model, feeds: Feeds, stored: str) -> NarrowedOutputs:
     ranges: dict[str, Range] = {}
     exact = [_Rounding(stored, ranges).outputs(plain, feed, rounding=False) for feed in feeds]
     copy = model.clone()
-    run_passes((clean, fold_batch_norms, clean), copy)
+    run_passes(copy, (clean, fold_batch_norms, clean))
     _round_weights(copy.graph, stored)
     twin = widen_model(copy)
     if stored == FULL:

@@ -57,7 +57,8 @@ class RunningChild:
         optional: int = 0,
     ) -> None:
         self.source, self.feeds, self.precisions, self.optional = source, feeds, precisions, optional
-        self.options, self.limits = replace(options, examples={}, calibrate={}), limits
+        extra = {name: value for name, value in options.extra.items() if not isinstance(value, Mapping)}
+        self.options, self.limits = replace(options, examples={}, calibrate={}, extra=extra), limits
         self.process: Child | None = None
         if source.path is not None:
             self.folder = tempfile.TemporaryDirectory(prefix="convert-run-")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from convert import limits
 from convert.errors import BadInput, Unsupported
 from convert.files.caffe2.netdef import DTYPES, Op
 
@@ -23,13 +24,11 @@ FILLS = {
 }
 """What each makes; `ConstantFill` may be told another dtype, and has a rule for its form with an input."""
 
-_LARGEST = 2**31
-
 
 def filled_tensor(op: Op) -> ir.TensorProtocol:
     """The tensor that a fill without inputs makes. Raises `BadInput` where its content and its shape disagree."""
     shape = [int(d) for d in _number_list(op, "shape")]
-    if any(d < 0 for d in shape) or np.prod(shape, dtype=object) > _LARGEST:
+    if any(d < 0 for d in shape) or np.prod(shape, dtype=object) > limits.CAFFE2_FILL_ELEMENTS:
         raise BadInput(f"the {op.type} {op.outputs[0]!r} has the shape {shape}")
     if op.type == "ConstantFill":
         return ir.tensor(np.full(shape, fill_value(op.args), fill_dtype(op.args).numpy()))

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import onnx
 import onnx.inliner
 
+from convert import limits
 from convert.errors import BadInput, Problem, Unsupported
-
-MAX_NODES = 1_000_000
-_MAX_DEPTH = 100
 
 _Key = tuple[str, str, str]
 
@@ -54,8 +52,8 @@ def check_functions(model: onnx.ModelProto) -> None:
     for key in _callees_first(bodies):
         sizes[key] = _count_and_depth(bodies[key].node, sizes)
     count, depth = _count_and_depth(model.graph.node, sizes)
-    if count > MAX_NODES or depth > _MAX_DEPTH:
-        what = f"{count} nodes" if count > MAX_NODES else f"functions nested {depth} deep"
+    if count > limits.ONNX_NODES or depth > limits.ONNX_FUNCTION_DEPTH:
+        what = f"{count} nodes" if count > limits.ONNX_NODES else f"functions nested {depth} deep"
         raise BadInput(f"the model's functions would expand to {what}", hint="the file was made to exhaust its reader")
 
 

@@ -11,13 +11,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from convert import limits
 from convert.errors import BadInput, Unsupported
 from convert.graph.tensors import lazy_tensor, numpy_dtype
 
 from .lazy_proto import ByteSpan
 
-# A sparse initializer is written out in full; one that would grow past this is not believed.
-_DENSE_LIMIT = 1 << 31
 _FIELD_OF_TYPE = {
     "float_data": ("FLOAT", "COMPLEX64"),
     "double_data": ("DOUBLE", "COMPLEX128"),
@@ -128,7 +127,7 @@ def dense_tensor(sparse: onnx.SparseTensorProto) -> ir.LazyTensor:
     if any(d < 0 for d in dims):
         raise BadInput(f"the sparse tensor {name!r} has a negative dim: {dims}", hint=_BROKEN)
     dtype = ir.DataType(values.data_type)
-    if _byte_count(dtype, _element_count(dims)) > _DENSE_LIMIT:
+    if _byte_count(dtype, _element_count(dims)) > limits.ONNX_SPARSE_BYTES:
         raise Unsupported(f"the sparse initializer {name!r} of dims {dims} would be over 2 GiB in full")
     where = onnx.numpy_helper.to_array(indices)
     if where.ndim == 2:

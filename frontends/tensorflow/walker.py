@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from convert import limits
 from convert.errors import BadInput, Location, Unsupported
 from convert.graph import Graph
 from convert.rules import Rules
@@ -26,9 +27,6 @@ _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
 _EFFECTS = ("NoOp", "Assert", "PrintV2", "DisableCopyOnRead", "ControlTrigger")
 PLUMBING = (*_CALLS, *_HANDLES, *HANDLES, *_EFFECTS, "Placeholder")
 """Operators that the walker follows itself, or leaves behind because nothing comes out of them."""
-
-_LARGEST = 2_000_000
-_DEEPEST = 100
 
 
 @dataclass
@@ -93,15 +91,15 @@ class GraphWalker:
         """How many nodes `body` expands to, counted before anything is expanded."""
         if body.name in path:
             raise BadInput(f"function {body.name!r} calls itself")
-        if len(path) > _DEEPEST:
-            raise BadInput(f"functions call each other {_DEEPEST} deep")
+        if len(path) > limits.TENSORFLOW_CALL_DEPTH:
+            raise BadInput(f"functions call each other {limits.TENSORFLOW_CALL_DEPTH} deep")
         if body.name not in sizes:
             size = len(self.order(body))
             for node in self.order(body):
                 for name in self._callees(node):
                     size += self._count(self.body(name), sizes, (*path, body.name))
-            if size > _LARGEST:
-                raise BadInput(f"{body.name!r} expands to more than {_LARGEST:,} nodes")
+            if size > limits.TENSORFLOW_NODES:
+                raise BadInput(f"{body.name!r} expands to more than {limits.TENSORFLOW_NODES:,} nodes")
             sizes[body.name] = size
         return sizes[body.name]
 

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from convert import limits
 from convert.errors import BadInput, ConvertError, Location, Unsupported
 from convert.files.caffe2.folder import read_folder
 from convert.files.caffe2.netdef import DTYPES, Model, Net, Op, walk
 
 from . import kernels  # noqa: F401  (fills the table)
 from .kernels.table import Array, ExecutorRun, kernel
-
-_MOST_TURNS = 1_000_000
 
 
 def available() -> str:
@@ -94,13 +93,13 @@ def _if(state: ExecutorRun, op: Op, blobs: dict[str, Array]) -> None:
 def _while(state: ExecutorRun, op: Op, blobs: dict[str, Array]) -> None:
     condition, body = op.args.get("cond_net"), op.args["loop_net"]
     assert isinstance(body, Net)
-    for _ in range(_MOST_TURNS):
+    for _ in range(limits.CAFFE2_LOOP_TURNS):
         if isinstance(condition, Net):
             run_net(state, condition, blobs)
         if not _is_true(_blob(blobs, op.inputs[0], op), op):
             return
         run_net(state, body, blobs)
-    raise ConvertError(f"{location(op)}: it takes more than {_MOST_TURNS:,} turns")
+    raise ConvertError(f"{location(op)}: it takes more than {limits.CAFFE2_LOOP_TURNS:,} turns")
 
 
 _CONTROL = {"If": _if, "While": _while}

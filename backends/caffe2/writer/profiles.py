@@ -9,8 +9,6 @@ import onnx_ir as ir
 from ..blob import Blob
 from ..net import Net, Op
 
-PROFILES = ("plain", "nnpack", "ideep", "aten")
-
 IDEEP = 5
 """The number of the device in `caffe2.DeviceTypeProto`."""
 

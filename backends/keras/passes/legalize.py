@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx_ir as ir
 
-from convert.passes import Pass, run
+from convert.passes import Pass, run_passes
 from convert.passes.clean import clean
 from convert.passes.expand_functions import expand_functions
 from convert.passes.layout.assign import assign_layout
@@ -36,6 +38,6 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (expand_unsupported, clean, settle_shapes, cle
 PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean, fuse_dense)
 
 
-def legalize(model: ir.Model) -> bool:
-    """Run the passes; whether the model was modified."""
-    return run(PASSES, model)
+def legalize(model: ir.Model, dump: Path | None = None) -> bool:
+    """Run the passes; whether the model was modified. dump: as for `run_passes`."""
+    return run_passes(model, PASSES, dump)

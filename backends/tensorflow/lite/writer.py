@@ -26,6 +26,7 @@ from convert.graph import location_of
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
 from convert.options import Options
+from convert.passes import run_passes
 from convert.report import Report
 from convert.runners.process import save_arrays
 
@@ -63,8 +64,12 @@ def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) 
 
 def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[str], list[str]]:
     """Put the job of the child process into `folder`; returns what the inputs and outputs are called."""
-    legalize(model)
-    prefer_builtins(model, calibrated=bool(options.calibrate))
+
+    def choose_builtins(model: ir.Model) -> bool:
+        return prefer_builtins(model, calibrated=bool(options.calibrate))
+
+    legalize(model, options.dump_passes)
+    run_passes(model, (choose_builtins,), options.dump_passes)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     (folder / "model").mkdir()

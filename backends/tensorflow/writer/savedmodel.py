@@ -16,6 +16,7 @@ from convert.report import Report
 from .. import ops  # noqa: F401  (fills the table)
 from ..constants import Store, scope_name
 from ..emit import check, dtype_and_shape, model_function, tensor_inputs
+from ..options import WEIGHTS
 from ..passes.legalize import legalize
 from .checkpoint import write_variables
 from .graph_weights import Contents, write_graph
@@ -28,11 +29,11 @@ _MESSAGE_LIMIT = 2**31 - 1
 def write_saved_model(model: ir.Model, path: Path, options: Options, report: Report) -> None:
     """Write a SavedModel folder with one signature, `serving_default`, and all weights as trainable variables.
 
-    With `options.weights == "constants"` the weights are constants of the one function that is saved.
+    With `WEIGHTS` "constants" the weights are constants of the one function that is saved.
     """
-    legalize(model)
+    legalize(model, options.dump_passes)
     check(model)
-    constants = options.weights == "constants"
+    constants = WEIGHTS.of(options) == "constants"
     if constants:
         _check_size(model)
     store = Store(variables=not constants, beside=not constants)
@@ -51,7 +52,7 @@ def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) 
 
     A name that is not legal for a node is changed, and the report says so.
     """
-    legalize(model)
+    legalize(model, options.dump_passes)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     for wanted, name in [*inputs, *outputs]:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
+from convert import limits
 from convert.errors import BadInput, UsageError
 from convert.files.caffe2 import caffe2_pb2
 from convert.options import InputSpec, parse_input
@@ -40,8 +41,6 @@ Argument: TypeAlias = "int | float | str | list[int] | list[float] | list[str] |
 """The value of an argument; the content of a fill (`values`) is an array."""
 
 pb: Any = caffe2_pb2  # made at run time: type checkers do not see its classes
-
-_DEEPEST = 50
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,8 @@ def read_net(path: Path) -> Net:
 
 def net_of(message: Any, label: str = "the net", depth: int = 0) -> Net:
     """A NetDef taken apart. Raises `BadInput` for operators without a type and for nets nested without end."""
-    if depth > _DEEPEST:
-        raise BadInput(f"{label} holds nets more than {_DEEPEST} deep")
+    if depth > limits.CAFFE2_NET_DEPTH:
+        raise BadInput(f"{label} holds nets more than {limits.CAFFE2_NET_DEPTH} deep")
     ops = []
     for op in message.op:
         if not op.type:

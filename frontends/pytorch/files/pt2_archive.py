@@ -19,12 +19,12 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from convert import limits
 from convert.errors import BadInput, UnsafeInput
 from convert.files.archives import open_archive, read_member
 
 from .custom_operators import declare_operators
 
-_MOST_JSON = 1 << 30
 _TARGET = re.compile(
     r"torch\.ops\.[a-z_]\w*\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|torch\.sym_\w+|torch\._sym_\w+", re.ASCII
 )
@@ -105,7 +105,7 @@ def _operators(path: Path, trust: bool) -> set[str]:
         for name in archive.namelist():
             if name.endswith(".json"):
                 try:
-                    content = json.loads(read_member(archive, name, _MOST_JSON))
+                    content = json.loads(read_member(archive, name, limits.EXPORTED_JSON_BYTES))
                 except (ValueError, RecursionError) as error:
                     raise BadInput(f"{path}: {name} is not JSON: {error}", hint="get the file again") from None
                 if not trust:
@@ -153,7 +153,7 @@ def _json_entries(content: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_arithmetic(text: Any) -> bool:
     """True for an expression of numbers, symbols and the functions that PyTorch prints sizes with."""
-    if not isinstance(text, str) or len(text) > 10_000:
+    if not isinstance(text, str) or len(text) > limits.EXPORTED_EXPRESSION_CHARACTERS:
         return False
     try:
         tree = ast.parse(text, mode="eval")

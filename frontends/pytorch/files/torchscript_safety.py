@@ -14,10 +14,10 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+from convert import limits
 from convert.errors import UnsafeInput
 from convert.files.archives import member, open_archive, read_member
 
-_MOST_CODE = 64 << 20
 _CALL = re.compile(r"\bops\.(\w+)\.(\w+)")
 
 FILES = frozenset(("save", "from_file"))
@@ -56,7 +56,9 @@ def refuse_unsafe(path: Path) -> None:
             raise _unsafe_error(path, "it is in the format of PyTorch before 1.2, whose code may lie anywhere in it")
         for name in archive.namelist():
             if name.endswith(".py"):
-                for found in _unsafe_findings(read_member(archive, name, _MOST_CODE).decode("utf-8", "replace")):
+                for found in _unsafe_findings(
+                    read_member(archive, name, limits.TORCHSCRIPT_CODE_BYTES).decode("utf-8", "replace")
+                ):
                     raise _unsafe_error(path, f"{name.partition('code/')[2] or name} {found}")
 
 
@@ -66,7 +68,7 @@ def custom_operators(path: Path) -> set[str]:
     with open_archive(path) as archive:
         for name in archive.namelist():
             if name.endswith(".py"):
-                code = read_member(archive, name, _MOST_CODE).decode("utf-8", "replace")
+                code = read_member(archive, name, limits.TORCHSCRIPT_CODE_BYTES).decode("utf-8", "replace")
                 found |= {f"{m[1]}::{m[2]}" for m in _CALL.finditer(code)}
     return found
 

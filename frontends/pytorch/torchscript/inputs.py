@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from convert import limits
 from convert.errors import UsageError
 from convert.files.archives import member, open_archive, read_member
 from convert.graph import Dim
@@ -23,7 +24,6 @@ from ..inputs.examples import example_tensor
 from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
 from .state import override_attributes
 
-_MOST_PICKLE = 1 << 20
 _STORAGES = {
     "FloatStorage": "float32",
     "DoubleStorage": "float64",
@@ -60,7 +60,7 @@ def recorded_inputs(path: Path) -> tuple[InputSpec, ...]:
     """
     with open_archive(path) as archive:
         name = member(archive, "traced_inputs.pkl")
-        data = read_member(archive, name, _MOST_PICKLE) if name is not None else b""
+        data = read_member(archive, name, limits.TORCHSCRIPT_INPUTS_BYTES) if name is not None else b""
     try:
         found = _SpecUnpickler(io.BytesIO(data)).load().get("forward", []) if data else []
     except (pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError):

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from convert import limits
 from convert.errors import Unsupported
 
 from .calls import call_operator
@@ -180,8 +181,8 @@ def _inline_call(node: Any, function: Any = None) -> Any:
 
 
 def _run_call(walk: Walk, node: Any, call: Callable[[], Any]) -> Any:
-    if len(walk.calls) > 200:
-        raise Unsupported("calls are nested more than 200 deep")
+    if len(walk.calls) > limits.TORCHSCRIPT_CALL_DEPTH:
+        raise Unsupported(f"calls are nested more than {limits.TORCHSCRIPT_CALL_DEPTH} deep")
     walk.calls.append(own_source(node))
     try:
         result = call()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from convert import limits
 from convert.errors import Unsupported
 
 from .attributes import dtype_of, tensor_of_proto
@@ -18,7 +19,6 @@ HANDLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
 FILLING = ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2")
 _FROM_FILES = ("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_MOST = 100_000_000
 _PASSING = ("Identity", "StopGradient", "Snapshot")
 
 
@@ -127,6 +127,6 @@ def _constant_content(scope: _BodyScope, ref: Ref, buffer: memoryview) -> ir.Ten
         dtype = dtype_of(node.attr["DstT"].type)
         return None if dtype is None or dtype == ir.DataType.STRING else ir.tensor(numbers[0].astype(dtype.numpy()))
     start, limit, step = (n.item() for n in numbers)
-    if not step or abs((limit - start) / step) > _MOST:
+    if not step or abs((limit - start) / step) > limits.TENSORFLOW_TABLE_ELEMENTS:
         return None
     return ir.tensor(np.arange(start, limit, step, dtype=numbers[0].dtype))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from convert import limits
 from convert.errors import BadInput
 
 from ..graph.attributes import DTYPES
@@ -24,8 +25,6 @@ NUMBERS = {
 }  # fmt: skip
 _BITS = {17: (4, True), 19: (2, True), 20: (4, False)}
 """Types of less than a byte, by number: bits and sign; they are read as whole bytes."""
-
-_MOST = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ class _Reader:
     def _checked_count(self, count: int) -> int:
         """A number of entries, as far as the file can hold them and a model can mean them."""
         self.count += count
-        if 4 * count > len(self.data) or self.count > _MOST:
+        if 4 * count > len(self.data) or self.count > limits.TFLITE_ENTRIES:
             raise ValueError("more entries than bytes")
         return count
 

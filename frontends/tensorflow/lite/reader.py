@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from convert import limits
 from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
 from convert.graph.inputs import Bounds, match_specs
@@ -30,8 +31,6 @@ from .quantization import INTEGERS, dequantize, quantize
 from .rules import AS_STORED, fused_activation, tflite_op
 
 _ACTIVATION = "fused_activation_function"
-_DEEPEST = 100
-_LARGEST = 2_000_000
 
 # Options that say how a kernel works or what its inputs are anyhow, not what it computes.
 _IMMATERIAL = frozenset(
@@ -166,16 +165,16 @@ class SubgraphWalker:
         """How many operators a subgraph expands to, counted before anything is expanded."""
         if number in path:
             raise BadInput(f"subgraph {number} calls itself")
-        if len(path) > _DEEPEST:
-            raise BadInput(f"subgraphs call each other {_DEEPEST} deep")
+        if len(path) > limits.TFLITE_CALL_DEPTH:
+            raise BadInput(f"subgraphs call each other {limits.TFLITE_CALL_DEPTH} deep")
         if number not in sizes:
             operators = self.model.subgraphs[number].operators
             size = len(operators)
             for operator in operators:
                 for callee in self._callees(operator):
                     size += self._count(callee, sizes, (*path, number))
-            if size > _LARGEST:
-                raise BadInput(f"the file expands to more than {_LARGEST:,} operators")
+            if size > limits.TFLITE_OPERATORS:
+                raise BadInput(f"the file expands to more than {limits.TFLITE_OPERATORS:,} operators")
             sizes[number] = size
         return sizes[number]
 

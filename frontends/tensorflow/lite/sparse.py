@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-_MOST = 1 << 34
+from convert import limits
 
 
 def to_dense(sparsity: Any, raw: memoryview, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
@@ -32,7 +32,7 @@ def to_dense(sparsity: Any, raw: memoryview, shape: Sequence[int], dtype: np.dty
     for dim in range(rank):
         inside = int(np.prod([sizes[rank + i] for i, b in enumerate(blocks) if b == dim], dtype=np.int64))
         sizes[dim] = shape[dim] // inside
-    if int(np.prod(sizes, dtype=object)) > _MOST:
+    if int(np.prod(sizes, dtype=object)) > limits.TFLITE_SPARSE_ELEMENTS:
         raise ValueError("a tensor too large")
     parents = np.zeros(1, np.int64)
     places: list[np.ndarray] = []

@@ -9,17 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from convert import limits
 from convert.errors import BadInput
-
-_PATIENCE = 60.0
-"""Seconds, and one more for every `_SPEED` bytes."""
-
-_SPEED = 10_000_000
 
 
 def check(path: Path) -> None:
     """Raise `BadInput` where HDF5 does not come to the end of a file."""
-    patience = _PATIENCE + path.stat().st_size / _SPEED
+    patience = limits.HDF5_SECONDS + path.stat().st_size / limits.HDF5_BYTES_PER_SECOND
     command = [sys.executable, "-m", "convert.frontends.tensorflow.runner.hdf5_check", str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from convert import limits
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.files.archives import BROKEN, open_archive, read_member
 from convert.interpreter import raised_recursion_limit
@@ -35,7 +36,6 @@ _PLAIN = {"__tensor__", "__numpy__", "__keras_tensor__", "__ellipsis__", "__slic
           "__none__", "__bytes__", "__dict__"}  # fmt: skip
 _VOCABULARIES = {"StringLookup", "IntegerLookup", "TextVectorization"}
 _TRAINING = ("compile_config", "training_config")
-_CONFIG_LIMIT = 256 << 20
 
 
 def load_keras(path: Path, *, trust: bool = False) -> Any:
@@ -92,7 +92,7 @@ def _read_config(path: Path) -> Any:
         with open_archive(path) as archive:
             if "config.json" not in archive.namelist():
                 raise BadInput(f"{path} holds no config.json", hint="a .keras file is what model.save wrote")
-            text: str | bytes = read_member(archive, "config.json", _CONFIG_LIMIT)
+            text: str | bytes = read_member(archive, "config.json", limits.KERAS_CONFIG_BYTES)
     else:
         hdf5_check.check(path)
         with _open_h5(path) as file:

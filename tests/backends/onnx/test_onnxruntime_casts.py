@@ -65,7 +65,7 @@ def test_it_loads_and_computes_what_numpy_does(operator: str, dtype: Any, tmp_pa
             session(proto)  # the row is needed
     else:
         session(proto)
-    backend.write(read(proto), tmp_path / "m.onnx", "onnx", Options(opset=20), Report("test"))
+    backend.write(read(proto), tmp_path / "m.onnx", "onnx", Options(extra={"opset": 20}), Report("test"))
     (got,) = session(tmp_path / "m.onnx").run(None, {f"x{i}": v for i, v in enumerate(feeds)})
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)

@@ -28,7 +28,7 @@ OPSETS = (11, 13, 17, 20, 23)
 
 
 def written(proto: Any, path: Path, opset: int = 20) -> Path:
-    backend.write(read(proto), path, "onnx", Options(opset=opset), Report("test"))
+    backend.write(read(proto), path, "onnx", Options(extra={"opset": opset}), Report("test"))
     return path
 
 
@@ -124,7 +124,7 @@ def test_a_dtype_that_an_opset_does_not_give_is_named(tmp_path: Path) -> None:
         [info("y", [2], onnx.TensorProto.BFLOAT16)],
     )
     with pytest.raises(Unsupported, match="does not give bfloat16"):
-        backend.check(read(proto), "onnx", Options(opset=11))
+        backend.check(read(proto), "onnx", Options(extra={"opset": 11}))
 
 
 def network() -> onnx.ModelProto:
@@ -185,12 +185,12 @@ def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     )
     shared = read(proto)
     with pytest.raises(Unsupported) as caught:
-        backend.check(shared, "onnx", Options(opset=13))
+        backend.check(shared, "onnx", Options(extra={"opset": 13}))
     assert [(p.at.operator, p.count) for p in caught.value.problems] == [("GridSample", 1), ("BitwiseNot", 2)]
     assert shared.graph.opset_imports[""] == 23
     assert [n.op_type for n in shared.graph] == ["GridSample", "BitwiseNot", "BitwiseNot"]
     with pytest.raises(Unsupported):
-        backend.write(shared, tmp_path / "m.onnx", "onnx", Options(opset=13), Report("test"))
+        backend.write(shared, tmp_path / "m.onnx", "onnx", Options(extra={"opset": 13}), Report("test"))
     assert not list(tmp_path.iterdir())
 
 
@@ -201,7 +201,7 @@ def test_wrong_types_for_an_old_opset_are_named() -> None:
         [info("y", [2], onnx.TensorProto.INT8)],
     )
     with pytest.raises(Unsupported, match="does not take int8"):
-        backend.check(read(proto), "onnx", Options(opset=13))
+        backend.check(read(proto), "onnx", Options(extra={"opset": 13}))
 
 
 def test_lowering_happens_inside_subgraphs(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from convert.batch import task_key
-from convert.batch.plan import Task
+from convert.batch.plan import Task, task_arguments
 from convert.errors import BadInput, UsageError
 from convert.options import parse_size
 from tests.support.batch_tools import tasks_of, tiny
@@ -62,6 +62,13 @@ def test_a_manifest_says_it_for_each_model(tmp_path: Path) -> None:
     assert first.memory == 2 << 30
     assert first.options == {"verify": False, "opset": 17, "input": ["x:float32[2,3]"]}
     assert third.options == {"verify": False, "opset": 20, "calibrate": str(tmp_path / "data.npz")}
+
+
+def test_options_of_backends_reach_the_command_line(tmp_path: Path) -> None:
+    tiny(tmp_path / "a.onnx")
+    (tmp_path / "zoo.toml").write_text("[[models]]\nsource = 'a.onnx'\nto = 'caffe2'\ncaffe2_layout = 'mobile'")
+    (task,) = tasks_of(tmp_path / "zoo.toml")
+    assert task_arguments(task)[-3:] == ["--caffe2-layout", "mobile", "--no-verify"]
 
 
 @pytest.mark.parametrize(

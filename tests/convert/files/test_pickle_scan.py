@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 import torch
 
+from convert import limits
 from convert.errors import BadInput
 from convert.files import pickle_opcodes, pickle_scan
 from tests.support import hostile
@@ -224,6 +225,6 @@ def test_deep_and_wide_pickles_end_soon() -> None:
 
 
 def test_too_many_opcodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pickle_opcodes, "MOST_OPCODES", 1000)
+    monkeypatch.setattr(limits, "PICKLE_OPCODES", 1000)
     with pytest.raises(BadInput, match="more than 1,000 opcodes"):
         pickle_opcodes.read_pickle(hostile.PROTO2 + b"N0" * 1000 + b"N.")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from convert import limits
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
-from convert.files import protobuf_wire
 from convert.files.sniff import sniff
 from tests.convert.files.test_sniff import FIXTURES, kind_or_error
 from tests.support import hostile
@@ -81,14 +81,14 @@ def test_changed_bytes_never_crash(fixtures: Path, tmp_path: Path, name: str) ->
 
 
 def test_nested_and_endless_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf_wire, "MOST_FIELDS", 10_000)
+    monkeypatch.setattr(limits, "PROTOBUF_FIELDS", 10_000)
     message = b""
     for _ in range(2000):
         message = b"\x3a" + _varint(len(message)) + message
     path = tmp_path / "deep.onnx"
     path.write_bytes(b"\x08\x07" + message)
     kind_or_error(path)
-    path.write_bytes(b"\x08\x07" * (protobuf_wire.MOST_FIELDS + 1))
+    path.write_bytes(b"\x08\x07" * (limits.PROTOBUF_FIELDS + 1))
     with pytest.raises(BadInput):
         sniff(path)
     path.write_bytes(b"\xff" * 1000)
@@ -105,6 +105,6 @@ def _varint(value: int) -> bytes:
 
 
 def test_archives_of_endless_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("convert.files.archives.MOST_ENTRIES", 100)
+    monkeypatch.setattr(limits, "ARCHIVE_ENTRIES", 100)
     with pytest.raises(ResourceLimit):
         sniff(hostile.write_zip(tmp_path / "many.pt", [(f"m/data/{i}", b"") for i in range(101)]))

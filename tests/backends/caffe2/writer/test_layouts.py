@@ -75,7 +75,7 @@ MODELS = {"residual": residual, "many_dtypes": many_dtypes}
 
 def written(name: str, folder: Path, layout: str = "nets", profile: str = "plain") -> Path:
     path = folder / f"{name}.caffe2"
-    options = Options(profile=profile, caffe2_layout=layout.replace("database", "nets"))
+    options = Options(extra={"profile": profile, "caffe2_layout": layout.replace("database", "nets")})
     caffe2.write(MODELS[name](), path, "caffe2", options, Report("convert"))
     return path
 

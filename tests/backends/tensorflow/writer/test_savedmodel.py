@@ -137,5 +137,5 @@ def test_what_is_one_message_refuses_weights_of_2_gib(form: str, weights: str, t
     model.graph.outputs.append(node.outputs[0])
     backend = plugin.backend_for(form)
     with pytest.raises(ResourceLimit, match="weights variables" if form != "tflite" else "--to tf"):
-        backend.write(model, tmp_path / "out", form, Options(weights=weights), Report("test"))
+        backend.write(model, tmp_path / "out", form, Options(extra={"weights": weights}), Report("test"))
     assert not (tmp_path / "out").exists()

@@ -35,7 +35,7 @@ def test_attention_in_opset_20(name: str, tmp_path: Path) -> None:
     case = node_tests()[name]
     inputs, outputs = data_of(case)
     path = tmp_path / "m.onnx"
-    backend.write(read(case.model), path, "onnx", Options(opset=20), Report("test"))
+    backend.write(read(case.model), path, "onnx", Options(extra={"opset": 20}), Report("test"))
     nodes = onnx.load(path).graph.node
     assert "Attention" not in {n.op_type for n in nodes}
     assert len(nodes) <= CASES[name], [n.op_type for n in nodes]

@@ -14,6 +14,7 @@ import pytest
 from convert.frontends import tensorflow as frontend
 from convert.frontends.tensorflow.runner import hdf5_check
 
+from convert import limits
 from convert.errors import BadInput, UnsafeInput
 from convert.options import Options
 from convert.report import Report
@@ -251,7 +252,7 @@ def test_damaged_keras_files(tmp_path: Path) -> None:
 
 def test_hdf5_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe stands for a damaged file over which the library loops."""
-    monkeypatch.setattr(hdf5_check, "_PATIENCE", 3.0)
+    monkeypatch.setattr(limits, "HDF5_SECONDS", 3.0)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInput, match="not come to its end after 3 s"):
         hdf5_check.check(tmp_path / "pipe")

@@ -1,0 +1,8 @@
+"""The options of the ONNX backend."""
+
+from convert.plugin import Option
+
+OLDEST, NEWEST = 11, 23
+
+# By default the newest that every runtime in use today reads.
+OPSET = Option("opset", 20, "Opset of ONNX output.", low=OLDEST, high=NEWEST)

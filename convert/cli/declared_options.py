@@ -1,0 +1,85 @@
+"""The options of the command line that frontends and backends declare, made when a command line is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from convert import plugin
+from convert.errors import ConvertError
+from convert.plugin import Option
+
+
+class DeclaringCommand(click.Command):
+    """A command that has, besides its own options, those that `declared` gives; its function takes them by name.
+
+    They are looked up when click asks for them, so that `convert ops` does not import every frontend and backend.
+    """
+
+    declared: Callable[[], Mapping[str, Option[Any]]]
+    before: str
+    """The name of the option that they stand before in the help."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        taken = {word for parameter in own for word in (parameter.name, *parameter.opts)}
+        made = [_click_option(option) for option in _declared(self.declared).values()]
+        for option in made:
+            if taken & {option.name, *option.opts}:
+                raise click.ClickException(f"a frontend or backend declares {option.opts[0]}, which is taken")
+        at = next(i for i, parameter in enumerate(own) if parameter.name == self.before)
+        return [*own[:at], *made, *own[at:]]
+
+
+class ConvertCommand(DeclaringCommand):
+    """A command that reads and writes models."""
+
+    before = "verify"
+    declared = staticmethod(plugin.options)
+
+
+class ReadCommand(DeclaringCommand):
+    """A command that reads models only."""
+
+    before = "as_json"
+    declared = staticmethod(lambda: plugin.options_of(plugin.frontends().values()))
+
+
+def values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of `convert.api` for what a command line gave; raises as `load_inputs` for a file."""
+    return {name: _load(value) for name, value in given.items() if value is not None}
+
+
+def _declared(declared: Callable[[], Mapping[str, Option[Any]]]) -> Mapping[str, Option[Any]]:
+    try:
+        return declared()
+    except ConvertError as error:  # click shows it as it does its own
+        raise click.ClickException(str(error)) from error
+
+
+def _load(value: Any) -> Any:
+    if not isinstance(value, Path):
+        return value
+    from convert.parity.inputs import load_inputs
+
+    return load_inputs(value)
+
+
+def _click_option(option: Option[Any]) -> click.Option:
+    words = ["--" + option.name.replace("_", "-"), option.name]
+    empty = option.default in ("", {})
+    if isinstance(option.default, bool):
+        return click.Option(words, is_flag=True, help=option.help)
+    kind: Any = type(option.default)
+    metavar = option.metavar or None
+    if isinstance(option.default, dict):
+        kind, metavar = click.Path(path_type=Path, exists=True), metavar or "FILE.npz"
+    elif option.choices:
+        kind = click.Choice(option.choices)
+    elif option.low is not None or option.high is not None:
+        kind = (click.IntRange if kind is int else click.FloatRange)(option.low, option.high)
+    default = None if empty else option.default
+    return click.Option(words, type=kind, default=default, show_default=not empty, metavar=metavar, help=option.help)

@@ -1,0 +1,130 @@
+"""Every limit on what a broken or hostile file may make its reader do, in one place: `table()` lists them.
+
+Each is far above any model, and keeps a file of a few kilobytes from costing hours or all memory. They are read as
+`limits.X` when they are needed, so that a test, or a program that trusts its files, can set them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+
+ARCHIVE_ENTRIES = 200_000
+"""entries: of a zip archive; its directory is read as a whole before any entry is"""
+
+ARCHIVE_EXPANSION = 200
+"""times: that an entry or an archive grows; weights deflate by 1 to 3, text by 10, only a bomb (or zeros) by 200"""
+
+ARCHIVE_FREE_BYTES = 100 << 20
+"""bytes: that an archive may expand to at any ratio"""
+
+ARCHIVE_FORMAT_BYTES = 1000
+"""bytes: of the entry `archive_format` in a .pt2 file, which holds one word"""
+
+FOLDER_ENTRIES = 100_000
+"""entries: of a folder that are looked at to tell what it is"""
+
+FOLDER_CONFIG_BYTES = 10 << 20
+"""bytes: of config.json in a Hugging Face folder that are read"""
+
+SAFETENSORS_HEADER_BYTES = 100 << 20
+"""bytes: of the JSON at the beginning of a .safetensors file; the format allows 100 MB"""
+
+PICKLE_BYTES = 256 << 20
+"""bytes: of a pickle that is looked at; weights are not inside it"""
+
+PICKLE_OPCODES = 4_000_000
+"""opcodes: of a pickle that are followed; a Transformer of 6 + 6 layers takes 21,738"""
+
+PROTOBUF_FIELDS = 2_000_000
+"""fields: of the outermost message that are walked to tell what it is; a GraphDef has one for each node"""
+
+ONNX_NODES = 1_000_000
+"""nodes: that the functions of an ONNX model expand to; each may call the next twice"""
+
+ONNX_FUNCTION_DEPTH = 100
+"""calls: of functions inside of one another in an ONNX model"""
+
+ONNX_SPARSE_BYTES = 1 << 31
+"""bytes: of a sparse initializer, which is written out in full"""
+
+TENSORFLOW_NODES = 2_000_000
+"""nodes: that the functions of a TensorFlow graph expand to; each may call the next twice"""
+
+TENSORFLOW_CALL_DEPTH = 100
+"""calls: of functions inside of one another in a TensorFlow graph"""
+
+TENSORFLOW_TABLE_ELEMENTS = 100_000_000
+"""elements: of a Range that fills a lookup table; three numbers in the file tell its length"""
+
+KERAS_CONFIG_BYTES = 256 << 20
+"""bytes: of config.json in a .keras file"""
+
+HDF5_SECONDS = 60.0
+"""seconds: that the HDF5 library has for going over a file, besides what its size allows; some keep it forever"""
+
+HDF5_BYTES_PER_SECOND = 10_000_000
+"""bytes: of an HDF5 file for each further second"""
+
+TFLITE_ENTRIES = 2_000_000
+"""entries: of all tables of a TensorFlow Lite file together; many may lie on the same bytes"""
+
+TFLITE_OPERATORS = 2_000_000
+"""operators: that the subgraphs of a TensorFlow Lite model expand to; each may call the next twice"""
+
+TFLITE_CALL_DEPTH = 100
+"""calls: of subgraphs inside of one another in a TensorFlow Lite model"""
+
+TFLITE_SPARSE_ELEMENTS = 1 << 34
+"""elements: of a sparse weight of TensorFlow Lite, which is written out in full"""
+
+TORCHSCRIPT_CODE_BYTES = 64 << 20
+"""bytes: of one file of code in a TorchScript archive"""
+
+TORCHSCRIPT_INPUTS_BYTES = 1 << 20
+"""bytes: of the pickle that notes the shapes a TorchScript module was traced with"""
+
+TORCHSCRIPT_CALL_DEPTH = 200
+"""calls: of functions inside of one another in a TorchScript module"""
+
+EXPORTED_JSON_BYTES = 1 << 30
+"""bytes: of one JSON entry of an exported program"""
+
+EXPORTED_EXPRESSION_CHARACTERS = 10_000
+"""characters: of an expression of sizes in an exported program, which PyTorch hands to Python's parser"""
+
+CAFFE2_NET_DEPTH = 50
+"""nets: inside of one another, as arguments of operators"""
+
+CAFFE2_FILL_ELEMENTS = 2**31
+"""elements: of a weight that a Caffe2 fill makes; one number in the file tells its length"""
+
+CAFFE2_LOOP_TURNS = 1_000_000
+"""turns: of a While in a Caffe2 net that the project's executor runs"""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One row of the table: `value` is the number of `unit`, `what` it is that it bounds, and why."""
+
+    name: str
+    value: float
+    unit: str
+    what: str
+
+
+def table() -> list[Limit]:
+    """All limits, in the order of this file."""
+    module = sys.modules[__name__]
+    body = ast.parse(inspect.getsource(module)).body
+    rows = []
+    for node, text in pairwise(body):
+        if isinstance(node, ast.Assign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            (target,) = node.targets
+            name, told = ast.unparse(target), str(text.value.value)
+            unit, _, what = told.partition(": ")
+            rows.append(Limit(name, getattr(module, name), unit, what))
+    return rows
