@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import subprocess
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.import_graph import TOPS, sources
+from convert import limits
+from tests.support.import_graph import TOPS
 
 ROOT = Path(__file__).resolve().parents[1]
 READMES = [ROOT / name for name in ("frontends/README.md", "backends/README.md")]
@@ -22,16 +22,7 @@ TEXTS = [
 ]
 LAST = "try_it.py"
 
-NO_LIMITS_OF_FILES = {
-    "frontends/tensorflow/graph/state.py:_MOST": "elements of an initial value that a note tells",
-    "frontends/tensorflow/loops/rnn.py:_MOST": "states of a loop in which cells are looked for",
-    "frontends/tensorflow/common/unify_dims.py:_MOST": "operands that are compared with each other",
-    "frontends/tensorflow/common/shape_values.py:_LARGEST": "elements of a shape that are followed",
-    "frontends/tensorflow/common/element_tracing.py:_DEEPEST": "operators that an element is followed over",
-    "frontends/pytorch/ops/fourier.py:LARGEST": "length of a transform that is written as one product",
-    "frontends/pytorch/torchscript/loops.py:_MOST_TRIES": "rounds until the types of a loop are settled",
-}
-UNITS = {"": 1, "MiB": 1 << 20, "GiB": 1 << 30}
+UNITS = {"MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def examples(text: str) -> dict[str, dict[str, str]]:
@@ -60,42 +51,28 @@ def test_an_example_runs(title: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def limits_of_the_table() -> dict[str, float]:
-    """Each constant, file:NAME, with the number that the table gives it."""
-    rows = re.findall(r"^\| [^|]+ \| ([\d,]+) ?(\w*) \| `(\w+)` in `([\w/]+\.py)` \|$", READMES[0].read_text(), re.M)
-    return {f"{file}:{name}": int(number.replace(",", "")) * UNITS[unit] for number, unit, name, file in rows}
-
-
-def limits_of_the_code() -> dict[str, float]:
-    """Each numeric constant of a module by file:NAME."""
-    found = {}
-    for file in sources():
-        for node in ast.parse(file.read_text()).body:
-            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-            if isinstance(target, ast.Name) and (value := number(getattr(node, "value", None))) is not None:
-                found[f"{file.relative_to(ROOT).as_posix()}:{target.id}"] = value
-    return found
-
-
-def number(node: ast.expr | None) -> float | None:
-    """What an expression of literals is, such as `100 << 20`."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        return node.value
-    if isinstance(node, ast.BinOp):
-        left, right = number(node.left), number(node.right)
-        if left is not None and right is not None:
-            operators = {ast.LShift: "__lshift__", ast.Pow: "__pow__", ast.Mult: "__mul__", ast.Sub: "__sub__"}
-            return getattr(left, operators[type(node.op)])(right) if type(node.op) in operators else None
-    return None
+def limit_row(limit: limits.Limit) -> str:
+    """A line of the table of limits."""
+    unit = next((n for n in ("GiB", "MiB") if limit.unit == "bytes" and limit.value % UNITS[n] == 0), limit.unit)
+    return f"| `{limit.name}` | {limit.value / UNITS.get(unit, 1):,.0f} {unit} | {limit.what} |"
 
 
 def test_the_table_of_limits_is_the_code_s() -> None:
-    table, code = limits_of_the_table(), limits_of_the_code()
-    assert {name: code.get(name) for name in table} == table
-    bound = re.compile(r"(convert/files|frontends)/.*:(_?(MOST|MAX|LARGEST|DEEPEST)(_\w+)?|\w*_LIMIT)")
-    lacking = {name for name in code if bound.fullmatch(name)} - set(table) - set(NO_LIMITS_OF_FILES)
-    assert not lacking, "limits of what is read that frontends/README.md does not list"
-    assert set(NO_LIMITS_OF_FILES) <= set(code)
+    rows = [line for line in READMES[0].read_text().split("### Limits")[1].splitlines() if line.startswith("| ")]
+    assert rows[1:] == [limit_row(limit) for limit in limits.table()]
+
+
+EXAMPLE_BACKEND = ROOT / "tests/support/example_backend"
+
+
+@pytest.mark.parametrize(
+    "file", [p for p in sorted(EXAMPLE_BACKEND.rglob("*")) if p.suffix in (".py", ".toml")], ids=lambda p: p.name
+)
+def test_the_example_backend_is_shown_whole(file: Path) -> None:
+    """The recipe shows each of its files, which `tests/convert/test_plugin_backend.py` installs and runs."""
+    name = file.relative_to(EXAMPLE_BACKEND).as_posix()
+    blocks = re.findall(r"^```\w+\n# ([\w./]+)\n(.*?)^```$", READMES[1].read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert dict(blocks)[name].strip() == file.read_text().strip()
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda p: p.relative_to(ROOT).as_posix())
