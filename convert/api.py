@@ -237,7 +237,7 @@ def _check_narrowing(options: Options, form: plugin.Format) -> None:
             able = ", ".join(f.name for f in plugin.formats().values() if name in f.narrow)
             raise UsageError(f"{form.name} cannot store {name}", hint=f"formats that can: {able or 'none'}")
     if options.calibrate and not options.quantize:
-        raise UsageError("calibration data without a quantisation", hint="give --quantize int8 too")
+        raise UsageError("calibration data without a quantization", hint="give --quantize int8 too")
 
 
 def _verify_written(

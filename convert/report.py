@@ -64,7 +64,7 @@ class ChainStep:
 class Report:
     """The outcome of one `convert`, `verify` or `inspect`.
 
-    `notes` are assumptions and facts the user should know (inferred inputs, specialised dims); `seconds` are wall
+    `notes` are assumptions and facts the user should know (inferred inputs, specialized dims); `seconds` are wall
     times by stage; `verdict` is None where nothing was verified, and `unverified` then says why. Of a chain of more
     than two artefacts `steps` has each pair, and `verdict` is that of the first one that breaks. `reproduce` is the
     command that does this again.

@@ -130,7 +130,7 @@ class Emitter:
         return self._index
 
     def ones(self, dim: str, dtype: str) -> KerasTensor:
-        """A vector of ones as long as a dim whose size only the run tells. Raises `Unsupported` for a strange one."""
+        """A vector of ones as long as a dim of dynamic size. Raises `Unsupported` for a strange one."""
         if dim not in self._dims:
             raise Unsupported(f"no tensor at hand has the dim {dim!r}")
         x, axis = self._dims[dim]

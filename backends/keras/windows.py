@@ -73,7 +73,7 @@ def windows(
 
 def _check_known(n: int | None) -> int:
     if n is None:
-        raise Unsupported("SAME_LOWER or ceil_mode with a stride, over a dim whose size only the run tells")
+        raise Unsupported("SAME_LOWER or ceil_mode with a stride, over a dim of dynamic size")
     return n
 
 

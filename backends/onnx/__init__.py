@@ -43,7 +43,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:
     """The lowered model as a ModelProto with its weights in it; `model` stays as it is.
 
-    Raises `Unsupported`, and `ResourceLimit` for more weights than a ModelProto can be serialised with.
+    Raises `Unsupported`, and `ResourceLimit` for more weights than a ModelProto can be serialized with.
     """
     from .lower import lower
     from .writer import model_proto

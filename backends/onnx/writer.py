@@ -1,6 +1,6 @@
 """Writes the lowered model as a file, one tensor at a time, so that no second copy of the weights is made.
 
-In one file, the bytes are those of the ONNX protobuf message: the model without its weights is serialised by protobuf,
+In one file, the bytes are those of the ONNX protobuf message: the model without its weights is serialized by protobuf,
 and the initializers are put into its graph field by hand (https://protobuf.dev/programming-guides/encoding).
 """
 

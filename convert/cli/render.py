@@ -157,7 +157,7 @@ def _verdict(done: Report, verbose: int) -> None:
             f"  stored as {verdict.stored}: the noise floor is what that does to the graph, not rounding to float32"
         )
     for row in verdict.outputs:
-        twin = "" if row.twin is None else f", float64 twin {row.twin:.1e}"
+        twin = "" if row.twin is None else f", graph in float64 {row.twin:.1e}"
         twin += f", SQNR {row.decibels:.1f} dB" if verdict.stored else ""
         ratio = f" ({row.error / row.floor:.2f}×)" if row.floor else ""
         click.echo(

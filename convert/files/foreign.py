@@ -17,7 +17,7 @@ _MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"Rar!\x1a\x07", "a RAR archive", "unpack it and convert what is inside"),
     (257, b"ustar", "a tar archive", "unpack it (tar xf) and convert what is inside"),
     (0, b"\x93NUMPY", "a NumPy array", "arrays go to --inputs of `convert verify`; a model is another file"),
-    (4, b"ORTM", "an ONNX Runtime (.ort) model, already optimised for one machine",
+    (4, b"ORTM", "an ONNX Runtime (.ort) model, already optimized for one machine",
      "convert the .onnx file that it was made from"),
     (4, b"ET12", "an ExecuTorch (.pte) program", "convert the PyTorch module or the .pt2 file that it was made from"),
     (0, b"GGUF", "a GGUF file of llama.cpp", "convert the folder of safetensors that it was made from"),

@@ -88,7 +88,7 @@ def tensor_of(content: Any, dtype: ir.DataType | None = None) -> ir.TensorProtoc
 
 
 def rounded_tensor(array: np.ndarray, dtype: ir.DataType, content: np.ndarray | None = None) -> ir.Tensor:
-    """A table computed in float64, in a floating `dtype`; the float64 twin computes with the table itself.
+    """A table computed in float64, in a floating `dtype`; the float64 run computes with the table itself.
 
     content: what to round instead, where a framework's own table in `dtype` is not the rounded one.
     """
@@ -116,7 +116,7 @@ def dims_of(tensor: ir.TensorProtocol) -> tuple[int, ...]:
 
 
 def transposed_tensor(tensor: ir.TensorProtocol, perm: Sequence[int]) -> ir.LazyTensor:
-    """`tensor` with its axes permuted, as a view that is materialised only when it is written."""
+    """`tensor` with its axes permuted, as a view that is materialized only when it is written."""
     dims = dims_of(tensor)
     return lazy_tensor(tensor.dtype, [dims[p] for p in perm], lambda: np.transpose(tensor.numpy(), perm), tensor.name)
 

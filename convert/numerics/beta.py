@@ -1,4 +1,4 @@
-"""The regularised incomplete beta function of float64 values."""
+"""The regularized incomplete beta function of float64 values."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _ROUNDING = 2.0**-53
 
 
 def incomplete_gamma(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
-    """The regularised integral from 0 to x (or, if `upper`, from x on) of t^(a - 1) e^-t.
+    """The regularized integral from 0 to x (or, if `upper`, from x on) of t^(a - 1) e^-t.
 
     A power series up to about a, a continued fraction beyond (Numerical Recipes, 6.2); at the ends as PyTorch has it.
     """

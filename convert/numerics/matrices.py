@@ -16,9 +16,9 @@ def matrix_shape(g: Graph, x: ir.Value) -> tuple[int, int]:
     """Rows and columns. Raises `Unsupported` where they are not known or too many."""
     rows, columns = g.shape(x)[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
-        raise Unsupported("a factorisation of a matrix of unknown size")
+        raise Unsupported("a factorization of a matrix of unknown size")
     if min(rows, columns) > LARGEST:
-        raise Unsupported(f"a factorisation of a matrix of {rows} x {columns}; {LARGEST} is the most that is unrolled")
+        raise Unsupported(f"a factorization of a matrix of {rows} x {columns}; {LARGEST} is the most that is unrolled")
     return rows, columns
 
 

@@ -1,4 +1,4 @@
-"""Systems of linear equations and determinants, from the factorisations, in float64."""
+"""Systems of linear equations and determinants, from the factorizations, in float64."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ LEAST = FACTOR * ROUNDINGS * 2.0**-24
 OUTLIER = 16.0
 # Two float64 evaluations of one function differ by 2⁻⁵³ times its conditioning; an operator that is another
 # function (an epsilon, a tanh Gelu) differs by far more.
-TWIN = 1e-9
+FLOAT64_BOUND = 1e-9
 # Unit roundoff by dtype (half a unit in the last place of 1.0).
 _ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -78,7 +78,7 @@ def compare_narrow(
     return result
 
 
-def twin_error(reference: np.ndarray, graph: np.ndarray) -> float:
+def float64_error(reference: np.ndarray, graph: np.ndarray) -> float:
     """Largest distance of the graph in float64 from the source in float64, relative to the reference's rms.
 
     Infinite where shapes, NaNs or infinities differ; integers and booleans count as 0 or infinity.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from convert.errors import ConvertError, UsageError
 from convert.parity import plots
-from convert.parity.compare import FACTOR, TWIN
+from convert.parity.compare import FACTOR, FLOAT64_BOUND
 from convert.parity.environment import environment_facts
 from convert.report import ChainStep, Report
 from convert.verdict import Divergence, OutputVerdict, Verdict
@@ -95,11 +95,11 @@ def _heading(done: Report, error: ConvertError | None) -> str:
 def _outputs(verdict: Verdict) -> str:
     if not verdict.outputs:
         return ""
-    head = ("output", "verdict", "error", "noise floor", "ratio", "float64 twin", "worst element", "why")
+    head = ("output", "verdict", "error", "noise floor", "ratio", "graph in float64", "worst element", "why")
     rows = [[_cell(r.name), _cell(r.status, r.status), *_numbers(r), _cell(r.reason)] for r in verdict.outputs]
     about = (
         "Errors are root mean squares relative to the reference's. The noise floor is what rounding alone does to the "
-        f"source; up to {FACTOR:g} times that passes. The twin is the graph in float64, at most {TWIN:.0e} away."
+        f"source; up to {FACTOR:g} times that passes. The graph in float64 may be at most {FLOAT64_BOUND:.0e} away."
     )
     drawn = [r for r in verdict.outputs if r.error or r.floor]
     plot = _KEY_OUTPUTS + plots.plot_output_errors(drawn) if drawn else ""

@@ -1,4 +1,4 @@
-"""Pictures as inputs: read with Pillow, resized and normalised as told, and nothing that was not."""
+"""Pictures as inputs: read with Pillow, resized and normalized as told, and nothing that was not."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from convert.graph.tensors import dtype_name
 from convert.options import Options
 from convert.parity.compare import (
     FACTOR,
-    TWIN,
+    FLOAT64_BOUND,
     argmax_agreement,
     compare,
     compare_narrow,
+    float64_error,
     mark_doubtful,
-    twin_error,
     vacuous_reason,
 )
 from convert.parity.draws import group_draws, more_draws, pool_arrays, unsettled_feeds
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from convert.reference.quantized import NarrowedOutputs
 
 
-_NO_ROUNDING = f"in float64 the graph is {{:.1e}} away from the source (bound {TWIN:.0e}): not rounding"
+_NO_ROUNDING = f"in float64 the graph is {{:.1e}} away from the source (bound {FLOAT64_BOUND:.0e}): not rounding"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class VerifyMethod:
 
 @dataclass(frozen=True)
 class RunOutputs:
-    """Outputs, one dict for each feed: of the source by precision, of the target, of the graph in float64 (the twin).
+    """Outputs, one dict for each feed: of the source by precision, of the target, of the graph in float64 .
 
     narrowed: of a target with narrower numbers, what the graph computes with such: how far the rounded is from the
     exact is the noise floor then.
@@ -71,7 +71,7 @@ class RunOutputs:
 
     source: Mapping[str, Outputs | Unsupported]
     target: Outputs
-    twin: Outputs | Unsupported
+    graph_float64: Outputs | Unsupported
     narrowed: NarrowedOutputs | None = None
 
 
@@ -102,15 +102,15 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
         elif whole and is_within_noise(graph, name, feeds, references, targets, FACTOR):
             row.status, row.reason = PASS, "what differs was decided by less than rounding may change"
         row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.floor)
-        if not isinstance(runs.twin, Unsupported) and exact is not runs.twin:
-            errors = [twin_error(r, o[name]) for r, o in zip(references, runs.twin, strict=True)]
+        if not isinstance(runs.graph_float64, Unsupported) and exact is not runs.graph_float64:
+            errors = [float64_error(r, o[name]) for r, o in zip(references, runs.graph_float64, strict=True)]
             row.twin = max(errors)
-            if row.status == PASS and row.twin > TWIN:
+            if row.status == PASS and row.twin > FLOAT64_BOUND:
                 where = feeds[int(np.argmax(errors))].label
                 row.status, row.reason = FAIL, f"{_NO_ROUNDING.format(row.twin)}, on {where}"
         verdict.outputs.append(row)
     _conclude(verdict, [[_output_at(exact[g[0]], p) for g in groups] for p in range(len(names))])
-    if exact is runs.twin and runs.narrowed is None and not method.tolerant:
+    if exact is runs.graph_float64 and runs.narrowed is None and not method.tolerant:
         mark_doubtful(verdict)
     return verdict
 
@@ -146,9 +146,9 @@ def _reference(runs: RunOutputs) -> tuple[str, Outputs]:
     exact = runs.source["float64"]
     if not isinstance(exact, Unsupported):
         return "the source in float64", exact
-    if isinstance(runs.twin, Unsupported):
+    if isinstance(runs.graph_float64, Unsupported):
         return "the source in float32 (no float64 to be had)", _outputs(runs.source["float32"])
-    return "the shared graph in float64", runs.twin
+    return "the shared graph in float64", runs.graph_float64
 
 
 def _output_columns(
@@ -180,7 +180,7 @@ def _feed_label(feed: Feed, draws: int) -> str:
 
 def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]]) -> None:
     for row in verdict.outputs:
-        off = row.twin is not None and row.twin > TWIN
+        off = row.twin is not None and row.twin > FLOAT64_BOUND
         if row.status == FAIL and not verdict.guilty and row.twin is not None:
             verdict.guilty = "frontend" if off else "backend"
     failed = [r for r in verdict.outputs if r.status == FAIL]

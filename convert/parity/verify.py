@@ -127,7 +127,7 @@ def _run_everything(
         target, [_transpose_arrays(a, moved) for a in arrays], ("float32",), method.target, method.limits, edges
     )
     try:
-        twin = _graph_outputs(graph, arrays, edges)
+        graph_outputs = _graph_outputs(graph, arrays, edges)
         expected, got = _results(theirs, "source"), _results(ours, "target")
     finally:
         theirs.stop()
@@ -137,8 +137,8 @@ def _run_everything(
         if edges:  # which may have taken the whole process with it
             return _run_everything(source, target, graph, feeds[:-edges], stored, options, method)
         raise expected
-    if isinstance(twin, ConvertError) and not isinstance(twin, Unsupported):
-        raise _RunFailure("frontend", twin)
+    if isinstance(graph_outputs, ConvertError) and not isinstance(graph_outputs, Unsupported):
+        raise _RunFailure("frontend", graph_outputs)
     if isinstance(got, ConvertError):
         raise _RunFailure("backend", got)
     assert isinstance(expected, dict)
@@ -146,14 +146,14 @@ def _run_everything(
         _transpose_arrays(o, {n: inverse_permutation(p) for n, p in moved.items()}) for o in _outputs(got["float32"])
     ]
     count = min(len(o) for o in expected.values() if not isinstance(o, Unsupported))
-    for guilty, outputs in (("frontend", twin), ("backend", target_outputs)):
+    for guilty, outputs in (("frontend", graph_outputs), ("backend", target_outputs)):
         if not isinstance(outputs, ConvertError) and len(outputs) < count:
             raise _RunFailure(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
     kept: dict[str, Outputs | Unsupported] = {
         p: o if isinstance(o, Unsupported) else o[:count] for p, o in expected.items()
     }
-    twin = twin if isinstance(twin, Unsupported) else twin[:count]
-    return RunOutputs(kept, target_outputs[:count], twin, _narrowed_outputs(graph, arrays[:count], stored))
+    graph_outputs = graph_outputs if isinstance(graph_outputs, Unsupported) else graph_outputs[:count]
+    return RunOutputs(kept, target_outputs[:count], graph_outputs, _narrowed_outputs(graph, arrays[:count], stored))
 
 
 def _transpose_arrays(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str, np.ndarray]:
@@ -220,10 +220,10 @@ def _graph_outputs(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], 
 
 
 def _storage_format(target: Source, graph: ir.Model) -> str:
-    """How the target says that it stores numbers. A graph that quantises by itself is held to its own arithmetic."""
+    """How the target says that it stores numbers. A graph that quantizes by itself is held to its own arithmetic."""
     tell = getattr(plugin.runner_for(target.kind), "stored", None)
-    quantised = any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in graph.graph.all_nodes())
-    return "" if tell is None or target.path is None or quantised else str(tell(target))
+    quantized = any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in graph.graph.all_nodes())
+    return "" if tell is None or target.path is None or quantized else str(tell(target))
 
 
 def _narrowed_outputs(

@@ -27,7 +27,7 @@ def fold_constants(model: ir.Model) -> bool:
     Transpose, Reshape, Squeeze, Unsqueeze and Flatten of a weight of any size become lazy views. Other operators are
     evaluated by ONNX's reference implementation while inputs and outputs are small. Shape and Size of a value with a
     static shape are constants, too. Nodes with subgraphs, random and unknown operators stay, and so does
-    DequantizeLinear: runtimes look for it, and a quantised weight is small as integers only.
+    DequantizeLinear: runtimes look for it, and a quantized weight is small as integers only.
     """
     evaluate = Evaluator(model.graph.opset_imports.get("", 0))
     modified = False

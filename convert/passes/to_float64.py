@@ -1,4 +1,4 @@
-"""A copy of the graph in which everything floating is float64: the twin that tells a wrong operator from rounding."""
+"""A copy of the graph in which everything floating is float64: what tells a wrong operator from rounding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import dims_of, lazy_tensor
 
 NARROW = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
-"""The dtypes that become float64. Float8 and narrower ones are quantisation, not rounding, and stay."""
+"""The dtypes that become float64. Float8 and narrower ones are quantization, not rounding, and stay."""
 
 # Attributes that name a dtype, whatever the operator. (QuantizeLinear's are in _KEPT: they say what to round to.)
 _DTYPE_ATTRIBUTES = frozenset(
@@ -36,15 +36,15 @@ def widen_model(model: ir.Model) -> ir.Model:
     its integers, from a float64 quotient; where the float32 quotient is at a tie the two may differ by one step, as
     any two implementations may.
     """
-    twin = model.clone()
-    for graph in twin.graphs():
+    wide = model.clone()
+    for graph in wide.graphs():
         for value in (*graph.inputs, *graph.initializers.values()):
             _widen_value(value)
         for node in graph:
             for output in node.outputs:
                 _widen_value(output)
             _widen_attributes(node)
-    return twin
+    return wide
 
 
 def widened_type(kind: ir.TypeProtocol | None) -> ir.TypeProtocol | None:

@@ -1,4 +1,4 @@
-"""Evaluates a shared graph on numpy arrays, in whatever dtype it is in: the executor of the float64 twin.
+"""Evaluates a shared graph on numpy arrays, in whatever dtype it is in: the executor of the float64 run.
 
 Operators have kernels of ours where ONNX's reference implementation is slow, rounds to float32 or is wrong
 (`kernels/`); the others run in that implementation, one node at a time, and those that it lacks as the function

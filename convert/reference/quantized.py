@@ -51,7 +51,7 @@ class NarrowedOutputs:
 def simulate(model: ir.Model, feeds: Feeds, stored: str) -> NarrowedOutputs:
     """What `model` computes in float64 with its numbers stored as `stored`, one of `plugin.STORED`.
 
-    `model` stays as it is. Batch normalisations are folded before weights are rounded, as they are in artefacts. For
+    `model` stays as it is. Batch normalizations are folded before weights are rounded, as they are in artefacts. For
     `FULL` the range of a value is what it takes on these feeds, widened to hold 0. Raises `Unsupported` as the
     reference executor does.
     """
@@ -61,12 +61,12 @@ def simulate(model: ir.Model, feeds: Feeds, stored: str) -> NarrowedOutputs:
     copy = model.clone()
     run_passes(copy, (clean, fold_batch_norms, clean))
     _round_weights(copy.graph, stored)
-    twin = widen_model(copy)
+    wide = widen_model(copy)
     if stored == FULL:
         ranges.clear()  # the passes gave values other names
         for feed in feeds:
-            _Rounding(stored, ranges).outputs(twin, feed, rounding=False)
-    return NarrowedOutputs(exact, [_Rounding(stored, ranges).outputs(twin, feed, rounding=True) for feed in feeds])
+            _Rounding(stored, ranges).outputs(wide, feed, rounding=False)
+    return NarrowedOutputs(exact, [_Rounding(stored, ranges).outputs(wide, feed, rounding=True) for feed in feeds])
 
 
 class _Rounding(Executor):
@@ -76,13 +76,13 @@ class _Rounding(Executor):
         super().__init__(set(), every=False)
         self.stored, self.ranges, self.rounding = stored, ranges, False
 
-    def outputs(self, twin: ir.Model, feed: Mapping[str, np.ndarray], *, rounding: bool) -> dict[str, np.ndarray]:
+    def outputs(self, wide: ir.Model, feed: Mapping[str, np.ndarray], *, rounding: bool) -> dict[str, np.ndarray]:
         self.rounding = rounding
-        inputs = [np.asarray(feed[str(v.name)]) for v in twin.graph.inputs]
+        inputs = [np.asarray(feed[str(v.name)]) for v in wide.graph.inputs]
         inputs = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs]
         with np.errstate(all="ignore"):
-            results = self.graph(twin.graph, inputs)
-        return {str(v.name): x for v, x in zip(twin.graph.outputs, results, strict=True)}
+            results = self.graph(wide.graph, inputs)
+        return {str(v.name): x for v, x in zip(wide.graph.outputs, results, strict=True)}
 
     def _store(self, value: ir.Value, array: Any) -> None:
         if self.stored == FULL and self.depth == 1 and _is_floating(array) and not _is_fused(value):

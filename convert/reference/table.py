@@ -18,7 +18,7 @@ from convert.rules.onnx_schemas import schema
 def decimal_schema(operator: str) -> Schema | None:
     """ONNX's schema with float defaults as the decimals they are written as: 0.01, not the float32 next to it.
 
-    A framework in float64 computes with the decimal, and so has the twin to.
+    A framework in float64 computes with the decimal, and so has the float64 run to.
     """
     found = schema(operator)
     return None if found is None else replace(found, keyword=tuple(map(_decimal_default, found.keyword)))

@@ -63,9 +63,9 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
 
 
 def run_file(path: Path, feeds: Feeds) -> Outputs:
-    """Run a file in onnxruntime on the CPU with its default optimisations, as it would be deployed.
+    """Run a file in onnxruntime on the CPU with its default optimizations, as it would be deployed.
 
-    Except for one: quantised operators are not fused into integer kernels, whose rounding of a result that lies half
+    Except for one: quantized operators are not fused into integer kernels, whose rounding of a result that lies half
     way between two steps is the runtime's own and differs from what the operators in the file say.
     """
     session = _session(path)

@@ -48,7 +48,7 @@ ROUNDING = frozenset(
 def call_quantized(
     g: Graph, key: str, values: Sequence[Any], named: Mapping[str, Any], at: Location, schema: Schema
 ) -> Any:
-    """Apply the rule for an ATen operator of which an operand is quantised. Raises `Unsupported` if there is none."""
+    """Apply the rule for an ATen operator of which an operand is quantized. Raises `Unsupported` if there is none."""
     base = key.partition(".")[0]
     own = next((PREFIX + k for k in (key, base) if PREFIX + k in torch_op), None)
     if own is not None:
@@ -56,7 +56,7 @@ def call_quantized(
     scheme = next(_schemes(values))
     if base not in KEEPING | AVERAGING | ROUNDING or scheme.axis is not None:
         by = " by channel" if scheme.axis is not None else ""
-        raise Unsupported(f"no PyTorch rule for this operator on tensors that are quantised{by}").with_location(at)
+        raise Unsupported(f"no PyTorch rule for this operator on tensors that are quantized{by}").with_location(at)
     if base in AVERAGING:
         return _apply_averaging(g, key, values, named, at, schema, scheme)
     result = torch_op.apply(g, key, values, named, at, schema=schema)

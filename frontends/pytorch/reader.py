@@ -40,7 +40,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return _read_script(thing, options, report, source.path)
     if _has_quantized_layers(thing):
-        report.note("the module was scripted first: torch.export does not take PyTorch's quantised tensors")
+        report.note("the module was scripted first: torch.export does not take PyTorch's quantized tensors")
         return _read_script(_compile_script(thing), options, report)
     if options.trace:
         return _read_traced(thing, options, report)
@@ -92,8 +92,8 @@ def _compile_script(module: torch.nn.Module) -> Any:
     except Exception as error:
         text = " ".join(str(error).split())[:400]
         raise Unsupported(
-            f"a module with PyTorch's quantised layers is read as TorchScript, and this one does not compile: {text}",
-            hint="save torch.jit.trace(module, example) and convert that, or quantise with torchao's PT2E instead",
+            f"a module with PyTorch's quantized layers is read as TorchScript, and this one does not compile: {text}",
+            hint="save torch.jit.trace(module, example) and convert that, or quantize with torchao's PT2E instead",
         ) from error
 
 

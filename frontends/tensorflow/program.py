@@ -141,7 +141,7 @@ def _add_states(g: Graph, program: Program, walker: GraphWalker, body: FunctionB
 
 
 def record_exact_scalars(model: ir.Model) -> None:
-    """Say of every float32 scalar what it was written as, for the float64 twin."""
+    """Say of every float32 scalar what it was written as, for the float64 run."""
     for value in model.graph.initializers.values():
         tensor = value.const_value
         if tensor is not None and tensor.dtype == ir.DataType.FLOAT and tensor.size == 1:

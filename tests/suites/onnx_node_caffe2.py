@@ -29,7 +29,7 @@ _SECONDS = 120.0
 
 
 def run_all(requests: Iterable[tuple[str, Any]]) -> dict[str, Answer]:
-    """The answer to each named request (a serialised model, its feeds, specs of nested inputs, the format)."""
+    """The answer to each named request (a serialized model, its feeds, specs of nested inputs, the format)."""
     answers: dict[str, Answer] = {}
     jobs: list[tuple[str, Job]] = []
     with tempfile.TemporaryDirectory(prefix="convert-nodes-") as folder:

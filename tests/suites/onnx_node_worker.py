@@ -141,7 +141,7 @@ def serve() -> None:
 
 
 def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: str) -> Answer:
-    """Convert the serialised model to the format, with nothing frozen, and run the artefact on each of the feeds."""
+    """Convert the serialized model to the format, with nothing frozen, and run the artefact on each of the feeds."""
     import tempfile
 
     import onnx

@@ -188,7 +188,7 @@ def equivalent(pair: Pair, path: Path) -> bool:
     """Whether the planted file computes the same as the clean one in float64."""
     from convert.errors import ConvertError
     from convert.options import Options
-    from convert.parity.compare import twin_error
+    from convert.parity.compare import float64_error
     from convert.runners import onnx as runner
     from convert.source import Source
 
@@ -200,7 +200,8 @@ def equivalent(pair: Pair, path: Path) -> bool:
     except ConvertError:
         return False
     return all(
-        set(a) == set(b) and all(twin_error(a[k], b[k]) < 1e-12 for k in a) for a, b in zip(clean, planted, strict=True)
+        set(a) == set(b) and all(float64_error(a[k], b[k]) < 1e-12 for k in a)
+        for a, b in zip(clean, planted, strict=True)
     )
 
 

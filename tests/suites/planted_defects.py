@@ -235,8 +235,8 @@ def embedding_row(model: onnx.ModelProto) -> bool:
     return False
 
 
-def quantisation_scale(model: onnx.ModelProto) -> bool:
-    """A scale of quantisation is one per cent too large."""
+def quantization_scale(model: onnx.ModelProto) -> bool:
+    """A scale of quantization is one per cent too large."""
     for node in _nodes(model, "QuantizeLinear", "DequantizeLinear"):
         if _change(model, node.input[1], lambda s: s * 1.01):
             return True
@@ -302,7 +302,7 @@ DEFECTS: dict[str, Defect] = {
     for f in (
         sign_flip, transposed_weight, dropped_bias, small_bias, half_weights, tanh_gelu, epsilon, pad_off_by_one,
         pad_mode, ceil_mode, max_for_average, no_activation, slope, wrong_axis, interpolation, swapped_operands,
-        pixel_order, gate_order, direction, embedding_row, quantisation_scale, zero_point, nan, missing_output,
+        pixel_order, gate_order, direction, embedding_row, quantization_scale, zero_point, nan, missing_output,
         first_of_batch,
     )
 }  # fmt: skip

@@ -80,8 +80,8 @@ class Detector(nn.Module):
         return boxes, self.scores(x).flatten(2).transpose(1, 2).sigmoid()
 
 
-def quantised() -> onnx.ModelProto:
-    """A CNN in ONNX whose activations are quantised to eight bits and back."""
+def quantized() -> onnx.ModelProto:
+    """A CNN in ONNX whose activations are quantized to eight bits and back."""
     rng = np.random.default_rng(1)
     shapes = {"w1": (8, 1, 3, 3), "b1": (8,), "w2": (8, 8, 3, 3), "b2": (8,), "w3": (8, 6), "b3": (6,)}
     content = {name: rng.normal(size=shape).astype(np.float32) / 3 for name, shape in shapes.items()}
@@ -103,7 +103,7 @@ def quantised() -> onnx.ModelProto:
     image = helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ["batch", 1, 16, 16])
     scores = helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["batch", 6])
     weights = [numpy_helper.from_array(np.asarray(array), name) for name, array in content.items()]
-    graph = helper.make_graph(nodes, "quantised", [image], [scores], weights)
+    graph = helper.make_graph(nodes, "quantized", [image], [scores], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
@@ -136,7 +136,7 @@ NETWORKS: dict[str, tuple[Callable[[], Any], str]] = {
     "recurrent": (Recurrent, "x:float32[batch,9,6]"),
     "words": (Words, "tokens:int64[batch,12]"),
     "detector": (Detector, "image:float32[batch,3,32,32]"),
-    "quantised": (quantised, "image:float32[batch,1,16,16]"),
+    "quantized": (quantized, "image:float32[batch,1,16,16]"),
     "unet": (Unet, "image:float32[batch,2,16,16]"),
 }
 """Name → a function that makes the model, and the input that it takes."""
@@ -148,8 +148,8 @@ def build(name: str) -> Any:
     Norms get statistics and scales that are not trivial.
     """
     torch.manual_seed(1)
-    if name == "quantised":
-        return quantised()
+    if name == "quantized":
+        return quantized()
     module = NETWORKS[name][0]().eval()
     if name in ("cnn", "super resolution"):
         return module

@@ -48,7 +48,7 @@ def test_emotions_in_keras_2(target: str, fer: Path, tmp_path: Path) -> None:
 def test_emotions_in_tensorflow_lite(fer: Path, tmp_path: Path) -> None:
     """Weights in 8 bits, with which TensorFlow Lite rounds activations as well: its own error is 2 %, not the graph's.
 
-    So the verdict is that nothing is proven, and the network that it was quantised from has to tell.
+    So the verdict is that nothing is proven, and the network that it was quantized from has to tell.
     """
     path, whole = tmp_path / "lite.onnx", tmp_path / "whole.onnx"
     source = fer / "emotion_model_quantized.tflite"

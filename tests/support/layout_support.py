@@ -138,7 +138,7 @@ def channels_first_again(model: ir.Model) -> onnx.ModelProto:
 
 
 def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], more: list[str] = ()) -> dict[str, np.ndarray]:
-    """Graph outputs, and values named in `more`, by onnxruntime without its graph optimisations."""
+    """Graph outputs, and values named in `more`, by onnxruntime without its graph optimizations."""
     model = copy.deepcopy(model)
     names = [o.name for o in model.graph.output]
     for name in more:

@@ -39,8 +39,8 @@ def should_unroll(graph: ir.Graph, count: int) -> bool:
 
 def while_loop(
     net: Net,
-    trips: Blob | None,
-    condition: Blob | None,
+    M: Blob | None,
+    cond: Blob | None,
     carried: Sequence[Blob],
     shapes: Sequence[tuple[Dim, ...] | None],
     step: Step,
@@ -52,8 +52,8 @@ def while_loop(
     states = [_copy_state(net, x, shape) for x, shape in zip(carried, shapes, strict=True)]
     zero, one = net.const(np.array([0], np.int64)), net.const(np.array([1], np.int64))
     i = _copy_state(net, zero, (1,))
-    limit = None if trips is None else _scalar_to_vector(net, cast(net, trips, ir.DataType.INT64))
-    start = net.const(np.array([True])) if condition is None else _scalar_to_vector(net, condition)
+    limit = None if M is None else _scalar_to_vector(net, cast(net, M, ir.DataType.INT64))
+    start = net.const(np.array([True])) if cond is None else _scalar_to_vector(net, cond)
     going = _copy_state(net, start if limit is None else net.And(start, net.LT(zero, limit)), (1,))
     body = net.body()
     index = body.facts(body.Reshape(i, shape=[], outputs=2)[0], ir.DataType.INT64, ())

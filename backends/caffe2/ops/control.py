@@ -43,12 +43,12 @@ def if_rule(net: Net, condition: Blob, *, then_branch: SubgraphEmitter, else_bra
 
 
 @onnx_op("Loop")
-def loop(net: Net, trips: Blob | None, condition: Blob | None, *carried: Any, body: SubgraphEmitter) -> list[Any]:
+def loop(net: Net, M: Blob | None, cond: Blob | None, *carried: Any, body: SubgraphEmitter) -> list[Any]:
     """Written out where the number of steps is known, else Caffe2's While."""
-    given = net.static(trips)
+    given = net.static(M)
     count = None if given is None else int(given.ravel()[0])
     nested = any(isinstance(v, (BlobSequence, OptionalBlob)) for v in carried)
-    start = True if condition is None else net.static(condition)
+    start = True if cond is None else net.static(cond)
     if start is not None and not np.all(start):
         count = 0
     if count is not None and (start is not None or count == 0) and (nested or should_unroll(body.graph, count)):
@@ -57,7 +57,7 @@ def loop(net: Net, trips: Blob | None, condition: Blob | None, *carried: Any, bo
             return found
     if nested:
         raise Unsupported("a Loop over sequences whose number of steps is known only when the model runs")
-    return _emit_loop(net, trips, condition, carried, body)
+    return _emit_loop(net, M, cond, carried, body)
 
 
 def _unroll_body(net: Net, count: int, carried: Sequence[Any], body: SubgraphEmitter) -> list[Any] | None:
@@ -92,7 +92,7 @@ def _stack_parts(net: Net, parts: list[Blob], value: ir.Value, axis: int = 0) ->
 
 
 def _emit_loop(
-    net: Net, trips: Blob | None, condition: Blob | None, carried: Sequence[Blob], body: SubgraphEmitter
+    net: Net, M: Blob | None, cond: Blob | None, carried: Sequence[Blob], body: SubgraphEmitter
 ) -> list[Blob]:
     n = len(carried)
     scanned = [empty_rows(net, value) for value in body.graph.outputs[1 + n :]]
@@ -104,7 +104,7 @@ def _emit_loop(
 
     shapes = [_dims(v) for v in body.graph.inputs[2:]] + [None if s.shape is None else (None, *s.shape[1:])
                                                           for s in scanned]  # fmt: skip
-    return while_loop(net, trips, condition, [*carried, *scanned], shapes, step)
+    return while_loop(net, M, cond, [*carried, *scanned], shapes, step)
 
 
 @onnx_op("Scan")

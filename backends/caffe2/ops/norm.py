@@ -1,4 +1,4 @@
-"""Rules for normalisation."""
+"""Rules for normalization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of the optimisers in ONNX's training domain."""
+"""Steps of the optimizers in ONNX's training domain."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _cast_to_float(net: Net, count: Blob) -> Blob:
 
 def _regularize_gradient(net: Net, x: Blob, g: Blob, coefficient: float) -> Blob:
     if x.dtype not in FLOAT:
-        raise Unsupported("a step of an optimiser in another dtype than float32")
+        raise Unsupported("a step of an optimizer in another dtype than float32")
     return net.Add(g, net.Mul(x, net.const(float(coefficient))))
 
 

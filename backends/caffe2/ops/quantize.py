@@ -1,4 +1,4 @@
-"""Rules for quantisation: integers of 8 and 16 bits as whole numbers in float32 or int32, exactly."""
+"""Rules for quantization: integers of 8 and 16 bits as whole numbers in float32 or int32, exactly."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def qlinear_conv(
 def requantize(net: Net, x: Blob, zero: Blob | None, target: ir.DataType) -> Blob:
     """Whole numbers by rounding half to even, moved by the zero point and kept in the range of `target`."""
     if target not in _RANGES:
-        raise Unsupported(f"quantisation to {dtype_name(target)}, which Caffe2 does not have")
+        raise Unsupported(f"quantization to {dtype_name(target)}, which Caffe2 does not have")
     low, high = _RANGES[target]
     y = round_half_even(net, x)
     y = y if zero is None else net.Add(y, zero)

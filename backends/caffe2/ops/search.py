@@ -140,17 +140,17 @@ def non_max_suppression(
     net: Net,
     boxes: Blob,
     scores: Blob,
-    most: Blob | None,
-    overlap: Blob | None,
-    least: Blob | None,
+    max_output_boxes_per_class: Blob | None,
+    iou_threshold: Blob | None,
+    score_threshold: Blob | None,
     *,
     center_point_box: int,
 ) -> Blob:
     """Of all batches and classes at once: the best box is taken, what overlaps it is left out, and so on."""
     batch, classes, count = fixed_dims(net, scores, "NonMaxSuppression")
-    if most is None:
+    if max_output_boxes_per_class is None:
         return net.const(np.zeros([0, 3], np.int64))
-    limit = net.static(most)
+    limit = net.static(max_output_boxes_per_class)
     steps = count if limit is None else min(count, int(limit.ravel()[0]))
     if steps > _STEPS:
         raise Unsupported(f"NonMaxSuppression with up to {steps} boxes for each class ({_STEPS} at most)")
@@ -159,15 +159,15 @@ def non_max_suppression(
     shape = (batch, classes, count)
     ratios = _box_overlaps(net, boxes, center_point_box, batch, count)
     worst = full_like(net, scores, -np.inf, FLOAT[0])
-    left = scores if least is None else _select(net, net.GT(scores, least), scores, worst, shape)
-    threshold = net.const(0.0) if overlap is None else overlap
+    left = scores if score_threshold is None else _select(net, net.GT(scores, score_threshold), scores, worst, shape)
+    threshold = net.const(0.0) if iou_threshold is None else iou_threshold
     places, taken = [], []
     for i in range(steps):
         best = net.facts(net.ArgMax(left, axis=2, keepdims=1), ir.DataType.INT64, (batch, classes, 1))
         value = net.op("ReduceMax", [left], axes=[2], keepdims=1)
         valid = net.facts(net.GT(value, net.const(-np.inf, ir.DataType.FLOAT)), shape=(batch, classes, 1))
         if limit is None:
-            valid = net.And(valid, net.GT(most, net.const(np.array(i))))
+            valid = net.And(valid, net.GT(max_output_boxes_per_class, net.const(np.array(i))))
         chosen = net.EQ(best, net.const(np.arange(count, dtype=np.int64)))
         row = net.BatchMatMul(cast(net, net.facts(chosen, shape=shape), FLOAT[0]), ratios)
         gone = net.Or(chosen, net.GT(row, threshold))

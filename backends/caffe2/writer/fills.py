@@ -26,7 +26,7 @@ class Fill:
     floats: np.ndarray | None = None
 
     def write(self, file: BinaryIO) -> int:
-        """Append the operator to a serialised NetDef; the number of bytes written."""
+        """Append the operator to a serialized NetDef; the number of bytes written."""
         if self.floats is None or not self.floats.size:
             return file.write(pb.NetDef(op=[self.op]).SerializeToString())
         # Protocol Buffers frame by frame, so that no message holds a second copy of the numbers.

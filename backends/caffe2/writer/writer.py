@@ -1,4 +1,4 @@
-"""Serialise a net: init_net.pb, predict_net.pb and their text forms, one weight in memory at a time."""
+"""Serialize a net: init_net.pb, predict_net.pb and their text forms, one weight in memory at a time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def write_folder(net: Net, folder: Path, report: Report, layout: str = "nets") -
 
 def _write_init_fills(weights: Sequence[Blob], folder: Path, report: Report) -> int:
     """Write init_net with the weights in it; the number of bytes."""
-    # Serialised messages one after the other are one message: repeated fields append.
+    # Serialized messages one after the other are one message: repeated fields append.
     (folder / "init_net.pb").write_bytes(_init_frame(weights, folder.stem).SerializeToString())
     written = 0
     for blob in weights:

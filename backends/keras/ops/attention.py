@@ -97,7 +97,7 @@ def _attend(
     """The result and the scores of [batch, heads, steps, size], with as many heads of keys and values or a fraction."""
     size = query.shape[-1]
     if size is None or query.shape[1] is None or key.shape[1] is None:
-        raise Unsupported("heads whose number or size only the run tells")
+        raise Unsupported("heads of dynamic number or size")
     dtype = str(query.dtype)
     if dtype in ("float16", "bfloat16"):  # too little for the sums
         query, key, value = (ops.cast(x, "float32") for x in (query, key, value))
@@ -134,7 +134,7 @@ def _heads_first(x: KerasTensor, count: int | None) -> KerasTensor:
 def _split_heads(x: KerasTensor, count: int | None) -> KerasTensor:
     """[batch, steps, heads · size] to [batch, steps, heads, size]."""
     if not count or x.shape[-1] is None:
-        raise Unsupported("heads whose number or size only the run tells")
+        raise Unsupported("heads of dynamic number or size")
     return layers.Reshape((-1, count, x.shape[-1] // count), dtype=x.dtype)(x)
 
 
@@ -152,7 +152,7 @@ def _allowed_mask(
     lengths: how many keys of each element of the batch there are; its queries are the last of them.
     """
     if queries is None or keys is None or seen is None:
-        raise Unsupported("causal attention over steps whose number only the run tells")
+        raise Unsupported("causal attention over steps of dynamic number")
     key, place, conditions = np.arange(keys)[None, :], np.arange(queries)[:, None] + seen, []
     if lengths is not None:
         count = ops.reshape(ops.cast(lengths, "int32"), (-1, 1, 1, 1))
@@ -178,7 +178,7 @@ def _extend_mask(mask: Tensor, keys: int | None) -> Tensor:
     if own == keys:
         return mask
     if own is None or keys is None or own > keys:
-        raise Unsupported("a mask of another length than the keys, of which only the run tells the number")
+        raise Unsupported("a mask of another length than the keys, which are of dynamic number")
     widths = [[0, 0]] * (len(mask.shape) - 1) + [[0, keys - own]]
     boolean = str(mask.dtype) == "bool"
     if isinstance(mask, np.ndarray):

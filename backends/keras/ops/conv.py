@@ -153,7 +153,7 @@ def _crop_amounts(
         else:
             known = [n for n in sizes if n is not None]
             if len(known) < rank:
-                raise Unsupported("output_shape over a dim whose size only the run tells")
+                raise Unsupported("output_shape over a dim of dynamic size")
             full = [(n - 1) * s + r for n, s, r in zip(known, strides, reach, strict=True)]
             totals = [f + e - o for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
         split = [split_pads(total, auto_pad) for total in totals]

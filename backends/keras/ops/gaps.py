@@ -15,7 +15,7 @@ onnx_op.gap(
     "ai.onnx.preview::FlexAttention",
 )
 onnx_op.gap(
-    "gradients and steps of an optimiser are no part of a Keras model",
+    "gradients and steps of an optimizer are no part of a Keras model",
     *(f"{_TRAINING}::{name}" for name in ("Adagrad", "Adam", "Gradient", "Momentum")),
 )
 onnx_op.gap(
@@ -58,7 +58,7 @@ onnx_op.gap(
     "TensorScatter",
 )
 onnx_op.gap("Keras has no complex tensors in its models", "DFT", "STFT")
-onnx_op.gap("Keras has no quantised kernels for it", "ConvInteger", "QLinearConv", "QLinearMatMul")
+onnx_op.gap("Keras has no quantized kernels for it", "ConvInteger", "QLinearConv", "QLinearMatMul")
 onnx_op.gap(
     "a model of Keras's layers draws random numbers in training only",
     "Bernoulli",

@@ -34,7 +34,7 @@ def gather_elements(k, x, indices, *, axis):
     if any(
         i != axis and n is None and d is not None for i, (d, n) in enumerate(zip(x.shape, indices.shape, strict=True))
     ):
-        raise Unsupported("indices whose number only the run tells")
+        raise Unsupported("indices of dynamic number")
     if any(n is not None for n in cut):
         x = x[tuple(slice(None, n) for n in cut)]
     return ops.take_along_axis(x, indices, axis=axis)
@@ -56,7 +56,7 @@ def gather_nd(k, x, indices, *, batch_dims):
     depth = indices.shape[-1]
     sizes = list(x.shape[:depth])
     if None in sizes[1:]:
-        raise Unsupported("GatherND over a dim whose size only the run tells")
+        raise Unsupported("GatherND over a dim of dynamic size")
     indices = _wrap_negative(k, indices, k.input_dims(0)[:depth])
     strides = np.array([np.prod(sizes[i + 1 :]) for i in range(depth)], np.int64)
     flat = ops.sum(ops.cast(indices, "int64") * strides, axis=-1)
@@ -79,7 +79,7 @@ def _scatter_update(x: KerasTensor, indices: Tensor, updates: Tensor, reduction:
     if lead == 1:
         return ops.scatter_update(x, indices, updates, reduction=reduction)
     if None in indices.shape or None in updates.shape[:lead]:
-        raise Unsupported("indices whose number only the run tells")
+        raise Unsupported("indices of dynamic number")
     count = int(np.prod(indices.shape[:-1]))
     indices = ops.reshape(indices, (count, indices.shape[-1]))
     rest = updates.shape[lead:]
@@ -93,7 +93,7 @@ def scatter_elements(k, x, indices, updates, *, axis, reduction):
     indices, updates = k.tensors(indices, updates)
     axis %= len(x.shape)
     if None in indices.shape:
-        raise Unsupported("indices whose number only the run tells")
+        raise Unsupported("indices of dynamic number")
     indices = _wrap_negative(k, indices, [k.input_dims(0)[axis]])
     places = []
     for i, n in enumerate(indices.shape):
@@ -196,7 +196,7 @@ def _pad_constant(k: Emitter, x: KerasTensor, widths: Sequence[Sequence[int]], v
 def _pad_indices(n: int | None, before: int, after: int, mode: str) -> np.ndarray:
     """Which element of a dim of `n` stands at each place of the padded one."""
     if n is None:
-        raise Unsupported(f"Pad mode {mode!r} along a dim whose size only the run tells")
+        raise Unsupported(f"Pad mode {mode!r} along a dim of dynamic size")
     place = np.arange(-before, n + after)
     if mode == "edge":
         place = place.clip(0, n - 1)
@@ -215,7 +215,7 @@ def _pad_indices(n: int | None, before: int, after: int, mode: str) -> np.ndarra
 def reverse_sequence(k, x, lengths, *, batch_axis, time_axis):
     n = x.shape[time_axis]
     if n is None:
-        raise Unsupported("sequences whose number of steps only the run tells")
+        raise Unsupported("sequences of a dynamic number of steps")
     lengths = ops.expand_dims(ops.cast(k.tensor(lengths), "int64"), -1)
     steps = np.arange(n)
     places = ops.where(ops.less(steps, lengths), lengths - 1 - steps, steps)

@@ -38,7 +38,7 @@ def group_normalization(k, x, scale, bias, *, epsilon, num_groups, stash_type):
 
 def _group_norm(k: Emitter, x: KerasTensor, scale: Value, bias: Value, epsilon: float, groups: int) -> KerasTensor:
     if x.shape[-1] is None:
-        raise Unsupported("channels whose number only the run tells")
+        raise Unsupported("channels of dynamic number")
     if isinstance(scale, Constant) and isinstance(bias, Constant):
         weights = {"gamma": scale, "beta": bias}
         return k.layer(layers.GroupNormalization, x, weights, groups=groups, axis=-1, epsilon=epsilon)
@@ -98,6 +98,6 @@ def local_response_normalization(k, x, *, alpha, beta, bias, size):
     square = ops.pad(ops.square(x), [[0, 0]] * (len(x.shape) - 1) + [[before, after]])
     channels = x.shape[-1]
     if channels is None:
-        raise Unsupported("channels whose number only the run tells")
+        raise Unsupported("channels of dynamic number")
     total = sum((square[..., i : i + channels] for i in range(1, size)), square[..., :channels])
     return x / ops.power(bias + np.float32(alpha / size).item() * total, beta)

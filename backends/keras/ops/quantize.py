@@ -1,4 +1,4 @@
-"""Quantisation: rounded to integers and back, in floating arithmetic."""
+"""Quantization: rounded to integers and back, in floating arithmetic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _broadcast_parameter(k: Emitter, values: Value, x: KerasTensor | Constant, a
     """A scale or zero point, shaped to broadcast against `x`."""
     rank = len(x.shape)
     if block_size:
-        raise Unsupported("blocked quantisation")
+        raise Unsupported("blocked quantization")
     values = k.tensor(values)
     if len(values.shape) != 1 or rank < 2:
         return ops.reshape(values, ()) if len(values.shape) == 1 and values.shape[0] == 1 else values
@@ -28,7 +28,7 @@ def _broadcast_parameter(k: Emitter, values: Value, x: KerasTensor | Constant, a
 def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
     dtype = zero.dtype if zero is not None else k.dtype_of(output_dtype) if output_dtype else "uint8"
     if precision or not str(dtype).startswith(("int", "uint")):
-        raise Unsupported(f"quantisation to {dtype}")
+        raise Unsupported(f"quantization to {dtype}")
     limits = np.iinfo(str(dtype))
     y = ops.round(ops.divide(x, _broadcast_parameter(k, scale, x, axis, block_size)))
     if zero is not None:
@@ -48,7 +48,7 @@ def dequantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype):
 
 
 def _dequantized_weight(x: Constant, scale: Constant, zero: Constant | None, axis: int) -> Constant:
-    """A quantised weight as the floating one that it stands for, which can be trained."""
+    """A quantized weight as the floating one that it stands for, which can be trained."""
     shape = [
         -1 if len(scale.shape) == 1 and scale.size > 1 and i == axis % len(x.shape) else 1 for i in range(len(x.shape))
     ]

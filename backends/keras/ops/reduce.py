@@ -70,7 +70,7 @@ def arg_extremum_rule(function: Callable[..., Any]) -> Rule:
         if not select_last_index:
             return function(x, axis=axis, keepdims=bool(keepdims))
         if x.shape[axis] is None:
-            raise Unsupported("the last index along a dim whose size only the run tells")
+            raise Unsupported("the last index along a dim of dynamic size")
         return x.shape[axis] - 1 - function(ops.flip(x, axis=axis), axis=axis, keepdims=bool(keepdims))
 
     return rule

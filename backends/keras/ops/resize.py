@@ -44,7 +44,7 @@ def _resize_rule(to_axis: Callable[[int, int], int]) -> Rule:
             raise Unsupported("interpolation of integers")
         for axis, (size, scale) in wanted.items():
             if x.shape[axis] is None or size is None:
-                raise Unsupported("Resize of a dim whose size only the run tells, by more than repetition")
+                raise Unsupported("Resize of a dim of dynamic size, by more than repetition")
             x = _resample_axis(x, axis, weight_matrix(x.shape[axis], size, scale, method))
         keeps = keep_aspect_ratio_policy != "stretch"
         if keeps and any(isinstance(d, int) and d != n for d, n in zip(k.dims(), x.shape, strict=True)):
@@ -79,7 +79,7 @@ def _sizes_and_scales(
         given = known if known is not None else [_known_dim(k, to_axis(a, rank)) for a in chosen]
         if policy != "stretch":
             if None in own.values() or None in given:
-                raise Unsupported("Resize that keeps the aspect ratio of dims whose size only the run tells")
+                raise Unsupported("Resize that keeps the aspect ratio of dims of dynamic size")
             lengths = [n for a in chosen if (n := own[a]) is not None]
             ratio, wanted = keep_aspect_ratio(lengths, [n for n in given if n is not None], policy)
             pairs = {a: (n, ratio) for a, n in zip(chosen, wanted, strict=True)}
@@ -89,7 +89,7 @@ def _sizes_and_scales(
                 if n is None and own[a] is None:
                     pairs[a] = (None, 1.0)  # batch and channels stay
                 elif n is None or own[a] is None:
-                    raise Unsupported("Resize to a size that only the run tells")
+                    raise Unsupported("Resize to a dim of dynamic size")
                 else:
                     pairs[a] = (n, n / own[a])
     return {to_axis(a, rank): pair for a, pair in pairs.items()}
@@ -101,7 +101,7 @@ def _known_dim(k: Emitter, axis: int) -> int | None:
         return d if isinstance(d, int) else None
     if isinstance(d, int):
         return d
-    raise Unsupported("Resize to a size that only the run tells")
+    raise Unsupported("Resize to a dim of dynamic size")
 
 
 def _upsample(

@@ -52,7 +52,7 @@ def reshape_tensor(k: Emitter, x: KerasTensor, target: Sequence[int | str | None
         return ops.reshape(x, target)
     if kept and unknown[0] == 0 and len(unknown) == 2:
         return k.layer(layers.Reshape, x, target_shape=tuple(target[1:]))
-    raise Unsupported(f"a shape of {len(unknown)} dims whose size only the run tells")
+    raise Unsupported(f"a shape of {len(unknown)} dims of dynamic size")
 
 
 @onnx_op("Flatten")
@@ -104,7 +104,7 @@ def expand(k, x, shape):
     own = [1] * (len(target) - len(x.shape)) + list(x.shape)
     target = [1] * (len(own) - len(target)) + target
     if any(d is None and n != 1 for d, n in zip(own, target, strict=True)):
-        raise Unsupported("a dim that only the run tells whether to repeat")
+        raise Unsupported("a dim of dynamic size that may have to be repeated")
     x = x if len(own) == len(x.shape) else ops.reshape(x, [-1 if d is None else d for d in own])
     repeats = [n if d == 1 else 1 for d, n in zip(own, target, strict=True)]
     return ops.tile(x, repeats) if any(n != 1 for n in repeats) else x
@@ -119,7 +119,7 @@ def expand_to_dims(k, x, *, dims):
     dims = _dims(dims)
     for own, d in zip(reversed(k.input_dims(0)), reversed(dims), strict=False):
         if own not in (1, d):
-            raise Unsupported("a dim that only the run tells whether to repeat")
+            raise Unsupported("a dim of dynamic size that may have to be repeated")
     return k.broadcast(k.live(x) if isinstance(x, Constant) else x, dims)
 
 
@@ -192,7 +192,7 @@ def split(k, x, sizes, *, axis, num_outputs):
     if sizes is not None:
         parts = k.ints(sizes, "sizes")
     elif x.shape[axis] is None:
-        raise Unsupported("a split of a dim whose size only the run tells")
+        raise Unsupported("a split of a dim of dynamic size")
     else:
         count = num_outputs or len(k.node.outputs)
         part = -(-x.shape[axis] // count)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 _NUMBERS = "TensorFlow Lite has no built-in operator for it, nor enough of others to make it of"
 _LOOPS = "TensorFlow Lite has no list of tensors for the results that it collects"
-_QUANTISED = "its exact sums take float64, in which TensorFlow Lite has no matrix products and convolutions"
+_QUANTIZED = "its exact sums take float64, in which TensorFlow Lite has no matrix products and convolutions"
 _BITS = "TensorFlow Lite has no built-in operators on bits for most dtypes"
 _TEXT = "TensorFlow Lite has no built-in operators on strings"
 
 GAPS: dict[str, str] = {
     **dict.fromkeys(("CumProd", "DFT", "DeformConv", "Det", "MelWeightMatrix", "STFT", "Unique"), _NUMBERS),
     **dict.fromkeys(("Loop", "NonMaxSuppression", "Scan"), _LOOPS),
-    **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), _QUANTISED),
+    **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), _QUANTIZED),
     **dict.fromkeys(("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr"), _BITS),
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringSplit"), _TEXT),
 }

@@ -60,12 +60,12 @@ def _common_shape(a: ir.Value, b: ir.Value) -> tf.TensorShape:
 
 
 @onnx_op("Loop")
-def loop(t, trips, condition, *carried, body):
+def loop(t, M, cond, *carried, body):
     count = len(carried)
     if any(is_nested(x) for x in carried):
-        return _nested_loop(t, trips, condition, carried, body)
-    limit = None if trips is None else tf.reshape(tf.cast(trips, tf.int64), [])
-    start = tf.constant(True) if condition is None else tf.reshape(condition, [])
+        return _nested_loop(t, M, cond, carried, body)
+    limit = None if M is None else tf.reshape(tf.cast(M, tf.int64), [])
+    start = tf.constant(True) if cond is None else tf.reshape(cond, [])
     outputs = body.graph.outputs[1 + count :]
     arrays = [_empty_tensor_array(value) for value in outputs]
 
@@ -90,18 +90,18 @@ def loop(t, trips, condition, *carried, body):
 
 
 def _nested_loop(
-    t: Emitter, trips: Value, condition: Value, carried: Sequence[Value], body: SubgraphFunction
+    t: Emitter, M: Value, cond: Value, carried: Sequence[Value], body: SubgraphFunction
 ) -> tuple[Value, ...]:
     """A Loop that carries sequences: unrolled where the number of trips is known, else with tensor lists."""
-    known, going = t.ints(trips), np.array(True) if condition is None else t.static(condition)
+    known, going = t.ints(M), np.array(True) if cond is None else t.static(cond)
     if known is None or going is None:
-        return _tensor_list_loop(trips, condition, carried, body)
+        return _tensor_list_loop(M, cond, carried, body)
     count, values, rows = len(carried), list(carried), []
     for i in range(known[0] if going.all() else 0):
         first, *results = body(t.store.known(np.array(i, np.int64)), t.store.known(np.array(True)), *values)
         alive = t.static(first)
         if alive is None:
-            return _tensor_list_loop(trips, condition, carried, body)
+            return _tensor_list_loop(M, cond, carried, body)
         values = results[:count]
         rows.append(results[count:])
         if not alive.all():
@@ -111,14 +111,12 @@ def _nested_loop(
     return (*values, *(tf.stack([tf.convert_to_tensor(x) for x in column]) for column in zip(*rows, strict=True)))
 
 
-def _tensor_list_loop(
-    trips: Value, condition: Value, carried: Sequence[Value], body: SubgraphFunction
-) -> tuple[Value, ...]:
+def _tensor_list_loop(M: Value, cond: Value, carried: Sequence[Value], body: SubgraphFunction) -> tuple[Value, ...]:
     count = len(carried)
     if len(body.graph.outputs) > 1 + count or any(isinstance(x, OptionalTensor) for x in carried):
         raise Unsupported("a Loop of unknown length that carries an optional, or a sequence beside collected outputs")
-    limit = None if trips is None else tf.reshape(tf.cast(trips, tf.int64), [])
-    start = tf.constant(True) if condition is None else tf.reshape(condition, [])
+    limit = None if M is None else tf.reshape(tf.cast(M, tf.int64), [])
+    start = tf.constant(True) if cond is None else tf.reshape(cond, [])
     forms = [
         replace(to_tensor_list(x), shape=tf.TensorShape(None), length=None) if is_nested(x) else x for x in carried
     ]

@@ -85,7 +85,7 @@ def codes_to_text(codes: tf.Tensor) -> tf.Tensor:
 def _from_codes(codes: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """A tensor with these bit patterns.
 
-    No kernel makes one; TensorFlow parses a serialised tensor of any dtype, so one is written here: its dtype, its
+    No kernel makes one; TensorFlow parses a serialized tensor of any dtype, so one is written here: its dtype, its
     one dim, and one byte for each element.
     """
     count = tf.size(codes)

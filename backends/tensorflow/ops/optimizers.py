@@ -1,4 +1,4 @@
-"""Steps of the optimisers in ONNX's training domain."""
+"""Steps of the optimizers in ONNX's training domain."""
 
 from __future__ import annotations
 

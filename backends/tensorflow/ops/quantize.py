@@ -1,4 +1,4 @@
-"""Quantised operators, computed exactly in wider integers."""
+"""Quantized operators, computed exactly in wider integers."""
 
 from __future__ import annotations
 

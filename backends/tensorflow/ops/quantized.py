@@ -1,4 +1,4 @@
-"""Integer matrix products and convolutions, and the operators that requantise their results."""
+"""Integer matrix products and convolutions, and the operators that requantize their results."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _loop_without_list(
     cell: Callable[..., Sequence[tf.Tensor]],
     backwards: bool,
 ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
-    """`_loop` for TensorFlow Lite, which has no list of tensors whose size only the run tells: rows are replaced."""
+    """`_loop` for TensorFlow Lite, which has no list of tensors of dynamic size: rows are replaced."""
     time = t.shape(x)[0]
     outputs = tf.zeros([time, *t.shape(states[0])], x.dtype)
 

@@ -101,7 +101,9 @@ def clip_to_input(
 
 
 @onnx_op("NonMaxSuppression")
-def non_max_suppression(t, boxes, scores, most, iou_threshold, score_threshold, *, center_point_box):
+def non_max_suppression(
+    t, boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, *, center_point_box
+):
     batch, classes, count = t.shape(scores)
     boxes = tf.convert_to_tensor(boxes)
     if center_point_box:
@@ -109,8 +111,8 @@ def non_max_suppression(t, boxes, scores, most, iou_threshold, score_threshold, 
         boxes = tf.concat([centre - size / 2, centre + size / 2], -1)
     limit = (
         tf.zeros([], tf.int32)
-        if most is None
-        else tf.cast(tf.minimum(tf.reshape(most, []), tf.cast(count, tf.int64)), tf.int32)
+        if max_output_boxes_per_class is None
+        else tf.cast(tf.minimum(tf.reshape(max_output_boxes_per_class, []), tf.cast(count, tf.int64)), tf.int32)
     )
     overlap = tf.zeros([]) if iou_threshold is None else tf.reshape(iou_threshold, [])
     least = tf.constant(float("-inf")) if score_threshold is None else tf.reshape(score_threshold, [])

@@ -1,4 +1,4 @@
-"""Strings: joining, splitting, matching, normalising, and counting n-grams."""
+"""Strings: joining, splitting, matching, normalizing, and counting n-grams."""
 
 from __future__ import annotations
 

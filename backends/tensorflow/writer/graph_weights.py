@@ -1,6 +1,6 @@
 """Writes a GraphDef whose weights stand beside it, one at a time, so that no second copy of them is made.
 
-Nodes are protobuf messages inside messages; those of weights are serialised without their content, and the content is
+Nodes are protobuf messages inside messages; those of weights are serialized without their content, and the content is
 put into its field by hand (https://protobuf.dev/programming-guides/encoding).
 """
 

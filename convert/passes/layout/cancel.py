@@ -26,9 +26,9 @@ def cancel_transposes(graph: ir.Graph, names: ModelNames) -> bool:
             node.replace_input_with(0, source)
             node.attributes.add(ir.AttrInt64s("perm", perm))
             modified = True
-        twin = source if _is_identity(perm) else first.setdefault((source, perm), node.outputs[0])
-        if twin is not node.outputs[0]:
-            _replace(node, twin, graph, names)
+        equal = source if _is_identity(perm) else first.setdefault((source, perm), node.outputs[0])
+        if equal is not node.outputs[0]:
+            _replace(node, equal, graph, names)
             modified = True
     for node in reversed(list(graph)):
         if permutation(node) is not None and not is_used(node.outputs[0]):
@@ -74,17 +74,17 @@ def _origin(node: ir.Node, perm: tuple[int, ...], first: Transposed) -> tuple[ir
     return best
 
 
-def _replace(node: ir.Node, twin: ir.Value, graph: ir.Graph, names: ModelNames) -> None:
-    """Let `twin` stand for the output of a Transpose; an Identity where both have names that must stay."""
-    old, producer = node.outputs[0], twin.producer()
+def _replace(node: ir.Node, equal: ir.Value, graph: ir.Graph, names: ModelNames) -> None:
+    """Let `equal` stand for the output of a Transpose; an Identity where both have names that must stay."""
+    old, producer = node.outputs[0], equal.producer()
     if old.is_graph_output():
-        named = producer is None or producer.graph is not graph or twin.is_graph_output()
+        named = producer is None or producer.graph is not graph or equal.is_graph_output()
         if named or old.graph is not graph or graph.outputs.count(old) > 1:
             node.op_type = "Identity"
             node.attributes.clear()
-            node.replace_input_with(0, twin)
+            node.replace_input_with(0, equal)
             return
     for user, index in old.uses():
-        user.replace_input_with(index, twin)
+        user.replace_input_with(index, equal)
     if old.is_graph_output():
-        take_output_name(old, twin, names)
+        take_output_name(old, equal, names)

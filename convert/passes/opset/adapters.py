@@ -231,7 +231,7 @@ def _lower_grid_sample(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_quantize(g: Graph, node: ir.Node, target: int) -> Results:
-    """Quantisation before opset 13 is by tensor only."""
+    """Quantization before opset 13 is by tensor only."""
     scale = node.inputs[1]
     if scale is None or scale.shape is None or len(scale.shape) != 0:
         raise Unsupported(f"opset {target} has no scale by axis")

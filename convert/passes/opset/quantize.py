@@ -1,4 +1,4 @@
-"""Quantisation to integers of 16 bits, which QuantizeLinear has from opset 21 on, written out in smaller operators."""
+"""Quantization to integers of 16 bits, which QuantizeLinear has from opset 21 on, written out in smaller operators."""
 
 from __future__ import annotations
 

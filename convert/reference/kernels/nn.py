@@ -1,4 +1,4 @@
-"""Reference kernels of convolutions, pools, matrix products and normalisations, in the dtype of their inputs."""
+"""Reference kernels of convolutions, pools, matrix products and normalizations, in the dtype of their inputs."""
 
 from __future__ import annotations
 

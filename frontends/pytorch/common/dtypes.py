@@ -32,7 +32,7 @@ TORCH_DTYPES = {onnx: dtype for dtype, onnx in DTYPES.items()}
 
 
 def onnx_dtype(dtype: torch.dtype) -> ir.DataType:
-    """ONNX's dtype for PyTorch's. Raises `Unsupported` where there is none (quantised and sub-byte ones)."""
+    """ONNX's dtype for PyTorch's. Raises `Unsupported` where there is none (quantized and sub-byte ones)."""
     if dtype not in DTYPES:
         raise Unsupported(f"tensors of {dtype} have no equivalent in ONNX")
     return DTYPES[dtype]

@@ -1,7 +1,7 @@
-"""Affine quantisation as ONNX writes it: steps of a scale about a zero point, as integers and back.
+"""Affine quantization as ONNX writes it: steps of a scale about a zero point, as integers and back.
 
-A quantised tensor of PyTorch (`torch.quint8` and its like) is the float tensor that it stands for, with its `Scheme`
-in the value's metadata: the usual form of quantised ONNX, where runtimes fuse DequantizeLinear, operator and
+A quantized tensor of PyTorch (`torch.quint8` and its like) is the float tensor that it stands for, with its `Scheme`
+in the value's metadata: the usual form of quantized ONNX, where runtimes fuse DequantizeLinear, operator and
 QuantizeLinear. The integers can be had from the floats at any time, because those are whole numbers of steps.
 """
 
@@ -22,7 +22,7 @@ from .values import Number, as_value, cast, onnx_dtype
 from .weights import tensor_of
 
 PREFIX = "quantized_tensor::"
-"""Rules of ATen operators whose operands are quantised are kept under this name."""
+"""Rules of ATen operators whose operands are quantized are kept under this name."""
 
 _KEY = "convert.quantized"
 _STORED = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}
@@ -38,7 +38,7 @@ Parameter: TypeAlias = "ir.Value | np.ndarray | Number"
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a tensor is quantised: `dtype` is that of the integers; `axis` that of scales by channel, else None."""
+    """How a tensor is quantized: `dtype` is that of the integers; `axis` that of scales by channel, else None."""
 
     scale: Parameter
     zero: Parameter
@@ -47,15 +47,15 @@ class Scheme:
 
 
 def storage_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The integers that hold a quantised dtype. Raises `Unsupported` for those of less than a byte."""
+    """The integers that hold a quantized dtype. Raises `Unsupported` for those of less than a byte."""
     if dtype not in _STORED:
         raise Unsupported(f"tensors of {dtype} have no equivalent in ONNX")
     return _STORED[dtype]
 
 
 def quantized_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The quantised dtype that integers of `dtype` hold; the inverse of `storage_dtype`."""
-    return next(quantised for quantised, integers in _STORED.items() if integers == dtype)
+    """The quantized dtype that integers of `dtype` hold; the inverse of `storage_dtype`."""
+    return next(quantized for quantized, integers in _STORED.items() if integers == dtype)
 
 
 # -- numbers to steps and back ----------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def from_steps(g: Graph, q: ir.Value, scheme: Scheme) -> ir.Value:
 
 
 def round_to_scheme(g: Graph, x: ir.Value, scheme: Scheme, low: int | None = None, high: int | None = None) -> ir.Value:
-    """x as the quantised tensor of `scheme` that is nearest, which is float with its scheme beside it."""
+    """x as the quantized tensor of `scheme` that is nearest, which is float with its scheme beside it."""
     return attach_scheme(from_steps(g, to_steps(g, x, scheme, low, high), scheme), scheme)
 
 
@@ -145,7 +145,7 @@ def _reshape_to_axis(g: Graph, parameter: ir.Value, axis: int | None, rank: int)
     return g.Reshape(parameter, [-1 if i == axis % rank else 1 for i in range(rank)])
 
 
-# -- quantised tensors ------------------------------------------------------------------------------------------------
+# -- quantized tensors ------------------------------------------------------------------------------------------------
 
 
 def attach_scheme(x: ir.Value, scheme: Scheme) -> ir.Value:
@@ -155,35 +155,35 @@ def attach_scheme(x: ir.Value, scheme: Scheme) -> ir.Value:
 
 
 def scheme_of(x: Any) -> Scheme | None:
-    """The scheme of a quantised tensor, None for any other value."""
+    """The scheme of a quantized tensor, None for any other value."""
     return x.meta.get(_KEY) if isinstance(x, ir.Value) else None
 
 
 def known_scheme(x: Any) -> Scheme:
-    """The scheme of a tensor that is quantised, as the operands of operators on such tensors are."""
+    """The scheme of a tensor that is quantized, as the operands of operators on such tensors are."""
     scheme = scheme_of(x)
     assert scheme is not None
     return scheme
 
 
 def has_quantized(values: Iterable[Any]) -> bool:
-    """True if a value, or one in a list, is a quantised tensor."""
+    """True if a value, or one in a list, is a quantized tensor."""
     return any(has_quantized(v) if isinstance(v, (list, tuple)) else scheme_of(v) is not None for v in values)
 
 
 def scheme_of_tensor(tensor: torch.Tensor) -> Scheme:
-    """The scheme of a quantised tensor of PyTorch."""
+    """The scheme of a quantized tensor of PyTorch."""
     dtype = storage_dtype(tensor.dtype)
     if tensor.qscheme() == torch.per_tensor_affine:
         return Scheme(tensor.q_scale(), tensor.q_zero_point(), dtype)
     if tensor.qscheme() != torch.per_channel_affine:
-        raise Unsupported(f"a tensor quantised by {tensor.qscheme()}, whose zero points are no integers")
+        raise Unsupported(f"a tensor quantized by {tensor.qscheme()}, whose zero points are no integers")
     scales, zeros = tensor.q_per_channel_scales().numpy(), tensor.q_per_channel_zero_points().numpy()
     return Scheme(scales, zeros, dtype, tensor.q_per_channel_axis())
 
 
 def quantized_constant(g: Graph, tensor: torch.Tensor, name: str) -> ir.Value:
-    """A quantised tensor of PyTorch as a weight: its integers, and DequantizeLinear behind them."""
+    """A quantized tensor of PyTorch as a weight: its integers, and DequantizeLinear behind them."""
     scheme = scheme_of_tensor(tensor)
     integers = tensor.detach().int_repr()
     return attach_scheme(from_steps(g, g.initializer(name, tensor_of(integers, name)), scheme), scheme)

@@ -110,7 +110,7 @@ def as_value(g: Graph, x: Operand | np.ndarray, dtype: torch.dtype | ir.DataType
     if isinstance(x, float) and TORCH_DTYPES[target] in _INTEGERS:
         x = int(x)
     if isinstance(x, float) and TORCH_DTYPES[target].is_floating_point:
-        return g.const(x, target)  # which keeps the number itself for the float64 twin
+        return g.const(x, target)  # which keeps the number itself for the float64 run
     return g.const(np.array(x).astype(target.numpy()))
 
 

@@ -91,7 +91,7 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
 
 
 def _has_subclasses(program: ExportedProgram) -> bool:
-    """True for a graph that takes tensors out of weights of a class of their own (torchao's quantised ones).
+    """True for a graph that takes tensors out of weights of a class of their own (torchao's quantized ones).
 
     Functionalising makes inputs of the tensors inside.
     """
@@ -268,7 +268,7 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
 
 
 def _updates_statistics(node: torch.fx.Node) -> bool:
-    """True for a normalisation in training mode, which writes to its running statistics without saying so."""
+    """True for a normalization in training mode, which writes to its running statistics without saying so."""
     if _operator_name(node) not in ("batch_norm", "instance_norm"):
         return False
     running, training = node.args[3], node.args[5]

@@ -45,7 +45,7 @@ def _annotate_shape(g: Graph, x: ir.Value, size: Any) -> ir.Value:
 
 
 def _rounded_tensor(exact: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:
-    """Numbers in `dtype`; the float64 twin computes with what they are rounded from."""
+    """Numbers in `dtype`; the float64 run computes with what they are rounded from."""
     floats = exact.dtype == np.float64 and dtype.is_floating_point()
     return rounded_tensor(exact, dtype) if floats else ir.Tensor(exact.astype(dtype.numpy()), dtype=dtype)
 
@@ -177,7 +177,7 @@ def logspace(g, start, end, steps, base=10.0, *, dtype=None):
 
 
 def _spaced_tensor(make: Callable[[torch.dtype], torch.Tensor], dtype: torch.dtype) -> ir.TensorProtocol:
-    """What PyTorch makes in `dtype`; the float64 twin computes with what it makes in float64."""
+    """What PyTorch makes in `dtype`; the float64 run computes with what it makes in float64."""
     if not dtype.is_floating_point:
         return ir.Tensor(make(dtype).numpy())
     content = make(dtype).double().numpy()

@@ -1,4 +1,4 @@
-"""Factorisations of matrices in float64: LU with pivots, and Cholesky."""
+"""Factorizations of matrices in float64: LU with pivots, and Cholesky."""
 
 from __future__ import annotations
 

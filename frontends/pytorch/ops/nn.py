@@ -1,4 +1,4 @@
-"""Layers with weights: convolutions, linear layers, normalisations, embeddings."""
+"""Layers with weights: convolutions, linear layers, normalizations, embeddings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def embedding(g, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spar
     return g.Gather(weight, indices, axis=0)
 
 
-# -- normalisations ---------------------------------------------------------------------------------------------------
+# -- normalizations ---------------------------------------------------------------------------------------------------
 
 
 def _filled_vector(g: Graph, length: int, number: float, x: ir.Value) -> ir.Value:
@@ -62,7 +62,7 @@ def _filled_vector(g: Graph, length: int, number: float, x: ir.Value) -> ir.Valu
 def _channels(g: Graph, x: ir.Value) -> int:
     channels = g.shape(x)[1]
     if not isinstance(channels, int):
-        raise Unsupported("normalisation over a number of channels that is not known")
+        raise Unsupported("normalization over a number of channels that is not known")
     return channels
 
 

@@ -1,4 +1,4 @@
-"""Fake quantisation, and the operators that PyTorch's and torchao's exported quantisation writes graphs with."""
+"""Fake quantization, and the operators that PyTorch's and torchao's exported quantization writes graphs with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..common.quantization import Parameter, Scheme, from_steps, to_steps
 from ..common.values import as_value, cast, promote_operands
 from ..rules import torch_op
 
-# -- fake quantisation ------------------------------------------------------------------------------------------------
+# -- fake quantization ------------------------------------------------------------------------------------------------
 
 
 @torch_op("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams")
@@ -33,7 +33,7 @@ def fake_quant_per_channel(g, input, scales, zero_points, axis, quant_min, quant
 
 @torch_op("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask")
 def fake_quantize_cachemask(g, self, scale, zero_point, *range):
-    raise Unsupported("the mask of fake quantisation is for training only; put the module in eval mode")
+    raise Unsupported("the mask of fake quantization is for training only; put the module in eval mode")
 
 
 @torch_op("fused_moving_avg_obs_fake_quant")
@@ -48,7 +48,7 @@ def fused_moving_avg_obs_fake_quant(
         )
     enabled = g.static(fake_quant_on)
     if enabled is None:
-        raise Unsupported("fake quantisation that is switched on or off at run time")
+        raise Unsupported("fake quantization that is switched on or off at run time")
     if not enabled.any():
         return self
     return _fake_quantize(g, self, scale, zero_point, ch_axis if per_row_fake_quant else None, quant_min, quant_max)
@@ -105,7 +105,7 @@ def _dequantize(g: Graph, q: ir.Value, scheme: Scheme, out_dtype: torch.dtype | 
     if out_dtype in (None, torch.float32):
         return from_steps(g, q, scheme)
     if out_dtype == torch.float64:
-        raise Unsupported("dequantising to float64")
+        raise Unsupported("dequantizing to float64")
     # In half precision PyTorch rounds the integers, their difference and the product, but not the scale.
     rank = g.rank(q)
     moved = g.Sub(cast(g, q, out_dtype), _broadcast_parameter(g, scheme.zero, scheme.axis, rank, out_dtype))
@@ -131,7 +131,7 @@ def _constant_bound(g: Graph, number: ir.Value | int) -> int:
         return number
     array = g.static(number)
     if array is None:
-        raise Unsupported("bounds of quantisation that are known at run time only")
+        raise Unsupported("bounds of quantization that are known at run time only")
     return int(array.item())
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's quantised tensors and what is computed on them: DequantizeLinear, a float operator, QuantizeLinear."""
+"""PyTorch's quantized tensors and what is computed on them: DequantizeLinear, a float operator, QuantizeLinear."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..rules import torch_op
 
 
 def quantized_tensor(*names: str) -> Callable[[Any], Any]:
-    """Decorator for rules of ATen operators on quantised tensors."""
+    """Decorator for rules of ATen operators on quantized tensors."""
     return torch_op(*(PREFIX + name for name in names))
 
 
@@ -66,7 +66,7 @@ def make_per_tensor_quantized_tensor(g, self, scale, zero_point):
 
 @torch_op("dequantize")
 def dequantize(g, self):
-    """Of a tensor that is not quantised: PyTorch gives it back in float32."""
+    """Of a tensor that is not quantized: PyTorch gives it back in float32."""
     return cast(g, self, torch.float32)
 
 
@@ -185,7 +185,7 @@ torch_op.same(_fixed_range_rules(2 / 256, True), **{f"{PREFIX}tanh": "tanh"})
 
 
 def _requantize_rule(operator: str) -> Any:
-    """A rule for a function of one quantised tensor that names the scheme of its result."""
+    """A rule for a function of one quantized tensor that names the scheme of its result."""
 
     def rule(g: Graph, qx: ir.Value, output_scale: float, output_zero_point: int) -> ir.Value:
         return round_to_scheme(g, torch_op.apply(g, operator, [qx]), scheme_like(qx, output_scale, output_zero_point))
@@ -196,7 +196,7 @@ def _requantize_rule(operator: str) -> Any:
 def scheme_like(qx: ir.Value, scale: Any, zero: Any) -> Scheme:
     found = scheme_of(qx)
     if found is None:
-        raise Unsupported("how this tensor is quantised is not known here (it comes out of a loop or branch)")
+        raise Unsupported("how this tensor is quantized is not known here (it comes out of a loop or branch)")
     return Scheme(scale, zero, found.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Layers on PyTorch's quantised tensors, whose weights are packed objects: convolutions, linear layers, norms."""
+"""Layers on PyTorch's quantized tensors, whose weights are packed objects: convolutions, linear layers, norms."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def linear_relu_dynamic_fp16(g, X, W_prepack):
     return g.Relu(linear_dynamic_fp16(g, X, W_prepack))
 
 
-# -- normalisations and embeddings ------------------------------------------------------------------------------------
+# -- normalizations and embeddings ------------------------------------------------------------------------------------
 
 
 def _batch_norm(relu: bool) -> Any:
@@ -209,11 +209,11 @@ def embedding_byte(g, weight, indices, pruned_weights=False):
 
 
 torch_op.gap(
-    "recurrent layers that quantise every state by its own range are not converted; quantise with torchao's PT2E",
+    "recurrent layers that quantize every state by its own range are not converted; quantize with torchao's PT2E",
     *(f"{name}.{overload}" for name in ("quantized_lstm", "quantized_gru") for overload in ("input", "data")),
     *(f"quantized::quantized_{cell}_cell_dynamic" for cell in ("lstm", "gru", "rnn_relu", "rnn_tanh")),
 )
 torch_op.gap(
-    "bags of quantised embeddings",
+    "bags of quantized embeddings",
     *(f"quantized::embedding_bag_{width}{kind}" for width in ("byte", "4bit") for kind in ("", "_rowwise_offsets")),
 )

@@ -1,4 +1,4 @@
-"""Systems of linear equations, inverses and determinants, from the factorisations."""
+"""Systems of linear equations, inverses and determinants, from the factorizations."""
 
 from __future__ import annotations
 

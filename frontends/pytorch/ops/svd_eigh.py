@@ -153,7 +153,7 @@ torch_op.gap(
     "_linalg_eigvals",
 )
 torch_op.gap(
-    "a symmetric indefinite factorisation (Bunch and Kaufman) branches on the data at every column",
+    "a symmetric indefinite factorization (Bunch and Kaufman) branches on the data at every column",
     "linalg_ldl_factor_ex",
     "linalg_ldl_factor",
     "linalg_ldl_solve",

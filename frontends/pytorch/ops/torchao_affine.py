@@ -1,4 +1,4 @@
-"""torchao's quantisation by blocks, found by the names of its operators, and products of integers."""
+"""torchao's quantization by blocks, found by the names of its operators, and products of integers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def dequantize_affine(
     g, input, block_size, scale, zero_point, input_dtype, quant_min=None, quant_max=None, output_dtype=torch.float32
 ):
     if output_dtype != torch.float32:
-        raise Unsupported(f"torchao's dequantisation to {output_dtype}")
+        raise Unsupported(f"torchao's dequantization to {output_dtype}")
     rows, scheme = _reshape_to_rows(g, input, block_size, scale, zero_point, input_dtype)
     return g.Reshape(from_steps(g, rows, scheme), g.dims(input))
 
@@ -44,7 +44,7 @@ def _block_width(g: Graph, x: ir.Value, block: Sequence[Any]) -> int | None:
         return None
     first = next((i for i, b in enumerate(block) if b != 1), len(block) - 1)
     if (first < len(block) - 1 and not all(whole[first:])) or not all(isinstance(b, int) for b in block[first:]):
-        raise Unsupported(f"blocks of quantisation of the shape {list(block)}, which are not parts of rows")
+        raise Unsupported(f"blocks of quantization of the shape {list(block)}, which are not parts of rows")
     return int(np.prod(block[first:]))
 
 
@@ -53,7 +53,7 @@ def _reshape_to_rows(
 ) -> tuple[ir.Value, Scheme]:
     """x with one scale a row, and its scheme; or x as it is where all of it has one."""
     if dtype not in _BOUNDS:
-        raise Unsupported(f"torchao's quantisation to {dtype}")
+        raise Unsupported(f"torchao's quantization to {dtype}")
     zero_point: Any = 0 if zero is None else zero
     width = _block_width(g, x, block)
     if width is None:
@@ -67,7 +67,7 @@ def choose_qparams_affine(
     zero_point_dtype=None, keepdim=False,
 ):  # fmt: skip
     if target_dtype not in _BOUNDS:
-        raise Unsupported(f"torchao's quantisation to {target_dtype}")
+        raise Unsupported(f"torchao's quantization to {target_dtype}")
     least, most = _BOUNDS[target_dtype]
     quant_min, quant_max = least if quant_min is None else quant_min, most if quant_max is None else quant_max
     eps = torch.finfo(torch.float32).smallest_normal if eps is None else eps

@@ -95,4 +95,4 @@ def _static_length(length: int | ir.Value) -> int:
 
 torch_op.gap("averages over bins of whole pixels, which ONNX has no operator for", "torchvision::ps_roi_pool")
 torch_op.gap("boxes that are turned, which ONNX has no operator for", "torchvision::box_iou_rotated")
-torch_op.gap("torchvision's operators on quantised tensors", "torchvision::qnms", "torchvision::qroi_align")
+torch_op.gap("torchvision's operators on quantized tensors", "torchvision::qnms", "torchvision::qroi_align")

@@ -1,6 +1,6 @@
-"""PyTorch's operators whose kernels refuse float64, quantised ones above all, in float64: a verification's reference.
+"""PyTorch's operators whose kernels refuse float64, quantized ones above all, in float64: a verification's reference.
 
-A quantised tensor stays one, whose integers and scale are exact; what is computed between two of them is computed on
+A quantized tensor stays one, whose integers and scale are exact; what is computed between two of them is computed on
 float64 numbers by PyTorch's float operators and then rounded to the scheme of the result.
 """
 
@@ -61,7 +61,7 @@ def _dequantize_steps(q: torch.Tensor, scale: Any, zero: Any, axis: int | None =
 
 
 def dequantize_content(x: Any) -> Any:
-    """A quantised tensor as the float64 numbers that it stands for; anything else as it is."""
+    """A quantized tensor as the float64 numbers that it stands for; anything else as it is."""
     if isinstance(x, (list, tuple)):
         return [dequantize_content(t) for t in x]
     if not isinstance(x, torch.Tensor) or not x.is_quantized:
@@ -74,7 +74,7 @@ def dequantize_content(x: Any) -> Any:
 
 
 def quantize_like(x: torch.Tensor, scale: float, zero: int, like: torch.Tensor | torch.dtype) -> torch.Tensor:
-    """float64 numbers as a quantised tensor of the dtype `like`, or of that of a quantised tensor."""
+    """float64 numbers as a quantized tensor of the dtype `like`, or of that of a quantized tensor."""
     dtype = like if isinstance(like, torch.dtype) else like.dtype
     integers = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}[dtype]
     info = torch.iinfo(integers)

@@ -94,7 +94,7 @@ class _KernelRecorder(TorchDispatchMode):
 
 
 class _NodeRecorder(torch.fx.Interpreter):
-    """An interpreter that summarises what every node gives, when it gives it: an operator in place changes it later."""
+    """An interpreter that summarizes what every node gives, when it gives it: an operator in place changes it later."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         assert isinstance(module, torch.fx.GraphModule)

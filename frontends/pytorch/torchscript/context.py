@@ -107,7 +107,7 @@ class Walk:
 
 
 def example_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor like `tensor` on the meta device; a quantised one is the float tensor that it stands for."""
+    """A tensor like `tensor` on the meta device; a quantized one is the float tensor that it stands for."""
     dtype = torch.float32 if tensor.is_quantized else tensor.dtype
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
 

@@ -1,4 +1,4 @@
-"""The levels that numbers are quantised to, and the arithmetic that finds a number's level as TensorFlow's does."""
+"""The levels that numbers are quantized to, and the arithmetic that finds a number's level as TensorFlow's does."""
 
 from __future__ import annotations
 

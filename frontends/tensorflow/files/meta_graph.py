@@ -45,7 +45,7 @@ def read_meta(path: Path, options: Options, report: Report) -> Program:
 
 
 def _output_candidates(meta: Any, file: Path) -> Sequence[Any]:
-    """The nodes without those that save, restore and initialise. Raises `UsageError` for a graph that trains."""
+    """The nodes without those that save, restore and initialize. Raises `UsageError` for a graph that trains."""
     nodes = meta.graph_def.node
     if any(_TRAINING.fullmatch(n.op) for n in nodes):
         raise UsageError(

@@ -36,7 +36,7 @@ DTYPES: dict[int, ir.DataType] = {
     24: ir.DataType.FLOAT8E5M2,
     25: ir.DataType.FLOAT8E4M3FN,
 }
-"""ONNX dtypes by TensorFlow's number (types.proto); quantised ones as the integers that hold them."""
+"""ONNX dtypes by TensorFlow's number (types.proto); quantized ones as the integers that hold them."""
 
 RESOURCE, VARIANT = 20, 21
 _REFERENCE = 100

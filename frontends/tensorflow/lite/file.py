@@ -51,7 +51,7 @@ class Tensor:
     name: str
     number: int
     shape: tuple[int | None, ...]
-    quantisation: Quantization | None
+    quantization: Quantization | None
     content: ir.TensorProtocol | None
     variable: bool
 

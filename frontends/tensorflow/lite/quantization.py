@@ -1,4 +1,4 @@
-"""Quantised tensors of TensorFlow Lite between QuantizeLinear and DequantizeLinear, with the file's parameters."""
+"""Quantized tensors of TensorFlow Lite between QuantizeLinear and DequantizeLinear, with the file's parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16)
 
 def requantize(g: Graph, raw: ir.Value, given: Tensor, wanted: Tensor) -> ir.Value:
     """`raw` as `wanted` stores it. From uint8 to int8 of one scale is a shift by 128, and so is the way back."""
-    old, new = given.quantisation, wanted.quantisation
+    old, new = given.quantization, wanted.quantization
     assert new is not None
     assert wanted.dtype is not None
     if old is None:
@@ -40,7 +40,7 @@ def _half_step_ratio(given: Tensor, wanted: Tensor) -> np.float32 | None:
     Kernels take halves upwards there, all of them, though from real numbers they go to the even step. (Integers of 16
     bits are rounded twice, by a multiplier of 31 bits and a shift, which is off by one now and then.)
     """
-    old, new = given.quantisation, wanted.quantisation
+    old, new = given.quantization, wanted.quantization
     if (
         given.dtype not in (ir.DataType.INT8, ir.DataType.UINT8)
         or old is None
@@ -62,44 +62,44 @@ _SHIFTS: dict[tuple[ir.DataType | None, ir.DataType], int] = {
 
 
 def dequantize(g: Graph, raw: ir.Value, tensor: Tensor) -> ir.Value:
-    """The real numbers of a quantised tensor; ONNX has no integers of 64 bits there, which are biases."""
-    quantisation = tensor.quantisation
-    assert quantisation is not None
+    """The real numbers of a quantized tensor; ONNX has no integers of 64 bits there, which are biases."""
+    quantization = tensor.quantization
+    assert quantization is not None
     if raw.dtype == ir.DataType.INT64 and raw.const_value is not None:
-        return _dequantize_int64(g, raw, quantisation)
+        return _dequantize_int64(g, raw, quantization)
     if raw.dtype not in (*INTEGERS, ir.DataType.INT32):
         return raw
-    scale, zero = _scale_and_zero_point(g, quantisation, g.dtype(raw))
-    axis = quantisation.axis if quantisation.per_axis else None
+    scale, zero = _scale_and_zero_point(g, quantization, g.dtype(raw))
+    axis = quantization.axis if quantization.per_axis else None
     return g.DequantizeLinear(raw, scale, None if raw.dtype == ir.DataType.INT32 else zero, axis=axis)
 
 
-def _dequantize_int64(g: Graph, raw: ir.Value, quantisation: Quantization) -> ir.Value:
+def _dequantize_int64(g: Graph, raw: ir.Value, quantization: Quantization) -> ir.Value:
     content = raw.const_value
     assert content is not None
     shape = [1] * len(content.shape)
-    if quantisation.per_axis:
-        shape[quantisation.axis] = -1
-    scale = quantisation.scale.astype(np.float64).reshape(shape)
+    if quantization.per_axis:
+        shape[quantization.axis] = -1
+    scale = quantization.scale.astype(np.float64).reshape(shape)
     dims = list(dims_of(content))
     make = lambda: (content.numpy() * scale).astype(np.float32).reshape(dims)  # noqa: E731
     return g.initializer(raw.name or "bias", lazy_tensor(ir.DataType.FLOAT, dims, make))
 
 
-def quantize(g: Graph, x: ir.Value, quantisation: Quantization, dtype: ir.DataType) -> ir.Value:
+def quantize(g: Graph, x: ir.Value, quantization: Quantization, dtype: ir.DataType) -> ir.Value:
     """`x` as stored integers."""
-    scale, zero = _scale_and_zero_point(g, quantisation, dtype)
-    stored = g.QuantizeLinear(x, scale, zero, axis=quantisation.axis if quantisation.per_axis else None)
-    if quantisation.ends is None:
+    scale, zero = _scale_and_zero_point(g, quantization, dtype)
+    stored = g.QuantizeLinear(x, scale, zero, axis=quantization.axis if quantization.per_axis else None)
+    if quantization.ends is None:
         return stored
-    return g.Clip(stored, *(g.const(end, dtype) for end in quantisation.ends))
+    return g.Clip(stored, *(g.const(end, dtype) for end in quantization.ends))
 
 
-def _scale_and_zero_point(g: Graph, quantisation: Quantization, dtype: ir.DataType) -> tuple[ir.Value, ir.Value]:
+def _scale_and_zero_point(g: Graph, quantization: Quantization, dtype: ir.DataType) -> tuple[ir.Value, ir.Value]:
     limits = np.iinfo(dtype.numpy())
-    if (quantisation.zero < limits.min).any() or (quantisation.zero > limits.max).any():
+    if (quantization.zero < limits.min).any() or (quantization.zero > limits.max).any():
         raise BadInput(f"a zero point outside of {dtype.name}")
-    scale, zero = quantisation.scale, quantisation.zero.astype(dtype.numpy())
-    if not quantisation.per_axis:
+    scale, zero = quantization.scale, quantization.zero.astype(dtype.numpy())
+    if not quantization.per_axis:
         scale, zero = scale.reshape(()), zero.reshape(())
     return g.const(scale, ir.DataType.FLOAT), g.const(zero, dtype)

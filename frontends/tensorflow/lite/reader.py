@@ -1,4 +1,4 @@
-"""The reader of TensorFlow Lite files: subgraphs to the shared graph, quantised tensors between Q and DQ."""
+"""The reader of TensorFlow Lite files: subgraphs to the shared graph, quantized tensors between Q and DQ."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _note_hybrid_weights(model: LiteModel, report: Report) -> None:
     for graph in model.subgraphs:
         for operator in graph.operators:
             inputs = [graph.tensors[n] for n in operator.inputs if n >= 0]
-            hybrid = any(t.content is not None and t.quantisation and t.dtype in INTEGERS for t in inputs)
+            hybrid = any(t.content is not None and t.quantization and t.dtype in INTEGERS for t in inputs)
             if hybrid and any(graph.tensors[n].number == 1 for n in operator.outputs) and operator.name in _HYBRID:
                 report.note("8-bit weights with float activations: the graph does not round activations as it runs")
                 return
@@ -202,7 +202,7 @@ class SubgraphWalker:
                 inputs.append(None)
                 continue
             raw, tensor = tensor_value(values, graph, number), graph.tensors[number]
-            if stored or tensor.quantisation is None or tensor.dtype is None:
+            if stored or tensor.quantization is None or tensor.dtype is None:
                 inputs.append(raw)
                 continue
             if number not in real:
@@ -213,11 +213,11 @@ class SubgraphWalker:
             raise BadInput(f"{operator.name} has {len(operator.outputs)} outputs instead of {len(results)}")
         for number, result in zip(operator.outputs, results, strict=False):
             tensor = graph.tensors[number]
-            narrow = not stored and tensor.quantisation is not None and tensor.dtype in INTEGERS
+            narrow = not stored and tensor.quantization is not None and tensor.dtype in INTEGERS
             if narrow and result.dtype != tensor.dtype:
-                assert tensor.quantisation is not None
+                assert tensor.quantization is not None
                 assert tensor.dtype is not None
-                result = quantize(g, result, tensor.quantisation, tensor.dtype)
+                result = quantize(g, result, tensor.quantization, tensor.dtype)
             elif tensor.dtype is not None and result.dtype not in (None, tensor.dtype) and not tensor.is_complex:
                 raise Unsupported(f"{tensor.name!r} is {tensor.dtype.name} in the file").with_location(g.location)
             _set_stated_shape(g, result, tensor)

@@ -18,8 +18,8 @@ from ..walker import GraphWalker
 from .file import NUMBERS
 
 tflite_op = Rules("TensorFlow Lite")
-"""Rules are `rule(g, *inputs, **options)`, options named as in schema.fbs, in snake case. Quantised tensors reach them
-as real numbers, and the walker quantises what they return; `AS_STORED` names the operators for which it does not."""
+"""Rules are `rule(g, *inputs, **options)`, options named as in schema.fbs, in snake case. Quantized tensors reach them
+as real numbers, and the walker quantizes what they return; `AS_STORED` names the operators for which it does not."""
 
 AS_STORED: set[str] = set()
 """Operators that only move what they get, so that integers stay integers."""

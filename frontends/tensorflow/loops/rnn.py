@@ -1,4 +1,4 @@
-"""Loops that are an LSTM, a GRU or a simple RNN, recognised in the subgraph that their body became."""
+"""Loops that are an LSTM, a GRU or a simple RNN, recognized in the subgraph that their body became."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def _next_layer(
                     return RecurrentLayer(cell, x, (h, c))
         for h in left:
             single: Sequence[Callable[..., RecurrentCell | None]] = (match_gru, match_simple_rnn)
-            for recognise in single:
-                cell = recognise(x, inner[h], results[h])
+            for recognize in single:
+                cell = recognize(x, inner[h], results[h])
                 if cell is not None:
                     return RecurrentLayer(cell, x, (h,))
     return None

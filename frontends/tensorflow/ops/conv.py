@@ -94,7 +94,7 @@ def _per_output_channel(parameter: np.ndarray, axis: int | None, dims: Sequence[
     """A scale or zero point of channels (`axis` 2) or of each channel's outputs (3) for each output channel."""
     channels, each = dims[2:]
     if axis not in (None, 2, 3) or not isinstance(channels, int) or not isinstance(each, int):
-        raise Unsupported("weights quantised along the kernel's height or width")
+        raise Unsupported("weights quantized along the kernel's height or width")
     return parameter if axis is None else np.repeat(parameter, each) if axis == 2 else np.tile(parameter, channels)
 
 

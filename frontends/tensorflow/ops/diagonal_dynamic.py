@@ -1,4 +1,4 @@
-"""Single diagonals of matrices whose size only the run tells: places are compared where they cannot be tabulated."""
+"""Single diagonals of matrices of dynamic size: places are compared where they cannot be tabulated."""
 
 from __future__ import annotations
 

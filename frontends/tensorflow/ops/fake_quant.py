@@ -1,9 +1,9 @@
-"""Fake quantisation: numbers rounded to the levels of an integer, written as QuantizeLinear and DequantizeLinear.
+"""Fake quantization: numbers rounded to the levels of an integer, written as QuantizeLinear and DequantizeLinear.
 
-TensorFlow rounds a half up, and QuantizeLinear to even. A half is no rare thing: the mean of two quantised numbers is
+TensorFlow rounds a half up, and QuantizeLinear to even. A half is no rare thing: the mean of two quantized numbers is
 one, and of 2,000 of them QuantizeLinear alone put 600 on another level. So the level is found with TensorFlow's own
 arithmetic, in its order, and QuantizeLinear (of scale 1) only stores it: the results are the same to the last bit.
-A weight is quantised here, once, and DequantizeLinear is all that is left of it. (A NaN has no level: it is the only
+A weight is quantized here, once, and DequantizeLinear is all that is left of it. (A NaN has no level: it is the only
 input whose result differs.)
 """
 

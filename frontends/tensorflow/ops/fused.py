@@ -1,4 +1,4 @@
-"""Operators that TensorFlow's optimiser fuses, taken apart again: frozen graphs and TensorFlow.js models hold them."""
+"""Operators that TensorFlow's optimizer fuses, taken apart again: frozen graphs and TensorFlow.js models hold them."""
 
 from __future__ import annotations
 

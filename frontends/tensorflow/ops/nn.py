@@ -1,4 +1,4 @@
-"""Activations, bias, normalisation and softmax."""
+"""Activations, bias, normalization and softmax."""
 
 from __future__ import annotations
 

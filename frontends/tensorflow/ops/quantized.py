@@ -13,7 +13,7 @@ from ..rules import tf_op
 
 _F32 = np.float32
 _FLOAT, _DOUBLE, _INT32 = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32
-WIDE = tf_op.limit("QuantizeV2", "integers of 32 bits, which ONNX does not quantise to")
+WIDE = tf_op.limit("QuantizeV2", "integers of 32 bits, which ONNX does not quantize to")
 
 
 @tf_op("QuantizeV2")

@@ -1,4 +1,4 @@
-"""Arithmetic on bytes with ranges beside them, as TensorFlow 1's quantiser of graphs writes it: sums have 32 bits."""
+"""Arithmetic on bytes with ranges beside them, as TensorFlow 1's quantizer of graphs writes it: sums have 32 bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Factorisations of matrices, systems of linear equations, singular values: unrolled or in loops, in float64."""
+"""Factorizations of matrices, systems of linear equations, singular values: unrolled or in loops, in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations that TensorFlow writes as arithmetic, recognised at their last operator: Gelu, HardSwish, Mish, PRelu.
+"""Activations that TensorFlow writes as arithmetic, recognized at their last operator: Gelu, HardSwish, Mish, PRelu.
 
 Each function returns the activation's value, or None where the operators before it are something else. All of them are
 identities in exact arithmetic; those that ONNX takes a rounded number for (HardSigmoid's sixth) are left as they are.

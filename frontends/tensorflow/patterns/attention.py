@@ -1,4 +1,4 @@
-"""Scaled dot-product attention that TensorFlow writes as two products around a softmax, recognised at the second."""
+"""Scaled dot-product attention that TensorFlow writes as two products around a softmax, recognized at the second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def attention(g: Graph, weights: ir.Value, value: ir.Value) -> ir.Value | None:
     """softmax(scale·Q·Kᵀ + mask)·V as one Attention, or None where `weights`·`value` is something else.
 
     All are [batch, heads, length, size], of the same batch and heads. The attribute that ONNX has for the scale is
-    float32: another number than that, or than 1 / √size, is not recognised.
+    float32: another number than that, or than 1 / √size, is not recognized.
     """
     scores = single_value(inputs_of(weights, "Softmax"))
     maker = weights.producer()

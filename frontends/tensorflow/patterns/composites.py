@@ -1,4 +1,4 @@
-"""Layers that TensorFlow writes as arithmetic, recognised as they are lowered: normalisations and Dense.
+"""Layers that TensorFlow writes as arithmetic, recognized as they are lowered: normalizations and Dense.
 
 Each function looks backwards from the last operator of its layer and returns the layer's value, or None where the
 operators before it are not that layer. What the layer replaces is dead code unless something else reads it.
@@ -62,7 +62,7 @@ def rms_normalization(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
 
 
 def group_normalization(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir.Value | None:
-    """GroupNormalization for a Reshape of a normalised tensor, as Keras ends it: [batch, …, groups, channels / groups].
+    """GroupNormalization for a Reshape of a normalized tensor, as Keras ends it: [batch, …, groups, channels / groups].
 
     The mean is over everything but batch and groups, which are the last dim but one; `target` is the shape before.
     """
@@ -112,7 +112,7 @@ def tensordot_as_matmul(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir
 
 
 def _affine_readings(scaled: ir.Value, shift: ir.Value) -> Iterator[Affine]:
-    """Every reading of scaled + shift as a normalisation."""
+    """Every reading of scaled + shift as a normalization."""
     for x, scale in operand_pairs(scaled, "Mul"):
         whole = _match_scale(scale)
         offset = _match_offset(shift, scale)

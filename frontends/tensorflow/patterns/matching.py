@@ -48,7 +48,7 @@ def scalar_content(value: ir.Value | None) -> float | None:
 
 
 def is_close(content: float | None, wanted: float) -> bool:
-    """Equal up to the rounding of a float32 constant (a float16 model's constants are not recognised)."""
+    """Equal up to the rounding of a float32 constant (a float16 model's constants are not recognized)."""
     return content is not None and abs(content - wanted) <= 1e-6 * abs(wanted)
 
 

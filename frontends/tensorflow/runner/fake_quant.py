@@ -1,4 +1,4 @@
-"""FakeQuant in float64, which TensorFlow has no kernel of: what is constant is quantised as it is when it is stored."""
+"""FakeQuant in float64, which TensorFlow has no kernel of: what is constant is quantized as it is when it is stored."""
 
 from __future__ import annotations
 

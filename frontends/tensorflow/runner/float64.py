@@ -180,7 +180,7 @@ def _batch_norm(attributes: Any, x: Any, scale: Any, offset: Any, mean: Any, var
 
     channels_first = attributes["data_format"].s.startswith(b"NC") if "data_format" in attributes else False
     if "is_training" not in attributes or attributes["is_training"].b:
-        raise Unsupported("a batch normalisation in training mode has no double kernel")
+        raise Unsupported("a batch normalization in training mode has no double kernel")
     epsilon = _float_attribute(attributes, "epsilon", 1e-4)
 
     def broadcast(v: Any) -> Any:

@@ -41,7 +41,7 @@ NOT_RESULTS = frozenset(
 
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
-# What changes variables, tables and queues, as initialisation does.
+# What changes variables, tables and queues, as initialization does.
 _CHANGES = re.compile(
     "(Resource)?(Assign|Scatter(Nd)?(Update|Add|Sub|Mul|Div|Max|Min)|StridedSliceAssign|CountUpTo).*"
     "|LookupTable(Insert|Remove|Import).*|InitializeTable.*|(Queue|Stack).*|DestroyResourceOp"
@@ -62,7 +62,7 @@ def unread_nodes(nodes: Sequence[Any]) -> list[Any]:
 
 
 def inference_nodes(nodes: Sequence[Any], saver: str) -> list[Any]:
-    """The NodeDefs of a graph with variables, without those that initialise, save and restore these.
+    """The NodeDefs of a graph with variables, without those that initialize, save and restore these.
 
     `saver` is the name of the tensor that the saver takes its file's name from.
     """

@@ -21,7 +21,7 @@ _REFUSED = {"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
 _MODULES = ("keras.layers", "keras.activations", "keras.initializers", "keras.regularizers", "keras.constraints",
             "keras.dtype_policies", "keras.models", "keras.ops", "keras.src.layers", "keras.src.activations",
             "keras.src.initializers", "keras.src.models", "keras.src.ops", "keras.src.dtype_policies")  # fmt: skip
-# Layers that live beside the networks of keras.applications which use them, and how quantised layers count.
+# Layers that live beside the networks of keras.applications which use them, and how quantized layers count.
 _CLASSES = {
     "keras.quantizers.AbsMaxQuantizer",
     "keras.quantizers.Float8QuantizationConfig",

@@ -27,7 +27,7 @@ class FrozenGraph:
 
 
 def disable_optimizer(graph: Any) -> None:
-    """Calls bring the configuration that their functions are optimised with, whatever the session's is.
+    """Calls bring the configuration that their functions are optimized with, whatever the session's is.
 
     The optimizer divides by multiplying with a reciprocal in float32, for one: enough for another level of FakeQuant.
     """
@@ -41,7 +41,7 @@ def disable_optimizer(graph: Any) -> None:
 
 
 def run_graph(frozen: FrozenGraph, feeds: Feeds, *, precision: str) -> list[dict[str, np.ndarray]]:
-    """Run a graph in a session of its own; in float64 without the optimisations that know float32 only."""
+    """Run a graph in a session of its own; in float64 without the optimizations that know float32 only."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto()

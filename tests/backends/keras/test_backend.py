@@ -141,7 +141,7 @@ def test_super_resolution_takes_any_height_and_width(tmp_path: Path, shape: tupl
 
 
 def test_training_goes_on(tmp_path: Path) -> None:
-    """Ten optimiser steps on digits with shifted labels: the loss falls, and every weight moves."""
+    """Ten optimizer steps on digits with shifted labels: the loss falls, and every weight moves."""
     model = written(onnx.load(FIXTURES / "mnist_cnn.onnx"), tmp_path)
     with np.load(FIXTURES / "digits_test.npz") as digits:
         x, labels = digits["images"][:64].astype(np.float32), (digits["labels"][:64].astype(np.int64) + 1) % 10

@@ -244,7 +244,7 @@ def test_a_terminal_shows_the_same_on_one_screen(
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "FAIL: scores: too far (guilty: backend)",
-        "  scores: error 1.00e-03, noise floor 1.00e-07 (10000.00×), float64 twin 1.0e-15",
+        "  scores: error 1.00e-03, noise floor 1.00e-07 (10000.00×), graph in float64 1.0e-15",
         "  worst: scores[1, 2] is 0.5, should be 0.25, on seed 0",
         "  first node that departs: Conv, node 'stem', in net.stem, at net.py:7",
         "    in  x: float64[2, 3]",

@@ -44,7 +44,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "m.onnx"
 
 
-def test_a_picture_is_normalised_as_told(picture: Path) -> None:
+def test_a_picture_is_normalized_as_told(picture: Path) -> None:
     """Against PyTorch's arithmetic on the pixels."""
     how = parse_preparation("mean=0.485:0.456:0.406,std=0.229:0.224:0.225,input=x")
     (array,) = picture_batch([picture, picture], how).values()

@@ -75,7 +75,7 @@ def test_defaults_are_the_decimals_that_they_are_written_as() -> None:
     assert got["b"] == [0.3]
 
 
-def test_quantisation_keeps_its_integers() -> None:
+def test_quantization_keeps_its_integers() -> None:
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),

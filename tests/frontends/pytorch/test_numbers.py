@@ -1,4 +1,4 @@
-"""Numbers and tables that forward writes: the float64 twin computes with them, not with their float32 roundings."""
+"""Numbers and tables that forward writes: the float64 run computes with them, not with their float32 roundings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from convert.frontends.pytorch.runner import runner
 from torch import Tensor, nn
 
 from convert.options import Options, parse_input
-from convert.parity.compare import TWIN, twin_error
+from convert.parity.compare import FLOAT64_BOUND, float64_error
 from convert.parity.inputs import generate_feeds
 from convert.passes.to_float64 import widen_model
 from convert.reference import executor
@@ -52,7 +52,7 @@ def test_the_twin_computes_with_the_number_that_was_written(name: str) -> None:
     feed = generate_feeds(model, 1)[0].arrays
     (want,) = runner.run(source, [feed], precision="float64", options=options)
     got = executor.run(widen_model(model), feed)
-    assert twin_error(want["output"], got["output"]) < TWIN / 1000
+    assert float64_error(want["output"], got["output"]) < FLOAT64_BOUND / 1000
 
 
 def test_equal_roundings_of_two_numbers_stay_two_constants() -> None:
@@ -66,4 +66,4 @@ def test_equal_roundings_of_two_numbers_stay_two_constants() -> None:
     feed = generate_feeds(model, 1)[0].arrays
     (want,) = runner.run(source, [feed], precision="float64", options=options)
     got = executor.run(widen_model(model), feed)
-    assert all(twin_error(want[name], got[name]) < TWIN / 1000 for name in want)
+    assert all(float64_error(want[name], got[name]) < FLOAT64_BOUND / 1000 for name in want)

@@ -1,4 +1,4 @@
-"""Quantised modules of torch.ao, in memory and as TorchScript, and exported quantised programs."""
+"""Quantized modules of torch.ao, in memory and as TorchScript, and exported quantized programs."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_eager_modules(name: str) -> None:
 
 
 class Mixed(nn.Module):
-    """The layers and functions that FX quantises."""
+    """The layers and functions that FX quantizes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,8 +163,8 @@ def test_dynamic_modules(dtype: torch.dtype, size: float) -> None:
     same(module, drawn(6, 8) * np.float32(size), specs=["x:float32[batch,8]"])
 
 
-def test_fake_quantisation() -> None:
-    """A network between training for quantisation and quantising it."""
+def test_fake_quantization() -> None:
+    """A network between training for quantization and quantizing it."""
     torch.manual_seed(0)
     module = prepare_qat_fx(
         Linears().train(), quantization.get_default_qat_qconfig_mapping("x86"), (torch.randn(2, 8),)
@@ -231,7 +231,7 @@ def dynamic(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("function", [arithmetic, looked_at, functions, averages, dynamic])
-def test_operators_on_quantised_tensors(function: Any) -> None:
+def test_operators_on_quantized_tensors(function: Any) -> None:
     """The integers are PyTorch's, all of them; floats are up to rounding."""
     count, rows = (2, 3) if function is arithmetic else (1, 64 if function is averages else 3)
     arrays = [drawn(4, rows, 8, seed=i) for i in range(count)]
@@ -246,13 +246,13 @@ def test_operators_on_quantised_tensors(function: Any) -> None:
             assert np.count_nonzero(got != want.numpy()) == 0
 
 
-def test_missing_operators_on_quantised_tensors_are_listed() -> None:
+def test_missing_operators_on_quantized_tensors_are_listed() -> None:
     class Odd(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             q = torch.quantize_per_tensor(x, 0.05, 3, torch.quint8)
             return torch.flip(q.dequantize(), [0]) + torch.isnan(q.unsqueeze(0)).dequantize()
 
-    with pytest.raises(Unsupported, match="quantised"):
+    with pytest.raises(Unsupported, match="quantized"):
         read(torch.jit.script(Odd()), "x:float32[4]")
 
 
@@ -260,7 +260,7 @@ def test_missing_operators_on_quantised_tensors_are_listed() -> None:
 
 
 @pytest.mark.parametrize("to", ["onnx", pytest.param("tf", marks=pytest.mark.long)])
-def test_quantised_archives_are_verified(tmp_path: Path, to: str) -> None:
+def test_quantized_archives_are_verified(tmp_path: Path, to: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.jit.script(eager(ENGINES[0])).save(str(tmp_path / "m.pt"))

@@ -109,7 +109,7 @@ def test_lengths_that_are_nothing_and_beyond_the_end(name: str) -> None:
 
 @pytest.mark.parametrize("path", [META, META.parent], ids=["file", "folder"])
 def test_meta(path: Path) -> None:
-    """A graph that trains, with its optimiser and stacks for gradients in the loop."""
+    """A graph that trains, with its optimizer and stacks for gradients in the loop."""
     graph = read(Source("tf-meta", path), outputs=("tail/probabilities",))
     holds(graph, "checkpoint")
     assert [n.op_type for n in graph.graph.all_nodes()].count("LSTM") == 1
@@ -126,8 +126,8 @@ def test_outputs_of_a_graph_that_trains_have_to_be_named() -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_what_initialises_variables_is_no_output(resource: bool, tmp_path: Path) -> None:
-    """Kernels of an initialiser, and a variable's start that is computed, feed nothing else."""
+def test_what_initializes_variables_is_no_output(resource: bool, tmp_path: Path) -> None:
+    """Kernels of an initializer, and a variable's start that is computed, feed nothing else."""
     with tf.Graph().as_default() as net, tf.compat.v1.Session(graph=net) as session:
         x = tf.compat.v1.placeholder(tf.float32, [None, 4], name="x")
         w = tf.compat.v1.get_variable("w", [4, 3], use_resource=resource)

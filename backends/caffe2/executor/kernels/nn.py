@@ -1,4 +1,4 @@
-"""Kernels of layers: convolutions, pools, products, normalisation."""
+"""Kernels of layers: convolutions, pools, products, normalization."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def dequantize(g: Graph, x: ir.Value) -> ir.Value:
 
 @tflite_op("QUANTIZE")
 def quantize(g: Graph, x: ir.Value, *, given: Tensor, output: Tensor) -> ir.Value:
-    if output.quantisation is None or output.dtype not in INTEGERS:
-        raise Unsupported("quantisation without a scale")
+    if output.quantization is None or output.dtype not in INTEGERS:
+        raise Unsupported("quantization without a scale")
     return requantize(g, x, given, output)
 
 

@@ -1,4 +1,4 @@
-"""Activations, fully connected layers, normalisations and tables of embeddings."""
+"""Activations, fully connected layers, normalizations and tables of embeddings."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from convert.graph import Graph
 from ..rules import tflite_op
 
 _NAMES = {1: "Relu", 4: "Tanh"}
-_EXTRA = {16: "a projection", 17: "a projection", 20: "layer normalisation"}
+_EXTRA = {16: "a projection", 17: "a projection", 20: "layer normalization"}
 
 
 @tflite_op("UNIDIRECTIONAL_SEQUENCE_LSTM")

@@ -144,7 +144,7 @@ _OPTIONAL = """
         y = OptionalGetElement (o)
     }"""
 
-_OPTIMISER = """
+_OPTIMIZER = """
     (float r, int64 t, float[2, 3] x, float[2, 3] g, float[2, 3] v%s) => (float[2, 3] a, float[2, 3] b%s) {
         a, b%s = ai.onnx.preview.training.%s (r, t, x, g, v%s)
     }"""
@@ -246,7 +246,7 @@ MODELS = [
         Model(
             f"{name} {when}",
             f'<ir_version: 10, opset_import: ["" : 23{TRAINING}]> g '
-            + _OPTIMISER
+            + _OPTIMIZER
             % (
                 (", float[2, 3] h", ", float[2, 3] d", ", d", name, ", h")
                 if name.startswith("Adam")

@@ -1,4 +1,4 @@
-"""Subgraphs, sequences, optionals, optimisers and random numbers of the Caffe2 backend on the real Caffe2."""
+"""Subgraphs, sequences, optionals, optimizers and random numbers of the Caffe2 backend on the real Caffe2."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def mobilenet() -> Any:
     return timm_helper.create("mobilenetv2_100", 96)
 
 
-QUANTISED: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, str]]] = {
+QUANTIZED: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, str]]] = {
     "encoder": (encoder, (12, 16), {"float16": "PASS", "int8 weights": "PASS", "int8": "PASS"}),
     # With random weights, what 8 bits do to a layer grows from layer to layer: to 30 % of the output.
     "mobilenetv2_100": (
@@ -177,11 +177,11 @@ QUANTISED: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, str]]] 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", QUANTISED)
+@pytest.mark.parametrize("name", QUANTIZED)
 @pytest.mark.parametrize("stored", ["float16", "int8 weights", "int8"])
 def test_networks_in_fewer_bits(name: str, stored: str, tmp_path: Path) -> None:
     """Against the source in float64: as far away as the simulation says, which is right to a factor of two."""
-    build, shape, expected = QUANTISED[name]
+    build, shape, expected = QUANTIZED[name]
     samples = {"x": np.random.default_rng(0).standard_normal((24, *shape), np.float32)}
     way = {
         "float16": {"dtype": "float16"},

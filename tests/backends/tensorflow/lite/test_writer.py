@@ -195,7 +195,7 @@ def test_a_file_tells_how_it_stores_numbers(mnist: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize(("stored", "share"), [("", 1.0), ("float16", 1.0), ("int8 weights", 1.0), ("int8", 0.99)])
-def test_digits_are_recognised_as_before(
+def test_digits_are_recognized_as_before(
     stored: str, share: float, mnist: dict[str, Path], digits: tuple[np.ndarray, np.ndarray]
 ) -> None:
     import onnxruntime
@@ -262,7 +262,7 @@ def test_conversion_verifies_on_the_calibration_data(tmp_path: Path, digits: tup
         ("tf", {"quantize": "int8"}, "tf cannot store int8"),
         ("tflite", {"quantize": "int4"}, "tflite cannot store int4"),
         ("tflite", {"dtype": "float16", "quantize": "int8"}, "contradict"),
-        ("tflite", {"calibrate": {"image": np.zeros((1, 1, 28, 28), np.float32)}}, "without a quantisation"),
+        ("tflite", {"calibrate": {"image": np.zeros((1, 1, 28, 28), np.float32)}}, "without a quantization"),
         ("tflite", {"quantize": "int8", "calibrate": {"x": np.zeros((1, 1, 28, 28), np.float32)}}, "inputs are image"),
         ("tflite", {"quantize": "int8", "calibrate": {"image": np.zeros((4, 3), np.float32)}}, "has shape"),
     ],
@@ -284,7 +284,7 @@ def test_calibration_data_comes_with_or_without_a_batch() -> None:
         np.testing.assert_array_equal(np.concatenate([s["image"] for s in found]), images)
 
 
-def test_steps_are_those_of_fake_quantisation() -> None:
+def test_steps_are_those_of_fake_quantization() -> None:
     torch = pytest.importorskip("torch")
     from convert.reference.quantization_steps import round_symmetric, round_to_float16, round_to_steps
 

@@ -1,4 +1,4 @@
-"""Quantisation to 16 bits for opsets that have it for 8 bits only: onnxruntime gives the same for both."""
+"""Quantization to 16 bits for opsets that have it for 8 bits only: onnxruntime gives the same for both."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ UNDEFINED = {"empty": ([2, 3],), "empty_like": (np.zeros((2, 3), np.int64),),
 
 
 @pytest.mark.parametrize("name", UNDEFINED)
-def test_uninitialised_tensors_have_their_shape(name: str) -> None:
+def test_uninitialized_tensors_have_their_shape(name: str) -> None:
     row = case(name, *UNDEFINED[name])
     (want,) = expected(row)
     model, _ = lowered(row)

@@ -14,18 +14,18 @@ from tests.support.cases import rows_of_package
 GRAPHS = ("higher_order::cond", "higher_order::while_loop", "higher_order::scan", "higher_order::map_impl")
 COMPLEX = ("_fft_r2c", "complex", "polar", "view_as_complex", "view_as_complex_copy")
 IN_PLACE = ("normal", "bernoulli.float")
-QUANTISED = ("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic",
+QUANTIZED = ("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic",
              "_make_per_tensor_quantized_tensor")  # fmt: skip
 RECURRENT = ("_pack_padded_sequence", "_pad_packed_sequence", "lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data",
              "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")  # fmt: skip
 BY_MODULES = ("complex::", "quantized_tensor::", "quantized::", "torchvision::", "torchao::", "transformers::")
 # What gives a list among its results: tests/frontends/pytorch/export/test_capture.py.
 NESTED = ("histogramdd", "histogramdd.int_bins", "histogramdd.TensorList_bins")
-ELSEWHERE = (*NESTED, *GRAPHS, *COMPLEX, *IN_PLACE, *QUANTISED, *RECURRENT)
+ELSEWHERE = (*NESTED, *GRAPHS, *COMPLEX, *IN_PLACE, *QUANTIZED, *RECURRENT)
 
 
 def test_every_rule_has_a_case() -> None:
-    """Those on complex and on quantised tensors are in tests of their own, and so are torchvision's."""
+    """Those on complex and on quantized tensors are in tests of their own, and so are torchvision's."""
     tested = {row.operator for row in (*rows_of_package(__package__), *(r for r, _ in FACTORED))}
     tested |= {*ELSEWHERE, *UNDEFINED, "view.dtype"}
     assert sorted(k for k in set(torch_op.entries) - tested if not k.startswith(BY_MODULES)) == []

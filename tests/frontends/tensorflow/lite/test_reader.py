@@ -1,4 +1,4 @@
-"""TensorFlow Lite files as sources: whole networks in every form of quantisation, names, dims, and damaged files."""
+"""TensorFlow Lite files as sources: whole networks in every form of quantization, names, dims, and damaged files."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_float_networks(mnist: dict[str, Path], form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["int8", "uint8"])
-def test_quantised_networks(mnist: dict[str, Path], form: str) -> None:
+def test_quantized_networks(mnist: dict[str, Path], form: str) -> None:
     """Scales and zero points are the file's: no number is more than one step off, and few are off at all."""
     model = read(mnist[form])
     low = 128 if form == "int8" else 0

@@ -26,7 +26,7 @@ NARROW = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 OTHERWISE = {
     "LeakyRelu",  # an attribute in float32, whose 0.3 is taken to be the number that was written
     "Bitcast",  # of another size is another operation
-    *OF_STORED,  # the integers are quantised ones, of which there are none of 64 bits
+    *OF_STORED,  # the integers are quantized ones, of which there are none of 64 bits
 }
 
 

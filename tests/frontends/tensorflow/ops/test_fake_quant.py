@@ -109,16 +109,16 @@ def test_halves_of_a_step_have_the_level_that_tensorflow_gives_them(bits: int, n
     assert Counter(n.op_type for n in model.graph)["DequantizeLinear"] == 6
 
 
-def test_a_quantised_weight_is_stored_as_bytes() -> None:
+def test_a_quantized_weight_is_stored_as_bytes() -> None:
     """Those of a depthwise convolution, too, whose channels take other places."""
     plain, deep = (RNG.uniform(-1, 1, (3, 3, 4, n)).astype(np.float32) for n in (6, 2))
     ends = lambda n: (tf.constant([-1.0] * n), tf.constant(np.linspace(0.5, 1.5, n, dtype=np.float32)))  # noqa: E731
 
     def function(x: Any) -> Any:
-        quantised = tf.quantization.fake_quant_with_min_max_vars_per_channel
+        quantized = tf.quantization.fake_quant_with_min_max_vars_per_channel
         return {
-            "y": tf.nn.conv2d(x, quantised(tf.constant(plain), *ends(6)), 1, "SAME"),
-            "z": tf.nn.depthwise_conv2d(x, quantised(tf.constant(deep), *ends(2)), [1, 1, 1, 1], "SAME"),
+            "y": tf.nn.conv2d(x, quantized(tf.constant(plain), *ends(6)), 1, "SAME"),
+            "z": tf.nn.depthwise_conv2d(x, quantized(tf.constant(deep), *ends(2)), [1, 1, 1, 1], "SAME"),
         }
 
     concrete, model = _read(function, tf.TensorSpec([2, 5, 5, 4], tf.float32, "x"))
@@ -131,8 +131,8 @@ def test_a_quantised_weight_is_stored_as_bytes() -> None:
 
 
 @pytest.mark.long
-def test_a_quantised_network_agrees_in_float64(tmp_path: Any) -> None:
-    """Ranges that are constants, variables and computed; means of quantised numbers are halves of a step."""
+def test_a_quantized_network_agrees_in_float64(tmp_path: Any) -> None:
+    """Ranges that are constants, variables and computed; means of quantized numbers are halves of a step."""
     import convert
 
     class Network(tf.Module):
@@ -142,11 +142,11 @@ def test_a_quantised_network_agrees_in_float64(tmp_path: Any) -> None:
 
         @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 8], tf.float32, "x")])
         def serve(self, x: Any) -> Any:
-            quantised = tf.quantization.fake_quant_with_min_max_vars
-            y = tf.nn.conv2d(quantised(x, -3.0, 3.0), quantised(self.weight, -1.0, 1.0, narrow_range=True), 1, "SAME")
-            y = quantised(tf.nn.avg_pool2d(quantised(y, self.low, self.high), 2, 2, "VALID"), self.low, self.high)
+            quantized = tf.quantization.fake_quant_with_min_max_vars
+            y = tf.nn.conv2d(quantized(x, -3.0, 3.0), quantized(self.weight, -1.0, 1.0, narrow_range=True), 1, "SAME")
+            y = quantized(tf.nn.avg_pool2d(quantized(y, self.low, self.high), 2, 2, "VALID"), self.low, self.high)
             y = tf.reduce_mean(y, [1, 2])
-            return {"y": quantised(y, tf.reduce_min(y), tf.reduce_max(y), num_bits=16)}
+            return {"y": quantized(y, tf.reduce_min(y), tf.reduce_max(y), num_bits=16)}
 
     network = Network()
     tf.saved_model.save(network, str(tmp_path / "network"), signatures=network.serve)

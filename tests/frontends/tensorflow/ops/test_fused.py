@@ -1,4 +1,4 @@
-"""Operators that TensorFlow's optimiser fuses: as frozen graphs hold them, against TensorFlow's own kernels."""
+"""Operators that TensorFlow's optimizer fuses: as frozen graphs hold them, against TensorFlow's own kernels."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ ROWS = [
         case("QuantizeV2", CHANNELS, *ENDS, T="qint8", mode=mode, axis=1).named(f"{mode} by column")
         for mode in ("MIN_COMBINED", "SCALED")
     ),
-    case("QuantizeV2", CHANNELS, -1.0, 1.0, T="qint32").named("qint32").xfail("ONNX does not quantise to 32 bits"),
+    case("QuantizeV2", CHANNELS, -1.0, 1.0, T="qint32").named("qint32").xfail("ONNX does not quantize to 32 bits"),
     *(
         case("Dequantize", _stored(kind, 3, 5), np.float32(low), np.float32(high), mode=mode).named(
             f"{mode} {kind} {low}"

@@ -120,7 +120,7 @@ def _raw(operator: str, arguments: dict[str, Any]) -> Any:
 
 
 def _meant(row: Case) -> int:
-    """How many outputs count: not batch normalisation's for its gradient, nor vectors that are not asked for."""
+    """How many outputs count: not batch normalization's for its gradient, nor vectors that are not asked for."""
     if row.attributes.get("compute_uv", row.attributes.get("compute_v", True)) is False:
         return 1
     return (3 if row.attributes["is_training"] else 1) if row.operator.startswith("FusedBatchNorm") else 99

@@ -33,7 +33,7 @@ def counted(graph: Any, expected: Expected) -> None:
     assert {k: counts[k] for k in expected} == expected
 
 
-# -- activations and normalisations by hand ---------------------------------------------------------------------------
+# -- activations and normalizations by hand ---------------------------------------------------------------------------
 
 CHANNELS = 6
 GAMMA, BETA, MEAN = (images(CHANNELS, seed=s) for s in (2, 3, 4))
@@ -201,7 +201,7 @@ MODELS: dict[str, tuple[Callable[[], Any], list[str] | None, Expected]] = {
         None,
         {"Attention": 1, "Einsum": 0},
     ),
-    "normalised dense layer": (
+    "normalized dense layer": (
         lambda: sequential((6,), layers.Dense(4, use_bias=False), layers.BatchNormalization()),
         ["Gemm"],
         {"BatchNormalization": 1},

@@ -27,7 +27,7 @@ pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is the oracle")
 def lite_case(operator: str, function: Callable[..., Any], *arrays: np.ndarray, **attributes: Any) -> Case:
     """A row: a function of tensors that the converter writes with `operator`, and its inputs.
 
-    attributes: `dynamic` leaves the first dim of every input open; `quantised` names the dtype of activations.
+    attributes: `dynamic` leaves the first dim of every input open; `quantized` names the dtype of activations.
     """
     return Case(operator, (function, *arrays), attributes)
 
@@ -52,7 +52,7 @@ def check(row: Case) -> None:
     got = run(model, feeds)
     assert [v.name for v in model.graph.outputs] == list(expected)
     for value, (name, result) in zip(model.graph.outputs, got.items(), strict=True):
-        if row.attributes.get("quantised"):
+        if row.attributes.get("quantized"):
             within_one_step(result, expected[name])
         else:
             same(result, expected[name])
@@ -60,9 +60,9 @@ def check(row: Case) -> None:
 
 
 def within_one_step(got: np.ndarray, expected: np.ndarray) -> None:
-    """Equal but for the last step of a quantised number: kernels scale by fixed-point numbers of 31 bits.
+    """Equal but for the last step of a quantized number: kernels scale by fixed-point numbers of 31 bits.
 
-    A float result is one that was quantised before: then the step is the smallest difference that occurs.
+    A float result is one that was quantized before: then the step is the smallest difference that occurs.
     """
     assert got.shape == expected.shape
     assert got.dtype == expected.dtype
@@ -75,7 +75,7 @@ def within_one_step(got: np.ndarray, expected: np.ndarray) -> None:
 
 
 def encoded(
-    function: Callable[..., Any], arrays: list[np.ndarray], *, dynamic: bool = False, quantised: str = "", **more: Any
+    function: Callable[..., Any], arrays: list[np.ndarray], *, dynamic: bool = False, quantized: str = "", **more: Any
 ) -> bytes:
     """The function as a file."""
     specs = [
@@ -86,12 +86,12 @@ def encoded(
     converter.experimental_lower_to_saved_model = False
     for name, value in more.items():
         setattr(converter, name, value)
-    if quantised:
-        _quantise(converter, arrays, quantised)
+    if quantized:
+        _quantize(converter, arrays, quantized)
     return converter.convert()
 
 
-def _quantise(converter: Any, arrays: list[np.ndarray], dtype: str) -> None:
+def _quantize(converter: Any, arrays: list[np.ndarray], dtype: str) -> None:
     sets = tf.lite.OpsSet
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if dtype == "weights":

@@ -18,9 +18,9 @@ Q = "int8"
 
 ROWS = [
     lite_case("ZEROS_LIKE", tf.zeros_like, X, dynamic=True),
-    lite_case("CONCATENATION", lambda x, y: tf.concat([x, 3 * y], -1), X, f32(2, 3, 2), quantised=Q),
-    lite_case("PAD", lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 1]]), X, quantised=Q),
-    lite_case("TRANSPOSE", lambda x: tf.transpose(x, [2, 0, 1]), X, quantised=Q),
+    lite_case("CONCATENATION", lambda x, y: tf.concat([x, 3 * y], -1), X, f32(2, 3, 2), quantized=Q),
+    lite_case("PAD", lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 1]]), X, quantized=Q),
+    lite_case("TRANSPOSE", lambda x: tf.transpose(x, [2, 0, 1]), X, quantized=Q),
     lite_case("RESHAPE", lambda x: tf.reshape(x, [3, -1]), X),
     lite_case("RESHAPE", lambda x: tf.reshape(x, [-1, 12]), X, dynamic=True),
     lite_case("RESHAPE", lambda x: tf.reshape(x, [tf.shape(x)[0], 2, 6]), X, dynamic=True).named("computed"),

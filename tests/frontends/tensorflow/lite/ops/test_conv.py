@@ -54,27 +54,27 @@ ROWS = [
     lite_case("MAX_POOL_2D", lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"), PICTURE, dynamic=True),
     lite_case("AVERAGE_POOL_2D", lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME"), PICTURE),
     lite_case(
-        "CONV_2D", lambda x: tf.nn.relu(tf.nn.conv2d(x, f32(3, 3, 3, 4), 1, "SAME") + f32(4)), PICTURE, quantised=Q
+        "CONV_2D", lambda x: tf.nn.relu(tf.nn.conv2d(x, f32(3, 3, 3, 4), 1, "SAME") + f32(4)), PICTURE, quantized=Q
     ),
     lite_case(
         "DEPTHWISE_CONV_2D",
         lambda x: tf.nn.depthwise_conv2d(x, f32(3, 3, 3, 2), (1, 2, 2, 1), "SAME"),
         PICTURE,
-        quantised="uint8",
+        quantized="uint8",
     ),
     lite_case(
         "TRANSPOSE_CONV",
         lambda x: tf.nn.conv2d_transpose(x, f32(2, 3, 4, 3), (2, 14, 13, 4), 2, "VALID"),
         PICTURE,
-        quantised=Q,
+        quantized=Q,
     ),
-    lite_case("AVERAGE_POOL_2D", lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME"), PICTURE, quantised=Q),
-    lite_case("MAX_POOL_2D", lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), PICTURE, quantised=Q),
+    lite_case("AVERAGE_POOL_2D", lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME"), PICTURE, quantized=Q),
+    lite_case("MAX_POOL_2D", lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), PICTURE, quantized=Q),
     lite_case(
         "CONV_2D",
         lambda x: tf.nn.relu(tf.nn.conv2d(x, f32(3, 3, 3, 4), 1, "SAME") + f32(4)),
         PICTURE,
-        quantised="int16",
+        quantized="int16",
     ),
     file_case("L2_POOL_2D", handmade("L2_POOL_2D", [ONE], [Result((1, 3, 4, 3))], ("Pool2D", POOL)), ONE),
     file_case(

@@ -19,7 +19,7 @@ LIMITS = [constant(np.array(5, np.int32)), constant(np.float32(0.4)), constant(n
 Q = "int8"
 
 ROWS = [
-    lite_case("RESIZE_BILINEAR", lambda x: tf.image.resize(x, [14, 12]), PICTURE, quantised=Q),
+    lite_case("RESIZE_BILINEAR", lambda x: tf.image.resize(x, [14, 12]), PICTURE, quantized=Q),
     lite_case("SPACE_TO_DEPTH", lambda x: tf.nn.space_to_depth(x, 2), EVEN),
     lite_case("DEPTH_TO_SPACE", lambda x: tf.nn.depth_to_space(x, 2), EVEN),
     lite_case("SPACE_TO_BATCH_ND", lambda x: tf.space_to_batch(x, [2, 3], [[0, 0], [1, 2]]), f32(1, 4, 6, 2)),

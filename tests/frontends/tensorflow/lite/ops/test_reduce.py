@@ -49,7 +49,7 @@ ROWS = [
     lite_case("BATCH_MATMUL", tf.matmul, f32(2, 3, 4), f32(2, 4, 5)),
     lite_case("BATCH_MATMUL", lambda x, y: tf.matmul(x, y, adjoint_b=True), f32(2, 3, 4), f32(2, 5, 4)),
     lite_case("BATCH_MATMUL", lambda x, y: tf.matmul(x, y, adjoint_a=True), f32(2, 4, 3), f32(2, 4, 5)),
-    lite_case("MEAN", lambda x: tf.reduce_mean(x, [1, 2]), PICTURE, quantised=Q),
+    lite_case("MEAN", lambda x: tf.reduce_mean(x, [1, 2]), PICTURE, quantized=Q),
 ]
 
 

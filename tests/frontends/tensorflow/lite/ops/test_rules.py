@@ -10,7 +10,7 @@ from tests.support.cases import rows_of_package
 
 
 def test_every_rule_has_a_case() -> None:
-    """QUANTIZE and DEQUANTIZE stand around quantised networks (test_tensorflow_lite_reader.py)."""
+    """QUANTIZE and DEQUANTIZE stand around quantized networks (test_tensorflow_lite_reader.py)."""
     assert set(tflite_op.entries) == {row.operator for row in rows_of_package(__package__)} | {"QUANTIZE", "DEQUANTIZE"}
 
 

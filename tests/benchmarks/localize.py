@@ -1,6 +1,6 @@
 """How long it takes to find the first divergent node of a deep network, on either side.
 
-    python tests/benchmarks/localise.py [--nodes 1000] [--rows 128]
+    python tests/benchmarks/localize.py [--nodes 1000] [--rows 128]
 
 A PyTorch network of residual blocks is converted to ONNX. A defect is planted halfway: once in the file, as a backend's
 would be, once in the rule that reads one layer, as a frontend's would be (of a .pt2, which is run in a process of its
@@ -82,13 +82,13 @@ def _forward(module: nn.Module, example: torch.Tensor) -> float:
 
 
 def _read(source: Any, options: Options) -> Any:
-    return plugin.frontend_for(source).read(source, options, Report("localise"))
+    return plugin.frontend_for(source).read(source, options, Report("localize"))
 
 
 def _backend(source: Any, options: Options, blocks: int, folder: Path) -> bool:
     graph = _read(source, options)
     feed = inputs.generate_feeds(graph, 1)[0]
-    plugin.backend_for("onnx").write(graph.clone(), folder / "net.onnx", "onnx", Options(), Report("localise"))
+    plugin.backend_for("onnx").write(graph.clone(), folder / "net.onnx", "onnx", Options(), Report("localize"))
     model = onnx.load(folder / "net.onnx")
     weights = [t for t in model.graph.initializer if list(t.dims) == [WIDTH, WIDTH]]
     tensor = weights[blocks // 2]
