@@ -1,4 +1,4 @@
-"""The numbers that programs wrote and TensorFlow rounded to float32: one answer for the reader's and the runner’s float64 run.
+"""The numbers that programs wrote and TensorFlow rounded to float32: one answer for reader and runner in float64.
 
 A graph keeps √2 as 1.41421354 and 0.1 as 0.100000001. In float64 the program would have computed with what it wrote,
 and an operator such as Gelu does. So both float64 runs take a float32 scalar back to what it was written as.
