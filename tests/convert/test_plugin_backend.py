@@ -20,6 +20,9 @@ from tests.support.onnx_support import array, info, model
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "tests" / "support" / "example_backend"
 
+# A warm process was started without the example.
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
