@@ -23,7 +23,10 @@ LIMITS: dict[str, str] = {
     **dict.fromkeys(("Abs", "Div", "Einsum", "Exp", "MatMul", "Mod", "Pow", "Shrink", "Sigmoid", "Sign"), _DTYPES),
     **dict.fromkeys(("DepthToSpace", "Pad", "ScatterElements", "ScatterND", "SpaceToDepth", "Split"), _DTYPES),
     **dict.fromkeys(("AveragePool", "Conv", "ConvTranspose", "MaxPool"), "some dtypes, ranks and dilations"),
+    **dict.fromkeys(("BatchNormalization", "Gelu"), _DTYPES),
     "Cast": "text, before or after",
+    "GridSample": "dims of dynamic size",
+    "RoiAlign": "dims of dynamic size, where sampling_ratio is 0",
     "StringNormalizer": "changes of case, and stop words",
     "TopK": "some dtypes, and a count computed at run time",
 }
