@@ -16,6 +16,8 @@ from onnx import TensorProto, helper
 from convert.cli import cli
 from tests.support import hostile
 
+pytestmark = pytest.mark.not_core
+
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 

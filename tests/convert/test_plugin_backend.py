@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "tests" / "support" / "example_backend"
 
 # A warm process was started without the example.
-pytestmark = pytest.mark.usefixtures("new_interpreters")
+pytestmark = [pytest.mark.usefixtures("new_interpreters"), pytest.mark.not_core]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ LIMITS: dict[str, str] = {
     **dict.fromkeys(("AveragePool", "Conv", "ConvTranspose", "MaxPool"), "some dtypes, ranks and dilations"),
     **dict.fromkeys(("BatchNormalization", "Gelu"), _DTYPES),
     "Cast": "text, before or after",
-    "GridSample": "dims of dynamic size",
+    **dict.fromkeys(("GridSample", "MaxRoiPool", "TfIdfVectorizer"), "dims of dynamic size"),
     "RoiAlign": "dims of dynamic size, where sampling_ratio is 0",
     "StringNormalizer": "changes of case, and stop words",
     "TopK": "some dtypes, and a count computed at run time",

@@ -15,6 +15,8 @@ from convert.cli import cli
 from convert.errors import UsageError
 from tests.support.onnx_support import array, info, model, run_ort
 
+pytestmark = pytest.mark.not_core
+
 ROOT = Path(__file__).resolve().parents[3]
 MNIST = ROOT / "fixtures" / "mnist_cnn.onnx"
 

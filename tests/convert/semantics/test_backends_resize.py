@@ -16,6 +16,8 @@ from convert.options import Options
 from convert.source import Source
 from tests.support.onnx_support import array, info, model, run_ort
 
+pytestmark = pytest.mark.not_core
+
 ROWS: dict[str, tuple[int, float, dict[str, Any]]] = {
     # The last output is the last input: 4 · 5 / 6.5 would be 14.85 of 17.
     "align_corners linear": (5, 1.5, {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
