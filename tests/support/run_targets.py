@@ -1,0 +1,154 @@
+"""Runs artefacts through the API that their users call, and not through the project's runners, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+Feeds = Sequence[Mapping[str, np.ndarray]]
+
+SUFFIXES = {
+    "onnx": "onnx",
+    "tf": "savedmodel",
+    "tf-frozen": "pb",
+    "keras": "keras",
+    "tflite": "tflite",
+    "caffe2": "caffe2",
+}
+"""What an artefact of each format is called after its stem."""
+
+
+def run_target(form: str, path: Path, feeds: Feeds) -> list[Arrays]:
+    """Outputs by name of the artefact of format `form` at `path`, for each dict of inputs by name.
+
+    Names are those of the artefact, which are the source's where these are legal everywhere. Raises whatever the
+    framework raises.
+    """
+    return _RUN[form](path, feeds)
+
+
+def assert_close(
+    expected: Mapping[str, np.ndarray],
+    got: Mapping[str, np.ndarray],
+    exact: Mapping[str, np.ndarray] | None = None,
+) -> None:
+    """Names, dtypes and shapes are the same, integers, NaNs and infinities exactly, and floats but for rounding.
+
+    exact: the same outputs by the source in float64. An output may be 8 times as far from it as `expected` is, in root
+    mean square, or 64 roundings of its dtype; without it, 64 roundings of the largest element.
+    """
+    assert set(got) == set(expected), f"outputs {sorted(got)}, expected {sorted(expected)}"
+    for name, want in expected.items():
+        found = np.asarray(got[name])
+        assert found.dtype == want.dtype, f"{name}: {found.dtype}, expected {want.dtype}"
+        assert found.shape == want.shape, f"{name}: shape {found.shape}, expected {want.shape}"
+        if want.dtype.kind not in "fc" and want.dtype.name != "bfloat16":
+            np.testing.assert_array_equal(found, want, err_msg=name)
+            continue
+        _assert_floats(name, want, found, None if exact is None else exact[name])
+
+
+_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "complex64": 2.0**-24}
+
+
+def _assert_floats(name: str, want: np.ndarray, found: np.ndarray, exact: np.ndarray | None) -> None:
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    unit = _ROUNDOFF.get(want.dtype.name, 2.0**-53)
+    a, b = want.astype(wide), found.astype(wide)
+    regular = np.isfinite(a)
+    np.testing.assert_array_equal(np.isfinite(b), regular, err_msg=f"{name}: NaN or infinity on one side only")
+    np.testing.assert_array_equal(b[~regular], a[~regular], err_msg=f"{name}: NaN and infinity")
+    a, b = a[regular], b[regular]
+    if not a.size:
+        return
+    if exact is None:
+        bound, error = 64 * unit * np.abs(a).max(), np.abs(b - a).max()
+    else:
+        true = exact.astype(wide)[regular]
+        bound = max(8 * _rms(a - true), 64 * unit * _rms(true))
+        error = _rms(b - true)
+    assert error <= bound + np.finfo(np.float32).tiny, f"{name}: off by {error:.3g}, at most {bound:.3g} is rounding"
+
+
+def _rms(array: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.abs(array) ** 2)))
+
+
+def _onnx(path: Path, feeds: Feeds) -> list[Arrays]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 3, 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    return [dict(zip(names, session.run(None, dict(feed)), strict=True)) for feed in feeds]
+
+
+def _saved_model(path: Path, feeds: Feeds) -> list[Arrays]:
+    import tensorflow as tf
+
+    call = tf.saved_model.load(str(path)).signatures["serving_default"]
+    return [{n: v.numpy() for n, v in call(**{n: tf.constant(a) for n, a in feed.items()}).items()} for feed in feeds]
+
+
+def _frozen(path: Path, feeds: Feeds) -> list[Arrays]:
+    """Inputs are the placeholders; outputs the Identity nodes that nothing reads, in the file's order."""
+    import tensorflow as tf
+
+    definition = tf.compat.v1.GraphDef.FromString(path.read_bytes())
+    read = {i.lstrip("^").partition(":")[0] for n in definition.node for i in n.input}
+    outputs = [n.name for n in definition.node if n.name not in read and n.op not in ("Placeholder", "NoOp", "Assert")]
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(definition, name="")
+    with tf.compat.v1.Session(graph=graph) as session:
+        found = [session.run([f"{n}:0" for n in outputs], {f"{n}:0": a for n, a in feed.items()}) for feed in feeds]
+    return [dict(zip(outputs, values, strict=True)) for values in found]
+
+
+def _keras(path: Path, feeds: Feeds) -> list[Arrays]:
+    import keras
+
+    model = keras.models.load_model(path)
+    found = [model({n: keras.ops.convert_to_tensor(a) for n, a in feed.items()}) for feed in feeds]
+    names = list(model.output_names)
+    return [{n: keras.ops.convert_to_numpy(v) for n, v in _named(values, names).items()} for values in found]
+
+
+def _named(values: object, names: Sequence[str]) -> Mapping[str, object]:
+    if isinstance(values, Mapping):
+        return values
+    listed = list(values) if isinstance(values, (list, tuple)) else [values]
+    return dict(zip(names, listed, strict=True))
+
+
+def _tflite(path: Path, feeds: Feeds) -> list[Arrays]:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_path=str(path), num_threads=1)
+    call = interpreter.get_signature_runner("serving_default")
+    return [{n: np.array(v) for n, v in call(**feed).items()} for feed in feeds]
+
+
+def _caffe2(path: Path, feeds: Feeds) -> list[Arrays]:
+    from convert.frontends.caffe2.runner.runner import Job, run_jobs
+
+    found = run_jobs([Job(path, feed) for feed in feeds])
+    results = []
+    for outputs in found:
+        if isinstance(outputs, Exception):
+            raise outputs
+        results.append(outputs)
+    return results
+
+
+_RUN: dict[str, Callable[[Path, Feeds], list[Arrays]]] = {
+    "onnx": _onnx,
+    "tf": _saved_model,
+    "tf-frozen": _frozen,
+    "keras": _keras,
+    "tflite": _tflite,
+    "caffe2": _caffe2,
+}
