@@ -1,8 +1,12 @@
-"""Inlines model-local functions, after counting how many nodes that would make."""
+"""Inlines model-local functions, after counting how many nodes that would make.
+
+onnx's inliner forgets the values that a function gives its attributes where a call does not (`attribute_proto`), so
+that an operator inside takes the default of its own schema instead: they are written into the calls before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 import onnx.inliner
@@ -22,7 +26,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     if not model.functions:
         return model
     try:
-        inlined = onnx.inliner.inline_local_functions(model, convert_version=True)
+        inlined = _inline_by_steps(model) if _hands_on_nothing(model) else _inline_at_once(model)
     except Exception as error:  # the binding raises RuntimeError and others
         raise BadInput(
             f"the model's functions cannot be inlined: {' '.join(str(error).split())[:500]}",
@@ -41,6 +45,81 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         )
     del inlined.functions[:]
     return inlined
+
+
+def _inline_at_once(model: onnx.ModelProto) -> onnx.ModelProto:
+    model = _copy_of(model)
+    bodies = {(f.domain, f.name, f.overload): f for f in model.functions}
+    for nodes in (model.graph.node, *(f.node for f in model.functions)):
+        _fill_defaults(nodes, bodies)
+    return onnx.inliner.inline_local_functions(model, convert_version=True)
+
+
+def _inline_by_steps(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Inlined one name at a time, callers before those they call.
+
+    What an attribute of an inner call refers to may be absent in one call of the outer function and present in
+    another: only after the outer one is inlined is it known whether the inner default holds.
+    """
+    model = _copy_of(model)
+    bodies = {(f.domain, f.name, f.overload): f for f in model.functions}
+    for domain, name, _ in dict.fromkeys((d, n, "") for d, n, _ in reversed(_callees_first(bodies))):
+        _fill_defaults(model.graph.node, bodies)
+        model = onnx.inliner.inline_selected_functions(model, [(domain, name)])
+    return onnx.inliner.inline_local_functions(model, convert_version=True)
+
+
+def _copy_of(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which no function hands an input through: the inliner loses such an output."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for function in copy.functions:
+        for place, name in enumerate(function.output):
+            if name in function.input:
+                made = f"{name}_handed_through_{place}"
+                function.node.append(onnx.helper.make_node("Identity", [name], [made]))
+                function.output[place] = made
+    return copy
+
+
+def _fill_defaults(nodes: Iterable[onnx.NodeProto], bodies: Mapping[_Key, onnx.FunctionProto]) -> None:
+    """Give each call the attributes that it leaves out and for which the function has a value, in place."""
+    for node in _all_nodes(nodes):
+        body = bodies.get((node.domain, node.op_type, node.overload))
+        if body is not None:
+            given = {a.name for a in node.attribute}
+            node.attribute.extend(a for a in body.attribute_proto if a.name not in given)
+
+
+def _hands_on_nothing(model: onnx.ModelProto) -> bool:
+    """Whether a function hands an attribute that it need not have to one that has a value for its absence."""
+    bodies = {(f.domain, f.name, f.overload): f for f in model.functions}
+    for function in model.functions:
+        known = {a.name for a in function.attribute_proto}
+        for node in _all_nodes(function.node):
+            body = bodies.get((node.domain, node.op_type, node.overload))
+            with_value = {a.name for a in body.attribute_proto} if body is not None else set()
+            if any(a.ref_attr_name and a.ref_attr_name not in known and a.name in with_value for a in node.attribute):
+                return True
+    return False
+
+
+def drop_overruled_functions(model: onnx.ModelProto) -> list[str]:
+    """Remove the functions that are called as an operator of ONNX's own, in place; returns their names.
+
+    What such a call means is left to the runtime (onnx.proto, `ModelProto.functions`); onnxruntime and ONNX's reference
+    implementation run the operator.
+    """
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    kept, dropped = [], []
+    for function in model.functions:
+        version = versions.get(function.domain, 0)
+        known = function.domain in ("", "ai.onnx.ml") and onnx.defs.has(function.name, version, function.domain)
+        (dropped if known else kept).append(function)
+    if dropped:
+        del model.functions[:]
+        model.functions.extend(kept)
+    return [f.name for f in dropped]
 
 
 def check_functions(model: onnx.ModelProto) -> None:
@@ -94,7 +173,7 @@ def _callees_first(bodies: dict[_Key, onnx.FunctionProto]) -> list[_Key]:
     return order
 
 
-def _all_nodes(nodes: list[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     for node in nodes:
         yield node
         for attribute in node.attribute:

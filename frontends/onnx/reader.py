@@ -20,7 +20,7 @@ from convert.options import Options
 from convert.report import Report
 from convert.source import Source
 
-from .functions import check_functions, inline_functions
+from .functions import check_functions, drop_overruled_functions, inline_functions
 from .lazy_proto import ByteSpan, parse_model
 from .lift import fix_inputs, lift_opset
 from .nested import flatten_inputs
@@ -46,6 +46,7 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
 def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, report: Report) -> ir.Model:
     _normalize_proto(proto)
     overridable = _declare_weights(proto, weights)
+    overruled = drop_overruled_functions(proto)
     check_functions(proto)
     _check(proto)
     proto = inline_functions(proto)
@@ -57,6 +58,8 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=SMALL)(model)
     if overridable:
         report.note(f"inputs with default values became constants: {', '.join(overridable)}")
+    if overruled:
+        report.note(f"functions named as operators of ONNX were left out, as runtimes do: {', '.join(overruled)}")
     if len(proto.training_info):
         report.note("training information in the file was left out")
     flatten_inputs(model, options)
@@ -179,6 +182,9 @@ def _normalize_proto(proto: onnx.ModelProto) -> None:
         for entry in container:
             if entry.domain == "ai.onnx":
                 entry.domain = ""
+    for function in proto.functions:
+        if function.domain == "ai.onnx":
+            function.domain = ""
     pending: list[Any] = [proto.graph.node, *(f.node for f in proto.functions)]
     while pending:
         for node in pending.pop():
