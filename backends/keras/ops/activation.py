@@ -110,10 +110,16 @@ def hard_sigmoid(k, x, *, alpha, beta):
 @onnx_op("Clip")
 def clip(k, x, low, high):
     if is_floating(x) and isinstance(high, Constant) and low is not None and k.static(low) == 0 and high.array > 0:
-        return k.layer(layers.ReLU, x, max_value=float(high.array))
-    if low is not None:
+        return k.layer(layers.ReLU, x, max_value=None if np.isinf(high.array) else float(high.array))
+    # A bound that is not given is the largest finite number, so ONNX's schema says: infinities become that.
+    ends = np.finfo(str(x.dtype)) if str(x.dtype) in ("float16", "float32", "float64") else None
+    if low is not None and k.static(low) != -np.inf:
         x = ops.maximum(x, k.tensor(low))
-    return x if high is None else ops.minimum(x, k.tensor(high))
+    elif low is None and ends is not None:
+        x = ops.maximum(x, ends.min)
+    if high is None:
+        return x if ends is None else ops.minimum(x, ends.max)
+    return x if k.static(high) == np.inf else ops.minimum(x, k.tensor(high))
 
 
 @onnx_op("Softmax")

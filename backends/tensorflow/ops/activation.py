@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..rules import onnx_op
+from ..rules import LITE, onnx_op
 
 
 def scalar_like(x: tf.Tensor, value: float) -> tf.Tensor:
@@ -107,13 +107,20 @@ def hard_swish(t, x):
     return tf.multiply(x, hard_sigmoid(t, x, alpha=1 / 6, beta=0.5))
 
 
-@onnx_op("Clip")
+@onnx_op("Clip", f"{LITE}::Clip")
 def clip(t, x, low, high):
+    """A bound that is not given is the largest finite number, so ONNX's schema says: infinities become that.
+
+    Not in TensorFlow Lite, where a bound like that would be the scale of numbers in 8 bits.
+    """
     if x.dtype.is_floating and t.static(low) == 0 and t.static(high) == 6:
         return tf.nn.relu6(x)  # which TensorFlow fuses with the convolution before it
-    if low is not None:
+    if x.dtype.is_floating and t.node.domain != LITE:
+        low = x.dtype.min if low is None else low
+        high = x.dtype.max if high is None else high
+    if low is not None and t.static(low) != -math.inf:
         x = tf.maximum(x, low)
-    if high is not None:
+    if high is not None and t.static(high) != math.inf:
         x = tf.minimum(x, high)
     return tf.convert_to_tensor(x)
 

@@ -9,7 +9,7 @@ import torch
 from convert.errors import Unsupported
 
 from ..common.sizes import axis_of
-from ..common.values import cast, cast_to_floating, constant_like, is_float, widen_bfloat16
+from ..common.values import cast, cast_to_floating, constant_like, is_float
 from ..rules import torch_op
 from .random import uniform_numbers
 from .unary import log1p
@@ -133,7 +133,7 @@ def log_sigmoid(g, x):
 
 @torch_op("threshold")
 def threshold(g, x, threshold, value):
-    return g.Where(g.Greater(x, constant_like(g, threshold, x)), x, constant_like(g, value, x))
+    return g.Where(g.LessOrEqual(x, constant_like(g, threshold, x)), constant_like(g, value, x), x)
 
 
 @torch_op("hardshrink")
@@ -144,7 +144,8 @@ def hardshrink(g, x, lambd=0.5):
 
 @torch_op("softshrink")
 def softshrink(g, x, lambd=0.5):
-    return cast(g, g.Shrink(widen_bfloat16(g, x), lambd=float(lambd), bias=float(lambd)), g.dtype(x))
+    """x less its part inside the bounds; NaN stays, which Shrink makes 0."""
+    return g.Sub(x, g.Clip(x, constant_like(g, -lambd, x), constant_like(g, lambd, x)))
 
 
 @torch_op("glu")

@@ -18,6 +18,7 @@ from ..common.values import (
     constant_like,
     is_bool,
     is_float,
+    is_scalar,
     mark_if_scalars,
     promote_operands,
     result_dtype,
@@ -70,12 +71,23 @@ def div(g, x, y, *, rounding_mode=None):
 
 @torch_op("floor_divide", "floordiv")
 def floor_divide(g, x, y):
-    """floor(x / y), exact for integers: x less its remainder is a multiple of y."""
+    """floor(x / y), exact for integers: the quotient towards zero, less one where it lies above."""
     a, b = promote_operands(g, x, y)
-    if not is_float(g, a):
+    if is_scalar(x) and is_scalar(y) and not is_float(g, a):  # Python's numbers, which are far from their limits
         return mark_if_scalars(g.Div(g.Sub(a, g.Mod(a, b)), b), x, y)
+    if not is_float(g, a):
+        return floor_divide_integers(g, a, b)
     quotient = g.Round(g.Div(g.Sub(a, remainder(g, a, b)), b))
     return g.Where(g.Equal(b, constant_like(g, 0, b)), g.Div(a, b), quotient)
+
+
+def floor_divide_integers(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The floor of a quotient; nothing on the way leaves the dtype, as x less its remainder does near the least."""
+    if not g.dtype(a).is_signed():
+        return g.Div(a, b)
+    zero = constant_like(g, 0, a)
+    above = g.And(g.Xor(g.Less(a, zero), g.Less(b, zero)), g.Not(g.Equal(g.Mod(a, b), zero)))
+    return g.Sub(g.Div(a, b), cast(g, above, g.dtype(a)))
 
 
 @torch_op("remainder")
@@ -93,7 +105,8 @@ def remainder(g, x, y):
 def fmod(g, x, y):
     """The remainder with the sign of the dividend."""
     a, b = promote_operands(g, x, y)
-    return g.Mod(a, b, fmod=1)
+    # Runtimes take the C function, whose floats hold no large integer.
+    return g.Mod(a, b, fmod=1) if is_float(g, a) else g.Sub(a, g.Mul(g.Div(a, b), b))
 
 
 @torch_op("pow")
@@ -114,14 +127,16 @@ def _promote_to_floating(g: Graph, x: Operand, y: Operand) -> tuple[ir.Value, ir
 
 @torch_op("atan2", "arctan2")
 def atan2(g, y, x):
-    """The angle of (x, y): atan(y / x) turned into the right quadrant; signed zeros as in C."""
+    """The angle of (x, y): atan(y / x) turned into the right quadrant; signed zeros and infinities as in C."""
     b, a = _promote_to_floating(g, y, x)
+    diagonal = g.And(g.IsInf(a), g.IsInf(b))
+    b, a = (g.Where(diagonal, g.Sign(v), v) for v in (b, a))
     zero, pi, half = constant_like(g, 0.0, a), constant_like(g, math.pi, a), constant_like(g, math.pi / 2, a)
     negative_y = signbit(g, b)
     turn = g.Where(negative_y, g.Neg(pi), pi)
     both_zero = g.And(g.Equal(a, zero), g.Equal(b, zero))
     base = g.Where(both_zero, g.Where(negative_y, g.Neg(zero), zero), g.Atan(g.Div(b, a)))
-    upright = g.And(g.Equal(a, zero), g.Not(g.Equal(b, zero)))
+    upright = g.And(g.Equal(a, zero), g.Greater(g.Abs(b), zero))  # not NaN
     base = g.Where(upright, g.Where(negative_y, g.Neg(half), half), base)
     return g.Where(g.And(signbit(g, a), g.Not(upright)), g.Add(base, turn), base)
 
@@ -129,9 +144,12 @@ def atan2(g, y, x):
 @torch_op("hypot")
 def hypot(g, x, y):
     a, b = promote_operands(g, x, y)
-    large, small = g.Max(g.Abs(a), g.Abs(b)), g.Min(g.Abs(a), g.Abs(b))
+    a, b = g.Abs(a), g.Abs(b)
+    large, small = g.Max(a, b), g.Min(a, b)
     ratio = g.Div(small, g.Where(g.Equal(large, constant_like(g, 0.0, large)), constant_like(g, 1.0, large), large))
-    return g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), constant_like(g, 1.0, ratio))))
+    length = g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), constant_like(g, 1.0, ratio))))
+    infinite = g.Or(g.IsInf(a), g.IsInf(b))  # infinity even beside NaN, as in C
+    return g.Where(infinite, constant_like(g, math.inf, length), length)
 
 
 @torch_op("logaddexp")
@@ -212,7 +230,9 @@ def clamp(g, x, min=None, max=None):
         out = out if min is None else g.Or(out, as_value(g, min, dtype))
         return out if max is None else g.And(out, as_value(g, max, dtype))
     if all(b is None or not isinstance(b, ir.Value) or g.rank(b) == 0 for b in (min, max)):
-        bounds = [None if b is None else as_value(g, b, dtype) for b in (min, max)]
+        # A bound that Clip is not given is the largest finite number, which an infinity would become.
+        bounds = [None if b is None and not dtype.is_floating_point else as_value(g, end if b is None else b, dtype)
+                  for b, end in ((min, -math.inf), (max, math.inf))]  # fmt: skip
         return g.Clip(out, *bounds)
     out = out if min is None else g.Max(out, as_value(g, min, dtype))
     return out if max is None else g.Min(out, as_value(g, max, dtype))

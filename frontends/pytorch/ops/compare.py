@@ -21,7 +21,6 @@ from ..common.values import (
     promote_operands,
 )
 from ..rules import torch_op
-from .arithmetic import floor_divide
 from .unary import isfinite
 
 
@@ -113,19 +112,6 @@ torch_op.same(
 @torch_op("bitwise_not")
 def bitwise_not(g, x):
     return g.Not(x) if is_bool(g, x) else g.BitwiseNot(x)
-
-
-@torch_op("bitwise_left_shift", "__lshift__")
-def left_shift(g, x, y):
-    """x · 2^y: ONNX shifts unsigned integers only."""
-    a, b = promote_operands(g, x, y)
-    return g.Mul(a, g.Pow(constant_like(g, 2, a), b))
-
-
-@torch_op("bitwise_right_shift", "__rshift__")
-def right_shift(g, x, y):
-    a, b = promote_operands(g, x, y)
-    return floor_divide(g, a, g.Pow(constant_like(g, 2, a), b))
 
 
 @torch_op("where")

@@ -59,9 +59,13 @@ def mean(g, x, dim=None, keepdim=False, *, dtype=None):
 
 def emit_mean(g: Graph, x: ir.Value, dim: Any, keepdim: bool) -> ir.Value:
     """The mean over `dim`; NaN over no elements, which ONNX leaves open and onnxruntime makes 0."""
-    if any(g.shape(x)[a] == 0 for a in axes_of(g, x, dim)):
+    axes = axes_of(g, x, dim)
+    if any(g.shape(x)[a] == 0 for a in axes):
         return g.Div(emit_reduce(g, "ReduceSum", x, dim, keepdim), constant_like(g, 0, x))
-    return emit_reduce(g, "ReduceMean", x, dim, keepdim)
+    found = emit_reduce(g, "ReduceMean", x, dim, keepdim)
+    if all(isinstance(g.shape(x)[a], int) for a in axes):
+        return found
+    return g.Add(found, g.Div(constant_like(g, 0, x), count_of(g, x, axes, g.dtype(x))))  # 0 / 0 is NaN, 0 / n is 0
 
 
 def _extreme_rule(operator: str) -> Any:

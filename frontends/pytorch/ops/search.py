@@ -18,8 +18,8 @@ from .shape import flatten
 
 
 def _count_below(g: Graph, values: ir.Value, edges: ir.Value, right: bool, out_int32: bool) -> ir.Value:
-    """How many of the sorted `edges` (last dim) lie before each value."""
-    below = g.LessOrEqual(edges, values) if right else g.Less(edges, values)
+    """How many of the sorted `edges` (last dim) lie before each value; all of them do before NaN."""
+    below = g.Not(g.Greater(edges, values) if right else g.GreaterOrEqual(edges, values))
     count = g.ReduceSum(g.Cast(below, to=ir.DataType.INT64), [-1], keepdims=0)
     return cast(g, count, torch.int32) if out_int32 else count
 

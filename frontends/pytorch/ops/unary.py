@@ -76,7 +76,8 @@ def neg(g, x):
 def sign(g, x):
     if is_bool(g, x):
         return g.Identity(x)
-    return g.Sign(x)
+    found = g.Sign(x)
+    return g.Where(g.IsNaN(x), constant_like(g, 0, x), found) if is_float(g, x) else found  # PyTorch's of NaN is 0
 
 
 @torch_op(

@@ -69,10 +69,6 @@ ROWS = [
         for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "__and__", "__or__", "__xor__")
     ),
     *(case(name, boolean(2, 3), boolean(3)).named("bool") for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
-    *(
-        case(name, i64(2, 3), i64(3, low=0, high=4))
-        for name in ("bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__")
-    ),
     case("isclose", f32(2, 3), f32(2, 3) + np.float32(1e-9)).named("near"),
     case("isclose", ODD, ODD, equal_nan=True).named("odd"),
     case("sym_not", np.array(True)),
