@@ -1,0 +1,60 @@
+"""Says whether outputs are what the source computes, to rounding: by the source itself, made to round in other ways.
+
+The reference is the source in float64. What rounding may do is seen from the source in float32, and from runs in
+float64 in which each step's result is moved by about a unit in the last place of float32; equal numbers are moved
+alike, and whole ones not at all, so that ties stay ties. No code of the verifier has a part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+UNIT = 2.0**-24
+FACTOR, OUTLIER = 10.0, 16.0
+BLIND = 3e-3  # an output whose floor is above this share of its size shows little
+
+
+def moved(array: np.ndarray, seed: int) -> np.ndarray:
+    """A float64 array with each number moved by about one unit in the last place of float32."""
+    draw = np.sin(array * 7919.0 * (1 + seed % 7) + 1.7 * seed) * 43758.5453
+    shift = 2 * (draw - np.floor(draw)) - 1
+    return np.where(array == np.round(array), array, array * (1 + 2 * UNIT * shift))
+
+
+def fault(got: np.ndarray, want: np.ndarray, plain: np.ndarray, noisy: Sequence[np.ndarray]) -> str:
+    """What is wrong with an output, or nothing.
+
+    want: the source in float64; plain: in float32, whose dtype and shape count; noisy: in float64 with moved steps.
+    """
+    if got.shape != plain.shape or got.dtype != plain.dtype:
+        return f"{got.dtype}{list(got.shape)} instead of {plain.dtype}{list(plain.shape)}"
+    if not got.size:
+        return ""
+    others = [np.asarray(o) for o in (plain, *noisy)]
+    if plain.dtype.kind != "f":
+        settled = np.all([o == want for o in others], axis=0)
+        wrong = int(np.count_nonzero((got != want) & settled))
+        return f"{wrong} of {got.size} elements differ" if wrong else ""
+    if not np.array_equal(np.isfinite(got), np.isfinite(plain)):
+        return f"{np.count_nonzero(~np.isfinite(got))} numbers that are not finite"
+    rms = float(np.sqrt(np.mean(np.square(want))))
+    errors = [np.abs(o.astype(np.float64) - want) for o in others]
+    error = np.abs(got.astype(np.float64) - want)
+    least = 4 * UNIT * rms
+    floor = max(least, *(float(np.sqrt(np.mean(np.square(e)))) for e in errors))
+    largest = max(4 * least, *(float(e.max()) for e in errors))
+    own = float(np.sqrt(np.mean(np.square(error))))
+    if own > FACTOR * floor or float(error.max()) > OUTLIER * largest:
+        times = f"{own / floor:.3g} times what rounding explains"
+        return f"rms error {own:.3g}, {times}; rms {rms:.3g}, largest error {error.max():.3g}"
+    return ""
+
+
+def is_blind(want: np.ndarray, plain: np.ndarray, noisy: Sequence[np.ndarray]) -> bool:
+    """Whether rounding alone changes an output so much that it shows little."""
+    if plain.dtype.kind != "f" or not plain.size:
+        return False
+    rms = float(np.sqrt(np.mean(np.square(want))))
+    return any(float(np.sqrt(np.mean(np.square(o - want)))) > BLIND * rms for o in (plain, *noisy))
