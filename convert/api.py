@@ -184,6 +184,7 @@ def describe(model: ir.Model, report: Report) -> None:
     """Put the graph's contract, operators and weights into the report."""
     from convert.graph.tensors import dtype_name
     from convert.graph.values import known_dims
+    from convert.parity.randomness import describe_randomness
 
     def tensor(value: ir.Value) -> Tensor:
         return Tensor(str(value.name), dtype_name(value.dtype), known_dims(value))
@@ -195,6 +196,8 @@ def describe(model: ir.Model, report: Report) -> None:
     weights = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
     report.parameters = sum(w.size for w in weights if w.dtype.is_floating_point())
     report.weight_bytes = sum(w.nbytes for w in weights)
+    for text in describe_randomness(model):
+        report.note(text)
 
 
 def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:

@@ -11,14 +11,30 @@ PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
 EXIT_CODES = {PASS: 0, FAIL: 3, INCONCLUSIVE: 7}
 
 
+@dataclass(frozen=True)
+class SetErrors:
+    """Of one set of inputs: the target's error, the noise floor, and the largest error of an element, all relative."""
+
+    error: float
+    floor: float
+    worst: float
+
+    @property
+    def ratio(self) -> float:
+        """How many noise floors the error is; infinite where there is an error and no noise."""
+        return self.error / self.floor if self.floor else np.inf if self.error else 0.0
+
+
 @dataclass
 class OutputVerdict:
     """One output over all feeds; errors are relative to the root mean square of the float64 reference.
 
-    `error` is the target's, `floor` the source's own float32 error (or the least that float32 allows), `twin` how far
-    the graph in float64 is from the source in float64 (None where that was not run). Of a target with narrower numbers
-    `floor` is what this narrowing does to the graph, and `agreement` the share of rows with the same largest element
-    (or one that this narrowing cannot tell from it). `elements` are the worst ones.
+    `error` is the target's, `floor` the source's own float32 error (or the least that float32 allows), `worst` that of
+    the worst element: all three from one feed, the one that failed, or else that where the error is most floors.
+    `sets` are the numbers of each feed that has some, up to the one that failed. `twin` is how far the graph in float64
+    is from the source in float64 (None where that was not run). Of a target with narrower numbers `floor` is what this
+    narrowing does to the graph, and `agreement` the share of rows with the same largest element (or one that this
+    narrowing cannot tell from it). `elements` are the worst ones.
     """
 
     name: str
@@ -30,6 +46,12 @@ class OutputVerdict:
     worst: float = 0.0
     agreement: float | None = None
     elements: list[Element] = field(default_factory=list)
+    sets: list[SetErrors] = field(default_factory=list)
+
+    @property
+    def noise(self) -> float:
+        """The largest noise floor of any feed."""
+        return max((s.floor for s in self.sets), default=self.floor)
 
     @property
     def decibels(self) -> float:
@@ -93,6 +115,8 @@ class Verdict:
     profile: list[Place] | str | None = None
     stored: str = ""
     """How the target stores numbers (`plugin.STORED`), where it is less precise than the source on purpose."""
+    notes: list[str] = field(default_factory=list)
+    """What of it is not as usual: outputs that were not compared, sizes that had to be searched for."""
 
     @property
     def exit_code(self) -> int:

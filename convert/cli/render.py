@@ -152,11 +152,17 @@ def _verdict(done: Report, verbose: int) -> None:
     guilty = f" (guilty: {verdict.guilty})" if verdict.guilty else ""
     reason = f": {verdict.reason}" if verdict.reason else ""
     click.echo(f"{word}{reason}{guilty}")
+    for note in verdict.notes:
+        click.echo(f"  note: {note}")
     if verdict.stored:
         click.echo(
             f"  stored as {verdict.stored}: the noise floor is what that does to the graph, not rounding to float32"
         )
     for row in verdict.outputs:
+        if row.status == "INCONCLUSIVE" and not row.sets:
+            told = "" if row.reason in verdict.reason else f" — {row.reason}"
+            click.echo(f"  {row.name}: not compared{told}")
+            continue
         twin = "" if row.twin is None else f", graph in float64 {row.twin:.1e}"
         twin += f", SQNR {row.decibels:.1f} dB" if verdict.stored else ""
         ratio = f" ({row.error / row.floor:.2f}×)" if row.floor else ""

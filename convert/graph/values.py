@@ -102,3 +102,23 @@ def nodes_of(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
                 yield from nodes_of(attribute.as_graph())
+
+
+DRAWING = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli",
+                     "Multinomial"})  # fmt: skip
+"""Operators that draw random numbers; Dropout does in training."""
+
+
+def draws_numbers(node: ir.Node) -> bool:
+    """Whether a node draws random numbers, so that no two are equal. What is told at run time may be training."""
+    if node.domain not in ("", "ai.onnx"):
+        return False
+    if node.op_type != "Dropout":
+        return node.op_type in DRAWING
+    training, ratio = (node.inputs[i] if len(node.inputs) > i else None for i in (2, 1))
+    return training is not None and not _is_zero(training) and (ratio is None or not _is_zero(ratio))
+
+
+def _is_zero(value: ir.Value) -> bool:
+    content = constant(value)
+    return content is not None and not content.numpy().any()

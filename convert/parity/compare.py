@@ -12,7 +12,7 @@ import numpy as np
 
 from convert.graph.tensors import widened_array
 from convert.parity.ties import count_flips
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors, Verdict
 
 # A correct target may round worse than the source: another summation order, a Winograd convolution, a fused kernel.
 FACTOR = 4.0
@@ -48,6 +48,7 @@ def compare(
     """
     result = OutputVerdict(name)
     for reference, source, target in zip(references, sources, targets, strict=True):
+        known = len(result.sets)
         reason = _structure_difference(source, target) or (
             _tolerance_failure(source, target, rtol, atol)
             if rtol is not None or atol is not None
@@ -55,7 +56,13 @@ def compare(
         )
         if reason:
             result.status, result.reason = FAIL, reason
-            return result
+            break
+    if result.sets:
+        failed = result.sets[known:] if result.status == FAIL else []
+        shown = max(failed or result.sets, key=lambda s: (s.ratio, s.error))
+        result.error, result.floor, result.worst = shown.error, shown.floor, shown.worst
+    if result.status == FAIL:
+        return result
     reason = vacuous_reason(references) or _undecided_reason(references, sources)
     if reason:
         result.status, result.reason = INCONCLUSIVE, reason
@@ -72,9 +79,9 @@ def compare_narrow(
     INCONCLUSIVE.
     """
     result = compare(name, exact, rounded, targets)
-    if result.status == PASS and FACTOR * result.floor >= 1:
+    if result.status == PASS and FACTOR * result.noise >= 1:
         result.status = INCONCLUSIVE
-        result.reason = f"narrower numbers alone move the output by {result.floor:.0%} of its size"
+        result.reason = f"narrower numbers alone move the output by {result.noise:.0%} of its size"
     return result
 
 
@@ -159,7 +166,7 @@ def _judge_output(reference: np.ndarray, source: np.ndarray, target: np.ndarray,
         # An integer that the source itself gets differently in float32 is inside its noise.
         certain = source == reference if source.shape == reference.shape else np.ones(source.shape, bool)
         wrong = int(np.count_nonzero((source != target) & certain))
-        result.error = max(result.error, wrong / max(source.size, 1))
+        result.sets.append(SetErrors(wrong / max(source.size, 1), 0.0, 0.0))
         return f"{wrong} of {source.size} elements differ" if wrong else ""
     if reference.shape != source.shape:
         return ""
@@ -178,8 +185,7 @@ def _judge_output(reference: np.ndarray, source: np.ndarray, target: np.ndarray,
     largest = max(float(np.abs(given - exact).max()), ROUNDINGS * roundoff * float(np.abs(exact).max()))
     worst = float(np.abs(got - exact).max())
     unit = scale or 1.0
-    result.error, result.floor = max(result.error, error / unit), max(result.floor, noise / unit)
-    result.worst = max(result.worst, worst / unit)
+    result.sets.append(SetErrors(error / unit, noise / unit, worst / unit))
     if error > FACTOR * noise:
         ratio = (
             f"{error / noise:.1f} times the noise floor {noise / unit:.2e}" if noise else "where the source has none"
@@ -216,13 +222,18 @@ def mark_doubtful(verdict: Verdict) -> None:
     doubtful = [row for row in verdict.outputs if is_source_far(row)]
     if verdict.status == PASS and doubtful:
         row = doubtful[0]
+        far = next(s for s in row.sets if _is_far(s))
         verdict.status, verdict.reason = (
             INCONCLUSIVE,
-            f"{row.name}: the source is {row.floor:.1e} away from the graph in float64 and the target {row.error:.1e}; "
+            f"{row.name}: the source is {far.floor:.1e} away from the graph in float64 and the target {far.error:.1e}; "
             "the source has no float64 run, which would tell whether that is its rounding or was read wrong",
         )
 
 
 def is_source_far(row: OutputVerdict) -> bool:
-    """Whether the source is much further from the reference than the target is."""
-    return row.floor > OUTLIER * max(row.error, ROUNDINGS * 2**-24)
+    """Whether the source is much further from the reference than the target is, on any feed."""
+    return any(map(_is_far, row.sets))
+
+
+def _is_far(numbers: SetErrors) -> bool:
+    return numbers.floor > OUTLIER * max(numbers.error, ROUNDINGS * 2**-24)

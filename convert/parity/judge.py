@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from convert.parity.compare import (
 )
 from convert.parity.draws import group_draws, more_draws, pool_arrays, unsettled_feeds
 from convert.parity.inputs import Feed
+from convert.parity.randomness import judge_random, random_outputs
 from convert.parity.rounding_margins import is_within_noise
 from convert.parity.ties import is_tied, worst_elements
 from convert.runners.process import Limits, Outputs
@@ -90,7 +91,12 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
     if wrong:
         verdict.status, (verdict.guilty, verdict.reason) = FAIL, wrong
         return verdict
+    random = random_outputs(graph)
     for position, name in enumerate(names):
+        if name in random:
+            sources = [_output_at(o, position) for o in _outputs(runs.source["float32"])]
+            verdict.outputs.append(judge_random(graph, name, random[name], sources, [o[name] for o in runs.target]))
+            continue
         row = _compare_output(name, position, exact, runs, groups, method)
         references, targets = [_output_at(o, position) for o in exact], [o[name] for o in runs.target]
         first = [g[0] for g in groups]
@@ -101,7 +107,7 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
             row.status, row.reason = PASS, "what differs is picked among scores that rounding cannot tell apart"
         elif whole and is_within_noise(graph, name, feeds, references, targets, FACTOR):
             row.status, row.reason = PASS, "what differs was decided by less than rounding may change"
-        row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.floor)
+        row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
         if not isinstance(runs.graph_float64, Unsupported) and exact is not runs.graph_float64:
             errors = [float64_error(r, o[name]) for r, o in zip(references, runs.graph_float64, strict=True)]
             row.twin = max(errors)
@@ -109,7 +115,7 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
                 where = feeds[int(np.argmax(errors))].label
                 row.status, row.reason = FAIL, f"{_NO_ROUNDING.format(row.twin)}, on {where}"
         verdict.outputs.append(row)
-    _conclude(verdict, [[_output_at(exact[g[0]], p) for g in groups] for p in range(len(names))])
+    _conclude(verdict, [[_output_at(exact[g[0]], p) for g in groups] for p in range(len(names))], set(random))
     if exact is runs.graph_float64 and runs.narrowed is None and not method.tolerant:
         mark_doubtful(verdict)
     return verdict
@@ -178,7 +184,7 @@ def _feed_label(feed: Feed, draws: int) -> str:
     return feed.label if draws == 1 else f"{feed.label}, with {draws - 1} more draws around it"
 
 
-def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]]) -> None:
+def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]], random: Set[str]) -> None:
     for row in verdict.outputs:
         off = row.twin is not None and row.twin > FLOAT64_BOUND
         if row.status == FAIL and not verdict.guilty and row.twin is not None:
@@ -188,7 +194,9 @@ def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]]) -> N
         verdict.status, verdict.reason = FAIL, f"{failed[0].name}: {failed[0].reason}"
         return
     unsure = [r for r in verdict.outputs if r.status == INCONCLUSIVE]
-    empty = [bool(vacuous_reason(r)) for r in references]
+    empty = [
+        row.name not in random and bool(vacuous_reason(r)) for row, r in zip(verdict.outputs, references, strict=True)
+    ]
     other = [r for r, e in zip(verdict.outputs, empty, strict=True) if r.status == INCONCLUSIVE and not e]
     # One constant output beside outputs that move is a property of the model; nothing that moves proves nothing.
     if other or (unsure and all(empty)):

@@ -6,7 +6,7 @@ operators there are. Values are paired by what they hold, not by name: readers a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
 from convert.options import Options
 from convert.parity.inputs import Feed
 from convert.parity.pairing import agreeing_names, departing_steps, steps_of, trace_graph
+from convert.parity.randomness import random_values
 from convert.report import Report
 from convert.runners.process import Limits, trace
 from convert.runners.trace import Summary, Trace, TraceStep
@@ -50,7 +51,8 @@ def locate(graph: ir.Model, target: Source, feed: Feed, options: Options | None 
         return "in float64 the artefact computes what the graph does: its runtime is at fault, or its float32 kernels"
     # A target's layout may differ from the graph's: the order of elements says nothing.
     agreed = agreeing_names(ours, theirs, min(max(distance * _SHARE, _LEAST), _MOST), ordered=False)
-    for step in departing_steps(ours, agreed):
+    random = {str(v.name) for v in random_values(graph)}
+    for step in departing_steps(ours, agreed, lambda step: not random.intersection(step.outputs)):
         return _divergence(step, ours)
     return "every value of the graph is found in the target, and its outputs are not: are they in another order?"
 
@@ -73,11 +75,14 @@ def locate_source(
     agreed = agreeing_names(theirs, _without_inner_values(graph, ours), bound, ordered=True)
     placed = any(step.at.module or step.at.source for step in theirs.steps)
     lowered = _lowered_operators(graph) if placed else set()
-    for step in departing_steps(theirs, agreed, lambda step: not lowered or _step_key(step) in lowered):
+    drawn = _random_operators(graph)
+    for step in departing_steps(
+        theirs, agreed, lambda step: (not lowered or _step_key(step) in lowered) and _step_key(step) not in drawn
+    ):
         found = _divergence(step, theirs)
         found.instead = _describe_counterpart(graph, step, theirs, ours)
         return _locate_in_graph(found, agreeing_names(ours, theirs, bound, ordered=True), ours)
-    for step in departing_steps(theirs, agreed):
+    for step in departing_steps(theirs, agreed, lambda step: _step_key(step) not in drawn):
         return _locate_in_graph(_divergence(step, theirs), agreeing_names(ours, theirs, bound, ordered=True), ours)
     return "every value of the source is found in the graph, and its outputs are not: are they in another order?"
 
@@ -120,9 +125,19 @@ def _step_key(step: TraceStep) -> tuple[str, str]:
 
 def _lowered_operators(graph: ir.Model) -> set[tuple[str, str]]:
     """Operators and modules that nodes of the graph say they came from; an operator that none did was fused away."""
+    return _origins(graph.graph)
+
+
+def _random_operators(graph: ir.Model) -> set[tuple[str, str]]:
+    """Those of nodes that depend on random numbers: their values agree with nothing, and are no defect."""
+    found = random_values(graph)
+    return _origins(node for node in graph.graph if any(v in found for v in node.outputs))
+
+
+def _origins(nodes: Iterable[ir.Node]) -> set[tuple[str, str]]:
     return {
         (props[OPERATOR_KEY].rpartition("::")[2].partition(".")[0], props.get(MODULE_KEY, ""))
-        for props in (node.metadata_props for node in graph.graph)
+        for props in (node.metadata_props for node in nodes)
         if OPERATOR_KEY in props
     }
 

@@ -15,9 +15,11 @@ from convert.graph.tensors import dtype_name
 from convert.graph.values import inverse_permutation
 from convert.options import Options
 from convert.parity import inputs
+from convert.parity.compare import is_source_far
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
+from convert.parity.randomness import describe_repeats, random_outputs
 from convert.parity.saved import input_sets, save_feeds
 from convert.passes.layout.boundary import Moves, boundary_permutations
 from convert.runners.process import Outputs, RunningChild, execute, run_all
@@ -71,6 +73,8 @@ def verify(
         save_feeds(method.save, feeds)
     verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, run, method)
     verdict.stored = stored
+    if verdict.status == FAIL or any(map(is_source_far, verdict.outputs)):
+        verdict.notes += _unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
     if verdict.status == FAIL and verdict.outputs:
         verdict.divergence = _divergence_place(verdict, source, target, graph, feeds, options, method)
     if method.profile and verdict.outputs and not boundary_permutations(graph, options.layout):
@@ -179,6 +183,25 @@ def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
     label = max(worst, key=lambda e: e.error).feed if worst else ""
     smallest = min(feeds, key=lambda f: sum(a.size for a in f.arrays.values()))
     return next((f for f in feeds if f.label == label), smallest)
+
+
+def _unrepeatable_sides(
+    source: Source, target: Source, graph: ir.Model, feed: Feed, options: Options, method: VerifyMethod
+) -> list[str]:
+    """What is random although nothing in the graph is: each side is run twice on the same inputs."""
+    moved = _transpose_arrays(feed.arrays, boundary_permutations(graph, options.layout))
+    random = [i for i, v in enumerate(graph.graph.outputs) if v.name in random_outputs(graph)]
+    found = []
+    for who, artefact, arrays, own in (
+        ("source", source, feed.arrays, options), ("target", target, moved, method.target)
+    ):  # fmt: skip
+        running = execute(artefact, [arrays, arrays], ("float32",), own, method.limits)
+        outputs = _results(running, who)
+        running.stop()
+        if not isinstance(outputs, ConvertError):
+            texts = describe_repeats(*_outputs(outputs["float32"]), known=random)
+            found += [f"the {who} gives {text}" for text in texts]
+    return found
 
 
 def _divergence_place(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes import common
 
+from convert.graph.values import draws_numbers
 from convert.passes import run_passes
 from convert.passes.fold import fold_constants
 
@@ -64,7 +65,18 @@ def _drop_identity(node: ir.Node) -> bool:
 
 def share_repeated(model: ir.Model) -> bool:
     """Equal nodes with equal inputs become one (random operators and control flow excepted)."""
-    return common.CommonSubexpressionEliminationPass()(model).modified
+    # onnx_ir's pass takes two Bernoulli, or two Dropout in training, for one: what they draw is not the same.
+    drawing = [node for node in model.graph.all_nodes() if draws_numbers(node)]
+    for i, node in enumerate(drawing):
+        node.attributes.add(ir.AttrInt64(_OWN, i))
+    modified = common.CommonSubexpressionEliminationPass()(model).modified
+    for node in drawing:
+        node.attributes.pop(_OWN)
+    return modified
+
+
+_OWN = "convert.own"
+"""An attribute that is there during a pass only, and tells nodes apart."""
 
 
 def drop_unused(model: ir.Model) -> bool:

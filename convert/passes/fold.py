@@ -10,15 +10,12 @@ import onnx_ir as ir
 
 from convert.graph import location_of, register_initializer
 from convert.graph.tensors import dims_of, lazy_tensor
-from convert.graph.values import is_used
+from convert.graph.values import draws_numbers, is_used
 
 # Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
 _LARGEST = 1 << 16
 
-_KEPT = frozenset(
-    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
-    | {"DequantizeLinear"}
-)
+_KEPT = frozenset({"DequantizeLinear"})
 
 
 def fold_constants(model: ir.Model) -> bool:
@@ -57,7 +54,11 @@ def _fold(node: ir.Node, evaluate: Evaluator) -> Sequence[ir.TensorProtocol] | N
     if node.op_type in _VIEWS:
         view = _VIEWS[node.op_type](node, first)
         return None if view is None else [view]
-    if node.op_type in _KEPT or sum(v.const_value.nbytes for v in inputs if v.const_value is not None) > _LARGEST:
+    if (
+        draws_numbers(node)
+        or node.op_type in _KEPT
+        or sum(v.const_value.nbytes for v in inputs if v.const_value is not None) > _LARGEST
+    ):
         return None
     return evaluate(node)
 

@@ -17,26 +17,12 @@ from convert.passes.opset.onnx_tools import expand_function
 from convert.reference.control import RunBody
 from convert.reference.table import shortest_decimal
 
-# Operators whose reference implementation rolls dice: no two runs agree.
-_RANDOM = frozenset(
-    {
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "Bernoulli",
-        "Multinomial",
-    }
-)
-
 
 def fallback(node: ir.Node, inputs: Sequence[Any], run_body: RunBody) -> Sequence[Any]:
     """The outputs of one node without subgraphs. Raises `Unsupported` where nothing implements it.
 
     run_body: runs the body of a function, which sees nothing but its inputs.
     """
-    if node.op_type in _RANDOM and node.domain == "":
-        raise Unsupported("it is random, so that no two runs agree")
     if any(isinstance(a.value, ir.Graph) for a in node.attributes.values()):
         raise Unsupported("no reference implementation runs its subgraph")
     proto = ir.serde.serialize_node(node)

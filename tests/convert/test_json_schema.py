@@ -77,16 +77,26 @@ def model(path: Path, operator: str = "Gemm", weight: float = 1.0, domain: str =
     return path
 
 
+def noisy(path: Path) -> Path:
+    """The same contract, and random numbers where the other has a layer: the verdict notes that."""
+    made = onnx.load(model(path))
+    made.graph.node[1].CopyFrom(helper.make_node("RandomNormalLike", ["h"], ["y"]))
+    onnx.save(made, path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Reports of every kind: an inspection, a conversion, a chain that breaks, an unsupported operator."""
+    """Reports of every kind: an inspection, a conversion, a chain that breaks, noise, an unsupported operator."""
     folder = tmp_path_factory.mktemp("json")
     right, wrong = model(folder / "right.onnx"), model(folder / "wrong.onnx", weight=1.01)
     custom = model(folder / "custom.onnx", "Unheard", domain="mine")
+    drawn = noisy(folder / "drawn.onnx")
     runs = [
         (["inspect", right], 0),
         ([right, "--to", "onnx", "-o", folder / "new.onnx"], 0),
         (["verify", right, right, wrong, "--report", folder / "out.html"], 3),
+        (["verify", right, drawn], 3),
         ([custom, "--to", "tf", "-o", folder / "new.savedmodel"], 4),
     ]
     found = []

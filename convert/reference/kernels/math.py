@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from convert.errors import Unsupported
 from convert.reference.table import kernel
 
 Array = Any
@@ -83,13 +82,6 @@ def reduce_log_sum_exp(count: int, x: Array, axes: Array = None, *, keepdims: in
         return x
     where = None if axes is None or not len(axes) else tuple(int(a) for a in axes)
     return np.asarray(special.logsumexp(x, axis=where, keepdims=bool(keepdims))).astype(x.dtype)
-
-
-@kernel("Dropout")
-def dropout(count: int, x: Array, ratio: Array = None, training_mode: Array = None, *, seed: Any = None) -> Any:
-    if training_mode is not None and bool(training_mode) and (ratio is None or float(ratio) > 0):
-        raise Unsupported("in training it is random, so that no two runs agree")
-    return (x, np.ones(x.shape, bool))[:count] if count > 1 else x
 
 
 @kernel("Range")

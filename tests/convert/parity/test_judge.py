@@ -15,7 +15,7 @@ import convert
 from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.options import Options
-from convert.parity.compare import argmax_agreement
+from convert.parity.compare import argmax_agreement, compare
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, judge
 from convert.parity.ties import count_flips, worst_elements
@@ -186,3 +186,24 @@ def test_only_a_lack_of_kernels_for_its_dtypes_excuses_a_target(error: ConvertEr
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
     model = plugin.frontends()["onnx"].read(Source("onnx-object", model=proto), Options(), Report("read"))
     assert failed_run_verdict(error, model, []).status == status
+
+
+def test_numbers_that_stand_beside_each_other_are_of_one_set_of_inputs() -> None:
+    """A set with much noise of its own must not lend its floor to the error of another: 27 times is not 0.99 times."""
+    exact = np.linspace(-1, 1, 4096)
+    quiet = (exact * (1 + 1e-7)).astype(np.float32)
+    loud = (exact * (1 + 1e-3)).astype(np.float32)
+    off = (exact * (1 + 3e-5)).astype(np.float32)
+    for order in ([0, 1], [1, 0]):
+        sources, targets = [[loud, quiet][i] for i in order], [[loud, off][i] for i in order]
+        row = compare("y", [exact, exact], sources, targets)
+        assert row.status == FAIL
+        assert f"{row.error / row.floor:.1f} times" in row.reason
+        assert row.error / row.floor > 20
+    half = 0.5 * exact
+    passed = compare(
+        "y", [exact, half], [loud, half.astype(np.float32)], [loud, (half * (1 + 2e-7)).astype(np.float32)]
+    )
+    assert passed.status == PASS
+    assert passed.error / passed.floor == max(s.ratio for s in passed.sets) < 4
+    assert passed.noise == pytest.approx(1e-3, rel=1e-3)

@@ -143,10 +143,16 @@ def test_a_transposed_weight_is_a_lazy_view() -> None:
     np.testing.assert_array_equal(run(model, x=feed)[0], before)
 
 
-def test_random_operators_are_not_folded_or_shared() -> None:
+@pytest.mark.parametrize("operator", ["RandomNormal", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"])
+def test_random_operators_are_not_folded_or_shared(operator: str) -> None:
+    """Two of the same inputs, which are constants, give two draws in each run."""
     g = Graph()
-    a, b = g.RandomNormal(shape=[2]), g.RandomNormal(shape=[2])
-    g.output(g.Sub(a, b), "y")
+    x = g.const(np.full((2, 3), 0.5, np.float32))
+    given = {"RandomNormal": [], "Dropout": [x, g.const(np.float32(0.5)), g.const(True)]}.get(operator, [x])
+    attributes = {"RandomNormal": {"shape": [2]}}.get(operator, {})
+    a, b = (getattr(g, operator)(*given, **attributes) for _ in range(2))
+    g.output(g.Sub(*(v if isinstance(v, ir.Value) else v[0] for v in (a, b))), "y")
     model = g.model()
     clean(model)
-    assert counts(model)["RandomNormal"] == 2
+    assert counts(model)[operator] == 2
+    assert not any(node.attributes.get("convert.own") for node in model.graph)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from convert.errors import Unsupported
+from convert.graph.values import draws_numbers
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
 from tests.support.onnx_support import assert_same, data_of, node_tests, read
@@ -132,7 +133,11 @@ def test_expected_outputs_of_node_tests(group: int) -> None:
         except Unsupported as error:
             assert str(error), name  # noqa: PT017
             continue
+        drawn = any(map(draws_numbers, shared.graph.all_nodes()))
         for value, wanted in zip(got.values(), outputs, strict=True):
+            if drawn:  # of another generator: the distribution is tested in tests/convert/reference/test_executor.py
+                assert (value.shape, value.dtype) == (wanted.shape, wanted.dtype), name
+                continue
             assert_same(value, wanted, 5e-4 if name in ROUNDED else 2e-5)
         ran += 1
     assert ran > 50
