@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
 import struct
 import zipfile
 import zlib
-from collections import Counter
 from pathlib import Path
 
 from convert import limits
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
+from convert.files.archive_layout import HINT, check_layout
 
 BROKEN = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, LookupError, OverflowError, EOFError,
           NotImplementedError, RuntimeError)  # fmt: skip
@@ -45,15 +46,15 @@ def open_archive(path: Path) -> zipfile.ZipFile:
 def check_archive(archive: zipfile.ZipFile) -> None:
     """Refuse what a model has no use for and an attacker has.
 
-    Raises `UnsafeInput` for entries with absolute paths, `..`, control characters or links, for two entries of one
-    name, overlapping entries and bombs; `BadInput` for encrypted ones; `ResourceLimit` for too many.
+    Raises `UnsafeInput` for entries with absolute paths, `..`, control characters or links, for bombs and for a layout
+    that readers take differently (`check_layout`); `BadInput` for encrypted ones; `ResourceLimit` for too many.
     """
     entries = archive.infolist()
     name = archive.filename or "the archive"
     most = limits.ARCHIVE_ENTRIES
     if len(entries) > most:
         raise ResourceLimit(f"{name} has {len(entries):,} entries; more than {most:,} are not read")
-    hint = "no framework writes such a file: do not use it"
+    hint = HINT
     for entry in entries:
         if _is_unsafe_path(entry.orig_filename):
             raise UnsafeInput(f"{name} has an entry named {entry.orig_filename!r}, outside of the archive", hint=hint)
@@ -61,21 +62,23 @@ def check_archive(archive: zipfile.ZipFile) -> None:
             raise UnsafeInput(f"{name} has a link for an entry: {entry.filename!r}", hint=hint)
         if entry.flag_bits & 1:
             raise BadInput(f"{name} is encrypted", hint="unpack it and convert what is inside")
-    twice = [entry for entry, count in Counter(e.filename for e in entries).items() if count > 1]
-    if twice:
-        raise UnsafeInput(f"{name} has two entries named {twice[0]!r}; readers take one or the other", hint=hint)
     _check_sizes(archive, entries, name)
+    check_layout(archive)
+    if not any(entry.CRC for entry in entries):  # PyTorch was told to write none (`set_crc32_options`)
+        for entry in entries:
+            entry.CRC = None  # type: ignore[assignment]  # which is how zipfile compares nothing
 
 
 def _check_sizes(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], name: str) -> None:
     expanded = sum(entry.file_size for entry in entries)
     packed = sum(entry.compress_size for entry in entries)
     assert archive.fp is not None
-    size = os.fstat(archive.fp.fileno()).st_size if hasattr(archive.fp, "fileno") else packed
+    inner = isinstance(archive.fp, io.BytesIO)
+    size = packed if inner else os.fstat(archive.fp.fileno()).st_size
     if packed > size:
         raise UnsafeInput(
             f"{name} has {size:,} bytes, its entries {packed:,}: they overlap",
-            hint="no framework writes such a file: do not use it",
+            hint=HINT,
         )
     for what, before, after in [(name, size, expanded), *((e.filename, e.compress_size, e.file_size) for e in entries)]:
         if after > limits.ARCHIVE_FREE_BYTES and after > limits.ARCHIVE_EXPANSION * max(before, 1):

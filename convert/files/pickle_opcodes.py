@@ -15,6 +15,9 @@ from convert.errors import BadInput
 COMPUTED = "<computed>"
 """Stands for a name that the pickle computes while it is loaded, so that nobody can tell what it imports."""
 
+STORAGE = "torch storage"
+"""The class of what a persistent id of torch stands for; its items are "storage", class, key, place and length."""
+
 
 @dataclass(eq=False, slots=True)
 class Global:
@@ -44,6 +47,8 @@ class Pickle:
     """Every "module.name" that it imports, sorted."""
     called: tuple[str, ...]
     """Those that it calls with arguments of its own choice (REDUCE, OBJ, INST, NEWOBJ_EX), sorted."""
+    tensors: tuple[tuple[Any, ...], ...] = ()
+    """The arguments of each call that makes a tensor of a storage: storage, offset, sizes, strides and more."""
 
 
 _AGAIN = "get the file again, or save it again"
@@ -71,7 +76,7 @@ def read_pickle(data: bytes | mmap.mmap) -> Pickle:
     except (ValueError, LookupError, OverflowError, TypeError, AttributeError) as error:
         reason = re.split("[;\n]", str(error))[0][:200] if isinstance(error, ValueError) else "its opcodes do not fit"
         raise BadInput(f"a pickle is truncated or corrupt: {reason}", hint=_AGAIN) from None
-    return Pickle(top, tuple(sorted(machine.globals)), tuple(sorted(machine.called)))
+    return Pickle(top, tuple(sorted(machine.globals)), tuple(sorted(machine.called)), tuple(machine.tensors))
 
 
 @dataclass(slots=True)
@@ -83,6 +88,7 @@ class _Machine:
     memo: dict[int, Any] = field(default_factory=dict)
     globals: set[str] = field(default_factory=set)
     called: set[str] = field(default_factory=set)
+    tensors: list[tuple[Any, ...]] = field(default_factory=list)
     protocol: int = 0
 
     def since_mark(self) -> list[Any]:
@@ -101,7 +107,10 @@ class _Machine:
         return Global(full)
 
     def call(self, function: Any, arguments: Any) -> PickledObject:
-        self.called.add(function.name if isinstance(function, Global) else f"<{class_name(function)}>")
+        name = function.name if isinstance(function, Global) else f"<{class_name(function)}>"
+        self.called.add(name)
+        if name.startswith(("torch._utils._rebuild_tensor", "torch._utils._rebuild_qtensor")):
+            self.tensors.append(tuple(arguments.items) if isinstance(arguments, PickledObject) else ())
         return PickledObject(_result_class(function, arguments), items=_plain_items(function, arguments))
 
 
@@ -210,7 +219,7 @@ def _persistent_object(key: Any) -> Any:
     """What torch's persistent ids stand for: a storage, or in legacy files a class with its source."""
     if isinstance(key, PickledObject) and len(key.items) > 1 and key.items[0] == "module":
         return key.items[1]
-    return PickledObject("torch storage")
+    return PickledObject(STORAGE, items=key.items if isinstance(key, PickledObject) else [])
 
 
 def _result_class(function: Any, arguments: Any) -> str:

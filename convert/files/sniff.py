@@ -13,6 +13,7 @@ from typing import Any
 from convert import limits, plugin
 from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, pickle_opcodes, pickle_scan, protobuf_wire
+from convert.files.archive_names import check_names
 from convert.files.archives import is_zip, member, open_archive, read_member, record_root
 from convert.files.folders import folder_kind, listed_names
 
@@ -210,10 +211,13 @@ def _archive_kind(path: Path) -> str:
         if {"config.json", "metadata.json"} <= names:
             if not any(name.startswith("model.weights") for name in names):
                 raise BadInput(f"{path} is a Keras archive without weights", hint="save it again with model.save")
+            check_names(archive, names, "keras")
             return "keras"
         if "archive_format" in names or "serialized_exported_program.json" in names:
+            check_names(archive, names, "pytorch")
             return _exported_kind(path, archive, names)
         if "data.pkl" in names:
+            check_names(archive, names, "pytorch")
             if "constants.pkl" in names or any(name.startswith("code/") for name in names):
                 return "torchscript"
             if any(name.startswith(".data/extern_modules") for name in names):

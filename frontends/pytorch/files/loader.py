@@ -15,7 +15,9 @@ import torch
 
 from convert.errors import BadInput, ConvertError, UnsafeInput, UsageError
 from convert.files import pickle_scan
+from convert.files.archive_layout import check_checksums
 from convert.files.pickle_opcodes import read_pickle
+from convert.files.storages import check_storages
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
@@ -58,6 +60,8 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         "hf-folder": lambda: load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
     }
+    if source.path is not None and source.kind in _ARCHIVES and not options.trust:
+        _check_archive(source.file, report)
     thing = loaders[source.kind]() if source.path is not None else source.model
     if is_hugging_face(source):
         return with_plain_forward(thing, options)
@@ -65,6 +69,18 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
     if source.path is not None and isinstance(thing, torch.nn.Module):
         thing.eval()
     return thing
+
+
+_ARCHIVES = ("torch-module", "torch-state-dict", "torchscript", "torch-export")
+
+
+def _check_archive(path: Path, report: Report) -> None:
+    """Hold what a zip archive brings against its checksums, and its tensors against its bytes."""
+    if is_legacy(path):
+        return
+    check_storages(path)
+    if not check_checksums(path):
+        report.note(f"{path.name} was written without checksums: a change of its weights cannot be noticed")
 
 
 # -- pickles ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,99 @@
+"""Holds the tensors of a PyTorch archive against its storages: none may reach beyond the bytes that the file has.
+
+PyTorch takes the length of a storage from the pickle and its bytes from an entry of the archive, and does not compare
+the two everywhere: a tensor that is longer than its entry shows whatever lies behind it in memory.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from convert import limits
+from convert.errors import UnsafeInput
+from convert.files.archives import check_archive, member, open_archive, read_member, record_root
+from convert.files.pickle_opcodes import STORAGE, Global, PickledObject, class_name, read_pickle
+
+_BYTES = {"Double": 8, "Float": 4, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1, "Byte": 1,
+          "Bool": 1, "ComplexDouble": 16, "ComplexFloat": 8, "QInt8": 1, "QUInt8": 1, "QInt32": 4, "QUInt4x2": 1,
+          "QUInt2x4": 1, "Untyped": 1}  # fmt: skip
+"""Bytes of an element, by the beginning of the name of a storage's class."""
+_PICKLES = {"data.pkl": "data", "constants.pkl": "constants"}
+"""The folder with the storages of each pickle; those of the inputs that a module was traced with are left empty."""
+_WIDTHS = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16, "complex32": 4}
+
+
+def check_storages(path: Path) -> None:
+    """Check every pickled tensor of a zip archive of PyTorch, TorchScript's and those inside of a `.pt2` included.
+
+    Raises `UnsafeInput` where a storage is longer than its entry, or a tensor reaches beyond its storage.
+    """
+    with open_archive(path) as archive:
+        _check_tensors(archive, str(path))
+        for name in archive.namelist():
+            if name.endswith(".pt") and (content := archive.read(name))[:4] == b"PK\x03\x04":
+                with zipfile.ZipFile(io.BytesIO(content)) as inner:
+                    check_archive(inner)
+                    _check_tensors(inner, f"{path}: {name}")
+
+
+def _check_tensors(archive: zipfile.ZipFile, label: str) -> None:
+    for pickle, folder in _PICKLES.items():
+        name = member(archive, pickle)
+        if name is None:
+            continue
+        for arguments in read_pickle(read_member(archive, name, limits.PICKLE_BYTES)).tensors:
+            if reason := _view_error(archive, folder, arguments):
+                raise UnsafeInput(
+                    f"{label}: {pickle} has a tensor whose numbers are not in the file: {reason}",
+                    hint="get the file again, or save it again",
+                )
+
+
+def _view_error(archive: zipfile.ZipFile, folder: str, arguments: Sequence[Any]) -> str:
+    """Why a tensor with these arguments of `_rebuild_tensor` reads what is not there; empty if it does not."""
+    if len(arguments) < 4 or class_name(arguments[0]) != STORAGE:
+        return "it is made of no storage"
+    kind, key, _, length = (*arguments[0].items[1:5], None, None, None, None)[:4]
+    sizes, strides = (_integers(a) for a in arguments[2:4])
+    (offset,) = _integers([arguments[1]]) or (None,)
+    if offset is None or sizes is None or strides is None or len(sizes) != len(strides) or not isinstance(length, int):
+        return "its sizes are no numbers"
+    unit = _element_bytes(kind)
+    if unit is None:
+        return f"its storage is a {class_name(kind)}"
+    entry = f"{record_root(archive)}{folder}/{key}"
+    if entry in archive.NameToInfo and archive.getinfo(entry).file_size < length * unit:
+        held = archive.getinfo(entry).file_size
+        return f"the storage {key} has {held:,} bytes of {length * unit:,}"
+    if entry not in archive.NameToInfo and length:
+        return f"the storage {key} is missing"
+    if unit == 1 and class_name(kind).endswith("UntypedStorage"):
+        unit, length = 1, length // max(_dtype_bytes(arguments[-1]), 1)
+    last = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) if 0 not in sizes else -1
+    if last >= length:
+        return f"it reads element {last:,} of a storage of {length:,}"
+    return ""
+
+
+def _integers(value: Any) -> tuple[int, ...] | None:
+    """The numbers of a tuple, none below zero; None for anything else."""
+    items = value.items if isinstance(value, PickledObject) else value
+    whole = isinstance(items, list | tuple) and all(type(i) is int and i >= 0 for i in items)
+    return tuple(items) if whole else None
+
+
+def _element_bytes(kind: Any) -> int | None:
+    name = class_name(kind).rpartition(".")[2].removesuffix("Storage")
+    return _BYTES.get(name) if isinstance(kind, Global) else None
+
+
+def _dtype_bytes(dtype: Any) -> int:
+    """Bytes of an element of `torch.float32` and the like, 1 where that is not known."""
+    name = class_name(dtype).removeprefix("torch.")
+    bits = re.search(r"\d+", name)
+    return _WIDTHS.get(name) or (int(bits[0]) // 8 if bits else 1)
