@@ -27,7 +27,7 @@ OUTLIER = 16.0
 # function (an epsilon, a tanh Gelu) differs by far more.
 FLOAT64_BOUND = 1e-9
 # Unit roundoff by dtype (half a unit in the last place of 1.0).
-_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
 def compare(
@@ -170,7 +170,7 @@ def _judge_output(reference: np.ndarray, source: np.ndarray, target: np.ndarray,
         return f"{wrong} of {source.size} elements differ" if wrong else ""
     if reference.shape != source.shape:
         return ""
-    roundoff = _ROUNDOFF.get(source.dtype.name, 2.0**-24)
+    roundoff = ROUNDOFF.get(source.dtype.name, 2.0**-24)
     exact, given, got = widened_array(reference), widened_array(source), widened_array(target)
     if not _same_nonfinite(given, got):
         counts = f"{_count_nonfinite(got)} in the target, {_count_nonfinite(given)} in the source"

@@ -86,7 +86,7 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
     heads = [feeds[g[0]] for g in groups]
     verdict = Verdict(PASS, feeds=[_feed_label(f, len(g)) for f, g in zip(heads, groups, strict=True)])
     names = [str(v.name) for v in graph.graph.outputs]
-    verdict.reference, exact = _reference(runs)
+    verdict.reference, exact = reference_outputs(runs)
     wrong = _contract_breach(graph, names, _outputs(runs.source["float32"]), runs.target)
     if wrong:
         verdict.status, (verdict.guilty, verdict.reason) = FAIL, wrong
@@ -135,7 +135,7 @@ def settle_verdict(
     """
     if method.tolerant or not verdict.outputs:
         return verdict
-    _, exact = _reference(runs)
+    _, exact = reference_outputs(runs)
     columns = [_output_columns(str(v.name), position, exact, runs) for position, v in enumerate(graph.graph.outputs)]
     drawn = [d for feed in unsettled_feeds(verdict, feeds, columns) for d in more_draws(graph, feed)]
     if not drawn:
@@ -147,7 +147,7 @@ def settle_verdict(
         return verdict
 
 
-def _reference(runs: RunOutputs) -> tuple[str, Outputs]:
+def reference_outputs(runs: RunOutputs) -> tuple[str, Outputs]:
     """What the outputs are compared with, and what it is called."""
     exact = runs.source["float64"]
     if not isinstance(exact, Unsupported):

@@ -16,6 +16,7 @@ from convert.graph.values import inverse_permutation
 from convert.options import Options
 from convert.parity import inputs
 from convert.parity.compare import is_source_far
+from convert.parity.floors import hold_floors, without_foreign_float64
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
@@ -64,6 +65,10 @@ def verify(
     def run(feeds: Sequence[Feed]) -> RunOutputs:
         return _run_everything(source, target, graph, feeds, stored, options, method)
 
+    def respond(feeds: Sequence[Feed]) -> Outputs:
+        running = execute(source, [f.arrays for f in feeds], ("float32",), options, method.limits)
+        return _outputs(running.results()["float32"])
+
     try:
         runs = run(feeds)
     except _RunFailure as failed:
@@ -73,6 +78,8 @@ def verify(
         save_feeds(method.save, feeds)
     verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, run, method)
     verdict.stored = stored
+    if not method.tolerant and verdict.outputs:
+        hold_floors(verdict, graph, feeds, runs, respond)
     if verdict.status == FAIL or any(map(is_source_far, verdict.outputs)):
         verdict.notes += _unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
     if verdict.status == FAIL and verdict.outputs:
@@ -149,15 +156,25 @@ def _run_everything(
     target_outputs = [
         _transpose_arrays(o, {n: inverse_permutation(p) for n, p in moved.items()}) for o in _outputs(got["float32"])
     ]
-    count = min(len(o) for o in expected.values() if not isinstance(o, Unsupported))
+    count = len(_outputs(expected["float32"]))
     for guilty, outputs in (("frontend", graph_outputs), ("backend", target_outputs)):
         if not isinstance(outputs, ConvertError) and len(outputs) < count:
             raise _RunFailure(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
-    kept: dict[str, Outputs | Unsupported] = {
-        p: o if isinstance(o, Unsupported) else o[:count] for p, o in expected.items()
-    }
     graph_outputs = graph_outputs if isinstance(graph_outputs, Unsupported) else graph_outputs[:count]
-    return RunOutputs(kept, target_outputs[:count], graph_outputs, _narrowed_outputs(graph, arrays[:count], stored))
+    kept: dict[str, Outputs | Unsupported] = {
+        p: o if isinstance(o, Unsupported) else _completed(o, graph_outputs, count) for p, o in expected.items()
+    }
+    narrowed = _narrowed_outputs(graph, arrays[:count], stored)
+    return without_foreign_float64(RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed))
+
+
+def _completed(found: Outputs, graph_outputs: Outputs | Unsupported, count: int) -> Outputs | Unsupported:
+    """Outputs for `count` feeds: a run in float64 may have ended early, and the graph stands in for the rest."""
+    if len(found) >= count:
+        return found[:count]
+    if isinstance(graph_outputs, Unsupported):
+        return Unsupported("the source runs in float64 on some of the inputs only")
+    return [*found, *graph_outputs[len(found) :]]
 
 
 def _transpose_arrays(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import onnx_ir as ir
 
@@ -37,14 +39,19 @@ def widen_model(model: ir.Model) -> ir.Model:
     any two implementations may.
     """
     wide = model.clone()
-    for graph in wide.graphs():
+    widen_graphs(wide.graphs())
+    return wide
+
+
+def widen_graphs(graphs: Iterable[ir.Graph]) -> None:
+    """Widen what is in graphs, in place, each as `widen_model` says; subgraphs have to be among them."""
+    for graph in graphs:
         for value in (*graph.inputs, *graph.initializers.values()):
             _widen_value(value)
         for node in graph:
             for output in node.outputs:
                 _widen_value(output)
             _widen_attributes(node)
-    return wide
 
 
 def widened_type(kind: ir.TypeProtocol | None) -> ir.TypeProtocol | None:

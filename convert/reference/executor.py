@@ -50,7 +50,7 @@ def run(
     if version != OPSET:
         raise Unsupported(f"the reference executor runs opset {OPSET}, and this model is opset {version}")
     executor = Executor(set(outputs or ()), every, keep)
-    given = _inputs(model.graph, feeds)
+    given = input_arrays(model.graph, feeds)
     with np.errstate(all="ignore"):
         results = executor.graph(model.graph, given)
     names = [v.name or "" for v in model.graph.outputs]
@@ -162,7 +162,8 @@ def read_values(node: ir.Node) -> list[ir.Value]:
     return read
 
 
-def _inputs(graph: ir.Graph, feeds: Mapping[str, np.ndarray]) -> list[Array]:
+def input_arrays(graph: ir.Graph, feeds: Mapping[str, np.ndarray]) -> list[Array]:
+    """The feeds in the order of the inputs, floating ones in their dtypes. Raises `UsageError` for other names."""
     names = [v.name or "" for v in graph.inputs]
     unknown, missing = [n for n in feeds if n not in names], [n for n in names if n not in feeds]
     if unknown or missing:

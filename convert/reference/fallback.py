@@ -18,27 +18,28 @@ from convert.reference.control import RunBody
 from convert.reference.table import shortest_decimal
 
 
-def fallback(node: ir.Node, inputs: Sequence[Any], run_body: RunBody) -> Sequence[Any]:
+def fallback(node: ir.Node, inputs: Sequence[Any], run_body: RunBody, opset: int = OPSET) -> Sequence[Any]:
     """The outputs of one node without subgraphs. Raises `Unsupported` where nothing implements it.
 
-    run_body: runs the body of a function, which sees nothing but its inputs.
+    run_body: runs the body of a function, which sees nothing but its inputs. opset: of the default domain, whose
+    operator `node` is.
     """
     if any(isinstance(a.value, ir.Graph) for a in node.attributes.values()):
         raise Unsupported("no reference implementation runs its subgraph")
     proto = ir.serde.serialize_node(node)
     evaluator = ReferenceEvaluator(
         onnx.ModelProto(
-            opset_import=[onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid("ai.onnx.ml", 5)],
+            opset_import=[onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("ai.onnx.ml", 5)],
             graph=onnx.GraphProto(name="g"),
         )
     )
     try:
         implementation = evaluator._load_impl(proto)
-        instance = implementation(proto, _PARAMETERS)
+        instance = implementation(proto, {**_PARAMETERS, "opsets": {"": opset, "ai.onnx.ml": 5}})
     except Exception as error:  # the evaluator raises several classes of its own for what it lacks
-        return _run_function_body(node, inputs, run_body, error)
+        return run_function_body(node, inputs, run_body, error, opset)
     if isinstance(instance, OpFunction):
-        return _run_function_body(node, inputs, run_body, None)
+        return run_function_body(node, inputs, run_body, None, opset)
     for name, attribute in node.attributes.items():
         # The proto rounds floats to float32; the graph in memory may hold them exactly.
         if attribute.type == ir.AttributeType.FLOAT:
@@ -56,7 +57,6 @@ def fallback(node: ir.Node, inputs: Sequence[Any], run_body: RunBody) -> Sequenc
 
 _PARAMETERS = {
     "log": lambda pattern, *args: None,
-    "opsets": {"": OPSET, "ai.onnx.ml": 5},
     "verbose": 0,
     "new_ops": None,
     "existing_functions": {},
@@ -64,11 +64,11 @@ _PARAMETERS = {
 }
 
 
-def _run_function_body(
-    node: ir.Node, inputs: Sequence[Any], run_body: RunBody, error: Exception | None
+def run_function_body(
+    node: ir.Node, inputs: Sequence[Any], run_body: RunBody, error: Exception | None, opset: int
 ) -> Sequence[Any]:
-    """Run the operator's function body."""
-    body = expand_function(node, OPSET) if node.domain == "" else "it is not an operator of ONNX's default domain"
+    """The outputs of one node by its operator's function body; `Unsupported`, with the `error`, where there is none."""
+    body = expand_function(node, opset) if node.domain == "" else "it is not an operator of ONNX's default domain"
     if isinstance(body, str):
         raise Unsupported(f"the reference executor has no kernel for it: {error or body}")
     given = iter([x for x, v in zip(inputs, node.inputs, strict=True) if v is not None])

@@ -1,4 +1,4 @@
-"""Runs ONNX models: in onnxruntime as deployed, or widened to float64 in the reference executor."""
+"""Runs ONNX models: in onnxruntime as deployed, or as they are in float64, in ONNX's reference implementation."""
 
 from __future__ import annotations
 
@@ -112,9 +112,14 @@ def _cast_feed(value: np.ndarray, kind: str) -> Any:
 
 
 def _run_float64(source: Source, feeds: Feeds, options: Options) -> Outputs:
-    from convert.passes.to_float64 import widen_model
+    """A shared graph in the reference executor; a model as it is, apart from the frontend that is judged by it."""
+    if _is_shared_graph(source.model):
+        from convert.passes.to_float64 import widen_model
 
-    return _evaluate_graph(widen_model(_graph(source, options)), feeds)
+        return _evaluate_graph(widen_model(source.model), feeds)
+    from convert.reference.onnx_file import evaluate_file
+
+    return evaluate_file(source.model if source.path is None else source.path, feeds)
 
 
 def _evaluate_graph(graph: Any, feeds: Feeds) -> Outputs:
@@ -133,16 +138,20 @@ def _needs_user_kernels(graph: Any) -> bool:
 
 def _graph(source: Source, options: Options) -> Any:
     """The model at the canonical opset: a shared graph as it is, anything else through its frontend."""
-    import onnx_ir as ir
-
     from convert import plugin
-    from convert.graph import OPSET
     from convert.report import Report
 
-    thing = source.model
-    if isinstance(thing, ir.Model) and thing.graph.opset_imports.get("") == OPSET and not thing.functions:
-        return thing
+    if _is_shared_graph(source.model):
+        return source.model
     return plugin.frontend_for(source).read(source, Options(), Report("run"))
+
+
+def _is_shared_graph(thing: Any) -> bool:
+    import onnx_ir as ir
+
+    from convert.graph import OPSET
+
+    return isinstance(thing, ir.Model) and thing.graph.opset_imports.get("") == OPSET and not thing.functions
 
 
 def _save(thing: Any, path: Path) -> None:

@@ -1,0 +1,167 @@
+"""Holds a noise floor to what rounding explains: an error of a reader, or of a float64 run, is none.
+
+The floor is how far the source as deployed lies from the reference. Rounding explains as much of it as the outputs move
+when inputs and weights move by one unit in the last place: the source on such inputs, and the graph in its own dtypes
+with such inputs and weights. What is far beyond that is another function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import ConvertError, Unsupported
+from convert.graph.tensors import widened_array
+from convert.parity.compare import FLOAT64_BOUND, OUTLIER, ROUNDINGS, ROUNDOFF, float64_error, rms
+from convert.parity.inputs import Feed
+from convert.parity.judge import RunOutputs, reference_outputs
+from convert.runners.process import Outputs
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
+
+SUSPICIOUS = 1e-3
+"""Floors from here on are held to what rounding explains. Of the zoo's models in float32 none is as noisy."""
+
+MOST = 0.1
+"""Where the source itself is that far from the reference nothing is proven, whatever explains it."""
+
+
+def without_foreign_float64(runs: RunOutputs) -> RunOutputs:
+    """The runs without a source in float64 that is another function than the source as deployed.
+
+    A program may ask for the dtype of its tensors, and an evaluator of files be wrong: where the graph in float64 is
+    much nearer to the source as deployed than the source in float64 is, that run says nothing about either.
+    """
+    double, single, graph = runs.source["float64"], runs.source["float32"], runs.graph_float64
+    if isinstance(double, Unsupported) or isinstance(single, Unsupported) or isinstance(graph, Unsupported):
+        return runs
+    for exact, given, own in zip(double, single, graph, strict=True):
+        for a, b, c in zip(exact.values(), given.values(), own.values(), strict=False):
+            if a.shape != b.shape or b.shape != c.shape or b.dtype.kind in "OUSbiu":
+                continue
+            if float64_error(a, c) > FLOAT64_BOUND and distance(b, a) > OUTLIER * max(distance(b, c), _least(b)):
+                reason = Unsupported("in float64 the source computes something else than as it is deployed")
+                return replace(runs, source={**runs.source, "float64": reason})
+    return runs
+
+
+def hold_floors(
+    verdict: Verdict,
+    graph: ir.Model,
+    feeds: Sequence[Feed],
+    runs: RunOutputs,
+    respond: Callable[[Sequence[Feed]], Outputs],
+) -> None:
+    """Take back, in place, a verdict whose noise floor is not explained by rounding.
+
+    respond: the source as deployed on other feeds. A floor far above what rounding explains is a FAIL of the frontend
+    where the graph is its own reference, INCONCLUSIVE where the source in float64 agrees with the graph, or where the
+    graph quantizes; one of `MOST` or more is never a PASS.
+    """
+    single = runs.source["float32"]
+    name, exact = reference_outputs(runs)
+    if verdict.status == FAIL or isinstance(single, Unsupported) or exact is single:
+        return
+    floors = _pooled(single, exact)
+    high = {place: floor for place, floor in floors.items() if floor > SUSPICIOUS}
+    if not high:
+        return
+    explained = explained_floors(graph, feeds, runs, respond)
+    for place, floor in high.items():
+        row = verdict.outputs[place]
+        reason = (
+            f"{row.name}: the source as deployed is {floor:.1e} away from {name}, and rounding explains "
+            f"{explained.get(place, 0.0):.1e} of it (inputs and weights moved by one unit in the last place)"
+        )
+        if floor > OUTLIER * explained.get(place, 0.0):
+            if exact is runs.graph_float64 and not _quantizes(graph):
+                verdict.status, verdict.guilty, verdict.reason = FAIL, "frontend", reason
+                row.status, row.reason = FAIL, reason
+                return
+            verdict.status, verdict.reason = INCONCLUSIVE, reason
+        elif floor >= MOST and verdict.status == PASS:
+            verdict.status = INCONCLUSIVE
+            verdict.reason = f"{row.name}: rounding alone moves the output by {floor:.0%} of its size"
+
+
+def explained_floors(
+    graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, respond: Callable[[Sequence[Feed]], Outputs]
+) -> dict[int, float]:
+    """By the place of an output, how far rounding may move it, relative to its size; no less than a few roundings."""
+    single, graph_float64 = runs.source["float32"], runs.graph_float64
+    assert not isinstance(single, Unsupported)
+    moved = [replace(f, arrays=moved_arrays(f.arrays, seed)) for seed, f in enumerate(feeds)]
+    found = [{i: _least(a) for i, a in enumerate(single[0].values())}]
+    if any(moved[i].arrays[n] is not a for i, f in enumerate(feeds) for n, a in f.arrays.items()):
+        found.append(_of_what_runs(lambda: _pooled(respond(moved), single)))
+    if not isinstance(graph_float64, Unsupported):
+        found.append(_of_what_runs(lambda: _pooled(_run_moved(graph, moved), graph_float64)))
+    return {place: max(each.get(place, 0.0) for each in found) for place in range(len(single[0]))}
+
+
+def _of_what_runs(measure: Callable[[], dict[int, float]]) -> dict[int, float]:
+    try:
+        return measure()
+    except ConvertError:
+        return {}
+
+
+def moved_arrays(arrays: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Floating arrays with each number moved by one unit in the last place, up or down; others as they are."""
+    rng = np.random.default_rng([11, seed])
+    return {name: moved_array(array, rng) for name, array in arrays.items()}
+
+
+def moved_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Each number to a neighbor of its dtype; zeros, infinities and NaNs stay, and so do arrays of other dtypes."""
+    floating = array.dtype.name in ("float16", "bfloat16", "float32", "float64")
+    if not floating or not array.size:
+        return array
+    bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}")
+    other = (bits + rng.choice(np.array([-1, 1], bits.dtype), bits.shape)).view(array.dtype).reshape(array.shape)
+    with np.errstate(invalid="ignore"):
+        takes = np.isfinite(widened_array(array)) & np.isfinite(widened_array(other)) & (array != 0) & (other != 0)
+    return np.where(takes, other, array)
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Root mean square of the difference relative to that of `b`, where both are finite; infinite for another shape."""
+    if a.shape != b.shape:
+        return np.inf
+    x, y = widened_array(a), widened_array(b)
+    mask = np.isfinite(x) & np.isfinite(y)
+    return rms(x[mask] - y[mask]) / (rms(y[mask]) or 1.0)
+
+
+def _pooled(found: Outputs, wanted: Outputs) -> dict[int, float]:
+    """The root mean square of the distances over all feeds, by the place of a floating output."""
+    places = [i for i, a in enumerate(wanted[0].values()) if a.dtype.kind in "fc" or a.dtype.name == "bfloat16"]
+    columns = {i: [[list(o.values())[i] for o in side] for side in (found, wanted)] for i in places}
+    return {
+        i: float(np.sqrt(np.mean([distance(a, b) ** 2 for a, b in zip(*pair, strict=True) if b.size] or [0.0])))
+        for i, pair in columns.items()
+    }
+
+
+def _run_moved(graph: ir.Model, feeds: Sequence[Feed]) -> Outputs:
+    """The graph in its own dtypes, its weights and inputs moved by a unit in the last place."""
+    from convert.reference.executor import run
+
+    copy, rng = graph.clone(), np.random.default_rng(13)
+    for each in copy.graphs():
+        for value in each.initializers.values():
+            if value.const_value is not None and value.const_value.dtype.is_floating_point():
+                array = value.const_value.numpy()
+                value.const_value = ir.Tensor(moved_array(array, rng), name=value.const_value.name)
+    return [run(copy, feed.arrays) for feed in feeds]
+
+
+def _least(array: np.ndarray) -> float:
+    return ROUNDINGS * ROUNDOFF.get(array.dtype.name, 2.0**-24)
+
+
+def _quantizes(graph: ir.Model) -> bool:
+    """Whether a rounding may come out as a whole step, which no move by a unit in the last place need show."""
+    return any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in graph.graph.all_nodes())
