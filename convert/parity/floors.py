@@ -18,6 +18,7 @@ from convert.graph.tensors import widened_array
 from convert.parity.compare import FLOAT64_BOUND, OUTLIER, ROUNDINGS, ROUNDOFF, float64_error, rms
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, reference_outputs
+from convert.parity.randomness import random_outputs
 from convert.runners.process import Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
@@ -28,18 +29,19 @@ MOST = 0.1
 """Where the source itself is that far from the reference nothing is proven, whatever explains it."""
 
 
-def without_foreign_float64(runs: RunOutputs) -> RunOutputs:
+def without_foreign_float64(graph: ir.Model, runs: RunOutputs) -> RunOutputs:
     """The runs without a source in float64 that is another function than the source as deployed.
 
     A program may ask for the dtype of its tensors, and an evaluator of files be wrong: where the graph in float64 is
     much nearer to the source as deployed than the source in float64 is, that run says nothing about either.
     """
-    double, single, graph = runs.source["float64"], runs.source["float32"], runs.graph_float64
-    if isinstance(double, Unsupported) or isinstance(single, Unsupported) or isinstance(graph, Unsupported):
+    double, single, own = runs.source["float64"], runs.source["float32"], runs.graph_float64
+    if isinstance(double, Unsupported) or isinstance(single, Unsupported) or isinstance(own, Unsupported):
         return runs
-    for exact, given, own in zip(double, single, graph, strict=True):
-        for a, b, c in zip(exact.values(), given.values(), own.values(), strict=False):
-            if a.shape != b.shape or b.shape != c.shape or b.dtype.kind in "OUSbiu":
+    random = random_outputs(graph)
+    for exact, given, ours in zip(double, single, own, strict=True):
+        for name, a, b, c in zip(ours, exact.values(), given.values(), ours.values(), strict=False):
+            if name in random or a.shape != b.shape or b.shape != c.shape or b.dtype.kind in "OUSbiu":
                 continue
             if float64_error(a, c) > FLOAT64_BOUND and distance(b, a) > OUTLIER * max(distance(b, c), _least(b)):
                 reason = Unsupported("in float64 the source computes something else than as it is deployed")
@@ -64,8 +66,9 @@ def hold_floors(
     name, exact = reference_outputs(runs)
     if verdict.status == FAIL or isinstance(single, Unsupported) or exact is single:
         return
+    random = random_outputs(graph)
     floors = _pooled(single, exact)
-    high = {place: floor for place, floor in floors.items() if floor > SUSPICIOUS}
+    high = {n: floor for n, floor in floors.items() if floor > SUSPICIOUS and verdict.outputs[n].name not in random}
     if not high:
         return
     explained = explained_floors(graph, feeds, runs, respond)

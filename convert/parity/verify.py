@@ -165,7 +165,7 @@ def _run_everything(
         p: o if isinstance(o, Unsupported) else _completed(o, graph_outputs, count) for p, o in expected.items()
     }
     narrowed = _narrowed_outputs(graph, arrays[:count], stored)
-    return without_foreign_float64(RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed))
+    return without_foreign_float64(graph, RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed))
 
 
 def _completed(found: Outputs, graph_outputs: Outputs | Unsupported, count: int) -> Outputs | Unsupported:

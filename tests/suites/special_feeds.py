@@ -79,7 +79,7 @@ def _row(value: float) -> Change:
         if array.dtype.kind != "f" or not array.size or index:
             return array
         made = array.copy()
-        made[:1 if made.ndim else ...] = value
+        made[: 1 if made.ndim else ...] = value
         return made
 
     return change
@@ -179,4 +179,6 @@ def _close(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     rtol = {2: 4e-3, 4: 1e-4, 8: 1e-9}[want.dtype.itemsize]
     with np.errstate(all="ignore"):
         usual = np.abs(b[np.isfinite(b) & (np.abs(b) < 1e6)])
-        return np.asarray(np.isclose(a, b, rtol=rtol, atol=rtol / 10 * max(1.0, usual.max(initial=0.0)), equal_nan=True))
+        return np.asarray(
+            np.isclose(a, b, rtol=rtol, atol=rtol / 10 * max(1.0, usual.max(initial=0.0)), equal_nan=True)
+        )

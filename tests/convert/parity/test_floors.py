@@ -181,7 +181,7 @@ def test_distances_leave_out_what_is_not_finite_on_either_side() -> None:
 
 def kept(single: Any, double: Any, graph_float64: Any) -> Any:
     runs = RunOutputs({"float32": single, "float64": double}, single, graph_float64)
-    return without_foreign_float64(runs).source["float64"]
+    return without_foreign_float64(graph(*THREEFOLD), runs).source["float64"]
 
 
 def test_a_float64_run_of_another_function_is_set_aside() -> None:
