@@ -18,7 +18,7 @@ from convert.rules.onnx_schemas import plain_value
 from .constants import Constant, constant_of, keras_dtype
 from .names import UniqueNames
 from .rules import key_of, onnx_op
-from .tensors import dims_of_value, permute_axes
+from .tensors import dims_of_value, permute_axes, with_rank
 
 Value: TypeAlias = "KerasTensor | Constant | None"
 
@@ -112,6 +112,10 @@ class Emitter:
             self._parameters[key] = (x, made)
         return self._parameters[key][1]
 
+    def typed(self, *values: Value) -> list[Any]:
+        """`tensors` for operations that go by their operands' dtypes: a file keeps a scalar as a number without one."""
+        return [self.live(x) if isinstance(x, Constant) and not x.shape else self.tensor(x) for x in values]
+
     def live(self, x: Constant) -> KerasTensor:
         """A constant as a tensor of the model, for where Keras wants one that comes from an input."""
         if x.size > _SMALL and x.dtype.startswith(("float", "bfloat")):
@@ -162,8 +166,8 @@ class Emitter:
             raise Unsupported("a dim of which nothing is known")
         dtype = keras.backend.standardize_dtype(x.dtype)
         rank = len(dims)
-        shape = [1] * (rank - len(x.shape)) + list(x.shape)
-        x = x if len(shape) == len(x.shape) else ops.reshape(x, [-1 if d is None else d for d in shape])
+        x = with_rank(x, rank)
+        shape = list(x.shape)
         for axis, (own, d) in enumerate(zip(shape, dims, strict=True)):
             if isinstance(d, str) and own == 1:
                 ones = ops.reshape(self.ones(d, dtype), [-1 if i == axis else 1 for i in range(rank)])
@@ -187,7 +191,7 @@ class Emitter:
               call: dict[str, Any] | None = None, **config: Any) -> Any:  # fmt: skip
         """Apply a layer of this kind. `weights` says what its variables hold, by the names of its attributes.
 
-        Nodes that share their weights share the layer. `call` holds further arguments of the call.
+        Nodes of one rank that share their weights share the layer. `call` holds further arguments of the call.
         """
         first = x[0] if isinstance(x, (list, tuple)) else x
         held = {name: content for name, content in (weights or {}).items() if content is not None}
@@ -197,7 +201,10 @@ class Emitter:
         self._count += 1
         key = (self._signature, self._count, kind, repr(config)) if held and self._signature is not None else None
         if key is not None and key in self._made:
-            return self._made[key](x, **(call or {}))
+            # Normalizations keep to the rank that they were first called on.
+            if getattr(self._made[key].input_spec, "ndim", None) in (None, len(first.shape)):
+                return self._made[key](x, **(call or {}))
+            key = None
         layer = kind(**config)
         y = layer(x, **(call or {}))
         self.weights += [(layer, name, content) for name, content in held.items()]

@@ -28,6 +28,13 @@ def permute_axes(x: Any, perm: Sequence[int]) -> Any:
     return ops.transpose(x, perm)
 
 
+def with_rank(x: Any, rank: int) -> Any:
+    """With dims of 1 in front, up to this rank. A reshape would do for one dim of dynamic size only."""
+    for _ in range(rank - len(x.shape)):
+        x = ops.expand_dims(x, 0)
+    return x
+
+
 def dims_of_value(value: ir.Value) -> list[int | str | None]:
     """Ints, names, or None. Raises `Unsupported` if the rank is unknown."""
     found = known_dims(value)

@@ -105,17 +105,21 @@ def widened(feed: Values) -> Values:
     return {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in feed.items()}
 
 
+def _moved_values(values: Values, seed: int) -> Values:
+    """Floats a little off; as they are for seed 0."""
+    return {k: moved(v, seed) if seed and v.dtype == np.float64 and v.size else v for k, v in values.items()}
+
+
 def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]:
     """For each feed the outputs of the source: in float64, in float32, and `runs` moved ones in float64."""
     plain = [dict(f) for f in program.feeds]
-    many = [[dict(widened(f)) for _ in range(runs + 1)] for f in program.feeds]
+    many = [[_moved_values(widened(f), seed) for seed in range(runs + 1)] for f in program.feeds]
     flat = [values for row in many for values in row]
     for step in program.steps:
         for env, value in zip(plain, by_runtime(step, plain), strict=True):
             env[step.name] = value
         for place, (env, value) in enumerate(zip(flat, by_reference(step, flat), strict=True)):
-            seed = place % (runs + 1)
-            env[step.name] = moved(value, seed) if seed and value.dtype == np.float64 and value.size else value
+            env |= _moved_values({step.name: value}, place % (runs + 1))
     return [
         {name: [row[0][name], env[name], *(m[name] for m in row[1:])] for name in program.outputs}
         for env, row in zip(plain, many, strict=True)

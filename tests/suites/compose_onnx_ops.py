@@ -110,6 +110,8 @@ def binary(d: Draw) -> str:
         x, y = positive(d, x), emit(d, "Tanh", y)
     if operator in ("Mean", "Sum"):
         return emit(d, operator, x, y, x)
+    if operator == "PRelu":
+        return emit(d, "Add", emit(d, operator, x, emit(d, "Identity", x)), y)
     if operator == "Mod":
         return emit(d, "Mod", x, positive(d, y), fmod=1)
     return emit(d, operator, x, y)
@@ -123,7 +125,7 @@ def _constant(d: Draw) -> str:
     k = d.layer(f"floats({d.integer(0, 3)}, {', '.join(map(str, shape))})")
     if d.chance(0.2):
         k = emit(d, "Tanh", k)
-    return emit(d, d.one_of("Add", "Mul", "Sub", "Max", "PRelu"), x, k)
+    return emit(d, d.one_of("Add", "Mul", "Sub", "Max", "PRelu"), x, k)  # PRelu's slope fits into x
 
 
 @row(2)

@@ -80,12 +80,15 @@ class Net(nn.Module):
 
     def walk(self, feed: dict[str, torch.Tensor], seed: int | None = None) -> dict[str, torch.Tensor]:
         """All values; with a seed, each that is computed in float64 is moved a little."""
-        env: dict[str, Any] = dict(feed)
+
+        def settled(value: torch.Tensor) -> torch.Tensor:
+            if seed is None or value.dtype != torch.float64 or not value.numel():
+                return value
+            return torch.from_numpy(moved(value.numpy(), seed))
+
+        env: dict[str, Any] = {name: settled(value) for name, value in feed.items()}
         for name, code in self.steps:
-            found = eval(code, {**NAMES, "self": self, **env})
-            if seed is not None and found.dtype == torch.float64 and found.numel():
-                found = torch.from_numpy(moved(found.numpy(), seed))
-            env[name] = found
+            env[name] = settled(eval(code, {**NAMES, "self": self, **env}))
         return env
 
 

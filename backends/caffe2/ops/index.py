@@ -16,6 +16,7 @@ from ..common.padding import crop, pad_by_gather, pad_constant, pad_edge, slice_
 from ..common.shapes import concat, dim
 from ..net import Net
 from ..rules import onnx_op
+from .math import maximum
 
 
 @onnx_op("Gather")
@@ -39,8 +40,7 @@ def slice_rule(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, s
 
 
 def _dynamic_slice(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | None, steps: Blob | None) -> Blob:
-    """Bounds as vectors over all axes: ONNX's negative v is Caffe2's v − 1, and its 0 and −1 are the whole axis."""
-    rank = net.rank(x)
+    """Bounds that are computed, one axis after the other."""
     count = net.shape(starts)[0] if axes is None else len(net.need(axes, "the axes of Slice"))
     if not isinstance(count, int):
         raise Unsupported("computed bounds of Slice for a number of axes that is not known")
@@ -48,17 +48,35 @@ def _dynamic_slice(net: Net, x: Blob, starts: Blob, ends: Blob, axes: Blob | Non
     if steps is not None and np.any(net.need(steps, "the steps of Slice") != 1):
         raise Unsupported("a Slice with computed bounds and a step")
     bounds = [cast(net, b, ir.DataType.INT64) for b in (starts, ends)]
-    negative = [cast(net, net.LT(b, net.const(np.array(0))), ir.DataType.INT64) for b in bounds]
-    bounds = [net.Sub(b, n) for b, n in zip(bounds, negative, strict=True)]
     for i, axis in enumerate(along):
-        full = []
-        for bound, whole in zip(bounds, (0, -1), strict=True):
-            one = bound if count == 1 else net.Slice(bound, starts=[i], ends=[i + 1])
-            rest = [net.const(np.full(n, whole, np.int64)) for n in (axis, rank - axis - 1)]
-            full.append(concat(net, [p for p in (rest[0], one, rest[1]) if p.shape != (0,)]))
-        shape = [*net.shape(x)[:axis], None, *net.shape(x)[axis + 1 :]]
-        x = net.facts(net.Slice(x, *full), shape=shape)
+        one = (b if count == 1 else net.Slice(b, starts=[i], ends=[i + 1]) for b in bounds)
+        x = _slice_between(net, x, axis, *one)
     return x
+
+
+def _slice_between(net: Net, x: Blob, axis: int, start: Blob, end: Blob) -> Blob:
+    """`x[start:end]` along one axis for bounds that are vectors of one int64: -2 is the last cell but one, as in ONNX.
+
+    Caffe2 stops at the size by itself, but fails where a bound is more than the size below zero, or the end before the
+    start.
+    """
+    size, zero, rest = dim(net, x, axis), net.const(np.array([0])), net.rank(x) - axis - 1
+    low, high = (_from_the_front(net, b, size, zero) for b in (start, end))
+    high = maximum(net, high, low)
+    before, behind = (np.full(axis, v, np.int64) for v in (0, -1)), (np.full(rest, v, np.int64) for v in (0, -1))
+    parts = zip(map(net.const, before), (low, high), map(net.const, behind), strict=True)
+    full = [concat(net, [p for p in three if p.shape != (0,)]) for three in parts]
+    shape = [*net.shape(x)[:axis], None, *net.shape(x)[axis + 1 :]]
+    return net.facts(net.Slice(x, *full), shape=shape)
+
+
+def _from_the_front(net: Net, bound: Blob, size: Blob, zero: Blob) -> Blob:
+    """A bound of Slice without negative numbers."""
+    known = net.static(bound)
+    if known is not None and int(known[0]) >= 0:
+        return bound
+    moved = maximum(net, net.Add(bound, size), zero)
+    return moved if known is not None else net.Where(net.LT(bound, zero), moved, bound)
 
 
 def _static_slice(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
@@ -73,11 +91,16 @@ def _static_slice(net: Net, x: Blob, start: int, end: int, axis: int, step: int)
         return net.facts(net.Gather(x, net.const(np.array(cells, dtype=np.int64)), axis=axis), shape=shape)
     if step != 1:
         return _strided_gather(net, x, start, end, axis, step)
-    if start == 0 and end >= np.iinfo(np.int32).max:
+    whole = end >= np.iinfo(np.int32).max
+    if start == 0 and whole:
         return x
-    # A negative bound v means size + v + 1 to Caffe2; it stops at the size by itself.
-    low, high = (v if v >= 0 else v - 1 for v in (start, end))
-    return slice_axis(net, x, axis, low, -1 if end >= np.iinfo(np.int32).max else high)
+    if start >= -1 and (whole or (start >= 0 and end >= 0) or (start, end) == (0, -1)):
+        # Right for any size but none. A negative bound v means size + v + 1 to Caffe2; it stops at the size by itself.
+        low, high = (v if v >= 0 else v - 1 for v in (start, max(start, end) if end >= 0 else end))
+        return slice_axis(net, x, axis, low, -1 if whole else high)
+    # Bounds of an ONNX file may be beyond what a size can be.
+    low, high = (max(-(2**31), min(v, 2**31)) for v in (start, end))
+    return _slice_between(net, x, axis, *(net.const(np.array([v])) for v in (low, high)))
 
 
 def _strided_gather(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:

@@ -78,9 +78,6 @@ def binary_rule(function: Callable[[Any, Any], Any]):
 onnx_op.same(
     binary_rule,
     And=ops.logical_and,
-    BitwiseAnd=ops.bitwise_and,
-    BitwiseOr=ops.bitwise_or,
-    BitwiseXor=ops.bitwise_xor,
     Equal=ops.equal,
     Greater=ops.greater,
     GreaterOrEqual=ops.greater_equal,
@@ -89,6 +86,14 @@ onnx_op.same(
     Or=ops.logical_or,
     Xor=ops.logical_xor,
 )
+
+
+def typed_rule(function: Callable[[Any, Any], Any]):
+    """The same for functions that look at the dtype of each."""
+    return lambda k, a, b: function(*k.typed(a, b))
+
+
+onnx_op.same(typed_rule, BitwiseAnd=ops.bitwise_and, BitwiseOr=ops.bitwise_or, BitwiseXor=ops.bitwise_xor)
 
 
 def _can_merge(k: Any, *values: Any) -> bool:
@@ -183,7 +188,8 @@ def bit_shift(k, x, y, *, direction):
 
 @onnx_op("Where")
 def where(k, condition, x, y):
-    return ops.where(*k.tensors(condition, x, y))
+    both = isinstance(x, Constant) and isinstance(y, Constant)
+    return ops.where(k.tensor(condition), *(k.typed(x, y) if both else k.tensors(x, y)))
 
 
 @onnx_op("Cast")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from keras import KerasTensor, layers, ops
 
+from convert.semantics.einsum import squeeze_labels
+
 from ..constants import Constant
 from ..rules import DENSE, onnx_op
 from ..tensors import plus
@@ -54,4 +56,6 @@ def matmul_integer(k, a, b, a_zero, b_zero):
 
 @onnx_op("Einsum")
 def einsum(k, *values, equation):
-    return ops.einsum(equation.replace(" ", ""), *k.tensors(*values))
+    operands = k.tensors(*values)
+    equation, ones = squeeze_labels(equation, [x.shape for x in operands])
+    return ops.einsum(equation, *(ops.squeeze(x, tuple(a)) if a else x for x, a in zip(operands, ones, strict=True)))

@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 from ..constants import Constant
 from ..emitter import Emitter
 from ..rules import OWN, channels_last, onnx_op
-from ..tensors import permute_axes
+from ..tensors import permute_axes, with_rank
 from .activation import is_floating
 
 
@@ -101,11 +101,11 @@ def transpose(k, x, *, perm):
 def expand(k, x, shape):
     x = k.live(x) if isinstance(x, Constant) else x
     target = k.ints(shape, "a shape")
-    own = [1] * (len(target) - len(x.shape)) + list(x.shape)
+    x = with_rank(x, len(target))
+    own = list(x.shape)
     target = [1] * (len(own) - len(target)) + target
     if any(d is None and n != 1 for d, n in zip(own, target, strict=True)):
         raise Unsupported("a dim of dynamic size that may have to be repeated")
-    x = x if len(own) == len(x.shape) else ops.reshape(x, [-1 if d is None else d for d in own])
     repeats = [n if d == 1 else 1 for d, n in zip(own, target, strict=True)]
     return ops.tile(x, repeats) if any(n != 1 for n in repeats) else x
 

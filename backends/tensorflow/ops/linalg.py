@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from convert.semantics.einsum import squeeze_labels
+
 from ..emit import LazyDims, Value
 from ..rules import LITE, onnx_op
 from .binary import as_row
@@ -114,6 +116,9 @@ def scale_by(x: Value, factor: float) -> Value:
 def einsum(t, *inputs, equation):
     kind = inputs[0].dtype
     wide = WIDER.get(kind, kind)
+    if all(x.shape.rank is not None for x in inputs):
+        equation, ones = squeeze_labels(equation, [x.shape.as_list() for x in inputs])
+        inputs = [tf.squeeze(x, axes) if axes else x for x, axes in zip(inputs, ones, strict=True)]
     return tf.cast(tf.einsum(equation.replace(" ", ""), *(tf.cast(x, wide) for x in inputs)), kind)
 
 

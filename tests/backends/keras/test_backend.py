@@ -210,6 +210,20 @@ def test_nodes_that_share_a_weight_share_the_layer(tmp_path: Path) -> None:
     close(np.asarray(model(x)), onnxruntime_of(proto, {"x": x})[0])
 
 
+def test_a_normalization_of_two_ranks_is_two_layers(tmp_path: Path) -> None:
+    names = ["s", "b", "s", "s"]
+    nodes = [
+        helper.make_node("BatchNormalization", ["x", *names], ["a"]),
+        helper.make_node("BatchNormalization", ["z", *names], ["c"]),
+    ]
+    weights = {"s": np.float32([1, 2]), "b": np.float32([0.5, -1])}
+    inputs, outputs = ([value(m, ["n", 2, 3]), value(n, ["n", 2, 3, 4])] for m, n in (("x", "z"), ("a", "c")))
+    proto = model_of(nodes, inputs, outputs, weights)
+    model, feeds = written(proto, tmp_path), {"x": image(2, 2, 3), "z": image(2, 2, 3, 4)}
+    for got, want in zip(model([feeds[i.name] for i in model.inputs]), onnxruntime_of(proto, feeds), strict=True):
+        close(np.asarray(got), want)
+
+
 def test_a_weight_in_layers_of_two_kinds_is_said_to_be_copied(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Gather", ["table", "ids"], ["a"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.backends.tensorflow.ops.onnx_cases import SPECIAL, f16, ints, number
+from tests.backends.tensorflow.ops.onnx_cases import SPECIAL, const, f16, ints, number
 from tests.backends.tensorflow.ops.worker import Workers, check, on_both_kernel_sets
 from tests.support.cases import Case, boolean, case, f32, i32, i64, params
 
@@ -38,6 +38,10 @@ ROWS = [
     case("Max", i64(5), i64(1)),
     case("Where", boolean(2, 1), f32(2, 3), f32(3)),
     case("Where", boolean(3), i64(3), i64(1)),
+    case("Where", boolean(3), const(2), const(3)).named("of integers"),
+    case("Where", boolean(3), const(2.0, np.float64), const(0.1, np.float64)).named("of float64"),
+    *(case(name, i64(3), const(6)).named("number") for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")),
+    case("BitwiseXor", const(1, np.int32), i32(3)).named("number first"),
 ]
 
 

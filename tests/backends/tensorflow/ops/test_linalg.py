@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.backends.tensorflow.ops.onnx_cases import const, number
@@ -27,6 +28,7 @@ ROWS = [
     case("Gemm", f32(2, 3), f32(3, 4), number(2)),
     case("Einsum", f32(2, 3, 4), f32(2, 4, 5), equation="bij, bjk -> bik"),
     case("Einsum", f32(3, 3), equation="ii->i"),
+    case("Einsum", f32(2, 3, 4, 4), const(f32(2, 1, 4, 1), np.float32), equation="bchw,bdhw->bcd").named("dims of 1"),
     case("Einsum", f32(2, 3, 4), f32(3, 4), equation="...ij,ij->...i"),
 ]
 
