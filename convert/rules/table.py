@@ -203,8 +203,6 @@ def _place_argument(keyword: dict[str, Any], entry: Entry, name: str, value: Any
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if a is None or b is None:
-        return a is b
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_equal, a, b))
     try:

@@ -2,5 +2,59 @@
 
 from __future__ import annotations
 
-EQUIVALENTS: dict[tuple[str, str, str], str] = {}
+import re
+
+EQUIVALENTS: dict[tuple[str, str, str], str] = {
+    (
+        "listing.py",
+        "if new != name:",
+        "if new is not name:",
+    ): "what is not renamed keeps its name",
+    ("onnx_schemas.py", "", "def schema(operator: str) -> Schema | None:"): "the cache saves time",
+    ("onnx_schemas.py", "@cache", "def schema(operator: str) -> Schema | None:"): "the cache saves time",
+    (
+        "onnx_schemas.py",
+        "if i.option != _Option.Variadic",
+        "if i.option is not _Option.Variadic",
+    ): "there is one object of each option",
+    (
+        "onnx_schemas.py",
+        "if i.option != _Option.Variadic",
+        "if i.option < _Option.Variadic",
+    ): "Variadic is the last of the three options",
+    (
+        "table.py",
+        "accepted = entry.keyword | set(entry.positional[len(values) :])",
+        "accepted = entry.keyword ^ set(entry.positional[len(values) :])",
+    ): "a parameter is positional or keyword, never both",
+}
 """Name of the file, the line, the line as changed; and why both are the same program."""
+
+_ONE = r"(None|REQUIRED|True|False|(?:Side|inspect\.Parameter)\.[A-Z_]+)(?![\w.])"
+
+CLASSES: list[tuple[str, str, str]] = [
+    (rf"\bis {_ONE}", r"== \1", "nothing else is equal to it: values, nodes and shapes have no equality of their own"),
+    (
+        rf"\bis not {_ONE}",
+        r"!= \1",
+        "nothing else is equal to it: values, nodes and shapes have no equality of their own",
+    ),
+    (r"== (\"[^\"]*\"|\d+)", r"is \1", "Python has one object of each name and small number; ruff refuses it (F632)"),
+    (
+        r"!= (\"[^\"]*\"|\d+)",
+        r"is not \1",
+        "Python has one object of each name and small number; ruff refuses it (F632)",
+    ),
+    (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
+    (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
+]
+"""What is changed, what it becomes, and why such a mutant is the same program if no test notices it."""
+
+
+def reason_of_equivalence(file: str, line: str, changed: str) -> str:
+    """Why a mutant is the same program, or "" where it is not declared to be."""
+    for pattern, becomes, reason in CLASSES:
+        for found in re.finditer(pattern, line):
+            if line[: found.start()] + found.expand(becomes) + line[found.end() :] == changed:
+                return reason
+    return EQUIVALENTS.get((file, line, changed), "")

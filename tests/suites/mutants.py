@@ -5,9 +5,9 @@
 
 cosmic-ray makes the mutants: one operator, number, condition or loop changed. Type annotations are left alone. A mutant
 is run by those tests of the package's mirrored folder (`tests/convert/passes/layout`) that reach its line, the quick
-ones first; tests that would take the folder beyond a minute are not used. Each mutant runs in a process of its own,
-forked from one that has numpy, onnx and PyTorch. Mutants that cannot be told from the program are in
-`mutant_equivalents.py`, with the reason; what else survives is printed.
+ones first; tests that would take the folder beyond a minute of processor time are not used. Each mutant runs in a
+process of its own, which is forked from one that has collected the tests (`mutant_process.py`). Mutants that cannot be
+told from the program are in `mutant_equivalents.py`, with the reason; what else survives is printed.
 """
 
 from __future__ import annotations
@@ -15,36 +15,23 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import importlib.abc
-import importlib.util
 import json
 import os
 import random
-import signal
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mutant_process import ARGUMENTS, Mutant, in_child, is_in_place, notices, notices_in_place
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("convert/parity", "convert/passes/layout", "convert/rules")
-SECONDS = 60.0
-"""What the tests of one package may take together, without the mutant."""
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One change of one file; `line` and `changed` are the source's line before and after."""
-
-    file: str
-    number: int
-    line: str
-    changed: str
-    source: str
+LONGEST = 180.0
+"""Seconds after which the tests of one mutant do not end."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +48,17 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=200, help="mutants of each package, 0 for all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--file", default="", help="only files of this name")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of processor time for all tests together")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     os.chdir(ROOT)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.path.insert(0, str(ROOT))
     _import_libraries()
-    rows = [
-        score_package(p, _chosen(list(all_mutants(Path(p), given.file)), given.sample, given.seed))
-        for p in given.packages
-    ]
+    rows = []
+    for package in given.packages:
+        mutants = chosen_mutants(Path(package), given.file, given.sample, given.seed)
+        rows.append(score_package(package, mutants, given.seconds))
     if given.json:
         print(json.dumps(rows, indent=1))
     for row in rows:
@@ -92,31 +80,52 @@ def _import_libraries() -> None:
     torch.set_num_threads(1)
 
 
-def all_mutants(package: Path, only: str = "") -> Iterator[Mutant]:
-    """Every mutant of the files of a package that differs from the program outside of annotations."""
+def chosen_mutants(package: Path, only: str = "", count: int = 0, seed: int = 0) -> list[Mutant]:
+    """`count` mutants at random (0: all) of a package outside of annotations, each change of a line once."""
     from cosmic_ray import plugins
-    from cosmic_ray.ast import ast_nodes, get_ast_from_path
     from cosmic_ray.mutating import mutate_code
 
-    for file in sorted(package.glob("*.py")):
-        if only and file.name != only:
+    places = [place for file in sorted(package.glob("*.py")) if only in ("", file.name) for place in _places(file)]
+    if count:
+        random.Random(seed).shuffle(places)
+    found: dict[tuple[str, int, str], Mutant] = {}
+    for file, name, occurrence, number in places:
+        text = file.read_text()
+        changed = None
+        with contextlib.suppress(AttributeError):  # cosmic-ray cannot replace an exception with a dot in its name
+            changed = mutate_code(text, plugins.get_operator(name)(), occurrence)
+        if changed is None or changed == text or not _is_program(changed):
             continue
-        text, tree = file.read_text(), get_ast_from_path(file)
-        skipped = _annotation_spans(ast.parse(text))
-        for name in sorted(plugins.operator_names()):
-            make = plugins.get_operator(name)
-            if make.arguments():
-                continue
-            operator = make()
-            spans = [s for node in ast_nodes(tree) for s in operator.mutation_positions(node)]
-            for occurrence, (start, end) in enumerate(spans):
-                if any(a <= start and end <= b for a, b in skipped):
-                    continue
-                changed = mutate_code(text, operator, occurrence)
-                if changed is None or changed == text:
-                    continue
-                before, after = _changed_lines(text, changed, start[0])
-                yield Mutant(str(file), start[0], before, after, changed)
+        before, after = _changed_lines(text, changed, number)
+        found.setdefault((str(file), number, after), Mutant(str(file), number, before, after, changed))
+        if len(found) == count:
+            break
+    return list(found.values())
+
+
+def _is_program(source: str) -> bool:
+    """False for `*` of an argument list that was taken for a product."""
+    with contextlib.suppress(SyntaxError):
+        ast.parse(source)
+        return True
+    return False
+
+
+def _places(file: Path) -> Iterator[tuple[Path, str, int, int]]:
+    """File, operator, which of its occurrences and line, of every change that cosmic-ray has for a file."""
+    from cosmic_ray import plugins
+    from cosmic_ray.ast import ast_nodes, get_ast_from_path
+
+    nodes = list(ast_nodes(get_ast_from_path(file)))
+    skipped = _annotation_spans(ast.parse(file.read_text()))
+    for name in sorted(plugins.operator_names()):
+        make = plugins.get_operator(name)
+        if make.arguments():
+            continue
+        spans = [s for node in nodes for s in make().mutation_positions(node)]
+        for occurrence, (start, end) in enumerate(spans):
+            if not any(a <= start and end <= b for a, b in skipped):
+                yield file, name, occurrence, start[0]
 
 
 def _annotation_spans(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -142,45 +151,52 @@ def _changed_lines(text: str, changed: str, number: int) -> tuple[str, str]:
     return before[at].strip(), after[at].strip() if at < len(after) else ""
 
 
-def _chosen(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """`count` of them at random, one change of a line as likely as another."""
-    distinct = list({(m.file, m.number, m.changed): m for m in mutants}.values())
-    return distinct if not count or count >= len(distinct) else random.Random(seed).sample(distinct, count)
-
-
-def score_package(package: str, mutants: Sequence[Mutant]) -> dict[str, Any]:
+def score_package(package: str, mutants: Sequence[Mutant], budget: float) -> dict[str, Any]:
     """How many mutants were noticed, how many are declared equivalents, and which survived."""
-    from mutant_equivalents import EQUIVALENTS
+    from mutant_equivalents import reason_of_equivalence
 
-    pool, seconds = test_pool(package)
-    file = next(f for f in pool.reached if f.startswith(package))
-    if notices(Mutant(file, 1, "", "", Path(file).read_text()), pool.tests):
-        raise SystemExit(f"the tests of {package} fail without a mutant")
+    pool, seconds = test_pool(package, budget)
     row: dict[str, Any] = {"package": package, "mutants": len(mutants), "noticed": 0, "equivalent": 0, "survived": []}
     row |= {"tests": len(pool.tests), "seconds": seconds}
-    for done, mutant in enumerate(mutants, 1):
-        if (Path(mutant.file).name, mutant.line, mutant.changed) in EQUIVALENTS:
-            row["equivalent"] += 1
-            continue
-        tests = reaching_tests(pool, mutant)
-        if tests and notices(mutant, tests):
-            row["noticed"] += 1
-            continue
-        row["survived"].append([mutant.file, mutant.number, mutant.line, mutant.changed, len(tests)])
-        print(f"{done}: {mutant.file}:{mutant.number} ({len(tests)} tests)\n  - {mutant.line}\n  + {mutant.changed}",
-              flush=True, file=sys.stderr)  # fmt: skip
+    for mutant, tests, noticed in _outcomes(package, pool, mutants):
+        same = not noticed and reason_of_equivalence(Path(mutant.file).name, mutant.line, mutant.changed)
+        row["noticed"] += noticed
+        row["equivalent"] += bool(same)
+        if not noticed and not same:
+            row["survived"].append([mutant.file, mutant.number, mutant.line, mutant.changed, len(tests)])
+            print(f"{mutant.file}:{mutant.number} ({len(tests)} tests)\n  - {mutant.line}\n  + {mutant.changed}",
+                  flush=True, file=sys.stderr)  # fmt: skip
     return row
 
 
-def test_pool(package: str) -> tuple[TestPool, float]:
-    """The tests of the mirrored folder within `SECONDS`, what they take together, and the lines that each reaches."""
+def _outcomes(package: str, pool: TestPool, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, Sequence[str], bool]]:
+    """Each mutant with the tests that reach it, and whether one of them fails.
+
+    What a function does is exchanged in a process that has the tests; what is evaluated at import needs a new one.
+    """
+    jobs = [(m, reaching_tests(pool, m)) for m in mutants]
+    yield from ((m, tests, False) for m, tests in jobs if not tests)
+    jobs = [(m, tests) for m, tests in jobs if tests]
+    in_place = [(m, t) for m, t in jobs if is_in_place(m, pool.reached.get(m.file, {}))]
+    file = next(f for f in pool.reached if f.startswith(package))
+    nothing = Mutant(file, 1, "", "", Path(file).read_text())
+    found = notices_in_place(package, [(nothing, pool.tests), *in_place], LONGEST)
+    if next(found):
+        raise SystemExit(f"the tests of {package} fail without a mutant")
+    yield from ((m, tests, noticed) for (m, tests), noticed in zip(in_place, found, strict=True))
+    rest = [job for job in jobs if job not in in_place]
+    yield from ((m, tests, notices(m, tests, LONGEST)) for m, tests in rest)
+
+
+def test_pool(package: str, budget: float) -> tuple[TestPool, float]:
+    """The tests of the mirrored folder within the time, what they take together, and the lines that each reaches."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
-        _in_child(lambda: _measure(package, result), 900)
+        in_child(lambda: _measure(package, result), 900)
         durations, reached = json.loads(result.read_text())
     tests, total = [], 0.0
     for name, seconds in sorted(durations.items(), key=lambda item: item[1]):
-        if total + seconds > SECONDS:
+        if total + seconds > budget:
             break
         tests.append(name)
         total += seconds
@@ -197,26 +213,24 @@ def _measure(package: str, result: Path) -> int:
 
     class Plugin:
         def pytest_runtest_logreport(self, report: Any) -> None:
-            durations[report.nodeid] = durations.get(report.nodeid, 0.0) + report.duration
             if report.failed or report.skipped:
                 durations[report.nodeid] = float("inf")
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
             watcher.switch_context(item.nodeid)
+            before = sum(os.times()[:4])
             yield
+            durations[item.nodeid] = durations.get(item.nodeid, 0.0) + sum(os.times()[:4]) - before
             watcher.switch_context("")
 
     watcher.start()
-    pytest.main([*_ARGUMENTS, f"tests/{package}"], plugins=[Plugin()])
+    pytest.main([*ARGUMENTS, f"tests/{package}"], plugins=[Plugin()])
     watcher.stop()
     data = watcher.get_data()
     reached = {os.path.relpath(f): data.contexts_by_lineno(f) for f in data.measured_files()}
-    result.write_text(json.dumps([{k: v for k, v in durations.items() if v < SECONDS}, reached]))
+    result.write_text(json.dumps([{k: v for k, v in durations.items() if v < LONGEST}, reached]))
     return 0
-
-
-_ARGUMENTS = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--disable-warnings")
 
 
 def reaching_tests(pool: TestPool, mutant: Mutant) -> list[str]:
@@ -226,7 +240,7 @@ def reaching_tests(pool: TestPool, mutant: Mutant) -> list[str]:
         found = {t for n in range(first, last + 1) for t in by_line.get(n, ()) if t}
         if found:
             return [t for t in pool.tests if t in found]
-    return []
+    return list(pool.tests)
 
 
 @cache
@@ -244,64 +258,6 @@ def _statement_spans(file: str, number: int) -> list[tuple[int, int]]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and function is None:
             function = (node.lineno, node.end_lineno or node.lineno)
     return [statement, *([function] if function else []), (1, len(text.splitlines()))]
-
-
-def notices(mutant: Mutant, tests: Sequence[str]) -> bool:
-    """Whether one of the tests fails, or does not end, with the mutant in place."""
-
-    def run() -> int:
-        import pytest
-
-        sys.meta_path.insert(0, _MutantFinder(mutant))
-        return int(pytest.main([*_ARGUMENTS, *tests]))
-
-    return _in_child(run, 3 * SECONDS) != 0
-
-
-class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
-    """Imports the mutated source where the module is asked for."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self.name = mutant.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        self.mutant = mutant
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
-        if fullname != self.name:
-            return None
-        file = str(ROOT / self.mutant.file)
-        return importlib.util.spec_from_file_location(fullname, file, loader=self)
-
-    def get_filename(self, fullname: str) -> str:
-        return str(ROOT / self.mutant.file)
-
-    def get_data(self, path: str | bytes) -> bytes:
-        return self.mutant.source.encode()
-
-
-def _in_child(work: Any, seconds: float) -> int:
-    """The exit code of `work` in a forked process, whose output is dropped; 1 where it does not end in time."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            os.setsid()
-            null = os.open(os.devnull, os.O_RDWR)
-            for number in (0, 1, 2):
-                os.dup2(null, number)
-            code = work()
-        os._exit(code)
-    end = time.monotonic() + seconds
-    status = None
-    while status is None and time.monotonic() < end:
-        found, result = os.waitpid(pid, os.WNOHANG)
-        status = os.waitstatus_to_exitcode(result) if found else None
-        time.sleep(0.02)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-    if status is None:
-        os.waitpid(pid, 0)
-        return 1
-    return status
 
 
 if __name__ == "__main__":
