@@ -12,7 +12,9 @@ from convert import plugin
 from convert.arguments import make_options
 from convert.errors import ConvertError, ParityError, UsageError
 from convert.files.output import atomic_replacement, size_of
+from convert.files.output_place import check_apart, check_replaceable
 from convert.files.sniff import sniff
+from convert.graph.metadata import FILES_KEY
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.report import Report, Tensor
@@ -64,6 +66,9 @@ def convert(
         return report
     if destination.exists() and not force and not dry_run:
         raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
+    read = [] if opened.path is None else [opened.path]
+    check_apart(destination, read)
+    check_replaceable(destination, list(plugin.formats().values()))
     if dump_passes is not None:
         from convert.passes.dump import make_dump_folder
 
@@ -72,6 +77,8 @@ def convert(
     with report.stage("read"), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
+    read += model.meta.get(FILES_KEY, [])
+    check_apart(destination, read)
     graph = None if dry_run or verify is False else model.clone()
     _apply_layout(model, chosen, report)
     if dry_run:
@@ -85,7 +92,7 @@ def convert(
     if missing and verify:
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = None if missing else graph
-    with atomic_replacement(destination, force=force) as temporary:
+    with atomic_replacement(destination, force=force, read=read) as temporary:
         with report.stage("write"), paused_garbage_collection():
             backend.write(model, temporary, form.name, chosen, report)
         del model

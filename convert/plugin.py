@@ -37,6 +37,8 @@ class Format:
     """The kind (`sniff.KINDS`) that the artefact has when it is read again, hence which runner runs it."""
     narrow: tuple[str, ...] = ()
     """The dtypes narrower than the model's that it stores when asked: values of `Options.dtype` and `quantize`."""
+    entries: tuple[str, ...] = ()
+    """The names that its folder may hold: `--force` replaces no folder with others in it."""
 
 
 T = TypeVar("T", str, int, float, bool, dict[str, Any])

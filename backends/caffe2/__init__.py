@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 FORMATS = {
     "caffe2": Format(
-        "caffe2", ".caffe2", True, "Caffe2: init_net.pb and predict_net.pb, with their text forms", kind="caffe2"
+        "caffe2",
+        ".caffe2",
+        True,
+        "Caffe2: init_net.pb and predict_net.pb, with their text forms",
+        kind="caffe2",
+        entries=("init_net.pb", "init_net.pbtxt", "predict_net.pb", "predict_net.pbtxt", "predictor.minidb"),
     )
 }
 OPTIONS = (PROFILE, LAYOUT)

@@ -24,6 +24,7 @@ FORMATS = {
         True,
         "TensorFlow SavedModel with trainable variables, or constants (--weights)",
         kind="savedmodel",
+        entries=("saved_model.pb", "fingerprint.pb", "variables", "assets"),
     ),
     "tf-frozen": Format("tf-frozen", ".pb", False, "TensorFlow frozen GraphDef", kind="frozen-graph"),
     "tflite": Format(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from convert import plugin
-from convert.batch.storage import Url, parse_location
+from convert.batch.storage import Url
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.sniff import plugged_kind, sniff
 from convert.options import parse_size
@@ -184,7 +185,7 @@ def _sources(row: Mapping[str, Any], folder: Path, output: Path | Url, where: st
     source = folder / row["source"]
     pattern = not source.exists() and glob.has_magic(row["source"])
     if not pattern and not (source.is_dir() and not _is_model(source)):
-        return [(row.get("name", source.stem), source)]
+        return [(_inner_path(row.get("name", source.stem), where), source)]
     if "name" in row:
         raise BadInput(f"{where}: one name for all that {row['source']} stands for", hint="leave out the name")
     return _named_models(str(source), source, output, [])
@@ -204,7 +205,7 @@ def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Tas
     return replace(
         base,
         options=options,
-        output=_resolve_output(parse_location(row["output"]), path.parent) if "output" in row else base.output,
+        output=base.output / _inner_path(row["output"], where) if "output" in row else base.output,
         seconds=float(row.get("timeout", base.seconds)),
         memory=parse_size(str(row["memory"])) if "memory" in row else base.memory,
     )
@@ -223,8 +224,12 @@ def path_options() -> list[str]:
     return [*(o.name for o in declared if o.file or isinstance(o.default, dict)), "inputs", "rules"]
 
 
-def _resolve_output(output: Path | Url, folder: Path) -> Path | Url:
-    return output if isinstance(output, Url) else folder / output
+def _inner_path(name: Any, where: str) -> str:
+    """A name or folder of a manifest, which has to lie inside of the batch's output folder."""
+    parts = re.split(r"[/\\]", name) if isinstance(name, str) else []
+    if not parts or "" in parts or ".." in parts or re.match(r"\w+:", parts[0]) or any(c < " " for c in str(name)):
+        raise BadInput(f"{where}: {name!r} is no path inside of the output folder", hint="name that folder with -o")
+    return str(name)
 
 
 def _is_file(key: str, value: Any) -> bool:

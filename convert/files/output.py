@@ -7,24 +7,25 @@ import glob
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from convert.errors import ConvertError, ResourceLimit, UsageError
+from convert.files.output_place import check_apart
 
 
 @contextmanager
-def atomic_replacement(destination: Path, *, force: bool) -> Iterator[Path]:
+def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] = ()) -> Iterator[Path]:
     """Yield a temporary path beside `destination`; on success it takes `destination`'s place.
 
     The path is inside a fresh hidden folder, so that a format may write a file or a folder, and companions (ONNX
     external data) beside it: these move along. Raises `UsageError` if `destination` exists and `force` is not set,
-    before anything is written; `ResourceLimit` on a full disk. On any error what was on disk stays as it was.
+    before anything is written, and for a companion that is one of the files `read`; `ResourceLimit` on a full disk. On
+    any error what was on disk stays as it was.
     """
     if destination.exists() and not force:
         raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
-    _check_replaceable(destination)
     parent = destination.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -34,6 +35,8 @@ def atomic_replacement(destination: Path, *, force: bool) -> Iterator[Path]:
     try:
         yield folder / destination.name
         written = sorted(folder.iterdir())
+        for path in written:
+            check_apart(parent / path.name, read)
         for path in written:
             _fsync(path)
         # The artefact itself goes last: companions without it are harmless, it without them is not.
@@ -45,25 +48,6 @@ def atomic_replacement(destination: Path, *, force: bool) -> Iterator[Path]:
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-_MODELS = (
-    *("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"),
-    *("predict_net.pb", "init_net.pb", "predict_net.pbtxt", "predictor.minidb"),
-)
-
-
-def _check_replaceable(destination: Path) -> None:
-    """Raises `UsageError` for a folder that is neither empty nor a model: it would be replaced with all it holds."""
-    if not destination.is_dir() or destination.is_symlink():
-        return
-    held = [p.name for p in destination.iterdir()]
-    if held and not any(name in _MODELS for name in held):
-        raise UsageError(
-            f"{destination} is a folder that holds other things than a model, such as {min(held)}: "
-            "it would be replaced with all of them",
-            hint="name a place in it, or remove it yourself",
-        )
 
 
 def discard_unfinished(destination: Path) -> None:

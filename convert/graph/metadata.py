@@ -27,6 +27,9 @@ EXACT_KEY = "convert.exact"
 """In the `meta` of a tensor: the float64 content that it was rounded from, which the float64
 reference computes with."""
 
+FILES_KEY = "convert.files"
+"""In the `meta` of the model: paths of the files beside the source that its weights are in, which no output may hit."""
+
 CHANNELS_LAST = "convert.channels_last"
 """Domain of nodes whose data inputs and outputs the layout pass has made channels-last, for the backends."""
 

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from onnx_ir.passes import common
 
 from convert.errors import BadInput, Unsupported
+from convert.graph.metadata import FILES_KEY
 from convert.graph.shape_inference import SMALL
 from convert.graph.tensors import dims_of
 from convert.options import Options
@@ -24,7 +25,7 @@ from .functions import check_functions, drop_overruled_functions, inline_functio
 from .lazy_proto import ByteSpan, parse_model
 from .lift import fix_inputs, lift_opset
 from .nested import flatten_inputs
-from .weights import check_tensor, dense_tensor, external_tensor, mapped_tensor
+from .weights import check_tensor, dense_tensor, external_files, external_tensor, mapped_tensor
 
 Weights = dict[str, ir.TensorProtocol]
 
@@ -37,10 +38,13 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
         return _read_ir(source.model, options, report)
     else:
         proto, spans = _copy_without_large(source.model), {}
+    files = external_files(proto, source.path)
     weights = _take_weights(proto, spans, source.path)
     if isinstance(source.model, onnx.ModelProto):
         _take_large_weights(source.model, weights)
-    return _finish_model(proto, weights, options, report)
+    model = _finish_model(proto, weights, options, report)
+    model.meta[FILES_KEY] = files
+    return model
 
 
 def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, report: Report) -> ir.Model:

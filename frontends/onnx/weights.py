@@ -118,6 +118,12 @@ def external_tensor(tensor: onnx.TensorProto, model: Path | None) -> ir.LazyTens
     return mapped_tensor(tensor, file, ByteSpan(offset, length))
 
 
+def external_files(proto: onnx.ModelProto, model: Path | None) -> list[Path]:
+    """The files that initializers of the graph are said to be in, each once."""
+    entries = (e for t in proto.graph.initializer for e in t.external_data if e.key == "location")
+    return [] if model is None else [model.parent / place for place in dict.fromkeys(e.value for e in entries)]
+
+
 def dense_tensor(sparse: onnx.SparseTensorProto) -> ir.LazyTensor:
     """A sparse initializer as a dense one, written out when it is asked for."""
     values, indices, dims = sparse.values, sparse.indices, list(sparse.dims)

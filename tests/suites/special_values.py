@@ -83,7 +83,9 @@ def pytorch_to_onnx(row: Case) -> Iterator[Found]:
 
     def widened(case):
         try:
-            return expected(with_arrays(case, lambda x: x.astype(np.float64) if x.dtype in (np.float16, np.float32) else x))
+            return expected(
+                with_arrays(case, lambda x: x.astype(np.float64) if x.dtype in (np.float16, np.float32) else x)
+            )
         except Exception:
             return [None] * 9
 
@@ -109,7 +111,9 @@ def pytorch_to_onnx(row: Case) -> Iterator[Found]:
         feeds = {k: v for k, v in feeds.items() if k in names}
         try:
             reference = list(evaluate(model, feeds).values())
-            judged = "; ".join(filter(None, (difference(np.asarray(r), want[i], wide[i]) for i, r in zip(kept, reference))))
+            judged = "; ".join(
+                filter(None, (difference(np.asarray(r), want[i], wide[i]) for i, r in zip(kept, reference)))
+            )
         except Exception as error:
             judged = f"reference: {type(error).__name__}: {str(error)[:200]}"
         try:
@@ -117,7 +121,12 @@ def pytorch_to_onnx(row: Case) -> Iterator[Found]:
             fault = "; ".join(filter(None, (difference(np.asarray(r), want[i], wide[i]) for i, r in zip(kept, got))))
         except Exception as error:
             fault = f"{type(error).__name__}: {str(error)[:200]}"
-            if "NOT_IMPLEMENTED" in fault or "Could not find an impl" in fault or "Type Error" in fault or "InvalidGraph" in fault:
+            if (
+                "NOT_IMPLEMENTED" in fault
+                or "Could not find an impl" in fault
+                or "Type Error" in fault
+                or "InvalidGraph" in fault
+            ):
                 fault = judged
         if fault or judged:
             yield Found(case.operator, case.label, "differs" if fault else "reference differs", fault, judged)
@@ -138,6 +147,7 @@ if __name__ == "__main__":
         import onnxruntime, torch  # noqa
         import convert.backends.onnx, convert.reference.executor, onnx.reference  # noqa
         import tests.frontends.pytorch.ops.support  # noqa
+
         torch.set_num_threads(1)
     counts: dict[str, int] = {}
     for row in rows:
@@ -146,5 +156,8 @@ if __name__ == "__main__":
         for found in forked(work, row):
             counts[found.outcome] = counts.get(found.outcome, 0) + 1
             if found.outcome not in ("same", "source refuses"):
-                print(f"{found.outcome:10} {found.operator:28} {found.label:24} {found.detail[:150]} || {found.reference[:90]}", flush=True)
+                print(
+                    f"{found.outcome:10} {found.operator:28} {found.label:24} {found.detail[:150]} || {found.reference[:90]}",
+                    flush=True,
+                )
     print(counts)

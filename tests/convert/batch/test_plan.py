@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -198,3 +199,22 @@ def test_the_key_is_of_external_data_wherever_it_is_named(tmp_path: Path) -> Non
     (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
     found = task_key.dependency_files(Task("a", tmp_path / "a.onnx", "onnx", tmp_path / "out"))
     assert {p.stem for p in found} == {"a", "branch", "function", "sparse"}
+
+
+@pytest.mark.parametrize(
+    "place", ["../x", "/tmp/x", "a/../../x", "a\\..\\x", "", "C:/x", "s3://bucket/x", "a//b", "a\nb"]
+)
+@pytest.mark.parametrize("key", ["name", "output"])
+def test_a_manifest_writes_nothing_outside_of_the_output_folder(tmp_path: Path, key: str, place: str) -> None:
+    tiny(tmp_path / "a.onnx")
+    (tmp_path / "zoo.toml").write_text(f"[[models]]\nsource = 'a.onnx'\n{key} = {json.dumps(place)}\nto = 'onnx'")
+    with pytest.raises(BadInput, match="is no path inside of the output folder"):
+        tasks_of(tmp_path / "zoo.toml", output=tmp_path / "out")
+
+
+def test_names_and_folders_of_a_manifest_are_relative_to_the_output_folder(tmp_path: Path) -> None:
+    tiny(tmp_path / "a.onnx")
+    row = "[[models]]\nsource = 'a.onnx'\nname = 'deep/b'\noutput = 'first'\nto = 'onnx'"
+    (tmp_path / "zoo.toml").write_text(row)
+    (task,) = tasks_of(tmp_path / "zoo.toml", output=tmp_path / "out")
+    assert task.output == tmp_path / "out" / "first" / "deep" / "b.onnx"
