@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -189,6 +190,7 @@ def open_source(source: Any) -> Source:
 
 def describe(model: ir.Model, report: Report) -> None:
     """Put the graph's contract, operators and weights into the report."""
+    from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
     from convert.graph.tensors import dtype_name
     from convert.graph.values import known_dims
     from convert.parity.randomness import describe_randomness
@@ -198,6 +200,9 @@ def describe(model: ir.Model, report: Report) -> None:
 
     report.inputs = [tensor(v) for v in model.graph.inputs]
     report.outputs = [tensor(v) for v in model.graph.outputs]
+    bounds = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
+    report.bounds = {n: [low if low != 1 else None, high] for n, (low, high) in bounds.items() if low != 1 or high}
+    report.conditions = json.loads(model.metadata_props.get(GUARDS_KEY, "[]"))
     counts = Counter(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in model.graph.all_nodes())
     report.operators = dict(counts.most_common())
     weights = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]

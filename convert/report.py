@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,9 +65,10 @@ class Report:
     """The outcome of one `convert`, `verify` or `inspect`.
 
     `notes` are assumptions and facts the user should know (inferred inputs, specialized dims); `seconds` are wall
-    times by stage; `verdict` is None where nothing was verified, and `unverified` then says why. Of a chain of more
-    than two artefacts `steps` has each pair, and `verdict` is that of the first one that breaks. `reproduce` is the
-    command that does this again.
+    times by stage; `bounds` are the least and the greatest size of dynamic dims that may not have every one, and
+    `conditions` what else sizes have to meet; `verdict` is None where nothing was verified, and `unverified` then says
+    why. Of a chain of more than two artefacts `steps` has each pair, and `verdict` is that of the first one that
+    breaks. `reproduce` is the command that does this again.
     """
 
     command: str
@@ -84,11 +85,26 @@ class Report:
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
+    bounds: dict[str, list[int | None]] = field(default_factory=dict)
+    conditions: list[str] = field(default_factory=list)
     verdict: Verdict | None = None
     steps: list[ChainStep] = field(default_factory=list)
     reproduce: str = ""
     unverified: str = ""
     progress: Callable[[str], None] | None = field(default=None, repr=False)
+
+    def contract(self, tensor: Tensor) -> str:
+        """An input or output as people read it: `x: float32[batch≥4,3]`, each dim with the bounds that it has."""
+        shape = None if tensor.shape is None else tuple(self._bounded(d) for d in tensor.shape)
+        return str(replace(tensor, shape=shape))
+
+    def _bounded(self, dim: int | str | None) -> int | str | None:
+        low, high = self.bounds.get(dim, (None, None)) if isinstance(dim, str) else (None, None)
+        if low is None and high is None:
+            return dim
+        if low is None or high is None:
+            return f"{dim}≥{low}" if high is None else f"{dim}≤{high}"
+        return f"{dim}={low}..{high}"
 
     @property
     def ok(self) -> bool:

@@ -42,11 +42,14 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write the folder `path`. Raises `Unsupported` before anything is written."""
+    from convert.passes.size_checks import note_lost_checks
+
     from .emit import emit
     from .legalize import legalize
     from .writer.profiles import apply_profile
     from .writer.writer import write_folder
 
+    note_lost_checks(model, "Caffe2", report)
     legalize(model, options.dump_passes)
     profile = PROFILE.of(options)
     net = emit(model, aten=profile == "aten")

@@ -39,9 +39,12 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
+    from convert.passes.size_checks import note_lost_checks
+
     from .passes.legalize import legalize
     from .writer import write_keras
 
+    note_lost_checks(model, "Keras", report)
     legalize(model, options.dump_passes)
     write_keras(model, path, report)
 

@@ -15,6 +15,7 @@ from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.layout.assign import assign_layout
 from convert.passes.opset.convert import convert_opset
+from convert.passes.size_checks import write_size_checks_as_reshapes
 
 from .onnxruntime_casts import cast_for_kernels
 from .options import NEWEST, OLDEST
@@ -31,6 +32,9 @@ _DTYPE_IR = {
     ir.DataType.FLOAT4E2M1: 11,
 }
 
+_COMPUTED_SPLIT = 13
+"""The opset that made the sizes of Split an input."""
+
 
 def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     """Change `model` in place into what is written. Raises `Unsupported` listing what `opset` cannot express.
@@ -46,7 +50,8 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
         raise UsageError(f"opset {opset} cannot be written", hint=f"give --opset {OLDEST} to {NEWEST}")
     _refuse_private(model)
     _refuse_unknown_ranks(model)
-    run_passes(model, (*PASSES, to_opset, hoist_weights), dump)
+    older = (write_size_checks_as_reshapes,) if opset < _COMPUTED_SPLIT else ()
+    run_passes(model, (*PASSES, *older, to_opset, hoist_weights), dump)
     used = {node.domain for node in model.graph.all_nodes()} | {""}
     imports = model.graph.opset_imports
     for domain in [d for d in imports if d not in used]:

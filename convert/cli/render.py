@@ -124,11 +124,18 @@ def _conversion(done: Report) -> None:
         return
     size = f", {_bytes(done.output_bytes)}" if done.output_bytes else ""
     click.echo(f"{done.source} → {done.target} ({done.format}{size})")
-    for label, tensors in (("in ", done.inputs), ("out", done.outputs)):
-        for tensor in tensors:
-            click.echo(f"  {label} {tensor}")
+    _contract(done)
     if done.unverified:
         click.echo(f"  not verified: {done.unverified}")
+
+
+def _contract(done: Report) -> None:
+    """The inputs and outputs, and what their sizes have to meet."""
+    for label, tensors in (("in ", done.inputs), ("out", done.outputs)):
+        for tensor in tensors:
+            click.echo(f"  {label} {done.contract(tensor)}")
+    if done.conditions:
+        click.echo(f"  for {', '.join(done.conditions)}")
 
 
 def _steps(done: Report) -> None:
@@ -198,9 +205,7 @@ def _failure(verdict: Verdict) -> None:
 
 def _inspection(done: Report) -> None:
     click.echo(f"{done.source}: {done.kind}")
-    for label, tensors in (("in ", done.inputs), ("out", done.outputs)):
-        for tensor in tensors:
-            click.echo(f"  {label} {tensor}")
+    _contract(done)
     click.echo(f"  {done.parameters:,} parameters, {_bytes(done.weight_bytes)} of weights")
     click.echo(
         f"  {sum(done.operators.values())} nodes: " + ", ".join(f"{n} {name}" for name, n in done.operators.items())

@@ -20,6 +20,9 @@ it starts with: nested lists, one number for all elements, or null where that is
 LAYOUT_KEY = "convert.layout"
 """Metadata of the model: `nhwc` where a frontend's sources have their channels last. Without it they are first."""
 
+SIZE_CHECK_KEY = "convert.size_check"
+"""Metadata of a Split that gives its input, and fails for sizes that do not meet these conditions."""
+
 DIM_KEY = "convert.dim"
 """In the `meta` of a value that holds one size: the dim of the graph (an int or a name) whose size that is."""
 

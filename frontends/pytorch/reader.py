@@ -45,12 +45,13 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     if options.trace:
         return _read_traced(thing, options, report)
     try:
-        program, call = capture(thing, options, report)
+        done = capture(thing, options, report)
     except (Unsupported, UsageError) as error:
         if not any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
             raise
         return _read_packed(thing, options, report, error)
-    model = lower(program, report, {(n, p): w.name for n, e in call.items() for p, w in e.wishes.items() if w.name})
+    names = {(n, p): w.name for n, e in done.call.items() for p, w in e.wishes.items() if w.name}
+    model = lower(done.program, report, names, done.branches)
     if is_hugging_face(source):
         note_ranges(model)
     return model

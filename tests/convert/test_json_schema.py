@@ -30,7 +30,7 @@ TYPES = {
     type(None): "null",
 }
 # Whose keys are names of operators and stages, and what is documented as another field or left open.
-MAPS, CLOSED = {"operators", "seconds"}, {"details", "steps[].verdict"}
+MAPS, CLOSED = {"operators", "seconds", "bounds"}, {"details", "steps[].verdict"}
 
 
 def documented() -> dict[str, set[str]]:
@@ -73,7 +73,10 @@ def model(path: Path, operator: str = "Gemm", weight: float = 1.0, domain: str =
         [numpy_helper.from_array(array, "w")],
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    sizes = {"convert.dims": '{"batch": [1, 8]}', "convert.guards": '["batch % 5 != 0"]'}
+    helper.set_model_props(made, sizes)
+    onnx.save(made, path)
     return path
 
 

@@ -12,6 +12,7 @@ from convert.passes.expand_functions import expand_functions
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
+from convert.passes.size_checks import drop_size_checks
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..rules import onnx_op
@@ -34,7 +35,15 @@ def assign_channels_last(model: ir.Model) -> bool:
 _WHOLE = ("SequenceMap", "StringNormalizer")
 
 # Batch norms stay layers of their own: they go on learning their statistics.
-BEFORE_LAYOUT: tuple[Pass, ...] = (expand_unsupported, clean, settle_shapes, clean, fuse_attention, clean)
+BEFORE_LAYOUT: tuple[Pass, ...] = (
+    drop_size_checks,
+    expand_unsupported,
+    clean,
+    settle_shapes,
+    clean,
+    fuse_attention,
+    clean,
+)
 PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean, fuse_dense)
 
 

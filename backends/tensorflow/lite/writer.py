@@ -27,6 +27,7 @@ from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
 from convert.options import Options
 from convert.passes import run_passes
+from convert.passes.size_checks import write_size_checks_as_reshapes
 from convert.report import Report
 from convert.runners.process import save_arrays
 
@@ -68,8 +69,11 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     def choose_builtins(model: ir.Model) -> bool:
         return prefer_builtins(model, calibrated=bool(options.calibrate))
 
+    def reshape_to_check(model: ir.Model) -> bool:
+        return write_size_checks_as_reshapes(model, by_dims=True)
+
     legalize(model, options.dump_passes)
-    run_passes(model, (choose_builtins,), options.dump_passes)
+    run_passes(model, (reshape_to_check, choose_builtins), options.dump_passes)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     (folder / "model").mkdir()

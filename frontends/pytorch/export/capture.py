@@ -20,6 +20,8 @@ from convert.report import Report
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes
 from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call
+from .branches import record_branches
+from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
 from .dims import finite_bound, is_fixed
 from .explain import check_runs, explain_error, is_about_data, location_suffix, short_message
 from .guards import record_size_messages, specialization_lines
@@ -34,8 +36,8 @@ from .prepare import uses_vmap
 _ONE_NUMBER = re.compile(r"\) == \d+$")
 
 
-def capture(module: nn.Module, options: Options, report: Report) -> tuple[ExportedProgram, Call]:
-    """The captured module and the call that it was captured with.
+def capture(module: nn.Module, options: Options, report: Report) -> Capture:
+    """Capture a module.
 
     Raises `UsageError` where inputs are neither given nor to be inferred, `Unsupported` where capture fails.
     """
@@ -44,7 +46,7 @@ def capture(module: nn.Module, options: Options, report: Report) -> tuple[Export
         for call, said in candidate_calls(module, options):
             try:
                 messages.clear()
-                program, call = _capture_for_most_sizes(module, call, report, messages)
+                done = _capture_for_most_sizes(module, call, report, messages)
             except (UsageError, Unsupported):
                 raise
             except Exception as error:
@@ -55,7 +57,7 @@ def capture(module: nn.Module, options: Options, report: Report) -> tuple[Export
                 continue
             if said:
                 report.note(said)
-            return program, call
+            return without_immaterial(module, done)
     assert first is not None
     raise UsageError(
         f"no size was found for the inputs of this {type(module).__name__}; "
@@ -84,9 +86,7 @@ def inference(module: nn.Module | None) -> Iterator[None]:
 # -- sizes of the example ---------------------------------------------------------------------------------------------
 
 
-def _capture_for_most_sizes(
-    module: nn.Module, call: Call, report: Report, messages: list[str]
-) -> tuple[ExportedProgram, Call]:
+def _capture_for_most_sizes(module: nn.Module, call: Call, report: Report, messages: list[str]) -> Capture:
     """Capture, again with a longer example where a short one stands for few lengths: x.chunk(2) of 2 rows gives rows.
 
     The second capture is taken if it holds for more lengths, or for others that are no fewer.
@@ -95,7 +95,7 @@ def _capture_for_most_sizes(
     if longer is None:
         return _capture_call(module, call, report, messages)
     try:
-        program, used = _capture_call(module, call, report, messages)
+        done = _capture_call(module, call, report, messages)
     except Exception as error:
         if not ("specialized" in str(error) or "Constraints violated" in str(error)):
             raise
@@ -106,21 +106,21 @@ def _capture_for_most_sizes(
         except Exception:
             messages[:] = said
             raise error from None
-    narrow = _constraint_counts(program, used)
+    narrow = _constraint_counts(done)
     if narrow == (0, 0):
-        return program, used
+        return done
     try:
-        other, wider = _capture_call(module, longer, Report("again"), messages)
+        other = _capture_call(module, longer, Report("again"), messages)
     except Exception:
-        return program, used
-    again = _constraint_counts(other, wider)
+        return done
+    again = _constraint_counts(other)
     better = again[0] < narrow[0] or (again[0] == narrow[0] == 0 and again[1] <= narrow[1])
-    return (other, wider) if better else (program, used)
+    return other if better or count_admitted(done) == 1 < count_admitted(other) else done
 
 
-def _constraint_counts(program: ExportedProgram, call: Call) -> tuple[int, int]:
+def _constraint_counts(done: Capture) -> tuple[int, int]:
     """How many dims that the user wants dynamic got bounds, and how many computed sizes are one number."""
-    bounded = 0
+    program, call, bounded = done.program, done.call, 0
     for name, example in call.items():
         node = next((n for n in program.graph.nodes if n.op == "placeholder" and n.name == name), None)
         for place, wish in example.wishes.items():
@@ -137,17 +137,17 @@ def _constraint_counts(program: ExportedProgram, call: Call) -> tuple[int, int]:
 # -- one capture ------------------------------------------------------------------------------------------------------
 
 
-def _capture_call(
-    module: nn.Module, call: Call, report: Report, messages: Sequence[str]
-) -> tuple[ExportedProgram, Call]:
+def _capture_call(module: nn.Module, call: Call, report: Report, messages: Sequence[str]) -> Capture:
     """Capture with the dims of `call` dynamic where the model allows it; a dim that it ties to its size is reported."""
-    program = _export(module, call, report)
-    mapped = uses_vmap(program)
+    done = _export(module, call, report)
+    program, mapped = done.program, uses_vmap(done.program)
     fixed = [
         (name, place)
         for name, example in call.items()
         for place in example.wishes
-        if _is_fixed(program, name, place) or (mapped and _is_bounded(program, name, place))
+        if _is_fixed(program, name, place)
+        or (mapped and _is_bounded(program, name, place))
+        or (not example.wishes[place].asked and admitted_sizes(done, name, place) == [example.tensor.shape[place]])
     ]
     if any(call[name].wishes[place].asked for name, place in fixed):
         raise Unsupported(
@@ -155,7 +155,7 @@ def _capture_call(
             hint="give a number for that dim in --input, or use torch.scan",
         )
     if not fixed:
-        return program, call
+        return done
     kept = {}
     lines = specialization_lines(messages)
     for name, example in call.items():
@@ -170,20 +170,20 @@ def _capture_call(
                     f"the dim {wish.name or p} of {name} is fixed at {size}: forward is written for one size{where}"
                 )
         kept[name] = replace(example, tensor=tensor, wishes=wishes)
-    return _export(module, kept, report), kept
+    return _export(module, kept, report)
 
 
-def _export(module: nn.Module, call: Call, report: Report) -> ExportedProgram:
+def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     args, kwargs = arrange_arguments(module, {name: example.tensor for name, example in call.items()})
     shapes: dict[str, Any] = {}
     for name, example in call.items():
         shapes[name] = {place: _dim_hint(wish) for place, wish in example.wishes.items()} or None
     dynamic = arranged_shapes(module, shapes)
-    with warnings.catch_warnings(), track_assignments(module) as assigned:
+    with warnings.catch_warnings(), track_assignments(module) as assigned, record_branches() as branches:
         warnings.simplefilter("ignore")
         program = export_program(module, args, kwargs, dynamic)
     refuse_assignments(program, assigned, report)
-    return program
+    return Capture(program, call, tuple(branches))
 
 
 def export_program(

@@ -53,8 +53,9 @@ def lower_counted_split(
     if count == (number if by_number else 1):
         fits = g.Or(fits, g.Equal(length, 0))  # nothing in as many pieces of nothing
     last = g.Where(fits, last, _REFUSED)
-    pieces = g.Split(x, g.Concat(*[each] * (count - 1), last, axis=0), axis=axis, outputs=count)
-    return [pieces] if count == 1 else pieces
+    # TensorFlow drops a split in one piece, whatever its size: another piece, which is empty, keeps it.
+    pieces = g.Split(x, g.Concat(*[each] * (count - 1), last, [0], axis=0), axis=axis, outputs=count + 1)
+    return pieces[:count]
 
 
 _REFUSED = -(2**31)

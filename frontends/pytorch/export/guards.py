@@ -104,6 +104,14 @@ def guards_of(program: ExportedProgram, inputs: Sequence[torch.fx.Node], dims: D
     return found
 
 
+def sized_guards(program: ExportedProgram, sizes: Mapping[Place, int]) -> Iterator[str]:
+    """The guards of a program with numbers in the place of sizes, those that PyTorch always makes left out."""
+    for code in getattr(program, "_guards_code", None) or []:
+        text = _named_guard(code, sizes)
+        if text is not None and not _ALWAYS.fullmatch(text):
+            yield text
+
+
 def _named_guard(code: str, sizes: Mapping[Place, Dim]) -> str | None:
     """A guard in the names of the dims; None for one that is about something else."""
     unknown = [m for m in _SIZE.finditer(code) if _input_dim(m) not in sizes]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,6 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.graph.values import is_used
 from convert.report import Report
 
@@ -30,10 +28,11 @@ from ..inputs.output_names import output_names
 from ..rules import is_inplace, torch_op
 from . import dims as naming
 from .as_strided import is_dense, lower_as_strided
+from .branches import Branch
 from .dynamic_split import is_counted, lower_counted_split
 from .facts import annotate_result
-from .guards import guards_of
 from .prepare import INLINED, SKIPPED, check, is_only_checked, operator_key, prepare_program
+from .size_conditions import SizeConditions
 
 
 @dataclass
@@ -48,12 +47,17 @@ class ExportWalk:
 Values = dict[torch.fx.Node, Any]
 
 
-def lower(program: ExportedProgram, report: Report, wanted: Mapping[tuple[str, int], str] | None = None) -> ir.Model:
-    """The shared graph of a captured program.
+def lower(
+    program: ExportedProgram,
+    report: Report,
+    wanted: Mapping[tuple[str, int], str] | None = None,
+    branches: Sequence[Branch] | None = None,
+) -> ir.Model:
+    """The shared graph of a captured program, which fails when it runs for sizes that the capture does not hold for.
 
-    `wanted` names dynamic dims by input name and place. Inputs keep the names that torch.export gave them, which are
-    those of forward's arguments; outputs are named by `names.output_names`. Raises `Unsupported` with every operator
-    that has no rule.
+    `wanted` names dynamic dims by input name and place; `branches` are the decisions on sizes that forward made, None
+    where nobody saw them. Inputs keep the names that torch.export gave them, which are those of forward's arguments;
+    outputs are named by `names.output_names`. Raises `Unsupported` with every operator that has no rule.
     """
     with report.stage("prepare"):
         program = prepare_program(program, report)
@@ -72,18 +76,18 @@ def lower(program: ExportedProgram, report: Report, wanted: Mapping[tuple[str, i
     with report.stage("lower"):
         g = Graph()
         env: Values = {node: _add_input(walk, g, node) for node in inputs}
+        sizes = SizeConditions(program, inputs, walk.dims, branches)
+        sizes.check_inputs(g, env)
         _add_state(walk, g, program, env, states)
         _lower_nodes(walk, g, program.graph_module, env)
         for name, node in outputs:
-            g.output(_as_output(g, env[node] if isinstance(node, torch.fx.Node) else node), name)
+            value = _as_output(g, env[node] if isinstance(node, torch.fx.Node) else node)
+            g.output(sizes.check_output(g, value), name)
         model = g.model()
-    shapes = [n.meta["val"].shape for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
     if states:
         report.note(_state_note(states))
-    model.metadata_props[DIMS_KEY] = naming.bounds_json(walk.dims, program.range_constraints, shapes)
-    guards = guards_of(program, inputs, walk.dims)
-    if guards:
-        model.metadata_props[GUARDS_KEY] = json.dumps(guards)
+    sizes.note(report)
+    sizes.write_metadata(model)
     _drop_unused(model)
     return model
 

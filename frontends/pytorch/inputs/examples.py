@@ -192,7 +192,8 @@ def _tensor_from_spec(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torc
         if dim.name not in sizes or dim.name is None:
             size = BATCH if place == 0 else row[min(used, len(row) - 1)]
             used += place > 0
-            size = min(max(size, dim.low or 1), dim.high if dim.high is not None else size)
+            size = max(size, dim.low or 1)
+            size = size if dim.high is None else min(size, dim.high)
             if dim.name is None:
                 shape.append(size)
                 continue

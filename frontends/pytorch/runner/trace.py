@@ -57,7 +57,7 @@ def _program(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> Ex
         return None
     examples = dict[str | int, np.ndarray](feed.items())
     try:  # with these very inputs, so that it takes the path that they take
-        return capture(thing, replace(options, inputs=(), examples=examples), Report("trace"))[0]
+        return capture(thing, replace(options, inputs=(), examples=examples), Report("trace")).program
     except (Unsupported, UsageError):
         return None
 

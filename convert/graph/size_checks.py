@@ -1,0 +1,105 @@
+"""Conditions on sizes as part of a graph: for other sizes a node fails when the model runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from convert.errors import Location, Unsupported
+from convert.graph.builder import Graph
+from convert.graph.metadata import SIZE_CHECK_KEY
+
+_REFUSED = -(2**31)
+_BINARY: dict[type, str] = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul"}
+_COMPARED: dict[type, str] = {
+    ast.Eq: "Equal", ast.Lt: "Less", ast.LtE: "LessOrEqual", ast.Gt: "Greater", ast.GtE: "GreaterOrEqual"
+}  # fmt: skip
+
+
+def conditions_of(bounds: Mapping[str, Sequence[int | None]], guards: Sequence[str]) -> list[str]:
+    """Bounds of dims and conditions on them as one list of conditions: `batch >= 4`, `h % 8 == 0`."""
+    found = []
+    for name, (low, high) in bounds.items():
+        text = name if name.isidentifier() else f"({name})"
+        found += [f"{text} >= {low}"] if low is not None and low > 1 else []
+        found += [f"{text} <= {high}"] if high is not None else []
+    return [*found, *guards]
+
+
+def holds(g: Graph, condition: str, sizes: Mapping[str, ir.Value]) -> ir.Value | None:
+    """A condition as a boolean of shape [1], given sizes as int64 of shape [1] by their names.
+
+    None where it has other names, or more than the arithmetic of `convert.parity.size_guards`.
+    """
+    try:
+        return _lower(g, ast.parse(condition, mode="eval").body, sizes)
+    except (Unsupported, SyntaxError, RecursionError):
+        return None
+
+
+def check_sizes(g: Graph, x: ir.Value, fits: ir.Value, conditions: Sequence[str]) -> ir.Value:
+    """`x`, which fails when the model runs where `fits`, boolean [1], does not hold.
+
+    A Split in two of which the second has no element: no pass and no runtime takes it away, because what it does
+    depends on numbers that only a run knows.
+    """
+    shape, dtype = g.shape(x), g.dtype(x)
+    with g.at(Location("size check", "only_if_" + "_and_".join(map(_spelled, conditions)))):
+        lifted = x if shape else g.Unsqueeze(x, [0])
+        axis = next((i for i, d in enumerate(shape) if not isinstance(d, int)), 0)
+        length = g.Shape(lifted, start=axis, end=axis + 1)
+        first = g.Where(fits, length, [_REFUSED])
+        checked, rest = g.Split(lifted, g.Concat(first, [0], axis=0), axis=axis, outputs=2)
+        node = checked.producer()
+        assert node is not None
+        node.metadata_props[SIZE_CHECK_KEY] = " and ".join(conditions)
+        g.facts(rest, dtype, [0 if i == axis else d for i, d in enumerate(shape or (1,))])
+        g.facts(checked, dtype, shape or (1,))
+        return checked if shape else g.Squeeze(checked, [0])
+
+
+_WORDS = {">=": "at_least", "<=": "at_most", "==": "is", "!=": "is_not", "<": "below", ">": "above", "%": "modulo"}
+
+
+def _spelled(condition: str) -> str:
+    """A condition as part of a node's name, which is what a runtime's error shows."""
+    for sign, word in _WORDS.items():
+        condition = condition.replace(sign, f" {word} ")
+    condition = condition.replace("//", " over ").replace("*", " times ").replace("-", " minus ").replace("+", " plus ")
+    return "_".join("".join(c if c.isalnum() or c == "_" else " " for c in condition).split())
+
+
+def _lower(g: Graph, node: ast.expr, sizes: Mapping[str, ir.Value]) -> ir.Value:
+    match node:
+        case ast.Constant(value=int(number)):
+            return g.const([int(number)], ir.DataType.INT64)
+        case ast.Name(id=name) if name in sizes:
+            return sizes[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in (*_BINARY, ast.FloorDiv, ast.Mod):
+            return _arithmetic(g, op, _lower(g, left, sizes), _lower(g, right, sizes))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return g.Neg(_lower(g, operand, sizes))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return g.Not(_lower(g, operand, sizes))
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            a, b = _lower(g, left, sizes), _lower(g, right, sizes)
+            return g.Not(g.Equal(a, b)) if isinstance(op, ast.NotEq) else g.node(_COMPARED[type(op)], [a, b])
+        case ast.BoolOp(op=op, values=values):
+            first, *others = (_lower(g, v, sizes) for v in values)
+            for other in others:
+                first = g.And(first, other) if isinstance(op, ast.And) else g.Or(first, other)
+            return first
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name in ("min", "max", "Min", "Max"):
+            return g.node(name.capitalize(), [_lower(g, a, sizes) for a in arguments])
+        case ast.Call(func=ast.Name(id="abs"), args=[argument]):
+            return g.Abs(_lower(g, argument, sizes))
+    raise Unsupported(f"{ast.unparse(node)!r} is no arithmetic on sizes")
+
+
+def _arithmetic(g: Graph, op: ast.operator, a: ir.Value, b: ir.Value) -> ir.Value:
+    if type(op) in _BINARY:
+        return g.node(_BINARY[type(op)], [a, b])
+    remainder = g.Mod(a, b)  # of the sign of b, as Python's
+    return remainder if isinstance(op, ast.Mod) else g.Div(g.Sub(a, remainder), b)

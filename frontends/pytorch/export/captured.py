@@ -1,0 +1,143 @@
+"""What a capture holds for: how many sizes, and whether its decisions on short lengths matter."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from convert.parity.size_guards import evaluate
+
+from ..common.state import track_assignments
+from ..inputs.arguments import arrange_arguments
+from ..inputs.examples import Call, example_tensor
+from .branches import Branch, changes_when_short
+from .dims import finite_bound, is_fixed
+from .guards import sized_guards
+
+_SIZES = range(1, 65)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A captured module, the call that it was captured with, and what forward decided on sizes meanwhile."""
+
+    program: ExportedProgram
+    call: Call
+    branches: Sequence[Branch] = ()
+
+
+def short_branches(done: Capture) -> list[Branch]:
+    """The decisions that go another way for lengths of 0 or 1, for which PyTorch makes no guard."""
+    return [b for b in done.branches if changes_when_short(b)]
+
+
+def count_admitted(done: Capture) -> int:
+    """How many sizes up to 64 the dims have that the user wants dynamic, one at a time; the fewest of any dim."""
+    counts = [
+        len(admitted_sizes(done, name, place))
+        for name, example in done.call.items()
+        for place, wish in example.wishes.items()
+        if wish.asked
+    ]
+    return min(counts, default=0)
+
+
+def admitted_sizes(done: Capture, name: str, place: int) -> list[int]:
+    """The sizes up to 64 of a dim for which the guards hold and those of the example for all other dims."""
+    node = next((n for n in done.program.graph.nodes if n.op == "placeholder" and n.name == name), None)
+    if node is None:
+        return []
+    dim = node.meta["val"].shape[place]
+    if is_fixed(dim):
+        return [int(dim)]
+    known = done.program.range_constraints.get(dim.node.expr)
+    low, high = (None, None) if known is None else (finite_bound(known.lower), finite_bound(known.upper))
+    low = 1 if low is None or low <= 2 else low
+    sizes = {(n, p): size for n, e in done.call.items() for p, size in enumerate(e.tensor.shape)}
+    return [
+        size
+        for size in _SIZES
+        if low <= size <= (size if high is None else high) and _holds(done.program, {**sizes, (name, place): size})
+    ]
+
+
+def _holds(program: ExportedProgram, sizes: dict[tuple[str, int], int]) -> bool:
+    for text in sized_guards(program, sizes):
+        try:
+            if not evaluate(text, {}):
+                return False
+        except ValueError:
+            continue  # about something else than these sizes
+    return True
+
+
+def without_immaterial(module: nn.Module, done: Capture) -> Capture:
+    """The capture without decisions on short lengths that change nothing, as runs of both for such lengths show.
+
+    Models take a short cut for one row or one step (no mask, say) that gives the same.
+    """
+    places = _places(done)
+    open_ = {symbol for symbol, found in places.items() if all(1 in admitted_sizes(done, *p) for p in found)}
+    short = [b for b in short_branches(done) if b.condition.free_symbols <= open_]
+    symbols = {s for b in short for s in b.condition.free_symbols}
+    groups = [places[s] for s in symbols] + ([[p for s in symbols for p in places[s]]] if len(symbols) > 1 else [])
+    if not short or not all(_agree_for(module, done, group) for group in groups):
+        return done
+    return replace(done, branches=tuple(b for b in done.branches if b not in short))
+
+
+def _places(done: Capture) -> dict[Any, list[tuple[str, int]]]:
+    """The dims of inputs by their symbol; those that are expressions are left out."""
+    found: dict[Any, list[tuple[str, int]]] = {}
+    for node in done.program.graph.nodes:
+        if node.op == "placeholder" and node.name in done.call:
+            for place, dim in enumerate(node.meta["val"].shape):
+                if not is_fixed(dim) and dim.node.expr.is_symbol:
+                    found.setdefault(dim.node.expr, []).append((node.name, place))
+    return found
+
+
+def _agree_for(module: nn.Module, done: Capture, ones: list[tuple[str, int]]) -> bool:
+    tensors = {}
+    for name, example in done.call.items():
+        shape = [1 if (name, p) in ones else size for p, size in enumerate(example.tensor.shape)]
+        tensors[name] = example_tensor(shape, example.tensor.dtype)
+    try:
+        args, kwargs = arrange_arguments(module, tensors)
+        with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), _kept_state(module):
+            warnings.simplefilter("ignore")
+            torch.manual_seed(0)
+            want = pytree.tree_leaves(module(*args, **kwargs))
+        with torch.random.fork_rng(devices=[]), _kept_state(module):
+            torch.manual_seed(0)
+            got = pytree.tree_leaves(done.program.module(check_guards=False)(*args, **kwargs))
+    except Exception:
+        return False
+    return len(want) == len(got) and all(_is_alike(a, b) for a, b in zip(want, got, strict=True))
+
+
+@contextmanager
+def _kept_state(module: nn.Module) -> Iterator[None]:
+    """Inside, forward may change buffers and attributes; afterwards they hold what they did."""
+    before = {path: buffer.clone() for path, buffer in module.named_buffers()}
+    try:
+        with track_assignments(module):
+            yield
+    finally:
+        for path, buffer in module.named_buffers():
+            if path in before:
+                buffer.copy_(before[path])
+
+
+def _is_alike(a: Any, b: Any) -> bool:
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        return bool(a == b)
+    return a.shape == b.shape and a.dtype == b.dtype and torch.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True)

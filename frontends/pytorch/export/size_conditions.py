@@ -1,0 +1,217 @@
+"""The conditions on sizes that a captured program holds for: told, kept in the metadata, and checked by the graph."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.export import ExportedProgram
+from torch.utils._sympy.printers import PythonPrinter
+
+from convert.graph import Graph
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
+from convert.graph.size_checks import check_sizes, conditions_of, holds
+from convert.parity.size_guards import evaluate
+from convert.report import Report
+
+from . import dims as naming
+from .branches import Branch, ties_inputs
+from .dims import Dims, is_fixed
+from .guards import guards_of
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_FUNCTIONS = frozenset(("min", "max", "Min", "Max", "abs", "and", "or", "not"))
+_BOUND = re.compile(r"(?P<name>\w+) (?P<sign>!=|>=|>|<=|<) (?P<number>\d+)")
+
+
+class SizeConditions:
+    """What sizes have to meet: bounds of dims by name, and conditions on several of them or of another kind.
+
+    bounds, guards: all that capture found. checks: those of them that the graph checks, because another size would
+    give other numbers silently: what forward decides on in Python. What PyTorch's operators ask of sizes those of a
+    target ask as well. Where nobody saw the decisions (a program from a file) all is checked, as PyTorch does.
+    """
+
+    def __init__(
+        self,
+        program: ExportedProgram,
+        inputs: Sequence[torch.fx.Node],
+        dims: Dims,
+        branches: Sequence[Branch] | None = None,
+    ) -> None:
+        self.inputs = [n for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
+        shapes = [n.meta["val"].shape for n in self.inputs]
+        self.bounds: dict[str, list[int | None]] = json.loads(
+            naming.bounds_json(dims, program.range_constraints, shapes)
+        )
+        self.guards = [text for text in guards_of(program, inputs, dims) if not _always_holds(text)]
+        decided = [] if branches is None else list(_decided(branches, dims))
+        self.lines = list(dict.fromkeys(line for _, line in decided))
+        found = list(dict.fromkeys([*(text for text, _ in decided), *_squeezed(program, dims)]))
+        others = [text for text in found if not self._is_bound(text)]
+        self.guards += [text for text in others if text not in self.guards]
+        known = {name for text in found for name in _NAME.findall(text)}
+        if branches is None:
+            self.checks = conditions_of(self.bounds, self.guards)
+        else:
+            self.checks = conditions_of({n: pair for n, pair in self.bounds.items() if n in known}, others)
+        self.tied = _equal_dims(self.inputs) if ties_inputs(branches or ()) else []
+        self.dims = dims
+        self.checked: list[ir.Value] = []
+        self.fits: ir.Value | None = None
+        self.texts: list[str] = []
+
+    def _is_bound(self, text: str) -> bool:
+        """Take in a condition that is a bound of one dim; whether it is."""
+        found = _BOUND.fullmatch(text)
+        pair = self.bounds.get(found["name"]) if found else None
+        if not found or pair is None:
+            return False
+        number, sign = int(found["number"]), found["sign"]
+        if sign in ("<", "<="):
+            number -= sign == "<"
+            pair[1] = number if pair[1] is None else min(pair[1], number)
+        elif sign == "!=" and number != 1:
+            return False
+        else:
+            pair[0] = max(pair[0] or 1, number + (sign != ">="))
+        return True
+
+    def note(self, report: Report) -> None:
+        """Tell the user what the converted model refuses."""
+        if self.texts:
+            at = f", at {', '.join(self.lines)}" if self.lines else ""
+            report.note(
+                f"the way that forward takes depends on sizes{at}: the converted model takes that for "
+                f"{', '.join(self.texts)}, and fails when it runs for others"
+            )
+
+    def check_inputs(self, g: Graph, env: dict[torch.fx.Node, Any]) -> None:
+        """Let inputs in `env` fail for other sizes."""
+        wanted = {name for text in self.checks for name in _NAME.findall(text)} - _FUNCTIONS
+        places = {name: place for name, place in self._places(env).items() if name in wanted}
+        sizes = {name: g.Shape(env[node], start=i, end=i + 1) for name, (node, i) in places.items()}
+        for text in self.checks:
+            made = holds(g, text, sizes)
+            if made is not None:
+                self._require(g, made, text)
+        for tie in self.tied:
+            a, b = (g.Shape(env[node], start=i, end=i + 1) for node, i in tie)
+            self._require(g, g.Equal(a, b), _tie_text(tie))
+        if self.fits is None:
+            return
+        touched = {node for node, _ in places.values()} | {node for tie in self.tied for node, _ in tie}
+        for node in self.inputs:
+            if node in touched:
+                env[node] = check_sizes(g, env[node], self.fits, self.texts)
+                self.checked.append(env[node])
+
+    def check_output(self, g: Graph, value: ir.Value) -> ir.Value:
+        """`value`, which fails too where it depends on no input that does."""
+        if self.fits is None or _depends(value, {id(v) for v in self.checked}):
+            return value
+        return check_sizes(g, value, self.fits, self.texts)
+
+    def write_metadata(self, model: ir.Model) -> None:
+        """Note bounds and conditions in the model, for the report and for the inputs of a verification."""
+        model.metadata_props[DIMS_KEY] = json.dumps(self.bounds)
+        if self.guards:
+            model.metadata_props[GUARDS_KEY] = json.dumps(self.guards)
+
+    def _require(self, g: Graph, condition: ir.Value, text: str) -> None:
+        self.fits = condition if self.fits is None else g.And(self.fits, condition)
+        self.texts.append(text)
+
+    def _places(self, env: Mapping[torch.fx.Node, Any]) -> dict[str, tuple[torch.fx.Node, int]]:
+        """Where each named dim is to be had."""
+        found: dict[str, tuple[torch.fx.Node, int]] = {}
+        for node in self.inputs:
+            if isinstance(env[node], ir.Value):
+                for i, dim in enumerate(node.meta["val"].shape):
+                    name = self.dims.of(dim)
+                    if isinstance(name, str) and name.isidentifier():
+                        found.setdefault(name, (node, i))
+        return found
+
+
+def _decided(branches: Iterable[Branch], dims: Dims) -> Iterable[tuple[str, str]]:
+    """The conditions under which forward decides as it did, in the names of the dims, each with its line."""
+    for branch in branches:
+        if branch.condition.free_symbols <= set(dims.symbols):
+            text = PythonPrinter().doprint(branch.held.xreplace(dims.symbols))
+            if not _always_holds(text):
+                yield text, branch.line
+
+
+def _squeezed(program: ExportedProgram, dims: Dims) -> Iterable[str]:
+    """A squeeze leaves out a dim of length 1, which gives another rank: dims that it leaves in are longer."""
+    for node in program.graph.nodes:
+        name = getattr(getattr(node.target, "_schema", None), "name", "")
+        if name not in ("aten::squeeze", "aten::squeeze_", "aten::squeeze_copy"):
+            continue
+        shape = node.args[0].meta["val"].shape
+        asked = node.args[1] if len(node.args) > 1 else range(len(shape))
+        for place in [asked] if isinstance(asked, int) else asked:
+            if shape and not is_fixed(shape[place]) and shape[place].node.expr.free_symbols <= set(dims.symbols):
+                yield f"{dims.name(shape[place].node.expr)} != 1"
+
+
+def _always_holds(text: str) -> bool:
+    """True for a condition on one size that all sizes up to 256 meet."""
+    names = set(_NAME.findall(text)) - _FUNCTIONS
+    if len(names) != 1:
+        return False
+    try:
+        return all(evaluate(text, {name: size}) for name in names for size in range(257))
+    except ValueError:
+        return False
+
+
+Tie = tuple[tuple[torch.fx.Node, int], tuple[torch.fx.Node, int]]
+
+
+def _equal_dims(inputs: Sequence[torch.fx.Node]) -> list[Tie]:
+    """Pairs of dims of different inputs that have one symbol."""
+    first: dict[Any, tuple[torch.fx.Node, int]] = {}
+    found: list[Tie] = []
+    for node in inputs:
+        for i, dim in enumerate(node.meta["val"].shape):
+            if not is_fixed(dim):
+                place = first.setdefault(dim.node.expr, (node, i))
+                found += [(place, (node, i))] if place[0] is not node or place[1] != i else []
+    return found
+
+
+def _tie_text(tie: Tie) -> str:
+    (a, i), (b, j) = tie
+    return f"{a.name}.shape[{i}] == {b.name}.shape[{j}]"
+
+
+def _depends(value: ir.Value, on: set[int]) -> bool:
+    """True if one of the values with the ids `on` is needed for `value`."""
+    seen: set[int] = set()
+    left = [value]
+    while left:
+        current = left.pop()
+        if id(current) in on:
+            return True
+        node = current.producer()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        left += _read(node)
+    return False
+
+
+def _read(node: ir.Node) -> list[ir.Value]:
+    """What a node reads, in its subgraphs too."""
+    found = [v for v in node.inputs if v is not None]
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            for inner in attribute.as_graph():
+                found += _read(inner)
+    return found

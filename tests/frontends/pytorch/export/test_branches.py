@@ -1,0 +1,121 @@
+"""Decisions of forward on sizes: right for the sizes that take the captured way, refused by the graph for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import convert
+from convert.report import Report
+from tests.support.pytorch_tools import noise, read, run
+from tests.support.run_targets import run_target
+
+Sizes = Callable[[int, int], bool]
+
+
+class Called(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Sizes]] = {
+    # What is computed, and for which sizes of the two dims the captured way is taken.
+    "greater": (lambda x: x + 1 if x.shape[0] > 3 else x - 1, lambda a, b: a <= 3),
+    "equal": (lambda x: x + 1 if x.shape[0] == 4 else x - 1, lambda a, b: a != 4),
+    "one row": (lambda x: x + 1 if x.shape[0] == 1 else x - 1, lambda a, b: a > 1),
+    "one element": (lambda x: x + 1 if x.numel() == 1 else x - 1, lambda a, b: a * b > 1),
+    "modulo": (lambda x: x + 1 if x.shape[0] % 2 == 0 else x - 1, lambda a, b: a % 2 == 0),
+    "quotient": (lambda x: x + 1 if x.shape[0] // 2 > 3 else x - 1, lambda a, b: a < 8),
+    "less than the other": (lambda x: x + 1 if x.shape[0] > x.shape[1] else x - 1, lambda a, b: a <= b),
+    "all elements": (lambda x: x + 1 if x.numel() > 20 else x - 1, lambda a, b: a * b <= 20),
+    "as a number": (lambda x: x * int(x.shape[0] > 5), lambda a, b: a <= 5),
+    "two": (lambda x: x + 1 if x.shape[0] > 3 and x.shape[1] < 9 else x - 1, lambda a, b: a <= 3),
+    "squeeze": (lambda x: x.squeeze(), lambda a, b: a > 1 and b > 1),
+    "squeeze of a dim": (lambda x: x.squeeze(1), lambda a, b: b > 1),
+    "no decision": (lambda x: x[: min(x.shape[0], 5)], lambda a, b: True),
+    "a short cut": (lambda x: x * 1 if x.shape[0] == 1 else x.flip(0).flip(0), lambda a, b: True),
+    "only the size": (lambda x: torch.ones(3) if x.shape[0] > 3 else torch.zeros(3), lambda a, b: a <= 3),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_sizes_that_take_another_way_are_refused(name: str) -> None:
+    function, taken = FUNCTIONS[name]
+    report = Report("test")
+    model = read(Called(function), "x:float32[a,b]", report=report)
+    sizes = [(1, 1), (1, 4), (2, 2), (2, 6), (3, 1), (4, 5), (5, 2), (7, 3), (8, 8), (9, 30), (24, 2)]
+    refusing = any("fails when it runs" in note for note in report.notes)
+    met = {taken(a, b) for a, b in sizes}
+    assert refusing == (False in met), report.notes
+    for a, b in sizes:
+        x = noise(a, b)
+        want = function(torch.from_numpy(x)).numpy()
+        try:
+            (got,) = run(model, x)
+        except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
+            assert "only_if_" in str(error)
+            assert not _captured(report, a, b, taken), (a, b, report.notes)
+            continue
+        np.testing.assert_array_equal(got, want, err_msg=f"{a}, {b}")
+
+
+def _captured(report: Report, a: int, b: int, taken: Sizes) -> bool:
+    """Whether sizes go the way that was captured, which may be the other one where a longer example was taken."""
+    told = " ".join(report.notes)
+    return taken(a, b) if not any(f"a >= {n}" in told for n in (4, 6, 8)) else not taken(a, b)
+
+
+class Lengths(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] == y.shape[0]:
+            return x.sum() + y.sum()
+        return x.sum() - y.sum()
+
+
+def test_lengths_that_forward_found_equal_have_to_be() -> None:
+    model = read(Lengths(), "x:float32[n]", "y:float32[n]")
+    assert run(model, noise(3), noise(3, seed=1))[0] == pytest.approx(float(noise(3).sum() + noise(3, seed=1).sum()))
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="only_if_"):
+        run(model, noise(3), noise(5))
+
+
+def test_the_report_and_the_printed_contract_say_it(tmp_path: Path) -> None:
+    function, _ = FUNCTIONS["greater"]
+    report = convert.convert(
+        Called(function), "onnx", tmp_path / "m.onnx", inputs="x:float32[batch=4..,3]", verify=False
+    )
+    assert report.contract(report.inputs[0]) == "x: float32[batch≥4,3]"
+    assert report.bounds == {"batch": [4, None]}
+    report = convert.convert(
+        Called(FUNCTIONS["modulo"][0]), "onnx", tmp_path / "e.onnx", inputs="x:float32[batch,3]", verify=False
+    )
+    assert report.conditions == ["(batch % 2) == 0"]
+    assert any(f"{Path(__file__).name}:" in note and "(batch % 2) == 0" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(("form", "suffix", "options"), [("tf", "savedmodel", {}), ("onnx", "onnx", {"opset": 11})])
+def test_artefacts_refuse_other_sizes(tmp_path: Path, form: str, suffix: str, options: dict[str, Any]) -> None:
+    function, _ = FUNCTIONS["modulo"]
+    path = tmp_path / f"m.{suffix}"
+    convert.convert(Called(function), form, path, inputs="x:float32[batch,3]", verify=False, **options)
+    (right,) = run_target(form, path, [{"x": noise(4, 3)}])
+    np.testing.assert_array_equal(right["output"], noise(4, 3) + 1)
+    with pytest.raises(Exception, match="only_if_batch_modulo_2"):
+        run_target(form, path, [{"x": noise(3, 3)}])
+
+
+def test_what_has_no_way_of_refusing_says_so(tmp_path: Path) -> None:
+    function, _ = FUNCTIONS["modulo"]
+    report = convert.convert(Called(function), "caffe2", tmp_path / "m.caffe2", inputs="x:float32[b,3]", verify=False)
+    assert any("Caffe2 cannot refuse sizes" in note and "(b % 2) == 0" in note for note in report.notes)
