@@ -141,10 +141,12 @@ def verify(
 ) -> Report:
     """Compare two artefacts; the report carries the verdict. `inputs` are arrays by name, or specs.
 
-    Raises as `convert` does for what cannot be read or run; a mismatch is a verdict, not an exception.
+    Inputs and outputs are paired by name, else by place where dtypes and shapes allow it, or as `method.pairs` says.
+    Raises as `convert` does for what cannot be read or run, and `UsageError` for inputs and outputs that do not pair;
+    a mismatch is a verdict, not an exception.
     """
     from convert.parity.judge import VerifyMethod
-    from convert.parity.verify import verify as run_verify
+    from convert.parity.two_artefacts import verify_two
 
     report = report or Report("verify")
     chosen = make_options(inputs, options, rules)
@@ -154,8 +156,7 @@ def verify(
         graph = plugin.frontend_for(left).read(left, chosen, report)
     describe(graph, report)
     method = method or VerifyMethod(arrays=dict(chosen.examples) or None)
-    with report.stage("verify"):
-        report.verdict = run_verify(left, right, graph, chosen, method)
+    report.verdict = verify_two(left, right, graph, chosen, method, report)
     return report
 
 

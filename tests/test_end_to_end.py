@@ -172,7 +172,8 @@ def test_verify_passes_a_good_pair_and_fails_a_bad_one(tmp_path: Path) -> None:
     told = json.loads(bad.stdout)
     assert bad.returncode == 3, bad.stderr
     assert told["verdict"]["status"] == "FAIL"
-    assert told["verdict"]["guilty"] == "backend"
+    assert told["verdict"]["guilty"] == ""
+    assert told["verdict"]["reason"].startswith("weights differ: 1 of ")
 
 
 def test_a_failing_target_leaves_an_existing_output_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -126,12 +127,20 @@ def convert_model(
 @cli.command(cls=ReadCommand)
 @click.argument("chain", nargs=-1, required=True, metavar="SOURCE TARGET [TARGET]…")
 @click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="The layout that TARGET was converted to.")
+@click.option(
+    "--map",
+    "pairs",
+    multiple=True,
+    metavar="LEFT=RIGHT",
+    help="An input or output of SOURCE and its name in TARGET; repeatable; LEFT= leaves an output out.",
+)
 @with_verify_options
 @with_read_options
 @with_output_options
 def verify(
     chain: tuple[str, ...],
     layout: str | None,
+    pairs: tuple[str, ...],
     verify_options: VerifyOptions,
     read_options: ReadOptions,
     output_options: OutputOptions,
@@ -143,14 +152,14 @@ def verify(
     factory of its module.
     """
     from convert import api
-    from convert.parity.chain import parse_artifacts, verify_chain
+    from convert.parity.chain import parse_artifacts, parse_pairs, verify_chain
 
     def work(report: Report) -> Report:
         return verify_chain(
             parse_artifacts(chain),
             api.verify,
             report,
-            verify_options.method(),
+            replace(verify_options.method(), pairs=parse_pairs(pairs)),
             rules=read_options.rules,
             layout=layout or "",
             **values(declared),

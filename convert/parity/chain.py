@@ -45,6 +45,17 @@ def parse_artifacts(words: Sequence[str]) -> list[Artifact]:
     return found
 
 
+def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
+    """The names of `left=right`, left to right; a right side may be empty. Raises `UsageError` for anything else."""
+    found: dict[str, str] = {}
+    for text in texts:
+        left, equals, right = text.partition("=")
+        if not equals or not left or left in found:
+            raise UsageError(f"--map {text!r} is not NAME=NAME, each left name once", hint="for instance --map x=input")
+        found[left] = right
+    return found
+
+
 def _is_factory(word: str) -> bool:
     place, colon, name = word.rpartition(":")
     dotted = name.replace(".", "_").isidentifier() and (place.endswith(".py") or place.replace(".", "_").isidentifier())
@@ -66,6 +77,8 @@ def verify_chain(
     cannot be read or run is an ERROR in the table of a chain; with two artefacts the error is raised.
     """
     trust = bool(options.get("trust"))
+    if method.pairs and len(chain) > 2:
+        raise UsageError("--map is for two artefacts, and a chain has more", hint="verify the steps one by one")
     for i, (left, right) in enumerate(pairwise(chain)):
         own = {**options, "model": left.model or (options.get("model", "") if i == 0 else "")}
         if i:

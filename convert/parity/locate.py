@@ -18,6 +18,7 @@ from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
 from convert.options import Options
+from convert.parity.counterparts import Counterparts
 from convert.parity.inputs import Feed
 from convert.parity.pairing import agreeing_names, departing_steps, steps_of, trace_graph
 from convert.parity.randomness import random_values
@@ -35,14 +36,18 @@ _SHARE, _LEAST, _MOST = 0.03, 2e-7, 1e-5
 _SOURCE_SHARE, _EXACT, _ROUNDED = 1e-3, (3e-9, 1e-6), (2e-6, 1e-3)
 
 
-def locate(graph: ir.Model, target: Source, feed: Feed, options: Options | None = None) -> Divergence | str:
+def locate(
+    graph: ir.Model, target: Source, feed: Feed, options: Options | None = None, pairs: Counterparts | None = None
+) -> Divergence | str:
     """Where the target first computes something else than `graph`, or why that cannot be told.
 
     The target is read back by its own frontend. A node that a backend fused with the ones after it is named for the
-    group.
+    group. pairs: what the target calls the ends of the graph.
     """
     try:
         other = plugin.frontend_for(target).read(target, options or Options(), Report("locate"))
+        if pairs is not None:
+            pairs.rename(other)
         (theirs, their_outputs), (ours, our_outputs) = trace_graph(other, feed.arrays), trace_graph(graph, feed.arrays)
     except ConvertError as error:
         return f"the target cannot be read back to find the place: {error.message}"

@@ -15,6 +15,7 @@ from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.options import Options
 from convert.parity.compare import FACTOR, ROUNDINGS
+from convert.parity.counterparts import Counterparts
 from convert.parity.inputs import Feed
 from convert.report import Report
 from convert.runners.trace import summarize
@@ -28,18 +29,22 @@ _TRIED = 4
 _RELATED = 0.5
 
 
-def profile_errors(graph: ir.Model, target: Source, feed: Feed, options: Options) -> list[Place] | str:
+def profile_errors(
+    graph: ir.Model, target: Source, feed: Feed, options: Options, pairs: Counterparts | None = None
+) -> list[Place] | str:
     """The error of every node with a floating output, or why it cannot be had.
 
     Runtimes show no values between their ends, so the target is read back by its own frontend, and both graphs are
     evaluated node by node in float32; the graph in float64 is the reference. Values of the target are found by what
-    they hold, in either layout: one that was fused away has no error.
+    they hold, in either layout: one that was fused away has no error. pairs: what the target calls the graph's ends.
     """
     from convert.passes.to_float64 import widen_model
     from convert.reference.executor import run
 
     try:
         other = plugin.frontend_for(target).read(target, options, Report("profile"))
+        if pairs is not None:
+            pairs.rename(other)
         exact = run(widen_model(graph), feed.arrays, every=True)
         rounded = run(graph, feed.arrays, every=True)
         theirs = run(other, feed.arrays, every=True)

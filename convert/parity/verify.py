@@ -28,6 +28,7 @@ from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, Divergence, Verdict
 
 if TYPE_CHECKING:
+    from convert.parity.counterparts import Counterparts
     from convert.reference.quantized import NarrowedOutputs
 
 
@@ -55,6 +56,8 @@ def verify(
     method = method or VerifyMethod()
     method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
     feeds = _feeds(graph, options, method)
+    if method.counterparts is not None:
+        feeds = [replace(f, arrays=method.counterparts.common_feed(f.arrays)) for f in feeds]
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
     stored = _storage_format(target, graph)
@@ -87,7 +90,7 @@ def verify(
     if method.profile and verdict.outputs and not boundary_permutations(graph, options.layout):
         from convert.parity.profile import profile_errors
 
-        verdict.profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target)
+        verdict.profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target, method.counterparts)
     return verdict
 
 
@@ -134,9 +137,10 @@ def _run_everything(
     arrays = [f.arrays for f in feeds]
     theirs = execute(source, arrays, ("float32", "float64"), options, method.limits, edges)
     moved = boundary_permutations(graph, options.layout)
-    ours = execute(
-        target, [_transpose_arrays(a, moved) for a in arrays], ("float32",), method.target, method.limits, edges
-    )
+    pairs = method.counterparts
+    given = [_transpose_arrays(a, moved) for a in arrays]
+    given = given if pairs is None else [pairs.feed(a) for a in given]
+    ours = execute(target, given, ("float32",), method.target, method.limits, edges)
     try:
         graph_outputs = _graph_outputs(graph, arrays, edges)
         expected, got = _results(theirs, "source"), _results(ours, "target")
@@ -153,16 +157,17 @@ def _run_everything(
     if isinstance(got, ConvertError):
         raise _RunFailure("backend", got)
     assert isinstance(expected, dict)
-    target_outputs = [
-        _transpose_arrays(o, {n: inverse_permutation(p) for n, p in moved.items()}) for o in _outputs(got["float32"])
-    ]
+    found = _outputs(got["float32"])
+    found = found if pairs is None else [pairs.name_outputs(o) for o in found]
+    target_outputs = [_transpose_arrays(o, {n: inverse_permutation(p) for n, p in moved.items()}) for o in found]
     count = len(_outputs(expected["float32"]))
     for guilty, outputs in (("frontend", graph_outputs), ("backend", target_outputs)):
         if not isinstance(outputs, ConvertError) and len(outputs) < count:
             raise _RunFailure(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
     graph_outputs = graph_outputs if isinstance(graph_outputs, Unsupported) else graph_outputs[:count]
     kept: dict[str, Outputs | Unsupported] = {
-        p: o if isinstance(o, Unsupported) else _completed(o, graph_outputs, count) for p, o in expected.items()
+        p: o if isinstance(o, Unsupported) else _completed([_kept_outputs(e, pairs) for e in o], graph_outputs, count)
+        for p, o in expected.items()
     }
     narrowed = _narrowed_outputs(graph, arrays[:count], stored)
     return without_foreign_float64(graph, RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed))
@@ -175,6 +180,14 @@ def _completed(found: Outputs, graph_outputs: Outputs | Unsupported, count: int)
     if isinstance(graph_outputs, Unsupported):
         return Unsupported("the source runs in float64 on some of the inputs only")
     return [*found, *graph_outputs[len(found) :]]
+
+
+def _kept_outputs(outputs: dict[str, np.ndarray], pairs: Counterparts | None) -> dict[str, np.ndarray]:
+    """Those that are compared; a number that the source gives and its graph has not is left to the judge."""
+    if pairs is None or max(pairs.kept, default=-1) >= len(outputs):
+        return outputs
+    items = list(outputs.items())
+    return dict(items[i] for i in pairs.kept)
 
 
 def _transpose_arrays(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str, np.ndarray]:
@@ -207,6 +220,7 @@ def _unrepeatable_sides(
 ) -> list[str]:
     """What is random although nothing in the graph is: each side is run twice on the same inputs."""
     moved = _transpose_arrays(feed.arrays, boundary_permutations(graph, options.layout))
+    moved = moved if method.counterparts is None else method.counterparts.feed(moved)
     random = [i for i, v in enumerate(graph.graph.outputs) if v.name in random_outputs(graph)]
     found = []
     for who, artefact, arrays, own in (
@@ -237,7 +251,7 @@ def _divergence_place(
     if verdict.guilty == "frontend":
         distance = max((r.twin for r in verdict.outputs if r.twin is not None), default=np.inf)
         return locate_source(graph, source, feed, distance, options, method.limits)
-    return locate(graph, target, feed, method.target)
+    return locate(graph, target, feed, method.target, method.counterparts)
 
 
 def _given_feeds(graph: ir.Model, arrays: Mapping[Any, np.ndarray]) -> list[Feed]:

@@ -1,0 +1,269 @@
+"""Which inputs and outputs of two artefacts belong together: by name, else by place, else the user has to say.
+
+Two artefacts that somebody made need not name their ends alike. Whatever is not plain from names, dtypes and shapes is
+an error with both lists, and never a search for the order that agrees.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import UsageError
+from convert.graph.metadata import DIMS_KEY
+from convert.graph.tensors import dtype_name, numpy_dtype
+from convert.graph.values import Dim, known_dims
+from convert.passes.layout.boundary import Moves, boundary_permutations
+
+
+@dataclass(frozen=True)
+class Counterparts:
+    """The right side's name of each input and output of the left; `order` are the right's outputs in its order.
+
+    kept: places of the left's outputs that are compared. dtypes: of the left's inputs that the right takes as another
+    dtype. notes: what is not plain.
+    """
+
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    order: Sequence[str]
+    kept: Sequence[int]
+    dtypes: Mapping[str, np.dtype] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    def feed(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inputs of the left as the right takes them."""
+        return {self.inputs[n]: a.astype(self.dtypes.get(n, a.dtype)) for n, a in arrays.items()}
+
+    def common_feed(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inputs of the left with numbers that the right's dtypes hold as well."""
+        return {n: a.astype(self.dtypes.get(n, a.dtype)).astype(a.dtype) for n, a in arrays.items()}
+
+    def name_outputs(self, found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs of the right, which come in its order, by the names of the left. Raises `UsageError` for others."""
+        if len(found) != len(self.order):
+            raise UsageError(f"it has {len(self.order)} outputs, {', '.join(self.order)}, and gave {len(found)}")
+        arrays = dict(zip(self.order, found.values(), strict=True))
+        return {left: arrays[right] for left, right in self.outputs.items()}
+
+    def rename(self, right: ir.Model) -> None:
+        """Give the right's graph the names of the left."""
+        for values, names in ((right.graph.inputs, self.inputs), (right.graph.outputs, self.outputs)):
+            back = {theirs: ours for ours, theirs in names.items()}
+            for value in values:
+                value.name = back.get(str(value.name), value.name)
+
+
+def find_counterparts(
+    left: ir.Model, right: ir.Model, given: Mapping[str, str], layout: str, names: tuple[str, str]
+) -> Counterparts:
+    """Pair the ends of two graphs. Raises `UsageError` where that takes a guess, or where the layouts differ.
+
+    given: what the user said, left name to right name; an output with no right name is left out. names: what the
+    artefacts are called.
+    """
+    moved = boundary_permutations(left, layout)
+    lists = _Lists(left, right, names)
+    known = {str(v.name) for v in (*left.graph.inputs, *left.graph.outputs)}
+    if unknown := sorted(set(given) - known):
+        raise lists.error(f"--map names {unknown[0]!r}, which {names[0]} has not")
+    there = {str(v.name) for v in (*right.graph.inputs, *right.graph.outputs)} | {""}
+    if unknown := sorted(set(given.values()) - there):
+        raise lists.error(f"--map names {unknown[0]!r}, which {names[1]} has not")
+    inputs, notes = _pair("input", list(left.graph.inputs), list(right.graph.inputs), given, moved, lists)
+    wanted = [v for v in left.graph.outputs if given.get(str(v.name)) != ""]
+    outputs, more = _pair("output", wanted, list(right.graph.outputs), given, moved, lists)
+    skipped = [str(v.name) for v in left.graph.outputs if v not in wanted]
+    extra = [str(v.name) for v in right.graph.outputs if v.name not in outputs.values()]
+    for which, rest in zip(names, (skipped, extra), strict=True):
+        if rest:
+            more.append(f"not compared, of {which} only: {', '.join(rest)}")
+    theirs = {str(v.name): v for v in right.graph.inputs}
+    dtypes = {
+        str(v.name): numpy_dtype(other.dtype)
+        for v in left.graph.inputs
+        if (other := theirs[inputs[str(v.name)]]).dtype not in (v.dtype, None) and v.dtype is not None
+    }
+    more += [f"input {n!r} is {d} in {names[1]}: both are given numbers that either holds" for n, d in dtypes.items()]
+    kept = [i for i, v in enumerate(left.graph.outputs) if v in wanted]
+    return Counterparts(inputs, outputs, [str(v.name) for v in right.graph.outputs], kept, dtypes, [*notes, *more])
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """Both contracts, for errors."""
+
+    left: ir.Model
+    right: ir.Model
+    names: tuple[str, str]
+
+    def error(self, reason: str, hint: str = "") -> UsageError:
+        told = [
+            f"{name}: {_describe(model.graph.inputs)} → {_describe(model.graph.outputs)}"
+            for name, model in zip(self.names, (self.left, self.right), strict=True)
+        ]
+        return UsageError(
+            f"{reason}; {'; '.join(told)}",
+            hint=hint
+            or "say what belongs together with --map left=right (repeatable; an output left out: --map left=)",
+        )
+
+
+def _describe(values: Sequence[ir.Value]) -> str:
+    return ", ".join(f"{v.name}: {dtype_name(v.dtype)}{_shape_text(known_dims(v))}" for v in values) or "nothing"
+
+
+def _shape_text(dims: Sequence[Dim] | None) -> str:
+    return "[…]" if dims is None else f"[{','.join('?' if d is None else str(d) for d in dims)}]"
+
+
+def _pair(
+    what: str, left: list[ir.Value], right: list[ir.Value], given: Mapping[str, str], moved: Moves, lists: _Lists
+) -> tuple[dict[str, str], list[str]]:
+    """Left name to right name, in the left's order, and notes on those that were not paired by name."""
+    found: dict[str, str] = {}
+    theirs = {str(v.name): v for v in right}
+    for value in left:
+        name = str(value.name)
+        if given.get(name) in theirs:
+            found[name] = given[name]
+    if len(set(found.values())) < len(found):
+        raise lists.error(f"--map gives one {what} of {lists.names[1]} to two of {lists.names[0]}")
+    for same in (str, _plain_name):
+        ours, others = _by_name(_rest(left, found), same), _by_name(_rest(right, found.values()), same)
+        found |= {str(ours[n].name): str(others[n].name) for n in ours.keys() & others.keys()}
+    for value in left:
+        if str(value.name) in found:
+            _check_pair(what, value, theirs[found[str(value.name)]], moved, lists)
+    rest, others_left = _rest(left, found), _rest(right, found.values())
+    if len(rest) > len(others_left) or (what == "input" and len(rest) < len(others_left)):
+        raise lists.error(f"the {what}s do not pair")
+    notes = [f"{what} {a!r} is taken for {b!r}" for a, b in found.items() if a != b and given.get(a) != b]
+    if rest:
+        placed, how = _by_place(rest, others_left, moved)
+        if not placed:
+            raise lists.error(f"which {what} belongs to which is not plain")
+        pairs = ", ".join(f"{a} = {b}" for a, b in placed.items())
+        notes.append(f"{what}s paired by {how}, because the names differ: {pairs} (--map left=right says otherwise)")
+        found |= placed
+    return {str(v.name): found[str(v.name)] for v in left}, notes
+
+
+T = TypeVar("T")
+
+
+def _rest(values: Sequence[ir.Value], taken: object) -> list[ir.Value]:
+    names = set(taken)  # type: ignore[call-overload]
+    return [v for v in values if str(v.name) not in names]
+
+
+def _by_name(values: Sequence[ir.Value], key: type[str] | object) -> dict[str, ir.Value]:
+    """Values by a form of their name, those without another of the same form."""
+    found: dict[str, list[ir.Value]] = {}
+    for value in values:
+        found.setdefault(key(str(value.name)), []).append(value)  # type: ignore[operator]
+    return {name: same[0] for name, same in found.items() if len(same) == 1}
+
+
+def _plain_name(name: str) -> str:
+    """A name without what TensorFlow and its formats change in it: a prefix, a number of an output, odd characters."""
+    return re.sub(r"\W", "_", re.sub(r":0$", "", name.removeprefix("serving_default_"))).lower()
+
+
+def _by_place(left: Sequence[ir.Value], right: Sequence[ir.Value], moved: Moves) -> tuple[dict[str, str], str]:
+    """Pairs in order where dtypes and shapes allow it, else by these where they leave no choice; or nothing."""
+    ordered = list(zip(left, right, strict=False))
+    if all(_fits(a, b, moved) for a, b in ordered):
+        return {str(a.name): str(b.name) for a, b in ordered}, "place"
+    choices = [[b for b in right if _fits(a, b, moved)] for a in left]
+    if all(len(c) == 1 for c in choices) and len({id(c[0]) for c in choices}) == len(left):
+        return {str(a.name): str(c[0].name) for a, c in zip(left, choices, strict=True)}, "dtype and shape"
+    return {}, ""
+
+
+def _moved_dims(value: ir.Value, moved: Moves) -> tuple[Dim, ...] | None:
+    dims, perm = known_dims(value), moved.get(str(value.name))
+    return dims if dims is None or perm is None else tuple(dims[a] for a in perm)
+
+
+def _fits(left: ir.Value, right: ir.Value, moved: Moves) -> bool:
+    ours, theirs = _moved_dims(left, moved), known_dims(right)
+    if _kind(left) != _kind(right) and "" not in (_kind(left), _kind(right)):
+        return False
+    return ours is None or theirs is None or _dims_fit(ours, theirs)
+
+
+def _dims_fit(ours: Sequence[Dim], theirs: Sequence[Dim]) -> bool:
+    pairs = zip(ours, theirs, strict=False)
+    return len(ours) == len(theirs) and all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+
+
+def _kind(value: ir.Value) -> str:
+    """Floating, integer, and so on: within one, numbers go from one dtype to the other."""
+    if value.dtype is None:
+        return ""
+    if value.dtype.is_floating_point():
+        return "f"
+    return "i" if value.dtype.is_integer() else value.dtype.name
+
+
+def _check_pair(what: str, left: ir.Value, right: ir.Value, moved: Moves, lists: _Lists) -> None:
+    """Raise where a pair cannot be: the layouts differ, or an input is not the same kind of thing."""
+    ours, theirs = _moved_dims(left, moved), known_dims(right)
+    if ours is not None and theirs is not None and len(ours) == len(theirs) > 2 and not _dims_fit(ours, theirs):
+        first, last = (ours[0], ours[-1], *ours[1:-1]), (ours[0], *ours[2:], ours[1])
+        for layout, other in (("nchw", first), ("nhwc", last)):
+            if _dims_fit(other, theirs):
+                raise lists.error(
+                    f"{what} {left.name!r} has another layout in {lists.names[1]}: {_shape_text(theirs)}, not "
+                    f"{_shape_text(ours)}",
+                    hint=f"--layout {layout} says that {lists.names[1]} has its inputs and outputs in that layout",
+                )
+    if what == "input" and not _fits(left, right, moved):
+        raise lists.error(f"input {left.name!r} differs")
+
+
+def narrow_dims(left: ir.Model, right: ir.Model, pairs: Counterparts, layout: str, names: tuple[str, str]) -> list[str]:
+    """Give the left's dynamic input dims the size that the right is fixed to, or its bounds; notes on that.
+
+    Raises `UsageError` where no size suits both.
+    """
+    moved, theirs = boundary_permutations(left, layout), {str(v.name): v for v in right.graph.inputs}
+    bounds = {m: json.loads(model.metadata_props.get(DIMS_KEY, "{}")) for m, model in (("l", left), ("r", right))}
+    fixed: dict[str, int] = {}
+    for value in left.graph.inputs:
+        name = str(value.name)
+        ours, other = known_dims(value), known_dims(theirs[pairs.inputs[name]])
+        if ours is None or other is None:
+            continue
+        perm = moved.get(name, tuple(range(len(ours))))
+        for axis, wanted in zip(perm, other, strict=True):
+            mine = ours[axis]
+            if isinstance(mine, int):
+                continue
+            if isinstance(wanted, int) and mine is None:
+                shape = list(known_dims(value) or ())
+                shape[axis] = wanted
+                value.shape = ir.Shape(shape)
+            elif isinstance(wanted, int) and fixed.setdefault(str(mine), wanted) != wanted:
+                raise UsageError(f"{names[1]} takes {mine} = {fixed[str(mine)]} and {wanted}, which is one size in "
+                                 f"{names[0]}")  # fmt: skip
+            elif mine is not None and wanted in bounds["r"]:
+                bounds["l"][mine] = _both(bounds["l"].get(mine, [None, None]), bounds["r"][wanted])
+    for value in left.graph.inputs:
+        dims = known_dims(value)
+        if dims is not None:
+            value.shape = ir.Shape([fixed.get(d, d) if isinstance(d, str) else d for d in dims])
+    left.metadata_props[DIMS_KEY] = json.dumps(bounds["l"])
+    return [f"compared at {name} = {size} only, which {names[1]} is fixed to" for name, size in fixed.items()]
+
+
+def _both(one: Sequence[int | None], other: Sequence[int | None]) -> list[int | None]:
+    low = max([b[0] for b in (one, other) if b[0] is not None], default=None)
+    return [low, min([b[1] for b in (one, other) if b[1] is not None], default=None)]

@@ -1,0 +1,59 @@
+"""Compares two artefacts that somebody made: their ends are paired first, and nobody is at fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from convert import plugin
+from convert.errors import ConvertError
+from convert.interpreter import paused_garbage_collection
+from convert.options import Options
+from convert.parity.counterparts import find_counterparts, narrow_dims
+from convert.parity.judge import VerifyMethod
+from convert.parity.verify import verify
+from convert.parity.weights import describe_weights
+from convert.report import Report
+from convert.source import Source
+from convert.verdict import FAIL, Verdict
+
+
+def verify_two(
+    left: Source, right: Source, graph: ir.Model, options: Options, method: VerifyMethod, report: Report
+) -> Verdict:
+    """The verdict on `right` against `left`, whose shared graph is `graph`; notes on what was paired go to `report`.
+
+    A target that cannot be read is taken to have the names of the source. Where the verdict is FAIL and weights differ,
+    that is said first. Raises as `convert.verify`.
+    """
+    names = (left.label, right.label) if left.label != right.label else ("the first", "the second")
+    with report.stage("read"), paused_garbage_collection():
+        other = _read_right(right, method, options, names[1], report)
+    if other is not None:
+        pairs = find_counterparts(graph, other, method.pairs, options.layout, names)
+        for text in (*pairs.notes, *narrow_dims(graph, other, pairs, options.layout, names)):
+            report.note(text)
+        for i in reversed(range(len(graph.graph.outputs))):
+            if i not in pairs.kept:
+                del graph.graph.outputs[i]
+        method = replace(method, counterparts=pairs)
+    with report.stage("verify"):
+        verdict = verify(left, right, graph, options, method)
+    if verdict.guilty == "backend":  # which may never have seen it
+        verdict.guilty = ""
+    if verdict.status == FAIL and other is not None and not verdict.stored:
+        verdict.reason = "; ".join(t for t in (describe_weights(graph, other, names), verdict.reason) if t)
+    return verdict
+
+
+def _read_right(right: Source, method: VerifyMethod, options: Options, name: str, report: Report) -> ir.Model | None:
+    """The shared graph of the target, or None where its operators or what is lacking keep it from being read."""
+    own = replace(method.target, rules=method.target.rules or options.rules)
+    try:
+        return plugin.frontend_for(right).read(right, own, Report("verify"))
+    except ConvertError as error:
+        if method.pairs:
+            raise
+        report.note(f"{name} is taken to have the same names and weights, because it cannot be read: {error.message}")
+        return None

@@ -1,0 +1,90 @@
+"""Whether two artefacts hold the same weights: where they do not, that is why their outputs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph.tensors import widened_array
+
+# Weights that are closer than this were rounded on their way, not changed.
+_ROUNDED = 1e-5
+_MOST_NAMED = 5
+
+
+def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) -> str:
+    """How the floating weights of two graphs differ, or nothing where each has its equal.
+
+    Equal are weights of the same numbers in any order: readers and writers transpose them. The others are paired by
+    name, and by size where there are as many of one size on both sides.
+    """
+    ours, theirs = _weights(left), _weights(right)
+    ours, theirs = _comparable(ours, theirs), _comparable(theirs, ours)
+    total = len(ours)
+    for name in sorted(ours.keys() & theirs.keys()):
+        if _distance(ours[name], theirs[name]) <= _ROUNDED:
+            del ours[name], theirs[name]
+    marks = {_fingerprint(a): n for n, a in theirs.items()}
+    for name, array in list(ours.items()):
+        if (same := marks.pop(_fingerprint(array), None)) is not None:
+            del ours[name], theirs[same]
+    differing = {}
+    for name, array in list(ours.items()):
+        sizes = [n for n, a in theirs.items() if a.size == array.size]
+        alike = sum(a.size == array.size for a in ours.values())
+        other = name if name in sizes else sizes[0] if sizes and len(sizes) == alike else None
+        if other is not None:
+            distance = _distance(array, theirs.pop(other))
+            del ours[name]
+            if distance > _ROUNDED:
+                differing[name] = f" by {distance:.2g} of its size"
+    if not ours and not differing:
+        return ""
+    told = [n + text for n, text in (differing | dict.fromkeys(ours, "")).items()]
+    more = f" and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
+    text = f"weights differ: {len(told)} of {total} tensors ({', '.join(told[:_MOST_NAMED])}{more})"
+    if ours:
+        text += f", {len(ours)} without a counterpart in {names[1]}, which may have folded or rearranged them"
+    return text
+
+
+def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
+    found = {}
+    for graph in model.graphs():
+        held = {str(n): v.const_value for n, v in graph.initializers.items()}
+        for node in graph:
+            if node.op_type == "Constant" and not node.domain and node.outputs[0].const_value is None:
+                held[str(node.outputs[0].name)] = ir.convenience.get_const_tensor(node.outputs[0])
+        found |= {n: t for n, t in held.items() if t is not None and t.dtype.is_floating_point() and t.size}
+    return found
+
+
+def _comparable(own: Mapping[str, ir.TensorProtocol], other: Mapping[str, ir.TensorProtocol]) -> dict[str, np.ndarray]:
+    """Those of more than one number, and single numbers that the other side has by the same name."""
+    return {n: np.ravel(_array(t)) for n, t in own.items() if t.size > 1 or (n in other and other[n].size == 1)}
+
+
+def _array(tensor: object) -> np.ndarray:
+    array = tensor if isinstance(tensor, np.ndarray) else tensor.numpy()  # type: ignore[attr-defined]
+    return widened_array(array).astype(np.float32)
+
+
+def _fingerprint(array: np.ndarray) -> tuple[int, int, int]:
+    """The same for the same numbers in any order: sums of their bits, and of the squares of these, modulo 2**64."""
+    bits = (array + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0: -0.0 is 0.0
+    return array.size, int(bits.sum(dtype=np.uint64)), int((bits * bits).sum(dtype=np.uint64))
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """How far two weights are apart, in any order, relative to the root mean square of the first."""
+    if a.size != b.size:
+        return np.inf
+    direct = _rms(a - b)
+    apart = direct if direct == 0 else min(direct, _rms(np.sort(a) - np.sort(b)))
+    return apart / max(_rms(a), np.finfo(np.float32).tiny)
+
+
+def _rms(array: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(array, dtype=np.float64))))
