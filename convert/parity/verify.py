@@ -230,7 +230,8 @@ def _unrepeatable_sides(
         outputs = _results(running, who)
         running.stop()
         if not isinstance(outputs, ConvertError):
-            texts = describe_repeats(*_outputs(outputs["float32"]), known=random)
+            first, second = _outputs(outputs["float32"])
+            texts = describe_repeats(first, second, random)
             found += [f"the {who} gives {text}" for text in texts]
     return found
 

@@ -20,8 +20,8 @@ def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) ->
     Equal are weights of the same numbers in any order: readers and writers transpose them. The others are paired by
     name, and by size where there are as many of one size on both sides.
     """
-    ours, theirs = _weights(left), _weights(right)
-    ours, theirs = _comparable(ours, theirs), _comparable(theirs, ours)
+    held = _weights(left), _weights(right)
+    ours, theirs = _comparable(*held), _comparable(*reversed(held))
     total = len(ours)
     for name in sorted(ours.keys() & theirs.keys()):
         if _distance(ours[name], theirs[name]) <= _ROUNDED:
@@ -51,7 +51,7 @@ def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) ->
 
 
 def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    found = {}
+    found: dict[str, ir.TensorProtocol] = {}
     for graph in model.graphs():
         held = {str(n): v.const_value for n, v in graph.initializers.items()}
         for node in graph:
@@ -83,7 +83,7 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
         return np.inf
     direct = _rms(a - b)
     apart = direct if direct == 0 else min(direct, _rms(np.sort(a) - np.sort(b)))
-    return apart / max(_rms(a), np.finfo(np.float32).tiny)
+    return apart / max(_rms(a), float(np.finfo(np.float32).tiny))
 
 
 def _rms(array: np.ndarray) -> float:
