@@ -17,6 +17,7 @@ from convert.passes.layout.assign import assign_layout
 from convert.passes.opset.convert import convert_opset
 from convert.passes.size_checks import write_size_checks_as_reshapes
 
+from .full_resize import full_resize
 from .onnxruntime_casts import cast_for_kernels
 from .options import NEWEST, OLDEST
 from .stable_sigmoid import exact_probabilities
@@ -64,7 +65,7 @@ def assign_channels_first(model: ir.Model) -> bool:
     return assign_layout(model, sensitive="as is")
 
 
-PASSES = (clean, assign_channels_first, fold_batch_norms, clean, exact_probabilities, cast_for_kernels)
+PASSES = (clean, assign_channels_first, fold_batch_norms, clean, exact_probabilities, full_resize, cast_for_kernels)
 
 
 def hoist_weights(model: ir.Model) -> bool:

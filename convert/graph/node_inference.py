@@ -5,6 +5,8 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
+from convert.semantics.interpolation import resized_length
+
 # Constants up to this many bytes take part in inference (shapes, axes).
 _SMALL = 4096
 
@@ -36,6 +38,31 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
             kind = ir.serde.deserialize_type_proto_for_type(found[output.name])
             output.type = kind
             output.shape = ir.serde.deserialize_type_proto_for_shape(found[output.name])
+    if node.op_type == "Resize" and not node.domain:
+        resized_by_runtimes(node)
+
+
+def resized_by_runtimes(node: ir.Node) -> bool:
+    """Set the lengths that runtimes give a Resize by constant scales, if ONNX's inference has others; whether it has.
+
+    It multiplies in float64, where 5 · float32(2.6) is less than 13: see `convert.semantics.interpolation`.
+    """
+    x, y = node.inputs[0], node.outputs[0]
+    scales = node.inputs[2].const_value if len(node.inputs) > 2 and node.inputs[2] is not None else None
+    if x is None or x.shape is None or y.shape is None or scales is None or not scales.size:
+        return False
+    if node.attributes.get_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
+        return False
+    axes = node.attributes.get_ints("axes") or range(len(x.shape))
+    dims = list(y.shape)
+    for axis, scale in zip(axes, scales.numpy().tolist(), strict=True):
+        length = x.shape[axis]
+        if isinstance(length, int) and isinstance(dims[axis], int):
+            dims[axis] = resized_length(length, scale)
+    changed = dims != list(y.shape)
+    if changed:
+        y.shape = ir.Shape(dims)
+    return changed
 
 
 def type_proto(value: ir.Value) -> onnx.TypeProto:

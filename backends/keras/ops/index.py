@@ -201,7 +201,8 @@ def _pad_indices(n: int | None, before: int, after: int, mode: str) -> np.ndarra
     if mode == "edge":
         place = place.clip(0, n - 1)
     elif mode == "wrap":
-        place %= n
+        first = max(-before, 0)  # what negative pads take off comes before: the rest is what repeats
+        place = first + (place - first) % (n + min(after, 0) - first)
     elif mode == "reflect":
         period = max(2 * (n - 1), 1)
         place %= period

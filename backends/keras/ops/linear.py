@@ -14,6 +14,9 @@ from ..tensors import plus
 
 @onnx_op(DENSE)
 def dense(k, x, w, b):
+    if 0 in w.shape:  # no layer has no units
+        y = ops.matmul(*k.tensors(x, w))
+        return y if b is None else plus(y, k.tensor(b))
     return k.layer(layers.Dense, x, {"kernel": w, "bias": b}, units=w.shape[1], use_bias=b is not None)
 
 

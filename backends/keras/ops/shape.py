@@ -204,6 +204,8 @@ def split(k, x, sizes, *, axis, num_outputs):
 
 @channels_last("DepthToSpace")
 def depth_to_space(k, x, *, blocksize, mode):
+    if blocksize == 1:
+        return x
     channels = x.shape[-1] // blocksize**2
     if mode == "CRD" and channels > 1:
         # Channels are blocks of channels: their order is turned around first.
@@ -214,6 +216,8 @@ def depth_to_space(k, x, *, blocksize, mode):
 
 @channels_last("SpaceToDepth")
 def space_to_depth(k, x, *, blocksize, mode="DCR"):
+    if blocksize == 1:
+        return x
     y = ops.space_to_depth(x, blocksize, data_format="channels_last")
     if mode == "CRD" and x.shape[-1] > 1:
         order = np.arange(y.shape[-1]).reshape(-1, x.shape[-1]).T.ravel()

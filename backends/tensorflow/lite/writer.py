@@ -22,7 +22,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from convert.errors import ConvertError, Location, Problem, Unsupported, UsageError
 from convert.files.protobuf_wire import length_delimited_header
-from convert.graph import location_of
+from convert.graph import location_of, register_initializer
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
 from convert.options import Options
@@ -67,7 +67,7 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     """Put the job of the child process into `folder`; returns what the inputs and outputs are called."""
 
     def choose_builtins(model: ir.Model) -> bool:
-        return prefer_builtins(model, calibrated=bool(options.calibrate))
+        return prefer_builtins(model, calibrated=bool(options.calibrate)) | keep_shapes_of_branches(model)
 
     def reshape_to_check(model: ir.Model) -> bool:
         return write_size_checks_as_reshapes(model, by_dims=True)
@@ -125,6 +125,30 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
         better &= f"{LITE}::{node.op_type}" in onnx_op.entries and (calibrated or node.op_type != "MaxPool")
         if better and first is not None and first.dtype == ir.DataType.FLOAT:
             node.domain, modified = LITE, True
+    return modified
+
+
+def keep_shapes_of_branches(model: ir.Model) -> bool:
+    """Take the maximum of each integer that a branch of If gives and the least one; whether there is any.
+
+    TensorFlow Lite computes shapes before it runs, and its If copies other bytes for a result that is one (LiteRT 2.3:
+    garbage, or an end of the process).
+    """
+    modified = False
+    for node in [n for n in nodes_of(model.graph) if n.op_type == "If" and not n.domain]:
+        for attribute in node.attributes.values():
+            branch = attribute.as_graph()
+            for place, value in enumerate(branch.outputs):
+                if value.dtype in (ir.DataType.INT32, ir.DataType.INT64) and value.producer() is not None:
+                    least = np.array(np.iinfo(value.dtype.numpy()).min, value.dtype.numpy())
+                    name = f"{value.name}_least"
+                    bound = register_initializer(branch, name, ir.tensor(least, name=name))
+                    kept = ir.Node("", "Max", [value, bound], num_outputs=1)
+                    kept.outputs[0].name = f"{value.name}_kept"
+                    kept.outputs[0].type, kept.outputs[0].shape = value.type, value.shape
+                    branch.append(kept)
+                    branch.outputs[place] = kept.outputs[0]
+                    modified = True
     return modified
 
 

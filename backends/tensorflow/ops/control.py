@@ -86,7 +86,7 @@ def loop(t, M, cond, *carried, body):
         (tf.constant(0, tf.int64), start, values, arrays),
         shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), invariants, [tf.TensorShape(None)] * len(arrays)),
     )
-    return (*values, *(a.stack() for a in arrays))
+    return (*values, *(_stack(a, y) for a, y in zip(arrays, outputs, strict=True)))
 
 
 def _nested_loop(
@@ -106,8 +106,9 @@ def _nested_loop(
         rows.append(results[count:])
         if not alive.all():
             break
-    if not rows and len(body.graph.outputs) > 1 + count:
-        raise Unsupported("a Loop of no trips that collects outputs")
+    if not rows:
+        collected = (dtype_and_shape(v) for v in body.graph.outputs[1 + count :])
+        return (*values, *(tf.zeros([0, *(d or 0 for d in shape or ())], dtype) for dtype, shape in collected))
     return (*values, *(tf.stack([tf.convert_to_tensor(x) for x in column]) for column in zip(*rows, strict=True)))
 
 
@@ -181,7 +182,7 @@ def scan(
     )
     stacked = []
     for i, array in enumerate(arrays):
-        y = array.stack()
+        y = _stack(array, outputs[i])
         y = tf.reverse(y, [0]) if scan_output_directions and scan_output_directions[i] else y
         stacked.append(move_axis(y, 0, scan_output_axes[i]) if scan_output_axes else y)
     return (*values, *stacked)
@@ -198,6 +199,20 @@ def move_axis(x: Value, source: int, target: int) -> tf.Tensor:
 def _empty_tensor_array(value: ir.Value) -> tf.TensorArray:
     dtype, shape = dtype_and_shape(value)
     return tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=shape, clear_after_read=False)
+
+
+def _stack(array: tf.TensorArray, value: ir.Value) -> tf.Tensor:
+    """What an output collects; of no rounds, each dim that is not known is 0, as onnxruntime has it."""
+    dtype, shape = dtype_and_shape(value)
+    if shape.is_fully_defined():
+        return array.stack()
+    some = array.size() > 0
+    if shape.rank is None:
+        return tf.cond(some, array.stack, lambda: tf.zeros([0], dtype))
+    dims = tf.where(some, [-1 if d is None else d for d in shape], [d or 0 for d in shape])
+    y = tf.raw_ops.TensorListStack(input_handle=array.flow, element_shape=dims, element_dtype=dtype)
+    y.set_shape([None, *shape])
+    return y
 
 
 def _shape_invariant(value: tf.Tensor, result: ir.Value) -> tf.TensorShape:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from convert.semantics.einsum import squeeze_labels
 
+from ..constants import Constant
 from ..emit import LazyDims, Value
 from ..rules import LITE, onnx_op
 from .binary import as_row
@@ -88,6 +89,7 @@ def matmul_of_lite(t, a, b):
 
 @onnx_op("Gemm")
 def gemm(t, a, b, c, *, alpha, beta, transA, transB):
+    a, b = (x if isinstance(x, Constant) else t.of_rank(x, 2) for x in (a, b))
     a = t.permuted(a, (1, 0)) if transA else a
     b = t.permuted(b, (1, 0)) if transB else b
     y = matrix_product(a, b)

@@ -90,7 +90,8 @@ def _pad_by_gather(t: Emitter, x: Value, begins: Sequence[Dim], ends: Sequence[D
         if mode == "edge":
             place = minimum(maximum(place, 0), n - 1)
         elif mode == "wrap":
-            place = place % n
+            first = maximum(-b, 0)  # what negative pads take off comes before: the rest is what repeats
+            place = first + (place - first) % (n + minimum(e, 0) - first)
         elif mode == "reflect":
             period = maximum(2 * (n - 1), 1)
             place = place % period

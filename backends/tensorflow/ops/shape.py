@@ -60,6 +60,9 @@ def reshape(t, x, shape, *, allowzero):
 
 @onnx_op("Flatten")
 def flatten(t, x, *, axis):
+    if x.shape.rank is None:
+        dims = tf.shape(x)
+        return tf.reshape(x, [tf.reduce_prod(dims[:axis]), tf.reduce_prod(dims[axis:])])
     dims = t.shape(x)
     axis = axis + len(dims) if axis < 0 else axis
     after = dims[axis:]
@@ -156,18 +159,23 @@ def trilu(t, x, k, *, upper):
 def depth_to_space(t, x, *, blocksize, mode):
     n, h, w, c = t.shape(x)
     b = blocksize
+    if b == 1:
+        return tf.convert_to_tensor(x)
     if isinstance(c, int) and c == b * b:
         mode = "DCR"  # with one channel in the end both orders are the same
     if mode == "DCR" and x.dtype in (tf.float32, tf.float16):
         return tf.nn.depth_to_space(x, b)
-    blocks = [b, b, -1] if mode == "DCR" else [-1, b, b]
+    depth = c // (b * b)  # no −1: of nothing, reshape could not tell
+    blocks = [b, b, depth] if mode == "DCR" else [depth, b, b]
     order = [0, 1, 3, 2, 4, 5] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
     x = tf.transpose(tf.reshape(x, pack_dims([n, h, w, *blocks])), order)
-    return tf.reshape(x, pack_dims([n, h * b, w * b, -1 if not isinstance(c, int) else c // (b * b)]))
+    return tf.reshape(x, pack_dims([n, h * b, w * b, depth]))
 
 
 @channels_last("SpaceToDepth")
 def space_to_depth(t, x, *, blocksize, mode="DCR"):
+    if blocksize == 1:
+        return tf.convert_to_tensor(x)
     if mode == "DCR" and x.dtype in (tf.float32, tf.float16):
         return tf.nn.space_to_depth(x, blocksize)
     n, h, w, c = t.shape(x)

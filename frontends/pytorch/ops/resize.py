@@ -11,6 +11,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
+from convert.semantics.interpolation import resized_length
 
 from ..common.sizes import size, static_sizes, vector
 from ..rules import torch_op
@@ -27,7 +28,7 @@ def emit_resize(
     """
     known = [float(s) for s in scales or () if s is not None]
     if scales is not None and len(known) == len(scales):
-        factors = g.const(np.array([1.0, 1.0, *known], dtype=np.float32))
+        factors = g.const(rounded_tensor(np.array([1.0, 1.0, *known]), ir.DataType.FLOAT))
         if _same_sizes(g, x, output_size, known):
             return g.Resize(x, None, factors, **attributes)
     if output_size is None:
@@ -44,11 +45,7 @@ def _same_sizes(g: Graph, x: ir.Value, output_size: Any, scales: Sequence[float]
     if output_size is None:
         return True
     for length, wanted, scale in zip(g.shape(x)[2:], output_size, scales, strict=True):
-        if (
-            not isinstance(length, int)
-            or not isinstance(wanted, int)
-            or int(length * float(np.float32(scale))) != wanted
-        ):
+        if not isinstance(length, int) or not isinstance(wanted, int) or resized_length(length, scale) != wanted:
             return False
     return True
 

@@ -1,0 +1,127 @@
+"""Writes a Resize so that onnxruntime's optimizer, which moves a Transpose through it, leaves it whole.
+
+It permutes `sizes` and `scales` by the whole permutation, also where `axes` says that they are about some dims only
+(onnxruntime 1.31): the file does not load, or other dims are resized. So they are given for all dims. And what it makes
+of a weighted resize may be one of dims that the kernel does not know: a reshape keeps the Transpose before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import register_initializer
+from convert.graph.values import known_dims
+
+
+# What a Transpose does not pass.
+_BARRIERS = frozenset({"Conv", "ConvTranspose", "Flatten", "Gemm", "MaxPool", "AveragePool", "Reshape"})
+
+
+def full_resize(model: ir.Model) -> bool:
+    """Mend every Resize of a model that has a Transpose. Whether anything changed."""
+    nodes = list(model.graph.all_nodes())
+    if not any(n.op_type == "Transpose" and not n.domain for n in nodes):
+        return False
+    found = [n for n in nodes if n.op_type == "Resize" and not n.domain]
+    return any([_keep_apart(n) or ("axes" in n.attributes and _widen(n)) for n in found])
+
+
+def _keep_apart(node: ir.Node) -> bool:
+    """Resize [1, N·C, spatial…] instead of [N, C, spatial…], if a Transpose before would make the dims others."""
+    x, y = node.inputs[0], node.outputs[0]
+    shape, axes = None if x is None else known_dims(x), list(node.attributes.get_ints("axes") or ())
+    if x is None or shape is None or axes != list(range(2, len(shape))):
+        return False
+    weighted = node.attributes.get_string("mode", "nearest") != "nearest"
+    if not weighted or not any(_makes_other_dims(perm, axes) for perm in _permutations_before(x)):
+        return False
+    if not any(isinstance(d, int) and d for d in shape[:2]) or not isinstance(node.graph, ir.Graph):
+        return False
+    first, second = shape[:2]
+    front = [-1 if isinstance(second, int) else first, second if isinstance(second, int) else -1]
+    inside = _reshaped(node, x, [1, -1, *[0] * len(axes)], "flat")
+    node.replace_input_with(0, inside.outputs[0])
+    node.graph.insert_before(node, inside)
+    outside = _reshaped(node, y, [*front, *[0] * len(axes)], "full")
+    node.graph.insert_after(node, outside)
+    ir.convenience.replace_all_uses_with(y, outside.outputs[0], replace_graph_outputs=True)
+    outside.replace_input_with(0, y)
+    outside.outputs[0].name, y.name = y.name, f"{y.name}_flat"
+    outside.outputs[0].shape, y.shape = y.shape, None
+    return True
+
+
+def _reshaped(node: ir.Node, x: ir.Value, target: list[int], name: str) -> ir.Node:
+    assert isinstance(node.graph, ir.Graph)
+    shape = register_initializer(node.graph, f"{node.name}_{name}", ir.tensor(np.array(target, np.int64)))
+    made = ir.Node("", "Reshape", [x, shape], num_outputs=1, name=f"{node.name}_{name}")
+    made.outputs[0].name, made.outputs[0].type = f"{x.name}_{name}", x.type
+    made.metadata_props.update(node.metadata_props)
+    return made
+
+
+def _makes_other_dims(perm: list[int], axes: list[int]) -> bool:
+    """Whether the resized dims, in the order before the Transpose, are neither the last ones nor all but the last."""
+    moved = sorted(perm[a] for a in axes)
+    return moved not in (axes, [a - 1 for a in axes])
+
+
+def _permutations_before(x: ir.Value) -> list[list[int]]:
+    """Those of every Transpose whose result gets to `x` by operators that one can be moved through."""
+    found, pending, seen = [], [x], set()
+    while pending:
+        node = pending.pop().producer()
+        if node is None or node in seen or node.op_type in _BARRIERS:
+            continue
+        seen.add(node)
+        perm = node.attributes.get_ints("perm") if node.op_type == "Transpose" else None
+        if perm is not None and x.shape is not None and len(perm) == len(x.shape):
+            found.append([int(a) for a in perm])
+        pending += [v for v in node.inputs if v is not None]
+    return found
+
+
+def _widen(node: ir.Node) -> bool:
+    x, roi, scales, sizes = [*node.inputs, None, None, None][:4]
+    shape, graph = None if x is None else known_dims(x), node.graph
+    given = next((v for v in (scales, sizes) if v is not None and v.shape != ir.Shape([0])), None)
+    plain = node.attributes.get_string("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if x is None or shape is None or graph is None or given is None or roi is not None or not plain:
+        return False
+    axes = [a % len(shape) for a in node.attributes["axes"].as_ints()]
+    order = np.array([axes.index(a) if a in axes else len(axes) + a for a in range(len(shape))], np.int64)
+    others = [d for a, d in enumerate(shape) if a not in axes]
+    name, content = given.name or "", given.const_value
+    if content is not None and (given is scales or all(isinstance(d, int) for d in others)):
+        rest = [1 if given is scales or not isinstance(d, int) else d for d in shape]
+        full = np.concatenate([content.numpy(), np.array(rest, content.numpy().dtype)])[order]
+        wide = register_initializer(graph, f"{name}_of_all_dims", ir.tensor(full))
+    else:
+        wide = _gathered(node, given, ir.tensor(np.ones(len(shape), np.float32)) if given is scales else None, order)
+    node.replace_input_with(2 if given is scales else 3, wide)
+    node.attributes.pop("axes")
+    return True
+
+
+def _gathered(node: ir.Node, given: ir.Value, ones: ir.TensorProtocol | None, order: np.ndarray) -> ir.Value:
+    """What is given, or 1 for a scale and the input's own size for a size, for each dim."""
+    graph, name = node.graph, given.name
+    assert isinstance(graph, ir.Graph)
+    made = []
+    if ones is None:
+        made.append(ir.Node("", "Shape", [node.inputs[0]], num_outputs=1, name=f"{name}_own"))
+        rest = made[0].outputs[0]
+    else:
+        rest = register_initializer(graph, f"{name}_ones", ones)
+    both = ir.Node("", "Concat", [given, rest], [ir.AttrInt64("axis", 0)], num_outputs=1, name=f"{name}_both")
+    places = register_initializer(graph, f"{name}_order", ir.tensor(order))
+    wide = ir.Node("", "Gather", [both.outputs[0], places], num_outputs=1, name=f"{name}_of_all_dims")
+    made += [both, wide]
+    lengths = {"Shape": len(order), "Concat": None, "Gather": len(order)}
+    for one in made:
+        out = one.outputs[0]
+        out.name, out.type, out.shape = f"{one.name}_{node.name}", given.type, ir.Shape([lengths[one.op_type]])
+        one.metadata_props.update(node.metadata_props)
+    graph.insert_before(node, made)
+    return wide.outputs[0]

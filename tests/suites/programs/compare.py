@@ -1,0 +1,73 @@
+"""Converts a program to one format, runs the artefact as its users do, and compares it with what its source gave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convert
+from tests.support.caffe2_support import needs_caffe2
+from tests.support.run_targets import SUFFIXES, assert_close, run_target
+
+Arrays = Mapping[str, np.ndarray]
+
+FORMATS = [
+    "onnx",
+    "tf",
+    pytest.param("tf-frozen", marks=pytest.mark.long),
+    pytest.param("keras", marks=pytest.mark.long),
+    pytest.param("tflite", marks=pytest.mark.long),
+    pytest.param("caffe2", marks=[pytest.mark.long, pytest.mark.caffe2]),
+]
+
+
+def refusal(
+    source: Any, form: str, folder: Path, feeds: Sequence[Arrays], expected: Sequence[Arrays], **options: Any
+) -> str:
+    """The reason for which `convert` refuses `source`, or "" where its artefact gives what is expected.
+
+    Anything else fails: other numbers, an artefact that does not run, an error that calls itself a defect.
+    """
+    path = folder / f"model.{SUFFIXES[form]}"
+    try:
+        convert.convert(source, form, path, verify=False, **options)
+    except (convert.Unsupported, convert.BadInput, convert.UsageError) as error:
+        return str(error)
+    found = run_target(form, path, feeds)
+    for want, got in zip(expected, found, strict=True):
+        assert_close(want, _as_told(want, got, form))
+    return ""
+
+
+def check(reason: str, declared: str | None) -> None:
+    """Assert that a program was refused for the reason that the table gives, and only then."""
+    if declared is None:
+        assert not reason, reason
+    else:
+        assert re.search(declared, reason), reason or "it is no longer refused: take it off the table"
+
+
+def skip_without_runtime(form: str) -> None:
+    """Skip the current test if there is nothing to run the format with."""
+    if form == "caffe2" and (reason := needs_caffe2()):
+        pytest.skip(reason)
+
+
+def _as_told(want: Arrays, got: Arrays, form: str) -> Arrays:
+    """Strings as text; in Caffe2, which has other dtypes for some, numbers in the dtype that is expected."""
+    made = {}
+    for name, array in got.items():
+        array = np.asarray(array)
+        if array.dtype.kind in "OS":
+            array = np.array([x.decode() if isinstance(x, bytes) else x for x in array.ravel()], object).reshape(
+                array.shape
+            )
+        if form == "caffe2" and name in want and want[name].dtype != array.dtype:
+            array = array.astype(want[name].dtype)
+        made[name] = array
+    return made

@@ -1,0 +1,55 @@
+"""Every program of the ONNX table in every format, compared with onnxruntime or ONNX's own evaluator."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.suites.programs.compare import FORMATS, check, refusal, skip_without_runtime
+from tests.suites.programs.onnx import PROGRAMS
+from tests.suites.programs.onnx_program import OnnxProgram
+from tests.suites.programs.onnx_refused import REFUSED
+
+ROWS = {row.name: row for row in PROGRAMS}
+
+
+@cache
+def expected(name: str) -> list[dict[str, np.ndarray]]:
+    """What the source gives for each feed."""
+    row = ROWS[name]
+    names = [output.name for output in row.model.graph.output]
+    return [dict(zip(names, values, strict=True)) for values in _run(row)]
+
+
+def _run(row: OnnxProgram) -> list[list[np.ndarray]]:
+    if row.oracle == "reference":
+        from onnx.reference import ReferenceEvaluator
+
+        evaluator = ReferenceEvaluator(row.model)
+        return [[np.asarray(y) for y in evaluator.run(None, feed)] for feed in row.feeds]
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    session = onnxruntime.InferenceSession(row.model.SerializeToString(), options, ["CPUExecutionProvider"])
+    return [[np.asarray(y) for y in session.run(None, feed)] for feed in row.feeds]
+
+
+def test_the_table_is_whole() -> None:
+    assert len(ROWS) == len(PROGRAMS) >= 60
+    assert sum(len(row.feeds) > 1 for row in PROGRAMS) > 0.9 * len(PROGRAMS)
+
+
+def attempt(name: str, form: str, folder: Path) -> str:
+    """The reason for which a program is refused, or "" where its artefact is right."""
+    return refusal(ROWS[name].model, form, folder, ROWS[name].feeds, expected(name))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", ROWS)
+def test_program(name: str, form: str, tmp_path: Path) -> None:
+    skip_without_runtime(form)
+    check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))
