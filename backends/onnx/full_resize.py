@@ -13,7 +13,6 @@ import onnx_ir as ir
 from convert.graph import register_initializer
 from convert.graph.values import known_dims
 
-
 # What a Transpose does not pass.
 _BARRIERS = frozenset({"Conv", "ConvTranspose", "Flatten", "Gemm", "MaxPool", "AveragePool", "Reshape"})
 
@@ -24,7 +23,8 @@ def full_resize(model: ir.Model) -> bool:
     if not any(n.op_type == "Transpose" and not n.domain for n in nodes):
         return False
     found = [n for n in nodes if n.op_type == "Resize" and not n.domain]
-    return any([_keep_apart(n) or ("axes" in n.attributes and _widen(n)) for n in found])
+    changed = [_keep_apart(n) or ("axes" in n.attributes and _widen(n)) for n in found]
+    return any(changed)
 
 
 def _keep_apart(node: ir.Node) -> bool:
