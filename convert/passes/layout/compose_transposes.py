@@ -162,11 +162,14 @@ def _compose(graph: ir.Graph, row: list[ir.Node], names: ModelNames) -> bool:
 def _emit_movement(
     x: ir.Value, y: ir.Value, factors: Factors, before: Atoms, after: Atoms, names: ModelNames
 ) -> list[ir.Node] | None:
-    """Reshape to the groups `before`, Transpose to those of `after`, Reshape to y; without those that do nothing."""
+    """Reshape to the groups `before`, Transpose to those of `after`, Reshape to y: what does something, or Identity."""
     perm = [before.index(g) for g in after]
-    steps = [("Reshape", before)] if before != factors.first else []
-    steps += [("Transpose", after)] if perm != sorted(perm) else []
-    steps += [("Reshape", factors.now)] if not steps or steps[-1][1] != factors.now else []
+    moves = perm != sorted(perm)
+    steps = [("Reshape", before)] if moves and before != factors.first else []
+    steps += [("Transpose", after)] if moves else []
+    if (steps[-1][1] if steps else factors.first) != factors.now:
+        steps.append(("Reshape", factors.now))
+    steps = steps or [("Identity", factors.now)]
     made: list[ir.Node] = []
     value, held = x, factors.first
     for operator, target in steps:

@@ -202,10 +202,29 @@ def test_moved_inputs_give_moved_outputs(name: str, move: Move) -> None:
         assert not form.attributes
         assert not form.constants
         return
+    _assert_law(node, form, model, move)
+
+
+@pytest.mark.parametrize("move", [channels_last, channels_first])
+@pytest.mark.parametrize("name", CASES)
+def test_a_shape_that_is_not_known_is_not_guessed(name: str, move: Move) -> None:
+    """Each tensor's shape is forgotten in turn: the node stays as it is, or what its form says is still right."""
+    build, _ = CASES[name]
+    node, _, model = _form(build, move)
+    for value in [x for x in (*node.inputs, *node.outputs) if x is not None and x.shape is not None]:
+        known, value.shape = value.shape, None
+        form = form_of(node, move, AGNOSTIC)
+        value.shape = known
+        sides = dict(zip((*node.inputs, *node.outputs), (*form.inputs, *form.outputs), strict=True))
+        assert sides[value] not in (Side.FREE, Side.MOVED)
+        if Side.FREE in sides.values():
+            _assert_law(node, form, model, move)
+
+
+def _assert_law(node: ir.Node, form: LayoutForm, model: ir.Model, move: Move) -> None:
     arrays = _arrays(node)
-    proto = ir.to_proto(model)
     given = {v.name: a for v, a in arrays.items() if v.is_graph_input()}
-    before = _session(proto).run(None, given)
+    before = _session(ir.to_proto(model)).run(None, given)
     single, feeds = _moved_node(node, form, arrays, move)
     after = _session(single).run(None, feeds)
     for want, got, side in zip(before, after, form.outputs, strict=True):
