@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from convert.batch.show import reason
 from convert.batch.worker import GOOD
+from convert.text import escape
 
 _STYLE = """
 :root { color-scheme: light dark }

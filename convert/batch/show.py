@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import click
-
 from convert.batch.plan import Task
 from convert.batch.worker import GOOD
+from convert.terminal import echo, echo_json
+from convert.text import visible
 
 Record = dict[str, Any]
 
@@ -35,9 +35,9 @@ class LineView:
     def ended(self, record: Record) -> None:
         self.done += 1
         if self.as_json:
-            click.echo(json.dumps(record, ensure_ascii=False))
+            echo_json(json.dumps(record, ensure_ascii=False))
         elif not self.quiet or record["outcome"] not in GOOD:
-            click.echo(f"[{self.done}/{self.total}] {record_line(record)}")
+            echo(f"[{self.done}/{self.total}] {record_line(record)}")
 
 
 class TableView(LineView):
@@ -62,7 +62,7 @@ class TableView(LineView):
         self.running.pop(record["output"], None)
         self.counts[record["outcome"]] += 1
         self.before += bool(record.get("before"))
-        told = Text(record_line(record))
+        told = Text(visible(record_line(record)))
         told.stylize(_outcome_color(record["outcome"]), 0, len(record["outcome"]))
         self.console.print(told, soft_wrap=True)
         self.done += 1
@@ -92,7 +92,7 @@ class TableView(LineView):
         )
         rows = Grid.grid(padding=(0, 2))
         for label, since in self.running.values():
-            rows.add_row("running", Text(f"{_duration_text(now - since):>6}"), Text(label))
+            rows.add_row("running", Text(f"{_duration_text(now - since):>6}"), Text(visible(label)))
         if not self.running and self.done < self.total:
             rows.add_row("preparing …")
         return Group(grid, Text.assemble(*counts), rows)
@@ -225,18 +225,18 @@ def _label(record: Record) -> str:
 
 def show_summary(told: dict[str, Any]) -> None:
     """Print a summary for people."""
-    click.echo(", ".join(f"{n} {name}" for name, n in told["outcomes"].items()) or "nothing to do")
+    echo(", ".join(f"{n} {name}" for name, n in told["outcomes"].items()) or "nothing to do")
     for group in told["causes"]:
         shown = ", ".join(group["tasks"][:4]) + (f" and {len(group['tasks']) - 4} more" if group["tasks"][4:] else "")
-        click.echo(f"  {len(group['tasks'])} × {group['outcome']}: {group['cause']}\n      {shown}")
+        echo(f"  {len(group['tasks'])} × {group['outcome']}: {group['cause']}\n      {shown}")
         if group["hint"]:
-            click.echo(f"      hint: {group['hint']}")
+            echo(f"      hint: {group['hint']}")
     if told["unsupported"]:
-        click.echo("unsupported, by the number of conversions that need it:")
+        echo("unsupported, by the number of conversions that need it:")
         for operator, count in list(told["unsupported"].items())[:20]:
-            click.echo(f"  {count:>4}  {operator}")
+            echo(f"  {count:>4}  {operator}")
     if found := told.get("coverage"):
-        click.echo(
+        echo(
             f"operators: {found['operators']} kinds in {found['nodes']} nodes"
             + (f"; {found['lacking_operators']} kinds lack a rule" if found["lacking_operators"] else ", all supported")
         )

@@ -77,6 +77,7 @@ def batch(
         from convert.batch.ray_engine import Cluster
         from convert.errors import UsageError
         from convert.options import parse_size
+        from convert.terminal import echo, echo_json
 
         names = list(what)
         if not names and not sys.stdin.isatty():
@@ -97,7 +98,7 @@ def batch(
         tasks = plan_tasks(names, to, where, options, timeout, None if memory is None else parse_size(memory), others)
         if others and not quiet:
             first = ", ".join(map(str, others[:5])) + (" …" if others[5:] else "")
-            click.echo(f"note: {len(others)} files are passed over, which are no models: {first}", err=True)
+            echo(f"note: {len(others)} files are passed over, which are no models: {first}", err=True)
         with show.output_view(len(tasks), as_json, quiet) as view:
             if dry_run:
                 records = run.dry_run(
@@ -113,7 +114,7 @@ def batch(
         if report is not None:
             html_report.write(report, records, told)
         if as_json:
-            click.echo(json.dumps({"summary": told}, ensure_ascii=False))
+            echo_json(json.dumps({"summary": told}, ensure_ascii=False))
         else:
             show.show_summary(told)
         sys.exit(0 if told["ok"] else 1)

@@ -15,6 +15,7 @@ from convert.cli import render
 from convert.cli.verify_options import VerifyOptions
 from convert.errors import ConvertError, ResourceLimit
 from convert.report import Report
+from convert.terminal import echo, echo_json
 
 WORDS = "convert.words"
 """Where click's context keeps the words of the command line, for the page that says how to do it again."""
@@ -68,7 +69,7 @@ def run(
         if verify_options is not None:
             verify_options.write(done)
         if output_options.as_json:
-            click.echo(done.to_json())
+            echo_json(done.to_json())
         else:
             render.report(done, quiet=output_options.quiet, verbose=output_options.verbose)
         sys.exit(done.exit_code)
@@ -83,7 +84,7 @@ def exit_on_error(work: Callable[[], None], verbose: int, report: Report | None 
     except ConvertError as error:
         _exit_with_error(error, verbose, report)
     except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
@@ -104,6 +105,6 @@ def _exit_with_error(
 
         traceback.print_exception(cause or error)
     if report is not None:
-        click.echo(render.error_json(report, error))
+        echo_json(render.error_json(report, error))
     render.error(error)
     sys.exit(error.exit_code)

@@ -15,6 +15,8 @@ from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.plugin import Operator
 from convert.report import Report, to_json
+from convert.terminal import echo, echo_json
+from convert.text import visible
 
 if TYPE_CHECKING:
     from convert.verdict import Verdict
@@ -29,7 +31,7 @@ def progress(report: Report, *, quiet: bool) -> Iterator[None]:
         yield
         return
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        report.progress = lambda stage: click.echo(f"{stage} …", err=True)
+        report.progress = lambda stage: echo(f"{stage} …", err=True)
         yield
         return
     from rich.console import Console
@@ -44,7 +46,7 @@ def report(done: Report, *, quiet: bool, verbose: int) -> None:
     """Print a finished report: notes to stderr, the result to stdout."""
     if not quiet:
         for note in done.notes:
-            click.echo(f"note: {note}", err=True)
+            echo(f"note: {note}", err=True)
     if done.command == "inspect":
         _inspection(done)
     elif done.command == "convert":
@@ -55,7 +57,7 @@ def report(done: Report, *, quiet: bool, verbose: int) -> None:
         _verdict(done, verbose)
     if verbose:
         times = ", ".join(f"{k} {v:.2f} s" for k, v in done.seconds.items())
-        click.echo(f"time: {times}", err=True)
+        echo(f"time: {times}", err=True)
 
 
 def formats(as_json: bool) -> None:
@@ -64,11 +66,11 @@ def formats(as_json: bool) -> None:
     writable = plugin.formats()
     if as_json:
         written = {n: {"suffix": f.suffix, "folder": f.folder, "summary": f.summary} for n, f in writable.items()}
-        click.echo(json.dumps({"read": readable, "write": written}, ensure_ascii=False))
+        echo_json(json.dumps({"read": readable, "write": written}, ensure_ascii=False))
         return
-    click.echo("reads")
+    echo("reads")
     _table(list(readable.items()))
-    click.echo("writes (--to)")
+    echo("writes (--to)")
     _table([(n, f"{f.summary} ({f.suffix}{'/' if f.folder else ''})") for n, f in writable.items()])
 
 
@@ -79,22 +81,22 @@ def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
     limits = sorted((r.name, r.limit) for r in rows if r.limit)
     if as_json:
         told = {"name": title, "operators": supported, "gaps": dict(gaps), "limits": dict(limits)}
-        click.echo(json.dumps(told, ensure_ascii=False))
+        echo_json(json.dumps(told, ensure_ascii=False))
         return
-    click.echo(f"{title}: {len(supported)} operators, {len(gaps)} declared gaps")
+    echo(f"{title}: {len(supported)} operators, {len(gaps)} declared gaps")
     for name in supported:
-        click.echo(f"  {name}")
+        echo(f"  {name}")
     for heading, reasons in (("gaps", gaps), ("not taken", limits)):
         if reasons:
-            click.echo(heading)
+            echo(heading)
             _table(reasons)
 
 
 def error(problem: ConvertError) -> None:
     """Print an error: one paragraph (a line for each unsupported operator) and a hint."""
-    click.echo(click.style("error: ", fg="red", bold=True, reset=True) + problem.message, err=True)
+    echo(problem.message, lead=click.style("error: ", fg="red", bold=True, reset=True), err=True)
     if problem.hint:
-        click.echo(f"hint: {problem.hint}", err=True)
+        echo(f"hint: {problem.hint}", err=True)
 
 
 def error_json(report: Report, problem: ConvertError) -> str:
@@ -117,25 +119,25 @@ def error_json(report: Report, problem: ConvertError) -> str:
 
 def _conversion(done: Report) -> None:
     if done.unverified.startswith("nothing was written"):
-        click.echo(
+        echo(
             f"{done.source} ({done.kind}) can be converted to {done.format}: "
             f"{sum(done.operators.values())} nodes, {len(done.operators)} operators"
         )
         return
     size = f", {_bytes(done.output_bytes)}" if done.output_bytes else ""
-    click.echo(f"{done.source} → {done.target} ({done.format}{size})")
+    echo(f"{done.source} → {done.target} ({done.format}{size})")
     _contract(done)
     if done.unverified:
-        click.echo(f"  not verified: {done.unverified}")
+        echo(f"  not verified: {done.unverified}")
 
 
 def _contract(done: Report) -> None:
     """The inputs and outputs, and what their sizes have to meet."""
     for label, tensors in (("in ", done.inputs), ("out", done.outputs)):
         for tensor in tensors:
-            click.echo(f"  {label} {done.contract(tensor)}")
+            echo(f"  {label} {done.contract(tensor)}")
     if done.conditions:
-        click.echo(f"  for {', '.join(done.conditions)}")
+        echo(f"  for {', '.join(done.conditions)}")
 
 
 def _steps(done: Report) -> None:
@@ -147,9 +149,9 @@ def _steps(done: Report) -> None:
         numbers = "" if worst is None else f"  error {worst.error:.2e}, noise floor {worst.floor:.2e}"
         word = click.style(f"{step.status:<12}", fg=_COLOURS.get(step.status, "red"), bold=True)
         pair = f"{step.source} → {step.target}"
-        click.echo(f"{i}  {pair:<{width}}  {word}{numbers}" + (f"  {step.reason}" if step.error else ""))
+        echo(numbers + (f"  {step.reason}" if step.error else ""), lead=f"{i}  {visible(pair):<{width}}  {word}")
     broken = next((i for i, step in enumerate(done.steps, 1) if step.status != "PASS"), 0)
-    click.echo(f"step {broken} breaks" if broken else "no step breaks")
+    echo(f"step {broken} breaks" if broken else "no step breaks")
 
 
 def _verdict(done: Report, verbose: int) -> None:
@@ -158,31 +160,29 @@ def _verdict(done: Report, verbose: int) -> None:
     word = click.style(verdict.status, fg=_COLOURS[verdict.status], bold=True)
     guilty = f" (guilty: {verdict.guilty})" if verdict.guilty else ""
     reason = f": {verdict.reason}" if verdict.reason else ""
-    click.echo(f"{word}{reason}{guilty}")
+    echo(f"{reason}{guilty}", lead=word)
     for note in verdict.notes:
-        click.echo(f"  note: {note}")
+        echo(f"  note: {note}")
     if verdict.stored:
-        click.echo(
-            f"  stored as {verdict.stored}: the noise floor is what that does to the graph, not rounding to float32"
-        )
+        echo(f"  stored as {verdict.stored}: the noise floor is what that does to the graph, not rounding to float32")
     for row in verdict.outputs:
         if row.status == "INCONCLUSIVE" and not row.sets:
             told = "" if row.reason in verdict.reason else f" — {row.reason}"
-            click.echo(f"  {row.name}: not compared{told}")
+            echo(f"  {row.name}: not compared{told}")
             continue
         twin = "" if row.twin is None else f", graph in float64 {row.twin:.1e}"
         twin += f", SQNR {row.decibels:.1f} dB" if verdict.stored else ""
         ratio = f" ({row.error / row.floor:.2f}×)" if row.floor else ""
-        click.echo(
+        echo(
             f"  {row.name}: error {row.error:.2e}, noise floor {row.floor:.2e}{ratio}{twin}"
             + ("" if row.agreement is None else f", {row.agreement:.1%} of rows have the same largest element")
             + (f" — {row.reason}" if row.status != "PASS" and row.reason not in verdict.reason else "")
         )
     _failure(verdict)
     if verbose:
-        click.echo(f"  reference: {verdict.reference}")
+        echo(f"  reference: {verdict.reference}")
         for feed in verdict.feeds:
-            click.echo(f"  inputs: {feed}")
+            echo(f"  inputs: {feed}")
 
 
 def _failure(verdict: Verdict) -> None:
@@ -191,31 +191,29 @@ def _failure(verdict: Verdict) -> None:
     if worst:
         element, row = max(worst, key=lambda pair: pair[0].error)
         place = f"{row.name}{list(element.index)}"
-        click.echo(f"  worst: {place} is {element.target:.9g}, should be {element.reference:.9g}, on {element.feed}")
+        echo(f"  worst: {place} is {element.target:.9g}, should be {element.reference:.9g}, on {element.feed}")
     found = verdict.divergence
     if isinstance(found, str):
-        click.echo(f"  place: {found}")
+        echo(f"  place: {found}")
     elif found is not None:
-        click.echo(f"  first node that departs: {found}")
+        echo(f"  first node that departs: {found}")
         told = [*(("in ", i) for i in found.inputs), ("out", found.output), ("instead", found.instead)]
         for label, text in told:
             if text:
-                click.echo(f"    {label} {text}")
+                echo(f"    {label} {text}")
 
 
 def _inspection(done: Report) -> None:
-    click.echo(f"{done.source}: {done.kind}")
+    echo(f"{done.source}: {done.kind}")
     _contract(done)
-    click.echo(f"  {done.parameters:,} parameters, {_bytes(done.weight_bytes)} of weights")
-    click.echo(
-        f"  {sum(done.operators.values())} nodes: " + ", ".join(f"{n} {name}" for name, n in done.operators.items())
-    )
+    echo(f"  {done.parameters:,} parameters, {_bytes(done.weight_bytes)} of weights")
+    echo(f"  {sum(done.operators.values())} nodes: " + ", ".join(f"{n} {name}" for name, n in done.operators.items()))
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
-        click.echo(f"  {name:<{width}}  {text}")
+        echo(f"  {name:<{width}}  {text}")
 
 
 def _bytes(count: int) -> str:

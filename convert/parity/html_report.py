@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 
 from convert.errors import ConvertError, UsageError
@@ -11,6 +10,7 @@ from convert.parity import plots
 from convert.parity.compare import FACTOR, FLOAT64_BOUND
 from convert.parity.environment import environment_facts
 from convert.report import ChainStep, Report
+from convert.text import escape
 from convert.verdict import Divergence, OutputVerdict, Verdict
 
 _STYLE = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from convert.parity.compare import FACTOR
+from convert.text import escape
 from convert.verdict import OutputVerdict, Place
 
 _WIDTH, _HEIGHT = 960, 320

@@ -1,0 +1,57 @@
+"""Names that move the cursor, turn the line round or colour it: visible on the terminal, in JSON and on pages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import helper
+
+from convert.text import escape, visible, visible_json
+
+HOSTILE = ["\x1b[2J\x1b[32mPASS", "\x9b31m", "a\u202eb", "\u2066x\u2069", "\u061c", "\ufeff", "a\u2028b", "\x7f",
+           "\x07", "a\rb", "\ud800", "\U000e0041"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_that_acts_is_left(text: str) -> None:
+    for shown in (visible(text), escape(text), visible_json(json.dumps(text, ensure_ascii=False))):
+        assert shown.isprintable()
+        assert "\\" in shown
+    assert json.loads(visible_json(json.dumps(text, ensure_ascii=False))) == text
+
+
+@pytest.mark.parametrize("text", ["plain", "größer 0.5×", "模型", "نموذج", "कि\u200dक", "two\nlines\tand a tab", "≥4 → …"])
+def test_words_stay_as_they_are(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_pages_escape_markup_too() -> None:
+    assert escape('<b a="1">&\x1b') == "&lt;b a=&quot;1&quot;&gt;&amp;\\x1b"
+
+
+def hostile_model(path: Path) -> Path:
+    name = "x\x1b[2J\u202e\x9b31m"
+    ends = [helper.make_tensor_value_info(n, 1, [2, 3]) for n in (name, "y\u2066")]
+    node = helper.make_node("Mystery\u202e", [name], ["y\u2066"], name="n\x9b", domain="their.domain")
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("their.domain", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), path)
+    return path
+
+
+@pytest.mark.not_core
+@pytest.mark.parametrize("verb", [["inspect"], ["inspect", "--json"], ["--to", "tf"], ["--to", "tf", "--json"],
+                                  ["batch", "--to", "onnx", "-o", "out"]], ids=" ".join)  # fmt: skip
+def test_the_command_line_prints_nothing_that_acts(tmp_path: Path, verb: list[str]) -> None:
+    path = hostile_model(tmp_path / "m\u202e.onnx")
+    command = [sys.executable, "-m", "convert", *verb, str(path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
+    shown = (done.stdout + done.stderr).decode()
+    assert done.returncode in (0, 1, 4, 5), shown
+    assert shown
+    assert all(c.isprintable() for line in shown.splitlines() for c in line), shown
