@@ -1,11 +1,13 @@
 """The verifier's own score: defects planted in networks, and clean pairs, judged by our method and by fixed bounds.
 
     python tests/suites/planted.py [--only NETWORK] [--targets torchscript,onnx,tf,keras,tflite,caffe2] [--json]
+                                   [--readers NAME …]
 
 Each network is converted from PyTorch to ONNX, each defect planted in the file, and the pair judged on three sets of
 inputs. A defect that changes nothing (by 1e-12 of the output in float64) is an equivalent, not a miss. Clean pairs are
 the conversions to every target that runs here, and PyTorch's own TorchScript of the network. For each method: false
-alarms among clean pairs, misses among defects.
+alarms among clean pairs, misses among defects. The errors of `planted_readers.py` are planted in the readers, whose
+graph is then converted and judged against the source that was read.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +26,10 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import planted_readers
 from planted_defects import DEFECTS
 from planted_networks import NETWORKS, build
 
@@ -87,7 +91,7 @@ def without_target(source: Any, options: Any, graph: Any, feeds: Sequence[Any]) 
 def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
     """By method, whether the target is accepted; one that does not run is accepted by nobody."""
     from convert.errors import ConvertError
-    from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
+    from convert.parity.judge import RunOutputs
 
     try:
         target = run_target(kind, path, pair.feeds)
@@ -100,8 +104,7 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
         return RunOutputs(outputs, run_target(kind, path, feeds), twin)
 
     runs = RunOutputs(pair.outputs, target, pair.twin)
-    verdict = judge(pair.graph, pair.feeds, runs, VerifyMethod())
-    verdict = settle_verdict(verdict, pair.graph, pair.feeds, runs, again, VerifyMethod())
+    verdict = concluded(pair.graph, pair.feeds, runs, again)
     accepted = {"ours": verdict.status == "PASS"}
     pairs = [
         (np.asarray(a), np.asarray(b))
@@ -112,6 +115,17 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
     for method in METHODS[1:]:
         accepted[method] = whole and all(a.shape == b.shape and _close(method, a, b) for a, b in pairs)
     return accepted
+
+
+def concluded(graph: Any, feeds: Sequence[Any], runs: Any, again: Callable[[Sequence[Any]], Any]) -> Any:
+    """The verdict as `convert.parity.verify` comes to it; `again` runs everything on other feeds."""
+    from convert.parity.floors import hold_floors, without_foreign_float64
+    from convert.parity.judge import VerifyMethod, judge, settle_verdict
+
+    runs, method = without_foreign_float64(graph, runs), VerifyMethod()
+    verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, again, method)
+    hold_floors(verdict, graph, feeds, runs, lambda moved: again(moved).source["float32"])
+    return verdict
 
 
 def _close(method: str, a: np.ndarray, b: np.ndarray) -> bool:
@@ -205,16 +219,94 @@ def equivalent(pair: Pair, path: Path) -> bool:
     )
 
 
+def score_reader(name: str) -> list[dict[str, Any]]:
+    """Rows {network, what, planted, accepted by method} of a source read as it should be, and with each error."""
+    from convert import api, plugin
+    from convert.errors import ConvertError, Unsupported
+    from convert.options import Options, parse_input
+    from convert.parity import inputs
+    from convert.parity.compare import float64_error
+    from convert.parity.judge import RunOutputs
+    from convert.report import Report
+    from convert.source import Source
+
+    make, spec, errors = planted_readers.READERS[planted_readers.ONLY_FLOAT32.get(name, name)]
+    executor = plugin.runners()["onnx"]
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="convert-") as place:
+        folder = Path(place)
+        source = api.open_source(make(folder))
+        options = Options(inputs=(parse_input(spec),) if spec else ())
+        frontend, runner = plugin.frontend_for(source), plugin.runner_for(source.kind)
+        assert runner is not None
+
+        def run_source(feeds: Sequence[Any], precision: str) -> Any:
+            if precision == "float64" and name in planted_readers.ONLY_FLOAT32:
+                return Unsupported("no float64, for the sake of the test")
+            try:
+                return runner.run(source, [f.arrays for f in feeds], precision=precision, options=options)
+            except Unsupported as error:
+                return error
+
+        right = frontend.read(source, options, Report("planted"))
+        feeds = inputs.generate_feeds(right, 3)
+        known = {p: run_source(feeds, p) for p in ("float32", "float64")}
+        exact = _in_float64(executor, right, feeds)
+
+        def add(what: str, graph: Any, changed: bool) -> None:
+            api.convert(graph.clone(), "onnx", folder / "read.onnx", verify=False, force=True)
+            target = Source("onnx", folder / "read.onnx")
+
+            def run(feeds: Sequence[Any], source: dict[str, Any] | None = None) -> RunOutputs:
+                made = executor.run(target, [f.arrays for f in feeds], precision="float32", options=Options())
+                found = source or {p: run_source(feeds, p) for p in known}
+                return RunOutputs(found, made, _in_float64(executor, graph, feeds))
+
+            verdict = concluded(graph, feeds, run(feeds, known), run)
+            passes = "INCONCLUSIVE" if name in planted_readers.UNDECIDED and not changed else "PASS"
+            accepted = {"ours": verdict.status == passes}
+            rows.append({"network": name, "what": what, "planted": changed, "accepted": accepted,
+                         "status": verdict.status, "reason": verdict.reason})  # fmt: skip
+
+        add("read as it is", right, False)
+        for what, error in errors.items():
+            with error() as changed:
+                wrong = frontend.read(source, options, Report("planted"))
+            if not changed:
+                continue
+            try:
+                found = _in_float64(executor, wrong, feeds)
+            except ConvertError as failed:  # a graph that does not run where its source does is the frontend's fault
+                rows.append({"network": name, "what": what, "planted": True, "accepted": {"ours": False},
+                             "status": "FAIL", "reason": failed.message})  # fmt: skip
+                continue
+            pairs = [(a[k], b[k]) for a, b in zip(exact, found, strict=True) for k in a]
+            if any(float64_error(a, b) > 1e-12 for a, b in pairs):
+                add(what, wrong, True)
+    return rows
+
+
+def _in_float64(executor: Any, graph: Any, feeds: Sequence[Any]) -> Outputs:
+    from convert.options import Options
+    from convert.source import Source
+
+    source = Source("onnx-object", model=graph)
+    found: Outputs = executor.run(source, [f.arrays for f in feeds], precision="float64", options=Options())
+    return found
+
+
 def main() -> None:
     """Print the table; with --json one line for each pair before it. Exit code 1 for a false alarm or miss of ours."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=NETWORKS, action="append")
     parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--readers", nargs="+", metavar="NAME", help="only these sources, and no networks")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    read = score_readers(args.readers or (() if args.only else planted_readers.NAMES))
     targets = args.targets.split(",")
     with warm() if set(targets) - {"onnx"} else nullcontext():
-        rows = score(args.only or list(NETWORKS), targets, args.json)
+        rows = score(args.only or list(NETWORKS), targets, args.json) if not args.readers else []
     clean, planted = ([r for r in rows if r["planted"] is p] for p in (False, True))
     print(f"{len(clean)} clean pairs, {len(planted)} planted defects of {len({r['what'] for r in planted})} kinds")
     print(f"{'method':<22} {'false alarms':>12} {'misses':>8}")
@@ -222,9 +314,29 @@ def main() -> None:
         alarms = sum(not r["accepted"][method] for r in clean)
         misses = sum(r["accepted"][method] for r in planted)
         print(f"{method:<22} {alarms:>12} {misses:>8}")
-    wrong = [f"{r['network']}: {r['what']}" for r in rows if r["accepted"]["ours"] is r["planted"]]
+    wrong = [f"{r['network']}: {r['what']}" for r in (*rows, *read) if r["accepted"]["ours"] is r["planted"]]
     print("ours is wrong on: " + ("; ".join(wrong) or "none"))
     sys.exit(bool(wrong))
+
+
+def score_readers(names: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of each source, with a line for each in a table."""
+    from convert.parity.verify import unavailable_reason
+
+    rows: list[dict[str, Any]] = []
+    print(f"{'read wrongly':<28} {'errors':>6} {'misses':>6} {'false alarms':>12} {'FAIL':>5} {'INCONCLUSIVE':>12}")
+    for name in names:
+        if name == "caffe2" and (missing := unavailable_reason("caffe2")):
+            print(f"{name:<28} {missing}")
+            continue
+        found = score_reader(name)
+        wrong = [r for r in found if r["planted"]]
+        misses = sum(r["accepted"]["ours"] for r in wrong)
+        alarms = sum(not r["accepted"]["ours"] for r in found if not r["planted"])
+        fails, unsure = (sum(r["status"] == status for r in wrong) for status in ("FAIL", "INCONCLUSIVE"))
+        print(f"{name:<28} {len(wrong):>6} {misses:>6} {alarms:>12} {fails:>5} {unsure:>12}", flush=True)
+        rows += found
+    return rows
 
 
 @contextmanager
