@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from convert.errors import ConvertError, UsageError
+from convert.naming import ANY, TargetNames
 from convert.source import Source
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Format:
     """The dtypes narrower than the model's that it stores when asked: values of `Options.dtype` and `quantize`."""
     entries: tuple[str, ...] = ()
     """The names that its folder may hold: `--force` replaces no folder with others in it."""
+    names: TargetNames = ANY
+    """What inputs and outputs may be called in it: `convert.graph.names.rename_ends` gives them such names."""
 
 
 T = TypeVar("T", str, int, float, bool, dict[str, Any])
@@ -168,6 +171,12 @@ class Runner(Protocol):
     nothing. One that can follow a run has `trace(source, feed, options) -> runners.trace.Trace`, in float64 if it can:
     it tells where a frontend's graph departs from its source. One whose runtime has to be told something before it is
     imported has `environment(source) -> dict[str, str]`: the variables of the child process that runs this artefact.
+
+    What convert has made, and whatever else is verified against a source, is run as its users run it: by
+    `run_as_used(source, feeds, options)`, which a runner has whose `run` has ways round what a user would stumble over.
+    It gives outputs by way, the first on all feeds and the others at least on the first, and raises where one of them
+    does not go. One whose runtime computes otherwise by a variable has `settings(source) -> Sequence[dict[str, str]]`:
+    the artefact is run under each of them, the first of which is what the runtime does by itself.
     """
 
     KINDS: Sequence[str]
@@ -243,6 +252,11 @@ def runners() -> dict[str, Runner]:
 def formats() -> dict[str, Format]:
     """Every output format by name."""
     return {name: form for backend in backends().values() for name, form in backend.FORMATS.items()}
+
+
+def names_of_kind(kind: str) -> TargetNames:
+    """What inputs and outputs may be called in artefacts of `kind`: as the first format says that writes such."""
+    return next((form.names for form in formats().values() if form.kind == kind), ANY)
 
 
 def options_of(rooms: Iterable[Frontend | Backend]) -> dict[str, Option[Any]]:

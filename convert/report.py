@@ -68,7 +68,8 @@ class Report:
     times by stage; `bounds` are the least and the greatest size of dynamic dims that may not have every one, and
     `conditions` what else sizes have to meet; `verdict` is None where nothing was verified, and `unverified` then says
     why. Of a chain of more than two artefacts `steps` has each pair, and `verdict` is that of the first one that
-    breaks. `reproduce` is the command that does this again.
+    breaks. `reproduce` is the command that does this again. `renamed` are the inputs and outputs that the
+    artefact calls otherwise.
     """
 
     command: str
@@ -90,6 +91,7 @@ class Report:
     verdict: Verdict | None = None
     steps: list[ChainStep] = field(default_factory=list)
     reproduce: str = ""
+    renamed: dict[str, dict[str, str]] = field(default_factory=dict)
     unverified: str = ""
     progress: Callable[[str], None] | None = field(default=None, repr=False)
 

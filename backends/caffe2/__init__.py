@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convert.naming import ANY
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
@@ -25,6 +26,7 @@ FORMATS = {
         "Caffe2: init_net.pb and predict_net.pb, with their text forms",
         kind="caffe2",
         entries=("init_net.pb", "init_net.pbtxt", "predict_net.pb", "predict_net.pbtxt", "predictor.minidb"),
+        names=ANY,
     )
 }
 OPTIONS = (PROFILE, LAYOUT)
@@ -42,6 +44,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write the folder `path`. Raises `Unsupported` before anything is written."""
+    from convert.graph.names import rename_ends
     from convert.passes.size_checks import note_lost_checks
 
     from .emit import emit
@@ -49,6 +52,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .writer.profiles import apply_profile
     from .writer.writer import write_folder
 
+    rename_ends(model, FORMATS[format].names, report)
     note_lost_checks(model, "Caffe2", report)
     legalize(model, options.dump_passes)
     profile = PROFILE.of(options)

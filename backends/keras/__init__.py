@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convert.naming import TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
+
+from .layer_names import LAYER
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -16,7 +19,14 @@ if TYPE_CHECKING:
     from convert.report import Report
 
 FORMATS = {
-    "keras": Format("keras", ".keras", False, "Keras 3 model of Keras's own layers, trainable", kind="keras"),
+    "keras": Format(
+        "keras",
+        ".keras",
+        False,
+        "Keras 3 model of Keras's own layers, trainable",
+        kind="keras",
+        names=TargetNames(LAYER, LAYER),
+    ),
 }
 
 
@@ -39,11 +49,13 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
+    from convert.graph.names import rename_ends
     from convert.passes.size_checks import note_lost_checks
 
     from .passes.legalize import legalize
     from .writer import write_keras
 
+    rename_ends(model, FORMATS[format].names, report)
     note_lost_checks(model, "Keras", report)
     legalize(model, options.dump_passes)
     write_keras(model, path, report)

@@ -7,10 +7,12 @@ from typing import Any
 
 from keras import KerasTensor, layers
 
+from .layer_names import LAYER
+
 
 def legal_name(name: str) -> str:
-    """`name` as Keras takes it, which allows everything but a slash."""
-    return (name.replace("/", ".").strip(".") if "/" in name else name) or "node"
+    """`name` as every backend of Keras takes it."""
+    return LAYER.legal(name or "node")
 
 
 class UniqueNames:
@@ -26,10 +28,10 @@ class UniqueNames:
         """A legal name that nothing else has."""
         base = found = legal_name(name)
         number = 0
-        while found in self._taken:
+        while found.casefold() in self._taken:
             number += 1
             found = f"{base}_{number}"
-        self._taken.add(found)
+        self._taken.add(found.casefold())
         return found
 
     def of(self, name: str) -> str:
@@ -44,7 +46,7 @@ class UniqueNames:
         """Name the operations behind `values` that have none yet: the last as `name`, others after what they are."""
         for operation in _operations(values, self._named):
             kind = operation.__class__.__name__.lower()
-            operation.name = self.unique(name if operation is _making_operation(values) else f"{name}.{kind}")
+            operation.name = self.unique(name if operation is _making_operation(values) else f"{name}_{kind}")
             self._named.add(operation)
 
     def as_output(self, name: str, x: Any, live: Callable[[Any], KerasTensor]) -> KerasTensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import warnings
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -41,10 +40,6 @@ def _write(model: ir.Model, path: Path, report: Report) -> None:
         )
     give_content(emitted.weights)
     _note_copies(emitted, report)
-    for name in [n for n, _ in (*emitted.inputs, *emitted.outputs) if legal_name(n) != n]:
-        report.note(
-            f"{name!r} is no legal name of a Keras layer: it is a key of a dict in the model's inputs or outputs"
-        )
     with tempfile.TemporaryDirectory(prefix=".keras-", dir=path.parent) as folder:
         # As one file Keras would put all weights into memory, and then once more.
         keras.saving.save_model(built, Path(folder) / "model", zipped=False)
@@ -56,10 +51,7 @@ _MOST = 100
 
 
 def _functional_model(emitted: EmittedModel, name: str) -> keras.Model:
-    with warnings.catch_warnings():
-        # Keras would have a key of a dict be the name of its layer, which cannot have a slash.
-        warnings.filterwarnings("ignore", message="When providing `inputs` as a dict")
-        return keras.Model(_model_ends(emitted.inputs), _model_ends(emitted.outputs), name=name)
+    return keras.Model(_model_ends(emitted.inputs), _model_ends(emitted.outputs), name=name)
 
 
 def _pack(folder: Path, path: Path) -> None:
@@ -71,9 +63,7 @@ def _pack(folder: Path, path: Path) -> None:
 
 
 def _model_ends(named: list[tuple[str, Any]]) -> Any:
-    """A tensor, a list in the order of the graph, or a dict where Keras takes a name only as a key."""
-    if any(legal_name(name) != name for name, _ in named):
-        return dict(named)
+    """A tensor, or a list in the order of the graph."""
     return named[0][1] if len(named) == 1 else [tensor for _, tensor in named]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convert.naming import ANY
 from convert.plugin import Format, Operator
 
 from .options import OPSET
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from convert.options import Options
     from convert.report import Report
 
-FORMATS = {"onnx": Format("onnx", ".onnx", False, "ONNX, opset 11 to 23 (--opset, default 20)", kind="onnx")}
+FORMATS = {"onnx": Format("onnx", ".onnx", False, "ONNX, opset 11 to 23 (--opset, default 20)", kind="onnx", names=ANY)}
 OPTIONS = (OPSET,)
 
 
@@ -33,9 +34,12 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     Raises `Unsupported` before anything is written, `UsageError` for an opset that cannot be written.
     """
+    from convert.graph.names import rename_ends
+
     from .lower import lower
     from .writer import write_model
 
+    rename_ends(model, FORMATS[format].names, report)
     lower(model, OPSET.of(options), options.dump_passes)
     write_model(model, path, report)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convert.naming import IDENTIFIER, Naming, TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from convert.options import Options
     from convert.report import Report
 
+# Inputs are arguments by keyword. TensorFlow replaces what is no identifier, after it has sorted them.
+_SIGNATURE = TargetNames(IDENTIFIER, Naming())
+# Nodes, whose names a tf.Graph compares without case.
+_NODE = Naming(r"[^A-Za-z0-9._/-]|(?<=/)/", r"[A-Za-z0-9.]", "/", fold=True)
+_LITE = TargetNames(Naming(reserved=("self",)), Naming())
+
 FORMATS = {
     "tf": Format(
         "tf",
@@ -25,10 +32,13 @@ FORMATS = {
         "TensorFlow SavedModel with trainable variables, or constants (--weights)",
         kind="savedmodel",
         entries=("saved_model.pb", "fingerprint.pb", "variables", "assets"),
+        names=_SIGNATURE,
     ),
-    "tf-frozen": Format("tf-frozen", ".pb", False, "TensorFlow frozen GraphDef", kind="frozen-graph"),
+    "tf-frozen": Format(
+        "tf-frozen", ".pb", False, "TensorFlow frozen GraphDef", "frozen-graph", names=TargetNames(_NODE, _NODE)
+    ),
     "tflite": Format(
-        "tflite", ".tflite", False, "TensorFlow Lite model of built-in operators", "tflite", ("float16", "int8")
+        "tflite", ".tflite", False, "TensorFlow Lite model of built-in operators", "tflite", ("float16", "int8"), _LITE
     ),
 }
 OPTIONS = (WEIGHTS, DTYPE, QUANTIZE, CALIBRATE)
@@ -61,8 +71,11 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
+    from convert.graph.names import rename_ends
+
     from .writer.savedmodel import write_frozen, write_saved_model
 
+    rename_ends(model, FORMATS[format].names, report)
     if format == "tflite":
         from .lite.writer import write_tflite
 

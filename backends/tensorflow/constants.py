@@ -12,6 +12,7 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, Re
 
 from convert.errors import Unsupported
 from convert.graph.tensors import dims_of
+from convert.naming import Naming
 
 Permutation = tuple[int, ...]
 
@@ -177,10 +178,12 @@ def tf_dtype(dtype: ir.DataType | None) -> tf.DType:
 
 def scope_name(name: str) -> str:
     """`name` with what TensorFlow does not take in names of operations replaced."""
-    text = "".join(c if c.isascii() and (c.isalnum() or c in "._/-") else "_" for c in name).strip("/")
-    while "//" in text:
-        text = text.replace("//", "/")
-    return text if text[:1].isalnum() or text[:1] == "." else f"n{text}"
+    while "//" in name:
+        name = name.replace("//", "/")
+    return _SCOPE.legal(name)
+
+
+_SCOPE = Naming(r"[^A-Za-z0-9._/-]", r"[A-Za-z0-9.]", "/")
 
 
 def _to_tensor(

@@ -23,6 +23,7 @@ from typing import Any
 
 from convert import plugin
 from convert.batch.processes import MARK, die_with_parent, write_mark
+from convert.runners.fork_client import second_address
 
 ENTRIES: dict[str, tuple[str, str]] = {
     "task": ("convert.batch.child", "convert"),
@@ -46,12 +47,15 @@ def main(place: str, parent: str, stages: str) -> Callable[[], None]:
     die_with_parent(int(parent))
     gc.disable()  # a third of the time that TensorFlow takes to import
     wanted = json.loads(stages)
+    preload([], [])
+    here = os.getpid()
+    if not os.fork():
+        die_with_parent(here)
+        return serve(_listen(second_address(f"{place}.0")), second=True)
     for number, (kinds, formats) in enumerate(wanted):
         preload(kinds, formats)
         gc.freeze()  # else a collection in a fork writes to every object, and copies the pages that forks share
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        listener.bind(f"{place}.{number}")
-        listener.listen(64)
+        listener = _listen(f"{place}.{number}")
         print("ready", flush=True)
         here = os.getpid()
         if number + 1 == len(wanted) or os.fork():
@@ -61,8 +65,38 @@ def main(place: str, parent: str, stages: str) -> Callable[[], None]:
     return serve(listener)
 
 
-def serve(listener: socket.socket) -> Callable[[], None]:
-    """Fork for every client that asks for it."""
+def _listen(place: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(place)
+    listener.listen(64)
+    return listener
+
+
+class Variables:
+    """What the runtimes of this process have been told when they were imported, beside what its environment says.
+
+    The second process is told what its first client asks for, and imports nothing before; then what the kinds need
+    that it is asked to run.
+    """
+
+    def __init__(self, second: bool) -> None:
+        self.open, self.told, self.kinds = second, dict[str, str](), set[str]()
+
+    def suit(self, wanted: dict[str, str], kind: str) -> bool:
+        """Whether the runtimes here have been told what is wanted."""
+        if self.open and wanted and not self.told:
+            self.told = wanted
+            os.environ.update(wanted)
+        if self.open and wanted == self.told and kind not in self.kinds:
+            self.kinds.add(kind)
+            preload([kind], [])
+            gc.freeze()
+        return wanted == self.told
+
+
+def serve(listener: socket.socket, *, second: bool = False) -> Callable[[], None]:
+    """Fork for every client that asks for it. second: the runtimes are imported when the first one comes."""
+    variables = Variables(second)
     with listener, selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
         while True:
@@ -71,7 +105,7 @@ def serve(listener: socket.socket) -> Callable[[], None]:
                     selector.register(listener.accept()[0], selectors.EVENT_READ)
                 elif isinstance(key.fileobj, int):
                     _notify_client(key, selector)
-                elif (child := _answer_client(key, selector)) is not None:
+                elif (child := _answer_client(key, selector, variables)) is not None:
                     return child
 
 
@@ -90,7 +124,9 @@ def preload(kinds: list[str], formats: list[str]) -> None:
         getattr(plugin.backend_for(name), "preload", lambda: None)()
 
 
-def _answer_client(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> Callable[[], None] | None:
+def _answer_client(
+    key: selectors.SelectorKey, selector: selectors.BaseSelector, variables: Variables
+) -> Callable[[], None] | None:
     """Answer one client: a fork, and its number. In the fork, what it is to do."""
     client = key.fileobj
     assert isinstance(client, socket.socket)
@@ -100,8 +136,10 @@ def _answer_client(key: selectors.SelectorKey, selector: selectors.BaseSelector)
         client.close()
         return None
     request = json.loads(data)
-    if thread_count() > 1:
-        client.send(json.dumps({"error": f"{thread_count()} threads"}).encode())
+    suits = variables.suit(request["variables"], request["kind"])
+    if not suits or thread_count() > 1:
+        reason = f"{thread_count()} threads" if suits else "other variables"
+        client.send(json.dumps({"error": reason}).encode())
         for fd in fds:
             os.close(fd)
         return None

@@ -19,7 +19,10 @@ from convert.errors import UsageError
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import Dim, known_dims
+from convert.naming import Names
 from convert.passes.layout.boundary import Moves, boundary_permutations
+
+NONE = Names()
 
 
 @dataclass(frozen=True)
@@ -49,24 +52,18 @@ class Counterparts:
         """Outputs of the right, which come in its order, by the names of the left. Raises `UsageError` for others."""
         if len(found) != len(self.order):
             raise UsageError(f"it has {len(self.order)} outputs, {', '.join(self.order)}, and gave {len(found)}")
-        arrays = dict(zip(self.order, found.values(), strict=True))
+        arrays = found if set(found) == set(self.order) else dict(zip(self.order, found.values(), strict=True))
         return {left: arrays[right] for left, right in self.outputs.items()}
-
-    def rename(self, right: ir.Model) -> None:
-        """Give the right's graph the names of the left."""
-        for values, names in ((right.graph.inputs, self.inputs), (right.graph.outputs, self.outputs)):
-            back = {theirs: ours for ours, theirs in names.items()}
-            for value in values:
-                value.name = back.get(str(value.name), value.name)
 
 
 def find_counterparts(
-    left: ir.Model, right: ir.Model, given: Mapping[str, str], layout: str, names: tuple[str, str]
+    left: ir.Model, right: ir.Model, given: Mapping[str, str], layout: str, names: tuple[str, str], made: Names = NONE
 ) -> Counterparts:
     """Pair the ends of two graphs. Raises `UsageError` where that takes a guess, or where the layouts differ.
 
     given: what the user said, left name to right name; an output with no right name is left out. names: what the
-    artefacts are called.
+    artefacts are called. made: what the left's ends would be called in an artefact of the right's kind that was made
+    from it, which counts after what they are called.
     """
     moved = boundary_permutations(left, layout)
     lists = _Lists(left, right, names)
@@ -76,9 +73,9 @@ def find_counterparts(
     there = {str(v.name) for v in (*right.graph.inputs, *right.graph.outputs)} | {""}
     if unknown := sorted(set(given.values()) - there):
         raise lists.error(f"--map names {unknown[0]!r}, which {names[1]} has not")
-    inputs, notes = _pair("input", list(left.graph.inputs), list(right.graph.inputs), given, moved, lists)
+    inputs, notes = _pair("input", list(left.graph.inputs), list(right.graph.inputs), given, made.inputs, moved, lists)
     wanted = [v for v in left.graph.outputs if given.get(str(v.name)) != ""]
-    outputs, more = _pair("output", wanted, list(right.graph.outputs), given, moved, lists)
+    outputs, more = _pair("output", wanted, list(right.graph.outputs), given, made.outputs, moved, lists)
     skipped = [str(v.name) for v in left.graph.outputs if v not in wanted]
     extra = [str(v.name) for v in right.graph.outputs if v.name not in outputs.values()]
     for which, rest in zip(names, (skipped, extra), strict=True):
@@ -124,7 +121,13 @@ def _shape_text(dims: Sequence[Dim] | None) -> str:
 
 
 def _pair(
-    what: str, left: list[ir.Value], right: list[ir.Value], given: Mapping[str, str], moved: Moves, lists: _Lists
+    what: str,
+    left: list[ir.Value],
+    right: list[ir.Value],
+    given: Mapping[str, str],
+    made: Mapping[str, str],
+    moved: Moves,
+    lists: _Lists,
 ) -> tuple[dict[str, str], list[str]]:
     """Left name to right name, in the left's order, and notes on those that were not paired by name."""
     found: dict[str, str] = {}
@@ -138,6 +141,9 @@ def _pair(
     for same in (str, _plain_name):
         ours, others = _by_name(_rest(left, found), same), _by_name(_rest(right, found.values()), same)
         found |= {str(ours[n].name): str(others[n].name) for n in ours.keys() & others.keys()}
+        written = {str(v.name): made.get(str(v.name), "") for v in _rest(left, found)}
+        if set(written.values()) <= {str(v.name) for v in _rest(right, found.values())}:
+            found |= written
     for value in left:
         if str(value.name) in found:
             _check_pair(what, value, theirs[found[str(value.name)]], moved, lists)

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from convert.errors import ConvertError, Unsupported
 from convert.graph.tensors import dtype_name
+from convert.naming import Names
 from convert.options import Options
 from convert.parity.compare import (
     FACTOR,
@@ -46,7 +47,8 @@ class VerifyMethod:
     `arrays` are the user's inputs by name or place (else `seeds` feeds are made); `rtol`/`atol` replace the bound;
     `profile` asks for the errors along the network as well; `save` is where the inputs go (`.npz`); `target` are the
     options to read the target with; `pairs` are names that belong together in two artefacts of the user's, source to
-    target, and `counterparts` what was made of them (without: the target has the names of the graph).
+    target, and `counterparts` what was made of them. Without, `names` are what the target calls the graph's ends (None:
+    as its format has them called).
     """
 
     arrays: Mapping[Any, np.ndarray] | None = None
@@ -59,6 +61,12 @@ class VerifyMethod:
     target: Options = field(default_factory=Options)
     pairs: Mapping[str, str] = field(default_factory=dict)
     counterparts: Counterparts | None = None
+    names: Names | None = None
+
+    @property
+    def ends(self) -> Counterparts | Names:
+        """What belongs together at the ends of the graph and of the target."""
+        return self.counterparts or self.names or Names()
 
     @property
     def tolerant(self) -> bool:
@@ -78,6 +86,10 @@ class RunOutputs:
     target: Outputs
     graph_float64: Outputs | Unsupported
     narrowed: NarrowedOutputs | None = None
+    use: str = ""
+    """The way of using the target that gave its outputs."""
+    others: Mapping[str, Outputs] = field(default_factory=dict)
+    """Of the target by other ways of using it, on the first feeds or all."""
 
 
 def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod) -> Verdict:
@@ -141,9 +153,7 @@ def settle_verdict(
     """
     if method.tolerant or not verdict.outputs:
         return verdict
-    _, exact = reference_outputs(runs)
-    columns = [_output_columns(str(v.name), position, exact, runs) for position, v in enumerate(graph.graph.outputs)]
-    drawn = [d for feed in unsettled_feeds(verdict, feeds, columns) for d in more_draws(graph, feed)]
+    drawn = [d for feed in _unsettled(verdict, graph, feeds, runs) for d in more_draws(graph, feed)]
     if not drawn:
         return verdict
     every = [replace(f, edge=False) for f in (*feeds, *drawn)]  # what has run may not be left out now
@@ -151,6 +161,45 @@ def settle_verdict(
         return judge(graph, every, again(every), method)
     except ConvertError:
         return verdict
+
+
+def hold_other_uses(
+    verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod
+) -> Verdict:
+    """The verdict, or a failure of another way of using the target, by more than chance may do.
+
+    A failure in one way only says which. The others are not drawn again: what chance does is in the first one as well.
+    """
+    failed = verdict.status == FAIL
+    for way, outputs in runs.others.items():
+        used = [replace(feed, edge=False) for feed in feeds[: len(outputs)]]
+        part = _first_runs(replace(runs, target=outputs, others={}), len(outputs))
+        other = judge(graph, used, part, method)
+        by_bound = other.outputs and not method.tolerant
+        fails = other.status == FAIL and not (by_bound and _unsettled(other, graph, used, part))
+        if fails and not failed:
+            other.reason = f"{way}: {other.reason}"
+            return other
+        if failed and not fails and len(used) == len(feeds):
+            verdict.reason = f"{runs.use}: {verdict.reason}"
+            return verdict
+    return verdict
+
+
+def _first_runs(runs: RunOutputs, count: int) -> RunOutputs:
+    """The outputs on the first feeds."""
+    source = {p: o if isinstance(o, Unsupported) else o[:count] for p, o in runs.source.items()}
+    exact, narrowed = runs.graph_float64, runs.narrowed
+    if narrowed is not None:
+        narrowed = replace(narrowed, exact=narrowed.exact[:count], rounded=narrowed.rounded[:count])
+    return RunOutputs(source, runs.target[:count], exact if isinstance(exact, Unsupported) else exact[:count], narrowed)
+
+
+def _unsettled(verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs) -> Sequence[Feed]:
+    """The feeds on which outputs of few elements may have failed by chance."""
+    _, exact = reference_outputs(runs)
+    columns = [_output_columns(str(v.name), position, exact, runs) for position, v in enumerate(graph.graph.outputs)]
+    return unsettled_feeds(verdict, feeds, columns)
 
 
 def reference_outputs(runs: RunOutputs) -> tuple[str, Outputs]:

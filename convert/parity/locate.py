@@ -17,6 +17,8 @@ from convert import plugin
 from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
+from convert.graph.names import restore_ends
+from convert.naming import Names
 from convert.options import Options
 from convert.parity.counterparts import Counterparts
 from convert.parity.inputs import Feed
@@ -37,7 +39,11 @@ _SOURCE_SHARE, _EXACT, _ROUNDED = 1e-3, (3e-9, 1e-6), (2e-6, 1e-3)
 
 
 def locate(
-    graph: ir.Model, target: Source, feed: Feed, options: Options | None = None, pairs: Counterparts | None = None
+    graph: ir.Model,
+    target: Source,
+    feed: Feed,
+    options: Options | None = None,
+    pairs: Counterparts | Names | None = None,
 ) -> Divergence | str:
     """Where the target first computes something else than `graph`, or why that cannot be told.
 
@@ -47,7 +53,7 @@ def locate(
     try:
         other = plugin.frontend_for(target).read(target, options or Options(), Report("locate"))
         if pairs is not None:
-            pairs.rename(other)
+            restore_ends(other, pairs.inputs, pairs.outputs)
         (theirs, their_outputs), (ours, our_outputs) = trace_graph(other, feed.arrays), trace_graph(graph, feed.arrays)
     except ConvertError as error:
         return f"the target cannot be read back to find the place: {error.message}"

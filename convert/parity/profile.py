@@ -13,6 +13,8 @@ import onnx_ir as ir
 from convert import plugin
 from convert.errors import ConvertError
 from convert.graph import location_of
+from convert.graph.names import restore_ends
+from convert.naming import Names
 from convert.options import Options
 from convert.parity.compare import FACTOR, ROUNDINGS
 from convert.parity.counterparts import Counterparts
@@ -30,7 +32,7 @@ _RELATED = 0.5
 
 
 def profile_errors(
-    graph: ir.Model, target: Source, feed: Feed, options: Options, pairs: Counterparts | None = None
+    graph: ir.Model, target: Source, feed: Feed, options: Options, pairs: Counterparts | Names | None = None
 ) -> list[Place] | str:
     """The error of every node with a floating output, or why it cannot be had.
 
@@ -44,7 +46,7 @@ def profile_errors(
     try:
         other = plugin.frontend_for(target).read(target, options, Report("profile"))
         if pairs is not None:
-            pairs.rename(other)
+            restore_ends(other, pairs.inputs, pairs.outputs)
         exact = run(widen_model(graph), feed.arrays, every=True)
         rounded = run(graph, feed.arrays, every=True)
         theirs = run(other, feed.arrays, every=True)

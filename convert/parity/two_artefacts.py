@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from convert import plugin
 from convert.errors import ConvertError
+from convert.graph.names import names_in_target
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.parity.counterparts import find_counterparts, narrow_dims
@@ -31,7 +32,8 @@ def verify_two(
     with report.stage("read"), paused_garbage_collection():
         other = _read_right(right, method, options, names[1], report)
     if other is not None:
-        pairs = find_counterparts(graph, other, method.pairs, options.layout, names)
+        made = names_in_target(graph, plugin.names_of_kind(right.kind))
+        pairs = find_counterparts(graph, other, method.pairs, options.layout, names, made)
         for text in (*pairs.notes, *narrow_dims(graph, other, pairs, options.layout, names)):
             report.note(text)
         for i in reversed(range(len(graph.graph.outputs))):

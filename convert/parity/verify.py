@@ -11,14 +11,16 @@ import onnx_ir as ir
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
+from convert.graph.names import names_in_target
 from convert.graph.tensors import dtype_name
 from convert.graph.values import inverse_permutation
 from convert.options import Options
 from convert.parity import inputs
+from convert.parity.as_used import start
 from convert.parity.compare import is_source_far
 from convert.parity.floors import hold_floors, without_foreign_float64
 from convert.parity.inputs import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
+from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
 from convert.parity.randomness import describe_repeats, random_outputs
 from convert.parity.saved import input_sets, save_feeds
@@ -55,6 +57,8 @@ def verify(
         return Verdict(INCONCLUSIVE, reason)
     method = method or VerifyMethod()
     method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
+    names = method.names or names_in_target(graph, plugin.names_of_kind(target.kind))
+    method = replace(method, names=names)
     feeds = _feeds(graph, options, method)
     if method.counterparts is not None:
         feeds = [replace(f, arrays=method.counterparts.common_feed(f.arrays)) for f in feeds]
@@ -81,6 +85,7 @@ def verify(
     if method.save is not None:
         save_feeds(method.save, feeds)
     verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, run, method)
+    verdict = hold_other_uses(verdict, graph, feeds, runs, method)
     verdict.stored = stored
     if not method.tolerant and verdict.outputs:
         hold_floors(verdict, graph, feeds, runs, respond)
@@ -91,7 +96,7 @@ def verify(
     if method.profile and verdict.outputs and not boundary_permutations(graph, options.layout):
         from convert.parity.profile import profile_errors
 
-        verdict.profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target, method.counterparts)
+        verdict.profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target, method.ends)
     return verdict
 
 
@@ -137,14 +142,12 @@ def _run_everything(
     edges = sum(f.edge for f in feeds)
     arrays = [f.arrays for f in feeds]
     theirs = execute(source, arrays, ("float32", "float64"), options, method.limits, edges)
-    moved = boundary_permutations(graph, options.layout)
-    pairs = method.counterparts
-    given = [_transpose_arrays(a, moved) for a in arrays]
-    given = given if pairs is None else [pairs.feed(a) for a in given]
-    ours = execute(target, given, ("float32",), method.target, method.limits, edges)
+    moved, ends = boundary_permutations(graph, options.layout), method.ends
+    given = [ends.feed(_transpose_arrays(a, moved)) for a in arrays]
+    ours = start(target, given, method.target, method.limits, edges)
     try:
         graph_outputs = _graph_outputs(graph, arrays, edges)
-        expected, got = _results(theirs, "source"), _results(ours, "target")
+        expected, got = _results(theirs, "source"), ours.results()
     finally:
         theirs.stop()
         ours.stop()
@@ -158,20 +161,25 @@ def _run_everything(
     if isinstance(got, ConvertError):
         raise _RunFailure("backend", got)
     assert isinstance(expected, dict)
-    found = _outputs(got["float32"])
-    found = found if pairs is None else [pairs.name_outputs(o) for o in found]
-    target_outputs = [_transpose_arrays(o, {n: inverse_permutation(p) for n, p in moved.items()}) for o in found]
+    back = {n: inverse_permutation(p) for n, p in moved.items()}
+    uses = {way: [_transpose_arrays(ends.name_outputs(o), back) for o in outputs] for way, outputs in got.items()}
+    use, target_outputs = next(iter(uses.items()))
     count = len(_outputs(expected["float32"]))
-    for guilty, outputs in (("frontend", graph_outputs), ("backend", target_outputs)):
+    whole = [o for way, o in uses.items() if len(o) > 1 or way == use]
+    for guilty, outputs in (("frontend", graph_outputs), *(("backend", o) for o in whole)):
         if not isinstance(outputs, ConvertError) and len(outputs) < count:
             raise _RunFailure(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
     graph_outputs = graph_outputs if isinstance(graph_outputs, Unsupported) else graph_outputs[:count]
     kept: dict[str, Outputs | Unsupported] = {
-        p: o if isinstance(o, Unsupported) else _completed([_kept_outputs(e, pairs) for e in o], graph_outputs, count)
+        p: o
+        if isinstance(o, Unsupported)
+        else _completed([_kept_outputs(e, method.counterparts) for e in o], graph_outputs, count)
         for p, o in expected.items()
     }
+    others = {way: o[:count] for way, o in list(uses.items())[1:]}
     narrowed = _narrowed_outputs(graph, arrays[:count], stored)
-    return without_foreign_float64(graph, RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed))
+    runs = RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed, use, others)
+    return without_foreign_float64(graph, runs)
 
 
 def _completed(found: Outputs, graph_outputs: Outputs | Unsupported, count: int) -> Outputs | Unsupported:
@@ -221,7 +229,7 @@ def _unrepeatable_sides(
 ) -> list[str]:
     """What is random although nothing in the graph is: each side is run twice on the same inputs."""
     moved = _transpose_arrays(feed.arrays, boundary_permutations(graph, options.layout))
-    moved = moved if method.counterparts is None else method.counterparts.feed(moved)
+    moved = method.ends.feed(moved)
     random = [i for i, v in enumerate(graph.graph.outputs) if v.name in random_outputs(graph)]
     found = []
     for who, artefact, arrays, own in (
@@ -253,7 +261,7 @@ def _divergence_place(
     if verdict.guilty == "frontend":
         distance = max((r.twin for r in verdict.outputs if r.twin is not None), default=np.inf)
         return locate_source(graph, source, feed, distance, options, method.limits)
-    return locate(graph, target, feed, method.target, method.counterparts)
+    return locate(graph, target, feed, method.target, method.ends)
 
 
 def _given_feeds(graph: ir.Model, arrays: Mapping[Any, np.ndarray]) -> list[Feed]:

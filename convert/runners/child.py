@@ -29,14 +29,14 @@ def run(arguments: Sequence[str]) -> None:
             raise Unsupported(f"no runner executes a {source.kind}")
         feeds = [load_arrays(folder / f"feed{i}") for i in range(count)]
         found = run_all(runner, source, feeds, precisions, options, optional)
-        missing, counts = {}, {}
+        missing, counts = {}, list[tuple[str, int]]()
         for precision, outputs in found.items():
             if isinstance(outputs, Unsupported):
                 missing[precision] = outputs.message
                 continue
-            counts[precision] = len(outputs)
             for i, output in enumerate(outputs):
-                save_arrays(folder / f"{precision}{i}", output)
+                save_arrays(folder / f"{len(counts)}.{i}", output)
+            counts.append((precision, len(outputs)))
         status |= {"unsupported": missing, "outputs": counts}
     except MemoryError:
         status = _error_record(ResourceLimit(f"running {source.label} ran out of memory"))

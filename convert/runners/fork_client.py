@@ -15,6 +15,12 @@ ADDRESS = "CONVERT_NURSERY"
 """The variable that holds the path of the warm process's socket, where there is one (`convert.batch.fork_server`)."""
 
 _PATIENCE = 30.0  # seconds for a fork; it takes milliseconds
+_IMPORTS = 120.0  # seconds where runtimes may have to be imported before
+
+
+def second_address(address: str) -> str:
+    """The socket of the warm process for runtimes that are told something else when they are imported."""
+    return address.rpartition(".")[0] + ".second"
 
 
 class Child(Protocol):
@@ -59,24 +65,37 @@ class ForkedProcess:
 
 
 def fork(
-    entry: str, arguments: Sequence[str], environment: Mapping[str, str], out: int, err: int, address: str
+    entry: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    out: int,
+    err: int,
+    address: str,
+    variables: Mapping[str, str] | None = None,
+    kind: str = "",
 ) -> ForkedProcess | None:
     """A fork of the warm process at `address` that does `entry` (of `fork_server.ENTRIES`), or None if there is none.
 
-    out and err: file descriptors for its output. It has this process's folder and limit of address space.
+    out and err: file descriptors for its output. It has this process's folder and limit of address space. variables:
+    what runtimes have to read when they are imported, other than the warm process has; the second one beside it is
+    asked then, which imports them for the first that asks, and serves those that want the same. kind: of what is run.
     """
     if not address:
         return None
+    if variables:
+        address = second_address(address)
     request = {
         "entry": entry,
         "arguments": list(arguments),
         "environment": dict(environment),
         "folder": os.getcwd(),
         "limit": resource.getrlimit(resource.RLIMIT_AS),
+        "variables": dict(variables or {}),
+        "kind": kind,
     }
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        connection.settimeout(_PATIENCE)
+        connection.settimeout(_IMPORTS if variables else _PATIENCE)
         connection.connect(address)
         socket.send_fds(connection, [json.dumps(request).encode()], [out, err])
         told = connection.recv(1 << 16)

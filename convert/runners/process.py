@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,9 +29,14 @@ if TYPE_CHECKING:
     from convert.runners.trace import Trace
 
 Outputs = list[dict[str, np.ndarray]]
+Feeds = Sequence[Mapping[str, np.ndarray]]
+T = TypeVar("T")
 
 NO_MEMORY = re.compile(r"MemoryError|bad_alloc|out of memory|[Aa]llocate|[Aa]llocation|BFCArena|pthread_create")
 """How Python and the runtimes tell that they got no memory."""
+
+AS_USED = "as used"
+"""Asked for like a precision: runs as users run the artefact. There are outputs for each way that there is, by name."""
 
 TRACE = "trace"
 """Asked for like a precision: one run, operator by operator, with a summary of every value."""
@@ -55,8 +61,10 @@ class RunningChild:
         options: Options,
         limits: Limits,
         optional: int = 0,
+        setting: int = 0,
     ) -> None:
         self.source, self.feeds, self.precisions, self.optional = source, feeds, precisions, optional
+        self.setting = setting
         extra = {name: value for name, value in options.extra.items() if not isinstance(value, Mapping)}
         self.options, self.limits = replace(options, examples={}, calibrate={}, extra=extra), limits
         self.process: Child | None = None
@@ -97,12 +105,13 @@ class RunningChild:
             save_arrays(folder / f"feed{i}", feed)
         job = (self.source, len(self.feeds), tuple(self.precisions), self.options, self.limits, self.optional)
         (folder / "job.pickle").write_bytes(pickle.dumps(job))
-        own = _environment(self.source)
+        own, usual = _environment(self.source, self.setting if AS_USED in self.precisions else None)
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", **own}
         with open(folder / "stderr", "wb") as log:
             # A warm process has imported its runtimes, which have read their variables.
-            warm = "" if own else os.environ.get(ADDRESS, "")
-            self.process = fork("run", [str(folder)], environment, log.fileno(), log.fileno(), warm)
+            warm = os.environ.get(ADDRESS, "")
+            told, number = {} if usual else own, log.fileno()
+            self.process = fork("run", [str(folder)], environment, number, number, warm, told, self.source.kind)
             self.process = self.process or subprocess.Popen(
                 [sys.executable, "-m", "convert.runners.child", str(folder)],
                 stdin=subprocess.DEVNULL,
@@ -126,19 +135,29 @@ class RunningChild:
         if "error" in told:
             kind = getattr(errors, told["error"], ConvertError)
             raise kind(told["message"], hint=told["hint"])
-        found: dict[str, Outputs | Unsupported] = {}
-        for precision in self.precisions:
-            if precision in told["unsupported"]:
-                found[precision] = Unsupported(told["unsupported"][precision])
-            else:
-                found[precision] = [load_arrays(folder / f"{precision}{i}") for i in range(told["outputs"][precision])]
+        found: dict[str, Outputs | Unsupported] = {p: Unsupported(why) for p, why in told["unsupported"].items()}
+        for number, (way, count) in enumerate(told["outputs"]):
+            found[way] = [load_arrays(folder / f"{number}.{i}") for i in range(count)]
         return found
 
 
-def _environment(source: Source) -> dict[str, str]:
-    """Variables that the runner of `source` wants set before its runtime is imported."""
+def settings_of(source: Source) -> list[dict[str, str]]:
+    """The variables of the processes in which an artefact is to be run as used, one or more."""
+    runner = plugin.runner_for(source.kind)
+    asked = getattr(runner, "settings", None)
+    return (list(asked(source)) if asked is not None else []) or [_environment(source, None)[0]]
+
+
+def _environment(source: Source, setting: int | None) -> tuple[dict[str, str], bool]:
+    """Variables that the runner of `source` wants set before its runtime is imported, and whether they say the usual.
+
+    setting: the place of these among its settings; None for a source.
+    """
     asked = getattr(plugin.runner_for(source.kind), "environment", None)
-    return asked(source) if asked is not None else {}
+    own = dict(asked(source)) if asked is not None else {}
+    if own or setting is None:
+        return own, not own
+    return settings_of(source)[setting], setting == 0
 
 
 def execute(
@@ -148,12 +167,14 @@ def execute(
     options: Options | None = None,
     limits: Limits | None = None,
     optional: int = 0,
+    setting: int = 0,
 ) -> RunningChild:
     """Start running `source` on each feed in each precision, in a child process; ask the result for `results()`.
 
-    optional: how many of the feeds, the last ones, may fail.
+    optional: how many of the feeds, the last ones, may fail. setting: of an artefact that runs as used, which of its
+    `settings_of` to run it under.
     """
-    return RunningChild(source, feeds, precisions, options or Options(), limits or Limits(), optional)
+    return RunningChild(source, feeds, precisions, options or Options(), limits or Limits(), optional, setting)
 
 
 def run_all(
@@ -173,8 +194,11 @@ def run_all(
         if precision == TRACE:
             found[precision] = [_trace_arrays(runner, source, feeds[0], options)]
             continue
+        if precision == AS_USED:
+            found |= _without_optional(partial(_run_as_used, runner, source, options), feeds, optional)
+            continue
         try:
-            found[precision] = _run(runner, source, feeds, precision, options, optional)
+            found[precision] = _without_optional(partial(_run, runner, source, options, precision), feeds, optional)
         except Unsupported as error:
             if precision == "float32":
                 raise
@@ -182,20 +206,24 @@ def run_all(
     return found
 
 
-def _run(
-    runner: plugin.Runner,
-    source: Source,
-    feeds: Sequence[Mapping[str, np.ndarray]],
-    precision: str,
-    options: Options,
-    optional: int,
-) -> Outputs:
+def _without_optional(run: Callable[[Feeds], T], feeds: Feeds, optional: int) -> T:
+    """What `run` makes of all feeds, or of all but the optional ones."""
     try:
-        return runner.run(source, feeds, precision=precision, options=options)
+        return run(feeds)
     except Exception as error:  # frameworks raise classes of their own
         if not optional or isinstance(error, Unsupported):
             raise
-    return runner.run(source, feeds[:-optional], precision=precision, options=options)
+    return run(feeds[:-optional])
+
+
+def _run(runner: plugin.Runner, source: Source, options: Options, precision: str, feeds: Feeds) -> Outputs:
+    return runner.run(source, feeds, precision=precision, options=options)
+
+
+def _run_as_used(runner: plugin.Runner, source: Source, options: Options, feeds: Feeds) -> dict[str, Outputs]:
+    """Outputs by way; a runner that knows no ways has one."""
+    ways: Callable[..., dict[str, Outputs]] | None = getattr(runner, "run_as_used", None)
+    return ways(source, feeds, options) if ways is not None else {"": _run(runner, source, options, "float32", feeds)}
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options, limits: Limits) -> Trace:

@@ -30,7 +30,7 @@ TYPES = {
     type(None): "null",
 }
 # Whose keys are names of operators and stages, and what is documented as another field or left open.
-MAPS, CLOSED = {"operators", "seconds", "bounds"}, {"details", "steps[].verdict"}
+MAPS, CLOSED = {"operators", "seconds", "bounds", "renamed.inputs", "renamed.outputs"}, {"details", "steps[].verdict"}
 
 
 def documented() -> dict[str, set[str]]:
@@ -93,11 +93,14 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Reports of every kind: an inspection, a conversion, a chain that breaks, noise, an unsupported operator."""
     folder = tmp_path_factory.mktemp("json")
     right, wrong = model(folder / "right.onnx"), model(folder / "wrong.onnx", weight=1.01)
+    dotted = folder / "dotted.onnx"
+    dotted.write_bytes(right.read_bytes().replace(b"\x01x", b"\x01.").replace(b"\x01y", b"\x01/"))
     custom = model(folder / "custom.onnx", "Unheard", domain="mine")
     drawn = noisy(folder / "drawn.onnx")
     runs = [
         (["inspect", right], 0),
         ([right, "--to", "onnx", "-o", folder / "new.onnx"], 0),
+        ([dotted, "--to", "keras", "-o", folder / "new.keras", "--no-verify"], 0),
         (["verify", right, right, wrong, "--report", folder / "out.html"], 3),
         (["verify", right, drawn], 3),
         ([custom, "--to", "tf", "-o", folder / "new.savedmodel"], 4),

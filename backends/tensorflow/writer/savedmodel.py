@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework.func_graph import FuncGraph
 
-from convert.errors import ResourceLimit
+from convert.errors import ConvertError, ResourceLimit
 from convert.options import Options
 from convert.report import Report
 
@@ -24,6 +24,7 @@ from .signature import Names, rename_signature
 
 # Protocol buffers hold no message of 2 GiB or more.
 _MESSAGE_LIMIT = 2**31 - 1
+_DEFECT = "this is a defect of convert; report it"
 
 
 def write_saved_model(model: ir.Model, path: Path, options: Options, report: Report) -> None:
@@ -48,16 +49,13 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
 
 
 def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) -> None:
-    """Write a GraphDef with a placeholder for each input and an Identity for each output, under their names.
-
-    A name that is not legal for a node is changed, and the report says so.
-    """
+    """Write a GraphDef with a placeholder for each input and an Identity for each output, under their names."""
     legalize(model, options.dump_passes)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     for wanted, name in [*inputs, *outputs]:
         if name != wanted:
-            report.note(f"{wanted!r} is no legal name in a frozen graph, or is taken: it is called {name!r} there")
+            raise ConvertError(f"TensorFlow calls {wanted!r} {name!r} in a graph", hint=_DEFECT)
     with open(path, "wb") as stream:
         write_graph(definition, contents, stream)
 

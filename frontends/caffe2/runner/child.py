@@ -2,7 +2,8 @@
 
     python child.py JOBS.json FIRST
 
-JOBS.json lists jobs, each with `net` (a folder with init_net.pb and predict_net.pb), `inputs` and `output` (.npz).
+JOBS.json lists jobs, each with `net` (a folder with init_net.pb and predict_net.pb), `inputs` and `output` (.npz), and
+`predictor`, which is whether the nets are run by `workspace.Predictor`, as programs in Python and on phones do.
 Arrays are keyed by position, "0", "1" …: `names` gives the inputs' names; outputs are in the order of external_output.
 Jobs are done from number FIRST on. For each, "done N [output names]" or "failed N message" (in JSON) goes to stdout:
 what is missing tells at which job the process died.
@@ -41,11 +42,16 @@ def run(job: dict[str, Any]) -> list[str]:
         raise RuntimeError(f"the net takes {list(predict.external_input)}, not {sorted(feeds)}")
     for name, array in feeds.items():
         workspace.FeedBlob(name, array)
-    if not workspace.RunNetOnce(predict):
-        raise RuntimeError("predict_net failed")
+    if job.get("predictor"):
+        results = workspace.Predictor(*(read_bytes(os.path.join(job["net"], name)) for name in FILES)).run(feeds)
+        found = {name: results[i] for i, name in enumerate(predict.external_output)}
+    else:
+        if not workspace.RunNetOnce(predict):
+            raise RuntimeError("predict_net failed")
+        found = {name: workspace.FetchBlob(name) for name in predict.external_output}
     outputs = {}
     for i, name in enumerate(predict.external_output):
-        outputs[str(i)] = workspace.FetchBlob(name)
+        outputs[str(i)] = found[name]
         if not isinstance(outputs[str(i)], np.ndarray):
             raise RuntimeError(f"output {name!r} is no tensor")
     np.savez(job["output"], **outputs)
@@ -54,9 +60,14 @@ def run(job: dict[str, Any]) -> list[str]:
 
 def read_net(net: Any, path: str) -> Any:
     """Parse the NetDef in a file."""
-    with open(path, "rb") as file:
-        net.ParseFromString(file.read())
+    net.ParseFromString(read_bytes(path))
     return net
+
+
+def read_bytes(path: str) -> bytes:
+    """What is in a file."""
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def main(path: str, first: int) -> None:

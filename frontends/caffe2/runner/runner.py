@@ -32,10 +32,11 @@ _CRASHES = {-signal.SIGFPE: "a division by zero", -signal.SIGSEGV: "a segmentati
 
 @dataclass(frozen=True)
 class Job:
-    """One run of the net in a folder."""
+    """One run of the net in a folder; by `workspace.Predictor` where that is asked for."""
 
     net: Path
     feeds: Mapping[str, np.ndarray]
+    predictor: bool = False
 
 
 def available() -> str:
@@ -59,12 +60,30 @@ def run(
     for name in ("init_net.pb", "predict_net.pb"):
         if not any((source.file / file).is_file() for file in (name, PREDICTOR)):
             raise BadInput(f"{source.file} is no Caffe2 model: it holds no {name}")
-    outputs = []
-    for result in run_jobs([Job(source.file, feed) for feed in feeds]):
+    return _outputs(run_jobs([Job(source.file, feed) for feed in feeds]))
+
+
+def run_as_used(
+    source: Source, feeds: Sequence[Mapping[str, np.ndarray]], options: Options
+) -> dict[str, list[dict[str, np.ndarray]]]:
+    """Outputs by way of using the nets: run in the workspace, and by a `workspace.Predictor`.
+
+    That is for nets in two files, and not for text.
+    """
+    jobs = [Job(source.file, feed) for feed in feeds]
+    whole = sorted(f.name for f in source.file.iterdir() if f.suffix != ".pbtxt") == ["init_net.pb", "predict_net.pb"]
+    predicted = whole and all(np.asarray(a).dtype.kind in "fiub" for a in feeds[0].values())
+    results = run_jobs([*jobs, *([Job(source.file, feeds[0], predictor=True)] if predicted else [])])
+    found = {"in the workspace": _outputs(results[: len(jobs)])}
+    return {**found, "by a Predictor": _outputs(results[len(jobs) :])} if predicted else found
+
+
+def _outputs(results: Sequence[dict[str, np.ndarray] | ConvertError]) -> list[dict[str, np.ndarray]]:
+    """The outputs of jobs. Raises the error of the first that has none."""
+    for result in results:
         if isinstance(result, ConvertError):
             raise result
-        outputs.append(result)
-    return outputs
+    return [result for result in results if not isinstance(result, ConvertError)]
 
 
 def run_jobs(jobs: Sequence[Job], *, seconds: float | None = None) -> list[dict[str, np.ndarray] | ConvertError]:
@@ -90,6 +109,7 @@ def _prepare_job(folder: Path, number: int, job: Job) -> dict[str, object]:
     np.savez(folder / f"{number}.in.npz", **arrays)  # type: ignore[arg-type]
     return {
         "net": str(job.net.resolve()),
+        "predictor": job.predictor,
         "names": list(job.feeds),
         "inputs": str(folder / f"{number}.in.npz"),
         "output": str(folder / f"{number}.out.npz"),

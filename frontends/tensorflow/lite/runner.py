@@ -42,6 +42,32 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     return [_run_interpreter(interpreter, source, feed, inputs, outputs) for feed in feeds]
 
 
+def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]]]:
+    """Outputs by way of using the file: its tensors, resized for each feed, and its signature, called by name."""
+    found = {"its tensors": run(source, feeds, precision="float32", options=options)}
+    called = _run_signature(source, feeds[0], options)
+    return found if called is None else {**found, "its signature, called by name": [called]}
+
+
+def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> dict[str, np.ndarray] | None:
+    """One run by the signature runner; None where there is no signature, or an output without elements, which it does
+    not hand out."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    try:
+        interpreter = Interpreter(model_path=str(source.file), num_threads=1)
+        inputs, outputs = tensor_details(interpreter, options.signature)
+        if not interpreter.get_signature_list():
+            return None
+        runner = interpreter.get_signature_runner(_signature_key(interpreter, options.signature))
+        found = runner(**{name: _input_array(feed[name], tensor) for name, tensor in inputs.items()})
+        return {name: np.array(found[name]) for name in outputs}
+    except (ValueError, RuntimeError, TypeError) as error:
+        if "Tensor data is null" in str(error):
+            return None
+        raise _runner_error(source, error) from error
+
+
 def stored(source: Source) -> str:
     """How the file stores numbers: "", "float16", "int8 weights" or "int8" (activations too); see `plugin.STORED`."""
     from ai_edge_litert import schema_py_generated as schema
@@ -75,15 +101,20 @@ def tensor_details(
     if not known:
         inputs, outputs = ({d["name"].partition(":")[0]: d for d in side} for side in sides)
         return inputs, outputs
-    key = signature or ("serving_default" if "serving_default" in known else next(iter(known)))
-    if key not in known:
-        raise UsageError(f"no signature {signature!r}", hint=f"signatures: {', '.join(known)}")
-    runner = interpreter.get_signature_runner(key)
+    runner = interpreter.get_signature_runner(_signature_key(interpreter, signature))
     found = []
     for side, details in zip(sides, (runner.get_input_details(), runner.get_output_details()), strict=True):
         place = {d["index"]: i for i, d in enumerate(side)}
         found.append(dict(sorted(details.items(), key=lambda item: place.get(item[1]["index"], len(place)))))
     return found[0], found[1]
+
+
+def _signature_key(interpreter: Any, wanted: str) -> str:
+    known = interpreter.get_signature_list()
+    key = wanted or ("serving_default" if "serving_default" in known else next(iter(known)))
+    if key not in known:
+        raise UsageError(f"no signature {wanted!r}", hint=f"signatures: {', '.join(known)}")
+    return str(key)
 
 
 def _run_interpreter(

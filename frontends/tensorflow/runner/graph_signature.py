@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from convert.errors import UsageError
+from convert.errors import BadInput, UsageError
+from convert.source import Source
 
 NOT_RESULTS = frozenset(
     [
@@ -155,3 +156,13 @@ def _tensor_name(name: str) -> str:
 
 def _short_name(name: str) -> str:
     return name[:-2] if name.endswith(":0") else name
+
+
+def read_frozen(source: Source) -> Any:
+    """The GraphDef in a file. Raises `BadInput` for what is none."""
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+
+    try:
+        return GraphDef.FromString(source.file.read_bytes())
+    except Exception as error:
+        raise BadInput(f"{source.label} is not a GraphDef: {error}") from error

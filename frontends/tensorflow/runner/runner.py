@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import mmap
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from convert.errors import BadInput, Unsupported
+from convert.errors import Unsupported, UsageError
 from convert.options import Options
 from convert.source import Source
 
 from ..common.start_tensorflow import import_tensorflow
-from .graph_signature import meta_file
 from .keras_time_distributed import fold_time_distributed
+from .kernels import check_kernels, environment, settings
 from .lookup_tables import captured_tables, insert_tables
 from .names import choose_signature, distinct_names, function_names, keras_names
 from .session import Feeds, FrozenGraph, run_graph
@@ -27,6 +25,8 @@ from .stateful import StatefulGraph, run_stateful, stateful_from_function, state
 
 if TYPE_CHECKING:
     from convert.runners.trace import Trace
+
+__all__ = ["KINDS", "available", "environment", "run", "run_as_used", "settings", "trace"]
 
 KINDS = (
     "savedmodel",
@@ -58,27 +58,22 @@ def available() -> str:
     return "" if importlib.util.find_spec("tensorflow") else "TensorFlow is not installed (pip install tensorflow)"
 
 
-# Operators as a GraphDef stores them: field 2 of a node, and how long the name is.
-_DEPARTING = re.compile(rb"\x12(?:\x0aQuantizeV2|\x0aDequantize|\x10QuantizedAvgPool)")
-_ONLY_ONEDNN = re.compile(rb"\x12.(?:_Quantized|QuantizedDepthwise|Quantized(?:Conv2D|MatMul)[A-Z])", re.S)
+def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]]]:
+    """Outputs by way of using the artefact, the first on all feeds, the others on the first."""
+    from .as_used import KINDS as WITH_WAYS
+    from .as_used import run_ways
 
-
-def environment(source: Source) -> dict[str, str]:
-    """Eigen's kernels for graphs with operators on bytes that oneDNN's compute in another way, on any processor.
-
-    oneDNN's QuantizeV2 departs by a level from what TensorFlow documents, its QuantizedAvgPool rounds where Eigen's
-    cuts off, and it lacks a Dequantize of 32 bits, so that the graph fails. A verdict on the converted model must not
-    depend on which the processor at hand has by default. Left alone are graphs that only oneDNN has kernels for.
-    """
-    files = {"savedmodel": lambda path: path / "saved_model.pb", "frozen-graph": Path, "tf-meta": meta_file}
-    if source.path is None or source.kind not in files:
-        return {}
-    file = files[source.kind](source.path)
-    if not file.is_file() or not file.stat().st_size:
-        return {}
-    with open(file, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as graph:
-        chosen = _DEPARTING.search(graph) is not None and _ONLY_ONEDNN.search(graph) is None
-    return {"TF_ENABLE_ONEDNN_OPTS": "0"} if chosen else {}
+    import_tensorflow()
+    check_kernels()
+    if source.kind not in WITH_WAYS:
+        return {"": run(source, feeds, precision="float32", options=options)}
+    try:
+        return run_ways(source, feeds, options)
+    except UsageError:
+        if source.kind != "savedmodel":
+            raise
+    # Feeds that tell what variables hold: no way of using the file takes them.
+    return {"": run_stateful(stateful_from_saved_model(source.file, options), feeds, precision="float32")}
 
 
 def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
@@ -281,13 +276,9 @@ def _frozen_runnable(frozen: FrozenGraph, stateful: Callable[[], StatefulGraph] 
 
 
 def _frozen_file_runnable(source: Source, options: Options) -> RunnableModel:
-    from tensorflow.core.framework.graph_pb2 import GraphDef
+    from .graph_signature import read_frozen
 
-    try:
-        graph = GraphDef.FromString(source.file.read_bytes())
-    except Exception as error:
-        raise BadInput(f"{source.label} is not a GraphDef: {error}") from error
-    return _graph_runnable(graph, options)
+    return _graph_runnable(read_frozen(source), options)
 
 
 def _meta_file_runnable(source: Source, options: Options) -> RunnableModel:

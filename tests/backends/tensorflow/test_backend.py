@@ -29,16 +29,20 @@ def operations(path: Path) -> Counter:
     return Counter(node.op for node in ours[0].node_def)
 
 
+ARGUMENT = "input_1_0"
+"""What `INPUT` is called where it is the keyword of a function's argument."""
+
+
 @pytest.mark.parametrize("weights", ["variables", "constants"])
 def test_saved_model_computes_what_the_graph_does(tmp_path: Path, weights: str) -> None:
     proto, path = resnet(), tmp_path / "net.savedmodel"
     write(proto, path, weights=weights)
     serving = tf.saved_model.load(str(path)).signatures["serving_default"]
-    assert list(serving.structured_input_signature[1]) == [INPUT]
+    assert list(serving.structured_input_signature[1]) == [ARGUMENT]
     assert list(serving.structured_outputs) == [OUTPUT]
     for batch in (1, 3):
         x = image(batch, 3, 32, 32)
-        close(serving(**{INPUT: tf.constant(x)})[OUTPUT].numpy(), onnxruntime_of(proto, {INPUT: x})[0])
+        close(serving(**{ARGUMENT: tf.constant(x)})[OUTPUT].numpy(), onnxruntime_of(proto, {INPUT: x})[0])
 
 
 def test_signature_def_has_the_names_and_a_dynamic_batch(tmp_path: Path) -> None:
@@ -48,9 +52,9 @@ def test_signature_def_has_the_names_and_a_dynamic_batch(tmp_path: Path) -> None
     write(resnet(), path)
     saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
     definition = saved.meta_graphs[0].signature_def["serving_default"]
-    assert set(definition.inputs) == {INPUT}
+    assert set(definition.inputs) == {ARGUMENT}
     assert set(definition.outputs) == {OUTPUT}
-    assert [d.size for d in definition.inputs[INPUT].tensor_shape.dim] == [-1, 3, 32, 32]
+    assert [d.size for d in definition.inputs[ARGUMENT].tensor_shape.dim] == [-1, 3, 32, 32]
 
 
 def test_a_network_is_channels_last_throughout(tmp_path: Path) -> None:
@@ -71,7 +75,7 @@ def test_layout_nhwc_moves_the_boundary(tmp_path: Path) -> None:
     assert operations(path)["Transpose"] == 0
     serving = tf.saved_model.load(str(path)).signatures["serving_default"]
     x = image(2, 3, 32, 32)
-    got = serving(**{INPUT: tf.constant(x.transpose(0, 2, 3, 1))})[OUTPUT].numpy()
+    got = serving(**{ARGUMENT: tf.constant(x.transpose(0, 2, 3, 1))})[OUTPUT].numpy()
     close(got, onnxruntime_of(proto, {INPUT: x})[0])
 
 

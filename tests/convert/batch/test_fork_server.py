@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -17,6 +18,9 @@ from convert.batch.fork_server_pool import fork_server_socket, import_stages, ki
 from convert.batch.plan import Task
 from convert.batch.processes import mark_of
 from convert.batch.worker import TaskResult, run
+from convert.runners.fork_client import ADDRESS, ForkedProcess
+from convert.runners.process import execute
+from convert.source import Source
 from tests.support.batch_tools import rules, tiny
 
 
@@ -33,7 +37,7 @@ def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
             found[name] = ending.outcome
         mine = f"{os.getpid():010d}-"
         left = [p for p in os.listdir("/proc") if p.isdigit() and mark_of(int(p)).startswith(mine)]
-        assert len(left) == 1  # the warm process
+        assert len(left) == 2  # the warm process, and the one beside it for runtimes that are told something else
     assert found == {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory", "error": "bad input",
                      "after": "verified"}  # fmt: skip
     onnx.checker.check_model(tmp_path / "after.onnx")
@@ -94,3 +98,24 @@ def test_no_room_starts_a_thread_when_it_is_imported() -> None:
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )
     assert done.stdout.split()[-1] == "1"
+
+
+@pytest.mark.not_core
+def test_runtimes_that_are_told_something_else_have_a_warm_process_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told what its first client asks for; who asks for something else gets an interpreter."""
+    source = Source("onnx", tiny(tmp_path / "a.onnx"))
+    feed = {str(i.name): np.ones([d.dim_value or 1 for d in i.type.tensor_type.shape.dim], np.float32)
+            for i in onnx.load(source.file).graph.input}  # fmt: skip
+    forked = []
+    with fork_server_socket(("onnx",), ("onnx",)) as address:
+        assert address
+        monkeypatch.setenv(ADDRESS, address)
+        for value in ("", "1", "1", "2"):
+            own = {"TOLD": value} if value else {}
+            monkeypatch.setattr(plugin.runners()["onnx"], "environment", lambda source, own=own: own, raising=False)
+            child = execute(source, [feed])
+            forked.append(isinstance(child.process, ForkedProcess))
+            assert len(child.results()["float32"]) == 1
+    assert forked == [True, True, True, False]

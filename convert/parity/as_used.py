@@ -1,0 +1,64 @@
+"""Runs the target as its users do: each way that there is, under each setting by which its runtime computes otherwise.
+
+The first way under the first setting is what is compared and shown; the others have to pass by the same bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from convert.errors import ConvertError, Unsupported
+from convert.options import Options
+from convert.runners.process import AS_USED, Limits, Outputs, RunningChild, execute, settings_of
+from convert.source import Source
+
+Arrays = Sequence[Mapping[str, np.ndarray]]
+
+
+@dataclass
+class TargetRuns:
+    """The target at work, once for each of its settings."""
+
+    children: list[tuple[str, RunningChild]] = field(default_factory=list)
+
+    def stop(self) -> None:
+        """End what still runs."""
+        for _, child in self.children:
+            child.stop()
+
+    def results(self) -> dict[str, Outputs] | ConvertError:
+        """Outputs by way and setting, or why one of them does not go."""
+        found: dict[str, Outputs] = {}
+        errors: list[tuple[str, ConvertError]] = []
+        for setting, child in self.children:
+            try:
+                ways = child.results()
+            except ConvertError as error:
+                errors.append((setting, error))
+                continue
+            for way, outputs in ways.items():
+                if isinstance(outputs, Unsupported):
+                    errors.append((setting, outputs))
+                else:
+                    found[", ".join(filter(None, (way, setting)))] = outputs
+        if not errors:
+            return found
+        setting, error = errors[0]
+        if setting and len({name for name, _ in errors}) < len(self.children):
+            error.message = f"{setting}: {error.message}"
+        error.message = f"{error.message} (the target of the comparison)"
+        return error
+
+
+def start(target: Source, feeds: Arrays, options: Options, limits: Limits, optional: int) -> TargetRuns:
+    """Start running `target` on each feed, all settings at once. optional: how many of the last feeds may fail."""
+    settings = settings_of(target)
+    runs = TargetRuns()
+    for number, variables in enumerate(settings):
+        name = " ".join(f"{k}={v}" for k, v in variables.items()) if len(settings) > 1 else ""
+        child = execute(target, feeds, (AS_USED,), options, limits, optional, number)
+        runs.children.append((f"with {name}" if name else "", child))
+    return runs

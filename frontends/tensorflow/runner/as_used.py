@@ -1,0 +1,190 @@
+"""Runs artefacts as their users do, each way that there is: what does not load or is called by another name fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convert.errors import ConvertError, Unsupported, UsageError
+from convert.options import Options
+from convert.source import Source
+
+from .graph_signature import complete_fused_attributes, read_frozen, signature_tensor_names
+from .keras_archive import load_keras
+from .names import choose_signature, distinct_names, keras_names
+from .session import Feeds, FrozenGraph, run_graph
+
+Outputs = list[dict[str, np.ndarray]]
+
+KINDS = ("savedmodel", "keras", "keras-h5", "frozen-graph")
+
+
+def run_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
+    """Outputs by way, the first on all feeds, the others on the first. Raises where one of them does not go."""
+    return _WAYS[source.kind](source, feeds, options)
+
+
+def _attempt(way: str, run: Callable[[], Outputs]) -> Outputs:
+    """What `run` gives; what it raises says which way that was."""
+    try:
+        return run()
+    except ConvertError as error:
+        error.message = f"{way}: {error.message}"
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())[:400]
+        if "OpKernel was registered" in text:
+            raise Unsupported(f"{way}: TensorFlow lacks a kernel: {text}") from error
+        raise ConvertError(f"{way}: {type(error).__name__}: {text}") from error
+
+
+# -- SavedModels --------------------------------------------------------------------------------------------------
+
+
+def _saved_model_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
+    return {
+        "its signature, called by name": _attempt(
+            "loaded by tf.saved_model.load", lambda: _call_signature(source.file, feeds, options)
+        ),
+        "its signature in a session": _attempt(
+            "run in a session", lambda: _run_in_session(source.file, feeds[:1], options)
+        ),
+    }
+
+
+def _call_signature(folder: Path, feeds: Feeds, options: Options) -> Outputs:
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(folder))
+    call = loaded.signatures[choose_signature(list(loaded.signatures), options.signature)]
+    specs = call.structured_input_signature[1]
+    outputs = sorted(call.structured_outputs)
+    named = _told_apart(specs, outputs)
+    found = []
+    for feed in feeds:
+        _check_inputs(feed, specs)
+        results = call(**{name: tf.constant(value, specs[name].dtype) for name, value in feed.items()})
+        found.append({named[name]: np.asarray(results[name]) for name in outputs})
+    return found
+
+
+def _run_in_session(folder: Path, feeds: Feeds, options: Options) -> Outputs:
+    """As servers and TensorFlow 1 do, which go by `signature_def`."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
+        meta = v1.saved_model.loader.load(session, ["serve"], str(folder))
+        known = [name for name in meta.signature_def if not name.startswith("__")]
+        signature = meta.signature_def[choose_signature(known, options.signature)]
+        outputs = sorted(signature.outputs)
+        named = _told_apart(signature.inputs, outputs)
+        tensors = [graph.get_tensor_by_name(signature.outputs[name].name) for name in outputs]
+        found = []
+        for feed in feeds:
+            _check_inputs(feed, signature.inputs)
+            values = {}
+            for name, value in feed.items():
+                tensor = graph.get_tensor_by_name(signature.inputs[name].name)
+                values[tensor] = np.asarray(value, tensor.dtype.as_numpy_dtype)
+            found.append(dict(zip(named.values(), map(np.asarray, session.run(tensors, values)), strict=True)))
+    return found
+
+
+def _told_apart(inputs: Any, outputs: Sequence[str]) -> dict[str, str]:
+    """What the reader calls the outputs, which no input may be called."""
+    return dict(zip(outputs, distinct_names(list(inputs), outputs)[1], strict=True))
+
+
+def _check_inputs(feed: Mapping[str, np.ndarray], inputs: Any) -> None:
+    unknown = [name for name in feed if name not in inputs]
+    if unknown:
+        raise UsageError(f"the model has no input {unknown[0]!r}", hint=f"inputs: {', '.join(inputs)}")
+
+
+# -- Keras --------------------------------------------------------------------------------------------------------
+
+
+def _keras_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
+    import tensorflow as tf
+
+    model = _attempt("loaded by Keras", lambda: load_keras(source.file, trust=options.trust))
+    inputs, outputs = keras_names(model)
+
+    def call(run: Callable[[Any], Any], feed: Mapping[str, np.ndarray], make: Callable[..., Any]) -> dict[str, Any]:
+        _check_inputs(feed, inputs)
+        dtypes = [x.dtype for x in model.inputs]
+        return _keras_outputs(model, run, [make(feed[n], d) for n, d in zip(inputs, dtypes, strict=True)], outputs)
+
+    def tensor(value: np.ndarray, dtype: str) -> Any:
+        return tf.constant(value, dtype)
+
+    graph = tf.function(lambda x: model(x, training=False), autograph=False, jit_compile=False)
+    ways = {
+        "called": _attempt("called", lambda: [call(lambda x: model(x, training=False), f, tensor) for f in feeds]),
+        "called in a tf.function": _attempt("called in a tf.function", lambda: [call(graph, feeds[0], tensor)]),
+    }
+    if _fits_predict(model, [feeds[0][n] for n in inputs]):
+        ways["run by predict"] = _attempt(
+            "run by predict", lambda: [call(lambda x: model.predict(x, verbose=0), feeds[0], lambda v, _: v)]
+        )
+    return ways
+
+
+def _keras_outputs(model: Any, run: Callable[[Any], Any], values: list[Any], outputs: Sequence[str]) -> dict[str, Any]:
+    import keras
+
+    structure = getattr(model, "_inputs_struct", None)
+    packed = keras.tree.pack_sequence_as(structure, values) if structure is not None else values[0]
+    results = keras.tree.flatten(run(packed))
+    return {name: np.asarray(value) for name, value in zip(outputs, results, strict=True)}
+
+
+def _fits_predict(model: Any, values: Sequence[np.ndarray]) -> bool:
+    """Whether `predict`, which cuts what it gets into batches and puts the results together, is for this model.
+
+    Every input and output has to have rows, as many of the one as of the other, and dtypes that it does not change.
+    """
+    ends = [*model.inputs, *model.outputs]
+    batched = all(len(x.shape) > 0 and x.shape[0] is None for x in ends)
+    sizes = {v.shape[0] for v in values if v.ndim}
+    plain = all(v.dtype.name != "float64" and v.dtype.kind in "fiub" for v in values)
+    return batched and plain and len(sizes) == 1 and 0 < min(sizes) <= _PREDICTED
+
+
+_PREDICTED = 32
+"""Rows that `predict` takes at a time: statistics over more of them would be another function."""
+
+
+# -- frozen graphs ------------------------------------------------------------------------------------------------
+
+
+def _frozen_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
+    import tensorflow as tf
+
+    graph = read_frozen(source)
+    inputs, outputs = signature_tensor_names(graph, [s.name for s in options.inputs if s.name], options.outputs)
+    frozen = FrozenGraph(complete_fused_attributes(graph), inputs, outputs)
+
+    def as_function() -> Outputs:
+        whole = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(frozen.graph, name=""), [])
+        ends = ([whole.graph.get_tensor_by_name(n) for n in side.values()] for side in (inputs, outputs))
+        call = whole.prune(*ends)
+        tensors = [tf.constant(feeds[0][n], t.dtype) for n, t in zip(inputs, call.inputs, strict=True)]
+        return [dict(zip(outputs, map(np.asarray, call(*tensors)), strict=True))]
+
+    return {
+        "in a session": _attempt("in a session", lambda: run_graph(frozen, feeds, precision="float32")),
+        "as a function": _attempt("as a function", as_function),
+    }
+
+
+_WAYS: dict[str, Callable[[Source, Feeds, Options], dict[str, Outputs]]] = {
+    "savedmodel": _saved_model_ways,
+    "keras": _keras_ways,
+    "keras-h5": _keras_ways,
+    "frozen-graph": _frozen_ways,
+}
