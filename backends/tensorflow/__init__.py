@@ -38,7 +38,13 @@ FORMATS = {
         "tf-frozen", ".pb", False, "TensorFlow frozen GraphDef", "frozen-graph", names=TargetNames(_NODE, _NODE)
     ),
     "tflite": Format(
-        "tflite", ".tflite", False, "TensorFlow Lite model of built-in operators", "tflite", ("float16", "int8"), _LITE
+        "tflite",
+        ".tflite",
+        False,
+        "TensorFlow Lite model of built-in operators",
+        kind="tflite",
+        narrow=("float16", "int8"),
+        names=_LITE,
     ),
 }
 OPTIONS = (WEIGHTS, DTYPE, QUANTIZE, CALIBRATE)
