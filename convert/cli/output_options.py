@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import shlex
 import sys
@@ -91,10 +92,25 @@ def exit_on_error(work: Callable[[], None], verbose: int, report: Report | None 
         sys.exit(0)
     except MemoryError:
         _exit_with_error(ResourceLimit("out of memory", hint="convert on a machine with more memory"), verbose, report)
+    except ImportError as error:
+        text = f"a package that this takes cannot be imported: {error}"
+        hint = f"pip install {error.name.partition('.')[0]}" if error.name else "install it anew; -vv shows where"
+        _exit_with_error(ConvertError(text, hint=hint), verbose, report, error)
+    except OSError as error:
+        if error.errno not in _FULL:
+            told = ConvertError(f"{type(error).__name__}: {error}", hint="check the path and its rights")
+            _exit_with_error(told, verbose, report, error)
+        what = f"the disk takes no more: {error.strerror}"
+        hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o elsewhere"
+        _exit_with_error(ResourceLimit(what, hint=hint), verbose, report, error)
     except Exception as error:
         text = " ".join(str(error).split())[:600]
         hint = "this is a defect of convert; run again with -vv and report it"
         _exit_with_error(ConvertError(f"{type(error).__name__}: {text}", hint=hint), verbose, report, error)
+
+
+_FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
+"""What the system says where nothing more can be written."""
 
 
 def _exit_with_error(

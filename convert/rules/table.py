@@ -151,7 +151,13 @@ class Rules:
             raise
         except Exception as error:
             text = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}"
-            raise ConvertError(text, hint="this is a defect of convert; run again with -vv and report it") from error
+            own = str(getattr(entry.rule, "__module__", "")).partition(".")[0] == "convert"
+            hint = "this is a defect of convert; run again with -vv and report it"
+            if not own:
+                code = getattr(entry.rule, "__code__", None)
+                place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+                hint = f"the rule is not one of convert's own{place}: mend it there; -vv shows the traceback"
+            raise ConvertError(text, hint=hint) from error
 
     def _add(self, operator: str, rule: Rule) -> None:
         if operator in self.entries:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +50,22 @@ def claims(thing: Any) -> str | None:
 
 
 def read(source: Source, options: Options, report: Report) -> ir.Model:
-    """Lower the model to the shared graph. Raises `BadInput`, `UnsafeInput`, `Unsupported`, `UsageError`."""
+    """Lower the model to the shared graph.
+
+    Raises `BadInput`, `UnsafeInput`, `ResourceLimit`, `Unsupported`, `UsageError`.
+    """
+    from convert.errors import ResourceLimit
+
     from .reader import read as read_source
 
-    return read_source(source, options, report)
+    try:
+        return read_source(source, options, report)
+    except RecursionError as error:
+        raise ResourceLimit(
+            f"modules or calls of {source.label} are nested deeper than Python goes, which is "
+            f"{sys.getrecursionlimit()} calls within calls",
+            hint="call sys.setrecursionlimit with a larger number, or nest them less deep (one Sequential of all)",
+        ) from error
 
 
 def load(source: Source, options: Options) -> Any:

@@ -19,6 +19,7 @@ from convert.options import DimSpec, InputSpec, Options
 from convert.report import Report
 from convert.source import Source
 
+from .common.modes import note_fast_path
 from .export.capture import capture, inference
 from .export.dims import is_fixed
 from .export.lower import lower
@@ -42,6 +43,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     if _has_quantized_layers(thing):
         report.note("the module was scripted first: torch.export does not take PyTorch's quantized tensors")
         return _read_script(_compile_script(thing), options, report)
+    note_fast_path(thing, report)
     if options.trace:
         return _read_traced(thing, options, report)
     try:

@@ -18,8 +18,7 @@ from ..common.locate import shown_path
 _TORCH = str(Path(torch.__file__).parent)
 # What lies between an `if` and the place that decides it; any other frame of PyTorch is a decision of its own.
 _BETWEEN = tuple(f"{_TORCH}/{name}" for name in ("__init__.py", "fx/experimental/", "utils/_stats.py"))
-# PyTorch's layers are written as a user's are.
-_LAYERS, _OWN = f"{_TORCH}/nn/", str(Path(__file__).parent)
+_OWN = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def _asking_line() -> str:
     while frame is not None and frame.f_code.co_filename.startswith(_BETWEEN):
         frame = frame.f_back
     file = "" if frame is None else frame.f_code.co_filename
-    if not file or file.startswith("<") or (file.startswith((_TORCH, _OWN)) and not file.startswith(_LAYERS)):
+    if not file or file.startswith(("<", _TORCH, _OWN)):
         return ""
     return f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 

@@ -17,6 +17,7 @@ from convert.errors import Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
 
+from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes
 from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call
@@ -47,7 +48,7 @@ def capture(module: nn.Module, options: Options, report: Report) -> Capture:
             try:
                 messages.clear()
                 done = _capture_for_most_sizes(module, call, report, messages)
-            except (UsageError, Unsupported):
+            except (UsageError, Unsupported, RecursionError):
                 raise
             except Exception as error:
                 if said is None or is_about_data(error) or "Constraints violated" in str(error):
@@ -179,10 +180,17 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     for name, example in call.items():
         shapes[name] = {place: _dim_hint(wish) for place, wish in example.wishes.items()} or None
     dynamic = arranged_shapes(module, shapes)
-    with warnings.catch_warnings(), track_assignments(module) as assigned, record_branches() as branches:
+    with (
+        warnings.catch_warnings(),
+        track_assignments(module) as assigned,
+        record_branches() as branches,
+        watch_seeds() as seeds,
+    ):
         warnings.simplefilter("ignore")
         program = export_program(module, args, kwargs, dynamic)
     refuse_assignments(program, assigned, report)
+    if seeds:
+        refuse_seeded(program)
     return Capture(program, call, tuple(branches))
 
 

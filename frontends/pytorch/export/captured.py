@@ -51,7 +51,7 @@ def count_admitted(done: Capture) -> int:
 
 
 def admitted_sizes(done: Capture, name: str, place: int) -> list[int]:
-    """The sizes up to 64 of a dim for which the guards hold and those of the example for all other dims."""
+    """The sizes up to 64 of a dim, and of its equals, for which the guards hold with the example's other sizes."""
     node = next((n for n in done.program.graph.nodes if n.op == "placeholder" and n.name == name), None)
     if node is None:
         return []
@@ -62,10 +62,12 @@ def admitted_sizes(done: Capture, name: str, place: int) -> list[int]:
     low, high = (None, None) if known is None else (finite_bound(known.lower), finite_bound(known.upper))
     low = 1 if low is None or low <= 2 else low
     sizes = {(n, p): size for n, e in done.call.items() for p, size in enumerate(e.tensor.shape)}
+    same = _places(done).get(dim.node.expr, [(name, place)])
     return [
         size
         for size in _SIZES
-        if low <= size <= (size if high is None else high) and _holds(done.program, {**sizes, (name, place): size})
+        if low <= size <= (size if high is None else high)
+        and _holds(done.program, {**sizes, **dict.fromkeys(same, size)})
     ]
 
 

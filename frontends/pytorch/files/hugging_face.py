@@ -33,17 +33,24 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     """
     try:
         import transformers
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise _broken(error) from error
         raise ConvertError(
             "reading a Hugging Face folder needs transformers", hint="pip install transformers"
         ) from None
+    except Exception as error:
+        raise _broken(error) from error
     config = json.loads((path / "config.json").read_text("utf-8"))
     if "auto_map" in config and not options.trust:
         raise UnsafeInput(
             f"{path} brings code of its own ({', '.join(map(str, dict(config['auto_map']).values()))})",
             hint="if you trust it, add --trust",
         )
-    kind = _model_class(transformers, config)
+    try:
+        kind = _model_class(transformers, config)
+    except Exception as error:  # its classes are imported when they are asked for
+        raise _broken(error) from error
     try:
         with warnings.catch_warnings(), _without_progress(transformers):
             warnings.simplefilter("ignore")
@@ -63,6 +70,14 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
         )
     report.note(f"the folder was loaded as {type(model).__name__} of transformers {transformers.__version__}")
     return model.eval()
+
+
+def _broken(error: Exception) -> ConvertError:
+    text = " ".join(str(error).split())[:300]
+    return ConvertError(
+        f"transformers is installed, but cannot be imported: {type(error).__name__}: {text}",
+        hint="install it anew, with the versions of its dependencies that it asks for",
+    )
 
 
 @contextmanager

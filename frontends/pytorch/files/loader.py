@@ -22,6 +22,7 @@ from convert.options import Options
 from convert.report import Report
 from convert.source import Source
 
+from ..common.modes import note_training, refuse_cycles
 from .custom_operators import declare_operators
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .legacy import is_legacy, load_legacy
@@ -63,6 +64,9 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
     if source.path is not None and source.kind in _ARCHIVES and not options.trust:
         _check_archive(source.file, report)
     thing = loaders[source.kind]() if source.path is not None else source.model
+    if isinstance(thing, torch.nn.Module):
+        refuse_cycles(thing)
+        note_training(thing, report)
     if is_hugging_face(source):
         return with_plain_forward(thing, options)
     # An object in memory keeps the mode its owner left it in: whoever runs it restores that.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from enum import Enum
 from functools import cache
 from typing import Any
 
@@ -39,6 +40,7 @@ def call_operator(walk: Walk, node: Any, args: list[Any]) -> Any:
     """The result of an operator; several ones as a tuple."""
     kind, text = node.kind(), node.schema()
     if kind in inspect.IGNORED:
+        walk.seeded = walk.seeded or kind == "aten::manual_seed"
         return () if node.outputsSize() == 0 else None
     if has_unknown(args):
         return _note_missing_rule(walk, node, args)
@@ -72,11 +74,17 @@ def _note_missing_rule(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _call_on_numbers(walk: Walk, node: Any, schema: torch.FunctionSchema, args: list[Any]) -> Any:
     if any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments):
         raise Unsupported("no PyTorch rule for this operator, which changes a list or dict")
+    if any(isinstance(a, Enum) for a in args) and node.kind() in _ENUMS:
+        return _ENUMS[node.kind()](*args)
     if all(map(is_known, args)):
         return walk.lift_object(run_operator(schema, [as_python(a) for a in args]))
     at = walk.location(node)
     with walk.g.at(at):
         return numbers.apply_operator(walk.g, node.kind(), args, [str(r.type) for r in schema.returns], schema)
+
+
+_ENUMS: dict[str, Callable[[Any, Any], bool]] = {"aten::eq": lambda a, b: a is b, "aten::ne": lambda a, b: a is not b}
+"""What a program does with members of an Enum, which PyTorch's operators do not take from Python."""
 
 
 # -- operators on tensors ---------------------------------------------------------------------------------------------

@@ -334,6 +334,8 @@ CONTAINERS: dict[str, Container] = {
     "aten::count": _search_rule(list.count),
     "aten::remove": _mutation_rule(list.remove),
     "aten::split": split_rule(split_sizes),
+    "prim::EnumName": lambda walk, node, args: args[0].name,
+    "prim::EnumValue": lambda walk, node, args: args[0].value,
     "aten::chunk": split_rule(chunk_sizes),
     "aten::unbind": split_rule(None),
     "prim::isinstance": _is_instance,

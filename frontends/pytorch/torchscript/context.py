@@ -31,6 +31,7 @@ class Walk:
     """The state of one reading.
 
     `calls` holds the source lines of the calls around the current node, `states` the attributes that are graph inputs.
+    `seeded` tells that the program sets the seed of random numbers.
     """
 
     g: Graph
@@ -45,6 +46,7 @@ class Walk:
     path: str = ""
     node: Any = None
     calls: list[str] = field(default_factory=list)
+    seeded: bool = False
 
     def problem(self, error: Unsupported, at: Location) -> None:
         """Note what has no rule, to be listed with everything else that has none."""

@@ -20,6 +20,7 @@ from convert.options import InputSpec, Options
 from convert.report import Report
 
 from .. import ops  # noqa: F401  (fills the table)
+from ..common.modes import SEEDED, SEEDED_HINT
 from ..common.values import mark_scalar, onnx_dtype
 from ..inputs.output_names import output_names
 from .context import ProgramError, Walk
@@ -51,10 +52,16 @@ def lower(
     with report.stage("lower"):
         walk, result = _read_program(module, arguments, inputs, report, {})
         states = changed_state(walk)
+        known: dict[str, Any] = {}
+        while len(states) > len(known):
+            # What forward changes is only known behind its end, so it is read once more: with what is not known before
+            # it runs, it may take branches that change more.
+            known = states
+            walk, result = _read_program(module, arguments, inputs, Report("again"), known)
+            states = {**known, **changed_state(walk)}
         if states:
-            # What forward changes is only known behind its end, so it is read once more.
-            walk, result = _read_program(module, arguments, inputs, Report("again"), states)
             note_state(report, states, inputs)
+        refuse_seeded(walk)
         _add_outputs(walk, result, _return_type(module))
         add_state_outputs(walk, states, inputs)
         model = walk.g.model()
@@ -66,6 +73,18 @@ def lower(
     for name in unused:
         del model.graph.initializers[name]
     return model
+
+
+def refuse_seeded(walk: Walk) -> None:
+    """Raise `Unsupported` where the program sets a seed and draws numbers."""
+    drawing = {n.op_type for n in ir.traversal.RecursiveGraphIterator(walk.g.graph)} & _DRAWING
+    if walk.seeded and drawing:
+        raise Unsupported(SEEDED, hint=SEEDED_HINT)
+
+
+_DRAWING = frozenset(
+    ("RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli", "Multinomial")
+)
 
 
 def _read_program(

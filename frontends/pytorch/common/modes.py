@@ -1,0 +1,111 @@
+"""What a module does in another way than its conversion, by its mode: what the user is told of it, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+from torch import nn
+
+from convert.errors import BadInput, Unsupported
+from convert.report import Report
+
+SEEDED = (
+    "forward seeds PyTorch's generator and draws from it: its numbers are the same at every call, which a graph "
+    "cannot draw"
+)
+SEEDED_HINT = "draw them once, in __init__, and keep them in a buffer; or leave out torch.manual_seed"
+
+
+def note_training(module: nn.Module, report: Report) -> None:
+    """Say so where a module is in training mode and has parts that compute something else then."""
+    names = [name or type(part).__name__ for name, part in module.named_modules() if _acts_on_mode(part)]
+    if names:
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        report.note(f"the module is in training mode ({shown}): it is converted as module.eval() computes")
+
+
+def _acts_on_mode(part: nn.Module) -> bool:
+    if not getattr(part, "training", False):
+        return False
+    if isinstance(part, torch.jit.ScriptModule):
+        return any(
+            node.s("name") == "training"
+            for name in part._c._method_names()
+            for node in part._c._get_method(name).graph.findAllNodes("prim::GetAttr")
+        )
+    classes = [c for c in type(part).__mro__ if c is not nn.Module and issubclass(c, nn.Module)]
+    functions = (f for c in classes for f in vars(c).values() if isinstance(f, FunctionType))
+    return any("training" in names for f in functions for names in _attribute_names(f.__code__))
+
+
+def _attribute_names(code: CodeType) -> Iterator[tuple[str, ...]]:
+    yield code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _attribute_names(constant)
+
+
+def note_fast_path(module: nn.Module, report: Report) -> None:
+    """Say so where PyTorch, without gradients, takes kernels that give other numbers at padded places."""
+    for name, part in module.named_modules():
+        if isinstance(part, nn.TransformerEncoder) and getattr(part, "use_nested_tensor", False):
+            report.note(
+                f"{name or 'the module'} is a TransformerEncoder: without gradients PyTorch's fast path gives zeros "
+                "at places that src_key_padding_mask leaves out, the converted model what the layers compute there "
+                "(as with torch.backends.mha.set_fastpath_enabled(False)); other places are the same"
+            )
+            return
+
+
+def refuse_cycles(module: nn.Module) -> None:
+    """Raise `BadInput` for a module that is its own part, which has no end."""
+    state: dict[int, bool] = {}  # True while a module's parts are walked
+    stack: list[tuple[nn.Module, str, bool]] = [(module, "", False)]
+    while stack:
+        part, path, done = stack.pop()
+        if done:
+            state[id(part)] = False
+            continue
+        if state.get(id(part)):
+            raise BadInput(
+                f"the module {path or type(part).__name__} contains itself",
+                hint="keep the second reference outside of the modules: in a list, or by object.__setattr__",
+            )
+        if id(part) in state:
+            continue
+        state[id(part)] = True
+        stack.append((part, path, True))
+        children = getattr(part, "_modules", {})
+        stack += [(c, f"{path}.{n}" if path else n, False) for n, c in dict(children).items() if c is not None]
+
+
+@contextmanager
+def watch_seeds() -> Iterator[list[Any]]:
+    """Collects the seeds that forward sets while it is captured; they are not set."""
+    found: list[Any] = []
+    random: Any = torch.random
+    outer: Any = torch
+    originals = outer.manual_seed, random.manual_seed
+
+    def remember(seed: Any) -> torch.Generator:
+        found.append(seed)
+        return torch.default_generator
+
+    outer.manual_seed = random.manual_seed = remember
+    try:
+        yield found
+    finally:
+        outer.manual_seed, random.manual_seed = originals
+
+
+def refuse_seeded(program: torch.export.ExportedProgram) -> None:
+    """Raise `Unsupported` for a program, captured while forward set a seed, that draws numbers."""
+    for node in program.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            if "dropout" in str(node.target) and True not in node.args:
+                continue  # of inference, which draws nothing
+            raise Unsupported(SEEDED, hint=SEEDED_HINT)
