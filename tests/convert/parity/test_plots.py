@@ -1,0 +1,141 @@
+"""Where the points of the plots are: read back from the SVG, against logarithms worked out here."""
+
+from __future__ import annotations
+
+import math
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from convert.parity.plots import plot_node_errors, plot_output_errors
+from convert.verdict import OutputVerdict, Place
+
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 944.0, 16.0, 280.0
+"""The corners of the drawn area in a picture of 960 by 320."""
+
+
+def drawn(svg: str) -> list[ElementTree.Element]:
+    found = list(ElementTree.fromstring(re.sub(r' xmlns="[^"]+"', "", svg)).iter())
+    assert found[0].attrib["viewBox"] == "0 0 960 320"
+    return found
+
+
+def named(svg: str, tag: str, style: str) -> list[dict[str, str]]:
+    return [e.attrib for e in drawn(svg) if e.tag == tag and e.attrib.get("class") == style]
+
+
+def ticks(svg: str, anchor: str) -> list[tuple[str, float, float]]:
+    found = [e for e in drawn(svg) if e.tag == "text" and e.attrib.get("text-anchor") == anchor]
+    return [(e.text or "", float(e.attrib["x"]), float(e.attrib["y"])) for e in found]
+
+
+def height(number: float, low: int, high: int) -> float:
+    """Powers of ten are evenly spaced from the bottom to the top."""
+    return BOTTOM - (math.log10(number) - low) / (high - low) * (BOTTOM - TOP)
+
+
+def points(text: str) -> list[list[float]]:
+    return [[float(n) for n in pair.split(",")] for pair in text.split()]
+
+
+PLACES = [
+    Place("a", "Conv", "m.a", "f.py:1", 1e-8, 2e-8),
+    Place("b", "Relu", "", "", 1e-7, None),
+    Place("c", "Add", "", "", 3e-7, 9e-6),
+]
+
+
+def test_errors_floors_and_bounds_along_the_network() -> None:
+    svg = plot_node_errors(PLACES, "c")
+    low, high = -8, -5
+    across = [LEFT, (LEFT + RIGHT) / 2, RIGHT]
+    for style, factor in (("floor", 1), ("bound", 4)):
+        (line,) = named(svg, "polyline", style)
+        wanted = [[x, height(factor * p.floor, low, high)] for x, p in zip(across, PLACES, strict=True)]
+        assert points(line["points"]) == [pytest.approx(w, abs=0.06) for w in wanted]
+    (line,) = named(svg, "polyline", "error")
+    shown = [[LEFT, height(2e-8, low, high)], [RIGHT, height(9e-6, low, high)]]
+    assert points(line["points"]) == [pytest.approx(w, abs=0.06) for w in shown]
+    (inside,), (beyond,) = named(svg, "circle", "error"), named(svg, "circle", "error beyond")
+    assert [inside["data-index"], beyond["data-index"]] == ["0", "2"]
+    assert [float(beyond["data-error"]), float(beyond["data-floor"])] == [9e-6, 3e-7]
+    assert [float(inside["cx"]), float(inside["cy"])] == pytest.approx(shown[0], abs=0.06)
+    (mark,) = named(svg, "line", "mark")
+    assert [float(mark[k]) for k in ("x1", "x2", "y1", "y2")] == [RIGHT, RIGHT, TOP, BOTTOM]
+    assert "Conv, a, m.a, f.py:1: error 2.000e-08, noise floor 1.000e-08" in svg
+    assert named(plot_node_errors(PLACES), "line", "mark") == []
+
+
+def test_scales_are_labelled() -> None:
+    svg = plot_node_errors(PLACES)
+    assert [(t, x) for t, x, _ in ticks(svg, "end")] == [(f"1e{n}", LEFT - 8) for n in range(-8, -4)]
+    grid = named(svg, "line", "grid")
+    assert [float(g["y1"]) for g in grid] == pytest.approx([height(10.0**n, -8, -5) for n in range(-8, -4)], abs=0.06)
+    assert all((float(g["x1"]), float(g["x2"]), g["y1"]) == (LEFT, RIGHT, g["y2"]) for g in grid)
+    assert [y for *_, y in ticks(svg, "end")] == pytest.approx([float(g["y1"]) + 4 for g in grid], abs=0.06)
+    many = [Place(str(i), "Relu", "", "", 1e-8, 1e-8) for i in range(41)]
+    below = ticks(plot_node_errors(many), "middle")
+    assert [t for t, *_ in below] == ["0", "10", "20", "30", "40"]
+    assert [x for _, x, _ in below] == pytest.approx([LEFT + i * 22 for i in (0, 10, 20, 30, 40)])
+    assert {y for *_, y in below} == {304.0}
+
+
+def test_a_wide_range_has_fewer_grid_lines() -> None:
+    places = [Place("a", "Relu", "", "", 1e-16, 1.0), Place("b", "Relu", "", "", 1e-16, 1e-9)]
+    labels = [t for t, *_ in ticks(plot_node_errors(places), "end")]
+    assert labels == [f"1e{n}" for n in range(-16, 1, 2)]
+
+
+def test_one_node_and_errors_of_zero() -> None:
+    svg = plot_node_errors([Place("a", "Relu", "", "", 1e-8, 0.0)])
+    (point,) = named(svg, "circle", "error")
+    assert float(point["cx"]) == LEFT
+    assert float(point["cy"]) == BOTTOM, "zero is drawn at the bottom"
+    assert drawn(plot_node_errors([]))
+    flat = plot_node_errors([Place("a", "Relu", "", "", 1e-8, 1e-8)])
+    assert [t for t, *_ in ticks(flat, "end")] == ["1e-9", "1e-8", "1e-7"]
+    assert float(named(flat, "circle", "error")[0]["cy"]) == pytest.approx((TOP + BOTTOM) / 2)
+
+
+def row(name: str, error: float, floor: float, status: str = "PASS") -> OutputVerdict:
+    return OutputVerdict(name, status, "", error, floor)
+
+
+def test_bars_of_the_outputs() -> None:
+    rows = [row("scores", 1e-6, 1e-7, "FAIL"), row("a long name of an output", 1e-8, 1e-7)]
+    svg = plot_output_errors(rows)
+    low, high = -8, -6
+    (bad,), (good,) = named(svg, "rect", "bar beyond"), named(svg, "rect", "bar")
+    width = (RIGHT - LEFT) / 2
+    for i, (bar, error) in enumerate(((bad, 1e-6), (good, 1e-8))):
+        top = height(error, low, high)
+        assert float(bar["x"]) == pytest.approx(LEFT + i * width + width / 5, abs=0.06)
+        assert float(bar["width"]) == 80
+        assert float(bar["y"]) == pytest.approx(top, abs=0.06)
+        assert float(bar["height"]) == pytest.approx(max(BOTTOM - top, 1), abs=0.06)
+        assert float(bar["data-error"]) == error
+        for style, number in (("floor", 1e-7), ("bound", 4e-7)):
+            level = height(number, low, high)
+            left = float(bar["x"])
+            wanted = [pytest.approx([x, level], abs=0.11) for x in (left - 8, left + 88)]
+            assert points(named(svg, "polyline", style)[i]["points"]) == wanted
+    labels = [(e.text, float(e.attrib["x"]), e.attrib["y"]) for e in drawn(svg) if e.attrib.get("class") == "label"]
+    assert labels == [("scores", float(bad["x"]), "296"), ("a long name of an ", float(good["x"]), "296")]
+    assert "scores: error 1.000e-06, noise floor 1.000e-07" in svg
+
+
+def test_many_outputs_are_narrow_and_have_no_names() -> None:
+    for count, labels in ((24, 24), (25, 0)):
+        svg = plot_output_errors([row(f"y{i}", 1e-8, 1e-8) for i in range(count)])
+        bars = named(svg, "rect", "bar")
+        assert float(bars[0]["width"]) == pytest.approx(0.6 * (RIGHT - LEFT) / count, abs=0.06)
+        assert len(named(svg, "text", "label")) == labels
+    assert named(plot_output_errors([]), "rect", "bar") == []
+
+
+def test_an_infinite_error_reaches_the_top_and_no_floor_has_no_line() -> None:
+    svg = plot_output_errors([row("y", math.inf, 0.0, "FAIL"), row("z", 1e-7, 1e-8)])
+    (bad,) = named(svg, "rect", "bar beyond")
+    assert float(bad["y"]) == TOP
+    assert len(named(svg, "polyline", "floor")) == len(named(svg, "polyline", "bound")) == 1
