@@ -69,13 +69,15 @@ def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
     return Feed("given inputs", {n: arrays[n] for n in names})
 
 
-def generate_feeds(model: ir.Model, seeds: int = 3) -> list[Feed]:
+def generate_feeds(model: ir.Model, seeds: int = 3, sizes: Sequence[Mapping[str, int]] = ()) -> list[Feed]:
     """Seeded feeds: normal and uniform in turn, at several sizes of every dynamic dim, 1 included for the batch.
 
     Integers stay inside the range that their reader noted, or that their consumers imply (rows of a Gather, depth of
-    a OneHot, places in a cache that is written to).
+    a OneHot, places in a cache that is written to). sizes: those to take, in turn, instead of the usual ones.
     """
-    return [_feed(model, seed, dims) for seed, dims in enumerate(_feed_sizes(model, seeds))]
+    if sizes:
+        return [sized_feed(model, seed, sizes[seed % len(sizes)]) for seed in range(seeds)]
+    return [sized_feed(model, seed, dims) for seed, dims in enumerate(feed_sizes(model, seeds))]
 
 
 def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
@@ -84,15 +86,16 @@ def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
     The source may refuse it: what a reader does not know to be impossible it gives as 1.
     """
     bounds, _, guards = _size_facts(model)
-    free = _free_dims(model)
+    free = free_dims(model)
     sizes = fit_sizes({name: (bounds.get(name) or [1])[0] or 1 for name in free}, guards, bounds)
-    usual = list(_feed_sizes(model, 3))
+    usual = list(feed_sizes(model, 3))
     if all(any(tried[name] <= size for tried in usual) for name, size in sizes.items()) or broken_guards(guards, sizes):
         return None
-    return replace(_feed(model, seed, _complete_sizes(model, sizes)), edge=True)
+    return replace(sized_feed(model, seed, complete_sizes(model, sizes)), edge=True)
 
 
-def _feed(model: ir.Model, seed: int, dims: Mapping[str, int]) -> Feed:
+def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int]) -> Feed:
+    """A feed of this seed at these sizes: normal numbers for even seeds, uniform ones for odd."""
     rng = np.random.default_rng(seed)
     normal = seed % 2 == 0
     arrays = {str(v.name): _random_array(v, dims, rng, normal, _integer_limits(v)) for v in model.graph.inputs}
@@ -121,20 +124,21 @@ def _dynamic_dims(model: ir.Model) -> dict[str, bool]:
     return names
 
 
-def _free_dims(model: ir.Model) -> dict[str, bool]:
+def free_dims(model: ir.Model) -> dict[str, bool]:
+    """The dynamic dims that no others determine, and whether they are leading ones."""
     names = _dynamic_dims(model)
     return {name: leading for name, leading in names.items() if not _is_derived(name, names)}
 
 
-def _complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
+def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
     """With the dims that others determine, such as "2*height"."""
     return {**sizes, **{name: evaluate(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
 
 
-def _feed_sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
+def feed_sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
     """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards."""
     bounds, examples, guards = _size_facts(model)
-    free = _free_dims(model)
+    free = free_dims(model)
     for index in range(count):
         sizes = {}
         for name, leading in free.items():
@@ -145,7 +149,7 @@ def _feed_sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
             most = high if high is not None and high <= _MOST else usual + 1
             size = [usual, least, most][index % 3]
             sizes[name] = max(low, size if high is None else min(high, size))
-        yield _complete_sizes(model, fit_sizes(sizes, guards, bounds))
+        yield complete_sizes(model, fit_sizes(sizes, guards, bounds))
 
 
 def _is_derived(name: str, names: Iterable[str]) -> bool:

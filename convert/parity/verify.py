@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, judg
 from convert.parity.locate import locate, locate_source
 from convert.parity.randomness import describe_repeats, random_outputs
 from convert.parity.saved import input_sets, save_feeds
+from convert.parity.size_search import describe_search, search_sizes
 from convert.passes.layout.boundary import Moves, boundary_permutations
 from convert.runners.process import Outputs, RunningChild, execute, run_all
 from convert.source import Source
@@ -60,8 +61,6 @@ def verify(
     names = method.names or names_in_target(graph, plugin.names_of_kind(target.kind))
     method = replace(method, names=names)
     feeds = _feeds(graph, options, method)
-    if method.counterparts is not None:
-        feeds = [replace(f, arrays=method.counterparts.common_feed(f.arrays)) for f in feeds]
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
     stored = _storage_format(target, graph)
@@ -78,7 +77,7 @@ def verify(
         return [_kept_outputs(o, method.counterparts) for o in found]
 
     try:
-        runs = run(feeds)
+        runs, feeds, notes = _run_where_it_runs(run, feeds, source, graph, options, method)
     except _RunFailure as failed:
         return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
     feeds = feeds[: len(runs.target)]
@@ -87,6 +86,7 @@ def verify(
     verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, run, method)
     verdict = hold_other_uses(verdict, graph, feeds, runs, method)
     verdict.stored = stored
+    verdict.notes += notes
     if not method.tolerant and verdict.outputs:
         hold_floors(verdict, graph, feeds, runs, respond)
     if verdict.status == FAIL or any(map(is_source_far, verdict.outputs)):
@@ -98,6 +98,27 @@ def verify(
 
         verdict.profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target, method.ends)
     return verdict
+
+
+def _run_where_it_runs(
+    run: Callable[[Sequence[Feed]], RunOutputs],
+    feeds: Sequence[Feed],
+    source: Source,
+    graph: ir.Model,
+    options: Options,
+    method: VerifyMethod,
+) -> tuple[RunOutputs, list[Feed], list[str]]:
+    """What `run` gives, on other sizes of the dynamic dims where the source refuses those of `feeds`, and a note."""
+    try:
+        return run(feeds), list(feeds), []
+    except _RunFailure:
+        raise
+    except ConvertError as error:
+        if method.arrays is not None:
+            raise
+        sizes = search_sizes(source, graph, error, options, method.limits, method.seeds)
+    feeds = _feeds(graph, options, method, sizes)
+    return run(feeds), feeds, [describe_search(graph, sizes)]
 
 
 def _is_tensor(value: ir.Value) -> bool:
@@ -112,14 +133,23 @@ class _RunFailure(ConvertError):
         self.guilty, self.error = guilty, error
 
 
-def _feeds(graph: ir.Model, options: Options, method: VerifyMethod) -> list[Feed]:
+def _feeds(
+    graph: ir.Model, options: Options, method: VerifyMethod, sizes: Sequence[Mapping[str, int]] = ()
+) -> list[Feed]:
     if method.arrays is not None:
-        return _given_feeds(graph, method.arrays)
-    feeds = inputs.generate_feeds(graph, method.seeds)
+        return _common_feeds(_given_feeds(graph, method.arrays), method)
+    feeds = inputs.generate_feeds(graph, method.seeds, sizes)
     if len(options.examples) == len(graph.graph.inputs) > 0:
         feeds.insert(0, inputs.given_feed(graph, options.examples))
-    edge = inputs.smallest_feed(graph, method.seeds) if method.seeds >= _EDGES else None
-    return [*feeds, edge] if edge is not None else feeds
+    # Where sizes had to be found by trial, others prove nothing.
+    edge = inputs.smallest_feed(graph, method.seeds) if method.seeds >= _EDGES and not sizes else None
+    return _common_feeds([*feeds, edge] if edge is not None else feeds, method)
+
+
+def _common_feeds(feeds: Sequence[Feed], method: VerifyMethod) -> list[Feed]:
+    """With numbers that the target's dtypes hold as well, where these differ."""
+    pairs = method.counterparts
+    return list(feeds) if pairs is None else [replace(f, arrays=pairs.common_feed(f.arrays)) for f in feeds]
 
 
 # Fewer seeds do not reach every size that is tried anyway.

@@ -41,6 +41,9 @@ AS_USED = "as used"
 TRACE = "trace"
 """Asked for like a precision: one run, operator by operator, with a summary of every value."""
 
+PROBE, PROBE_FIRST = "probe", "probe until one runs"
+"""Asked for like a precision: whether each feed runs by itself, as `runs`; of the second until one does."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -197,6 +200,9 @@ def run_all(
         if precision == AS_USED:
             found |= _without_optional(partial(_run_as_used, runner, source, options), feeds, optional)
             continue
+        if precision in (PROBE, PROBE_FIRST):
+            found[precision] = _probe(runner, source, feeds, options, once=precision == PROBE_FIRST)
+            continue
         try:
             found[precision] = _without_optional(partial(_run, runner, source, options, precision), feeds, optional)
         except Unsupported as error:
@@ -224,6 +230,22 @@ def _run_as_used(runner: plugin.Runner, source: Source, options: Options, feeds:
     """Outputs by way; a runner that knows no ways has one."""
     ways: Callable[..., dict[str, Outputs]] | None = getattr(runner, "run_as_used", None)
     return ways(source, feeds, options) if ways is not None else {"": _run(runner, source, options, "float32", feeds)}
+
+
+def _probe(runner: plugin.Runner, source: Source, feeds: Feeds, options: Options, *, once: bool) -> Outputs:
+    found: list[bool] = []
+    for feed in feeds:
+        if once and True in found:
+            found.append(False)
+            continue
+        try:
+            runner.run(source, [feed], precision="float32", options=options)
+            found.append(True)
+        except Unsupported:
+            raise
+        except Exception:  # frameworks raise classes of their own
+            found.append(False)
+    return [{"runs": np.array(ran)} for ran in found]
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options, limits: Limits) -> Trace:

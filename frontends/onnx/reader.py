@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,7 @@ def _is_large(tensor: onnx.TensorProto) -> bool:
 
 
 def _normalize_proto(proto: onnx.ModelProto) -> None:
-    """One name for the default domain, opset 1 where none is given, and no dims below zero in the signature."""
+    """One name for the default domain, opset 1 where none is given, and no dims that only look known."""
     if not proto.opset_import:
         proto.opset_import.append(onnx.helper.make_opsetid("", 1))
     newest = onnx.defs.onnx_opset_version()
@@ -189,17 +190,25 @@ def _normalize_proto(proto: onnx.ModelProto) -> None:
     for function in proto.functions:
         if function.domain == "ai.onnx":
             function.domain = ""
+    graphs = [proto.graph]
     pending: list[Any] = [proto.graph.node, *(f.node for f in proto.functions)]
     while pending:
         for node in pending.pop():
             if node.domain == "ai.onnx":
                 node.domain = ""
             for attribute in node.attribute:
-                pending.extend(g.node for g in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs))
-    for value in (*proto.graph.input, *proto.graph.output):
+                inner = [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+                graphs.extend(inner)
+                pending.extend(g.node for g in inner)
+    for value in (v for g in graphs for v in (*g.input, *g.output, *g.value_info)):
         for dim in value.type.tensor_type.shape.dim:
-            if dim.HasField("dim_value") and dim.dim_value < 0:
+            negative = dim.HasField("dim_value") and dim.dim_value < 0
+            if negative or (dim.HasField("dim_param") and _NAMELESS.fullmatch(dim.dim_param)):
                 dim.Clear()
+
+
+# What exporters write for a size that they do not know: each is a dim of its own, and not one that they share.
+_NAMELESS = re.compile(r"\s*|\?|\*|None|none|null|-\d+|unk__\d+|unknown", re.ASCII)
 
 
 def _declare_weights(proto: onnx.ModelProto, weights: Weights) -> list[str]:
