@@ -103,6 +103,13 @@ def _refuse_unknown_ranks(model: ir.Model) -> None:
             f"the model does not tell how many dims these inputs have: {', '.join(unknown)}",
             hint=f"describe them, for instance --input {unknown[0]}:float32[batch,3]",
         )
+    open_ends = [str(v.name) for v in model.graph.outputs if v.shape is None and isinstance(v.type, ir.TensorType)]
+    if open_ends:
+        raise Unsupported(
+            f"how many dims these outputs have is known only when the model runs: {', '.join(open_ends)}; "
+            "a valid ONNX file says it",
+            hint="reshape them to a number of dims that is known",
+        )
 
 
 def _refuse_private(model: ir.Model) -> None:

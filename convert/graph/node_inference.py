@@ -40,6 +40,19 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
             output.shape = ir.serde.deserialize_type_proto_for_shape(found[output.name])
     if node.op_type == "Resize" and not node.domain:
         resized_by_runtimes(node)
+    if node.op_type in ("Expand", "Reshape") and not node.domain and node.outputs[0].shape is None:
+        node.outputs[0].shape = shape_of_known_rank(node)
+
+
+def shape_of_known_rank(node: ir.Node) -> ir.Shape | None:
+    """Unknown dims of an Expand or a Reshape to a computed shape, whose length tells how many there are."""
+    x, target = node.inputs
+    length = target.shape[0] if target is not None and target.shape is not None and len(target.shape) == 1 else None
+    if not isinstance(length, int):
+        return None
+    if node.op_type == "Reshape":
+        return ir.Shape([None] * length)
+    return None if x is None or x.shape is None else ir.Shape([None] * max(length, len(x.shape)))
 
 
 def resized_by_runtimes(node: ir.Node) -> bool:

@@ -108,7 +108,10 @@ def expand(t, x, shape):
     if known is not None and x.shape.is_fully_defined():
         return tf.broadcast_to(x, np.broadcast_shapes(tuple(x.shape.as_list()), tuple(known)))
     target = tf.constant(known, tf.int32) if known is not None else tf.cast(shape, tf.int32)
-    return tf.broadcast_to(x, tf.broadcast_dynamic_shape(t.dims(x), target))
+    y = tf.broadcast_to(x, tf.broadcast_dynamic_shape(t.dims(x), target))
+    if y.shape.rank is None and x.shape.rank is not None and target.shape[0] is not None:
+        y.set_shape([None] * max(x.shape.rank, target.shape[0]))  # TensorFlow does not tell
+    return y
 
 
 @onnx_op("Tile")

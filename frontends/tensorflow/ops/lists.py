@@ -23,6 +23,8 @@ from ..common.tensor_lists import (
 )
 from ..rules import tf_op
 
+_RAGGED = tf_op.limit("TensorListFromTensor", "the rows of a ragged tensor, which have lengths of their own")
+
 
 @tf_op("TensorListReserve")
 def reserve(g: Graph, element_shape: ir.Value, num_elements: ir.Value, *, element_dtype: ir.DataType) -> TensorList:
@@ -36,6 +38,8 @@ def empty(g: Graph, element_shape: ir.Value, max_num_elements: ir.Value, *, elem
 
 @tf_op("TensorListFromTensor")
 def from_tensor(g: Graph, tensor: ir.Value, element_shape: ir.Value) -> TensorList:
+    if not isinstance(tensor, ir.Value):
+        raise Unsupported(_RAGGED)
     return tensor_list_from_stacked(g, tensor)
 
 

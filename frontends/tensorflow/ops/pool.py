@@ -17,6 +17,13 @@ from ..common.half_precision import BFLOAT16, in_float32
 from ..patterns.conv1d import unpadded_source
 from ..rules import tf_op
 
+_WIDER = {
+    ir.DataType.INT16: ir.DataType.FLOAT,
+    ir.DataType.UINT16: ir.DataType.FLOAT,
+    ir.DataType.INT32: ir.DataType.DOUBLE,
+}
+"""Integers that ONNX has no pool of, and what holds all of them."""
+
 
 @tf_op("MaxPool")
 def max_pool(
@@ -71,6 +78,13 @@ def _emit_pool(
     data_format: str,
     explicit_paddings: Sequence[int] = (),
 ) -> ir.Value:
+    kind = g.dtype(input)
+    if kind in _WIDER:  # exactly: ONNX's has floating kinds and bytes
+        wide = g.Cast(input, to=_WIDER[kind])
+        found = _emit_pool(g, operator, wide, ksize, strides, padding, data_format, explicit_paddings)
+        return g.Cast(found, to=kind)
+    if kind == ir.DataType.INT64:
+        raise Unsupported("a pool of int64, which ONNX has not, and float64 does not hold")
     x = to_channels_first(g, input, data_format)
     kernel, steps = spatial_entries(ksize, data_format, "ksize"), spatial_entries(strides, data_format, "strides")
     if padding == "EXPLICIT":

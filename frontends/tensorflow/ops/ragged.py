@@ -36,7 +36,7 @@ class RaggedTensor:
 def row_ids(g: Graph, splits: ir.Value) -> ir.Value:
     """The row of each value: how many rows have ended where it stands; int64, as `splits` is."""
     ends = _row_ends(g, splits)
-    total = g.Slice(splits, [-1], [np.iinfo(np.int64).max], [0])
+    total = g.facts(g.Slice(splits, [-1], [np.iinfo(np.int64).max], [0]), shape=[1])  # so that the rank is known
     marks = g.Expand(g.const(0, _INT64), g.Add(total, np.array([1])))
     ones = g.Expand(g.const(1, _INT64), g.Shape(ends))
     ended = g.CumSum(g.ScatterND(marks, g.Unsqueeze(ends, [1]), ones, reduction="add"), np.array(0, np.int64))

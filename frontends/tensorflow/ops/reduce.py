@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.values import known_dims
 
 from ..common import shape_values
 from ..common.half_precision import BFLOAT16, in_float32
@@ -40,7 +41,18 @@ def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
         total = _emit_reduce(g, "ReduceSum", wide, reduction_indices, keep_dims)
         count = g.Div(g.Size(input), g.Max(g.Size(total), np.int64(1)))
         return cast(g, g.Div(total, cast(g, count, g.dtype(wide))), kind)
-    return _emit_reduce(g, "ReduceMean", input, reduction_indices, keep_dims)
+    found = _emit_reduce(g, "ReduceMean", input, reduction_indices, keep_dims)
+    if all(isinstance(d, int) and d for d in known_dims(input) or (None,)):
+        return found
+    # 0 / 0 is NaN and 0 / n is 0: of no elements, ONNX leaves the mean open, and onnxruntime makes it 0.
+    axes = shape_values.content(reduction_indices)
+    if axes is None or input.shape is None:
+        return found
+    reduced = [d for i, d in enumerate(g.shape(input)) if i in {int(a) % g.rank(input) for a in axes.ravel()}]
+    if all(isinstance(d, int) and d for d in reduced):
+        return found
+    count = cast(g, g.Div(g.Size(input), g.Max(g.Size(found), np.int64(1))), g.dtype(found))
+    return g.Add(found, g.Div(g.const(0.0, g.dtype(found)), count))
 
 
 @tf_op("All")
@@ -64,10 +76,11 @@ def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims
     if content is not None:
         y = g.node(operator, [x, content.reshape(-1).astype(np.int64)], {"keepdims": int(keep_dims)})
     else:
-        count = 1 if axes.shape is not None and not len(axes.shape) else None
+        lengths = known_dims(axes)
+        count = None if lengths is None else 1 if not lengths else lengths[0]  # of axes that are data
         y = g.node(operator, [x, g.Reshape(int64(g, axes), [-1])], {"keepdims": int(keep_dims)})
-        if dims is not None and (keep_dims or count):
-            g.facts(y, shape=[None] * (len(dims) - (0 if keep_dims else 1)))
+        if dims is not None and (keep_dims or isinstance(count, int)):
+            g.facts(y, shape=[None] * (len(dims) - (0 if keep_dims else int(count or 0))))
     return y if narrow is None else g.Cast(y, to=narrow)
 
 

@@ -40,7 +40,7 @@ def refusal(
         return str(error)
     found = run_target(form, path, feeds)
     for want, got in zip(expected, found, strict=True):
-        assert_close(want, _as_told(want, got, form))
+        assert_close(_as_told(want, want, form), _as_told(want, got, form))
     return ""
 
 

@@ -1,0 +1,8 @@
+"""Whole TensorFlow programs that no table of operators holds, each at several sizes."""
+
+from __future__ import annotations
+
+from tests.suites.programs.tensorflow_control import CONTROL
+from tests.suites.programs.tensorflow_values import VALUES
+
+PROGRAMS = [*CONTROL, *VALUES]

@@ -1,0 +1,44 @@
+"""Every program of the TensorFlow table in every format, compared with TensorFlow itself."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.suites.programs.compare import FORMATS, check, refusal, skip_without_runtime
+from tests.suites.programs.tensorflow import PROGRAMS
+from tests.suites.programs.tensorflow_refused import REFUSED
+
+ROWS = {row.name: row for row in PROGRAMS}
+
+
+@cache
+def source(name: str) -> Any:
+    """The traced function."""
+    return ROWS[name].concrete()
+
+
+@cache
+def expected(name: str) -> list[dict[str, np.ndarray]]:
+    """What TensorFlow gives for each feed."""
+    return ROWS[name].run(source(name))
+
+
+def test_the_table_is_whole() -> None:
+    assert len(ROWS) == len(PROGRAMS) >= 60
+
+
+def attempt(name: str, form: str, folder: Path) -> str:
+    """The reason for which a program is refused, or "" where its artefact is right."""
+    return refusal(source(name), form, folder, ROWS[name].feeds, expected(name))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", ROWS)
+def test_program(name: str, form: str, tmp_path: Path) -> None:
+    skip_without_runtime(form)
+    check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))
