@@ -70,6 +70,11 @@ def perm_of(value: ir.Value | None) -> tuple[ir.Value, list[int]] | None:
 def mean_over(mean: ir.Value, g: Graph) -> tuple[ir.Value, list[int]] | None:
     """What `mean` is the mean of and along which axes (from 0 on, in order), if it keeps them."""
     maker = mean.producer()
+    if maker is not None and maker.op_type == "Add" and (nothing := maker.inputs[1]) is not None:
+        # What makes the mean of nothing NaN (`ops/reduce.py`): a layer has something.
+        zero, mean = [*inputs_of(nothing, "Div"), None][0], maker.inputs[0]
+        if scalar_content(zero) == 0 and mean is not None:
+            maker = mean.producer()
     if maker is None or maker.op_type != "ReduceMean" or len(maker.inputs) != 2:
         return None
     x, axes = maker.inputs[0], g.static(maker.inputs[1])
