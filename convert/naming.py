@@ -59,8 +59,8 @@ class Naming:
 WORDS = frozenset({*keyword.kwlist, "self"})
 """What cannot be the keyword of a Python method's argument."""
 
-IDENTIFIER = Naming(r"[^A-Za-z0-9_]", r"[A-Za-z_]", "/", WORDS)
-"""The keyword of an argument in Python."""
+IDENTIFIER = Naming(r"[^A-Za-z0-9_]", r"[A-Za-z]", "/", WORDS)
+"""The keyword of an argument in Python. TensorFlow puts `arg_` before others, a leading underscore too."""
 
 
 @dataclass(frozen=True)

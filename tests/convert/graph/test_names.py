@@ -21,7 +21,7 @@ from convert.report import Report
         (["a b", "a-b", "a.b"], ["a_b", "a_b_1", "a_b_2"]),
         (["9x", "n9x"], ["n9x_1", "n9x"]),
         (["class", "self", "None", "match"], ["class_", "self_", "None_", "match"]),
-        (["", "é", "名前"], ["n", "_", "__"]),
+        (["", "é", "名前"], ["n", "n_", "n__"]),
         (["/a/b", "a/b"], ["a_b", "a_b_1"]),
         (["a_1", "a b", "a_b", "a_b_1"], ["a_1", "a_b_2", "a_b", "a_b_1"]),
     ],

@@ -1,0 +1,182 @@
+"""The target is run as its users run it: what does not load, or is right in one way or setting only, does not pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import convert
+from convert import api, plugin
+from convert.errors import ConvertError, Unsupported
+from convert.naming import Names
+from convert.options import Options
+from convert.parity.as_used import TargetRuns
+from convert.parity.inputs import Feed
+from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, judge
+from convert.parity.verify import verify
+from convert.report import Report
+from convert.source import Source
+from convert.verdict import FAIL, PASS, Verdict
+
+
+def difference(a: str = "a", b: str = "b", size: int = 300) -> onnx.ModelProto:
+    """y = a - 2b."""
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", size]) for n in (a, b, "y")]
+    nodes = [helper.make_node("Mul", [b, "two"], ["b2"]), helper.make_node("Sub", [a, "b2"], ["y"])]
+    two = numpy_helper.from_array(np.float32(2), "two")
+    graph = helper.make_graph(nodes, "g", ends[:2], ends[2:], [two])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def read(proto: onnx.ModelProto) -> ir.Model:
+    return plugin.frontends()["onnx"].read(Source("onnx-object", model=proto), Options(), Report("read"))
+
+
+# -- the judge ------------------------------------------------------------------------------------------------------
+
+
+def verdict_of(first: float, others: dict[str, tuple[float, int]], size: int = 300) -> Verdict:
+    """On two feeds; the numbers are how far each way is off, and on how many feeds it is run."""
+    graph = read(difference(size=size))
+    generator = np.random.default_rng(0)
+    feeds, exact = [], []
+    for n in range(2):
+        arrays = {name: generator.standard_normal((3, size)).astype(np.float32) for name in "ab"}
+        feeds.append(Feed(f"set {n}", arrays))
+        exact.append({"y": arrays["a"].astype(np.float64) - 2 * arrays["b"].astype(np.float64)})
+    rounded = [{"y": o["y"].astype(np.float32)} for o in exact]
+
+    def off(share: float, count: int = 2) -> list[dict[str, np.ndarray]]:
+        return [{"y": (o["y"] * (1 + share)).astype(np.float32)} for o in exact[:count]]
+
+    ways = {way: off(*numbers) for way, numbers in others.items()}
+    runs = RunOutputs({"float32": rounded, "float64": exact}, off(first), exact, None, "one", ways)
+    method = VerifyMethod()
+    return hold_other_uses(judge(graph, feeds, runs, method), graph, feeds, runs, method)
+
+
+def test_another_way_that_is_wrong_fails_by_its_name() -> None:
+    assert verdict_of(0, {"two": (0, 2), "three": (0, 1)}).status == PASS
+    for count in (1, 2):
+        found = verdict_of(0, {"two": (0, 2), "three": (1e-4, count)})
+        assert (found.status, found.guilty) == (FAIL, "backend")
+        assert found.reason.startswith("three: y: error")
+
+
+def test_a_failure_in_one_way_only_says_which() -> None:
+    assert verdict_of(1e-4, {"two": (0, 2)}).reason.startswith("one: y: error")
+    assert verdict_of(1e-4, {"two": (1e-4, 2)}).reason.startswith("y: error")
+
+
+def test_chance_is_not_held_against_a_way() -> None:
+    """Of one number the ratio of two roundings says nothing; of an error far beyond it, something."""
+    assert verdict_of(0, {"two": (2e-6, 1)}, size=1).status == PASS
+    assert verdict_of(0, {"two": (1e-2, 1)}, size=1).status == FAIL
+
+
+class Child:
+    """What a child process has to tell."""
+
+    def __init__(self, told: Any) -> None:
+        self.told = told
+
+    def results(self) -> Any:
+        if isinstance(self.told, ConvertError):
+            raise self.told
+        return self.told
+
+    def stop(self) -> None: ...
+
+
+def test_a_setting_that_does_not_run_is_named() -> None:
+    runs = TargetRuns([("with A=1", Child({"x": [], "z": []})), ("with A=0", Child({"x": []}))])  # type: ignore[list-item]
+    found = runs.results()
+    assert isinstance(found, dict)
+    assert list(found) == ["x, with A=1", "z, with A=1", "x, with A=0"]
+    runs.children[1] = ("with A=0", Child(ConvertError("it died")))  # type: ignore[assignment]
+    found = runs.results()
+    assert isinstance(found, ConvertError)
+    assert found.message == "with A=0: it died (the target of the comparison)"
+    both = [(name, Child(Unsupported("no kernel"))) for name in ("with A=1", "with A=0")]
+    found = TargetRuns(both).results()  # type: ignore[arg-type]
+    assert isinstance(found, Unsupported)
+    assert found.message == "no kernel (the target of the comparison)"
+
+
+# -- artefacts --------------------------------------------------------------------------------------------------------
+
+
+def renamed(proto: onnx.ModelProto, names: dict[str, str], folder: Path) -> tuple[Source, Source, ir.Model]:
+    """A source, and a SavedModel of it whose signature was given other names without a look at what they do."""
+    from convert.backends.tensorflow.writer.signature import rename_signature
+
+    onnx.save(proto, folder / "m.onnx")
+    convert.convert(folder / "m.onnx", "tf", folder / "m.savedmodel", verify=False)
+    rename_signature(folder / "m.savedmodel", list(names.items()), [])
+    source = api.open_source(folder / "m.onnx")
+    return source, api.open_source(folder / "m.savedmodel"), read(proto)
+
+
+@pytest.mark.not_core
+def test_a_saved_model_that_does_not_load_fails(tmp_path: Path) -> None:
+    """A session runs it all the same."""
+    source, target, graph = renamed(difference(), {"a": "a b", "b": "a-b"}, tmp_path)
+    names = Names({"a": "a b", "b": "a-b"}, {})
+    verdict = verify(source, target, graph, Options(), VerifyMethod(names=names))
+    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert "the target does not run: loaded by tf.saved_model.load: ValueError: duplicate parameter" in verdict.reason
+
+
+@pytest.mark.not_core
+def test_inputs_that_are_swapped_when_they_are_called_by_name_fail(tmp_path: Path) -> None:
+    """TensorFlow sorts `x.1` before `x_0`, and `x_1` after it."""
+    source, target, graph = renamed(difference(), {"a": "x.1", "b": "x_0"}, tmp_path)
+    verdict = verify(source, target, graph, Options(), VerifyMethod(names=Names({"a": "x.1", "b": "x_0"}, {})))
+    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+
+
+@pytest.mark.not_core
+def test_what_is_called_otherwise_is_found_again(tmp_path: Path) -> None:
+    """By the same rule, and not by place: here both orders would do."""
+    onnx.save(difference("x.1", "x_0"), tmp_path / "m.onnx")
+    report = convert.convert(tmp_path / "m.onnx", "tf", tmp_path / "m.savedmodel", verify=False)
+    assert report.renamed["inputs"] == {"x.1": "x_1"}
+    again = convert.verify(tmp_path / "m.onnx", tmp_path / "m.savedmodel")
+    assert again.verdict is not None
+    assert again.verdict.status == PASS
+
+
+@pytest.mark.not_core
+def test_wrong_numbers_under_one_setting_fail_and_name_it(tmp_path: Path) -> None:
+    """oneDNN fuses a Pad, a Conv3D without bias and a LeakyRelu, and takes the slope for 1, on every processor."""
+    import tensorflow as tf
+
+    generator = np.random.default_rng(0)
+    weight = generator.standard_normal((3, 3, 3, 2, 4)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"], pads=[1] * 6, kernel_shape=[3] * 3),
+        helper.make_node("LeakyRelu", ["h"], ["y"], alpha=0.2),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 6, 6, 6]) for n, c in (("x", 2), ("y", 4))]
+    turned = numpy_helper.from_array(np.ascontiguousarray(weight.transpose(4, 3, 0, 1, 2)), "w")
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [turned])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), tmp_path / "m.onnx")
+
+    @tf.function(input_signature=[tf.TensorSpec([1, 6, 6, 6, 2], tf.float32, name="x")])
+    def layers(x: Any) -> dict[str, Any]:
+        h = tf.nn.conv3d(tf.pad(x, [[0, 0], [1, 1], [1, 1], [1, 1], [0, 0]]), weight, [1] * 5, "VALID")
+        return {"y": tf.nn.leaky_relu(h, 0.2)}
+
+    tf.saved_model.save(tf.Module(), str(tmp_path / "m.savedmodel"), signatures=layers)
+    source, target = (api.open_source(tmp_path / name) for name in ("m.onnx", "m.savedmodel"))
+    graph_read = read(onnx.load(tmp_path / "m.onnx"))
+    verdict = verify(source, target, graph_read, replace(Options(), layout="nhwc"), VerifyMethod(seeds=1))
+    assert verdict.status == FAIL
+    assert "with TF_ENABLE_ONEDNN_OPTS=1: y: error" in verdict.reason
