@@ -7,6 +7,7 @@ import contextlib
 import importlib.abc
 import importlib.util
 import os
+import resource
 import signal
 import sys
 import time
@@ -168,16 +169,20 @@ class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
 
 
 def in_child(work: Callable[[], int], seconds: float) -> int:
-    """The exit code of `work` in a forked process, whose output is dropped; 1 where it does not end in time."""
+    """The exit code of `work` in a forked process, whose output is dropped; 1 where it does not end.
+
+    seconds: of processor time, so that a busy machine does not look like an endless loop; ten times that in all.
+    """
     pid = os.fork()
     if pid == 0:
         code = 1
         with contextlib.suppress(BaseException):
             os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
             _drop_output()
             code = work()
         os._exit(code)
-    end = time.monotonic() + seconds
+    end = time.monotonic() + 10 * seconds
     status = None
     while status is None and time.monotonic() < end:
         found, result = os.waitpid(pid, os.WNOHANG)

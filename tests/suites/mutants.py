@@ -31,7 +31,7 @@ from mutant_process import ARGUMENTS, Mutant, in_child, is_in_place, notices, no
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("convert/parity", "convert/passes/layout", "convert/rules")
 LONGEST = 180.0
-"""Seconds after which the tests of one mutant do not end."""
+"""Seconds of processor time after which the tests of one mutant do not end."""
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,12 @@ def score_package(package: str, mutants: Sequence[Mutant], budget: float) -> dic
     pool, seconds = test_pool(package, budget)
     row: dict[str, Any] = {"package": package, "mutants": len(mutants), "noticed": 0, "equivalent": 0, "survived": []}
     row |= {"tests": len(pool.tests), "seconds": seconds}
-    for mutant, tests, noticed in _outcomes(package, pool, mutants):
+    for done, (mutant, tests, noticed) in enumerate(_outcomes(package, pool, mutants), 1):
         same = not noticed and reason_of_equivalence(Path(mutant.file).name, mutant.line, mutant.changed)
         row["noticed"] += noticed
         row["equivalent"] += bool(same)
+        if done % 10 == 0:
+            print(f"{done} of {len(mutants)}, {row['noticed']} noticed", flush=True, file=sys.stderr)
         if not noticed and not same:
             row["survived"].append([mutant.file, mutant.number, mutant.line, mutant.changed, len(tests)])
             print(f"{mutant.file}:{mutant.number} ({len(tests)} tests)\n  - {mutant.line}\n  + {mutant.changed}",

@@ -1,0 +1,204 @@
+"""Where a rule of the layout pass stops: dense layers, dims that are not known, values that a transpose passes by."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.graph import Graph
+from convert.passes.layout.assign import assign_layout
+from convert.passes.layout.dense import DENSE, dense, layer_norm
+from convert.passes.layout.min_cut import AS_IS, MOVED, Term, labeling_cost, minimum_cut
+from convert.passes.layout.model import Side, channels_first, channels_last
+from convert.passes.layout.rules import form_of
+from convert.passes.layout.table import AGNOSTIC
+from tests.support.layout_support import check, conv, image, nodes, weights
+
+F = ir.DataType.FLOAT
+
+
+def node_of(value: ir.Value) -> ir.Node:
+    node = value.producer()
+    assert node is not None
+    return node
+
+
+@pytest.mark.parametrize(
+    ("shape", "matrix", "dtype", "moves"),
+    [
+        ([2, 4, 5, 6], weights(6, 3), F, True),
+        ([2, 5, 6], weights(6, 3), F, True),
+        ([2, 4, 5, 6], weights(6, 3), ir.DataType.FLOAT16, True),
+        ([2, 4, 5, 6], weights(6, 3), ir.DataType.DOUBLE, False),
+        ([2, 4, 5, 6], weights(6), F, False),
+        ([2, 4, 5, 6], weights(4, 6, 3), F, False),
+        ([5, 6], weights(2, 4, 6, 3), F, False),
+        ([2, 4, 5, 6], None, F, False),
+    ],
+)
+def test_a_product_with_a_constant_matrix_is_a_convolution(
+    shape: list[int], matrix: np.ndarray | None, dtype: ir.DataType, moves: bool
+) -> None:
+    g = Graph()
+    x = g.input("x", dtype, shape)
+    kind = {ir.DataType.FLOAT16: np.float16, ir.DataType.DOUBLE: np.float64}.get(dtype, np.float32)
+    right = g.input("w", dtype, [6, 3]) if matrix is None else matrix.astype(kind)
+    form = dense(node_of(g.MatMul(x, right)), channels_first)
+    assert (form is not None) == moves
+    if form is not None:
+        assert form.inputs == (Side.FREE, Side.AS_IS)
+        assert form.outputs == (Side.FREE,)
+        assert 0 < form.moved_price < 1, "it tips ties, and costs less than a transpose"
+
+
+@pytest.mark.parametrize(
+    ("axis", "scale", "moves"),
+    [
+        (-1, weights(6), True),
+        (3, weights(6), True),
+        (-1, weights(1), True),
+        (1, weights(4, 5, 6), True),
+        (2, weights(5, 6), False),
+        (-2, weights(6), False),
+        (-1, weights(5, 6), False),
+        (-1, np.float32(2), False),
+        (-1, None, False),
+    ],
+)
+def test_a_norm_over_the_channels_is_written_out(axis: int, scale: np.ndarray | None, moves: bool) -> None:
+    g = Graph()
+    given = g.input("s", F, [6]) if scale is None else scale
+    node = node_of(g.LayerNormalization(g.input("x", F, [2, 4, 5, 6]), given, axis=axis))
+    form = layer_norm(node, channels_first)
+    assert (form is not None) == moves
+    if form is not None:
+        assert (form.moved_price > 1) == (axis != 1), "in pieces it costs a transpose; over all dims it is as it was"
+    assert form_of(node, channels_first, DENSE).outputs[0] is (Side.FREE if moves else Side.AS_IS)
+
+
+@pytest.mark.parametrize("dtype", [F, ir.DataType.FLOAT16])
+def test_a_norm_in_pieces_keeps_its_dtype(dtype: ir.DataType) -> None:
+    g = Graph()
+    kind = np.float16 if dtype == ir.DataType.FLOAT16 else np.float32
+    x = g.input("x", dtype, [2, 6, 5, 5])
+    w = weights(6, 6, 1, 1).astype(kind)
+    y = g.Transpose(g.Conv(x, w), perm=[0, 2, 3, 1])
+    y = g.LayerNormalization(y, (1 + weights(6)).astype(kind), weights(6).astype(kind))
+    y = g.MatMul(g.Relu(g.MatMul(y, weights(6, 8).astype(kind))), weights(8, 6).astype(kind))
+    g.output(g.Conv(g.Transpose(y, perm=[0, 3, 1, 2]), w), "y")
+    model = g.model()
+    assign_layout(model, sensitive="as is")
+    casts = [n for n in nodes(model, "Cast") if n.attributes.get_int("to") == dtype]
+    assert len(casts) == (0 if dtype == F else 1)
+    assert {v.dtype for n in nodes(model, "Conv") for v in n.outputs} == {dtype}
+
+
+@pytest.mark.parametrize(
+    ("shape", "target", "batch", "moves"),
+    [
+        (["n", 6, 4, 5], [-1, 6, 20], "n", True),
+        (["n", 6, 4, 5], [0, 6, -1], "n", True),
+        (["n", 6, "h", 5], [0, 6, -1], "n", True),
+        (["n", 6, "h", 5], [0, 0, -1], "n", True),
+        ([None, 6, 4, 5], [-1, 6, 20], None, True),
+        ([None, 6, 4, 5], [-1, 6, 10], None, False),
+        ([None, 6, 4, 5], [-1, 6, 40], None, False),
+        (["n", 6, 4, 5], [-1, 3, 40], "n", False),
+        ([2, 6, 4, 5], [4, 6, 10], 4, False),
+    ],
+)
+def test_a_reshape_of_the_plane_keeps_batch_and_channels(
+    shape: list[int | str | None], target: list[int], batch: int | str | None, moves: bool
+) -> None:
+    g = Graph()
+    size = 20 if all(isinstance(d, int) for d in shape[2:]) else None
+    last = target[2] if target[2] > 0 else size
+    y = g.Reshape(g.input("x", F, shape), target)
+    channels = target[1] or 6
+    g.facts(y, F, [batch, channels, last])
+    form = form_of(node_of(y), channels_last, AGNOSTIC)
+    assert (form.inputs[0] is Side.FREE and form.outputs[0] is Side.FREE) == moves
+
+
+@pytest.mark.parametrize(("axis", "moves"), [(0, False), (1, True), (-3, True), (2, False), (-1, True), (-2, True)])
+def test_a_flatten_after_pooling_of_one_row(axis: int, moves: bool) -> None:
+    g = Graph()
+    y = g.Flatten(g.input("x", F, [1, 6, 1, 1]), axis=axis)
+    form = form_of(node_of(y), channels_last, AGNOSTIC)
+    x = np.arange(6).reshape(1, 6, 1, 1)
+    cut = axis % 4
+    same = np.array_equal(
+        x.reshape(int(np.prod(x.shape[:cut])), -1),
+        x.transpose(0, 2, 3, 1).reshape(int(np.prod(x.transpose(0, 2, 3, 1).shape[:cut])), -1),
+    )
+    if form.inputs[0] is Side.FREE:
+        assert same
+    assert form.outputs == (Side.AS_IS,)
+    assert moves or form.inputs[0] is Side.AS_IS or same
+
+
+def test_a_transpose_whose_output_rank_is_not_known_or_wrong_stays() -> None:
+    g = Graph()
+    y = g.Transpose(g.Relu(conv(g, image(g, 1, 3, 4, 4), 3)), perm=[0, 2, 3, 1])
+    g.output(y, "y")
+    y.shape = None
+    model = g.model()
+    assign_layout(model, sensitive="channels_last")
+    assert nodes(model, "Transpose")[-1].attributes.get_ints("perm") == (0, 2, 3, 1)
+
+
+def test_an_input_that_a_node_lacks_is_put_in_where_it_belongs() -> None:
+    """Axes of a Slice and of a Pad are inputs 3, after others that may be absent."""
+    g = Graph()
+    x = conv(g, image(g, 2, 3, 6, 6), 4)
+    y = g.Slice(x, [0, 1, 1], [2, 4, 5])
+    y = g.Pad(y, g.input("pads", ir.DataType.INT64, [8]))
+    g.facts(y, F, [2, 3, 4, 6])
+    g.output(conv(g, y, 4), "y")
+    model = g.model()
+    assign_layout(model, sensitive="channels_last")
+    (sliced,), (padded,) = nodes(model, "Slice"), nodes(model, "Pad")
+    assert len(sliced.inputs) == len(padded.inputs) == 4
+    assert padded.inputs[2] is None
+    assert [n.inputs[3].const_value.numpy().tolist() for n in (sliced, padded)] == [[0, 3, 1], [0, 3, 1, 2]]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_cuts_of_dear_and_cheap_terms(seed: int) -> None:
+    """Prices up to 2**40 with a common divisor: the cut costs what the best of all labelings does."""
+    draw = np.random.default_rng(seed)
+    count, unit = 6, int(2 ** draw.integers(0, 37))
+    terms = []
+    for _ in range(8):
+        ends = [int(n) for n in draw.choice(count, draw.integers(2, 4), replace=False)]
+        if all(e <= MOVED for e in ends):
+            continue
+        terms.append(Term(ends[0], tuple(ends[1:]), unit * int(draw.integers(1, 8))))
+    found = minimum_cut(count, terms)
+    assert found[:2] == [False, True]
+    every = ([False, True, *(bool(n >> i & 1) for i in range(count - 2))] for n in range(2 ** (count - 2)))
+    assert labeling_cost(found, terms) == min(labeling_cost(labels, terms) for labels in every)
+
+
+def test_among_equal_prices_fewer_transposes_win() -> None:
+    """One of 4 bytes is better than two of 2, wherever the variable lies; an existing one does not count."""
+    one = [Term(AS_IS, (2,), 4), Term(2, (3,), 2), Term(3, (MOVED,), 4), Term(2, (MOVED,), 2)]
+    assert labeling_cost(minimum_cut(4, one), one) == 4
+    assert minimum_cut(4, one) == [False, True, True, True], "one term of 4, not two of 2"
+    free = [Term(AS_IS, (2,), 4), Term(2, (MOVED,), 4, existing=True)]
+    assert minimum_cut(3, free) == [False, True, False]
+    other = [Term(AS_IS, (2,), 4, existing=True), Term(2, (MOVED,), 4)]
+    assert minimum_cut(3, other) == [False, True, True]
+
+
+def test_a_value_that_a_branch_captures_is_fetched_as_is() -> None:
+    g = Graph()
+    y = g.Relu(conv(g, image(g, 2, 4, 6, 6), 4))
+    then, other = g.body("then"), g.body("other")
+    then.output(then.Softmax(y, axis=1), "a")
+    other.output(other.Neg(y), "b")
+    z = g.If(g.input("cond", ir.DataType.BOOL, []), then_branch=then, else_branch=other)
+    g.output(g.facts(z, F, [2, 4, 6, 6]), "z")
+    g.output(conv(g, y, 4), "y")
+    check(g, {}, {})
