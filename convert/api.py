@@ -80,6 +80,7 @@ def convert(
     describe(model, report)
     read += model.meta.get(FILES_KEY, [])
     check_apart(destination, read)
+    _note_differences(model, report, form.kind)
     graph = None if dry_run or verify is False else model.clone()
     _apply_layout(model, chosen, report)
     if dry_run:
@@ -155,6 +156,7 @@ def verify(
     with report.stage("read"), paused_garbage_collection():
         graph = plugin.frontend_for(left).read(left, chosen, report)
     describe(graph, report)
+    _note_differences(graph, report, right.kind)
     method = method or VerifyMethod(arrays=dict(chosen.examples) or None)
     report.verdict = verify_two(left, right, graph, chosen, method, report)
     return report
@@ -211,6 +213,14 @@ def describe(model: ir.Model, report: Report) -> None:
     report.weight_bytes = sum(w.nbytes for w in weights)
     for text in describe_randomness(model):
         report.note(text)
+
+
+def _note_differences(model: ir.Model, report: Report, target_kind: str) -> None:
+    """What the runtimes at both ends make of special values, as far as they are declared and the model has them."""
+    from convert.differences import difference_notes
+
+    for note in difference_notes(model, plugin.differences(report.kind, target_kind)):
+        report.note(note)
 
 
 def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:

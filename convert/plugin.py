@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx_ir as ir
 
+    from convert.differences import Difference
     from convert.options import Options
     from convert.report import Report
 
@@ -117,11 +118,15 @@ class Kind:
 
 @dataclass(frozen=True)
 class Operator:
-    """One row of `convert ops`; `gap` is the declared reason why an operator cannot be expressed, `limit` where not."""
+    """One row of `convert ops`; `gap` is the declared reason why an operator cannot be expressed, `limit` where not.
+
+    `differs` is what the runtime makes of NaN, infinities and limits of integers, other than the operator has it.
+    """
 
     name: str
     gap: str = ""
     limit: str = ""
+    differs: str = ""
 
 
 class Frontend(Protocol):
@@ -145,7 +150,11 @@ class Frontend(Protocol):
 
 
 class Backend(Protocol):
-    """A writer. `write` may change the model it is given. May have `preload`, `OPTIONS` and `SNIFF` as a frontend."""
+    """A writer. `write` may change the model it is given. May have `preload`, `OPTIONS` and `SNIFF` as a frontend.
+
+    `DIFFERENCES`, where it has that, is a `convert.differences.Difference` sequence for each format; a frontend's
+    `DIFFERENCES` is one sequence, about the runtime of its sources.
+    """
 
     FORMATS: Mapping[str, Format]
 
@@ -299,6 +308,28 @@ def backend_for(name: str) -> Backend:
         if name in backend.FORMATS:
             return backend
     raise UsageError(f"there is no format {name!r}", hint=f"formats: {', '.join(sorted(formats()))}")
+
+
+def differences(source_kind: str, target_kind: str) -> list[Difference]:
+    """What the runtimes of a source and of a target make of special values, other than the shared graph has it.
+
+    A source's runtime is known by its frontend, or by the backend of the same name, whose artefacts it runs as well.
+    """
+    found = _differences_of(target_kind)
+    for name, frontend in frontends().items():
+        if source_kind in frontend.KINDS:
+            room = getattr(backends().get(name), "DIFFERENCES", {})
+            found += getattr(frontend, "DIFFERENCES", ())
+            found += _differences_of(source_kind) or next(iter(room.values()), ())
+    return list(dict.fromkeys(found))
+
+
+def _differences_of(kind: str) -> list[Difference]:
+    found: list[Difference] = []
+    for backend in backends().values():
+        for form in backend.FORMATS.values():
+            found += getattr(backend, "DIFFERENCES", {}).get(form.name, ()) if form.kind == kind else ()
+    return found
 
 
 def runner_for(kind: str) -> Runner | None:

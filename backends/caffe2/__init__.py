@@ -10,6 +10,7 @@ from convert.naming import ANY
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
+from .differences import DIFFERENCES
 from .options import LAYOUT, PROFILE
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def operators(format: str) -> Iterable[Operator]:
     from . import ops  # noqa: F401  (fills the table)
     from .rules import onnx_op
 
-    return operator_rows(onnx_op)
+    return operator_rows(onnx_op, differences=DIFFERENCES[format])
 
 
 # The decorator for rules of one's own; its old name stays for one release.

@@ -10,6 +10,7 @@ from convert.naming import TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
+from .differences import DIFFERENCES
 from .layer_names import LAYER
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def operators(format: str) -> Iterable[Operator]:
     from .limits import LIMITS
     from .rules import onnx_op
 
-    return operator_rows(onnx_op, limits={operator: "; ".join(reasons) for operator, reasons in LIMITS.items()})
+    limits = {operator: "; ".join(reasons) for operator, reasons in LIMITS.items()}
+    return operator_rows(onnx_op, limits=limits, differences=DIFFERENCES[format])
 
 
 # The decorator for rules of one's own; its old name stays for one release.

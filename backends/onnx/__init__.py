@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from convert.naming import ANY
 from convert.plugin import Format, Operator
 
+from .differences import DIFFERENCES
 from .options import OPSET
 
 if TYPE_CHECKING:
@@ -66,11 +67,13 @@ def operators(format: str) -> Iterable[Operator]:
     """Every operator of the canonical opset; what an older opset lacks is said when it is asked for."""
     import onnx
 
+    from convert.differences import reasons_by_operator
     from convert.graph import OPSET
 
+    differs = reasons_by_operator(DIFFERENCES[format])
     for name in sorted({s.name for s in onnx.defs.get_all_schemas_with_history() if s.domain == ""}):
         try:
             if not onnx.defs.get_schema(name, OPSET, "").deprecated:
-                yield Operator(name)
+                yield Operator(name, differs=differs.get(name, ""))
         except onnx.defs.SchemaError:
             continue

@@ -10,6 +10,7 @@ from convert.naming import IDENTIFIER, Naming, TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
+from .differences import DIFFERENCES
 from .options import CALIBRATE, DTYPE, QUANTIZE, WEIGHTS
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ def operators(format: str) -> Iterable[Operator]:
     from .lite.gaps import GAPS, LIMITS
     from .rules import onnx_op
 
-    return operator_rows(onnx_op, GAPS, LIMITS) if format == "tflite" else operator_rows(onnx_op)
+    gaps, limits = (GAPS, LIMITS) if format == "tflite" else ({}, {})
+    return operator_rows(onnx_op, gaps, limits, DIFFERENCES[format])
 
 
 # The decorator for rules of one's own; its old name stays for one release.

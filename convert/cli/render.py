@@ -79,14 +79,16 @@ def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
     supported = sorted(r.name for r in rows if not r.gap)
     gaps = sorted((r.name, r.gap) for r in rows if r.gap)
     limits = sorted((r.name, r.limit) for r in rows if r.limit)
+    differs = sorted((r.name, r.differs) for r in rows if r.differs)
     if as_json:
         told = {"name": title, "operators": supported, "gaps": dict(gaps), "limits": dict(limits)}
+        told["differences"] = dict(differs)
         echo_json(json.dumps(told, ensure_ascii=False))
         return
     echo(f"{title}: {len(supported)} operators, {len(gaps)} declared gaps")
     for name in supported:
         echo(f"  {name}")
-    for heading, reasons in (("gaps", gaps), ("not taken", limits)):
+    for heading, reasons in (("gaps", gaps), ("not taken", limits), ("other at the edge of numbers", differs)):
         if reasons:
             echo(heading)
             _table(reasons)

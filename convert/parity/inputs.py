@@ -15,6 +15,7 @@ from convert.errors import BadInput, UsageError
 from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
+from convert.parity.special import ROWS, special_array
 
 # Integer inputs without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10
@@ -27,13 +28,15 @@ class Feed:
     """One set of inputs by name, and what it is called in the report.
 
     draw_of: the label of the feed that this one lies near to, where it was made to round differently (`draws`).
-    edge: every dynamic dim is as small as the graph says it may be, which the source may not take.
+    edge: every dynamic dim is as small as the graph says it may be, or there are NaN and infinities among the numbers
+    (special): the source may not take that.
     """
 
     label: str
     arrays: Mapping[str, np.ndarray]
     draw_of: str = ""
     edge: bool = False
+    special: bool = False
 
 
 def load_inputs(path: Path) -> dict[str, np.ndarray]:
@@ -92,6 +95,25 @@ def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
     if all(any(tried[name] <= size for tried in usual) for name, size in sizes.items()) or broken_guards(guards, sizes):
         return None
     return replace(sized_feed(model, seed, complete_sizes(model, sizes)), edge=True)
+
+
+def special_feed(model: ir.Model, seed: int) -> Feed | None:
+    """A feed with NaN, infinities, zeros and limits of integers (`special`); None where no input takes any.
+
+    Where the leading dims may be so many, they hold a row of each kind.
+    """
+    bounds, _, guards = _size_facts(model)
+    sizes = next(iter(_feed_sizes(model, 1)))
+    free = _free_dims(model)
+    wanted = {n: min(ROWS, (bounds.get(n) or [1, None])[1] or ROWS) if free[n] else sizes[n] for n in free}
+    wanted = fit_sizes(wanted, guards, bounds)
+    dims = sizes if broken_guards(guards, wanted) else _complete_sizes(model, wanted)
+    plain = sized_feed(model, seed, dims).arrays
+    arrays = {str(v.name): special_array(v, plain[str(v.name)], bool(_integer_limits(v))) for v in model.graph.inputs}
+    if all(np.array_equal(arrays[n], plain[n]) for n in arrays):
+        return None
+    told = "".join(f", {k}={n}" for k, n in dims.items())
+    return Feed(f"special values (NaN, infinities, zeros, limits of integers){told}", arrays, edge=True, special=True)
 
 
 def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int]) -> Feed:

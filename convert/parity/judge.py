@@ -79,7 +79,7 @@ class RunOutputs:
     """Outputs, one dict for each feed: of the source by precision, of the target, of the graph in float64 .
 
     narrowed: of a target with narrower numbers, what the graph computes with such: how far the rounded is from the
-    exact is the noise floor then.
+    exact is the noise floor then. refused: how the target did not take special inputs, which are left out then.
     """
 
     source: Mapping[str, Outputs | Unsupported]
@@ -90,6 +90,7 @@ class RunOutputs:
     """The way of using the target that gave its outputs."""
     others: Mapping[str, Outputs] = field(default_factory=dict)
     """Of the target by other ways of using it, on the first feeds or all."""
+    refused: str = ""
 
 
 def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod) -> Verdict:

@@ -25,6 +25,7 @@ from convert.parity.locate import locate, locate_source
 from convert.parity.randomness import describe_repeats, random_outputs
 from convert.parity.saved import input_sets, save_feeds
 from convert.parity.size_search import describe_search, search_sizes
+from convert.parity.special_verdict import judge_special, take_special
 from convert.passes.layout.boundary import Moves, boundary_permutations
 from convert.runners.process import Outputs, RunningChild, execute, run_all
 from convert.source import Source
@@ -64,6 +65,7 @@ def verify(
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
     stored = _storage_format(target, graph)
+    feeds = [f for f in feeds if not (f.special and stored)]  # no scale is fit for an infinity
     if stored == plugin.FULL and method.arrays is None:
         reason = "activations are in 8 bits, in ranges that were calibrated: give inputs that are like those (--inputs)"
         return Verdict(INCONCLUSIVE, reason, stored=stored)
@@ -80,7 +82,7 @@ def verify(
         runs, feeds, notes = _run_where_it_runs(run, feeds, source, graph, options, method)
     except _RunFailure as failed:
         return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
-    feeds = feeds[: len(runs.target)]
+    feeds, runs, special = take_special(feeds[: len(runs.target)], runs)
     if method.save is not None:
         save_feeds(method.save, feeds)
     verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, run, method)
@@ -89,6 +91,8 @@ def verify(
     verdict.notes += notes
     if not method.tolerant and verdict.outputs:
         hold_floors(verdict, graph, feeds, runs, respond)
+    if special is not None and verdict.status != FAIL:
+        judge_special(verdict, graph, special, plugin.differences(source.kind, target.kind))
     if verdict.status == FAIL or any(map(is_source_far, verdict.outputs)):
         verdict.notes += _unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
     if verdict.status == FAIL and verdict.outputs:
@@ -141,9 +145,13 @@ def _feeds(
     feeds = inputs.generate_feeds(graph, method.seeds, sizes)
     if len(options.examples) == len(graph.graph.inputs) > 0:
         feeds.insert(0, inputs.given_feed(graph, options.examples))
-    # Where sizes had to be found by trial, others prove nothing.
-    edge = inputs.smallest_feed(graph, method.seeds) if method.seeds >= _EDGES and not sizes else None
-    return _common_feeds([*feeds, edge] if edge is not None else feeds, method)
+    # Fewer seeds do not reach every size that is tried anyway; where sizes had to be found by trial, others prove nothing.
+    if method.seeds < _EDGES or sizes:
+        return _common_feeds(feeds, method)
+    # The last is left out first: sizes are refused more often than numbers.
+    special = inputs.special_feed(graph, method.seeds) if method.counterparts is None else None
+    edges = (special, inputs.smallest_feed(graph, method.seeds))
+    return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
 
 
 def _common_feeds(feeds: Sequence[Feed], method: VerifyMethod) -> list[Feed]:
@@ -152,7 +160,6 @@ def _common_feeds(feeds: Sequence[Feed], method: VerifyMethod) -> list[Feed]:
     return list(feeds) if pairs is None else [replace(f, arrays=pairs.common_feed(f.arrays)) for f in feeds]
 
 
-# Fewer seeds do not reach every size that is tried anyway.
 _EDGES = 3
 
 
@@ -184,8 +191,12 @@ def _run_everything(
     # A runtime that lacks a kernel lacks it on both sides: what that means, the target's error tells.
     if isinstance(expected, ConvertError) and not (isinstance(expected, Unsupported) and isinstance(got, Unsupported)):
         if edges:  # which may have taken the whole process with it
-            return _run_everything(source, target, graph, feeds[:-edges], stored, options, method)
+            return _run_everything(source, target, graph, feeds[:-1], stored, options, method)
         raise expected
+    if any(f.special for f in feeds) and not _takes_all(expected, [graph_outputs, got]):
+        plain = [f for f in feeds if not f.special]
+        runs = _run_everything(source, target, graph, plain, stored, options, method)
+        return replace(runs, refused="the source takes them, and the target or the graph's executor does not")
     if isinstance(graph_outputs, ConvertError) and not isinstance(graph_outputs, Unsupported):
         raise _RunFailure("frontend", graph_outputs)
     if isinstance(got, ConvertError):
@@ -210,6 +221,20 @@ def _run_everything(
     narrowed = _narrowed_outputs(graph, arrays[:count], stored)
     runs = RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed, use, others)
     return without_foreign_float64(graph, runs)
+
+
+def _takes_all(source: Any, others: Sequence[Any]) -> bool:
+    """Whether the others ran on all feeds that the source ran on; a lacking kernel or precision does not count."""
+    if isinstance(source, ConvertError):
+        return True
+    taken: list[Any] = []
+    for other in others:  # a target has several ways of use, some of them on one feed only
+        ways = list(other.values()) if isinstance(other, dict) else [other]
+        taken += [ways[0], *(o for o in ways[1:] if len(o) > 1)]
+    if any(isinstance(o, ConvertError) and not isinstance(o, Unsupported) for o in taken):
+        return False
+    count = len(_outputs(source["float32"]))
+    return all(len(o) >= count for o in taken if not isinstance(o, Unsupported))
 
 
 def _completed(found: Outputs, graph_outputs: Outputs | Unsupported, count: int) -> Outputs | Unsupported:

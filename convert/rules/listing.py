@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from convert.differences import Difference, reasons_by_operator
 from convert.plugin import Operator
 
 if TYPE_CHECKING:
@@ -17,17 +18,21 @@ _NONE: Mapping[str, str] = {}
 
 
 def operator_rows(
-    table: Rules, gaps: Mapping[str, str] = _NONE, limits: Mapping[str, str] = _NONE
+    table: Rules,
+    gaps: Mapping[str, str] = _NONE,
+    limits: Mapping[str, str] = _NONE,
+    differences: Sequence[Difference] = (),
 ) -> Iterator[Operator]:
     """One row for each operator that `table` has a rule for, or declares a gap, without this project's own domains.
 
-    `gaps` and `limits` are what a format has besides: operators that it lacks, or has for some inputs only.
+    `gaps` and `limits` are what a format has besides: operators that it lacks, or has for some inputs only;
+    `differences` what its runtime computes otherwise at the edge of numbers.
     """
     reasons = {**dict.fromkeys(table.entries, ""), **table.gaps, **gaps}
-    bounds = {**table.limits, **limits}
+    bounds, differs = {**table.limits, **limits}, reasons_by_operator(differences)
     for name, why in sorted(reasons.items()):
         if not name.startswith("convert."):
-            yield Operator(name, why, "" if why else bounds.get(name, ""))
+            yield Operator(name, why, *("" if why else found.get(name, "") for found in (bounds, differs)))
 
 
 def lazy_attributes(

@@ -190,7 +190,7 @@ def run_all(
 ) -> dict[str, Outputs | Unsupported]:
     """Every precision in this process; a precision that the runtime lacks gives its `Unsupported`.
 
-    optional: how many of the feeds, the last ones, may fail; there are no outputs for any of them then.
+    optional: how many of the feeds, the last ones, may fail; there are no outputs from the one that does on.
     """
     found: dict[str, Outputs | Unsupported] = {}
     for precision in precisions:
@@ -219,7 +219,7 @@ def _without_optional(run: Callable[[Feeds], T], feeds: Feeds, optional: int) ->
     except Exception as error:  # frameworks raise classes of their own
         if not optional or isinstance(error, Unsupported):
             raise
-    return run(feeds[:-optional])
+    return _without_optional(run, feeds[:-1], optional - 1)
 
 
 def _run(runner: plugin.Runner, source: Source, options: Options, precision: str, feeds: Feeds) -> Outputs:

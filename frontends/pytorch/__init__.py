@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from convert.rules.listing import lazy_attributes, operator_rows
 
+from .differences import DIFFERENCES  # noqa: F401  (part of what a frontend offers)
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 

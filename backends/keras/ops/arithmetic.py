@@ -149,13 +149,22 @@ def div(k, a, b):
         return ops.divide(a, b)
     if str(a.dtype).startswith("uint"):
         return ops.floor_divide(a, b)
-    # Towards zero, where Keras rounds down.
-    return ops.sign(a) * ops.sign(b) * ops.floor_divide(ops.abs(a), ops.abs(b))
+    return _divide_towards_zero(a, b)
+
+
+def _divide_towards_zero(a: Any, b: Any) -> Any:
+    """Of signed integers, where Keras rounds down; the size of the least integer is none of the dtype."""
+    down = ops.floor_divide(a, b)
+    below = ops.logical_and(ops.not_equal(down * b, a), ops.not_equal(ops.less(a, 0), ops.less(b, 0)))
+    return down + ops.cast(below, str(down.dtype))
 
 
 @onnx_op("Mod")
 def mod(k, a, b, *, fmod):
-    return (ops.fmod if fmod else ops.mod)(*k.tensors(a, b))
+    a, b = k.tensors(a, b)
+    if fmod and str(a.dtype).startswith("int"):
+        return a - _divide_towards_zero(a, b) * b  # Keras's function goes through floats
+    return (ops.fmod if fmod else ops.mod)(a, b)
 
 
 @onnx_op("Pow")

@@ -144,7 +144,9 @@ def test_saved_sets_make_the_verdict_again(model: Path, tmp_path: Path) -> None:
     assert shapes[3] == (1, 3, 1, 1)
     assert len({s[0] for s in shapes[:3]}) == 3
     assert len({s[3] for s in shapes[:3]}) == 2
-    assert len(again["feeds"]) == len(first["feeds"]) == 4
+    assert len(again["feeds"]) == 4
+    assert len(first["feeds"]) == 5
+    assert "special values" in first["feeds"][-1]  # which are not the user's to keep
     assert [o["error"] for o in again["outputs"]] == [o["error"] for o in first["outputs"]]
 
 
@@ -169,7 +171,7 @@ def test_a_size_that_the_source_refuses_is_left_out_and_one_that_only_the_target
     one, three, saved = pooled(tmp_path / "one.onnx", 1), pooled(tmp_path / "three.onnx", 3), tmp_path / "in.npz"
     told = json.loads(invoke("verify", three, three, "--save-inputs", saved, "--json").stdout)["verdict"]
     assert told["status"] == "PASS"
-    assert [f.partition(",")[0] for f in told["feeds"]] == ["seed 0", "seed 1", "seed 2"]
+    assert [f.partition(",")[0] for f in told["feeds"]] == ["seed 0", "seed 1", "seed 2", "special values (NaN"]
     with np.load(saved) as arrays:
         assert sorted(arrays) == ["x", "x@1", "x@2"]
     told = json.loads(invoke("verify", one, three, "--json").stdout)["verdict"]

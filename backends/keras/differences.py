@@ -1,0 +1,16 @@
+"""What Keras on TensorFlow computes otherwise at the edge of numbers."""
+
+from __future__ import annotations
+
+from convert.differences import Difference
+
+DIFFERENCES = {
+    "keras": (
+        Difference(("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False),
+        Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False),
+        Difference(("Softmax",), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False),
+        Difference(("TopK",), "TensorFlow has no order for NaN", integers=False),
+        Difference(("ConvTranspose",), "NaN and infinities reach neighbours as well: 0 · ∞ is NaN", integers=False),
+        Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False),
+    )
+}

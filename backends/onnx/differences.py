@@ -1,0 +1,20 @@
+"""What onnxruntime (1.31, on the CPU) computes otherwise at the edge of numbers."""
+
+from __future__ import annotations
+
+from convert.differences import Difference
+
+_PASSED_OVER = "onnxruntime passes over NaN, unless it comes first"
+
+DIFFERENCES = {
+    "onnx": (
+        Difference(("ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "Hardmax"), _PASSED_OVER, integers=False),
+        Difference(("MaxPool", "GlobalMaxPool"), f"{_PASSED_OVER}; nothing but −∞ gives −3.4e38", integers=False),
+        Difference(("Unique",), "onnxruntime takes NaN for equal to every number", integers=False),
+        Difference(("ReduceMean",), "onnxruntime's mean of no elements is 0", integers=False),
+        Difference(
+            ("ReduceSum", "ReduceProd", "Pow"), "onnxruntime computes integers in float64, exact to 2⁵³", integers=True
+        ),
+        Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False),
+    )
+}

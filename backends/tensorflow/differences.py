@@ -1,0 +1,34 @@
+"""What TensorFlow (2.21, on the CPU) and TensorFlow Lite compute otherwise at the edge of numbers."""
+
+from __future__ import annotations
+
+from convert.differences import Difference
+
+_INTEGERS = Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False)
+_PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False)
+
+_TENSORFLOW = (
+    Difference(("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False),
+    Difference(("Softmax",), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False),
+    Difference(("TopK",), "TensorFlow has no order for NaN", integers=False),
+    Difference(("LRN",), "TensorFlow hands NaN and infinities on to all channels", integers=False),
+    Difference(("ConvTranspose", "RoiAlign"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False),
+    _PASSED_OVER,
+    _INTEGERS,
+)
+
+_LITE = (
+    Difference(
+        ("Max", "Min", "Relu", "Clip", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "MaxPool", "GlobalMaxPool", "TopK"),
+        "TensorFlow Lite passes over NaN",
+        integers=False,
+    ),
+    Difference(("AveragePool",), "TensorFlow Lite's mean of a window with NaN is −∞", integers=False),
+    Difference(("Clip",), "infinities stay where a bound is not given", integers=False),
+    Difference(("Exp", "Softmax", "Softplus", "Mish", "Log"), "TensorFlow Lite makes a number of NaN", integers=False),
+    Difference(("Log", "Pow", "Sqrt"), "TensorFlow Lite makes a number of an infinity", integers=False),
+    _PASSED_OVER,
+    _INTEGERS,
+)
+
+DIFFERENCES = {"tf": _TENSORFLOW, "tf-frozen": _TENSORFLOW, "tflite": _LITE}

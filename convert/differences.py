@@ -1,0 +1,56 @@
+"""What runtimes compute otherwise at the edge of numbers (NaN, infinities, limits of integers): declared, and told.
+
+A frontend or backend lists such operators of the shared graph in `DIFFERENCES`. `convert ops` shows them, the report of
+a model that has one of them has a note, and a difference that only the special inputs of a verification show is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a runtime makes of special values in some operators of the shared graph, other than these would have it."""
+
+    operators: tuple[str, ...]
+    reason: str
+    integers: bool | None = None
+    """Whether it concerns integers (of the first input) or, False, floats; None for both."""
+
+    def of(self, node: ir.Node) -> bool:
+        """Whether it concerns this node."""
+        if node.op_type not in self.operators:
+            return False
+        dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
+        return self.integers is None or dtype is None or dtype.is_floating_point() != self.integers
+
+
+def differences_in(model: ir.Model, declared: Sequence[Difference]) -> list[tuple[Difference, list[str]]]:
+    """Those that concern nodes of `model`, each with the operators."""
+    names: dict[int, set[str]] = {}
+    for node in model.graph.all_nodes():
+        for i, difference in enumerate(declared):
+            if difference.of(node):
+                names.setdefault(i, set()).add(node.op_type)
+    return [(declared[i], sorted(found)) for i, found in sorted(names.items())]
+
+
+def difference_notes(model: ir.Model, declared: Sequence[Difference]) -> list[str]:
+    """A sentence for each that concerns `model`."""
+    found = differences_in(model, declared)
+    return [f"special values: {', '.join(names)}: {difference.reason}" for difference, names in found]
+
+
+def reasons_by_operator(declared: Iterable[Difference]) -> Mapping[str, str]:
+    """For `convert ops`: what differs, by operator."""
+    found: dict[str, list[str]] = {}
+    for difference in declared:
+        for operator in difference.operators:
+            found.setdefault(operator, []).append(difference.reason)
+    return {operator: "; ".join(reasons) for operator, reasons in found.items()}

@@ -1,0 +1,77 @@
+"""What the outputs on special inputs add to a verdict: FAIL for a difference, a note where one is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.differences import Difference, differences_in
+from convert.errors import Unsupported
+from convert.parity.inputs import Feed
+from convert.parity.judge import RunOutputs
+from convert.parity.special import special_difference
+from convert.verdict import FAIL, PASS, Verdict
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class SpecialRun:
+    """Outputs on the special inputs: the source's in float32 and float64, the graph's in float64, the target's.
+
+    refused: how the target did not take them; there are no outputs then.
+    """
+
+    label: str
+    source: Arrays
+    exact: Arrays | None
+    graph: Arrays | None
+    target: Arrays
+    refused: str = ""
+
+
+def take_special(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], RunOutputs, SpecialRun | None]:
+    """The plain feeds and what became of them, and of the special one, where it was run."""
+    at = next((i for i, feed in enumerate(feeds) if feed.special), None)
+    if at is None:
+        empty = SpecialRun("", {}, None, None, {}, runs.refused) if runs.refused else None
+        return list(feeds), runs, empty
+    outputs = {**runs.source, "graph": runs.graph_float64, "target": runs.target}
+    found = {k: None if isinstance(o, Unsupported) else o[at] for k, o in outputs.items()}
+    rest = {k: o if isinstance(o, Unsupported) else [*o[:at], *o[at + 1 :]] for k, o in outputs.items()}
+    target, graph = rest.pop("target"), rest.pop("graph")
+    if found["float32"] is None or found["target"] is None or isinstance(target, Unsupported):
+        return list(feeds), runs, None
+    special = SpecialRun(feeds[at].label, found["float32"], found["float64"], found["graph"], found["target"])
+    plain = [feed for feed in feeds if not feed.special]
+    others = {way: [*o[:at], *o[at + 1 :]] for way, o in runs.others.items()}
+    return plain, replace(runs, source=rest, target=target, graph_float64=graph, others=others), special
+
+
+def judge_special(verdict: Verdict, graph: ir.Model, run: SpecialRun, declared: Sequence[Difference]) -> None:
+    """FAIL where the target has other places of NaN and infinities than the source, or other numbers between them.
+
+    A note where the model has an operator of which a difference is declared, and where the target refuses the inputs.
+    """
+    if run.refused:
+        verdict.notes.append(f"special values are not verified: {run.refused}")
+        return
+    verdict.feeds.append(run.label)
+    known = sorted({o for _, names in differences_in(graph, declared) for o in names})
+    for position, value in enumerate(graph.graph.outputs):
+        name = str(value.name)
+        source = list(run.source.values())[position]
+        exact = None if run.exact is None else list(run.exact.values())[position]
+        meant = None if run.graph is None else run.graph.get(name)
+        found = special_difference(source, exact, meant if exact is None else None, run.target[name])
+        if not found:
+            continue
+        what = f"{name}: on {run.label}, {found}"
+        if known:
+            verdict.notes.append(f"{what}; what {', '.join(known)} make of special values differs, as other notes say")
+        elif verdict.status == PASS:
+            ours = exact is not None and meant is not None and special_difference(source, exact, None, meant)
+            verdict.status, verdict.reason, verdict.guilty = FAIL, what, "frontend" if ours else "backend"

@@ -1,0 +1,142 @@
+"""Special inputs, what of their outputs counts, and what it does to a verdict (convert/parity/special*.py)."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.differences import Difference, difference_notes
+from convert.graph import Graph
+from convert.parity.inputs import special_feed
+from convert.parity.special import reaches_shapes, special_difference
+from convert.parity.special_verdict import SpecialRun, judge_special
+from convert.verdict import FAIL, PASS, Verdict
+
+F, INTEGER = ir.DataType.FLOAT, ir.DataType.INT32
+NAN, INF = np.nan, np.inf
+
+
+def graph(operator: str = "Neg") -> ir.Model:
+    g = Graph()
+    g.output(g.node(operator, [g.input("x", F, ["batch", 4])]), "y")
+    return g.model()
+
+
+def test_a_batch_has_a_row_of_nan_one_of_infinities_and_one_of_zeros() -> None:
+    feed = special_feed(graph(), 3)
+    assert feed is not None
+    assert feed.special
+    assert feed.edge
+    x = feed.arrays["x"]
+    assert x.shape == (3, 4)
+    assert np.isnan(x).sum(axis=1).tolist() == [1, 0, 0]
+    assert [(x == INF).sum(), (x == -INF).sum()] == [1, 1]
+    assert not x[2].any()
+
+
+def test_what_has_no_rows_has_one_nan() -> None:
+    g = Graph()
+    g.output(g.Neg(g.input("x", F, [5])), "y")
+    feed = special_feed(g.model(), 3)
+    assert feed is not None
+    assert np.isnan(feed.arrays["x"]).sum() == 1
+
+
+def test_integers_have_the_limits_of_their_dtype_but_for_indices_and_sizes() -> None:
+    g = Graph()
+    free, index, size = (g.input(n, INTEGER, [3]) for n in ("free", "index", "size"))
+    g.output(g.Neg(free), "a")
+    g.output(g.Gather(g.const(np.arange(7.0, dtype=np.float32)), index), "b")
+    g.output(g.Expand(g.const(np.float32(1)), g.Cast(g.Abs(size), to=ir.DataType.INT64)), "c")
+    model = g.model()
+    feed = special_feed(model, 3)
+    assert feed is not None
+    ends = np.iinfo(np.int32)
+    assert set(feed.arrays["free"].tolist()) == {ends.min, -1, ends.max}
+    assert 0 <= feed.arrays["index"].min() <= feed.arrays["index"].max() < 7
+    assert np.abs(feed.arrays["size"]).max() < 100
+    assert [reaches_shapes(v) for v in model.graph.inputs] == [False, False, True]
+
+
+def test_no_special_feed_where_nothing_takes_special_values() -> None:
+    g = Graph()
+    g.output(g.Not(g.input("x", ir.DataType.BOOL, [5])), "y")
+    assert special_feed(g.model(), 3) is None
+
+
+SOURCE = np.array([[NAN, 1.0, INF], [0.5, -2.0, -INF]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [((0, 0), 0.0), ((0, 1), NAN), ((0, 2), 3.4e38), ((1, 2), INF), ((1, 1), -2.5)]
+)
+def test_a_difference_is_seen(place: tuple[int, int], value: float) -> None:
+    got = SOURCE.copy()
+    got[place] = value
+    exact = SOURCE.astype(np.float64)
+    assert special_difference(SOURCE, exact, exact, SOURCE) == ""
+    assert special_difference(SOURCE, exact, exact, got).startswith("1 of 6 elements differ")
+
+
+def test_what_the_source_itself_gets_differently_in_float64_does_not_count() -> None:
+    exact = SOURCE.astype(np.float64)
+    exact[0, 2], exact[1, 2] = 1e39, NAN
+    got = SOURCE.copy()
+    got[0, 2], got[1, 2] = 3e38, 7.0
+    assert special_difference(SOURCE, exact, None, got) == ""
+    # 10 % of noise beside a number allows as much of a difference.
+    exact[1, 0], got[1, 0] = 0.55, 0.6
+    assert special_difference(SOURCE, exact, None, got) == ""
+
+
+def test_integers_count_where_the_source_is_certain() -> None:
+    source = np.array([1, 2, 3])
+    assert special_difference(source, source, None, np.array([1, 2, 4])) != ""
+    assert special_difference(source, np.array([1, 2, 4]), None, np.array([1, 2, 4])) == ""
+    assert special_difference(source, source, None, np.array([1, 2])).startswith("shape [2]")
+
+
+def run_on(target: np.ndarray, graph_float64: np.ndarray | None = None) -> SpecialRun:
+    exact = SOURCE.astype(np.float64)
+    meant = exact if graph_float64 is None else graph_float64
+    return SpecialRun("special", {"out": SOURCE}, {"out": exact}, {"y": meant}, {"y": target})
+
+
+def wrong() -> np.ndarray:
+    got = SOURCE.copy()
+    got[0, 0] = 1.0
+    return got
+
+
+def test_a_difference_fails_a_pair_and_says_whose_it_is() -> None:
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), run_on(wrong()), [])
+    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert "1.0 where the source has nan" in verdict.reason
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), run_on(wrong(), wrong().astype(np.float64)), [])
+    assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+
+
+def test_a_declared_difference_is_a_note() -> None:
+    declared = [Difference(("Neg",), "it passes over NaN", integers=False)]
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), run_on(wrong()), declared)
+    assert verdict.status == PASS
+    assert "what Neg make of special values differs" in verdict.notes[0]
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph("Abs"), run_on(wrong()), declared)
+    assert verdict.status == FAIL
+
+
+def test_a_target_that_refuses_special_values_is_a_note() -> None:
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), SpecialRun("", {}, None, None, {}, "it says no"), [])
+    assert verdict.status == PASS
+    assert verdict.notes == ["special values are not verified: it says no"]
+
+
+def test_notes_name_the_operators_that_a_model_has() -> None:
+    declared = [Difference(("Neg", "Abs"), "why", integers=False), Difference(("Neg",), "of integers", integers=True)]
+    assert difference_notes(graph(), declared) == ["special values: Neg: why"]

@@ -1,0 +1,110 @@
+"""Runs one node of ONNX on feeds at the edge in each target: the artefact is made once for feeds of one shape."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from tests.backends.tensorflow.ops.support import feeds_of, model_of
+from tests.support.cases import Case
+
+Feed = dict[str, np.ndarray]
+Run = Callable[[Feed], list[np.ndarray]]
+"""What an artefact computes."""
+
+
+def onnxruntime_run(model: onnx.ModelProto) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    return lambda feed: session.run(None, feed)
+
+
+def reference_run(model: onnx.ModelProto | ir.Model) -> Run:
+    """The project's own executor of the graph, in the dtypes of the model."""
+    from convert.reference.executor import run
+
+    graph = model if isinstance(model, ir.Model) else ir.from_proto(model)
+    return lambda feed: list(run(graph, feed).values())
+
+
+def tensorflow_run(model: onnx.ModelProto) -> Run:
+    """As the SavedModel's function computes it."""
+    import tensorflow as tf
+    from convert.backends.tensorflow.constants import Store
+    from convert.backends.tensorflow.emit import check
+    from convert.backends.tensorflow.passes.legalize import legalize
+    from convert.backends.tensorflow.writer.savedmodel import plain_names, trace_model
+
+    graph = ir.from_proto(model)
+    legalize(graph)
+    check(graph)
+    function, names = trace_model(graph, Store(variables=True))
+    inputs = [v.name for v in graph.graph.inputs]
+
+    def run(feed: Feed) -> list[np.ndarray]:
+        outputs = function(*(tf.constant(feed[n]) for n in inputs))
+        return [outputs[plain].numpy() for plain, _ in plain_names("output", names)]
+
+    return run
+
+
+def keras_run(model: onnx.ModelProto) -> Run:
+    import keras
+    from convert.backends import keras as room
+
+    from convert.options import Options
+    from convert.report import Report
+    from tests.backends.keras.ops.keras_support import shared
+
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "model.keras"
+    room.write(shared(model), path, "keras", Options(), Report("convert"))
+    loaded = keras.saving.load_model(path)
+
+    def run(feed: Feed) -> list[np.ndarray]:
+        found = dict(zip(loaded.output_names, keras.tree.flatten(loaded(feed, training=False)), strict=True))
+        return [np.asarray(found[y.name]) for y in model.graph.output]
+
+    return run
+
+
+def tflite_run(model: onnx.ModelProto) -> Run:
+    from tests.support.tensorflow_lite_helper import encode, run
+
+    folder = tempfile.TemporaryDirectory()
+    path = encode(ir.from_proto(model), Path(folder.name))
+    return lambda feed: [run(path, feed)[y.name] for y in model.graph.output] if folder else []
+
+
+RUNS = {"tf": tensorflow_run, "keras": keras_run, "tflite": tflite_run}
+
+
+def results(cases: list[Case], make: Callable[[onnx.ModelProto], Run]) -> Iterator[tuple[Case, Any]]:
+    """What `make` gives for each case, or the error; artefacts are shared by feeds of one shape."""
+    made: dict[Any, Any] = {}
+    for case in cases:
+        feed = feeds_of(case)
+        key = tuple((n, x.shape) for n, x in feed.items())
+        if key not in made:
+            try:
+                made[key] = make(model_of(case))
+            except Exception as error:
+                made[key] = error
+        run = made[key]
+        if isinstance(run, Exception):
+            yield case, run
+            continue
+        try:
+            yield case, run(feed)
+        except Exception as error:
+            yield case, error
