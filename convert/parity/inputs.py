@@ -103,11 +103,11 @@ def special_feed(model: ir.Model, seed: int) -> Feed | None:
     Where the leading dims may be so many, they hold a row of each kind.
     """
     bounds, _, guards = _size_facts(model)
-    sizes = next(iter(_feed_sizes(model, 1)))
-    free = _free_dims(model)
+    sizes = next(iter(feed_sizes(model, 1)))
+    free = free_dims(model)
     wanted = {n: min(ROWS, (bounds.get(n) or [1, None])[1] or ROWS) if free[n] else sizes[n] for n in free}
     wanted = fit_sizes(wanted, guards, bounds)
-    dims = sizes if broken_guards(guards, wanted) else _complete_sizes(model, wanted)
+    dims = sizes if broken_guards(guards, wanted) else complete_sizes(model, wanted)
     plain = sized_feed(model, seed, dims).arrays
     arrays = {str(v.name): special_array(v, plain[str(v.name)], bool(_integer_limits(v))) for v in model.graph.inputs}
     if all(np.array_equal(arrays[n], plain[n]) for n in arrays):

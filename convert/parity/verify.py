@@ -145,11 +145,13 @@ def _feeds(
     feeds = inputs.generate_feeds(graph, method.seeds, sizes)
     if len(options.examples) == len(graph.graph.inputs) > 0:
         feeds.insert(0, inputs.given_feed(graph, options.examples))
-    # Fewer seeds do not reach every size that is tried anyway; where sizes had to be found by trial, others prove nothing.
+    # Fewer seeds do not reach every size that is tried anyway; where sizes were found by trial, others prove nothing.
     if method.seeds < _EDGES or sizes:
         return _common_feeds(feeds, method)
     # The last is left out first: sizes are refused more often than numbers.
-    special = inputs.special_feed(graph, method.seeds) if method.counterparts is None else None
+    pairs = method.counterparts
+    whole = pairs is None or (not pairs.dtypes and len(pairs.kept) == len(graph.graph.outputs))
+    special = inputs.special_feed(graph, method.seeds) if whole else None
     edges = (special, inputs.smallest_feed(graph, method.seeds))
     return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
 
