@@ -62,12 +62,24 @@ def _rename(model: ir.Model, names: Names) -> None:
         while f"{value.name}_{number}" in taken:
             number += 1
         taken.add(f"{value.name}_{number}")
+        _rename_in_gradients(graph, {str(value.name): f"{value.name}_{number}"})
         value.name = f"{value.name}_{number}"
+    _rename_in_gradients(graph, {str(v.name): new for v, new in ends.items()})
     # By way of names that nothing has: two may change places.
     for number, value in enumerate(ends):
         value.name = f"\0{number}"
     for value, new in ends.items():
         value.name = new
+
+
+def _rename_in_gradients(graph: ir.Graph, names: Mapping[str, str]) -> None:
+    """Gradient of ONNX's training domain is the one operator that has names of values among its attributes."""
+    for node in (n for n in nodes_of(graph) if n.op_type == "Gradient"):
+        for attribute in list(node.attributes.values()):
+            if attribute.type == ir.AttributeType.STRINGS:
+                node.attributes.add(ir.AttrStrings(attribute.name, [names.get(s, s) for s in attribute.as_strings()]))
+            elif attribute.name == "y":
+                node.attributes.add(ir.AttrString("y", names.get(attribute.as_string(), attribute.as_string())))
 
 
 def _values(model: ir.Model) -> Sequence[ir.Value]:

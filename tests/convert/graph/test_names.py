@@ -92,3 +92,13 @@ def test_a_legal_input_comes_before_a_legal_output() -> None:
     names = rule.of(["a", "b"], ["A", "a_1"])
     assert dict(names.inputs) == {"a": "a", "b": "b"}
     assert dict(names.outputs) == {"A": "A_2", "a_1": "a_1"}
+
+
+def test_a_gradient_names_its_ends_anew() -> None:
+    model = graph_of_difference()
+    node = ir.node("Gradient", [model.graph.inputs[0]], {"xs": ["x.1", "other"], "y": "y:0"}, num_outputs=1)
+    node.outputs[0].name = "slope"
+    model.graph.append(node)
+    rename_ends(model, TargetNames(IDENTIFIER, IDENTIFIER), Report("test"))
+    assert list(node.attributes["xs"].as_strings()) == ["x_1", "other"]
+    assert node.attributes["y"].as_string() == "y_0"
