@@ -6,6 +6,24 @@ import re
 
 EQUIVALENTS: dict[tuple[str, str, str], str] = {
     (
+        "dense.py",
+        "tensor = constant(add.inputs[1 - uses[0].idx])",
+        "tensor = constant(add.inputs[1 ^ uses[0].idx])",
+    ): "of 0 and 1 the other one either way",
+    **{
+        (
+            "onnx_schemas.py",
+            "Argument(i.name, REQUIRED if i.option == _Option.Single else None)",
+            f"Argument(i.name, REQUIRED if i.option {operator} _Option.Single else None)",
+        ): "there is one object of each option, and Single is the least of them"
+        for operator in ("is", "<=")
+    },
+    (
+        "rewrite.py",
+        "return value if self.stored.get(value, False) == moved else self._transposed_copy(value, moved)",
+        "return value if self.stored.get(value, False) is moved else self._transposed_copy(value, moved)",
+    ): "both are True or False",
+    (
         "assign.py",
         "value, moved = node.inputs[0], move(len(perm))",
         "value, moved = node.inputs[ -1], move(len(perm))",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -188,3 +189,33 @@ def test_errors_of_the_user_pass_and_others_name_the_place() -> None:
     with pytest.raises(ConvertError, match=r"broken, node 'n'.*ZeroDivisionError"):
         rules.apply(None, "broken", at=Location("broken", "n"))
     rules.check([("bad", Location("bad"))])
+
+
+@pytest.mark.parametrize(
+    ("module", "own"),
+    [
+        ("convert", True),
+        ("convert.backends.keras.ops.math", True),
+        ("converter", False),
+        ("a_rule", False),
+        ("z", False),
+    ],
+)
+def test_only_a_rule_of_its_own_is_a_defect_of_convert(module: str, own: bool) -> None:
+    """A rule of the user's is named with its file and line; one that is no function has none."""
+    rules = Rules("test")
+
+    def fails(out: object) -> int:
+        return 1 // 0
+
+    fails.__module__ = module
+    rules("op")(fails)
+    with pytest.raises(ConvertError) as caught:
+        rules.apply(None, "op")
+    assert ("defect of convert" in caught.value.hint) == own
+    assert (f"({__file__}:{fails.__code__.co_firstlineno})" in caught.value.hint) != own
+    made = functools.partial(fails)
+    rules("made")(made)
+    with pytest.raises(ConvertError) as caught:
+        rules.apply(None, "made")
+    assert "not one of convert's own: mend it" in caught.value.hint

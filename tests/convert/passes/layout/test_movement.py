@@ -176,6 +176,12 @@ def test_groups_that_are_not_known(before: tuple, after: tuple) -> None:
     assert dim_groups(before, after) is None
 
 
+def test_dims_of_one_element_go_with_their_neighbors() -> None:
+    assert dim_groups((4,), (1, 4)) == [((0,), (0, 1))]
+    assert dim_groups((3, 4), (3, 1, 4)) == [((0,), (0,)), ((1,), (1, 2))]
+    assert dim_groups((1, 4), (4,)) == [((0, 1), (0,))]
+
+
 def test_a_batch_of_another_name_is_the_same_where_all_else_is() -> None:
     assert dim_groups((None, 6), ("n", 2, 3)) == [((0,), (0,)), ((1,), (1, 2))]
     assert dim_groups(("n", 6), (None, 6)) == [((0,), (0,)), ((1,), (1,))]
