@@ -111,7 +111,8 @@ def drop_overruled_functions(model: onnx.ModelProto) -> list[str]:
     implementation run the operator.
     """
     versions = {entry.domain: entry.version for entry in model.opset_import}
-    kept, dropped = [], []
+    kept: list[onnx.FunctionProto] = []
+    dropped: list[onnx.FunctionProto] = []
     for function in model.functions:
         version = versions.get(function.domain, 0)
         known = function.domain in ("", "ai.onnx.ml") and onnx.defs.has(function.name, version, function.domain)
