@@ -37,6 +37,7 @@ _CLASSES = {
     "torch.jit._script.ScriptModule": "torchscript-object",
     "torch.jit._script.RecursiveScriptModule": "torchscript-object",
     "torch.jit.ScriptFunction": "torchscript-object",
+    "torch.jit.torch.jit.ScriptFunction": "torchscript-object",  # as PyTorch 2.13 names it
     "torch.export.exported_program.ExportedProgram": "torch-export-object",
     "torch.nn.modules.module.Module": "torch-module-object",
 }

@@ -1,0 +1,22 @@
+"""Whole PyTorch and TorchScript programs that no table of operators holds, each at several sizes."""
+
+from __future__ import annotations
+
+from tests.suites.programs.pytorch_modules import MODULES
+from tests.suites.programs.pytorch_values import VALUES
+
+PROGRAMS = [*VALUES, *MODULES]
+
+_ANY = {
+    "stepped_write": "slice_scatter with a step along a dim of unknown length",
+    "statistics": "a running product or extreme along a dim of unknown length",
+    "einsums": "takes only one size of a dim .*contract.py",
+    "outer and kron": "takes only one size of a dim",
+    "take along": "takes only one size of a dim",
+    "cache": "decides in Python on the value of a tensor",
+    "gradient": "_unwrap_for_grad.*no PyTorch rule",
+    "both_names": "wrote to memory that this tensor may or may not share",
+}
+_NO_RANK = "ConcatFromSequence of tensors of unknown rank"
+REFUSED: dict[str, dict[str, str]] = {"onnx": _ANY, "tf": {**_ANY, "list_of_tensors": _NO_RANK, "Greedy": _NO_RANK}}
+"""What a format does not take, by program, with the reason; most of it the reader refuses, whatever the format."""

@@ -1,0 +1,42 @@
+"""Every program of the PyTorch and TorchScript tables in ONNX and as a SavedModel, compared with PyTorch itself."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.suites.programs import torchscript, torchscript_modules  # noqa: F401  (fill the table)
+from tests.suites.programs.compare import check, refusal
+from tests.suites.programs.pytorch import PROGRAMS, REFUSED
+from tests.suites.programs.torch_program import SCRIPTS, run_source, source_of, specs_of
+
+ROWS = {row.name: row for row in [*PROGRAMS, *SCRIPTS]}
+
+
+@cache
+def expected(name: str) -> tuple[list[dict[str, np.ndarray]], list[dict[str, np.ndarray]]]:
+    """Feeds, and what PyTorch gives for each."""
+    return run_source(ROWS[name])
+
+
+def attempt(name: str, form: str, folder: Path) -> str:
+    """The reason for which a program is refused, or "" where its artefact is right."""
+    feeds, outputs = expected(name)
+    return refusal(source_of(ROWS[name]), form, folder, feeds, outputs, inputs=specs_of(ROWS[name]))
+
+
+def test_the_table_is_whole() -> None:
+    assert len(ROWS) == len(PROGRAMS) + len(SCRIPTS)
+    assert len(PROGRAMS) >= 80
+    assert len(SCRIPTS) >= 50
+    assert all(len(row.calls) > 1 for row in ROWS.values())
+    assert set().union(*REFUSED.values()) <= set(ROWS)
+
+
+@pytest.mark.parametrize("form", ["onnx", pytest.param("tf", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ROWS)
+def test_program(name: str, form: str, tmp_path: Path) -> None:
+    check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))
