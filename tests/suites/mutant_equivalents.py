@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 EQUIVALENTS: dict[tuple[str, str, str], str] = {
+    ("dense.py", "full = rank(node.outputs[0])", "full = rank(node.outputs[ -1])"): (
+        "mean and deviation of a LayerNormalization have the rank of its output"
+    ),
     (
         "dense.py",
         "tensor = constant(add.inputs[1 - uses[0].idx])",
