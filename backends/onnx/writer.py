@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.protobuf_wire import length_delimited_header
-from convert.graph.shape_inference import SMALL, weightless_proto
+from convert.graph.shape_inference import is_small, weightless_proto
 from convert.graph.tensors import dims_of
 from convert.report import Report
 
@@ -74,7 +74,7 @@ def _large_weights(model: ir.Model) -> list[tuple[str, ir.TensorProtocol]]:
         tensor = value.const_value
         if tensor is None:
             raise ConvertError(f"the initializer {value.name!r} has no content")
-        if tensor.nbytes > SMALL:
+        if not is_small(tensor):
             found.append((value.name or "", tensor))
     return found
 

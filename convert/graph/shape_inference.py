@@ -38,7 +38,7 @@ def weightless_proto(model: ir.Model, *, value_info: bool = True) -> onnx.ModelP
     for graph in copy.graphs():
         for name, value in list(graph.initializers.items()):
             content = value.const_value
-            if content is not None and content.nbytes <= SMALL:
+            if content is not None and is_small(content):
                 continue
             graph.initializers.pop(name)
             value.const_value = None
@@ -56,6 +56,11 @@ def weightless_proto(model: ir.Model, *, value_info: bool = True) -> onnx.ModelP
                     if not output.is_graph_output():
                         output.type = output.shape = None
     return ir.serde.serialize_model(copy)
+
+
+def is_small(tensor: ir.TensorProtocol) -> bool:
+    """Whether a weight stays in the proto: a few kB, or strings, which have no raw bytes."""
+    return tensor.dtype == ir.DataType.STRING or tensor.nbytes <= SMALL
 
 
 def _copy_facts(graph: ir.Graph, inferred: onnx.GraphProto, names: set[str]) -> None:

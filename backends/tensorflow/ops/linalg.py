@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from convert.graph.values import known_dims
 from convert.semantics.einsum import squeeze_labels
 
 from ..constants import Constant
-from ..emit import LazyDims, Value
+from ..emit import Emitter, LazyDims, Value
 from ..rules import LITE, onnx_op
 from .binary import as_row
 from .shape import dims_product, pack_dims
@@ -78,7 +79,27 @@ def _matmul(a: Value, b: Value) -> tf.Tensor:
 
 @onnx_op("MatMul")
 def matmul(t, a, b):
+    if _may_turn_out_one_matrix(t, a, b):
+        front = tf.broadcast_dynamic_shape(tf.shape(a)[:-2], tf.shape(b)[:-2])
+        y = _matmul(a, tf.broadcast_to(b, tf.concat([front, tf.shape(b)[-2:]], 0)))
+        y.set_shape([None] * max(a.shape.rank, b.shape.rank))
+        return y
     return matrix_product(a, b)
+
+
+def _may_turn_out_one_matrix(t: Emitter, a: Value, b: Value) -> bool:
+    """Whether [n, 1, m, k] may meet one matrix, of which only the running model knows: see `_multiply_by_matrix`.
+
+    Broadcast before, which copies nothing where the dims are the same, it is a product that oneDNN does right.
+    """
+    if a.shape.rank is None or b.shape.rank is None or a.shape.rank < 4 or b.shape.rank < 3:
+        return False
+    front = b.shape.as_list()[:-2]
+    if a.shape[-3] not in (None, 1) or None not in front or not set(front) <= {1, None}:
+        return False
+    named = [known_dims(v) for v in t.node.inputs]
+    left, right = (None if dims is None else dims[:-2] for dims in named)
+    return left is None or left != right or None in left
 
 
 @onnx_op(f"{LITE}::MatMul")

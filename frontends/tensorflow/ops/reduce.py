@@ -49,7 +49,8 @@ def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
     if axes is None or input.shape is None:
         return found
     reduced = [d for i, d in enumerate(g.shape(input)) if i in {int(a) % g.rank(input) for a in axes.ravel()}]
-    if all(isinstance(d, int) and d for d in reduced):
+    # Of dims that windows have made nothing is known, and they are not empty.
+    if all(isinstance(d, int) and d for d in reduced) or None in reduced:
         return found
     count = cast(g, g.Div(g.Size(input), g.Max(g.Size(found), np.int64(1))), g.dtype(found))
     return g.Add(found, g.Div(g.const(0.0, g.dtype(found)), count))

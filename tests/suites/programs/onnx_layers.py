@@ -186,4 +186,21 @@ LAYERS = [
         {"N": 5},
         given={"x": [[np.nan, np.inf, -np.inf, 0, 1]]},
     ),
+    program(
+        "resize_behind_a_transpose",
+        """
+        g (float[N, 3, 8, 6] x) => (float[N, 8, 3, 1] y) <int64[2] s = {3, 1}> {
+          t = Transpose <perm = [0, 2, 3, 1]> (x)
+          y = Resize <axes = [2, 3], mode = "linear", coordinate_transformation_mode = "align_corners"> (t, "", "", s)
+        }""",
+        *N123,
+        oracle="reference",  # onnxruntime's optimizer makes a file of it that does not load
+    ),
+    program(
+        "many_words",
+        "g (int64[N] i) => (string[N] y) { y = Gather (w, i) }",
+        *N123,
+        weights={"w": np.array([f"word {i}" for i in range(3000)], object)},
+        below={"i": 3000},
+    ),
 ]

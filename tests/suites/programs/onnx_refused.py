@@ -53,6 +53,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "unique_sorted_and_not": _DATA,
         "shape_arithmetic": "a shape computed at run time",
         "strings": "Keras has no operations on STRING",
+        "many_words": "Keras has no operations on STRING",
         "pools_with_ceil_and_dilations": _WINDOWS,
         "convolution_same_auto_pad": _WINDOWS,
         "non_max_suppression": _DATA,

@@ -7,5 +7,31 @@ _EVERYWHERE = {
     "ragged_map": "the rows of a ragged tensor, which have lengths of their own",
 }
 
+_SUBGRAPHS = "Keras's functional models have no subgraphs"
+_SHAPE = "computed at run time|of dynamic number|a dim of which nothing is known"
+_DATA = "a result whose shape depends on the data"
+_KERAS = {
+    **dict.fromkeys(
+        ["while_of_integers", "conditions_in_conditions", "switch_of_four", "loop_with_break", "array_read_in_a_loop"],
+        _SUBGRAPHS,
+    ),
+    **dict.fromkeys(
+        ["mapped_rows", "mapped_pairs", "folded_rows", "folded_backwards", "scanned_pairs", "scanned_backwards"],
+        _SUBGRAPHS,
+    ),
+    **dict.fromkeys(
+        ["doubled_until_large", "condition_on_a_size", "branches_of_other_lengths", "cumulative"], _SUBGRAPHS
+    ),
+    **dict.fromkeys(["vectorized_rows", "ragged_sums", "ragged_range", "ragged_concat", "ragged_mask"], _SHAPE),
+    **dict.fromkeys(["slices_of_data", "segments", "solvers", "one_hots", "dims_of_data", "sequence_masks"], _SHAPE),
+    "transposed_convolution": _SHAPE,
+    "gathers": "GatherND with batch_dims",
+    "non_max_suppression": _DATA,
+    "uniques": _DATA,
+    "strings": "Keras has no operations on STRING",
+    "complex_numbers": "Keras has no complex tensors in its models",
+}
+
 REFUSED: dict[str, dict[str, str]] = {form: dict(_EVERYWHERE) for form in ("onnx", "tf", "tf-frozen")}
+REFUSED["keras"] = {**_EVERYWHERE, **_KERAS}
 """By format and program."""

@@ -1,0 +1,261 @@
+"""Layers that TensorFlow fuses, as this backend emits them, against float64: with oneDNN on and off.
+
+    python tests/suites/fused.py            every combination, in children that may die; prints what is wrong
+    python tests/suites/fused.py FAMILY …   only these
+
+What a fused kernel gets wrong depends on the processor, so forms that are known to be bad are also held by tests on
+the emitted graph: `tests/backends/tensorflow/test_onednn.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An operator with constant weights: the dims of its input, without those of the weight's attributes."""
+
+    operator: str
+    shape: tuple[int, ...]
+    weight: tuple[int, ...]
+    channels: int
+    attributes: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def channel_axis(self) -> int:
+        return -1 if self.operator == "MatMul" else 1
+
+
+LAYERS = {
+    "conv1d": Layer("Conv", (3, 4, 9), (6, 4, 3), 6, (("pads", [1, 1]),)),
+    "conv2d": Layer("Conv", (3, 4, 7, 6), (6, 4, 3, 3), 6, (("pads", [1, 0, 1, 2]),)),
+    "conv2d_strided": Layer("Conv", (3, 4, 7, 6), (8, 4, 3, 3), 8, (("strides", [2, 2]),)),
+    "conv2d_of_one": Layer("Conv", (3, 4, 5, 6), (8, 4, 1, 1), 8),
+    "conv3d": Layer("Conv", (2, 3, 5, 4, 6), (4, 3, 3, 3, 3), 4, (("pads", [1] * 6),)),
+    "grouped": Layer("Conv", (3, 4, 7, 6), (6, 2, 3, 3), 6, (("group", 2), ("pads", [1] * 4))),
+    "grouped3d": Layer("Conv", (2, 4, 5, 4, 6), (4, 2, 3, 3, 3), 4, (("group", 2),)),
+    "depthwise": Layer("Conv", (3, 4, 7, 6), (4, 1, 3, 3), 4, (("group", 4), ("pads", [1] * 4))),
+    "depthwise_doubled": Layer("Conv", (3, 4, 7, 7), (8, 1, 3, 3), 8, (("group", 4), ("strides", [2, 2]))),
+    "transposed1d": Layer("ConvTranspose", (3, 4, 5), (4, 6, 3), 6, (("strides", [2]),)),
+    "transposed2d": Layer("ConvTranspose", (3, 4, 5, 4), (4, 6, 3, 3), 6, (("strides", [2, 2]),)),
+    "transposed3d": Layer("ConvTranspose", (2, 3, 3, 4, 3), (3, 4, 2, 2, 2), 4),
+    "matmul": Layer("MatMul", (5, 20), (20, 32), 32),
+    "matmul_of_rank_3": Layer("MatMul", (3, 5, 20), (20, 32), 32),
+    "matmul_of_rank_4": Layer("MatMul", (3, 1, 5, 20), (20, 32), 32),
+    "matmul_of_rank_5": Layer("MatMul", (2, 3, 1, 5, 20), (20, 32), 32),
+    "batches_of_rank_3": Layer("MatMul", (3, 5, 20), (3, 20, 32), 32),
+    "batches_of_rank_4": Layer("MatMul", (3, 2, 5, 20), (1, 2, 20, 32), 32),
+    "batches_broadcast": Layer("MatMul", (3, 1, 5, 20), (1, 2, 20, 32), 32),
+    "batches_of_one": Layer("MatMul", (3, 1, 5, 20), (1, 1, 20, 32), 32),
+    "batches_of_rank_5": Layer("MatMul", (2, 3, 2, 5, 20), (3, 1, 20, 32), 32),
+}
+ADDED = ("bias", "vector", "scalar", "none")
+"""What is added to the result: the operator's own bias (for MatMul a vector), a vector, a number, nothing."""
+
+ACTIVATIONS = {
+    "none": (),
+    "Relu": (("Relu", {}),),
+    "Relu6": (("Clip6", {}),),
+    "LeakyRelu": (("LeakyRelu", {"alpha": 0.2}),),
+    "Elu": (("Elu", {}),),
+    "Sigmoid": (("Sigmoid", {}),),
+    "Tanh": (("Tanh", {}),),
+    "Gelu": (("Gelu", {}),),
+    "GeluTanh": (("Gelu", {"approximate": "tanh"}),),
+    "Swish": (("Swish", {}),),
+    "HardSwish": (("HardSwish", {}),),
+    "Mish": (("Mish", {}),),
+    "Softplus": (("Softplus", {}),),
+    "Selu": (("Selu", {}),),
+    "MaxSlope": (("MaxSlope", {}),),
+    "sum": (("Sum", {}),),
+    "sum_and_Relu": (("Sum", {}), ("Relu", {})),
+    "sum_and_LeakyRelu": (("Sum", {}), ("LeakyRelu", {"alpha": 0.2})),
+}
+DTYPES = {"float32": onnx.TensorProto.FLOAT, "float16": onnx.TensorProto.FLOAT16, "bfloat16": onnx.TensorProto.BFLOAT16}
+_ERROR = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1.2e-1}
+"""How far from float64 a result may be, of its largest element: sums of 108 products at most, and what follows."""
+
+
+def combinations(families: list[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Family, what is added, activation, dtype: every one in float32, the activations that fuse in halves."""
+    for family, added, act in itertools.product(families, ADDED, ACTIVATIONS):
+        yield family, added, act, "float32"
+    for family, added, act in itertools.product(families, ("bias", "none"), ("none", "Relu", "LeakyRelu", "Gelu")):
+        yield family, added, act, "float16"
+        yield family, added, act, "bfloat16"
+
+
+def weights_of(layer: Layer, name: str) -> dict[str, np.ndarray]:
+    """Numbers in float64 that halves hold."""
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    draw = lambda *shape: random.integers(-64, 65, shape) / 64.0  # noqa: E731
+    return {"w": draw(*layer.weight) / 4, "b": draw(layer.channels), "x": draw(*layer.shape)}
+
+
+def model_of(family: str, added: str, act: str, dtype: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """One layer as a model of dynamic batch, and its arrays in float64."""
+    layer, kind = LAYERS[family], DTYPES[dtype]
+    arrays = weights_of(layer, family)
+    product = layer.operator == "MatMul"
+    inputs = ["x", "w", *(["b"] if added == "bias" and not product else [])]
+    nodes = [helper.make_node(layer.operator, inputs, ["h"], **dict(layer.attributes))]
+    held = {k: arrays[k] for k in inputs[1:]}
+    at = "h"
+    if added in ("vector", "scalar") or (added == "bias" and product):
+        row = np.array(0.375) if added == "scalar" else arrays["b"]
+        held["a"] = row if product or row.ndim == 0 else row.reshape(-1, *[1] * (len(layer.shape) - 2))
+        nodes.append(helper.make_node("Add", [at, "a"], ["added"]))
+        at = "added"
+    for number, (operator, attributes) in enumerate(ACTIVATIONS[act]):
+        at = _activate(nodes, held, at, operator, attributes, f"s{number}")
+    nodes[-1].output[0] = "y"
+    tensors = [helper.make_tensor(k, kind, v.shape, v.ravel().tolist()) for k, v in held.items()]
+    x = helper.make_tensor_value_info("x", kind, ["n", *layer.shape[1:]])
+    y = helper.make_tensor_value_info("y", kind, None)
+    graph = helper.make_graph(nodes, "layer", [x], [y], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)
+    return onnx.shape_inference.infer_shapes(model), arrays
+
+
+def _activate(
+    nodes: list[onnx.NodeProto], held: dict[str, np.ndarray], at: str, operator: str, attributes: dict, out: str
+) -> str:
+    if operator == "Clip6":
+        held |= {"zero": np.array(0.0), "six": np.array(6.0)}
+        nodes.append(helper.make_node("Clip", [at, "zero", "six"], [out]))
+    elif operator == "MaxSlope":
+        held["slope"] = np.array(0.25)
+        nodes.append(helper.make_node("Mul", [at, "slope"], [f"{out}_low"]))
+        nodes.append(helper.make_node("Max", [at, f"{out}_low"], [out]))
+    elif operator == "Sum":  # of two branches, as a residual connection
+        first = nodes[0]
+        nodes.insert(0, helper.make_node("Neg", ["x"], ["minus"]))
+        other = helper.make_node(first.op_type, ["minus", *first.input[1:]], ["other"])
+        other.attribute.extend(first.attribute)
+        nodes.insert(1, other)
+        nodes.append(helper.make_node("Mul", ["other", "other"], ["square"]))
+        nodes.append(helper.make_node("Add", [at, "square"], [out]))
+    else:
+        nodes.append(helper.make_node(operator, [at], [out], **attributes))
+    return out
+
+
+def exact(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The same in float64, by ONNX's own evaluator."""
+    from onnx.reference import ReferenceEvaluator
+
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    for tensor in wide.graph.initializer:
+        content = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(content, tensor.name))
+    del wide.graph.value_info[:]
+    for value in (*wide.graph.input, *wide.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    return ReferenceEvaluator(wide).run(None, {"x": arrays["x"]})[0]
+
+
+_PRIVATE = ("variables", "constants")
+CHILD = "child"
+
+
+def run_child(folder: Path) -> None:
+    """The child: each model in `folder` as variables and as constants; a line when it begins and when it ends."""
+    import tensorflow as tf
+
+    import convert
+
+    for file in sorted(folder.glob("*.onnx")):
+        for weights in _PRIVATE:
+            print("begin", file.stem, weights, flush=True)
+            try:
+                path = folder / f"{file.stem}.{weights}"
+                how = {} if weights == "variables" else {"weights": "constants"}
+                convert.convert(file, "tf", path, verify=False, force=True, **how)
+                call = tf.saved_model.load(str(path)).signatures["serving_default"]
+                kind = call.structured_input_signature[1]["x"].dtype
+                x = tf.cast(tf.constant(np.load(folder / f"{file.stem}.x.npy")), kind)
+                found = [tf.cast(call(x=x)["y"], tf.float64).numpy() for _ in range(2)]
+                np.save(folder / f"{file.stem}.{weights}.npy", np.stack(found))
+                print("end", file.stem, weights, flush=True)
+            except Exception as error:
+                print("refused", file.stem, weights, " ".join(str(error).split())[:200], flush=True)
+
+
+def run_family(family: str, onednn: str, chosen: list[tuple[str, str, str, str]] | None = None) -> list[str]:
+    """What is wrong with a family: one line each. Its models run in one child, which is started again if it dies."""
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="fused-") as name:
+        folder, expected = Path(name), {}
+        for row in chosen or combinations([family]):
+            model, arrays = model_of(*row)
+            stem = "-".join(row)
+            expected[stem] = (exact(model, arrays), row[-1])
+            (folder / f"{stem}.onnx").write_bytes(model.SerializeToString())
+            np.save(folder / f"{stem}.x.npy", arrays["x"].astype(np.float32))
+        while list(folder.glob("*.onnx")):
+            wrong += _one_child(folder, onednn)
+        for stem, (want, dtype) in expected.items():
+            for weights in _PRIVATE:
+                file = folder / f"{stem}.{weights}.npy"
+                if file.exists() and (error := _distance(np.load(file), want)) > _ERROR[dtype]:
+                    wrong.append(f"{stem} {weights} onednn={onednn}: {error:.3g} of the largest element")
+    return wrong
+
+
+def _one_child(folder: Path, onednn: str) -> list[str]:
+    environment = {
+        **os.environ, "TF_ENABLE_ONEDNN_OPTS": onednn, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)
+    }  # fmt: skip
+    command = [sys.executable, __file__, CHILD, str(folder)]
+    told = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    lines = [line.split(" ", 3) for line in told.stdout.splitlines() if line.startswith(("begin", "end", "refused"))]
+    for file in [folder / f"{line[1]}.onnx" for line in lines]:
+        file.unlink(missing_ok=True)
+    found = [f"{line[1]} {line[2]} onednn={onednn}: {line[3]}" for line in lines if line[0] == "refused"]
+    if told.returncode or not lines:
+        last = " ".join(lines[-1][1:3]) if lines else "nothing ran"
+        found.append(f"{last} onednn={onednn}: the process ended with {told.returncode}")
+        if not lines:
+            for file in folder.glob("*.onnx"):
+                file.unlink()
+    return found
+
+
+def _distance(found: np.ndarray, want: np.ndarray) -> float:
+    if found.shape[1:] != want.shape:
+        return float("inf")
+    return float(np.abs(found - want).max() / max(np.abs(want).max(), 1e-30))
+
+
+def main() -> None:
+    """Print what is wrong, and how many combinations ran."""
+    if sys.argv[1:2] == [CHILD]:
+        run_child(Path(sys.argv[2]))
+        return
+    families = sys.argv[1:] or list(LAYERS)
+    wrong = [line for family in families for onednn in ("1", "0") for line in run_family(family, onednn)]
+    print("\n".join(wrong))
+    count = len(list(combinations(families)))
+    print(json.dumps({"combinations": count, "runs": count * 4, "wrong": len(wrong)}))
+
+
+if __name__ == "__main__":
+    main()

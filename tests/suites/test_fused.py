@@ -1,0 +1,26 @@
+"""The table of fused layers: every combination of a family, in children that may die, with oneDNN on and off."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites.fused import LAYERS, run_family
+
+# One of each kind of trouble: those that TensorFlow 2.21 is known to fuse wrongly where they are emitted plainly.
+SAMPLE = {
+    "conv3d": [("conv3d", "none", "LeakyRelu", "float32"), ("conv3d", "none", "MaxSlope", "float32")],
+    "matmul_of_rank_4": [("matmul_of_rank_4", "vector", "none", "float32")],
+    "batches_of_one": [("batches_of_one", "vector", "Relu", "float32")],
+}
+
+
+@pytest.mark.parametrize("family", SAMPLE)
+def test_known_traps(family: str) -> None:
+    assert run_family(family, "1", SAMPLE[family]) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("onednn", ["1", "0"])
+@pytest.mark.parametrize("family", LAYERS)
+def test_family(family: str, onednn: str) -> None:
+    assert run_family(family, onednn) == []
