@@ -14,6 +14,7 @@ SAMPLE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", SAMPLE)
 def test_known_traps(family: str) -> None:
     assert run_family(family, "1", SAMPLE[family]) == []
