@@ -180,7 +180,9 @@ def _sane(found: list[np.ndarray], exact: list[np.ndarray], row: str) -> bool:
         return False
     if found[0].dtype.name not in ("float32", "int64", "bool"):
         return False
-    if any(not v.size for v in found) and row not in ("slice", "transpose", "concat", "binary"):
+    if all(not v.size for v in found) or (
+        any(not v.size for v in found) and row not in ("slice", "transpose", "concat", "binary")
+    ):
         return False
     for value, double in zip(found, exact, strict=True):
         if value.shape != double.shape:

@@ -161,7 +161,7 @@ def norm(d: Draw) -> str:
         x, s, b, epsilon=1e-3),
         lambda: emit(d, "LRN", x, size=d.one_of(1, 3), alpha=0.1, bias=1.5),
         lambda: emit(d, "GroupNormalization",
-        x, *(d.layer(f"1 + floats({k}, {groups}) * np.float32(0.2)") for k in (4, 5)), num_groups=groups),
+        x, *(d.layer(f"1 + floats({k}, {c}) * np.float32(0.2)") for k in (4, 5)), num_groups=groups),
     )()  # fmt: skip
 
 

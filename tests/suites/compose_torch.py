@@ -172,7 +172,8 @@ def _tamed(code: str, found: list[torch.Tensor]) -> tuple[str, list[torch.Tensor
 
 
 def _sane(found: list[torch.Tensor], row: str) -> bool:
-    if row not in MAY_BE_EMPTY and any(not v.numel() for v in found):
+    empty = [not v.numel() for v in found]
+    if all(empty) or (row not in MAY_BE_EMPTY and any(empty)):
         return False
     if any(v.numel() > MOST_ELEMENTS for v in found) or len({(v.dtype, v.ndim) for v in found}) != 1:
         return False

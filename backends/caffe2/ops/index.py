@@ -131,14 +131,13 @@ def pad(net: Net, x: Blob, pads: Blob, value: Blob | None, axes: Blob | None, *,
     full = [0] * 2 * rank
     for i, axis in enumerate(along):
         full[axis], full[rank + axis] = given[i], given[len(along) + i]
-    cut = crop(net, x, full)
     if mode == "edge":
-        return pad_edge(net, cut, full)
+        return pad_edge(net, crop(net, x, full), full)
     if mode in ("reflect", "wrap"):
         if mode == "wrap" and min(full) < 0:
             raise Unsupported("negative pads with mode='wrap'")
-        return pad_by_gather(net, cut, full, mode)
-    return _pad_with_value(net, cut, full, value)
+        return pad_by_gather(net, crop(net, x, full), full, mode)
+    return crop(net, _pad_with_value(net, x, full, value), full)  # cut first, nothing might be left to pad
 
 
 def _pad_with_value(net: Net, x: Blob, pads: Sequence[int], value: Blob | None) -> Blob:

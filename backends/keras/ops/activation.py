@@ -109,6 +109,7 @@ def hard_sigmoid(k, x, *, alpha, beta):
 
 @onnx_op("Clip")
 def clip(k, x, low, high):
+    x = k.live(x) if isinstance(x, Constant) else x  # an output of the model is not folded
     if is_floating(x) and isinstance(high, Constant) and low is not None and k.static(low) == 0 and high.array > 0:
         return k.layer(layers.ReLU, x, max_value=None if np.isinf(high.array) else float(high.array))
     # A bound that is not given is the largest finite number, so ONNX's schema says: infinities become that.

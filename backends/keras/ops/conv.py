@@ -101,7 +101,7 @@ def conv_transpose(
     before, after = _crop_amounts(window, spatial_sizes(x), extra, pads, auto_pad, output_shape)
     if not isinstance(w, Constant) or not (bias is None or isinstance(bias, Constant)):
         raise Unsupported("weights computed at run time")
-    if max(strides) > 1 and max(dilations) > 1:
+    if max(dilations) > 1:  # with strides Keras has none, and without oneDNN the CPU's kernel has none at all
         w, kernel, dilations = _dilate_kernel(w, dilations), list(window.reach), [1] * rank
     # Where the result is padded, the bias comes after.
     inside = min(*before, *after, 0) == 0

@@ -51,7 +51,8 @@ def add(t, a, b):
             total.set_shape(y.shape)
             return total
     # TensorFlow takes a row that is added to a matrix product for its bias, and then refuses any rank but one.
-    return tf.add(as_row(a, b), as_row(b, a))
+    row = as_row(a, b)
+    return tf.add(row, as_row(b, a) if row is a else b)
 
 
 def _product_behind(y: Value, bias: Value) -> tf.Tensor | None:

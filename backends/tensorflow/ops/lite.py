@@ -141,3 +141,45 @@ def _polynomial(x: tf.Tensor, coefficients: list[float]) -> tf.Tensor:
     for coefficient in reversed(coefficients[:-1]):
         y = y * x + coefficient
     return y
+
+
+@onnx_op(f"{LITE}::Sub")
+def subtract(t, a, b):
+    return tf.subtract(_not_constant(a, b), b)
+
+
+@onnx_op(f"{LITE}::Neg")
+def negative(t, x):
+    # With a constant added, a negation would be such a difference.
+    return tf.multiply(x, -1.0) if isinstance(x, tf.Tensor) and _is_moved(x) else tf.negative(x)
+
+
+@onnx_op(f"{LITE}::Div")
+def divide(t, a, b):
+    return tf.divide(_not_constant(a, b), b)
+
+
+@onnx_op(f"{LITE}::Reciprocal")
+def reciprocal(t, x):
+    return tf.divide(_not_constant(tf.constant(1, x.dtype), x), x)
+
+
+def _not_constant(a: Any, x: Any) -> Any:
+    """The first operand of a difference or quotient, as a computed tensor where it is a constant and x was moved.
+
+    TensorFlow's converter takes constants through reshapes and transposes, and gives 0.3 - y as y - 0.3 then, and
+    2 / y as y / 2 (TensorFlow 2.21), which a convolution before it takes into its weights. A NaN stays one.
+    """
+    if not isinstance(x, tf.Tensor) or tf.get_static_value(a) is None or not _is_moved(x):
+        return a
+    return tf.where(tf.not_equal(x, x), x, a)
+
+
+def _is_moved(x: tf.Tensor) -> bool:
+    """Whether a reshape or transpose is behind x, seen through operators of one tensor and constants."""
+    while x.op.type not in ("Reshape", "Transpose", "ExpandDims", "Squeeze"):
+        operands = [i for i in x.op.inputs if tf.get_static_value(i) is None]
+        if len(operands) != 1:
+            return False
+        x = operands[0]
+    return True

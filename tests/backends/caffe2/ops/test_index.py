@@ -37,6 +37,7 @@ ROWS = both(
         case("Pad", f32(2, 3, 4, 4), weight(0, 0, 1, 1, 0, 0, 1, 5)),
         case("Pad", i64(3, 4), weight(1, 3), weight(np.int64(7)), weight(-1)).named("axes"),
         case("Pad", f32(4, 5), weight(-1, 2, 0, -1)).named("negative"),
+        case("Pad", f32(1, 5), weight(-1, 0, 1, 0)).named("of nothing"),
         case("Pad", f32(3, 4), weight(1, 2, 0, 3), mode="edge"),
         (case("Pad", f32(3, 4), weight(1, 2, 0, 3), mode="reflect"), RUNTIME),
         (case("Pad", f32(3, 4), weight(1, 2, 0, 3), mode="wrap"), RUNTIME),

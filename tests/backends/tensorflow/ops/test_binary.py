@@ -10,6 +10,8 @@ from tests.backends.tensorflow.ops.worker import Workers, check, on_both_kernel_
 from tests.support.cases import Case, boolean, case, f32, i32, i64, params
 
 ROWS = [
+    case("Add", f32(1, 1), const(f32(1, 1), np.float32)).named("of one"),
+    case("Add", f32(1, 4), f32(1, 4)).named("rows"),
     *(case(name, f32(2, 3, 4), f32(3, 1)) for name in ("Add", "Sub", "Mul", "Div")),
     *(case(name, i64(2, 3), i64(2, 3, low=1)) for name in ("Add", "Sub", "Mul", "Div", "Mod")),
     *(case(name, f32(2, 3), f32(3)) for name in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")),

@@ -1,0 +1,44 @@
+"""Differences and quotients of a constant and what a reshape or transpose moved: TensorFlow's converter swaps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert runs the files")
+
+from tests.support.tensorflow_lite_helper import encode, graph_of, run  # noqa: E402  (after what it needs)
+
+FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "difference": lambda y: -0.15 - y,
+    "of a Relu": lambda y: 0.3 - torch.relu(y),
+    "quotient": lambda y: 2.5 / (y + 9),
+    "reciprocal": lambda y: torch.reciprocal(y + 9),
+    "negated": lambda y: -y + 0.3,
+    "negated twice": lambda y: torch.tensor(-2.5) / (-y - 9),
+}
+
+
+class Moved(torch.nn.Module):
+    """A convolution, its result with other dims, and a form of that."""
+
+    def __init__(self, form: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.conv, self.form = torch.nn.Conv2d(2, 2, 1), form
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.form(self.conv(x).unsqueeze(1).permute(0, 2, 3, 4, 1).flatten(3, 4))
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_the_constant_stays_on_its_side(form: Callable[[torch.Tensor], torch.Tensor], tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    module, x = Moved(form).eval(), np.random.default_rng(0).standard_normal((1, 2, 6, 4)).astype(np.float32)
+    with torch.no_grad():
+        want = module(torch.from_numpy(x)).numpy()
+    (got,) = run(encode(graph_of(module, "x:float32[1,2,6,4]"), tmp_path), {"x": x}).values()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,48 @@
+"""Random graphs through every backend: a small sample with fixed seeds by default, a larger one behind `long`.
+
+Graphs are judged by `compose_judge.py`; what is not right is made small, and printed as a script.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="half of the graphs are PyTorch's")
+
+from tests.suites.compose import ALL, BAD, run_seeds
+from tests.suites.compose_judge import fault, moved
+
+
+def bad(seeds: range, targets: tuple[str, ...], workers: int) -> dict[tuple[str, str], int]:
+    """How many graphs are not right and not refused, by format and status."""
+    jobs = [(source, seed, seed % 4 != 3) for seed in seeds for source in ("pytorch", "onnx")]
+    counts = run_seeds(jobs, targets, workers)
+    assert sum(n for (_, status), n in counts.items() if status == "right") > len(jobs)
+    return {key: n for key, n in counts.items() if key[1] in (*BAD, "failed")}
+
+
+def test_a_sample_is_right_or_refused() -> None:
+    assert bad(range(8), ("onnx",), 1) == {}
+
+
+@pytest.mark.long
+def test_more_are_right_or_refused() -> None:
+    targets = tuple(t for t in ALL if t != "caffe2" or os.environ.get("CONVERT_CAFFE2_PYTHON"))
+    assert bad(range(100, 200), targets, 2) == {}
+
+
+def test_the_judge_takes_rounding_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    want = rng.standard_normal(50)
+    plain, noisy = want.astype(np.float32), [moved(want, seed) for seed in (1, 2, 3)]
+    assert fault((want * (1 + 2.0**-23)).astype(np.float32), want, plain, noisy) == ""
+    assert "times what rounding explains" in fault((want * (1 + 1e-5)).astype(np.float32), want, plain, noisy)
+    assert "not finite" in fault(np.where(want > 1, np.nan, want).astype(np.float32), want, plain, noisy)
+    assert "instead of" in fault(plain[None], want, plain, noisy)
+    whole = np.arange(5)
+    assert fault(whole, whole, whole, [whole, np.array([0, 1, 2, 3, 5])]) == ""
+    assert fault(np.array([0, 1, 2, 3, 5]), whole, whole, [whole]) == "1 of 5 elements differ"
+    assert fault(np.array([0, 1, 2, 3, 5]), whole, whole, [whole, np.array([0, 1, 2, 3, 5])]) == ""
