@@ -21,6 +21,7 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         **dict.fromkeys(("sum", "mean", "prod"), "onnxruntime sums integers in float64; declared"),
         **dict.fromkeys(("var", "std", "var_mean", "std_mean", "lerp", "add", "histc", "i0", "special_i0"), _OVERFLOW),
         "prelu": "a slope of NaN",
+        **dict.fromkeys(("bucketize", "searchsorted"), "edges that are not sorted, which the feeds make of them"),
         "bincount": "of nothing, with weights, PyTorch gives integers",
     },
 }  # fmt: skip

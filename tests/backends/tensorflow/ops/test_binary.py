@@ -9,9 +9,14 @@ from tests.backends.tensorflow.ops.onnx_cases import SPECIAL, const, f16, ints, 
 from tests.backends.tensorflow.ops.worker import Workers, check, on_both_kernel_sets
 from tests.support.cases import Case, boolean, case, f32, i32, i64, params
 
+ENDS = np.array([2**31 - 1, -(2**31), -(2**31) + 1, 7, -7, 0], np.int32)
+BY = np.array([3, 3, -2, -2, 2, 5], np.int32)
+
 ROWS = [
     case("Add", f32(1, 1), const(f32(1, 1), np.float32)).named("of one"),
     case("Add", f32(1, 4), f32(1, 4)).named("rows"),
+    *(case("Div", ENDS.astype(kind), BY.astype(kind)).named(f"ends {kind.__name__}") for kind in (np.int32, np.int64)),
+    case("Mod", ENDS, BY, fmod=1).named("ends"),
     *(case(name, f32(2, 3, 4), f32(3, 1)) for name in ("Add", "Sub", "Mul", "Div")),
     *(case(name, i64(2, 3), i64(2, 3, low=1)) for name in ("Add", "Sub", "Mul", "Div", "Mod")),
     *(case(name, f32(2, 3), f32(3)) for name in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")),

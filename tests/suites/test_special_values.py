@@ -1,0 +1,37 @@
+"""Operators at the edge of numbers (special_values.py): some of PyTorch's rows by default, every table when long."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from special_known import is_known
+from special_values import rows_of, runner_of
+
+TABLES = [("pytorch", "onnx"), ("tensorflow", "onnx"), ("onnx", "tf"), ("onnx", "keras")]
+MENDED = ("clamp_min", "floor_divide", "atan2", "hypot", "softshrink", "threshold", "sign", "bucketize")
+
+
+def unknown_differences(source: str, target: str, step: int, only: tuple[str, ...] = ()) -> list[str]:
+    """What differs and is not known to, of each `step`-th row."""
+    rows = [row for row in rows_of(source) if not only or row.operator in only][::step]
+    found = [f for row in rows for f in runner_of(source, target)(row)]
+    assert Counter(f.outcome for f in found)["same"]
+    wrong = [f for f in found if f.outcome == "differs" and not is_known(source, target, f.operator)]
+    return [f"{f.operator} {f.label}: {f.detail}" for f in wrong]
+
+
+def test_what_was_mended_of_pytorch_stays_so() -> None:
+    pytest.importorskip("torch")
+    assert unknown_differences("pytorch", "onnx", 4, MENDED) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("source", "target"), TABLES)
+def test_no_operator_differs_unknown(source: str, target: str) -> None:
+    assert unknown_differences(source, target, 1) == []
