@@ -141,7 +141,7 @@ def einsum(t, *inputs, equation):
     wide = WIDER.get(kind, kind)
     if all(x.shape.rank is not None for x in inputs):
         equation, ones = squeeze_labels(equation, [x.shape.as_list() for x in inputs])
-        inputs = [tf.squeeze(x, axes) if axes else x for x, axes in zip(inputs, ones, strict=True)]
+        inputs = tuple(tf.squeeze(x, axes) if axes else x for x, axes in zip(inputs, ones, strict=True))
     return tf.cast(tf.einsum(equation.replace(" ", ""), *(tf.cast(x, wide) for x in inputs)), kind)
 
 
