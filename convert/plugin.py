@@ -186,6 +186,9 @@ class Runner(Protocol):
     It gives outputs by way, the first on all feeds and the others at least on the first, and raises where one of them
     does not go. One whose runtime computes otherwise by a variable has `settings(source) -> Sequence[dict[str, str]]`:
     the artefact is run under each of them, the first of which is what the runtime does by itself.
+
+    The child process can neither write outside of its temporary folder nor connect, nor start programs, unless
+    `PROGRAMS` has the kind: those are confined as it is.
     """
 
     KINDS: Sequence[str]

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from convert.batch.processes import die_with_parent, driver_of
+from convert.batch.processes import driver_of
+from convert.runners.sandbox import die_with_parent
 
 
 def convert(arguments: Sequence[str]) -> None:

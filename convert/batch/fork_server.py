@@ -14,6 +14,7 @@ import json
 import os
 import resource
 import selectors
+import signal
 import socket
 import sys
 import tempfile
@@ -22,8 +23,9 @@ from collections.abc import Callable
 from typing import Any
 
 from convert import plugin
-from convert.batch.processes import MARK, die_with_parent, write_mark
+from convert.batch.processes import MARK, write_mark
 from convert.runners.fork_client import second_address
+from convert.runners.sandbox import die_with_parent
 
 ENTRIES: dict[str, tuple[str, str]] = {
     "task": ("convert.batch.child", "convert"),
@@ -131,7 +133,10 @@ def _answer_client(
     client = key.fileobj
     assert isinstance(client, socket.socket)
     data, fds, _, _ = socket.recv_fds(client, 1 << 20, 2)
-    if not data:  # the client has gone; its fork, if it has one, is told apart by its mark
+    if not data:  # the client has gone, and its fork with it
+        for other in list(selector.get_map().values()):
+            if isinstance(other.fileobj, int) and other.data[1] is client:
+                signal.pidfd_send_signal(other.fileobj, signal.SIGKILL)
         selector.unregister(client)
         client.close()
         return None

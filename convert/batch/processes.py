@@ -15,9 +15,6 @@ from pathlib import Path
 MARK = "CONVERT_BATCH_TASK"
 """The variable in the environment of a task's processes that tells which task, of which batch, they belong to."""
 
-_SET_PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
-
 _ENVIRONMENT = slice(47, 49)
 """Fields 50 and 51 of /proc/self/stat, counted from the third: where the environment begins and ends."""
 
@@ -52,13 +49,6 @@ def write_mark(mark: str) -> None:
     at = ctypes.string_at(start - 1, end - start + 1).find(name)
     assert at >= 0, "this process was started without a mark"
     ctypes.memmove(start - 1 + at + len(name), mark.encode(), len(mark))
-
-
-def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process as soon as its parent ends; ends at once if that has happened already."""
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def process_tree(pid: int) -> list[int]:

@@ -196,9 +196,10 @@ def inspect(
 
 @cli.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def formats(as_json: bool) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Say how runs of models are confined here, too.")
+def formats(as_json: bool, verbose: bool) -> None:
     """List what can be read and what can be written."""
-    exit_on_error(lambda: render.formats(as_json), 0)
+    exit_on_error(lambda: render.formats(as_json, verbose), 0)
 
 
 @cli.command()

@@ -60,18 +60,28 @@ def report(done: Report, *, quiet: bool, verbose: int) -> None:
         echo(f"time: {times}", err=True)
 
 
-def formats(as_json: bool) -> None:
-    """Print what can be read and written."""
+def formats(as_json: bool, verbose: bool = False) -> None:
+    """Print what can be read and written; if `verbose`, what keeps models that are run from acting, too."""
     readable = {k: text for f in plugin.frontends().values() for k, text in f.KINDS.items()}
     writable = plugin.formats()
+    measures: list[str] = []
+    if verbose:
+        from convert.runners.sandbox import available_measures
+
+        measures = list(available_measures())
     if as_json:
-        written = {n: {"suffix": f.suffix, "folder": f.folder, "summary": f.summary} for n, f in writable.items()}
-        echo_json(json.dumps({"read": readable, "write": written}, ensure_ascii=False))
+        written: dict[str, object] = {
+            n: {"suffix": f.suffix, "folder": f.folder, "summary": f.summary} for n, f in writable.items()
+        }
+        confined = {"confined": measures} if verbose else {}
+        echo_json(json.dumps({"read": readable, "write": written, **confined}, ensure_ascii=False))
         return
     echo("reads")
     _table(list(readable.items()))
     echo("writes (--to)")
     _table([(n, f"{f.summary} ({f.suffix}{'/' if f.folder else ''})") for n, f in writable.items()])
+    if verbose:
+        echo(f"models that are run are confined: {', '.join(measures) or 'not at all, on this system'}")
 
 
 def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:

@@ -1,27 +1,41 @@
-"""The child's side of `process`: reads the job, runs it under its limits, leaves outputs or an error behind."""
+"""The child's side of `process`: confines itself, reads the job, runs it, leaves outputs or an error behind.
+
+Nothing that starts a thread is imported before the process is confined.
+"""
 
 from __future__ import annotations
 
 import json
 import pickle
-import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
-from convert.rules.user_files import load_rules
-from convert.runners.process import NO_MEMORY, Limits, load_arrays, run_all, save_arrays
+from convert.runners.sandbox import confine, die_with_parent
+
+if TYPE_CHECKING:
+    from convert.runners.process import Limits
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the job in the folder that is named; a missing status file afterwards means that this process died."""
     folder = Path(arguments[0])
+    wanted = json.loads((folder / "confine.json").read_text())
+    measures = (
+        () if wanted["trust"] else confine(folder, wanted["seconds"], wanted["memory"], programs=wanted["programs"])
+    )
+    _run_job(folder, measures)
+
+
+def _run_job(folder: Path, measures: Sequence[str]) -> None:
+    from convert import plugin
+    from convert.rules.user_files import load_rules
+    from convert.runners.process import load_arrays, run_all, save_arrays
+
     source, count, precisions, options, limits, optional = pickle.loads((folder / "job.pickle").read_bytes())
-    if limits.memory is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
-    status: dict[str, object] = {"unsupported": {}}
+    status: dict[str, object] = {"unsupported": {}, "confined": list(measures)}
     try:
         load_rules(options.rules)
         runner = plugin.runner_for(source.kind)
@@ -52,6 +66,8 @@ def run(arguments: Sequence[str]) -> None:
 
 def _limit_error(limits: Limits, label: str, error: ConvertError) -> ConvertError:
     """The error, or that the limit of memory was reached: runtimes say that each in their own words."""
+    from convert.runners.process import NO_MEMORY
+
     if limits.memory is None or not NO_MEMORY.search(error.message):
         return error
     text = f"running {label} did not fit into {limits.memory / 1e9:.2f} GB of memory: {error.message}"
@@ -63,4 +79,5 @@ def _error_record(error: ConvertError) -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    die_with_parent(int(sys.argv[2]))
     run(sys.argv[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -84,9 +85,17 @@ def run_file(path: Path, feeds: Feeds) -> Outputs:
     return found
 
 
-def _session(path: Path) -> Any:
+def import_onnxruntime() -> Any:
+    """onnxruntime without its telemetry, which writes files at home and looks for its servers when it is imported."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
 
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
+
+
+def _session(path: Path) -> Any:
+    onnxruntime = import_onnxruntime()
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 2
     settings.inter_op_num_threads = 1

@@ -108,6 +108,7 @@ class RunningChild:
             save_arrays(folder / f"feed{i}", feed)
         job = (self.source, len(self.feeds), tuple(self.precisions), self.options, self.limits, self.optional)
         (folder / "job.pickle").write_bytes(pickle.dumps(job))
+        (folder / "confine.json").write_text(json.dumps(self._bounds()))
         own, usual = _environment(self.source, self.setting if AS_USED in self.precisions else None)
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", **own}
         with open(folder / "stderr", "wb") as log:
@@ -116,13 +117,19 @@ class RunningChild:
             told, number = {} if usual else own, log.fileno()
             self.process = fork("run", [str(folder)], environment, number, number, warm, told, self.source.kind)
             self.process = self.process or subprocess.Popen(
-                [sys.executable, "-m", "convert.runners.child", str(folder)],
+                [sys.executable, "-m", "convert.runners.child", str(folder), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=environment,
                 start_new_session=True,
             )
+
+    def _bounds(self) -> dict[str, Any]:
+        """How the child is to be confined (`convert.runners.sandbox`); not at all where the file is trusted."""
+        programs = self.source.kind in getattr(plugin.runner_for(self.source.kind), "PROGRAMS", ())
+        limits = {"seconds": self.limits.seconds, "memory": self.limits.memory}
+        return {**limits, "programs": programs, "trust": self.options.trust}
 
     def _collect(self, folder: Path) -> dict[str, Outputs | Unsupported]:
         assert self.process is not None

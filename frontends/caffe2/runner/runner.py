@@ -21,6 +21,8 @@ from convert.options import Options
 from convert.source import Source
 
 KINDS: Sequence[str] = ("caffe2",)
+PROGRAMS = KINDS
+"""Caffe2 runs in another Python."""
 
 VARIABLE = "CONVERT_CAFFE2_PYTHON"
 """Names the interpreter of a Python with Caffe2 (3.8 with torch 1.8.1, say)."""

@@ -26,7 +26,7 @@ from .stateful import StatefulGraph, run_stateful, stateful_from_function, state
 if TYPE_CHECKING:
     from convert.runners.trace import Trace
 
-__all__ = ["KINDS", "available", "environment", "run", "run_as_used", "settings", "trace"]
+__all__ = ["KINDS", "PROGRAMS", "available", "environment", "run", "run_as_used", "settings", "trace"]
 
 KINDS = (
     "savedmodel",
@@ -38,6 +38,9 @@ KINDS = (
     "tf-function-object",
     "graphdef-object",
 )
+
+PROGRAMS = ("keras", "keras-h5")
+"""HDF5 files are walked through in a process of their own."""
 
 
 @dataclass(frozen=True)

@@ -185,3 +185,11 @@ def test_a_defect_of_ours_is_one_paragraph_and_a_traceback_only_with_vv(monkeypa
     assert "ZeroDivisionError: planted" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Traceback" in invoke(FIXTURES / "mnist_cnn.onnx", "--to", "onnx", "-vv").stderr
+
+
+def test_formats_say_what_confines_models_that_are_run() -> None:
+    from convert.runners.sandbox import available_measures
+
+    told = json.loads(invoke("formats", "-v", "--json").stdout)["confined"]
+    assert told == list(available_measures())
+    assert "models that are run are confined" in invoke("formats", "-v").stdout

@@ -1,0 +1,142 @@
+"""What a process that runs a model may not do: write outside of its folder, connect, start programs, outgrow limits.
+
+The checks of files and operators are the first wall; this is the second, which holds where one of them is wrong. Linux
+offers it to any process without privileges: Landlock for the file system, seccomp for system calls, resource limits.
+Where a kernel or a library lacks one of them the others hold, and `measures` says which are in force.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+FILES, CALLS, LIMITS = "files read-only", "no network, no programs", "limits of memory and time"
+"""What may be in force."""
+
+_OWN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
+_SET_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+_REFUSED = (
+    # connections, those within the machine too
+    "socket", "connect", "bind", "listen", "accept", "accept4",
+    # other programs and processes
+    "execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp",
+    # what goes around the file system's rules, or around this list
+    "io_uring_setup", "mount", "umount2", "move_mount", "open_tree", "fsopen", "pivot_root", "chroot", "setns",
+    "unshare", "open_by_handle_at", "name_to_handle_at", "memfd_secret",
+    # the machine
+    "bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "kexec_load", "kexec_file_load",
+    "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "syslog", "acct", "quotactl",
+    "settimeofday", "clock_settime", "sethostname", "setdomainname",
+    # attributes and modes of files, which Landlock leaves alone
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat",
+    "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr",
+)  # fmt: skip
+"""System calls that fail with EPERM; those that a kernel or an architecture has not are passed over."""
+_SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+_CLONE_THREAD = 0x00010000
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process as soon as its parent ends (Linux); ends at once if it has ended already."""
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def confine(folder: Path, seconds: float, memory: int | None, *, programs: bool = False) -> tuple[str, ...]:
+    """Take from this process, for good, what a model has no use for; the measures that are in force.
+
+    folder: where it may write. seconds: of wall time that it is given; CPU time ends at as much for each processor.
+    memory: bytes of address space, or None for as many of private memory as the machine has. programs: whether it may
+    start programs, which are confined as it is.
+
+    It has to come before libraries start threads: Landlock binds the thread that asks and those that it starts.
+    """
+    os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+    steps: dict[str, Callable[[], None]] = {
+        LIMITS: lambda: _limit(seconds, memory),
+        FILES: lambda: _close_files(folder),
+        CALLS: lambda: _close_calls(programs),
+    }
+    found = []
+    for name, step in steps.items():
+        with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
+            step()
+            found.append(name)
+    return tuple(found)
+
+
+def _limit(seconds: float, memory: int | None) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    else:
+        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_DATA, (whole, whole))
+    turns = int(seconds * (os.cpu_count() or 1)) + 60
+    resource.setrlimit(resource.RLIMIT_CPU, (turns, turns + 5))
+
+
+def _close_files(folder: Path) -> None:
+    """Landlock (kernel 5.13 and later): everything can be read, only `folder` and a few devices be written."""
+    from landlock import FSAccess, Ruleset
+
+    reading = FSAccess.EXECUTE | FSAccess.READ_FILE | FSAccess.READ_DIR
+    rules = Ruleset(restrict_rules=FSAccess.all() & ~reading)
+    rules.allow(folder)
+    for device in _OWN_DEVICES:
+        rules.allow(device, rules=FSAccess.all_file() & ~reading & rules.restrict_rules)
+    rules.apply()
+
+
+def _close_calls(programs: bool) -> None:
+    """seccomp: system calls that a model has no use for fail with EPERM, in every thread."""
+    import errno
+
+    import pyseccomp as seccomp
+
+    rules = seccomp.SyscallFilter(seccomp.ALLOW)
+    rules.set_attr(seccomp.Attr.CTL_TSYNC, 1)
+    refused = [n for n in _REFUSED if not (programs and n in ("execve", "execveat"))]
+    for name in refused:
+        with contextlib.suppress(ValueError, OSError, RuntimeError):
+            rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
+    if not programs:
+        # Threads are clones that share everything; clone3 hides its flags behind a pointer, and libraries try clone.
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), "fork")
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), "vfork")
+        rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _CLONE_THREAD, 0))
+    own = os.getpid()
+    for name in _SIGNALS[:3]:
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), name, seccomp.Arg(0, seccomp.NE, own))
+    for name in _SIGNALS[3:]:
+        with contextlib.suppress(ValueError, OSError, RuntimeError):
+            rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
+    rules.load()
+
+
+def available_measures() -> tuple[str, ...]:
+    """What `confine` has in force here, tried in a process of its own."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with contextlib.suppress(BaseException), tempfile.TemporaryDirectory() as folder:
+            os.write(writing, "\n".join(confine(Path(folder), 60, None)).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as found:
+        told = found.read()
+    os.waitpid(pid, 0)
+    return tuple(filter(None, told.split("\n")))

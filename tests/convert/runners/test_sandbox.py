@@ -1,0 +1,159 @@
+"""What a process that runs a model cannot do, whatever the checks of its file have let through."""
+
+from __future__ import annotations
+
+import os
+import signal as signals
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from convert.runners.fork_client import ADDRESS
+from convert.runners.sandbox import CALLS, FILES, LIMITS, available_measures
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's")
+
+MEASURES = available_measures()
+
+_PROGRAM = """
+import os, socket, subprocess, sys, tempfile, threading
+from pathlib import Path
+from convert.runners.sandbox import confine
+own, other = Path(sys.argv[1]), Path(sys.argv[2])
+confine(own, 60, None, programs=len(sys.argv) > 4)
+def shell():
+    assert subprocess.run(["touch", other / "touched"]).returncode == 0
+{code}
+"""
+
+ACTIONS = {
+    "write": "(other / 'new').write_text('x')",
+    "append": "(other / 'kept').open('a').write('x')",
+    "truncate": "os.truncate(other / 'kept', 0)",
+    "remove": "os.unlink(other / 'kept')",
+    "rename": "os.rename(other / 'kept', own / 'kept')",
+    "folder": "(other / 'folder').mkdir()",
+    "link": "os.symlink('kept', other / 'link')",
+    "mode": "os.chmod(other / 'kept', 0o777)",
+    "time": "os.utime(other / 'kept', (0, 0))",
+    "out by a link": "os.symlink(other, own / 'out'); (own / 'out' / 'new').write_text('x')",
+    "program": "shell()",
+    "fork": "os.fork() or os._exit(0)",
+    "connect": "socket.create_connection(('127.0.0.1', 9))",
+    "socket": "socket.socket(socket.AF_UNIX)",
+    "datagram": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
+    "kill": "os.kill(os.getppid(), 0)",
+}
+
+
+def run(tmp_path: Path, code: str, *more: str) -> subprocess.CompletedProcess[str]:
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    (other / "kept").write_text("kept")
+    command = [sys.executable, "-c", _PROGRAM.format(code=code), str(own), str(other), *more]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def needs(measure: str) -> None:
+    if measure not in MEASURES:
+        pytest.skip(f"not to be had here: {measure}")
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_model_changes_nothing_outside_and_reaches_nobody(tmp_path: Path, action: str) -> None:
+    needs(FILES)
+    needs(CALLS)
+    done = run(tmp_path, ACTIONS[action])
+    assert done.returncode == 1
+    assert "PermissionError" in done.stderr or "Invalid cross-device link" in done.stderr, done.stderr
+    other = tmp_path / "other"
+    assert [p.name for p in other.iterdir()] == ["kept"]
+    assert (other / "kept").read_text() == "kept"
+    assert (other / "kept").stat().st_mtime > 0
+
+
+@pytest.mark.parametrize("action", ["write", "remove", "program", "connect", "socket"])
+def test_nor_does_a_program_that_it_may_start(tmp_path: Path, action: str) -> None:
+    needs(FILES)
+    needs(CALLS)
+    code = (
+        f"import subprocess; sys.exit(subprocess.run([sys.executable, '-c', {_nested(tmp_path, action)!r}]).returncode)"
+    )
+    done = run(tmp_path, code, "x", "programs")
+    assert done.returncode == 1
+    assert [p.name for p in (tmp_path / "other").iterdir()] == ["kept"]
+
+
+def _nested(tmp_path: Path, action: str) -> str:
+    head = f"import os, socket, subprocess; from pathlib import Path; other = Path({str(tmp_path / 'other')!r})"
+    shell = "def shell():\n    assert subprocess.run(['touch', other / 'touched']).returncode == 0"
+    return f"{head}\n{shell}\n{ACTIONS[action]}"
+
+
+def test_its_own_folder_threads_and_pipes_stay_open(tmp_path: Path) -> None:
+    code = """
+(own / "a").write_text("x"); (own / "b").mkdir(); os.rename(own / "a", own / "b" / "a"); os.unlink(own / "b" / "a")
+with tempfile.TemporaryDirectory() as folder: assert Path(folder).parent == own
+threading.Thread(target=print, args=("thread",)).start()
+open("/dev/null", "w").write("x"); socket.socketpair(); os.kill(os.getpid(), 0); print((other / "kept").read_text())
+"""
+    done = run(tmp_path, code)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == ["kept", "thread"]
+
+
+def test_memory_and_time_end() -> None:
+    if LIMITS not in MEASURES:
+        pytest.skip("no resource limits here")
+    code = (
+        "from convert.runners.sandbox import _limit; _limit(-60.0 / (__import__('os').cpu_count() or 1) + 0.5, 1 << 31)"
+    )
+    memory = subprocess.run([sys.executable, "-c", f"{code}\nbytes(4 << 30)"], capture_output=True, text=True)
+    assert "MemoryError" in memory.stderr
+    spinning = subprocess.run([sys.executable, "-c", f"{code}\nwhile True: pass"], capture_output=True, timeout=30)
+    assert spinning.returncode < 0
+
+
+def endless_model(path: Path) -> Path:
+    """A Loop that nobody waits for."""
+    trips = helper.make_node("Constant", [], ["n"], value=numpy_helper.from_array(np.array(2**62, np.int64)))
+    go = helper.make_node("Constant", [], ["go"], value=numpy_helper.from_array(np.array(True)))
+    ends = [helper.make_tensor_value_info(n, *k) for n, *k in (("i", 7, []), ("c", 9, []), ("s", 1, [2]))]
+    out = [helper.make_tensor_value_info(n, *k) for n, *k in (("c2", 9, []), ("s2", 1, [2]))]
+    steps = [helper.make_node("Identity", ["c"], ["c2"]), helper.make_node("Sin", ["s"], ["s2"])]
+    loop = helper.make_node("Loop", ["n", "go", "x"], ["y"], body=helper.make_graph(steps, "body", ends, out))
+    whole = [helper.make_tensor_value_info(n, 1, [2]) for n in ("x", "y")]
+    graph = helper.make_graph([trips, go, loop], "g", whole[:1], whole[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    return path
+
+
+def children_of(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(n) for n in found if b"convert.runners.child" in Path(f"/proc/{n}/cmdline").read_bytes()]
+
+
+@pytest.mark.not_core
+@pytest.mark.parametrize("signal", ["TERM", "KILL", "HUP", "INT"])
+def test_children_die_with_their_parent(tmp_path: Path, signal: str) -> None:
+    path = str(endless_model(tmp_path / "m.onnx"))
+    environment = {k: v for k, v in os.environ.items() if k != ADDRESS}
+    command = [sys.executable, "-m", "convert", "verify", path, path]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    end, found = time.monotonic() + 60, []
+    while len(found) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
+        found = children_of(process.pid)
+    assert len(found) == 2
+    process.send_signal(getattr(signals, f"SIG{signal}"))
+    process.wait(20)
+    while any(os.path.exists(f"/proc/{n}") for n in found) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not [n for n in found if os.path.exists(f"/proc/{n}")]
