@@ -39,7 +39,7 @@ def _keep_apart(node: ir.Node) -> bool:
     if not any(isinstance(d, int) and d for d in shape[:2]) or not isinstance(node.graph, ir.Graph):
         return False
     first, second = shape[:2]
-    front = [-1 if isinstance(second, int) else first, second if isinstance(second, int) else -1]
+    front = [first, -1] if isinstance(first, int) else [-1, second if isinstance(second, int) else -1]
     inside = _reshaped(node, x, [1, -1, *[0] * len(axes)], "flat")
     node.replace_input_with(0, inside.outputs[0])
     node.graph.insert_before(node, inside)

@@ -46,11 +46,11 @@ class TargetRuns:
                     found[", ".join(filter(None, (way, setting)))] = outputs
         if not errors:
             return found
-        setting, error = errors[0]
+        setting, first = errors[0]
         if setting and len({name for name, _ in errors}) < len(self.children):
-            error.message = f"{setting}: {error.message}"
-        error.message = f"{error.message} (the target of the comparison)"
-        return error
+            first.message = f"{setting}: {first.message}"
+        first.message = f"{first.message} (the target of the comparison)"
+        return first
 
 
 def start(target: Source, feeds: Arrays, options: Options, limits: Limits, optional: int) -> TargetRuns:

@@ -97,7 +97,8 @@ def _may_turn_out_one_matrix(t: Emitter, a: Value, b: Value) -> bool:
     front = b.shape.as_list()[:-2]
     if a.shape[-3] not in (None, 1) or None not in front or not set(front) <= {1, None}:
         return False
-    named = [known_dims(v) for v in t.node.inputs]
+    assert t.node is not None
+    named = [None if v is None else known_dims(v) for v in t.node.inputs]
     left, right = (None if dims is None else dims[:-2] for dims in named)
     return left is None or left != right or None in left
 

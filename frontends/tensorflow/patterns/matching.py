@@ -67,9 +67,9 @@ def perm_of(value: ir.Value | None) -> tuple[ir.Value, list[int]] | None:
     return source, list(maker.attributes["perm"].as_ints())
 
 
-def mean_over(mean: ir.Value, g: Graph) -> tuple[ir.Value, list[int]] | None:
+def mean_over(mean: ir.Value | None, g: Graph) -> tuple[ir.Value, list[int]] | None:
     """What `mean` is the mean of and along which axes (from 0 on, in order), if it keeps them."""
-    maker = mean.producer()
+    maker = mean.producer() if mean is not None else None
     if maker is not None and maker.op_type == "Add" and (nothing := maker.inputs[1]) is not None:
         # What makes the mean of nothing NaN (`ops/reduce.py`): a layer has something.
         zero, mean = [*inputs_of(nothing, "Div"), None][0], maker.inputs[0]
