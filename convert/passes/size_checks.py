@@ -82,9 +82,7 @@ def _replace(model: ir.Model, node: ir.Node, value: ir.Value, g: Graph | None) -
         identity.outputs[0].name = f"{node.name}.same"
         model.graph.insert_before(node, [identity])
         value = identity.outputs[0]
-    name = old.name
     if old.is_graph_output():
-        old.name = None
-        value.name = name
+        old.name, value.name = None, old.name
     ir.convenience.replace_all_uses_with(old, value, replace_graph_outputs=True)
     model.graph.remove(node, safe=True)

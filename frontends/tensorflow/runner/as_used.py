@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .names import choose_signature, distinct_names, keras_names
 from .session import Feeds, FrozenGraph, run_graph
 
 Outputs = list[dict[str, np.ndarray]]
+T = TypeVar("T")
 
 KINDS = ("savedmodel", "keras", "keras-h5", "frozen-graph")
 
@@ -28,7 +29,7 @@ def run_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Output
     return _WAYS[source.kind](source, feeds, options)
 
 
-def _attempt(way: str, run: Callable[[], Outputs]) -> Outputs:
+def _attempt(way: str, run: Callable[[], T]) -> T:
     """What `run` gives; what it raises says which way that was."""
     try:
         return run()
