@@ -51,7 +51,11 @@ class SizeConditions:
         self.guards = [text for text in guards_of(program, inputs, dims) if not _always_holds(text)]
         decided = [] if branches is None else list(_decided(branches, dims))
         self.lines = list(dict.fromkeys(line for _, line in decided))
-        found = list(dict.fromkeys([*(text for text, _ in decided), *_squeezed(program, dims)]))
+        found = list(
+            dict.fromkeys(
+                [*(text for text, _ in decided), *_squeezed(program, dims), *_cut(program, dims, self.bounds)]
+            )
+        )
         others = [text for text in found if not self._is_bound(text)]
         self.guards += [text for text in others if text not in self.guards]
         known = {name for text in found for name in _NAME.findall(text)}
@@ -158,6 +162,36 @@ def _squeezed(program: ExportedProgram, dims: Dims) -> Iterable[str]:
         for place in [asked] if isinstance(asked, int) else asked:
             if shape and not is_fixed(shape[place]) and shape[place].node.expr.free_symbols <= set(dims.symbols):
                 yield f"{dims.name(shape[place].node.expr)} != 1"
+
+
+def _cut(program: ExportedProgram, dims: Dims, bounds: Mapping[str, Sequence[int | None]]) -> Iterable[str]:
+    """What slices between constants ask of a dynamic dim: whether a dim reaches their ends decides how long they are.
+
+    `x[-2:]` has 2 rows of a batch of 2 or more, and 1 of a batch of 1. PyTorch notes some of it in the bounds of the
+    dim, and takes a dim to be 2 or more anyway.
+    """
+    for node in program.graph.nodes:
+        name = getattr(getattr(node.target, "_schema", None), "name", "")
+        if name not in ("aten::slice", "aten::slice_copy", "aten::narrow", "aten::narrow_copy"):
+            continue
+        given = dict(zip(("x", "dim", "start", "end"), node.args, strict=False)) | node.kwargs
+        place, start, end = given.get("dim") or 0, given.get("start") or 0, given.get("end")
+        dim, kept = node.args[0].meta["val"].shape[place], node.meta["val"].shape[place]
+        if is_fixed(dim) or not isinstance(start, int) or not isinstance(end, int | None):
+            continue
+        if not dim.node.expr.free_symbols <= set(dims.symbols):
+            continue
+        if "narrow" in name and isinstance(end, int):
+            end = start + end if start >= 0 else None
+        ends = [abs(n) for n in (start, end) if n is not None and abs(n) < 2**31 - 1]
+        label = str(dims.name(dim.node.expr))
+        if is_fixed(kept) and int(kept) and max(ends) > 1:
+            yield f"{label} >= {max(ends)}"
+        low, high = bounds.get(label) or (None, None)
+        if max(ends) > 1 and (low or 1) > 1:
+            yield f"{label} >= {low}"
+        if max(ends) > 1 and high is not None:
+            yield f"{label} <= {high}"
 
 
 def _always_holds(text: str) -> bool:

@@ -45,6 +45,9 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Sizes]] = {
     "squeeze of a dim": (lambda x: x.squeeze(1), lambda a, b: b > 1),
     "no decision": (lambda x: x[: min(x.shape[0], 5)], lambda a, b: True),
     "a short cut": (lambda x: x * 1 if x.shape[0] == 1 else x.flip(0).flip(0), lambda a, b: True),
+    "last rows": (lambda x: x[-2:] * x[-2:].shape[0], lambda a, b: a >= 2),
+    "first columns": (lambda x: x[:, :3].reshape(x.shape[0], -1) + x[:, :3].shape[1], lambda a, b: b >= 3),
+    "any rows": (lambda x: x[-1:] * x[1:].shape[0], lambda a, b: True),
     "only the size": (lambda x: torch.ones(3) if x.shape[0] > 3 else torch.zeros(3), lambda a, b: a <= 3),
 }
 
@@ -65,6 +68,24 @@ def test_sizes_that_take_another_way_are_refused(name: str) -> None:
             continue
         with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="only_if_"):
             run(model, x)
+
+
+@pytest.mark.parametrize("ends", [(-5, -1), (2, 7), (-4, 3), (None, 4), (-3, None), (1, -2), (0, -6)], ids=str)
+def test_slices_between_constants_are_right_or_refused(ends: tuple[int | None, int | None]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        part = x[ends[0] : ends[1]]
+        return part.sum(0) * part.shape[0]
+
+    model, right = read(Called(function), "x:float32[a,3]"), 0
+    for a in range(1, 13):
+        x = np.arange(3.0 * a, dtype=np.float32).reshape(a, 3)
+        try:
+            (got,) = run(model, x)
+        except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
+            continue
+        np.testing.assert_array_equal(got, function(torch.from_numpy(x)).numpy(), err_msg=str(a))
+        right += 1
+    assert right >= 2
 
 
 class Lengths(nn.Module):
