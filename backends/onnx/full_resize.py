@@ -92,7 +92,7 @@ def _widen(node: ir.Node) -> bool:
     axes = [a % len(shape) for a in node.attributes["axes"].as_ints()]
     order = np.array([axes.index(a) if a in axes else len(axes) + a for a in range(len(shape))], np.int64)
     others = [d for a, d in enumerate(shape) if a not in axes]
-    name, content = given.name or "", given.const_value
+    name, content = f"{node.outputs[0].name}_{given.name}", given.const_value  # others may share what is given
     if content is not None and (given is scales or all(isinstance(d, int) for d in others)):
         rest = [1 if given is scales or not isinstance(d, int) else d for d in shape]
         full = np.concatenate([content.numpy(), np.array(rest, content.numpy().dtype)])[order]
@@ -106,7 +106,7 @@ def _widen(node: ir.Node) -> bool:
 
 def _gathered(node: ir.Node, given: ir.Value, ones: ir.TensorProtocol | None, order: np.ndarray) -> ir.Value:
     """What is given, or 1 for a scale and the input's own size for a size, for each dim."""
-    graph, name = node.graph, given.name
+    graph, name = node.graph, f"{node.outputs[0].name}_{given.name}"
     assert isinstance(graph, ir.Graph)
     made = []
     if ones is None:
@@ -121,7 +121,7 @@ def _gathered(node: ir.Node, given: ir.Value, ones: ir.TensorProtocol | None, or
     lengths = {"Shape": len(order), "Concat": None, "Gather": len(order)}
     for one in made:
         out = one.outputs[0]
-        out.name, out.type, out.shape = f"{one.name}_{node.name}", given.type, ir.Shape([lengths[one.op_type]])
+        out.name, out.type, out.shape = f"{one.name}_value", given.type, ir.Shape([lengths[one.op_type]])
         one.metadata_props.update(node.metadata_props)
     graph.insert_before(node, made)
     return wide.outputs[0]
