@@ -73,6 +73,9 @@ def verify(
     def run(feeds: Sequence[Feed]) -> RunOutputs:
         return _run_everything(source, target, graph, feeds, stored, options, method)
 
+    def again(feeds: Sequence[Feed]) -> RunOutputs:
+        return without_foreign_float64(graph, run(feeds))
+
     def respond(feeds: Sequence[Feed]) -> Outputs:
         running = execute(source, [f.arrays for f in feeds], ("float32",), options, method.limits)
         found = _outputs(running.results()["float32"])
@@ -83,9 +86,10 @@ def verify(
     except _RunFailure as failed:
         return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
     feeds, runs, special = take_special(feeds[: len(runs.target)], runs)
+    runs = without_foreign_float64(graph, runs)
     if method.save is not None:
         save_feeds(method.save, feeds)
-    verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, run, method)
+    verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, again, method)
     verdict = hold_other_uses(verdict, graph, feeds, runs, method)
     verdict.stored = stored
     verdict.notes += notes
@@ -221,8 +225,7 @@ def _run_everything(
     }
     others = {way: o[:count] for way, o in list(uses.items())[1:]}
     narrowed = _narrowed_outputs(graph, arrays[:count], stored)
-    runs = RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed, use, others)
-    return without_foreign_float64(graph, runs)
+    return RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed, use, others)
 
 
 def _takes_all(source: Any, others: Sequence[Any]) -> bool:

@@ -108,16 +108,37 @@ def _places(done: Capture) -> dict[Any, list[tuple[str, int]]]:
 
 
 def _agree_for(module: nn.Module, done: Capture, ones: list[tuple[str, int]]) -> bool:
-    tensors = {}
-    for name, example in done.call.items():
-        shape = [1 if (name, p) in ones else size for p, size in enumerate(example.tensor.shape)]
-        tensors[name] = example_tensor(shape, example.tensor.dtype)
+    """Whether module and program give the same with a size of 1 at the places `ones`.
+
+    The other sizes are those of the example, or 2 where forward does not run for these: a cache and a new token may
+    be more than there are positions.
+    """
+    dynamic = {place for found in _places(done).values() for place in found}
+    for small in (False, True):
+        tensors = {}
+        for name, example in done.call.items():
+            shape = [
+                1 if (name, p) in ones else 2 if small and (name, p) in dynamic else size
+                for p, size in enumerate(example.tensor.shape)
+            ]
+            tensors[name] = example_tensor(shape, example.tensor.dtype)
+        agreed = _gives_same(module, done, tensors)
+        if agreed is not None:
+            return agreed
+    return False
+
+
+def _gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tensor]) -> bool | None:
+    """Whether module and program give the same on these inputs; None where forward does not run."""
+    args, kwargs = arrange_arguments(module, tensors)
     try:
-        args, kwargs = arrange_arguments(module, tensors)
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), _kept_state(module):
             warnings.simplefilter("ignore")
             torch.manual_seed(0)
             want = pytree.tree_leaves(module(*args, **kwargs))
+    except Exception:
+        return None
+    try:
         with torch.random.fork_rng(devices=[]), _kept_state(module):
             torch.manual_seed(0)
             got = pytree.tree_leaves(done.program.module(check_guards=False)(*args, **kwargs))

@@ -30,10 +30,14 @@ def names(folder: Path) -> list[str]:
     [
         (
             "onnx",
-            "read clean assign_channels_first fold_batch_norms clean exact_probabilities cast_for_kernels to_opset"
-            " hoist_weights",
+            "read clean assign_channels_first fold_batch_norms clean exact_probabilities full_resize"
+            " cast_for_kernels to_opset hoist_weights",
         ),
-        ("caffe2", "read inline_functions expand_unsupported clean assign_channels_first fold_batch_norms clean"),
+        (
+            "caffe2",
+            "read inline_functions drop_size_checks expand_unsupported clean assign_channels_first fold_batch_norms"
+            " clean",
+        ),
         (
             "tf",
             "read enclose_gradients expand_unsupported clean fold_batch_norms fold_pads assign_channels_last"
@@ -41,13 +45,13 @@ def names(folder: Path) -> list[str]:
         ),
         (
             "keras",
-            "read expand_unsupported clean settle_shapes clean fuse_attention clean assign_channels_last"
+            "read drop_size_checks expand_unsupported clean settle_shapes clean fuse_attention clean assign_channels_last"
             " join_transposes compose_transposes clean fuse_dense",
         ),
         (
             "tflite",
             "read enclose_gradients expand_unsupported clean fold_batch_norms fold_pads assign_channels_last"
-            " join_transposes compose_transposes clean choose_builtins",
+            " join_transposes compose_transposes clean reshape_to_check choose_builtins",
         ),
     ],
 )

@@ -140,13 +140,25 @@ def children_of(pid: int) -> list[int]:
     return [int(n) for n in found if b"convert.runners.child" in Path(f"/proc/{n}/cmdline").read_bytes()]
 
 
+def heed_signals() -> None:
+    """What runs the tests may ignore some, and what it starts does so as well (`nohup`, jobs in the background)."""
+    for number in (signals.SIGHUP, signals.SIGINT):
+        signals.signal(number, signals.SIG_DFL)
+
+
 @pytest.mark.not_core
 @pytest.mark.parametrize("signal", ["TERM", "KILL", "HUP", "INT"])
 def test_children_die_with_their_parent(tmp_path: Path, signal: str) -> None:
     path = str(endless_model(tmp_path / "m.onnx"))
     environment = {k: v for k, v in os.environ.items() if k != ADDRESS}
     command = [sys.executable, "-m", "convert", "verify", path, path]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        preexec_fn=heed_signals,
+    )
     end, found = time.monotonic() + 60, []
     while len(found) < 2 and time.monotonic() < end:
         time.sleep(0.05)
