@@ -26,9 +26,10 @@ from .common.dims import NamingGraph
 from .common.unify_dims import name_input_dims, share_names
 from .graph.attributes import dtype_of
 from .graph.control_flow_v1 import structure_control_flow
+from .graph.defaults import note_defaults
 from .graph.function_body import FunctionBody
 from .graph.lookup_tables import LookupTable, LookupTables
-from .graph.state import describe_state
+from .graph.state import describe_state, drop_states, needed_states
 from .graph.variables import Variable
 from .rules import tf_op as rules
 from .runner.names import state_inputs, variable_names
@@ -48,7 +49,8 @@ class ProgramInput:
 class Program:
     """`captured` are the arguments of `body` after the inputs; `buffer` is the file in which tensors were left.
 
-    `bodies` are functions beside those of the library.
+    `bodies` are functions beside those of the library. It is `cuttable` where the user may name a placeholder with a
+    default as one more input.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Program:
     buffer: memoryview = field(default_factory=lambda: memoryview(b""))
     bodies: dict[str, FunctionBody] = field(default_factory=dict)
     tables: LookupTables = field(default_factory=lambda: LookupTables({}, {}))
+    cuttable: bool = False
 
 
 _DEPARTING = {"QuantizeV2", "Dequantize", "QuantizedAvgPool"}
@@ -77,6 +80,7 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
             "VNNI, can give other levels than documented, or none; the graph holds those of the kernels without oneDNN "
             "(TF_ENABLE_ONEDNN_OPTS=0), and a file is verified against these"
         )
+    note_defaults(body, walker.functions_in(body), program.buffer, report, cuttable=program.cuttable)
     g = NamingGraph(program.name)
     given = {i.name for i in program.inputs}
     for name in program.outputs:
@@ -94,6 +98,7 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
         c if isinstance(c, (Variable, LookupTable)) else g.const(c, name="captured") for c in program.captured
     ]
     states = _add_states(g, program, walker, body, bounds)
+    befores = [state.read(g) for state in states]
     taken |= {state_output(state.state): 0 for state in states}
     results = walker.lower(g, body, arguments)
     for value, name in zip(results, program.outputs, strict=True):
@@ -108,12 +113,18 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
         if name not in given:
             taken.pop(name, None)
         g.output(value, name)
-    for state in states:
+    afters = [state.read(g) for state in states]
+    needed = needed_states(g.graph.outputs, befores, afters)
+    kept = [state for state, is_needed in zip(states, needed, strict=True) if is_needed]
+    for state in kept:
         taken.pop(state_output(state.state))
         g.output(state.read(g), state_output(state.state))
     model = g.model()
-    if states:
-        describe_state(model, states, report)
+    drop_states(
+        g, {s: b for s, b, is_needed in zip(states, befores, needed, strict=True) if not is_needed}, bounds, report
+    )
+    if kept:
+        describe_state(model, kept, report)
     drop_unused(model)
     share_names(model, specs, bounds, report)
     record_exact_scalars(model)

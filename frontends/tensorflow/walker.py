@@ -62,6 +62,10 @@ class GraphWalker:
         self.rules.check(seen)
         return {operator for operator, _ in seen}
 
+    def functions_in(self, body: FunctionBody) -> list[FunctionBody]:
+        """The functions that `body` calls, directly or not, each once."""
+        return self._reachable([body], self.order)[1:]
+
     def _is_plumbing(self, node: Node) -> bool:
         return node.op in (*_CALLS, *_HANDLES, *HANDLES) or node.op in self.functions
 

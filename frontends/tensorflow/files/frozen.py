@@ -13,6 +13,7 @@ from convert.report import Report
 from ..graph import opdefs
 from ..graph.attributes import DTYPES, shape_of
 from ..graph.control_flow_v1 import structure_control_flow
+from ..graph.defaults import DEFAULTED
 from ..graph.function_body import FunctionBody, Node, Ref, body_from_graph
 from ..graph.lookup_tables import filled_tables
 from ..graph.protos import open_buffer, parse_message
@@ -51,21 +52,21 @@ def program_between(
     whole = structure_control_flow(FunctionBody(name, whole.nodes, [r.node for r in named], outputs), bodies)
     starts = _input_nodes(whole, named, whole.results)
     body = FunctionBody(name, whole.nodes, [n.name for n in starts], whole.results)
-    inputs = [_input_of_node(whole.nodes[n.name]) for n in starts]
-    cut = [i.name for i in inputs if whole.nodes[i.name].op not in PLACEHOLDERS]
+    inputs = [input_of_node(whole.nodes[n.name]) for n in starts]
+    cut = [i.name for i in inputs if whole.nodes[i.name].op not in (*PLACEHOLDERS, DEFAULTED)]
     if cut:
         feeds = FunctionBody(name, whole.nodes, [], [Ref(n) for n in cut])
         before = FunctionBody(
             name, whole.nodes, [n.name for n in _input_nodes(feeds, [], feeds.results)], feeds.results
         )
-        sources = [_input_of_node(whole.nodes[n]) for n in before.arguments]
+        sources = [input_of_node(whole.nodes[n]) for n in before.arguments]
         found = _outputs_as_inputs(Program(name, before, sources, cut, functions, buffer=buffer, bodies=bodies))
         inputs = [found.get(i.name, i) for i in inputs]
     if not options.outputs:
         report.note(f"outputs found by the graph's shape: {', '.join(map(_ref_name, outputs))}")
     tables = filled_tables(body_from_graph(graph, name, [], []), functions, [], buffer)
     names = [_ref_name(o) for o in outputs]
-    return Program(name, body, inputs, names, functions, buffer=buffer, bodies=bodies, tables=tables)
+    return Program(name, body, inputs, names, functions, buffer=buffer, bodies=bodies, tables=tables, cuttable=True)
 
 
 def _parse_reference(body: FunctionBody, text: str) -> Ref:
@@ -122,10 +123,11 @@ def _outputs_as_inputs(program: Program) -> dict[str, ProgramInput]:
     return found
 
 
-def _input_of_node(node: Node) -> ProgramInput:
+def input_of_node(node: Node) -> ProgramInput:
+    """What a node says of itself as an input."""
     kind = next((node.attr[n].type for n in ("dtype", "T", "DstT") if n in node.attr), 1)
     # Old graphs say "unknown rank" by leaving the shape out, or by a shape without dims.
     shape = node.attr["shape"].shape if "shape" in node.attr else None
     known = shape is not None and not shape.unknown_rank and len(shape.dim) > 0
-    scalar = shape is not None and not shape.unknown_rank and "_output_shapes" in node.attr
+    scalar = shape is not None and not shape.unknown_rank and (node.op == DEFAULTED or "_output_shapes" in node.attr)
     return ProgramInput(node.name, kind, shape_of(shape) if known or scalar else None)

@@ -20,7 +20,9 @@ from ..graph.lookup_tables import filled_tables
 from ..graph.protos import MESSAGES, open_buffer, parse_message
 from ..graph.variables import Variable
 from ..program import Program, ProgramInput
+from ..runner.graph_signature import defaulted_inputs
 from ..runner.names import distinct_names
+from .frozen import input_of_node
 from .tensor_bundle import Bundle, open_bundle
 
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
@@ -54,15 +56,20 @@ def read_signature(
     starts = [Ref.parse(info.name) for info in inputs.values()]
     if any(r.index for r in starts):
         raise Unsupported(f"signature {name!r} feeds a tensor that is not its node's first")
-    body = body_from_graph(meta.graph_def, name, [r.node for r in starts], [info.name for info in outputs.values()])
+    more = list(defaulted_inputs(meta.graph_def, inputs, [s.name for s in options.inputs]))
+    arguments = [*(r.node for r in starts), *more]
+    body = body_from_graph(meta.graph_def, name, arguments, [info.name for info in outputs.values()])
     described = [ProgramInput(key, info.dtype, shape_of(info.tensor_shape)) for key, info in inputs.items()]
+    described += [input_of_node(body.nodes[n]) for n in more]
     functions = {f.signature.name: f for f in meta.graph_def.library.function}
     variables = Checkpoint(checkpoint, restored_keys(meta, body, functions))
     first = [info.name.partition(":")[0] for key in _INTERNAL if key in meta.signature_def
              for info in meta.signature_def[key].outputs.values()]  # fmt: skip
     tables = filled_tables(body, functions, first, buffer)
-    called = distinct_names(list(inputs), list(outputs))[1]
-    return Program(name, body, described, called, functions, variables.find, buffer=buffer, tables=tables)
+    called = distinct_names([*inputs, *more], list(outputs))[1]
+    return Program(
+        name, body, described, called, functions, variables.find, buffer=buffer, tables=tables, cuttable=True
+    )
 
 
 def _parse_saved_model(folder: Path) -> tuple[memoryview, Any]:

@@ -7,7 +7,7 @@ control edges; where these leave the order open, so that TensorFlow's own result
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,12 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported
+from convert.graph import Graph
+from convert.graph.inputs import Bounds
 from convert.graph.metadata import STATE_KEY, state_output
 from convert.report import Report
 
+from ..common.dims import dims_of
 from .function_body import FunctionBody, Node, Ref
 from .refused import CHANGES
 from .variables import Variable
@@ -109,6 +112,53 @@ def _refuse_races(body: FunctionBody, uses: Mapping[int, Sequence[tuple[Node, bo
                 problems.append(Problem(why, node.location))
     if problems:
         raise Unsupported(problems=problems, hint="order them with tf.control_dependencies")
+
+
+def needed_states(outputs: Sequence[ir.Value], befores: Sequence[ir.Value], afters: Sequence[ir.Value]) -> list[bool]:
+    """Of each state whether `outputs` depend on what it held before, in this call or, by another state, in a later one.
+
+    A counter, a metric or the seed of a dropout that is off is not needed: no caller can tell what it holds.
+    """
+    seen: set[ir.Value] = set()
+    _mark_sources(outputs, seen)
+    needed = [before in seen for before in befores]
+    while True:
+        _mark_sources([after for after, is_needed in zip(afters, needed, strict=True) if is_needed], seen)
+        found = [before in seen for before in befores]
+        if found == needed:
+            return found
+        needed = found
+
+
+def _mark_sources(values: Iterable[ir.Value], seen: set[ir.Value]) -> None:
+    """Add to `seen` all that `values` are computed from; of an If only what gives these of its outputs."""
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        node = value.producer()
+        if node is None:
+            continue
+        stack += [v for v in node.inputs if v is not None]
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                ends = attribute.as_graph().outputs
+                stack += [ends[value.index() or 0]] if node.op_type == "If" else list(ends)
+
+
+def drop_states(g: Graph, states: Mapping[Variable, ir.Value], bounds: Bounds, report: Report) -> None:
+    """Take the inputs of states that no output depends on away; what still reads one reads what was saved."""
+    for state, before in states.items():
+        g.graph.inputs.remove(before)
+        before.replace_all_uses_with(g.initializer(state.name, state.tensor))
+        held = {d for value in g.graph.inputs for d in dims_of(value)}
+        for dim in set(dims_of(before)) - held:
+            bounds.pop(str(dim), None)
+    if states:
+        names = ", ".join(state.name for state in states)
+        report.note(f"no output depends on {names}, which the graph changes: left out, with what changes it")
 
 
 def describe_state(model: ir.Model, states: Sequence[Variable], report: Report) -> None:

@@ -48,6 +48,8 @@ def _widen_all(nodes: Sequence[Any], added: dict[str, Any], problems: dict[str, 
     for node in nodes:
         if node.name in handed_on:
             continue
+        for name in _floating_defaults(node.op) - set(node.attr):  # SavedModels leave defaults out
+            node.attr[name].type = _FLOAT
         floating = _widen_attributes(node.attr)
         if node.op in OPERATORS:
             _replace_by_call(node, added, fake_quant(node.op, constant_inputs(node, nodes)))
@@ -59,6 +61,16 @@ def _widen_all(nodes: Sequence[Any], added: dict[str, Any], problems: dict[str, 
             problems.setdefault(
                 node.op, Problem("TensorFlow has no double kernel for it", Location(node.op, node.name))
             )
+
+
+@cache
+def _floating_defaults(operator: str) -> frozenset[str]:
+    """The attributes that are a floating dtype where a node does not say which."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(operator)
+    attributes = definition.attr if definition is not None else ()
+    return frozenset(a.name for a in attributes if a.type == "type" and a.default_value.type in _NARROW)
 
 
 def _widen_attributes(attributes: Any) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from convert.errors import BadInput, UsageError
 from convert.source import Source
+
+from ..graph.defaults import DEFAULTED
 
 NOT_RESULTS = frozenset(
     [
@@ -105,6 +107,13 @@ def signature_tensor_names(
             found |= {_short_name(f"{node.name}:{i}"): f"{node.name}:{i}" for i in range(count)}
     placeholders = {n.name: f"{n.name}:0" for n in graph.node if n.op in PLACEHOLDERS}
     return {_short_name(i): _tensor_name(i) for i in inputs} | placeholders, found
+
+
+def defaulted_inputs(graph: Any, signature: Container[str], named: Iterable[str | None]) -> dict[str, str]:
+    """The tensors by name of the placeholders with a default that `named` asks for beside a signature's inputs."""
+    nodes = {n.name for n in graph.node if n.op == DEFAULTED}
+    names = [n.removesuffix(":0") for n in named if n]
+    return {n: f"{n}:0" for n in names if n in nodes and n not in signature and f"{n}:0" not in signature}
 
 
 def meta_file(path: Path) -> Path:

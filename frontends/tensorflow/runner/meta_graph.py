@@ -10,7 +10,7 @@ from typing import Any
 from convert.errors import Unsupported
 from convert.options import Options
 
-from .graph_signature import inference_nodes, meta_file, signature_tensor_names
+from .graph_signature import defaulted_inputs, inference_nodes, meta_file, signature_tensor_names
 from .names import choose_signature
 from .stateful import StatefulGraph, stateful_from_session
 
@@ -48,6 +48,7 @@ def _restored_session(path: Path, options: Options) -> Iterator[tuple[Any, dict[
         if signatures:
             chosen = signatures[choose_signature(list(signatures), options.signature)]
             inputs = {key: info.name for key, info in sorted(chosen.inputs.items())}
+            inputs |= defaulted_inputs(graph.as_graph_def(), inputs, [s.name for s in options.inputs])
             outputs = {key: info.name for key, info in sorted(chosen.outputs.items())}
         else:
             definition = graph.as_graph_def()

@@ -21,7 +21,13 @@ from .kernels import check_kernels, environment, settings
 from .lookup_tables import captured_tables, insert_tables
 from .names import choose_signature, distinct_names, function_names, keras_names
 from .session import Feeds, FrozenGraph, run_graph
-from .stateful import StatefulGraph, run_stateful, stateful_from_function, stateful_from_saved_model
+from .stateful import (
+    StatefulGraph,
+    changes_variables,
+    run_stateful,
+    stateful_from_function,
+    stateful_from_saved_model,
+)
 
 if TYPE_CHECKING:
     from convert.runners.trace import Trace
@@ -47,13 +53,15 @@ PROGRAMS = ("keras", "keras-h5")
 class RunnableModel:
     """An opened model: `call` runs it as deployed, `freeze` gives its graph for a run in float64.
 
-    `stateful` is its graph with its variables, for feeds that say what these hold.
+    `stateful` is its graph with its variables, for feeds that say what these hold, and `changes` says that it changes
+    some: no constant can stand for these, and a call would leave the user's model another one.
     """
 
     call: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
     freeze: Callable[[], FrozenGraph]
     inputs: Collection[str]
     stateful: Callable[[], StatefulGraph] | None = None
+    changes: bool = False
 
 
 def available() -> str:
@@ -83,7 +91,7 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     """Outputs by name for each dict of inputs. Raises `Unsupported` where an operator cannot be widened."""
     import_tensorflow()
     opened = _OPENERS[source.kind](source, options)
-    if opened.stateful is not None and any(set(feed) - set(opened.inputs) for feed in feeds):
+    if opened.stateful is not None and (opened.changes or any(set(feed) - set(opened.inputs) for feed in feeds)):
         return run_stateful(opened.stateful(), feeds, precision=precision)
     if precision == "float32":
         try:
@@ -128,7 +136,8 @@ def _concrete_runnable(concrete: Any, inputs: Sequence[str], outputs: Sequence[s
         outs = dict(zip(outputs, (t.name for t in constant.outputs), strict=True))
         return _frozen_with_tables(concrete, constant, inputs, outs)
 
-    return RunnableModel(run_one, freeze, inputs, lambda: stateful_from_function(concrete, inputs, outputs))
+    stateful = partial(stateful_from_function, concrete, inputs, outputs)
+    return RunnableModel(run_one, freeze, inputs, stateful, changes_variables(concrete))
 
 
 def _frozen_with_tables(concrete: Any, constant: Any, inputs: Sequence[str], outputs: Mapping[str, str]) -> FrozenGraph:
@@ -209,6 +218,8 @@ def _saved_model_runnable(source: Source, options: Options) -> RunnableModel:
         return _revived_by_session(source.file, options)
     name = choose_signature(list(loaded.signatures), options.signature)
     concrete = loaded.signatures[name]
+    if any(s.name and s.name.removesuffix(":0") not in concrete.structured_input_signature[1] for s in options.inputs):
+        return _revived_by_session(source.file, options)  # no call takes what the signature does not name
     outputs = sorted(concrete.structured_outputs)
     called = dict(zip(outputs, distinct_names(list(concrete.structured_input_signature[1]), outputs)[1], strict=True))
 
@@ -222,7 +233,8 @@ def _saved_model_runnable(source: Source, options: Options) -> RunnableModel:
     # Both hold on to `loaded`: a signature alone does not keep its variables.
     freeze = partial(_frozen_signature, loaded.signatures[name], list(called.values()))
     stateful = partial(stateful_from_saved_model, source.file, options)
-    return RunnableModel(call, freeze, concrete.structured_input_signature[1], stateful)
+    inputs = concrete.structured_input_signature[1]
+    return RunnableModel(call, freeze, inputs, stateful, changes_variables(concrete))
 
 
 def _frozen_signature(concrete: Any, outputs: Sequence[str]) -> FrozenGraph:
@@ -255,12 +267,15 @@ def _raise_unmatched(name: str, specs: Mapping[str, Any]) -> NoReturn:
 def _revived_by_session(folder: Path, options: Options) -> RunnableModel:
     import tensorflow as tf
 
+    from .graph_signature import defaulted_inputs
+
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
         meta = v1.saved_model.loader.load(session, ["serve"], str(folder))
         name = choose_signature([k for k in meta.signature_def if not k.startswith("__")], options.signature)
         signature = meta.signature_def[name]
         inputs = {key: info.name for key, info in sorted(signature.inputs.items())}
+        inputs |= defaulted_inputs(graph.as_graph_def(), inputs, [s.name for s in options.inputs])
         outputs = dict(zip(distinct_names(inputs, sorted(signature.outputs))[1],
                            (info.name for _, info in sorted(signature.outputs.items())), strict=True))  # fmt: skip
         nodes = [tensor.partition(":")[0] for tensor in outputs.values()]

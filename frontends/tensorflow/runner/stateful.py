@@ -14,6 +14,8 @@ from convert.graph.metadata import state_output
 from convert.options import Options
 
 from ..common.decimal_constants import unrounded_number
+from ..graph.refused import CHANGES
+from .graph_signature import defaulted_inputs
 from .names import captured_variables, choose_signature, distinct_names, state_inputs, variable_names
 
 
@@ -158,9 +160,16 @@ def stateful_from_saved_model(folder: Path, options: Options) -> StatefulGraph:
         signatures = [k for k in meta.signature_def if not k.startswith("__")]
         signature = meta.signature_def[choose_signature(signatures, options.signature)]
         inputs, outputs = ({k: i.name for k, i in sorted(s.items())} for s in (signature.inputs, signature.outputs))
+        inputs |= defaulted_inputs(graph.as_graph_def(), inputs, [s.name for s in options.inputs])
         return stateful_from_session(
             session, inputs, dict(zip(distinct_names(inputs, outputs)[1], outputs.values(), strict=True))
         )
+
+
+def changes_variables(concrete: Any) -> bool:
+    """Whether a ConcreteFunction, or a function that it holds, changes a variable."""
+    graph = concrete.graph.as_graph_def()
+    return any(n.op in CHANGES for nodes in (graph.node, *(f.node_def for f in graph.library.function)) for n in nodes)
 
 
 def stateful_from_function(concrete: Any, inputs: Sequence[str], outputs: Sequence[str]) -> StatefulGraph:
