@@ -45,8 +45,8 @@ def names(folder: Path) -> list[str]:
         ),
         (
             "keras",
-            "read drop_size_checks expand_unsupported clean settle_shapes clean fuse_attention clean assign_channels_last"
-            " join_transposes compose_transposes clean fuse_dense",
+            "read drop_size_checks expand_unsupported clean settle_shapes clean fuse_attention clean"
+            " assign_channels_last join_transposes compose_transposes clean fuse_dense",
         ),
         (
             "tflite",

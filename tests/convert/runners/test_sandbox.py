@@ -165,7 +165,10 @@ def test_children_die_with_their_parent(tmp_path: Path, signal: str) -> None:
         found = children_of(process.pid)
     assert len(found) == 2
     process.send_signal(getattr(signals, f"SIG{signal}"))
-    process.wait(20)
+    try:
+        process.wait(20)
+    finally:
+        process.kill()
     while any(os.path.exists(f"/proc/{n}") for n in found) and time.monotonic() < end:
         time.sleep(0.05)
     assert not [n for n in found if os.path.exists(f"/proc/{n}")]

@@ -28,8 +28,8 @@ NOT_A_NUMBER = ("Max", "Min")
 SAMPLE = (
     "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Clip", "Concat", "Conv",
     "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div", "Erf", "GRU", "Gather", "Gemm",
-    "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "Neg", "Pad",
-    "PRelu", "RNN", "Reciprocal", "ReduceMean", "Resize", "Sinh", "Slice", "Softmax", "Split", "Sub", "Tan", "TopK",
+    "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "Neg",
+    "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean", "Resize", "Sinh", "Slice", "Softmax", "Split", "Sub", "Tan", "TopK",
     "Transpose", "Where",
 )  # fmt: skip
 
