@@ -29,8 +29,8 @@ SAMPLE = (
     "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Clip", "Concat", "Conv",
     "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div", "Erf", "GRU", "Gather", "Gemm",
     "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "Neg",
-    "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean", "Resize", "Sinh", "Slice", "Softmax", "Split", "Sub", "Tan", "TopK",
-    "Transpose", "Where",
+    "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean", "Resize", "Sinh", "Slice", "Softmax", "Split", "Sub", "Tan",
+    "TopK", "Transpose", "Where",
 )  # fmt: skip
 
 
