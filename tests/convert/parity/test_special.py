@@ -104,8 +104,9 @@ def run_on(target: np.ndarray, graph_float64: np.ndarray | None = None) -> Speci
 
 
 def wrong() -> np.ndarray:
+    """A number where the source has an infinity."""
     got = SOURCE.copy()
-    got[0, 0] = 1.0
+    got[np.isinf(SOURCE)] = 1.0
     return got
 
 
@@ -113,9 +114,20 @@ def test_a_difference_fails_a_pair_and_says_whose_it_is() -> None:
     verdict = Verdict(PASS)
     judge_special(verdict, graph(), run_on(wrong()), [])
     assert (verdict.status, verdict.guilty) == (FAIL, "backend")
-    assert "1.0 where the source has nan" in verdict.reason
+    assert "1.0 where the source has" in verdict.reason
     verdict = Verdict(PASS)
     judge_special(verdict, graph(), run_on(wrong(), wrong().astype(np.float64)), [])
+    assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+
+
+def test_a_nan_that_kernels_lose_is_a_note_and_one_that_the_graph_loses_is_not() -> None:
+    got = np.where(np.isnan(SOURCE), np.float32(1), SOURCE)
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), run_on(got), [])
+    assert verdict.status == PASS
+    assert "its kernels lose a NaN" in verdict.notes[0]
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), run_on(got, got.astype(np.float64)), [])
     assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
 
 
