@@ -117,7 +117,8 @@ def _attend(
         return ops.matmul(weights, value), weights if mode == 3 else scores if mode == 2 else shown
     masked = _mask_scores(scores, mask)
     # A query that may attend to nothing gives zeros, and no NaN on the way, which would stay in gradients.
-    nothing = ops.equal(ops.max(masked, axis=-1, keepdims=True), -np.inf)
+    # Not by their largest, which Keras refuses to take of a batch of nothing.
+    nothing = ops.all(ops.equal(masked, -np.inf), axis=-1, keepdims=True)
     weights = ops.where(nothing, 0.0, ops.softmax(ops.where(nothing, 0.0, masked), axis=-1))
     return ops.matmul(weights, value), weights if mode == 3 else masked if mode == 2 else shown
 

@@ -114,7 +114,7 @@ def read_flatbuffer(folder: Path, model: ir.Model, inputs: Sequence[str], output
 
 
 def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
-    """Give float32 nodes whose operator has rules for TensorFlow Lite (`ops/lite.py`) the domain that finds them.
+    """Give float32 nodes, and every Slice, the domain that finds their rules for TensorFlow Lite, where there are any.
 
     calibrated: activations will be in 8 bits.
     """
@@ -123,7 +123,7 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
         first = node.inputs[0] if node.inputs else None
         better = node.domain == (CHANNELS_LAST if node.op_type == "MaxPool" else "")
         better &= f"{LITE}::{node.op_type}" in onnx_op.entries and (calibrated or node.op_type != "MaxPool")
-        if better and first is not None and first.dtype == ir.DataType.FLOAT:
+        if better and first is not None and (first.dtype == ir.DataType.FLOAT or node.op_type == "Slice"):
             node.domain, modified = LITE, True
     return modified
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from ..emit import Emitter, Value
-from ..rules import onnx_op
+from ..rules import LITE, onnx_op
 
 # TensorFlow's slices count in int32 where Python numbers are given; no dim is as large.
 _FAR = 2**31 - 1
@@ -33,6 +33,8 @@ def _static_slice(
         # What lies further out than any dim is the end of the dim, in either direction.
         start = None if (b >= _FAR and s < 0) or (b <= -_FAR and s > 0) else max(min(b, _FAR), -_FAR)
         stop = None if (e >= _FAR and s > 0) or (e <= -_FAR and s < 0) else max(min(e, _FAR), -_FAR)
+        # TensorFlow Lite's XNNPACK takes an end of 0 for the end of the dim: what lies before all elements is as empty.
+        stop = -_FAR if stop == 0 and s > 0 else stop
         spec[axis] = slice(start, stop, max(min(s, _FAR), -_FAR))
     return tf.convert_to_tensor(x)[tuple(spec)]
 
@@ -58,6 +60,20 @@ def _dynamic_bounds(
     y = tf.strided_slice(x, begin, end, step)
     y.set_shape([None] * rank)
     return y
+
+
+@onnx_op(f"{LITE}::Slice")
+def slice_of_lite(t, x, starts, ends, axes, steps):
+    """A slice of a vector of unknown length goes through a matrix, of two columns where it is not of floats.
+
+    TensorFlow's converter makes x[1:3] of it a SLICE of two elements, which fails where there are fewer.
+    """
+    if t.rank(x) != 1 or x.shape[0] is not None or x.dtype == tf.string:
+        return slice_(t, x, starts, ends, axes, steps)
+    column = tf.reshape(x, [-1, 1])
+    if x.dtype.is_floating:
+        return tf.reshape(slice_(t, column, starts, ends, axes, steps), [-1])
+    return tf.gather(slice_(t, tf.concat([column, column], 1), starts, ends, axes, steps), 0, axis=1)
 
 
 @onnx_op("ReverseSequence")

@@ -72,9 +72,12 @@ def _multiply_by_matrix(a: Value, b: Value) -> tf.Tensor:
 
 
 def _matmul(a: Value, b: Value) -> tf.Tensor:
-    """The product of what is not to be flattened; a sum of nothing is kept from a fusion that ends the process."""
+    """The product of what is not to be flattened; what may be a sum of nothing is kept from a fusion with a bias.
+
+    Which ends the process where oneDNN has no elements to sum.
+    """
     y = tf.matmul(a, b)
-    return tf.ensure_shape(y, y.shape) if 0 in (a.shape[-1], b.shape[-2]) else y
+    return y if a.shape[-1] or b.shape[-2] else tf.ensure_shape(y, y.shape)
 
 
 @onnx_op("MatMul")

@@ -178,6 +178,20 @@ def test_rows_of_nothing(inner: Any, tmp_path: Path) -> None:
         np.testing.assert_allclose(call(path, x), x @ x[0].T + np.arange(5, dtype=np.float32), rtol=1e-5, atol=1e-5)
 
 
+def test_a_product_whose_inner_size_only_the_running_model_knows(tmp_path: Path) -> None:
+    """Of rank 2, where nothing is between it and the sum; oneDNN's fused product of nothing ends the process."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["w"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Add", ["h", "b"], ["y"]),
+    ]
+    bias = np.arange(5, dtype=np.float32)
+    path = written(model(nodes, [5, "k"], [5, 5], b=bias), tmp_path, "constants")
+    np.testing.assert_array_equal(call(path, np.zeros((5, 0), np.float32)), np.tile(bias, (5, 1)))
+    x = RANDOM.normal(size=(5, 4)).astype(np.float32)
+    np.testing.assert_allclose(call(path, x), x @ x.T + bias, rtol=1e-5, atol=1e-5)
+
+
 # -- convolutions -----------------------------------------------------------------------------------------------------
 
 
