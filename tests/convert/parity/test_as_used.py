@@ -70,6 +70,13 @@ def test_another_way_that_is_wrong_fails_by_its_name() -> None:
         assert found.reason.startswith("three: y: error")
 
 
+def test_a_way_may_be_as_far_off_again_as_the_first_that_passes() -> None:
+    """Eigen's convolutions round otherwise than oneDNN's: the source's floor of 2.4e-7 allows 9.5e-7."""
+    assert verdict_of(8e-7, {"two": (2e-6, 2)}).status == PASS
+    assert verdict_of(0, {"two": (2e-6, 2)}).status == FAIL
+    assert verdict_of(8e-7, {"two": (1e-5, 2)}).status == FAIL
+
+
 def test_a_failure_in_one_way_only_says_which() -> None:
     assert verdict_of(1e-4, {"two": (0, 2)}).reason.startswith("one: y: error")
     assert verdict_of(1e-4, {"two": (1e-4, 2)}).reason.startswith("y: error")
