@@ -255,15 +255,34 @@ def _lower_shape(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_attention(g: Graph, node: ir.Node, target: int) -> Results:
-    """Attention before opset 24 has a mask for every key."""
-    missing, mask = short_mask(node), [*node.inputs, *[None] * 4][3]
-    if not missing or mask is None or target < 23 or len(node.inputs) > 6:
+    """Attention before opset 24 has a mask for every key; what a shorter one leaves out no query sees."""
+    given = list(node.inputs)
+    while given and given[-1] is None:
+        given.pop()
+    missing, mask = short_mask(node), [*given, *[None] * 4][3]
+    if missing == 0 or mask is None or target < 23 or len(given) > 6:
         return None
     hidden = False if g.dtype(mask) == ir.DataType.BOOL else -np.inf
-    full = g.Pad(mask, np.array([0, missing]), g.const(hidden, g.dtype(mask)), np.array([-1]))
-    inputs = [*node.inputs[:3], full, *node.inputs[4:]]
-    made = g.node("Attention", inputs, dict(node.attributes), outputs=len(node.outputs))
+    amount = _missing_keys(g, node, mask) if missing is None else np.array([0, missing])
+    full = g.Pad(mask, amount, g.const(hidden, g.dtype(mask)), np.array([-1]))
+    made = g.node("Attention", [*given[:3], full, *given[4:]], dict(node.attributes), outputs=len(node.outputs))
     return made if isinstance(made, list) else [made]
+
+
+def _missing_keys(g: Graph, node: ir.Node, mask: ir.Value) -> ir.Value:
+    """What has to be added before and behind the last dim of a mask, [2], where the run tells."""
+
+    def length(x: ir.Value | None, axis: int) -> ir.Value:
+        assert x is not None
+        assert x.shape is not None
+        place = len(x.shape) + axis
+        return g.Shape(x, start=place, end=place + 1)
+
+    keys = length(node.inputs[1], -2)
+    past = [*node.inputs, *[None] * 5][4]
+    keys = keys if past is None else g.Add(keys, length(past, -2))
+    zero = np.array([0], np.int64)
+    return g.Concat(g.const(zero), g.Max(g.Sub(keys, length(mask, -1)), zero), axis=0)
 
 
 _REDUCTIONS = (

@@ -126,12 +126,22 @@ def _is_redefined(operator: str, version: int, target: int) -> bool:
     return boundary is not None and (version < boundary) != (target < boundary)
 
 
-def short_mask(node: ir.Node) -> int:
-    """How many keys the mask of an Attention lacks, which no query sees then (opset 24); 0 where sizes are open."""
+def short_mask(node: ir.Node) -> int | None:
+    """How many keys the mask of an Attention lacks, which no query sees then (opset 24); None where the run tells."""
     _, k, _, mask, past = [*node.inputs, *[None] * 5][:5]
+    if mask is None or (past is None and _same_name(mask, k)):
+        return 0
     seen, new = _dim(mask, -1), _dim(k, -2)
     old = _dim(past, -2) if past is not None else 0
-    return 0 if seen is None or new is None or old is None else max(0, old + new - seen)
+    return None if seen is None or new is None or old is None else max(0, old + new - seen)
+
+
+def _same_name(mask: ir.Value, k: ir.Value | None) -> bool:
+    """Whether the mask is called to be as long as the keys."""
+    if k is None or mask.shape is None or k.shape is None or not len(mask.shape) or len(k.shape) < 2:
+        return False
+    last, keys = mask.shape[-1], k.shape[-2]
+    return isinstance(last, ir.SymbolicDim) and last.value is not None and last == keys
 
 
 def _dim(value: ir.Value | None, axis: int) -> int | None:
@@ -146,7 +156,7 @@ def _freer(node: ir.Node, version: int, target: int) -> bool:
     if node.op_type == "Mod" and target < 28 <= version and not node.attributes.get_int("fmod", 0):
         first = node.inputs[0]
         return first is not None and first.dtype is not None and first.dtype.is_floating_point()
-    return node.op_type == "Attention" and target < 24 <= version and short_mask(node) > 0
+    return node.op_type == "Attention" and target < 24 <= version and short_mask(node) != 0
 
 
 def _inputs_fit(node: ir.Node, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> bool:
