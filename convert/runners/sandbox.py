@@ -95,7 +95,7 @@ def _close_files(folder: Path) -> None:
     reading = FSAccess.EXECUTE | FSAccess.READ_FILE | FSAccess.READ_DIR
     rules = Ruleset(restrict_rules=FSAccess.all() & ~reading)
     rules.allow(folder)
-    for device in _OWN_DEVICES:
+    for device in filter(os.path.exists, _OWN_DEVICES):
         rules.allow(device, rules=FSAccess.all_file() & ~reading & rules.restrict_rules)
     rules.apply()
 
