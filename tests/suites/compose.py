@@ -121,9 +121,13 @@ class Child:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         with _STARTING:  # a child reads these when it starts
+            before = os.environ.get("TF_ENABLE_ONEDNN_OPTS")
             os.environ["TF_ENABLE_ONEDNN_OPTS"] = str(int(self.onednn))
             self.process = context.Process(target=serve, args=(other,), daemon=True)
             self.process.start()
+            del os.environ["TF_ENABLE_ONEDNN_OPTS"]
+            if before is not None:
+                os.environ["TF_ENABLE_ONEDNN_OPTS"] = before
         other.close()
 
 

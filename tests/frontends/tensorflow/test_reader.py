@@ -144,7 +144,7 @@ def _module(folder: Path) -> Path:
         @tf.function(input_signature=[tf.TensorSpec([None, 3], name="x")])
         def count(self, x: Any) -> Any:
             self.scale.assign_add(x[0])
-            return x
+            return x * self.scale
 
     module = Module()
     tf.saved_model.save(module, str(folder), signatures={"apply": module.apply, "count": module.count})
