@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from convert.errors import UnsafeInput
 from convert.files.storages import check_storages
-
-torch = pytest.importorskip("torch", reason="writes the archives")
-pytestmark = pytest.mark.not_core
 
 
 def rewritten(path: Path, change: Callable[[str, bytes], bytes]) -> Path:
