@@ -20,6 +20,8 @@ from convert.parity.size_search import suggested_sizes
 from convert.report import Report
 from convert.source import Source
 
+pytestmark = pytest.mark.not_core  # each runs programs and their children for seconds
+
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 node = helper.make_node
 

@@ -15,6 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli
 
+pytestmark = pytest.mark.not_core  # each runs programs and their children for seconds
+
 FLOAT, INT64, INT32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
 Ends = Sequence[tuple[str, int, Sequence[int | str]]]
 
