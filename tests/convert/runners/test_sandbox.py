@@ -101,7 +101,7 @@ def test_its_own_folder_threads_and_pipes_stay_open(tmp_path: Path) -> None:
     code = """
 (own / "a").write_text("x"); (own / "b").mkdir(); os.rename(own / "a", own / "b" / "a"); os.unlink(own / "b" / "a")
 with tempfile.TemporaryDirectory() as folder: assert Path(folder).parent == own
-threading.Thread(target=print, args=("thread",)).start()
+thread = threading.Thread(target=print, args=("thread",)); thread.start(); thread.join()
 open("/dev/null", "w").write("x"); socket.socketpair(); os.kill(os.getpid(), 0); print((other / "kept").read_text())
 """
     done = run(tmp_path, code)
