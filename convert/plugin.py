@@ -314,20 +314,26 @@ def backend_for(name: str) -> Backend:
 
 
 def differences(source_kind: str, target_kind: str) -> list[Difference]:
-    """What the runtimes of a source and of a target make of special values, other than the shared graph has it.
+    """What the runtimes of a source and of a target make of special values, other than the shared graph has it."""
+    return list(dict.fromkeys([*target_differences(target_kind), *source_differences(source_kind)]))
 
-    A source's runtime is known by its frontend, or by the backend of the same name, whose artefacts it runs as well.
+
+def source_differences(source_kind: str) -> list[Difference]:
+    """What a source's runtime makes of special values.
+
+    It is known by its frontend, or by the backend of the same name, whose artefacts it runs as well.
     """
-    found = _differences_of(target_kind)
+    found: list[Difference] = []
     for name, frontend in frontends().items():
         if source_kind in frontend.KINDS:
             room = getattr(backends().get(name), "DIFFERENCES", {})
             found += getattr(frontend, "DIFFERENCES", ())
-            found += _differences_of(source_kind) or next(iter(room.values()), ())
+            found += target_differences(source_kind) or next(iter(room.values()), ())
     return list(dict.fromkeys(found))
 
 
-def _differences_of(kind: str) -> list[Difference]:
+def target_differences(kind: str) -> list[Difference]:
+    """What the runtime of a kind of artefact makes of special values, where a backend writes it."""
     found: list[Difference] = []
     for backend in backends().values():
         for form in backend.FORMATS.values():

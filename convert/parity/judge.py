@@ -91,6 +91,8 @@ class RunOutputs:
     others: Mapping[str, Outputs] = field(default_factory=dict)
     """Of the target by other ways of using it, on the first feeds or all."""
     refused: str = ""
+    stand_ins: int = 0
+    """On so many of the last feeds the source did not run in float64: the graph's outputs stand in for its own."""
 
 
 def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod) -> Verdict:
@@ -204,7 +206,33 @@ def _first_runs(runs: RunOutputs, count: int) -> RunOutputs:
     exact, narrowed = runs.graph_float64, runs.narrowed
     if narrowed is not None:
         narrowed = replace(narrowed, exact=narrowed.exact[:count], rounded=narrowed.rounded[:count])
-    return RunOutputs(source, runs.target[:count], exact if isinstance(exact, Unsupported) else exact[:count], narrowed)
+    kept = exact if isinstance(exact, Unsupported) else exact[:count]
+    stand_ins = max(0, runs.stand_ins - (len(runs.target) - count))
+    return RunOutputs(source, runs.target[:count], kept, narrowed, stand_ins=stand_ins)
+
+
+def hold_stand_ins(
+    verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod
+) -> None:
+    """Name, in place, the feeds on which the graph is its own reference; INCONCLUSIVE where it may have been misread.
+
+    The source ran in float64 on the feeds before. A source that is much further from the graph than the target is, on
+    these, may be noisy or another function, as where it has no run in float64 at all.
+    """
+    if not runs.stand_ins or isinstance(runs.source["float64"], Unsupported):
+        return
+    first = len(feeds) - runs.stand_ins
+    labels = "; ".join(feed.label for feed in feeds[first:])
+    verdict.reference = f"{verdict.reference}; on {labels}: the shared graph in float64"
+    verdict.notes.append(f"the source does not run in float64 on {labels}: there the graph is compared with itself")
+    if verdict.status != PASS or method.tolerant or runs.narrowed is not None:
+        return
+    single, own = _outputs(runs.source["float32"])[first:], runs.graph_float64
+    rest = {"float32": single, "float64": Unsupported("it does not run")}
+    tail = RunOutputs(rest, runs.target[first:], own if isinstance(own, Unsupported) else own[first:])
+    doubt = Verdict(PASS, outputs=judge(graph, feeds[first:], tail, method).outputs)
+    mark_doubtful(doubt)
+    verdict.status, verdict.reason = doubt.status, doubt.reason or verdict.reason
 
 
 def _unsettled(verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs) -> Sequence[Feed]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from convert.differences import Difference, differences_in
+from convert.differences import Difference
 from convert.errors import Unsupported
+from convert.graph.shape_inference import subgraphs
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
 from convert.parity.special import special_difference
@@ -45,24 +46,33 @@ def take_special(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], R
     target, graph = rest.pop("target"), rest.pop("graph")
     if found["float32"] is None or found["target"] is None or isinstance(target, Unsupported):
         return list(feeds), runs, None
+    stand_ins = runs.stand_ins
+    if at >= len(feeds) - stand_ins:  # no run of the source's own
+        found["float64"], stand_ins = None, stand_ins - 1
     special = SpecialRun(feeds[at].label, found["float32"], found["float64"], found["graph"], found["target"])
     plain = [feed for feed in feeds if not feed.special]
     others = {way: [*o[:at], *o[at + 1 :]] for way, o in runs.others.items()}
-    return plain, replace(runs, source=rest, target=target, graph_float64=graph, others=others), special
+    runs = replace(runs, source=rest, target=target, graph_float64=graph, others=others, stand_ins=stand_ins)
+    return plain, runs, special
 
 
-def judge_special(verdict: Verdict, graph: ir.Model, run: SpecialRun, declared: Sequence[Difference]) -> None:
+def judge_special(
+    verdict: Verdict,
+    graph: ir.Model,
+    run: SpecialRun,
+    of_target: Sequence[Difference] = (),
+    of_source: Sequence[Difference] = (),
+) -> None:
     """FAIL where the target has other places of NaN and infinities than the source, or other numbers between them.
 
-    A note where the model has an operator of which a difference is declared, where the target refuses the inputs, and
-    where the graph is right and the target has numbers in place of NaN: TensorFlow's oneDNN kernels with an activation
-    fused into them do that to every convolution, onnxruntime's LSTM to its gates, and no emission keeps them from it.
+    A note where the output depends on an operator of which a difference is declared: for the runtime of the source
+    where the graph is what differs from it, for that of the target where the graph agrees. A note as well where the
+    target refuses the inputs, and where the graph is right and the target only has numbers in place of NaN.
     """
     if run.refused:
         verdict.notes.append(f"special values are not verified: {run.refused}")
         return
     verdict.feeds.append(run.label)
-    known = sorted({o for _, names in differences_in(graph, declared) for o in names})
     for position, value in enumerate(graph.graph.outputs):
         name = str(value.name)
         source = list(run.source.values())[position]
@@ -74,12 +84,43 @@ def judge_special(verdict: Verdict, graph: ir.Model, run: SpecialRun, declared: 
         what = f"{name}: on {run.label}, {found}"
         ours = exact is not None and meant is not None and special_difference(source, exact, None, meant)
         against = meant if exact is None else None
-        if known:
+        declared = [*of_source, *([] if ours else of_target)]
+        if known := operators_behind(graph, value, declared):
             verdict.notes.append(f"{what}; what {', '.join(known)} make of special values differs, as other notes say")
         elif not ours and not special_difference(source, exact, against, _with_nan(run.target[name], source)):
             verdict.notes.append(f"{what}: its kernels lose a NaN, as fused activations and recurrent cells do")
         elif verdict.status == PASS:
             verdict.status, verdict.reason, verdict.guilty = FAIL, what, "frontend" if ours else "backend"
+
+
+def operators_behind(model: ir.Model, output: ir.Value, declared: Sequence[Difference]) -> list[str]:
+    """The operators that are declared to differ and that the numbers of this output of `model` depend on."""
+    found: set[str] = set()
+    pending, seen = [output], {output}
+    while pending:
+        value = pending.pop()
+        node = value.producer()
+        if node is None:
+            continue
+        if any(difference.of(node) for difference in declared):
+            found.add(node.op_type)
+        fresh = [v for v in _origins(model, node, value) if v is not None and v not in seen]
+        seen.update(fresh)
+        pending += fresh
+    return sorted(found)
+
+
+def _origins(model: ir.Model, node: ir.Node, value: ir.Value) -> list[ir.Value | None]:
+    """The values that this output of a node is computed from: inputs, and what branches, rounds and functions give."""
+    if node.op_type in ("Shape", "Size", "EyeLike"):
+        return []
+    inputs = list(node.inputs)
+    bodies = [body for attribute in node.attributes.values() for body in subgraphs(attribute)]
+    if node.op_type == "If":
+        return [*inputs, *(body.outputs[value.index() or 0] for body in bodies)]
+    function = model.functions.get(node.op_identifier())
+    made = [v for body in bodies for v in body.outputs]
+    return [*inputs, *made, *(() if function is None else function.outputs)]
 
 
 def _with_nan(target: np.ndarray, source: np.ndarray) -> np.ndarray:

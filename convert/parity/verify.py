@@ -20,7 +20,7 @@ from convert.parity.as_used import start
 from convert.parity.compare import is_source_far
 from convert.parity.floors import hold_floors, without_foreign_float64
 from convert.parity.inputs import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, judge, settle_verdict
+from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, hold_stand_ins, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
 from convert.parity.randomness import describe_repeats, random_outputs
 from convert.parity.saved import input_sets, save_feeds
@@ -93,10 +93,12 @@ def verify(
     verdict = hold_other_uses(verdict, graph, feeds, runs, method)
     verdict.stored = stored
     verdict.notes += notes
+    hold_stand_ins(verdict, graph, feeds, runs, method)
     if not method.tolerant and verdict.outputs:
         hold_floors(verdict, graph, feeds, runs, respond)
     if special is not None and verdict.status != FAIL:
-        judge_special(verdict, graph, special, plugin.differences(source.kind, target.kind))
+        declared = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
+        judge_special(verdict, graph, special, *declared)
     if verdict.status == FAIL or any(map(is_source_far, verdict.outputs)):
         verdict.notes += _unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
     if verdict.status == FAIL and verdict.outputs:
@@ -223,9 +225,11 @@ def _run_everything(
         else _completed([_kept_outputs(e, method.counterparts) for e in o], graph_outputs, count)
         for p, o in expected.items()
     }
+    double = expected["float64"]
+    stand_ins = 0 if isinstance(double, Unsupported) else max(0, count - len(double))
     others = {way: o[:count] for way, o in list(uses.items())[1:]}
     narrowed = _narrowed_outputs(graph, arrays[:count], stored)
-    return RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed, use, others)
+    return RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed, use, others, stand_ins=stand_ins)
 
 
 def _takes_all(source: Any, others: Sequence[Any]) -> bool:

@@ -10,7 +10,7 @@ from convert.differences import Difference, difference_notes
 from convert.graph import Graph
 from convert.parity.inputs import special_feed
 from convert.parity.special import reaches_shapes, special_difference
-from convert.parity.special_verdict import SpecialRun, judge_special
+from convert.parity.special_verdict import SpecialRun, judge_special, operators_behind
 from convert.verdict import FAIL, PASS, Verdict
 
 F, INTEGER = ir.DataType.FLOAT, ir.DataType.INT32
@@ -140,6 +140,60 @@ def test_a_declared_difference_is_a_note() -> None:
     verdict = Verdict(PASS)
     judge_special(verdict, graph("Abs"), run_on(wrong()), declared)
     assert verdict.status == FAIL
+
+
+def test_a_difference_of_the_target_does_not_excuse_the_graph() -> None:
+    declared = [Difference(("Neg",), "it passes over NaN", integers=False)]
+    off = run_on(wrong(), wrong().astype(np.float64))
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), off, declared)
+    assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), off, (), declared)
+    assert verdict.status == PASS
+    assert "what Neg make of special values differs" in verdict.notes[0]
+
+
+def two_outputs() -> ir.Model:
+    """One by a branch whose second output is declared to differ, one by a loop, one by a size, one by neither."""
+    g = Graph()
+    x, flag = g.input("x", F, ["n"]), g.input("flag", ir.DataType.BOOL, [])
+    then, other, body = Graph(g), Graph(g), Graph(g)
+    for branch, operator in ((then, "Abs"), (other, "Neg")):
+        branch.output(branch.node("Abs", [x]), f"{operator}_a")
+        branch.output(branch.node(operator, [x]), f"{operator}_b")
+    plain, differing = g.If(flag, then_branch=then, else_branch=other, outputs=2)
+    body.input("i", ir.DataType.INT64, [])
+    keep, state = body.input("keep", ir.DataType.BOOL, []), body.input("state", F, ["n"])
+    body.output(body.Identity(keep), "kept")
+    body.output(body.Neg(state), "next")
+    rounds = g.Loop(g.const(np.int64(2)), flag, x, body=body, outputs=1)
+    sized = g.Expand(g.const(np.float32(1)), g.Shape(g.Neg(x)))
+    for value, name in ((plain, "plain"), (differing, "differing"), (rounds, "rounds"), (sized, "sized")):
+        g.output(value, name)
+    return g.model()
+
+
+def test_a_declared_difference_counts_for_the_outputs_behind_it() -> None:
+    declared = [Difference(("Neg",), "why", integers=False)]
+    model = two_outputs()
+    found = {str(v.name): operators_behind(model, v, declared) for v in model.graph.outputs}
+    assert found == {"plain": [], "differing": ["Neg"], "rounds": ["Neg"], "sized": []}
+
+
+def test_a_difference_beside_an_output_is_no_excuse() -> None:
+    g = Graph()
+    x = g.input("x", F, ["n", 3])
+    g.output(g.Abs(x), "y")
+    g.output(g.Neg(x), "z")
+    declared = [Difference(("Neg",), "why", integers=False)]
+    exact = SOURCE.astype(np.float64)
+    for name, status in (("y", FAIL), ("z", PASS)):
+        target = {"y": SOURCE, "z": SOURCE} | {name: wrong()}
+        run = SpecialRun("special", {"y": SOURCE, "z": SOURCE}, {"y": exact, "z": exact}, None, target)
+        verdict = Verdict(PASS)
+        judge_special(verdict, g.model(), run, declared)
+        assert verdict.status == status
 
 
 def test_a_target_that_refuses_special_values_is_a_note() -> None:

@@ -111,3 +111,25 @@ def test_the_line_that_fixes_a_dim_is_told() -> None:
     read(Rows(), examples={0: noise(4, 3)}, report=report)
     line = f"test_sizes.py:{line_of('for i in range(x.shape[0])')}"
     assert any("fixed at 4" in note and line in note for note in report.notes), report.notes
+
+
+class FloatsOnly(nn.Module):
+    """Refuses a length of 1 in float64."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-1, 1, 5)[:, None])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.dtype == torch.float64 and x.shape[1] == 1:
+            raise RuntimeError("no such length in float64")
+        return torch.tanh(self.weight * x).sum(-1)
+
+
+def test_sizes_that_the_source_refuses_in_float64_have_a_note(tmp_path: Path) -> None:
+    done = convert.convert(FloatsOnly(), "onnx", tmp_path / "made.onnx", inputs=["x:float32[5,length]"], verify=True)
+    assert done.verdict is not None
+    assert done.verdict.status == "PASS"
+    assert [n for n in done.verdict.notes if "the source does not run in float64 on seed 3" in n], done.verdict.notes
+    assert "the shared graph in float64" in done.verdict.reference
+    assert done.verdict.outputs[0].twin is not None
