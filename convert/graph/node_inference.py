@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
+from convert.semantics.einsum import axes_of_labels, result_of_equation
 from convert.semantics.interpolation import resized_length
 
 # Constants up to this many bytes take part in inference (shapes, axes).
@@ -40,6 +41,8 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
             output.shape = ir.serde.deserialize_type_proto_for_shape(found[output.name])
     if node.op_type == "Resize" and not node.domain:
         resized_by_runtimes(node)
+    if node.op_type == "Einsum" and not node.domain:
+        repeat_ones_of_einsum(node)
     if node.op_type in ("Expand", "Reshape") and not node.domain and node.outputs[0].shape is None:
         node.outputs[0].shape = shape_of_known_rank(node)
 
@@ -76,6 +79,25 @@ def resized_by_runtimes(node: ir.Node) -> bool:
     if changed:
         y.shape = ir.Shape(dims)
     return changed
+
+
+def repeat_ones_of_einsum(node: ir.Node) -> None:
+    """Set the dims of an Einsum that ONNX's inference takes from an operand whose dim of 1 another one repeats."""
+    y, shapes = node.outputs[0], [None if v is None or v.shape is None else list(v.shape) for v in node.inputs]
+    equation = node.attributes.get_string("equation", "").replace(" ", "")
+    if y.shape is None or any(s is None for s in shapes):
+        return
+    terms, result = result_of_equation(equation)
+    sizes: dict[str, list[int | ir.SymbolicDim]] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for label, axis in axes_of_labels(term, len(shape or ())).items():
+            sizes.setdefault(label, []).append((shape or [])[axis])
+    dims = list(y.shape)
+    for label, axis in axes_of_labels(result, len(dims)).items():
+        longer = [n for n in sizes[label] if n != 1]
+        if dims[axis] == 1 and longer:
+            dims[axis] = next((n for n in longer if isinstance(n, int)), longer[0])
+    y.shape = ir.Shape(dims)
 
 
 def type_proto(value: ir.Value) -> onnx.TypeProto:

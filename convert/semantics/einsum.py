@@ -12,12 +12,8 @@ def squeeze_labels(equation: str, shapes: Sequence[Sequence[int | None]]) -> tup
     an operand has twice stay, and so do dims of an ellipsis, which runtimes repeat. `shapes` has None for dims that are
     not known.
     """
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    if not arrow:  # as numpy has it: an ellipsis, then what is there once, by its letters
-        once = sorted(label for label in set(left) - set(",.") if left.count(label) == 1)
-        right = ("..." if "..." in left else "") + "".join(once)
-    terms = left.split(",")
-    places = [_axes_of_labels(term, len(shape)) for term, shape in zip(terms, shapes, strict=True)]
+    terms, right = result_of_equation(equation)
+    places = [axes_of_labels(term, len(shape)) for term, shape in zip(terms, shapes, strict=True)]
     dropped: list[list[int]] = []
     for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         others = [(p, s) for j, (p, s) in enumerate(zip(places, shapes, strict=True)) if j != i]
@@ -31,7 +27,17 @@ def squeeze_labels(equation: str, shapes: Sequence[Sequence[int | None]]) -> tup
     return f"{','.join(terms)}->{right}", dropped
 
 
-def _axes_of_labels(term: str, rank: int) -> dict[str, int]:
+def result_of_equation(equation: str) -> tuple[list[str], str]:
+    """The terms of the operands, and that of the result, which need not be written."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    if not arrow:  # as numpy has it: an ellipsis, then what is there once, by its letters
+        once = sorted(label for label in set(left) - set(",.") if left.count(label) == 1)
+        right = ("..." if "..." in left else "") + "".join(once)
+    return left.split(","), right
+
+
+def axes_of_labels(term: str, rank: int) -> dict[str, int]:
+    """The axis of each label of a term, whose ellipsis stands for as many dims as `rank` leaves."""
     before, dots, after = term.partition("...")
     axes = dict(zip(before, range(rank), strict=False))
     if dots:

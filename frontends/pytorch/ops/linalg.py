@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.semantics.einsum import squeeze_labels
 
 from ..common.sizes import axis_of, reshape, size
 from ..common.values import as_value, cast, constant_like, promote_operands, widen_bfloat16
@@ -70,8 +71,12 @@ def outer(g, x, y):
 @torch_op("einsum")
 def einsum(g, equation, tensors, *, path=None):
     operands = promote_operands(g, *tensors)
-    equation = equation.replace(" ", "")
-    out = g.Einsum(*(widen_bfloat16(g, x) for x in operands), equation=_expand_ellipsis(g, equation, operands))
+    equation = _expand_ellipsis(g, equation.replace(" ", ""), operands)
+    # ONNX's inference takes the dims of the result from the operand that has a label first, a dim of 1 too.
+    known = [[d if isinstance(d, int) else None for d in g.shape(x)] for x in operands]
+    equation, ones = squeeze_labels(equation, known)
+    squeezed = [g.Squeeze(x, axes) if axes else x for x, axes in zip(operands, ones, strict=True)]
+    out = g.Einsum(*(widen_bfloat16(g, x) for x in squeezed), equation=equation)
     return cast(g, out, g.dtype(operands[0]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.caffe2_support import Nets, Row, both, check, weight
+from tests.support.caffe2_support import Nets, Row, assert_same, both, check, weight
 from tests.support.cases import case, f32
 
 IMAGE = f32(2, 4, 8, 8)
@@ -40,3 +40,38 @@ ROWS = both(
 @pytest.mark.parametrize("row", ROWS)
 def test_operator(row: Row, caffe2_outcomes: Nets) -> None:
     check(row, caffe2_outcomes)
+
+
+def far(*shape: int) -> np.ndarray:
+    """Numbers whose squares take more bits than float32 has, and their sums not."""
+    draws = np.random.default_rng(0).integers(-64, 65, shape)
+    return (1000 + draws / 64).astype(np.float32)
+
+
+FAR = both(
+    [
+        case("InstanceNormalization", far(2, 4, 8, 8), *CHANNELS).named("far"),
+        case("InstanceNormalization", far(2, 4, 16), *CHANNELS).named("far 3d"),
+        case("LayerNormalization", far(2, 3, 8), weight(np.ones(8, np.float32))).named("far"),
+        case("GroupNormalization", far(2, 4, 8, 8), *CHANNELS, num_groups=2).named("far"),
+        case("BatchNormalization", far(4, 4, 4, 4), *CHANNELS, *CHANNELS, training_mode=1, outputs=3).named("far"),
+    ]
+)
+
+
+@pytest.mark.caffe2
+@pytest.mark.parametrize("row", FAR)
+def test_variances_of_numbers_far_from_zero(row: Row, caffe2_outcomes: Nets) -> None:
+    """Compared with numpy in float64: runtimes take E[x²] − E[x]² here and there, ONNX's own evaluator as well."""
+    x = row.case.inputs[0].astype(np.float64)
+    groups = {"InstanceNormalization": 4, "GroupNormalization": 2}.get(row.case.operator)
+    cells = x if groups is None else x.reshape(len(x), groups, -1)
+    axes = {"LayerNormalization": (2,), "BatchNormalization": (0, 2, 3)}.get(row.case.operator, (2,))
+    mean, variance = (f(cells, axis=axes, keepdims=True) for f in (np.mean, np.var))
+    want = ((cells - mean) / np.sqrt(variance + 1e-5)).reshape(x.shape)
+    if row.case.operator != "LayerNormalization":
+        scale, bias = (w.array.astype(np.float64).reshape(-1, *[1] * (x.ndim - 2)) for w in CHANNELS)
+        want = want * scale + bias
+    outcome = caffe2_outcomes.outcome(row)
+    assert outcome.outputs is not None, outcome.error
+    assert_same({"y0": outcome.outputs["y0"]}, {"y0": want.astype(np.float32)})

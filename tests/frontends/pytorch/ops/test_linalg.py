@@ -32,6 +32,8 @@ ROWS = [
         case("einsum", "bij, bjk -> bik", [f32(2, 3, 4), f32(2, 4, 5)]),
         case("einsum", "...i,...i", [f32(2, 3), f32(2, 3)]).named("ellipsis"),
         case("einsum", "...ik, ...j -> ij", [f32(1, 2, 3), f32(3)]).named("shorter ellipsis"),
+        case("einsum", "bij,bij->bji", [f32(2, 2, 1), f32(2, 1, 3)]).named("lengths of 1"),
+        case("einsum", "bij,bik", [f32(2, 1, 1), f32(2, 4, 3)]).named("a sum over a length of 1"),
         case("tensordot", f32(2, 3, 4), f32(4, 3, 5), [1, 2], [1, 0]),
         case("tensordot", f32(1, 1, 2), f32(2, 1, 2), [0, 1], [2, 0]).named("lengths of 1"),
         case("linalg_multi_dot", [f32(2, 3), f32(3, 4), f32(4, 2)]),

@@ -1,0 +1,128 @@
+"""Every program of the tables in every format, counted: right, refused (and as declared or not), wrong, error, crashed.
+
+    python -m tests.suites.programs.run [--tables pytorch,onnx,tensorflow] [--targets keras,tflite] [--names a,b] [-v]
+
+What a program gives is compared by the source framework itself, as in the tests beside this file. It all runs in one
+process, which is started again where a program ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import multiprocessing
+import os
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from tests.support.run_targets import SUFFIXES
+
+TABLES = ("pytorch", "onnx", "tensorflow")
+SECONDS = 300.0
+GOOD = ("right", "refused")
+
+
+def outcome(table: str, name: str, form: str) -> tuple[str, str]:
+    """What becomes of one program: a status, and what was said."""
+    module = importlib.import_module(f"tests.suites.programs.test_{table}")
+    with tempfile.TemporaryDirectory(prefix="programs-") as folder:
+        try:
+            reason = module.attempt(name, form, Path(folder))
+        except AssertionError as error:
+            return "wrong", _line(error)
+        except Exception as error:
+            return "error", f"{type(error).__name__}: {_line(error)}"
+    declared = module.REFUSED.get(form, {}).get(name)
+    if declared is None:
+        return ("undeclared", _line(reason)) if reason else ("right", "")
+    return ("refused" if re.search(declared, reason) else "undeclared"), _line(reason or "it is not refused")
+
+
+def _line(said: object) -> str:
+    return " ".join(str(said).split())[:400]
+
+
+def serve(connection: Connection) -> None:
+    """Answers ("names", table) and ("run", table, name, form)."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    while True:
+        try:
+            what, *request = connection.recv()
+        except EOFError:
+            return
+        if what == "names":
+            connection.send(list(importlib.import_module(f"tests.suites.programs.test_{request[0]}").ROWS))
+        else:
+            connection.send(outcome(*request))
+
+
+class Child:
+    """A process that serves; one that dies is started again for the next request."""
+
+    def __init__(self) -> None:
+        self.process: Any = None
+        self.connection: Any = None
+
+    def ask(self, *request: str) -> Any:
+        """The answer; ("crashed", why) where there is none."""
+        if self.process is None:
+            context = multiprocessing.get_context("spawn")
+            self.connection, other = context.Pipe()
+            self.process = context.Process(target=serve, args=(other,), daemon=True)
+            self.process.start()
+            other.close()
+        try:
+            self.connection.send(request)
+            if self.connection.poll(SECONDS):
+                return self.connection.recv()
+            why = f"no answer in {SECONDS:g} s"
+        except (EOFError, OSError):
+            self.process.join()
+            why = f"the process ended with {self.process.exitcode}"
+        self.process.kill()
+        self.process.join()
+        self.process = None
+        return "crashed", why
+
+
+def main() -> None:
+    """Run, and print the counts; the exit code is 1 where something is neither right nor refused as declared."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--targets", default=",".join(SUFFIXES))
+    parser.add_argument("--names", help="only these programs")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print what is refused as declared, too")
+    args = parser.parse_args()
+    child, bad = Child(), False
+    for table in args.tables.split(","):
+        names = child.ask("names", table)
+        wanted = args.names.split(",") if args.names else names
+        for form in args.targets.split(","):
+            counts: Counter[str] = Counter()
+            began = time.time()
+            for name in names:
+                if name not in wanted:
+                    continue
+                status, said = child.ask("run", table, name, form)
+                counts[status] += 1
+                if status not in GOOD or (args.verbose and status != "right"):
+                    print(f"{table} {name} {form} {status}: {said}", flush=True)
+            bad = bad or any(status not in GOOD for status in counts)
+            told = ", ".join(f"{status} {count}" for status, count in sorted(counts.items()))
+            print(f"{table} in {form}: {told} ({time.time() - began:.0f} s)", flush=True)
+    sys.exit(bad)
+
+
+if __name__ == "__main__":
+    # The child finds everything under the module's own name.
+    from tests.suites.programs.run import main as main_as_module
+
+    main_as_module()
