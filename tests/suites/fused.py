@@ -1,7 +1,8 @@
 """Layers that TensorFlow fuses, as this backend emits them, against float64: with oneDNN on and off.
 
-    python tests/suites/fused.py            every combination, in children that may die; prints what is wrong
-    python tests/suites/fused.py FAMILY …   only these
+    python tests/suites/fused.py                  every combination, in children that may die; prints what is wrong
+    python tests/suites/fused.py FAMILY …         only these
+    python tests/suites/fused.py --part 1/4       a random quarter of each family; the four together are all
 
 What a fused kernel gets wrong depends on the processor, so forms that are known to be bad are also held by tests on
 the emitted graph: `tests/backends/tensorflow/test_onednn.py`.
@@ -9,9 +10,11 @@ the emitted graph: `tests/backends/tensorflow/test_onednn.py`.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -102,10 +105,17 @@ def combinations(families: list[str]) -> Iterator[tuple[str, str, str, str]]:
         yield family, added, act, "bfloat16"
 
 
+def part_of(family: str, part: int, parts: int) -> list[tuple[str, str, str, str]]:
+    """A fair share of a family: share `part` of `parts`, from 1 on; no two have a combination in common."""
+    rows = list(combinations([family]))
+    random.Random(zlib.crc32(family.encode())).shuffle(rows)
+    return rows[part - 1 :: parts]
+
+
 def weights_of(layer: Layer, name: str) -> dict[str, np.ndarray]:
     """Numbers in float64 that halves hold."""
-    random = np.random.default_rng(zlib.crc32(name.encode()))
-    draw = lambda *shape: random.integers(-64, 65, shape) / 64.0  # noqa: E731
+    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    draw = lambda *shape: generator.integers(-64, 65, shape) / 64.0  # noqa: E731
     return {"w": draw(*layer.weight) / 4, "b": draw(layer.channels), "x": draw(*layer.shape)}
 
 
@@ -246,15 +256,23 @@ def _distance(found: np.ndarray, want: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Print what is wrong, and how many combinations ran."""
+    """Print what is wrong with each family, and how many models ran."""
     if sys.argv[1:2] == [CHILD]:
         run_child(Path(sys.argv[2]))
         return
-    families = sys.argv[1:] or list(LAYERS)
-    wrong = [line for family in families for onednn in ("1", "0") for line in run_family(family, onednn)]
-    print("\n".join(wrong))
-    count = len(list(combinations(families)))
-    print(json.dumps({"combinations": count, "runs": count * 4, "wrong": len(wrong)}))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(LAYERS))
+    parser.add_argument("--part", default="1/1", help="K/N: the K-th of N shares of each family")
+    given = parser.parse_args()
+    part, parts = map(int, given.part.split("/"))
+    total = {"combinations": 0, "runs": 0, "wrong": 0}
+    for family in given.families or LAYERS:
+        rows = part_of(family, part, parts)
+        wrong = [line for onednn in ("1", "0") for line in run_family(family, onednn, rows)]
+        counts = {"combinations": len(rows), "runs": len(rows) * 4, "wrong": len(wrong)}
+        total = {name: total[name] + count for name, count in counts.items()}
+        print("\n".join([*wrong, json.dumps({"family": family, **counts})]), flush=True)
+    print(json.dumps(total))
 
 
 if __name__ == "__main__":
