@@ -5,9 +5,10 @@
 
 cosmic-ray makes the mutants: one operator, number, condition or loop changed. Type annotations are left alone. A mutant
 is run by those tests of the package's mirrored folder (`tests/convert/passes/layout`) that reach its line, the quick
-ones first; tests that would take the folder beyond a minute of processor time are not used. Each mutant runs in a
-process of its own, which is forked from one that has collected the tests (`mutant_process.py`). Mutants that cannot be
-told from the program are in `mutant_equivalents.py`, with the reason; what else survives is printed.
+ones first; tests that start processes (`not_core`) and what is beyond a minute of processor time are not used. Each
+mutant runs in a process of its own, which is forked from one that has collected the tests (`mutant_process.py`).
+Mutants that cannot be told from the program are in `mutant_equivalents.py`, with the reason; what else survives is
+printed.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--file", default="", help="only files of this name")
     parser.add_argument("--seconds", type=float, default=60.0, help="of processor time for all tests together")
+    parser.add_argument("--measured", type=Path, help="file for what tests take and reach: read where it is there")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     os.chdir(ROOT)
@@ -58,7 +60,7 @@ def main() -> int:
     rows = []
     for package in given.packages:
         mutants = chosen_mutants(Path(package), given.file, given.sample, given.seed)
-        rows.append(score_package(package, mutants, given.seconds))
+        rows.append(score_package(package, mutants, given.seconds, given.measured))
     if given.json:
         print(json.dumps(rows, indent=1))
     for row in rows:
@@ -151,11 +153,13 @@ def _changed_lines(text: str, changed: str, number: int) -> tuple[str, str]:
     return before[at].strip(), after[at].strip() if at < len(after) else ""
 
 
-def score_package(package: str, mutants: Sequence[Mutant], budget: float) -> dict[str, Any]:
+def score_package(
+    package: str, mutants: Sequence[Mutant], budget: float, measured: Path | None = None
+) -> dict[str, Any]:
     """How many mutants were noticed, how many are declared equivalents, and which survived."""
     from mutant_equivalents import reason_of_equivalence
 
-    pool, seconds = test_pool(package, budget)
+    pool, seconds = test_pool(package, budget, measured)
     row: dict[str, Any] = {"package": package, "mutants": len(mutants), "noticed": 0, "equivalent": 0, "survived": []}
     row |= {"tests": len(pool.tests), "seconds": seconds}
     for done, (mutant, tests, noticed) in enumerate(_outcomes(package, pool, mutants), 1):
@@ -190,11 +194,15 @@ def _outcomes(package: str, pool: TestPool, mutants: Sequence[Mutant]) -> Iterat
     yield from ((m, tests, notices(m, tests, LONGEST)) for m, tests in rest)
 
 
-def test_pool(package: str, budget: float) -> tuple[TestPool, float]:
-    """The tests of the mirrored folder within the time, what they take together, and the lines that each reaches."""
+def test_pool(package: str, budget: float, measured: Path | None = None) -> tuple[TestPool, float]:
+    """The tests of the mirrored folder within the time, what they take together, and the lines that each reaches.
+
+    measured: the file that keeps it for the next run, while neither tests nor program change.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result.json"
-        in_child(lambda: _measure(package, result), 900)
+        result = measured or Path(folder) / "result.json"
+        if not result.exists():
+            in_child(lambda: _measure(package, result), 900)
         durations, reached = json.loads(result.read_text())
     tests, total = [], 0.0
     for name, seconds in sorted(durations.items(), key=lambda item: item[1]):
@@ -227,7 +235,8 @@ def _measure(package: str, result: Path) -> int:
             watcher.switch_context("")
 
     watcher.start()
-    pytest.main([*ARGUMENTS, f"tests/{package}"], plugins=[Plugin()])
+    every = [a for a in ARGUMENTS if a != "-x"]
+    pytest.main([*every, "-m", "not long and not not_core", f"tests/{package}"], plugins=[Plugin()])
     watcher.stop()
     data = watcher.get_data()
     reached = {os.path.relpath(f): data.contexts_by_lineno(f) for f in data.measured_files()}

@@ -1,0 +1,131 @@
+"""What is said of the weights of two artefacts: on graphs that hold nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.parity.weights import describe_weights
+
+RNG = np.random.default_rng(3)
+W = RNG.standard_normal((4, 3)).astype(np.float32)
+V = RNG.standard_normal((5, 2)).astype(np.float32)
+
+
+def holding(*constants: str, **arrays: Any) -> ir.Model:
+    """A graph with these weights; those of `constants` are outputs of Constant nodes."""
+    graph = ir.Graph([], [], nodes=[], opset_imports={"": 23})
+    for name, content in arrays.items():
+        tensor = ir.Tensor(np.asarray(content), name=name)
+        if name in constants:
+            node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
+            node.outputs[0].name = name
+            graph.append(node)
+            continue
+        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
+        graph.register_initializer(value)
+    return ir.Model(graph, ir_version=10)
+
+
+def described(left: ir.Model, right: ir.Model) -> str:
+    return describe_weights(left, right, ("one", "two"))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ({"w": W, "v": V}, {"w": W, "v": V}),
+        ({"w": W, "v": V}, {"v": W, "w": V}),
+        ({"w": W, "v": V}, {"w": W.T, "v": np.ravel(V)}),
+        ({"w": W, "v": V}, {"a": W.T, "b": V.T}),
+        ({"w": W}, {"w": W * np.float32(1 + 5e-6)}),
+        ({"w": W}, {"a": W * np.float32(1 + 5e-6)}),
+        ({"w": W.astype(np.float16)}, {"w": W.astype(np.float16).astype(np.float32)}),
+        ({"w": W.astype(ml_dtypes.bfloat16)}, {"a": W.astype(ml_dtypes.bfloat16).astype(np.float32).T}),
+        ({"w": np.array([0.0, 1.0], np.float32)}, {"a": np.array([1.0, -0.0], np.float32)}),
+        ({"w": W, "n": np.arange(5)}, {"w": W, "n": np.arange(6)}),
+        ({"w": W, "e": np.zeros(0, np.float32)}, {"w": W}),
+        ({"w": W, "s": np.float32(2.0)}, {"w": W, "t": np.float32(3.0)}),
+        ({"w": W, "s": np.float32(2.0)}, {"w": W, "s": RNG.standard_normal(2).astype(np.float32)}),
+        ({"w": W}, {"w": W, "v": V}),
+        ({}, {"w": W}),
+    ],
+    ids=[
+        "same", "names swapped", "transposed", "transposed, other names", "rounded", "rounded, other names", "halves",
+        "bfloat16", "minus zero", "integers", "empty", "single numbers of other names", "a single number and a row",
+        "more on the right", "none",
+    ],
+)  # fmt: skip
+def test_the_same_numbers_are_the_same_weights(left: dict[str, Any], right: dict[str, Any]) -> None:
+    assert described(holding(**left), holding(**right)) == ""
+
+
+@pytest.mark.parametrize("share", [2e-5, 0.05, 0.5])
+@pytest.mark.parametrize("name", ["w", "another"])
+def test_others_are_named_with_how_far_they_are_apart(share: float, name: str) -> None:
+    """By name or, with one of that size on each side, by size; the share is of the left's size."""
+    found = described(holding(w=W, v=V), holding(**{name: W * np.float32(1 + share)}, v=V))
+    assert found == f"weights differ: 1 of 2 tensors (w by {share:.2g} of its size)"
+
+
+def test_how_far_is_said_of_the_nearest_order() -> None:
+    changed = (W.T * np.float32(1.25)).copy()
+    assert described(holding(w=W), holding(w=changed)) == "weights differ: 1 of 1 tensors (w by 0.25 of its size)"
+
+
+def test_single_numbers_count_by_their_name() -> None:
+    found = described(holding(w=W, s=np.float32(2.0)), holding(w=W, s=np.float32(3.0)))
+    assert found == "weights differ: 1 of 2 tensors (s by 0.5 of its size)"
+
+
+def test_zeros_are_infinitely_far_from_others() -> None:
+    found = described(holding(w=np.zeros(2, np.float32)), holding(w=np.ones(2, np.float32)))
+    assert float(found.partition(" by ")[2].split()[0]) > 1e30
+
+
+def test_weights_without_a_counterpart_are_counted() -> None:
+    found = described(holding(w=W, v=V), holding(w=W, v=V[:4]))
+    assert found == (
+        "weights differ: 1 of 2 tensors (v), 1 without a counterpart in two, which may have folded or rearranged them"
+    )
+    # Two of one size on the left and one on the right: nothing tells which it is.
+    found = described(holding(a=W, b=2 * W), holding(c=3 * W))
+    assert found.startswith("weights differ: 2 of 2 tensors (a, b), 2 without a counterpart in two")
+
+
+def test_as_many_of_one_size_are_paired_in_order() -> None:
+    found = described(holding(a=W, b=2 * W), holding(c=1.5 * W, d=2.5 * W))
+    assert found == "weights differ: 2 of 2 tensors (a by 0.5 of its size, b by 0.25 of its size)"
+    # The name comes before the place, and one that is found is nobody else's.
+    found = described(holding(a=W, b=2 * W), holding(b=3 * W, a=1.5 * W))
+    assert found == "weights differ: 2 of 2 tensors (a by 0.5 of its size, b by 0.5 of its size)"
+
+
+@pytest.mark.parametrize("count", [5, 6, 8])
+def test_five_are_named_at_most(count: int) -> None:
+    sizes = range(2, 2 + count)
+    left = holding(**{f"w{n}": np.ones(n, np.float32) for n in sizes})
+    found = described(left, holding(**{f"w{n}": np.full(n, 1.5, np.float32) for n in sizes}))
+    named = ", ".join(f"w{n} by 0.5 of its size" for n in range(2, 7))
+    more = f" and {count - 5} more" if count > 5 else ""
+    assert found == f"weights differ: {count} of {count} tensors ({named}{more})"
+
+
+def test_numbers_of_constant_nodes_and_of_bodies_are_weights() -> None:
+    other = holding(w=1.5 * W)
+    assert described(holding("w", w=W), other) == "weights differ: 1 of 1 tensors (w by 0.5 of its size)"
+    assert described(other, holding("w", w=1.5 * W)) == ""
+    inner = holding("w", w=W).graph
+    node = ir.Node("", "If", [ir.Value(name="c")], [ir.AttrGraph("then_branch", inner)])
+    outer = ir.Model(ir.Graph([], [], nodes=[node], opset_imports={"": 23}), ir_version=10)
+    assert described(outer, other) == "weights differ: 1 of 1 tensors (w by 0.5 of its size)"
+
+
+def test_two_equal_weights_need_two_counterparts() -> None:
+    assert described(holding(a=W, b=W), holding(c=W, d=W.T)) == ""
+    found = described(holding(a=W, b=W), holding(c=W))
+    assert found.startswith("weights differ: 1 of 2 tensors (b), 1 without")
