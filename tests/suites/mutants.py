@@ -194,7 +194,7 @@ def _outcomes(package: str, pool: TestPool, mutants: Sequence[Mutant]) -> Iterat
     yield from ((m, tests, notices(m, tests, LONGEST)) for m, tests in rest)
 
 
-def test_pool(package: str, budget: float, measured: Path | None = None) -> tuple[TestPool, float]:
+def test_pool(package: str, budget: float, measured: Path | None) -> tuple[TestPool, float]:
     """The tests of the mirrored folder within the time, what they take together, and the lines that each reaches.
 
     measured: the file that keeps it for the next run, while neither tests nor program change.
