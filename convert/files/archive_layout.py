@@ -85,7 +85,14 @@ def check_checksums(path: Path) -> bool:
         if entries and not any(e.CRC for e in entries):
             return False
         for entry in entries:
-            if (found := _checksum(archive, entry)) != entry.CRC:
+            try:
+                found = _checksum(archive, entry)
+            except (zlib.error, struct.error, OSError) as error:
+                raise BadInput(
+                    f"the entry {entry.filename} of {path} cannot be unpacked: {error}",
+                    hint="get the file again and compare its checksum with the source's",
+                ) from None
+            if found != entry.CRC:
                 raise BadInput(
                     f"the entry {entry.filename} of {path} has changed since it was written: "
                     f"its CRC-32 is {found:08x}, the archive says {entry.CRC:08x}",

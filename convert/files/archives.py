@@ -43,6 +43,19 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     return archive
 
 
+def open_inner_archive(content: bytes, label: str) -> zipfile.ZipFile:
+    """The same for an archive that is an entry of another one, with all of its bytes."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except BROKEN as error:
+        raise BadInput(
+            f"{label} begins like a zip archive, but is truncated or corrupt: {_sentence(error)}",
+            hint="get the file again, or save it again",
+        ) from None
+    check_archive(archive)
+    return archive
+
+
 def check_archive(archive: zipfile.ZipFile) -> None:
     """Refuse what a model has no use for and an attacker has.
 

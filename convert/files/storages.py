@@ -6,7 +6,6 @@ the two everywhere: a tensor that is longer than its entry shows whatever lies b
 
 from __future__ import annotations
 
-import io
 import re
 import zipfile
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 from convert import limits
 from convert.errors import UnsafeInput
-from convert.files.archives import check_archive, member, open_archive, read_member, record_root
+from convert.files.archives import is_zip, member, open_archive, open_inner_archive, read_member, record_root
 from convert.files.pickle_opcodes import STORAGE, Global, PickledObject, class_name, read_pickle
 
 _BYTES = {"Double": 8, "Float": 4, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1, "Byte": 1,
@@ -35,9 +34,11 @@ def check_storages(path: Path) -> None:
     with open_archive(path) as archive:
         _check_tensors(archive, str(path))
         for name in archive.namelist():
-            if name.endswith(".pt") and (content := archive.read(name))[:4] == b"PK\x03\x04":
-                with zipfile.ZipFile(io.BytesIO(content)) as inner:
-                    check_archive(inner)
+            if not name.endswith(".pt"):
+                continue
+            content = read_member(archive, name, archive.getinfo(name).file_size)
+            if is_zip(content[:4]):
+                with open_inner_archive(content, f"{path}: {name}") as inner:
                     _check_tensors(inner, f"{path}: {name}")
 
 

@@ -27,6 +27,15 @@ FILLS = {
 
 def filled_tensor(op: Op) -> ir.TensorProtocol:
     """The tensor that a fill without inputs makes. Raises `BadInput` where its content and its shape disagree."""
+    if not op.outputs:
+        raise BadInput(f"a {op.type} fills nothing: it has no output")
+    try:
+        return _filled(op)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"the {op.type} {op.outputs[0]!r} has arguments that make no tensor: {error}") from error
+
+
+def _filled(op: Op) -> ir.TensorProtocol:
     shape = [int(d) for d in _number_list(op, "shape")]
     if any(d < 0 for d in shape) or np.prod(shape, dtype=object) > limits.CAFFE2_FILL_ELEMENTS:
         raise BadInput(f"the {op.type} {op.outputs[0]!r} has the shape {shape}")

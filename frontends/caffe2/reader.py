@@ -99,8 +99,9 @@ def lower(g: Graph, net: Net, values: Values) -> None:
     for op in net.ops:
         with g.at(location(op)):
             if op.type in FILLS and not op.inputs:
-                if op.outputs[0] not in data:
-                    values[op.outputs[0]] = g.initializer(op.outputs[0], filled_tensor(op))
+                if not op.outputs or op.outputs[0] not in data:
+                    tensor = filled_tensor(op)
+                    values[op.outputs[0]] = g.initializer(op.outputs[0], tensor)
                 continue
             inputs = [find_blob(values, name, f"{op.type} {op.outputs[:1]}") for name in op.inputs]
             attributes = _attributes(op, values)

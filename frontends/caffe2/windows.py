@@ -18,7 +18,10 @@ _SIDES = {"kernel": ("h", "w"), "stride": ("h", "w"), "dilation": ("h", "w"), "p
 
 
 def normalize_window_args(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with `kernels`, `strides`, `pads` and `dilations` (as `Sizes`) for all of their other spellings."""
+    """Arguments with `kernels`, `strides`, `pads` and `dilations` (as `Sizes`) for all of their other spellings.
+
+    Raises `BadInput` for one that is not a whole number.
+    """
     made = dict(args)
     for name, sides in _SIDES.items():
         single = [made.pop(f"{name}_{side}", None) for side in sides]
@@ -26,12 +29,18 @@ def normalize_window_args(args: Mapping[str, Any]) -> dict[str, Any]:
         if made.get(f"{name}s"):
             continue
         if one is not None:
-            made[f"{name}s"] = int(one)
+            made[f"{name}s"] = _whole(name, one)
         elif any(v is not None for v in single):
-            made[f"{name}s"] = [int(v or 0) for v in single]
+            made[f"{name}s"] = [_whole(name, v or 0) for v in single]
     if not made.get("legacy_pad", 1):
         del made["legacy_pad"]
     return made
+
+
+def _whole(name: str, value: Any) -> int:
+    if not isinstance(value, int | float) or value != value // 1:
+        raise BadInput(f"the argument {name} of an operator with windows is {value!r:.60}, not a whole number")
+    return int(value)
 
 
 @dataclass(frozen=True)

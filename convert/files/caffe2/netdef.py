@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -135,14 +135,27 @@ def net_of(message: Any, label: str = "the net", depth: int = 0) -> Net:
     for op in message.op:
         if not op.type:
             raise BadInput(f"{label} is no Caffe2 net: it has an operator without a type")
-        args = _arguments(op.arg, f"{label}: {op.type}", depth)
-        ops.append(Op(op.type, tuple(op.input), tuple(op.output), args, op.engine, op.device_option.device_type))
+        kind, inputs, outputs = _words([op.type], label)[0], _words(op.input, label), _words(op.output, label)
+        args = _arguments(op.arg, f"{label}: {kind}", depth)
+        ops.append(Op(kind, inputs, outputs, args, *_words([op.engine], label), op.device_option.device_type))
     args = _arguments(message.arg, label, depth)
-    return Net(message.name, tuple(ops), tuple(message.external_input), tuple(message.external_output), args)
+    inputs, outputs = _words(message.external_input, label), _words(message.external_output, label)
+    return Net(*_words([message.name], label), tuple(ops), inputs, outputs, args)
+
+
+def _words(texts: Iterable[str | bytes], label: str) -> tuple[str, ...]:
+    """Names as they are. Raises `BadInput` for bytes that are no text, which protobuf hands out as bytes."""
+    words = []
+    for word in texts:
+        if not isinstance(word, str):
+            raise BadInput(f"{label} is no Caffe2 net: it has a name that is no text", hint="get the file again")
+        words.append(word)
+    return tuple(words)
 
 
 def _arguments(messages: Sequence[Any], label: str, depth: int) -> dict[str, Argument]:
-    return {argument.name: _argument(argument, label, depth) for argument in messages}
+    names = _words([argument.name for argument in messages], label)
+    return {name: _argument(argument, label, depth) for name, argument in zip(names, messages, strict=True)}
 
 
 def _argument(message: Any, label: str, depth: int) -> Argument:

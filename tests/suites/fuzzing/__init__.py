@@ -1,0 +1,1 @@
+"""Seeds, changes and judges of the fuzz (`tests/suites/fuzz.py`)."""

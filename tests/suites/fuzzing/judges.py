@@ -1,0 +1,161 @@
+"""What a framework itself computes from a changed file: the judge of what was converted without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Feed = dict[str, np.ndarray]
+
+
+def feed_of(session: Any) -> Feed:
+    """Numbers for each input of an onnxruntime session; 2 for a dim of any size."""
+    rng = np.random.default_rng(3)
+    feed = {}
+    for value in session.get_inputs():
+        shape = [d if isinstance(d, int) else 2 for d in value.shape]
+        kind = {"tensor(float)": "f4", "tensor(double)": "f8", "tensor(int64)": "i8", "tensor(int32)": "i4"}[value.type]
+        feed[value.name] = rng.normal(size=shape).astype(kind)
+    return feed
+
+
+def converted_outputs(path: Path) -> tuple[Feed, list[np.ndarray]]:
+    """The feed, and what onnxruntime makes of it by the file that the conversion wrote."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    feed = feed_of(session)
+    return feed, [np.asarray(v) for v in session.run(None, feed)]
+
+
+def _torch_outputs(call: Callable[..., Any], feed: Feed) -> list[np.ndarray]:
+    import torch
+
+    with torch.no_grad():
+        found = call(*[torch.from_numpy(v) for v in feed.values()])
+    return [np.asarray(v) for v in (found if isinstance(found, tuple | list) else [found])]
+
+
+def _state(path: Path, feed: Feed) -> list[np.ndarray]:
+    import torch
+
+    from tests.suites.fuzzing.seeds import torch_network
+
+    network = torch_network()
+    network.load_state_dict(torch.load(path, weights_only=True))
+    return _torch_outputs(network, feed)
+
+
+def _safetensors(path: Path, feed: Feed) -> list[np.ndarray]:
+    import safetensors.torch
+
+    from tests.suites.fuzzing.seeds import torch_network
+
+    network = torch_network()
+    network.load_state_dict(safetensors.torch.load_file(path))
+    return _torch_outputs(network, feed)
+
+
+def _torchscript(path: Path, feed: Feed) -> list[np.ndarray]:
+    import torch
+
+    return _torch_outputs(torch.jit.load(str(path)), feed)
+
+
+def _exported(path: Path, feed: Feed) -> list[np.ndarray]:
+    import torch
+
+    return _torch_outputs(torch.export.load(path).module(), feed)
+
+
+def _onnx(path: Path, feed: Feed) -> list[np.ndarray]:
+    import onnxruntime as ort
+
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return [np.asarray(v) for v in session.run(None, feed)]
+
+
+def _savedmodel(path: Path, feed: Feed) -> list[np.ndarray]:
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(path))
+    found = loaded.signatures["serving_default"](**{name: tf.constant(v) for name, v in feed.items()})
+    return [v.numpy() for v in found.values()]
+
+
+def _frozen(path: Path, feed: Feed) -> list[np.ndarray]:
+    import tensorflow as tf
+
+    graph_def = tf.compat.v1.GraphDef.FromString(path.read_bytes())
+    read = {name.split(":")[0] for node in graph_def.node for name in node.input}
+    last = [node.name for node in graph_def.node if node.name not in read and node.op != "NoOp"]
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(graph_def, name="")
+        with tf.compat.v1.Session(graph=graph) as session:
+            fed = {f"{name}:0": v for name, v in feed.items()}
+            return [np.asarray(v) for v in session.run([f"{name}:0" for name in last], fed)]
+
+
+def _keras(path: Path, feed: Feed) -> list[np.ndarray]:
+    import keras
+
+    model = keras.models.load_model(path, compile=False, safe_mode=True)
+    found = model(list(feed.values()) if len(feed) > 1 else next(iter(feed.values())))
+    return [np.asarray(v) for v in (found if isinstance(found, tuple | list) else [found])]
+
+
+def _lite(path: Path, feed: Feed) -> list[np.ndarray]:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(path), num_threads=1)
+    for detail, value in zip(interpreter.get_input_details(), feed.values(), strict=True):
+        interpreter.resize_tensor_input(detail["index"], value.shape)
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), feed.values(), strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return [np.array(interpreter.get_tensor(d["index"])) for d in interpreter.get_output_details()]
+
+
+JUDGES: dict[str, Callable[[Path, Feed], list[np.ndarray]]] = {
+    "pt": _state,
+    "torchscript": _torchscript,
+    "pt2": _exported,
+    "safetensors": _safetensors,
+    "onnx": _onnx,
+    "savedmodel": _savedmodel,
+    "frozen": _frozen,
+    "keras": _keras,
+    "h5": _keras,
+    "tflite": _lite,
+}
+"""By format; Caffe2 is in no Python that the others are in."""
+
+
+def judged(form: str, source: Path, target: Path) -> tuple[str, str]:
+    """Whether the target of a changed source computes what the framework does: a word, and what differs.
+
+    `agrees`; `differs`; `refused by the framework`; `not judged`.
+    """
+    if form not in JUDGES:
+        return "not judged", ""
+    try:
+        feed, got = converted_outputs(target)
+    except Exception as error:
+        return "not run", " ".join(str(error).split())[:200]
+    try:
+        want = JUDGES[form](source, feed)
+    except Exception as error:
+        return "refused by the framework", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    if [v.shape for v in got] != [v.shape for v in want]:
+        return "differs", f"shapes {[v.shape for v in got]}, not {[v.shape for v in want]}"
+    for mine, theirs in zip(got, want, strict=True):
+        if not np.allclose(mine, theirs, rtol=1e-3, atol=1e-4, equal_nan=True):
+            return "differs", f"{mine.ravel()[:4]} instead of {theirs.ravel()[:4]}"
+    return "agrees", ""

@@ -1,0 +1,36 @@
+"""Changed files of eleven formats: a sample by default of those that are quick, more of all behind `long`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.suites.fuzzing.seeds import WRITERS
+
+pytestmark = pytest.mark.not_core
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def fuzz(formats: str, *more: str) -> None:
+    """Run the suite in a process of its own: workers are forked from one that has no threads."""
+    command = [sys.executable, "-m", "tests.suites.fuzz", "--formats", formats, *more]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all("refused" in line for line in done.stdout.splitlines())
+
+
+def test_a_few_changes_are_refused_or_right() -> None:
+    pytest.importorskip("onnxruntime", reason="it runs what was converted")
+    fuzz("onnx,caffe2", "--count", "25")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", WRITERS)
+def test_more_changes_are_refused_or_right(form: str) -> None:
+    pytest.importorskip("torch", reason="several of the formats are PyTorch's")
+    pytest.importorskip("tensorflow", reason="several of the formats are TensorFlow's")
+    fuzz(form, "--first", "1000", "--count", "100")
