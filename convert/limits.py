@@ -12,6 +12,9 @@ import sys
 from dataclasses import dataclass
 from itertools import pairwise
 
+COMMAND_SECONDS = 3600.0
+"""seconds: that one command may take where --timeout does not say; the largest model of the zoo takes minutes"""
+
 ARCHIVE_ENTRIES = 200_000
 """entries: of a zip archive; its directory is read as a whole before any entry is"""
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from convert.activity import WORDS, doing
+
 if TYPE_CHECKING:
     from convert.verdict import Verdict
 
@@ -132,7 +134,8 @@ class Report:
             self.progress(name)
         start = time.perf_counter()
         try:
-            yield
+            with doing(WORDS.get(name, name)):
+                yield
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 4)
 

@@ -12,10 +12,10 @@ from convert.runners.sandbox import die_with_parent
 
 def convert(arguments: Sequence[str]) -> None:
     """Convert as the arguments say."""
-    from convert.cli import main as command_line
+    from convert.cli.commands import run_command_line
 
     sys.argv = ["convert", *arguments]
-    command_line()
+    run_command_line(supervised=False)
 
 
 if __name__ == "__main__":

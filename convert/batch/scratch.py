@@ -16,7 +16,7 @@ _PREFIX = "convert-batch-"
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """A folder for temporary files, which this process holds a lock on and removes afterwards."""
-    folder, descriptor = _locked_folder()
+    folder, descriptor = locked_folder()
     try:
         yield folder
     finally:
@@ -24,7 +24,8 @@ def scratch_folder() -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _locked_folder() -> tuple[Path, int]:
+def locked_folder() -> tuple[Path, int]:
+    """A new folder, and the descriptor that holds the lock on it: who closes it has removed the folder before."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         descriptor = os.open(folder, os.O_RDONLY)

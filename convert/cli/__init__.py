@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from convert.cli.commands import cli, main
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from convert.cli.commands import cli
 
 __all__ = ["cli", "main"]
+
+
+def main() -> NoReturn:
+    """Entry point of the console scripts. Nothing is imported before signals are handled."""
+    from convert.cli.signals import leave_at_once
+
+    leave_at_once()
+    from convert.cli.commands import run_command_line
+
+    run_command_line(supervised=True)
+
+
+def __getattr__(name: str) -> Any:
+    """The commands, imported on first use."""
+    if name == "cli":
+        from convert.cli.commands import cli
+
+        return cli
+    raise AttributeError(f"module 'convert.cli' has no attribute {name!r}")

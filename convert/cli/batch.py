@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,6 +68,7 @@ def batch(
     named.
     """
     from convert.cli.output_options import exit_on_error
+    from convert.cli.signals import raise_in_main_thread
 
     def work() -> None:
         from convert.batch import html_report, run, show, storage
@@ -121,5 +121,5 @@ def batch(
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    raise_in_main_thread()
     exit_on_error(work, 0)

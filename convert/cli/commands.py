@@ -14,7 +14,8 @@ from convert import __version__, plugin
 from convert.cli import render
 from convert.cli.batch import batch
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
-from convert.cli.output_options import WORDS, OutputOptions, exit_on_error, run, with_output_options
+from convert.cli.limit_options import LimitOptions, with_limit_options
+from convert.cli.output_options import SUPERVISED, WORDS, OutputOptions, exit_on_error, run, with_output_options
 from convert.cli.read_options import ReadOptions, with_read_options
 from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.errors import UsageError
@@ -84,6 +85,7 @@ def cli() -> None:
 )
 @with_verify_options
 @with_read_options
+@with_limit_options
 @with_output_options
 def convert_model(
     source: Path,
@@ -97,13 +99,15 @@ def convert_model(
     dump_passes: Path | None,
     verify_options: VerifyOptions,
     read_options: ReadOptions,
+    limit_options: LimitOptions,
     output_options: OutputOptions,
     **declared: Any,
 ) -> None:
     """Convert MODEL."""
-    from convert import api
 
     def work(report: Report) -> Report:
+        from convert import api
+
         return api.convert(
             source,
             to,
@@ -115,13 +119,13 @@ def convert_model(
             dump_passes=dump_passes,
             rules=read_options.rules,
             report=report,
-            method=verify_options.method(),
+            method=verify_options.method(limit_options.of_runs()),
             layout=layout or "",
             **values(declared),
             **read_options.options(),
         )
 
-    run(Report("convert", source=str(source)), work, output_options, verify_options)
+    run(Report("convert", source=str(source)), work, output_options, limit_options, verify_options)
 
 
 @cli.command(cls=ReadCommand)
@@ -136,6 +140,7 @@ def convert_model(
 )
 @with_verify_options
 @with_read_options
+@with_limit_options
 @with_output_options
 def verify(
     chain: tuple[str, ...],
@@ -143,6 +148,7 @@ def verify(
     pairs: tuple[str, ...],
     verify_options: VerifyOptions,
     read_options: ReadOptions,
+    limit_options: LimitOptions,
     output_options: OutputOptions,
     **declared: Any,
 ) -> None:
@@ -151,38 +157,42 @@ def verify(
     Of more than two artefacts each is compared with the one before it. model.py:Net before a file of weights is the
     factory of its module.
     """
-    from convert import api
-    from convert.parity.chain import parse_artifacts, parse_pairs, verify_chain
 
     def work(report: Report) -> Report:
+        from convert import api
+        from convert.parity.chain import parse_artifacts, parse_pairs, verify_chain
+
         return verify_chain(
             parse_artifacts(chain),
             api.verify,
             report,
-            replace(verify_options.method(), pairs=parse_pairs(pairs)),
+            replace(verify_options.method(limit_options.of_runs()), pairs=parse_pairs(pairs)),
             rules=read_options.rules,
             layout=layout or "",
             **values(declared),
             **read_options.options(),
         )
 
-    run(Report("verify", source=chain[0], target=chain[-1]), work, output_options, verify_options)
+    run(Report("verify", source=chain[0], target=chain[-1]), work, output_options, limit_options, verify_options)
 
 
 @cli.command(cls=ReadCommand)
 @click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
 @with_read_options
+@with_limit_options
 @with_output_options
 def inspect(
     source: Path,
     read_options: ReadOptions,
+    limit_options: LimitOptions,
     output_options: OutputOptions,
     **declared: Any,
 ) -> None:
     """Show a model's kind, inputs, outputs, operators and weights."""
-    from convert import api
 
     def work(report: Report) -> Report:
+        from convert import api
+
         return api.inspect(
             source,
             rules=read_options.rules,
@@ -191,7 +201,7 @@ def inspect(
             **read_options.options(),
         )
 
-    run(Report("inspect", source=str(source)), work, output_options)
+    run(Report("inspect", source=str(source)), work, output_options, limit_options)
 
 
 @cli.command()
@@ -233,13 +243,16 @@ def ops(to: str | None, origin: str | None, names: str | None, as_json: bool) ->
 cli.add_command(batch)
 
 
-def main() -> NoReturn:
-    """Entry point of the console scripts."""
+def run_command_line(*, supervised: bool) -> NoReturn:
+    """Do what the words of the command line say, and exit.
+
+    supervised: the verbs that read models do so in a process of their own, which this one watches.
+    """
     # TensorFlow writes its start-up messages to stderr past Python; the user's own setting comes first.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
-    cli.main(prog_name="convert")
+    cli.main(prog_name="convert", obj=SUPERVISED if supervised else None)
     raise AssertionError("click exits")

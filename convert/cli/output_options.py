@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 import click
 
-from convert.cli import render
+from convert.cli import render, signals
+from convert.cli.limit_options import LimitOptions
 from convert.cli.verify_options import VerifyOptions
 from convert.errors import ConvertError, ResourceLimit
 from convert.report import Report
@@ -20,6 +21,9 @@ from convert.terminal import echo, echo_json
 
 WORDS = "convert.words"
 """Where click's context keeps the words of the command line, for the page that says how to do it again."""
+
+SUPERVISED = "supervised"
+"""Click's object for the command line proper, where work is done in a process that this one watches."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +58,22 @@ def run(
     report: Report,
     work: Callable[[Report], Report],
     output_options: OutputOptions,
+    limit_options: LimitOptions,
     verify_options: VerifyOptions | None = None,
 ) -> None:
-    """Do `work` with progress on stderr, print what it reports, and exit with the code that it reports."""
+    """Do `work` with progress on stderr, print what it reports, and exit with the code that it reports.
+
+    On the command line proper the work is done by a worker, and this process watches it.
+    """
+    supervised = click.get_current_context().obj == SUPERVISED
     report.reproduce = shlex.join(["convert", *click.get_current_context().meta.get(WORDS, ())])
 
     def task() -> None:
         try:
+            if supervised:
+                from convert.cli.supervisor import bytes_held, enter_worker
+
+                enter_worker(limit_options.seconds(), limit_options.bytes(), bytes_held(report.source))
             with render.progress(report, quiet=output_options.quiet or output_options.as_json):
                 done = work(report)
         except ConvertError as error:
@@ -87,6 +100,9 @@ def exit_on_error(work: Callable[[], None], verbose: int, report: Report | None 
     except KeyboardInterrupt:
         echo("interrupted", err=True)
         sys.exit(130)
+    except signals.Ended as ended:
+        echo(ended.line, err=True)
+        sys.exit(ended.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

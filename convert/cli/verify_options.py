@@ -15,11 +15,12 @@ from convert.errors import ConvertError, UsageError
 if TYPE_CHECKING:
     from convert.parity.judge import VerifyMethod
     from convert.report import Report
+    from convert.runners.process import Limits
 
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """What the options said: inputs (arrays, or pictures and their preparation), bounds, limits, and files to write."""
+    """What the options said: inputs (arrays, or pictures and their preparation), bounds, and files to write."""
 
     arrays: Path | None
     images: tuple[Path, ...]
@@ -27,16 +28,15 @@ class VerifyOptions:
     seeds: int
     rtol: float | None
     atol: float | None
-    timeout: float
     save_inputs: Path | None
     page: Path | None
-    memory: str | None = None
 
-    def method(self) -> VerifyMethod:
-        """How to verify. Raises `UsageError` for contradicting options, `BadInput` for unreadable inputs."""
-        from convert.options import parse_size
+    def method(self, limits: Limits) -> VerifyMethod:
+        """How to verify, with runs of models under `limits`.
+
+        Raises `UsageError` for contradicting options, `BadInput` for unreadable inputs.
+        """
         from convert.parity.judge import VerifyMethod
-        from convert.runners.process import Limits
 
         if self.arrays is not None and self.images:
             raise UsageError("--inputs and --image both give inputs", hint="leave one of them out")
@@ -47,7 +47,7 @@ class VerifyOptions:
             seeds=self.seeds,
             rtol=self.rtol,
             atol=self.atol,
-            limits=Limits(self.timeout, None if self.memory is None else parse_size(self.memory)),
+            limits=limits,
             profile=self.page is not None,
             save=self.save_inputs,
         )
@@ -90,8 +90,6 @@ _OPTIONS = [
     click.option("--seeds", default=3, show_default=True, help="How many sets of random inputs."),
     click.option("--rtol", type=float, help="Judge by this relative tolerance instead of the noise floor."),
     click.option("--atol", type=float, help="Judge by this absolute tolerance instead of the noise floor."),
-    click.option("--timeout", default=600.0, show_default=True, metavar="SECONDS", help="Limit for each run."),
-    click.option("--memory", metavar="SIZE", help="Limit of address space for each run, e.g. 16GB."),
 ]  # fmt: skip
 
 
@@ -107,13 +105,11 @@ def with_verify_options(command: Callable[..., Any]) -> Callable[..., Any]:
         seeds: int,
         rtol: float | None,
         atol: float | None,
-        timeout: float,
         save_inputs: Path | None,
         page: Path | None,
-        memory: str | None,
         **rest: Any,
     ) -> Any:
-        verify_options = VerifyOptions(arrays, images, image_as, seeds, rtol, atol, timeout, save_inputs, page, memory)
+        verify_options = VerifyOptions(arrays, images, image_as, seeds, rtol, atol, save_inputs, page)
         return command(*args, verify_options=verify_options, **rest)
 
     for option in reversed(_OPTIONS):

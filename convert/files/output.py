@@ -11,8 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from convert.activity import temporary_folder_at
 from convert.errors import ConvertError, ResourceLimit, UsageError
 from convert.files.output_place import check_apart
+
+_RANDOM = 8
+"""Characters that mkdtemp adds to a name."""
 
 
 @contextmanager
@@ -33,15 +37,9 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
     except OSError as error:
         raise (_disk_error(error, destination) or error) from error
     try:
-        yield folder / destination.name
-        written = sorted(folder.iterdir())
-        for path in written:
-            check_apart(parent / path.name, read)
-        for path in written:
-            _fsync(path)
-        # The artefact itself goes last: companions without it are harmless, it without them is not.
-        for path in sorted(written, key=lambda p: p.name == destination.name):
-            _rename(path, parent / path.name)
+        with temporary_folder_at(folder):
+            yield folder / destination.name
+            _put_in_place(folder, destination, read)
     except Exception as error:
         if told := _disk_error(error, destination):
             raise told from error
@@ -50,11 +48,30 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _put_in_place(folder: Path, destination: Path, read: Sequence[Path]) -> None:
+    written = sorted(folder.iterdir())
+    for path in written:
+        check_apart(destination.parent / path.name, read)
+    for path in written:
+        _fsync(path)
+    # The artefact itself goes last: companions without it are harmless, it without them is not.
+    for path in sorted(written, key=lambda p: p.name == destination.name):
+        _rename(path, destination.parent / path.name)
+
+
 def discard_unfinished(destination: Path) -> None:
     """Remove what a process that was killed while it wrote `destination` has left beside it. None may be writing it."""
-    # mkdtemp adds eight characters.
-    for folder in destination.parent.glob(f".{glob.escape(destination.name)}.{'?' * 8}"):
-        shutil.rmtree(folder, ignore_errors=True)
+    for folder in destination.parent.glob(f".{glob.escape(destination.name)}.{'?' * _RANDOM}"):
+        discard_folder(folder)
+
+
+def discard_folder(folder: Path) -> None:
+    """Remove what `atomic_replacement` has left in a process that was killed; what had stepped aside comes back."""
+    name = folder.name[1 : -1 - _RANDOM]
+    aside, place = folder / f"{name}.old", folder.parent / name
+    if aside.exists() and not place.exists():
+        os.rename(aside, place)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def size_of(path: Path) -> int:

@@ -135,9 +135,14 @@ def endless_model(path: Path) -> Path:
     return path
 
 
-def children_of(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(n) for n in found if b"convert.runners.child" in Path(f"/proc/{n}/cmdline").read_bytes()]
+def runs_below(pid: int) -> list[int]:
+    """The processes that run a model for this one, at any depth: another one may do the work for it."""
+    try:
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        own = [int(n) for n in found if b"convert.runners.child" in Path(f"/proc/{n}/cmdline").read_bytes()]
+    except OSError:  # it has ended meanwhile
+        return []
+    return own + [run for n in found for run in runs_below(int(n))]
 
 
 def heed_signals() -> None:
@@ -162,7 +167,7 @@ def test_children_die_with_their_parent(tmp_path: Path, signal: str) -> None:
     end, found = time.monotonic() + 60, []
     while len(found) < 2 and time.monotonic() < end:
         time.sleep(0.05)
-        found = children_of(process.pid)
+        found = runs_below(process.pid)
     assert len(found) == 2
     process.send_signal(getattr(signals, f"SIG{signal}"))
     try:

@@ -1,0 +1,55 @@
+"""SIGINT, SIGTERM and SIGHUP: one line, and the exit code that shells expect, from the first import on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NoReturn
+
+ENDS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that ask a process to end."""
+
+_LINES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "ended: the terminal has gone"}
+
+
+class Ended(BaseException):
+    """A signal asked for the end of this process; `exit_code` is 128 and its number, `line` what to say."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(line_of(number))
+        self.exit_code, self.line = 128 + number, line_of(number)
+
+
+def line_of(number: int) -> str:
+    """What is said where a signal ended this."""
+    return _LINES[signal.Signals(number).name]
+
+
+def leave_at_once() -> None:
+    """End without a traceback on each of the signals, while there is nothing to tidy up yet."""
+    handle(_leave)
+
+
+def raise_in_main_thread() -> None:
+    """Let each of the signals raise `Ended`: for what has to end its work in order."""
+    handle(_raise)
+
+
+def handle(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) -> None:
+    """Handle each of the signals so, but for those that whoever started this wants ignored (nohup)."""
+    for number in ENDS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)
+    os.write(2, f"{line_of(number)}\n".encode())
+    os._exit(128 + number)
+
+
+def _raise(number: int, frame: FrameType | None) -> NoReturn:
+    handle(signal.SIG_IGN)  # the first one is enough
+    raise Ended(number)

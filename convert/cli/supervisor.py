@@ -1,0 +1,215 @@
+"""One process does the work of a verb, another one watches it: it holds the limits, and tidies up whatever happens.
+
+`enter_worker` forks while nothing heavy is imported, which takes a millisecond, and returns in the worker only. The
+supervisor waits. It is told of activities and of temporary folders over a pipe, ends the worker and all that descends
+from it when the time is over or a signal asks for it, and says what there is to say. Hangs, crashes and lack of memory
+inside of libraries end so in one paragraph, where the process that they happen in can say nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from convert import activity
+from convert.batch import machine
+from convert.batch.scratch import locked_folder, sweep_scratch
+from convert.cli import signals
+from convert.errors import ConvertError, ResourceLimit
+from convert.files.output import discard_folder
+from convert.runners.sandbox import die_with_parent
+
+_SET_CHILD_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of prctl(2): whose parent has died becomes a child of this process."""
+
+_TICK = 1.0
+"""Seconds between looks at the clock."""
+
+_MOST = 0.8
+"""Share of its memory limit that a worker which aborted has to have held for memory to be taken for the reason."""
+
+
+@dataclass
+class _Watched:
+    """What the supervisor knows of its worker."""
+
+    pid: int
+    doing: str = ""
+    folders: set[str] = field(default_factory=set)
+    rest: bytes = b""
+
+    def read(self, pipe: int) -> bool:
+        """Take in what it has told; whether it may tell more."""
+        told = os.read(pipe, 1 << 16)
+        *lines, self.rest = (self.rest + told).split(b"\n")
+        for line in lines:
+            kind, text = json.loads(line)
+            if kind == activity.DOING:
+                self.doing = text
+            elif kind == activity.MADE:
+                self.folders.add(text)
+            else:
+                self.folders.discard(text)
+        return bool(told)
+
+    def read_rest(self, pipe: int) -> None:
+        """Take in what it told at last, now that it has ended."""
+        os.set_blocking(pipe, False)  # something that it has started may hold the other end
+        with contextlib.suppress(BlockingIOError):
+            while self.read(pipe):
+                pass
+
+
+def enter_worker(seconds: float, memory: int | None, held: int = 0) -> None:
+    """Go on in a process of its own; the one that calls this watches it, and does not return.
+
+    seconds: of wall time that the worker has. memory: bytes of private memory, None for what the machine has. held:
+    bytes of files that it may map besides. Raises, in the supervisor, SystemExit with the worker's exit code;
+    `ResourceLimit` when a limit was passed, and `ConvertError` when it died of a signal.
+    """
+    if not hasattr(os, "fork") or not hasattr(signal, "set_wakeup_fd"):
+        return
+    bound = (machine.memory() if memory is None else memory) + held
+    sweep_scratch()
+    folder, lock = locked_folder()
+    pipe, end = os.pipe()
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if not pid:
+        os.close(pipe)
+        os.close(lock)  # the supervisor has it still
+        die_with_parent(parent)
+        _become_worker(end, folder, bound)
+        return
+    os.close(end)
+    try:
+        _supervise(_Watched(pid), pipe, seconds, memory, bound)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _become_worker(pipe: int, folder: Path, bound: int) -> None:
+    signals.handle(signal.SIG_DFL)  # the supervisor says what there is to say
+    import tempfile
+
+    os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
+
+    def tell(kind: str, text: str) -> None:
+        with contextlib.suppress(OSError):
+            os.write(pipe, json.dumps([kind, text]).encode() + b"\n")
+
+    activity.listen(tell)
+
+
+def _supervise(worker: _Watched, pipe: int, seconds: float, memory: int | None, bound: int) -> NoReturn:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
+    caught: list[int] = []
+    waking, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signals.handle(lambda number, frame: caught.append(number))
+    in_time = _wait(worker, pipe, waking, seconds, caught)
+    status, used = _end(worker.pid, kill=bool(caught) or not in_time)
+    worker.read_rest(pipe)
+    _restore_terminal()
+    for folder in sorted(worker.folders):
+        discard_folder(Path(folder))
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    if caught or number in signals.ENDS:
+        raise signals.Ended((caught or [number])[0])
+    what = worker.doing or "starting"
+    if not in_time:
+        raise ResourceLimit(f"{what} was not done after {seconds:g} s", hint="give a larger --timeout")
+    if number:
+        raise _death(number, what, memory, used, bound)
+    raise SystemExit(os.WEXITSTATUS(status))
+
+
+def _wait(worker: _Watched, pipe: int, waking: int, seconds: float, caught: list[int]) -> bool:
+    """Until the worker has ended, or a signal came: True; until the time is over: False.
+
+    The time in which this process was stopped itself (Ctrl-Z) does not count.
+    """
+    left, before = seconds, time.monotonic()
+    listening = [pipe, waking]
+    while not caught and left > 0:
+        ready, _, _ = select.select(listening, [], [], min(_TICK, left))
+        if pipe in ready and not worker.read(pipe):
+            return True
+        if os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return True  # something that it has started holds the pipe open
+        now = time.monotonic()
+        left -= min(now - before, 2 * _TICK)
+        before = now
+    return left > 0 or bool(caught)
+
+
+def _end(worker: int, *, kill: bool) -> tuple[int, int]:
+    """End the worker if asked to, and whatever it has started; its status, and the most bytes that it held."""
+    if kill:
+        os.kill(worker, signal.SIGKILL)
+    _, status, usage = os.wait4(worker, 0)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            for pid in _children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            os.waitpid(-1, 0)
+    return status, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _children() -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _death(number: int, what: str, memory: int | None, used: int, bound: int) -> ConvertError:
+    """What it means that the worker died of a signal that nobody here sent."""
+    name = signal.Signals(number).name
+    if number == signal.SIGKILL or (number == signal.SIGABRT and used > _MOST * bound):
+        limit = "" if memory is None else f" of {memory / 1e9:.2f} GB"
+        hint = "give a larger --memory, or convert on a machine with more"
+        return ResourceLimit(f"{what} was ended by {name}: out of memory{limit}, it seems", hint=hint)
+    if number == getattr(signal, "SIGXCPU", None):
+        return ResourceLimit(f"{what} was ended by {name}: the limit of CPU time is over", hint="raise it (ulimit -t)")
+    hint = "the file may be damaged; if it is not, this is a defect of that library or of convert: report it"
+    return ConvertError(f"a library died with {name} while {what}", hint=hint)
+
+
+def _restore_terminal() -> None:
+    """Remove a spinner's line and show the cursor again, as the worker may not have come to it."""
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        sys.stderr.write("\r\x1b[2K\x1b[?25h")
+        sys.stderr.flush()
+
+
+def bytes_held(path: Any) -> int:
+    """Bytes that a file, or the files in a folder, take on disk; 0 for what is not there."""
+    try:
+        if os.path.isdir(path):
+            files = [entry for entry in os.scandir(path) if entry.is_file()]
+            return sum(entry.stat().st_blocks * 512 for entry in files)
+        return os.stat(path).st_blocks * 512
+    except OSError:
+        return 0
