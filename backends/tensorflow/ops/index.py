@@ -44,7 +44,7 @@ def _dynamic_bounds(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Begin, end and step of every axis as vectors; the axes that are not named are taken whole."""
     rank = t.rank(x)
-    starts, ends = tf.cast(starts, tf.int64), tf.cast(ends, tf.int64)
+    starts, ends = _near(t, starts), _near(t, ends)
     count = tf.size(starts)
     steps = tf.ones_like(starts) if steps is None else tf.cast(steps, tf.int64)
     axes = tf.range(count) if axes is None else tf.cast(axes, tf.int32)
@@ -62,12 +62,21 @@ def _dynamic_bounds(
     return y
 
 
+def _near(t: Emitter, bounds: Value) -> tf.Tensor:
+    """Bounds in int64, those that are known within int32, where TensorFlow Lite counts: the far end would be -1."""
+    known = t.ints(bounds)
+    if known is not None:
+        return tf.constant([max(min(b, _FAR), -_FAR) for b in known], tf.int64)
+    return tf.cast(bounds, tf.int64)
+
+
 @onnx_op(f"{LITE}::Slice")
 def slice_of_lite(t, x, starts, ends, axes, steps):
     """A slice of a vector of unknown length goes through a matrix, of two columns where it is not of floats.
 
     TensorFlow's converter makes x[1:3] of it a SLICE of two elements, which fails where there are fewer.
     """
+    starts, ends = (b if t.ints(b) is not None else tf.clip_by_value(b, -_FAR, _FAR) for b in (starts, ends))
     if t.rank(x) != 1 or x.shape[0] is not None or x.dtype == tf.string:
         return slice_(t, x, starts, ends, axes, steps)
     column = tf.reshape(x, [-1, 1])

@@ -47,3 +47,28 @@ def test_at_every_size(kind: str, dims: list[Any], tmp_path: Path) -> None:
             want = x[begin : None if end == -FAR else end : step]
             assert got[f"y{i}"].shape == want.shape, (size, begin, end, step)
             np.testing.assert_array_equal(got[f"y{i}"], want)
+
+
+@pytest.mark.parametrize("given", ["bounds", "starts"])
+def test_bounds_that_are_computed(given: str, tmp_path: Path) -> None:
+    """Starts at run time, with ends that are beyond every int32."""
+    inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, [1]) for n in ("b", "e")][
+        : 2 if given == "bounds" else 1
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2]), *inputs]
+    values = [numpy_helper.from_array(np.array([number], np.int64), name) for name, number in (("a", 0), ("e", FAR))]
+    graph = helper.make_graph(
+        [helper.make_node("Slice", ["x", "b", "e", "a"], ["y"])],
+        "g",
+        inputs,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["m", 2])],
+        values[: 1 if given == "bounds" else 2],
+    )
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 18)])
+    onnx.save(model, tmp_path / "a.onnx")
+    convert.convert(tmp_path / "a.onnx", "tflite", tmp_path / "a.tflite", verify=False)
+    for size, begin in ((1, 0), (5, 2), (4, -1), (3, -FAR)):
+        x = np.arange(size * 2).reshape(size, 2).astype(np.float32)
+        feed = {"x": x, "b": np.array([begin]), "e": np.array([FAR])}
+        (got,) = run_target("tflite", tmp_path / "a.tflite", [{v.name: feed[v.name] for v in inputs}])
+        np.testing.assert_array_equal(got["y"], x[begin:])
