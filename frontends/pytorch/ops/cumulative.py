@@ -7,7 +7,6 @@ from collections.abc import Callable
 import onnx_ir as ir
 import torch
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import arange, axis_of, size
@@ -17,7 +16,7 @@ from .arithmetic import logaddexp
 from .reduce import cast_for_sum
 from .shape import END
 
-Combine = Callable[[list[ir.Value], list[ir.Value]], list[ir.Value]]
+Combine = Callable[[Graph, list[ir.Value], list[ir.Value]], list[ir.Value]]
 
 
 @torch_op("cumsum")
@@ -27,18 +26,50 @@ def cumsum(g, x, dim, *, dtype=None):
 
 
 def associative_scan(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> list[ir.Value]:
-    """Running results of an associative `combine(before, after)` in log2(length) steps (Hillis and Steele, 1986)."""
+    """Running results of an associative `combine(g, before, after)` in log2(length) steps (Hillis and Steele, 1986).
+
+    The steps are written out for a known length, else they are the rounds of a loop.
+    """
     length = size(g, values[0], axis)
     if not isinstance(length, int):
-        raise Unsupported("a running product or extreme along a dim of unknown length")
+        return _associative_scan_in_loop(g, values, axis, combine)
     shift = 1
     while shift < length:
-        before = [g.Slice(v, [0], [length - shift], [axis]) for v in values]
-        after = [g.Slice(v, [shift], [END], [axis]) for v in values]
-        heads = [g.Slice(v, [0], [shift], [axis]) for v in values]
-        values = [g.Concat(h, v, axis=axis) for h, v in zip(heads, combine(before, after), strict=True)]
+        values = _scan_step(g, values, axis, g.const([shift]), g.const([length - shift]), combine)
         shift *= 2
     return values
+
+
+def _associative_scan_in_loop(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> list[ir.Value]:
+    length = g.Shape(values[0], start=axis, end=axis + 1)
+    body = g.body("doubling")
+    body.input("iteration", ir.DataType.INT64, [])
+    body.input("condition", ir.DataType.BOOL, [])
+    shift = body.input("shift", ir.DataType.INT64, [1])
+    inner = [body.input("running", g.dtype(v), g.shape(v)) for v in values]
+    after = _scan_step(body, inner, axis, shift, body.Sub(length, shift), combine)
+    doubled = body.Mul(shift, [2])
+    body.output(_is_shorter(body, doubled, length), body.unique("again"))
+    for value in (doubled, *after):
+        body.output(value, body.unique("running"))
+    one = g.const([1])
+    found = g.Loop(None, _is_shorter(g, one, length), one, *values, body=body, outputs=1 + len(values))
+    return [g.facts(v, g.dtype(x), g.shape(x)) for v, x in zip(found[1:], values, strict=True)]
+
+
+def _is_shorter(g: Graph, shift: ir.Value, length: ir.Value) -> ir.Value:
+    """Whether an element has another one `shift` places in front of it, as a bool of rank 0."""
+    return g.Squeeze(g.Less(shift, length), [0])
+
+
+def _scan_step(
+    g: Graph, values: list[ir.Value], axis: int, shift: ir.Value, rest: ir.Value, combine: Combine
+) -> list[ir.Value]:
+    """Each element combined with the one `shift` places in front of it; the other `rest` are all that have one."""
+    before = [g.Slice(v, [0], rest, [axis]) for v in values]
+    after = [g.Slice(v, shift, [END], [axis]) for v in values]
+    heads = [g.Slice(v, [0], shift, [axis]) for v in values]
+    return [g.Concat(h, v, axis=axis) for h, v in zip(heads, combine(g, before, after), strict=True)]
 
 
 @torch_op("cumprod")
@@ -46,14 +77,14 @@ def cumprod(g, x, dim, *, dtype=None):
     x = cast_for_sum(g, x, dtype)
     if g.rank(x) == 0:
         return x
-    return associative_scan(g, [x], axis_of(g, x, dim), lambda a, b: [g.Mul(a[0], b[0])])[0]
+    return associative_scan(g, [x], axis_of(g, x, dim), lambda g, a, b: [g.Mul(a[0], b[0])])[0]
 
 
 @torch_op("logcumsumexp")
 def logcumsumexp(g, x, dim):
     if g.rank(x) == 0:
         return x
-    return associative_scan(g, [x], axis_of(g, x, dim), lambda a, b: [logaddexp(g, a[0], b[0])])[0]
+    return associative_scan(g, [x], axis_of(g, x, dim), lambda g, a, b: [logaddexp(g, a[0], b[0])])[0]
 
 
 def _running_extreme_rule(operator: str) -> Callable[..., list[ir.Value]]:
@@ -67,7 +98,7 @@ def _running_extreme_rule(operator: str) -> Callable[..., list[ir.Value]]:
         behind = g.rank(x) - axis - 1
         places = g.Expand(g.Unsqueeze(places, list(range(1, behind + 1))) if behind else places, g.dims(x))
 
-        def combine(a: list[ir.Value], b: list[ir.Value]) -> list[ir.Value]:
+        def combine(g: Graph, a: list[ir.Value], b: list[ir.Value]) -> list[ir.Value]:
             later = g.node(operator, [b[0], a[0]])
             if is_float(g, x):
                 later = g.Or(g.IsNaN(b[0]), g.And(g.Not(g.IsNaN(a[0])), later))

@@ -196,13 +196,15 @@ def roll(g, x, shifts, dims=()):
     for shift, dim in zip(shifts, dims, strict=True):
         axis = axis_of(g, x, dim)
         length = g.shape(x)[axis]
-        if isinstance(length, int):
+        if isinstance(length, int) and isinstance(shift, int):
             shift = shift % length if length else 0
-        if shift == 0:
+        if isinstance(shift, int) and shift == 0:
             continue
-        if not isinstance(length, int) and abs(shift) > 1:
-            raise Unsupported("roll by more than 1 along a dim of unknown length could go round more than once")
-        x = g.Concat(g.Slice(x, [-shift], [END], [axis]), g.Slice(x, [0], [-shift], [axis]), axis=axis)
+        cut = g.const([-shift]) if isinstance(shift, int) else g.Neg(vector(g, shift))
+        if not isinstance(length, int) or not isinstance(shift, int):
+            # It may go round more than once; ONNX's Mod has the sign of the length.
+            cut = g.Mod(cut, g.Max(g.Shape(x, start=axis, end=axis + 1), [1]))
+        x = g.Concat(g.Slice(x, cut, [END], [axis]), g.Slice(x, [0], cut, [axis]), axis=axis)
     return x
 
 
