@@ -43,7 +43,10 @@ def make_options(inputs: Any, options: Mapping[str, Any], rules: Sequence[str | 
             specs.append(InputSpec(name, spec.dtype, spec.shape) if isinstance(name, str) else spec)
         else:
             examples[name] = _array(given)
-    return Options(inputs=tuple(specs), examples=examples, rules=load_rules(rules), extra=extra, **options)
+    none = isinstance(inputs, (list, tuple, Mapping)) and not inputs
+    return Options(
+        inputs=tuple(specs), examples=examples, without_inputs=none, rules=load_rules(rules), extra=extra, **options
+    )
 
 
 def _named_inputs(inputs: Any) -> Iterable[tuple[Any, Any]]:

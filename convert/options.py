@@ -52,11 +52,15 @@ class DimSpec:
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One input as the user described it; `dtype` and `shape` are None where left open."""
+    """One input as the user described it; `dtype` and `shape` are None where left open.
+
+    `assumed`: the shape is a configuration's and not the user's.
+    """
 
     name: str | None = None
     dtype: str | None = None
     shape: tuple[DimSpec, ...] | None = None
+    assumed: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         shape = "" if self.shape is None else "[" + ",".join(map(str, self.shape)) + "]"
@@ -71,6 +75,7 @@ class Options:
 
     inputs: specs, in the order of the model's inputs or matched by name.
     examples: arrays to capture and verify with, by input name.
+    without_inputs: the model takes none (`inputs=()`).
     model: `pkg.mod:factory` (or `file.py:factory`) that builds the module for a file that holds weights only.
     outputs: names of the tensors to keep, for graphs that do not say (frozen graphs).
     signature: which signature of a SavedModel.
@@ -87,6 +92,7 @@ class Options:
 
     inputs: tuple[InputSpec, ...] = ()
     examples: Mapping[str | int, Any] = field(default_factory=dict)
+    without_inputs: bool = False
     model: str = ""
     outputs: tuple[str, ...] = ()
     signature: str = ""

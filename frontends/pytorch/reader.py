@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from .common.modes import note_fast_path
 from .export.capture import capture, inference
 from .export.dims import is_fixed
 from .export.lower import lower
+from .export.static_dims import Place, read_with_static_dims
 from .files.hugging_face import is_hugging_face, note_ranges, specs_of
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
@@ -46,17 +48,28 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     note_fast_path(thing, report)
     if options.trace:
         return _read_traced(thing, options, report)
+    before = list(report.notes)
     try:
-        done = capture(thing, options, report)
+        model = _read_captured(thing, options, (), report)
     except (Unsupported, UsageError) as error:
-        if not any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
-            raise
-        return _read_packed(thing, options, report, error)
-    names = {(n, p): w.name for n, e in done.call.items() for p, w in e.wishes.items() if w.name}
-    model = lower(done.program, report, names, done.branches)
+        report.notes[:] = before
+        call, _ = next(candidate_calls(thing, options))
+        model = read_with_static_dims(partial(_read_captured, thing, options), call, report, error)
     if is_hugging_face(source):
         note_ranges(model)
     return model
+
+
+def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report) -> ir.Model:
+    """The graph of a module in memory, with the dims `static` not dynamic."""
+    try:
+        done = capture(thing, options, report, static)
+    except (Unsupported, UsageError) as error:
+        if static or not any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
+            raise
+        return _read_packed(thing, options, report, error)
+    names = {(n, p): w.name for n, e in done.call.items() for p, w in e.wishes.items() if w.name}
+    return lower(done.program, report, names, done.branches)
 
 
 def _read_script(thing: Any, options: Options, report: Report, path: Path | None = None) -> ir.Model:

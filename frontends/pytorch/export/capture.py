@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -32,19 +31,21 @@ from .patches.replacements import CaptureReplacements
 from .patches.stack_frames import short_stacks
 from .patches.whole_rnn import infer_rnn_shapes
 from .prepare import uses_vmap
+from .static_dims import Place, with_static_dims
 
 # A size that is computed from another and has to be one number: a piece of a chunk, say, of length 1.
 _ONE_NUMBER = re.compile(r"\) == \d+$")
 
 
-def capture(module: nn.Module, options: Options, report: Report) -> Capture:
-    """Capture a module.
+def capture(module: nn.Module, options: Options, report: Report, static: Collection[Place] = ()) -> Capture:
+    """Capture a module, with the dims `static` not dynamic although they could be.
 
     Raises `UsageError` where inputs are neither given nor to be inferred, `Unsupported` where capture fails.
     """
     first: Exception | None = None
     with inference(module), report.stage("capture"), record_size_messages() as messages:
-        for call, said in candidate_calls(module, options):
+        for wished, said in candidate_calls(module, options):
+            call = with_static_dims(wished, static)
             try:
                 messages.clear()
                 done = _capture_for_most_sizes(module, call, report, messages)
@@ -157,20 +158,14 @@ def _capture_call(module: nn.Module, call: Call, report: Report, messages: Seque
         )
     if not fixed:
         return done
-    kept = {}
+    kept = with_static_dims(call, fixed)
     lines = specialization_lines(messages)
-    for name, example in call.items():
-        wishes = {p: w for p, w in example.wishes.items() if (name, p) not in fixed}
-        tensor = example.tensor
-        for p, wish in example.wishes.items():
-            if (name, p) in fixed:
-                tensor = tensor if wish.fixed is None else tensor.narrow(p, 0, wish.fixed)
-                size = tensor.shape[p]
-                where = location_suffix(lines.get((name, p), ""))
-                report.note(
-                    f"the dim {wish.name or p} of {name} is fixed at {size}: forward is written for one size{where}"
-                )
-        kept[name] = replace(example, tensor=tensor, wishes=wishes)
+    for name, p in fixed:
+        where = location_suffix(lines.get((name, p), ""))
+        report.note(
+            f"the dim {call[name].wishes[p].name or p} of {name} is fixed at {kept[name].tensor.shape[p]}: "
+            f"forward is written for one size{where}"
+        )
     return _export(module, kept, report)
 
 

@@ -20,6 +20,7 @@ from ..common.complexes import takes_complex
 from ..common.locate import Locator
 from ..rules import is_inplace, key_of, torch_op
 from .as_strided import is_dense
+from .explain import is_about_data
 from .patches.whole_rnn import infer_rnn_shapes
 
 INLINED = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
@@ -85,9 +86,23 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
         table = _decompositions(program)
         if not table:
             break
-        with infer_rnn_shapes():
-            program = program.run_decompositions(table)
+        program = _decomposed(program, table)
     return program
+
+
+def _decomposed(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
+    """Raises `Unsupported` where one of PyTorch's decompositions decides on the value of a tensor."""
+    try:
+        with infer_rnn_shapes():
+            return program.run_decompositions(table)
+    except Exception as error:
+        if not is_about_data(error):
+            raise
+        names = ", ".join(sorted({str(n.target) for n in program.graph.nodes if n.target in table}))
+        raise Unsupported(
+            f"PyTorch writes one of {names} with a decision on the value of a tensor, and a graph holds only one way",
+            hint="replace that operator in the model, or add a rule for it with --rules FILE",
+        ) from error
 
 
 def _has_subclasses(program: ExportedProgram) -> bool:

@@ -193,7 +193,7 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
         # Arrays without names are forward's first arguments, and all of them.
         names = list(inspect.signature(model.forward).parameters)[: max(positional) + 1] if positional else list(usual)
         usual = {n: usual.get(n, InputSpec(n)) for n in names}
-        return [_fill_spec(given[i], usual[n]) if i < len(given) else usual[n] for i, n in enumerate(names)]
+        return [_fill_spec(given[i] if i < len(given) else InputSpec(n), usual[n]) for i, n in enumerate(names)]
     order = [n for n in inspect.signature(model.forward).parameters if n in named]
     order += [n for n in named if n not in order] + [n for n in usual if n.startswith(f"{PAST}_") and n not in named]
     by_name = {s.name: s for s in wanted}
@@ -202,7 +202,7 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
 
 def _fill_spec(spec: InputSpec, usual: InputSpec) -> InputSpec:
     shape = usual.shape if spec.shape is None else spec.shape
-    return InputSpec(spec.name or usual.name, spec.dtype or usual.dtype, shape)
+    return InputSpec(spec.name or usual.name, spec.dtype or usual.dtype, shape, assumed=spec.shape is None)
 
 
 def _default_specs(model: Any) -> list[InputSpec]:

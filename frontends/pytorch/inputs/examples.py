@@ -20,6 +20,7 @@ class DynamicDim:
     """A dim that should be dynamic: its name, its bounds, and whether the user asked for it.
 
     `fixed` is the length to take where forward turns out to be written for one; None keeps that of the example.
+    `assumed`: what asks for it is a configuration, and not the user.
     """
 
     name: str | None
@@ -27,6 +28,7 @@ class DynamicDim:
     high: int | None = None
     asked: bool = False
     fixed: int | None = None
+    assumed: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,13 @@ _OTHERS = (
 def candidate_calls(module: nn.Module, options: Options) -> Iterator[tuple[Call, str | None]]:
     """Calls to try, the likeliest first, each with what was assumed for it; None where the user said everything.
 
-    Raises `UsageError` where inputs are not described and cannot be inferred, or a description fits no input.
+    A forward without parameters, or one that the user says to be without inputs, is called with nothing. Raises
+    `UsageError` where inputs are not described and cannot be inferred, or a description fits no input.
     """
-    names = given_names(module, options)
+    names = [] if options.without_inputs else given_names(module, options)
+    if not names:
+        yield {}, None
+        return
     specs = {names[i] if s.name is None else s.name: s for i, s in enumerate(options.inputs)}
     arrays = {names[k] if isinstance(k, int) else k: a for k, a in options.examples.items()}
     left = [n for n in names if n not in arrays and (n not in specs or specs[n].shape is None)]
@@ -159,7 +165,11 @@ def _described_calls(
 ) -> Iterator[tuple[Call, str | None]]:
     """Calls made to the specs: one where sizes are given or arrays are there, several tries for open sizes."""
     wishes = {
-        n: {i: DynamicDim(d.name, d.low, d.high, True) for i, d in enumerate(s.shape or ()) if d.dynamic}
+        n: {
+            i: DynamicDim(d.name, d.low, d.high, True, assumed=s.assumed and n in arrays)
+            for i, d in enumerate(s.shape or ())
+            if d.dynamic
+        }
         for n, s in specs.items()
     }
     for name, array in arrays.items():
@@ -175,7 +185,28 @@ def _described_calls(
             if tensor is None:
                 tensor = _tensor_from_spec(specs[name], turn, sizes)
             call[name] = Example(tensor, wishes.get(name, {}))
-        yield call, "" if tries > 1 and turn < tries - 1 else None
+        yield _without_ones(call), "" if tries > 1 and turn < tries - 1 else None
+
+
+def _without_ones(call: Call) -> Call:
+    """The call with examples repeated along dynamic dims of length 1, which torch.export would build in.
+
+    Dims of one name get one length, others different ones, so that capture cannot take them for equal.
+    """
+    lengths: dict[str, int] = {}
+    made = {}
+    for name, example in call.items():
+        tensor = example.tensor
+        for place, wish in example.wishes.items():
+            if tensor.shape[place] != 1 or wish.high == 1:
+                continue
+            key = wish.name or f"{name}.{place}"
+            length = lengths.setdefault(key, BATCH + len(lengths))
+            length = length if wish.high is None else min(length, wish.high)
+            tensor = tensor.repeat(*[length if i == place else 1 for i in range(tensor.dim())])
+        wishes = {p: replace(w, fixed=example.tensor.shape[p]) for p, w in example.wishes.items()}
+        made[name] = replace(example, tensor=tensor, wishes=wishes)
+    return made
 
 
 def _tensor_from_spec(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torch.Tensor:

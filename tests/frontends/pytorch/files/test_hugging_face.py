@@ -130,6 +130,21 @@ def test_a_model_in_memory_is_read_as_a_folder_is(tmp_path: Path) -> None:
     assert "forward" not in vars(module)
 
 
+def test_an_example_of_one_row_and_one_token_has_dynamic_dims() -> None:
+    """torch.export builds a length of 1 in, so the example is lengthened first."""
+    model = make("bert")
+    model_read = frontend.read(
+        Source("torch-module-object", model=model),
+        Options(examples={"input_ids": torch.tensor([[3]])}),
+        Report("convert"),
+    )
+    assert [str(d) for d in model_read.graph.inputs[0].shape or ()] == ["batch", "sequence"]
+    words = torch.arange(10).reshape(2, 5)
+    with torch.no_grad():
+        want = model(words).last_hidden_state.numpy()
+    np.testing.assert_allclose(run(model_read, words)[0], want, rtol=1e-4, atol=1e-5)
+
+
 def test_inputs_may_be_named(folders: Path) -> None:
     model = frontend.read(
         Source("hf-folder", folders / "bert"),

@@ -1,0 +1,98 @@
+"""Dims that nobody asked to be dynamic become static where the model does not convert otherwise, and a note says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from convert.errors import ConvertError, Unsupported, UsageError
+from convert.report import Report
+
+from ..inputs.examples import Call, Example
+from ..rules import torch_op
+
+Place = tuple[str, int]
+"""A dim of an input: the input's name and the dim's index."""
+
+_MOST_GROUPS = 4
+"""How many groups of dims are tried one by one; each try is a capture."""
+
+
+def fixed_example(example: Example, places: Collection[int]) -> Example:
+    """The example with the dims at `places` no longer wished dynamic, at the length that they then should have."""
+    tensor = example.tensor
+    for place in places:
+        fixed = example.wishes[place].fixed if place in example.wishes else None
+        tensor = tensor if fixed is None else tensor.narrow(place, 0, fixed)
+    return replace(example, tensor=tensor, wishes={p: w for p, w in example.wishes.items() if p not in places})
+
+
+def with_static_dims(call: Call, static: Collection[Place]) -> Call:
+    """The call with the dims `static`, which nobody asked to be dynamic, no longer so."""
+    return {name: fixed_example(e, [p for p in e.wishes if (name, p) in static]) for name, e in call.items()}
+
+
+def read_with_static_dims(
+    attempt: Callable[[Collection[Place], Report], ir.Model], call: Call, report: Report, error: ConvertError
+) -> ir.Model:
+    """The model that `attempt` gives with fewer dynamic dims, after it raised `error` with all of them dynamic.
+
+    Only dims that nobody asked for are given up, and of these no more than needed: where all of them static convert,
+    those of one input at a time are tried. Raises `error` where nothing helps.
+    """
+    groups = _free_groups(call)
+    if not groups or _is_without_rule(error):
+        raise error
+    every = [place for group in groups for place in group]
+    chosen, tried = every, _try(attempt, every, report)
+    if tried is None:
+        raise error
+    if 1 < len(groups) <= _MOST_GROUPS:
+        for group in groups:
+            fewer = _try(attempt, group, report)
+            if fewer is not None:
+                chosen, tried = group, fewer
+                break
+    model, done = tried
+    report.notes[:] = done.notes
+    for name, place in chosen:
+        example = call[name]
+        size = fixed_example(example, [place]).tensor.shape[place]
+        label = example.wishes[place].name or place
+        report.note(f"the dim {label} of {name} is fixed at {size}: a dynamic one does not convert ({_why(error)})")
+    return model
+
+
+def _try(
+    attempt: Callable[[Collection[Place], Report], ir.Model], static: Collection[Place], report: Report
+) -> tuple[ir.Model, Report] | None:
+    """What an attempt gives, with a report that has the notes of this attempt only; None where it is refused."""
+    scratch = replace(report, notes=list(report.notes))
+    try:
+        return attempt(static, scratch), scratch
+    except (Unsupported, UsageError):
+        return None
+
+
+def _free_groups(call: Call) -> list[list[Place]]:
+    """The dims that may be given up, those of one input together, its first dim (the batch) apart from the others."""
+    groups: dict[tuple[str, bool], list[Place]] = {}
+    for name, example in call.items():
+        for place, wish in example.wishes.items():
+            if not wish.asked or wish.assumed:
+                groups.setdefault((name, place == 0), []).append((name, place))
+    return list(groups.values())
+
+
+def _is_without_rule(error: ConvertError) -> bool:
+    """True where operators are lacking, which no size changes."""
+    problems = error.problems if isinstance(error, Unsupported) else ()
+    return any(p.at.operator and p.at.operator not in torch_op for p in problems)
+
+
+def _why(error: ConvertError) -> str:
+    if isinstance(error, UsageError):
+        return "forward does not run with another length"
+    return " ".join((str(error.problems[0]) if isinstance(error, Unsupported) else error.message).split())

@@ -1,0 +1,115 @@
+"""Dims that nobody asked to be dynamic: static where that is the only way, said, and no more of them than needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import torch
+from convert.frontends import pytorch as frontend
+from torch import nn
+
+from convert.arguments import make_options
+from convert.errors import Unsupported
+from convert.report import Report
+from convert.source import Source
+from tests.support.pytorch_tools import run
+
+
+class Calling(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.function(*tensors)
+
+
+def read(function: Callable[..., Any], inputs: Any) -> tuple[ir.Model, list[str]]:
+    report = Report("convert")
+    module = Calling(function).eval()
+    model = frontend.read(Source("torch-module-object", model=module), make_options(inputs, {}), report)
+    return model, report.notes
+
+
+def shapes(model: ir.Model) -> list[list[Any]]:
+    return [[d if isinstance(d, int) else str(d) for d in v.shape or ()] for v in model.graph.inputs]
+
+
+def test_a_factorization_makes_the_example_s_length_static() -> None:
+    x = torch.randn(5, 3)
+    model, notes = read(lambda x: torch.linalg.qr(x)[1].abs(), [x])
+    assert shapes(model) == [[5, 3]]
+    assert [n for n in notes if "the dim batch of tensors_0 is fixed at 5" in n and "linalg_qr" in n]
+    np.testing.assert_allclose(run(model, x.numpy())[0], torch.linalg.qr(x)[1].abs(), rtol=1e-4, atol=1e-5)
+
+
+def test_only_the_input_that_needs_it_is_static() -> None:
+    x, y = torch.randn(5, 3), torch.randn(5, 4)
+    model, notes = read(lambda x, y: (x * 2, torch.linalg.svdvals(y)), [x, y])
+    assert shapes(model) == [["batch", 3], [5, 4]]
+    assert sum("is fixed at" in n for n in notes) == 1
+    many = torch.randn(9, 3)
+    got = run(model, many.numpy(), y.numpy())
+    np.testing.assert_allclose(got[0], many * 2)
+    np.testing.assert_allclose(got[1], torch.linalg.svdvals(y), rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_of_1_that_cannot_be_longer_stays_1() -> None:
+    x, weight = torch.randn(1, 3, 3), torch.randn(1, 3, 3)
+    model, notes = read(lambda x, w: nn.functional.layer_norm(x, (1, 3, 3), w), [x, weight])
+    assert shapes(model)[0] == [1, 3, 3]
+    assert "forward does not run with another length" in " ".join(notes)
+    want = nn.functional.layer_norm(x, (1, 3, 3), weight)
+    np.testing.assert_allclose(run(model, x.numpy(), weight.numpy())[0], want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_dim_that_the_user_asks_for_stays_an_error() -> None:
+    with pytest.raises(Unsupported, match="unknown size"):
+        read(lambda x: torch.linalg.qr(x)[1], ["float32[n,3]"])
+
+
+def test_an_operator_without_a_rule_is_not_tried_again() -> None:
+    with pytest.raises(Unsupported) as caught:
+        read(lambda x: torch.hash_tensor(x), [torch.randn(4, 3)])
+    assert "fixed" not in str(caught.value)
+
+
+@pytest.mark.parametrize("inputs", [None, (), {}], ids=["none", "tuple", "dict"])
+def test_a_model_may_have_no_inputs(inputs: Any) -> None:
+    class Constant(nn.Module):
+        def forward(self) -> torch.Tensor:
+            return torch.arange(5) * 2
+
+    model = frontend.read(Source("torch-module-object", model=Constant()), make_options(inputs, {}), Report("convert"))
+    assert shapes(model) == []
+    np.testing.assert_array_equal(run(model)[0], np.arange(5) * 2)
+
+
+# -- operators along lengths that are not known ------------------------------------------------------------------------
+
+ALONG: dict[str, Callable[[torch.Tensor], Any]] = {
+    "cumprod": lambda x: torch.cumprod(x, 0),
+    "logcumsumexp": lambda x: torch.logcumsumexp(x, 0),
+    "cummax": lambda x: torch.cummax(x, 0),
+    "cummin": lambda x: torch.cummin(x, 0),
+    "roll by 3": lambda x: torch.roll(x, 3, 0),
+    "roll back by 4, flat": lambda x: torch.roll(x, -4),
+    "fftshift": lambda x: torch.fft.fftshift(x),
+    "ifftshift": lambda x: torch.fft.ifftshift(x),
+}
+
+
+@pytest.mark.parametrize("name", ALONG)
+def test_lengths_need_not_be_known(name: str) -> None:
+    function = ALONG[name]
+    model, _ = read(function, ["float32[length,3]"])
+    assert shapes(model) == [["length", 3]]
+    for length in (1, 2, 7, 16):
+        x = torch.randn(length, 3)
+        want = function(x)
+        for got, expected in zip(run(model, x.numpy()), want if isinstance(want, Sequence) else [want], strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
