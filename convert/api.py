@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from convert import plugin
 from convert.arguments import make_options
 from convert.errors import ConvertError, ParityError, UsageError
-from convert.files.output import atomic_replacement, size_of
+from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
+from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
 from convert.graph.metadata import FILES_KEY
 from convert.interpreter import paused_garbage_collection
@@ -62,6 +63,8 @@ def convert(
     destination, form = _destination(opened, to, output)
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(destination), form.name
     _check_narrowing(chosen, form)
+    if not dry_run:
+        discard_unfinished(destination)
     if skip_existing and destination.exists() and not force:
         report.unverified = "the output exists already and was left as it is"
         return report
@@ -118,12 +121,10 @@ def to_onnx(
     **options: Any,
 ) -> onnx.ModelProto:
     """The model as an ONNX ModelProto in memory (under 2 GB). Arguments and errors as for `convert`."""
-    import tempfile
-
     import onnx
 
-    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
-        path = Path(folder) / "model.onnx"
+    with scratch_folder() as folder:
+        path = folder / "model.onnx"
         convert(
             source, "onnx", path, inputs=inputs, verify=verify, opset=opset, outputs=tuple(outputs or ()), **options
         )

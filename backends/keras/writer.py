@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -43,6 +45,7 @@ def _write(model: ir.Model, path: Path, report: Report) -> None:
     with tempfile.TemporaryDirectory(prefix=".keras-", dir=path.parent) as folder:
         # As one file Keras would put all weights into memory, and then once more.
         keras.saving.save_model(built, Path(folder) / "model", zipped=False)
+        _forget_the_run(Path(folder) / "model")
         _pack(Path(folder) / "model", path)
 
 
@@ -54,11 +57,45 @@ def _functional_model(emitted: EmittedModel, name: str) -> keras.Model:
     return keras.Model(_model_ends(emitted.inputs), _model_ends(emitted.outputs), name=name)
 
 
+_NO_DATE = (1980, 1, 1, 0, 0, 0)
+"""The first that a zip archive can hold: the same model is the same bytes whenever it is written."""
+
+
+def _forget_the_run(folder: Path) -> None:
+    """Take out of what Keras has saved what is of this run and not of the model: the date, and addresses of objects.
+
+    Keras gives an object that several layers share the number of its place in memory; any number does.
+    """
+    metadata = json.loads((folder / "metadata.json").read_text())
+    metadata["date_saved"] = "{:04}-{:02}-{:02}@{:02}:{:02}:{:02}".format(*_NO_DATE)
+    (folder / "metadata.json").write_text(json.dumps(metadata))
+    config = json.loads((folder / "config.json").read_text())
+    _number_shared_objects(config)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def _number_shared_objects(config: Any) -> None:
+    """Number shared objects in the order in which they come."""
+    numbers: dict[int, int] = {}
+    waiting = [config]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if isinstance(old := part.get("shared_object_id"), int):
+                part["shared_object_id"] = numbers.setdefault(old, len(numbers) + 1)
+            waiting += reversed(part.values())
+        elif isinstance(part, list):
+            waiting += reversed(part)
+
+
 def _pack(folder: Path, path: Path) -> None:
     """Make one archive of what Keras has saved; files leave the folder as they enter it."""
     with zipfile.ZipFile(path, "w") as archive:
         for file in sorted(f for f in folder.rglob("*") if f.is_file()):
-            archive.write(file, file.relative_to(folder))
+            entry = zipfile.ZipInfo(file.relative_to(folder).as_posix(), _NO_DATE)
+            entry.external_attr, entry.file_size = 0o644 << 16, file.stat().st_size
+            with file.open("rb") as saved, archive.open(entry, "w") as member:
+                shutil.copyfileobj(saved, member, 1 << 20)
             file.unlink()
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from convert.batch.plan import Task
 from convert.batch.processes import MARK, kill_marked, new_mark
-from convert.batch.scratch import scratch_folder
 from convert.errors import ConvertError
+from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
 
 Stage = tuple[tuple[str, ...], tuple[str, ...]]

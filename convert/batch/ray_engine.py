@@ -17,10 +17,10 @@ from convert.batch import machine
 from convert.batch.fork_server_pool import fork_server_socket, kinds_and_formats
 from convert.batch.plan import Task
 from convert.batch.processes import kill_orphans
-from convert.batch.scratch import sweep_scratch
 from convert.batch.task_key import versions
 from convert.batch.worker import PASSING, TaskResult, run
 from convert.errors import ConvertError, UsageError
+from convert.files.scratch import sweep_scratch
 
 _GRACE = 300.0
 """Seconds beyond a task's own limit, which its worker holds, before Ray is told to end it: for a worker that hangs."""

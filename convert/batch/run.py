@@ -12,11 +12,11 @@ from convert.batch.journal import History, Journal, history
 from convert.batch.plan import Task
 from convert.batch.processes import kill_orphans
 from convert.batch.ray_engine import Cluster
-from convert.batch.scratch import sweep_scratch
 from convert.batch.show import LineView
 from convert.batch.storage import Url
 from convert.batch.task_key import compute_key, versions
 from convert.batch.worker import GOOD, TaskResult
+from convert.files.scratch import sweep_scratch
 
 KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", "output_bytes", "seconds", "verdict",
         "unverified", "notes", "error")  # fmt: skip

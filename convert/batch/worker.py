@@ -18,10 +18,10 @@ from typing import Any, BinaryIO
 
 from convert.batch.plan import Task, task_arguments
 from convert.batch.processes import MARK, kill_marked, new_mark, task_memory
-from convert.batch.scratch import scratch_folder
 from convert.batch.storage import Url
 from convert.errors import ConvertError
 from convert.files.output import discard_unfinished
+from convert.files.scratch import scratch_folder
 from convert.runners.fork_client import ADDRESS, Child, fork
 
 OUTCOMES = {
@@ -93,7 +93,8 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> T
 def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: str) -> TaskResult:
     """Convert to a folder of this machine, and copy what came of it to the storage."""
     with scratch_folder() as folder:
-        local = folder / url.name
+        (folder / "written").mkdir()
+        local = folder / "written" / url.name
         ending = run(replace(task, output=local), stop, nursery)
         try:
             # Weights may lie beside the model that names them: it comes last.

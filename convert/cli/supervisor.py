@@ -24,10 +24,10 @@ from typing import Any, NoReturn
 
 from convert import activity
 from convert.batch import machine
-from convert.batch.scratch import locked_folder, sweep_scratch
 from convert.cli import signals
 from convert.errors import ConvertError, ResourceLimit
-from convert.files.output import discard_folder
+from convert.files.own_folders import discard_folder
+from convert.files.scratch import locked_folder
 from convert.runners.sandbox import die_with_parent
 
 _SET_CHILD_SUBREAPER = 36
@@ -81,7 +81,6 @@ def enter_worker(seconds: float, memory: int | None, held: int = 0) -> None:
     if not hasattr(os, "fork") or not hasattr(signal, "set_wakeup_fd"):
         return
     bound = (machine.memory() if memory is None else memory) + held
-    sweep_scratch()
     folder, lock = locked_folder()
     pipe, end = os.pipe()
     parent = os.getpid()

@@ -3,75 +3,59 @@
 from __future__ import annotations
 
 import errno
-import glob
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from convert.activity import temporary_folder_at
 from convert.errors import ConvertError, ResourceLimit, UsageError
+from convert.files.exchange import rename_new, rename_over
 from convert.files.output_place import check_apart
-
-_RANDOM = 8
-"""Characters that mkdtemp adds to a name."""
+from convert.files.own_folders import NEW, OLD, release_folder, sweep_folders, take_folder
 
 
 @contextmanager
 def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] = ()) -> Iterator[Path]:
     """Yield a temporary path beside `destination`; on success it takes `destination`'s place.
 
-    The path is inside a fresh hidden folder, so that a format may write a file or a folder, and companions (ONNX
-    external data) beside it: these move along. Raises `UsageError` if `destination` exists and `force` is not set,
-    before anything is written, and for a companion that is one of the files `read`; `ResourceLimit` on a full disk. On
-    any error what was on disk stays as it was.
+    The path is inside a hidden folder, so that a format may write a file or a folder, and companions (ONNX external
+    data) beside it: these move along. Raises `UsageError` if `destination` exists and `force` is not set, before
+    anything is written or because it came meanwhile, while another process writes there, and for a companion that is
+    one of the files `read`; `ResourceLimit` on a full disk. On any error what was on disk stays as it was. A process
+    that is killed leaves the hidden folder, which `discard_unfinished` removes.
     """
     if destination.exists() and not force:
-        raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
-    parent = destination.parent
+        raise _exists(destination)
+    made: list[Path] = []
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", dir=parent))
+        _make_parents(destination.parent, made)
+        folder, descriptor = take_folder(destination)
     except OSError as error:
+        _remove_empty(made)
         raise (_disk_error(error, destination) or error) from error
+    complete = False
     try:
         with temporary_folder_at(folder):
-            yield folder / destination.name
-            _put_in_place(folder, destination, read)
+            yield folder / NEW / destination.name
+            _put_in_place(folder, destination, force, read)
+        complete = True
     except Exception as error:
         if told := _disk_error(error, destination):
             raise told from error
         raise
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _put_in_place(folder: Path, destination: Path, read: Sequence[Path]) -> None:
-    written = sorted(folder.iterdir())
-    for path in written:
-        check_apart(destination.parent / path.name, read)
-    for path in written:
-        _fsync(path)
-    # The artefact itself goes last: companions without it are harmless, it without them is not.
-    for path in sorted(written, key=lambda p: p.name == destination.name):
-        _rename(path, destination.parent / path.name)
+        release_folder(folder, descriptor)
+        if not complete:
+            _remove_empty(made)
 
 
 def discard_unfinished(destination: Path) -> None:
-    """Remove what a process that was killed while it wrote `destination` has left beside it. None may be writing it."""
-    for folder in destination.parent.glob(f".{glob.escape(destination.name)}.{'?' * _RANDOM}"):
-        discard_folder(folder)
+    """Remove what processes that were killed while they wrote beside `destination` have left there.
 
-
-def discard_folder(folder: Path) -> None:
-    """Remove what `atomic_replacement` has left in a process that was killed; what had stepped aside comes back."""
-    name = folder.name[1 : -1 - _RANDOM]
-    aside, place = folder / f"{name}.old", folder.parent / name
-    if aside.exists() and not place.exists():
-        os.rename(aside, place)
-    shutil.rmtree(folder, ignore_errors=True)
+    What they had moved aside and not replaced yet is put back.
+    """
+    sweep_folders(destination.parent)
 
 
 def size_of(path: Path) -> int:
@@ -83,28 +67,65 @@ def size_of(path: Path) -> int:
 
 def _fsync(path: Path) -> None:
     for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _fsync_one(file)
 
 
-def _rename(new: Path, old: Path) -> None:
-    # A folder cannot be renamed over another: the old one steps aside first and comes back if the rename fails.
-    if old.is_dir() and not old.is_symlink():
-        aside = new.parent / f"{old.name}.old"
-        os.rename(old, aside)
-        try:
-            os.rename(new, old)
-        except OSError:
-            os.rename(aside, old)
-            raise
-    elif new.is_dir() and old.exists():
-        old.unlink()
-        os.rename(new, old)
-    else:
-        os.replace(new, old)
+def _put_in_place(folder: Path, destination: Path, force: bool, read: Sequence[Path]) -> None:
+    """Rename what is complete: companions first, which are harmless without their artefact, as it is not without them.
+
+    Companions that replace others must not lie beside the old artefact for a moment: all of the old steps aside.
+    """
+    parent, old = destination.parent, folder / OLD
+    written = sorted((folder / NEW).iterdir(), key=lambda p: p.name == destination.name)
+    for path in written:
+        check_apart(parent / path.name, read)
+        _fsync(path)
+    present = [parent / p.name for p in written if os.path.lexists(parent / p.name)]
+    if present and not force:
+        raise _exists(present[0])
+    companions = [p for p in present if p != destination]
+    if folders := [p for p in companions if p.is_dir()]:
+        raise UsageError(f"{folders[0]} is a folder, where weights have to go", hint="give another -o")
+    if companions:
+        for path in reversed(present):
+            os.rename(path, old / path.name)
+    for path in written:
+        if force:
+            rename_over(path, parent / path.name, old / path.name)
+        else:
+            rename_new(path, parent / path.name)
+    _fsync_folder(parent)
+
+
+def _exists(path: Path) -> UsageError:
+    return UsageError(f"{path} exists already", hint="give another -o, or --force to replace it")
+
+
+def _make_parents(folder: Path, made: list[Path]) -> None:
+    """Make a folder and those around it; those that were not there are added to `made`, outermost first."""
+    missing = [p for p in (folder, *folder.parents) if not p.exists()]
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        made.append(path)
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in reversed(folders):
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _fsync_folder(folder: Path) -> None:
+    with suppress(OSError):  # not every file system can
+        _fsync_one(folder)
+
+
+def _fsync_one(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _disk_error(error: Exception, destination: Path) -> ConvertError | None:
@@ -114,6 +135,11 @@ def _disk_error(error: Exception, destination: Path) -> ConvertError | None:
         return ResourceLimit(
             f"the disk is full: {destination} could not be written, nothing was changed",
             hint="free some space, or give -o on another disk",
+        )
+    if number == errno.EFBIG or os.strerror(errno.EFBIG) in str(error):
+        return ResourceLimit(
+            f"{destination} is larger than files may be here, and could not be written; nothing was changed",
+            hint="raise the limit of file sizes (ulimit -f), or give -o on another disk",
         )
     if number in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
         return UsageError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convert.errors import ConvertError, Unsupported, UsageError
+from convert.files.scratch import scratch_folder
 from convert.options import Options
 from convert.source import Source
 
@@ -45,8 +45,8 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
         return _evaluate_graph(graph, feeds)
     if source.path is not None:
         return run_file(source.path, feeds)
-    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
-        path = Path(folder) / "model.onnx"
+    with scratch_folder() as folder:
+        path = folder / "model.onnx"
         _save(source.model, path)
         return run_file(path, feeds)
 
@@ -57,8 +57,8 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
 
     if source.path is not None:
         return trace_file(source.path, feed, run_file)
-    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
-        path = Path(folder) / "model.onnx"
+    with scratch_folder() as folder:
+        path = folder / "model.onnx"
         _save(source.model, path)
         return trace_file(path, feed, run_file)
 

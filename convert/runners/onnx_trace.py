@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import onnx
 
 from convert.errors import Location, Unsupported
+from convert.files.scratch import scratch_folder
 from convert.runners.trace import Trace, TraceStep, summarize
 
 
@@ -29,8 +29,8 @@ def trace_file(path: Path, feed: Mapping[str, np.ndarray], run: Callable[[Path, 
     present = {o.name for o in model.graph.output}
     more = [name for step in steps for name in step.outputs if name not in present]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
-    with tempfile.TemporaryDirectory(prefix="convert-") as folder:
-        every = Path(folder) / "every.onnx"
+    with scratch_folder() as folder:
+        every = folder / "every.onnx"
         every.write_bytes(model.SerializeToString())
         values = run(every, [feed])[0]
     return Trace(steps, {n: summarize(v) for n, v in values.items()}, "float32")

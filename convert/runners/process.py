@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +19,7 @@ import numpy as np
 
 from convert import errors, plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
+from convert.files.scratch import held_folder
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.runners.fork_client import ADDRESS, Child, fork
@@ -72,7 +72,7 @@ class RunningChild:
         self.options, self.limits = replace(options, examples={}, calibrate={}, extra=extra), limits
         self.process: Child | None = None
         if source.path is not None:
-            self.folder = tempfile.TemporaryDirectory(prefix="convert-run-")
+            self.folder = held_folder()
             self._start(Path(self.folder.name))
 
     def results(self) -> dict[str, Outputs | Unsupported]:

@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from convert.errors import ConvertError, Location, Problem, Unsupported, UsageError
 from convert.files.protobuf_wire import length_delimited_header
+from convert.files.scratch import scratch_folder
 from convert.graph import location_of, register_initializer
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
@@ -56,8 +56,7 @@ def write_tflite(model: ir.Model, path: Path, options: Options, report: Report) 
     Raises `Unsupported` with every node that the built-in operators of TensorFlow Lite cannot express, `ResourceLimit`
     for 2 GiB or more.
     """
-    with tempfile.TemporaryDirectory(prefix="convert-tflite-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         inputs, outputs = prepare_job(model, folder, options)
         _run_converter(folder)
         Path(path).write_bytes(read_flatbuffer(folder, model, inputs, outputs))
@@ -154,9 +153,9 @@ def keep_shapes_of_branches(model: ir.Model) -> bool:
 
 def check_tflite(model: ir.Model, options: Options) -> None:
     """Raise `Unsupported` with every node that `write_tflite` could not express: it is tried out, and changed."""
-    with tempfile.TemporaryDirectory(prefix="convert-tflite-") as folder:
+    with scratch_folder() as folder:
         plain = replace(options, dtype="", quantize="", calibrate={})
-        write_tflite(model, Path(folder) / "model.tflite", plain, Report("check"))
+        write_tflite(model, folder / "model.tflite", plain, Report("check"))
 
 
 def calibration_samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[dict[str, np.ndarray]]:

@@ -6,11 +6,12 @@ places it writes into the checkpoint; the content is added to that checkpoint he
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import tensorflow as tf
-from tensorflow.core.protobuf import trackable_object_graph_pb2
+from tensorflow.core.protobuf import fingerprint_pb2, trackable_object_graph_pb2
 from tensorflow.python.saved_model import fingerprinting_utils
 
 from ..constants import Constant, Permutation
@@ -32,6 +33,15 @@ def write_variables(folder: Path, attribute: str, contents: Sequence[tuple[Const
     if contents:
         _merge(folder / "variables", attribute, contents)
     fingerprinting_utils.write_fingerprint(str(folder))
+    _derive_identifier(folder / "fingerprint.pb")
+
+
+def _derive_identifier(path: Path) -> None:
+    """Make the fingerprint's identifier, which TensorFlow draws at random, one of the hashes in it."""
+    mark = fingerprint_pb2.FingerprintDef.FromString(path.read_bytes())
+    mark.ClearField("uuid")
+    mark.uuid = str(uuid.uuid5(uuid.NAMESPACE_OID, mark.SerializeToString(deterministic=True).hex()).int)
+    path.write_bytes(mark.SerializeToString(deterministic=True))
 
 
 def _merge(folder: Path, attribute: str, contents: Sequence[tuple[Constant, Permutation]]) -> None:

@@ -19,6 +19,7 @@ from ..emit import check, dtype_and_shape, model_function, tensor_inputs
 from ..options import WEIGHTS
 from ..passes.legalize import legalize
 from .checkpoint import write_variables
+from .function_names import rename_functions, stable_names
 from .graph_weights import Contents, write_graph
 from .signature import Names, rename_signature
 
@@ -85,7 +86,7 @@ def frozen_graph(model: ir.Model) -> tuple[graph_pb2.GraphDef, Names, Names, Con
 
 
 def _needed_nodes(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2.GraphDef:
-    """The nodes called `names` and all that they depend on, in the order of `definition`."""
+    """The nodes called `names` and all that they depend on, in the order of `definition`, with functions renumbered."""
     nodes = {node.name: node for node in definition.node}
     needed: set[str] = set()
     waiting = list(names)
@@ -95,7 +96,9 @@ def _needed_nodes(definition: graph_pb2.GraphDef, names: list[str]) -> graph_pb2
             needed.add(name)
             waiting += [x.removeprefix("^").partition(":")[0] for x in nodes[name].input]
     kept = [node for node in definition.node if node.name in needed]
-    return graph_pb2.GraphDef(node=kept, versions=definition.versions, library=definition.library)
+    found = graph_pb2.GraphDef(node=kept, versions=definition.versions, library=definition.library)
+    rename_functions(found, stable_names(found.library))
+    return found
 
 
 def trace_model(model: ir.Model, store: Store) -> tuple[tf.types.experimental.ConcreteFunction, list[str]]:

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from .function_names import rename_functions, stable_names
 
 SIGNATURE = "serving_default"
 
@@ -19,7 +21,10 @@ Names = Sequence[tuple[str, str]]
 
 
 def rename_signature(folder: Path, inputs: Names, outputs: Names) -> None:
-    """Rename the inputs and outputs of the signature in the SavedModel at `folder`."""
+    """Rename the inputs and outputs of the signature in the SavedModel at `folder`.
+
+    Its functions get the names that the same model's have in every process (`stable_names`).
+    """
     path = Path(folder) / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
     (meta,) = saved.meta_graphs
@@ -35,7 +40,23 @@ def rename_signature(folder: Path, inputs: Names, outputs: Names) -> None:
     for function in meta.object_graph_def.concrete_functions.values():
         _rename_structure(function.canonicalized_input_signature, dict(inputs))
         _rename_structure(function.output_signature, dict(outputs))
+    _rename_functions(meta)
     path.write_bytes(saved.SerializeToString(deterministic=True))
+
+
+def _rename_functions(meta: meta_graph_pb2.MetaGraphDef) -> None:
+    """Give the functions of the graph, and of the objects that list them, their stable names."""
+    names = stable_names(meta.graph_def.library)
+    rename_functions(meta.graph_def, names)
+    objects = meta.object_graph_def
+    _rename_keys(objects.concrete_functions, names)
+    for node in objects.nodes:
+        listed = node.function.concrete_functions
+        if listed:
+            listed[:] = [names.get(name, name) for name in listed]
+        bare = node.bare_concrete_function
+        if bare.concrete_function_name:
+            bare.concrete_function_name = names.get(bare.concrete_function_name, bare.concrete_function_name)
 
 
 def _rename_keys(mapping: Any, names: dict[str, str]) -> None:

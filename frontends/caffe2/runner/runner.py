@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +16,7 @@ import numpy as np
 
 from convert.errors import BadInput, ConvertError, Unsupported
 from convert.files.caffe2.folder import PREDICTOR
+from convert.files.scratch import scratch_folder
 from convert.options import Options
 from convert.source import Source
 
@@ -96,8 +96,7 @@ def run_jobs(jobs: Sequence[Job], *, seconds: float | None = None) -> list[dict[
     missing = available()
     if missing:
         raise ConvertError(missing, hint=f"set {VARIABLE}")
-    with tempfile.TemporaryDirectory(prefix="convert-caffe2-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         described = [_prepare_job(folder, number, job) for number, job in enumerate(jobs)]
         (folder / "jobs.json").write_text(json.dumps(described))
         results: dict[int, dict[str, np.ndarray] | ConvertError] = {}

@@ -16,10 +16,8 @@ import pytest
 from convert.batch import local_engine, machine, ray_engine, worker
 from convert.batch.plan import Task
 from convert.batch.run import dry_run, run
-from convert.batch.scratch import scratch_folder, sweep_scratch
 from convert.batch.show import LineView
 from convert.batch.worker import TaskResult
-from convert.files.output import atomic_replacement, discard_unfinished
 from tests.support.batch_tools import tiny
 
 
@@ -129,28 +127,6 @@ def test_the_limits_of_a_container_are_those_of_the_machine(tmp_path: Path, monk
     (tmp_path / "cpu.max").write_text("150000 100000\n")
     (tmp_path / "memory.max").write_text("1000000\n")
     assert (machine.cpus(), machine.memory()) == (1, 1000000)
-
-
-def test_what_a_killed_writer_left_goes_and_nothing_else(tmp_path: Path) -> None:
-    output = tmp_path / "a[1].onnx"
-    killed = atomic_replacement(output, force=True)
-    (killed.__enter__()).write_text("half")
-    (tmp_path / ".a[1].onnx.notes").write_text("another's")
-    (tmp_path / "a[1].onnx.12345678").write_text("another's")
-    discard_unfinished(output)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".a[1].onnx.notes", "a[1].onnx.12345678"]
-    discard_unfinished(tmp_path / "no folder/b.onnx")
-
-
-def test_folders_of_killed_batches_go_and_those_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / "convert-batch-killed").mkdir()
-    (tmp_path / "convert-batch-killed/big").write_text("x")
-    (tmp_path / "others").mkdir()
-    with scratch_folder() as folder:
-        sweep_scratch()
-        assert sorted(p.name for p in tmp_path.iterdir()) == sorted([folder.name, "others"])
-    assert [p.name for p in tmp_path.iterdir()] == ["others"]
 
 
 @pytest.mark.parametrize(

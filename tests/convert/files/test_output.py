@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +13,8 @@ import pytest
 
 import convert
 from convert.errors import ResourceLimit, UsageError
-from convert.files.output import atomic_replacement, size_of
+from convert.files import exchange
+from convert.files.output import atomic_replacement, discard_unfinished, size_of
 
 MNIST = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.pt"
 
@@ -104,3 +107,133 @@ def test_a_folder_that_is_gone_is_a_usage_error(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="cannot be written: No such file"):
         write()
+
+
+def killed_writer(out: Path, steps: int) -> None:
+    """Replace `out` and its weights in another process, which is killed before the rename of this number."""
+    pid = os.fork()
+    if not pid:
+        done = 0
+
+        def die_at(rename: Callable[..., None]) -> Callable[..., None]:
+            def step(*places: Path) -> None:
+                nonlocal done
+                if done == steps:
+                    os._exit(9)
+                done += 1
+                rename(*places)
+
+            return step
+
+        os.rename = die_at(os.rename)  # type: ignore[assignment]
+        with atomic_replacement(out, force=True) as temporary:
+            temporary.write_text("new")
+            temporary.with_name("m.onnx.data").write_text("new")
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_a_model_is_never_beside_the_weights_of_another(tmp_path: Path, steps: int) -> None:
+    out, data = tmp_path / "m.onnx", tmp_path / "m.onnx.data"
+    out.write_text("old")
+    data.write_text("old")
+    killed_writer(out, steps)
+    if out.exists():
+        assert out.read_text() == data.read_text()
+    discard_unfinished(out)
+    assert out.read_text() == data.read_text() == ("new" if steps == 4 else "old")
+    assert names(tmp_path) == ["m.onnx", "m.onnx.data"]
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+@pytest.mark.parametrize(("old", "new"), [(True, True), (True, False), (False, True), (False, False)])
+def test_folders_and_files_take_each_others_place(
+    tmp_path: Path, old: bool, new: bool, can_exchange: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "m"
+
+    def make(place: Path, folder: bool, text: str) -> None:
+        if folder:
+            place.mkdir()
+        (place / "in" if folder else place).write_text(text)
+
+    if not can_exchange:
+        monkeypatch.setattr(exchange, "_renameat2", lambda *_: False)
+    make(out, old, "old")
+    with atomic_replacement(out, force=True) as temporary:
+        make(temporary, new, "new")
+    assert (out / "in" if new else out).read_text() == "new"
+    assert names(tmp_path) == ["m"]
+
+
+def test_a_rename_that_fails_brings_the_old_one_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "m"
+    out.mkdir()
+    (out / "in").write_text("old")
+    rename = os.rename
+
+    def fail(new: Path, place: Path) -> None:
+        if new.parent.name == "new":
+            raise OSError(errno.EIO, "broken")
+        rename(new, place)
+
+    monkeypatch.setattr(exchange, "_renameat2", lambda *_: False)
+    monkeypatch.setattr(os, "rename", fail)
+    with pytest.raises(OSError, match="broken"), atomic_replacement(out, force=True) as temporary:
+        temporary.mkdir()
+    assert (out / "in").read_text() == "old"
+    assert names(tmp_path) == ["m"]
+
+
+def test_of_two_processes_that_write_one_output_one_says_so(tmp_path: Path) -> None:
+    out = tmp_path / "m.onnx"
+    with atomic_replacement(out, force=True) as temporary:
+        temporary.write_text("first")
+        with pytest.raises(UsageError, match="another process is writing"), atomic_replacement(out, force=True):
+            raise AssertionError("the body ran")
+        discard_unfinished(out)
+        assert temporary.exists()
+        with atomic_replacement(tmp_path / "other.onnx", force=False) as other:
+            other.write_text("other")
+    assert out.read_text() == "first"
+    assert names(tmp_path) == ["m.onnx", "other.onnx"]
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.onnx.data"])
+def test_what_came_meanwhile_is_not_replaced(tmp_path: Path, name: str) -> None:
+    def write() -> None:
+        with atomic_replacement(tmp_path / "m.onnx", force=False) as temporary:
+            temporary.write_text("ours")
+            temporary.with_name("m.onnx.data").write_text("ours")
+            (tmp_path / name).write_text("another's")
+
+    with pytest.raises(UsageError, match="exists already"):
+        write()
+    assert names(tmp_path) == [name]
+    assert (tmp_path / name).read_text() == "another's"
+
+
+def test_what_a_killed_writer_left_goes_and_nothing_else(tmp_path: Path) -> None:
+    killed = atomic_replacement(tmp_path / "a[1].onnx", force=True)
+    (killed.__enter__()).write_text("half")
+    others = [".convert-notes", ".a[1].onnx.12345678", f".convert-{'0' * 15}"]
+    for name in others:
+        (tmp_path / name).mkdir()
+    (folder,) = set(names(tmp_path)) - set(others)
+    discard_unfinished(tmp_path / "b.onnx")
+    assert folder in names(tmp_path), "its process is alive"
+    left = tmp_path / "left"
+    shutil.copytree(tmp_path / folder, left / folder)
+    discard_unfinished(left / "b.onnx")
+    assert names(left) == []
+    assert names(tmp_path) == sorted([*others, folder, "left"])
+    discard_unfinished(tmp_path / "no folder/b.onnx")
+
+
+def test_folders_made_for_an_output_that_is_not_written_go(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(RuntimeError), atomic_replacement(tmp_path / "kept" / "a" / "b" / "m", force=False):
+        raise RuntimeError("broken off")
+    assert names(tmp_path) == ["kept"]
+    assert names(tmp_path / "kept") == []

@@ -1,0 +1,122 @@
+"""Hidden folders for what is not complete yet: held by a lock while their process lives, swept once it is dead."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+
+from convert.errors import UsageError
+
+NEW, OLD = "new", "old"
+"""What is to be renamed to its place when complete; what stepped aside for it, and comes back if it never came."""
+
+_NAME = re.compile(r"\.convert-[0-9a-f]{16}")
+
+
+def folder_for(destination: Path) -> Path:
+    """The folder beside `destination` in which it is written: one for each, so that two runs meet in it."""
+    return destination.parent / f".convert-{hashlib.sha256(os.fsencode(destination.name)).hexdigest()[:16]}"
+
+
+def take_folder(destination: Path) -> tuple[Path, int]:
+    """The folder for what is to be written at `destination`, and a descriptor that holds the lock on it.
+
+    It holds `NEW` and `OLD`, empty; what a killed process left in it goes. Raises `UsageError` while another process
+    writes there.
+    """
+    folder = folder_for(destination)
+    while True:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(0o700)
+        try:
+            descriptor = _open(folder)
+        except FileNotFoundError:
+            continue  # the process that had it was just done
+        if not _lock(descriptor):
+            os.close(descriptor)
+            raise UsageError(
+                f"another process is writing {destination}", hint="wait for it, or name another place with -o"
+            )
+        if _is_still_there(folder, descriptor):
+            _clear(folder)
+            (folder / NEW).mkdir()
+            (folder / OLD).mkdir()
+            return folder, descriptor
+        os.close(descriptor)
+
+
+def release_folder(folder: Path, descriptor: int) -> None:
+    """Remove a folder that is held, put back what has no successor, and give up the lock."""
+    with contextlib.suppress(OSError):
+        _clear(folder)
+        folder.rmdir()
+    os.close(descriptor)
+
+
+def sweep_folders(parent: Path) -> None:
+    """Remove what killed processes of this user have left in `parent`, and put back what stepped aside there."""
+    try:
+        found = [Path(entry.path) for entry in os.scandir(parent) if _NAME.fullmatch(entry.name)]
+    except OSError:
+        return
+    for folder in found:
+        discard_folder(folder)
+
+
+def discard_folder(folder: Path) -> None:
+    """Remove one such folder, if its process is dead and was this user's."""
+    try:
+        descriptor = _open(folder)
+    except OSError:
+        return
+    try:
+        if os.fstat(descriptor).st_uid == os.getuid() and _lock(descriptor):
+            _clear(folder)
+            folder.rmdir()
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _open(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether the lock is ours now; file systems that have none are taken at their word that nobody holds it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_still_there(folder: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(folder, follow_symlinks=False), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _clear(folder: Path) -> None:
+    """Empty a folder that nobody else has; what stepped aside and has no successor goes back to its place.
+
+    Files beside a model step aside after it and return before it, so that none is ever beside another's model.
+    """
+    stepped = [p for p in (folder / OLD).glob("*") if folder_for(folder.parent / p.name) == folder]
+    if stepped and not os.path.lexists(folder.parent / stepped[0].name):
+        for old in sorted((folder / OLD).iterdir(), key=lambda p: p == stepped[0]):
+            os.rename(old, folder.parent / old.name)
+    for part in list(folder.iterdir()):
+        if part.is_dir() and not part.is_symlink():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink()

@@ -1,0 +1,69 @@
+"""Folders for what is written in passing: gone with their process, swept after a kill, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from convert.files import scratch
+from convert.files.scratch import held_folder, scratch_folder, sweep_scratch
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(scratch, "_swept", set())
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_a_folder_goes_with_its_user(tmp_path: Path) -> None:
+    with scratch_folder() as folder:
+        assert folder.parent == tmp_path
+        (folder / "big").write_text("x")
+    kept = held_folder()
+    (Path(kept.name) / "big").write_text("x")
+    del kept
+    assert names(tmp_path) == []
+
+
+def killed(tmp_path: Path) -> Path:
+    """What a process leaves that dies in the middle of its work."""
+    pid = os.fork()
+    if not pid:
+        folder = held_folder()
+        Path(folder.name, "big").write_text("x")
+        os._exit(9)
+    os.waitpid(pid, 0)
+    (folder,) = tmp_path.glob("convert-tmp-*")
+    assert "big" in names(folder)
+    return folder
+
+
+def test_what_a_killed_process_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    left = killed(tmp_path)
+    (tmp_path / "convert-tmp-abcdefgh").mkdir()  # killed before it had marked it
+    with scratch_folder():
+        assert not left.exists()
+        assert len(names(tmp_path)) == 1
+    again = killed(tmp_path)
+    with scratch_folder():  # this process has swept
+        assert again.exists()
+    sweep_scratch()
+    assert names(tmp_path) == []
+
+
+def test_what_is_in_use_or_of_others_stays(tmp_path: Path) -> None:
+    others = ["convert-batch-results", "convert-tmp-pictures", "convert-tmp-abc", "convert-run-12345678"]
+    for name in others:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "work").write_text("years")
+    (tmp_path / "convert-tmp-linkedto").symlink_to(tmp_path / others[0])
+    (tmp_path / "convert-tmp-afile123").write_text("")
+    with scratch_folder() as folder:
+        sweep_scratch()
+        assert names(tmp_path) == sorted([*others, folder.name, "convert-tmp-linkedto", "convert-tmp-afile123"])
