@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,9 +46,12 @@ def load_inputs(path: Path) -> dict[str, np.ndarray]:
     try:
         if path.is_dir():
             return {p.stem: np.load(p, allow_pickle=False) for p in sorted(path.glob("*.npy"))}
-        with np.load(path, allow_pickle=False) as archive:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise ValueError("it is a single array, which has no name")
+        with archive:
             return dict(archive.items())
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise BadInput(
             f"{path} holds no readable inputs: {error}", hint="save them with numpy.savez(path, name=array, …)"
         ) from error

@@ -90,12 +90,6 @@ def fit_sizes(
     return found if not broken_guards(guards, found) else dict(sizes)
 
 
-def _guarded_sizes(guard: str, sizes: Mapping[str, int]) -> list[str]:
-    """The sizes that a guard is about, at most two: more would be too many to try out."""
-    found = {n.id for n in ast.walk(ast.parse(guard, mode="eval")) if isinstance(n, ast.Name)}
-    return sorted(found & set(sizes))[:2]
-
-
 def _nearby_sizes(size: int, bounds: Sequence[int | None]) -> list[int]:
     low, high = bounds[0] or 1, bounds[1]
     return [n for n in range(max(low, size - _REACH), size + _REACH + 1) if high is None or n <= high]
