@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from convert import plugin
-from convert.errors import BadInput, ConvertError, Unsupported
+from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import profile
@@ -21,86 +20,10 @@ from convert.parity.counterparts import Counterparts
 from convert.parity.inputs import load_inputs
 from convert.parity.judge import VerifyMethod
 from convert.parity.verify import unavailable_reason, verify
-from convert.runners.process import AS_USED, Limits, run_all
+from convert.runners.process import Limits
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
-
-F = ir.DataType.FLOAT
-SOURCE, TARGET = Source("onnx-object", model="source"), Source("onnx-object", model="target")
-Arrays = Mapping[str, np.ndarray]
-Function = Callable[[Arrays], dict[str, np.ndarray]]
-
-
-def graph(scale: float = 2.0, dims: Sequence[int | str] = ("n", 6)) -> ir.Model:
-    """y = Tanh(x) · scale."""
-    g = Graph()
-    g.output(g.Mul(g.Tanh(g.input("x", F, dims)), np.float32(scale)), "y")
-    return g.model()
-
-
-def scaled(scale: float, dtype: type = np.float32) -> Function:
-    return lambda arrays: {"y": (np.tanh(arrays["x"].astype(np.float64)) * scale).astype(dtype)}
-
-
-def raises(error: Exception) -> Function:
-    def function(arrays: Arrays) -> dict[str, np.ndarray]:
-        raise error
-
-    return function
-
-
-class Side:
-    """A runner of one artefact, by precision or way of use; keeps the feeds that it was given."""
-
-    def __init__(self, **functions: Function) -> None:
-        self.functions = functions
-        self.given: list[Arrays] = []
-        self.stopped = 0
-        self.options: list[Options] = []
-
-    def run(self, source: Source, feeds: Sequence[Arrays], *, precision: str, options: Options) -> Any:
-        self.given += feeds if precision == "float32" else []
-        function = self.functions.get(precision) or next(iter(self.functions.values()))
-        return [function(arrays) for arrays in feeds]
-
-    def run_as_used(self, source: Source, feeds: Sequence[Arrays], options: Options) -> Any:
-        ways = {w: f for w, f in self.functions.items() if w not in ("float32", "float64")}
-        if not ways:
-            return {"": self.run(source, feeds, precision="float32", options=options)}
-        return {w: [f(a) for a in (feeds if number == 0 else feeds[:1])] for number, (w, f) in enumerate(ways.items())}
-
-
-class Sides:
-    """Both, in place of the children that would run them."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, source: Side, target: Side) -> None:
-        self.of = {id(SOURCE): source, id(TARGET): target}
-        self.located: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(room, "execute", self.execute)
-        monkeypatch.setattr(room, "start", self.start)
-        monkeypatch.setattr(room, "locate", lambda *given: self.located.append(given) or "in the target")
-        monkeypatch.setattr(room, "locate_source", lambda *given: self.located.append(given) or "in the source")
-
-    def execute(
-        self, which: Source, feeds: Any, precisions: Any, options: Options, limits: Limits, optional: int = 0
-    ) -> Any:
-        side = self.of[id(which)]
-        side.options.append(options)
-        return SimpleNamespace(
-            results=lambda: run_all(side, which, feeds, precisions, options, optional),  # type: ignore[arg-type]
-            stop=lambda: setattr(side, "stopped", side.stopped + 1),
-        )
-
-    def start(self, which: Source, feeds: Any, options: Options, limits: Limits, optional: int) -> Any:
-        running = self.execute(which, feeds, (AS_USED,), options, limits, optional)
-
-        def results() -> Any:
-            try:
-                return running.results()
-            except ConvertError as error:
-                return error
-
-        return SimpleNamespace(results=results, stop=running.stop)
+from tests.support.sides import SOURCE, TARGET, Arrays, F, Function, Side, Sides, graph, raises, refuses, scaled
 
 
 def sides(
@@ -216,17 +139,6 @@ def test_other_sizes_are_searched_for_where_the_source_refuses_those(monkeypatch
     assert verdict.notes[0].startswith("the source does not run at the sizes that are usual: compared at n=7")
     ((_, _, error, _, _, count),) = asked
     assert (error.message, count) == ("seven (the source of the comparison)", 4)
-
-
-def refuses(columns: int | None, function: Function) -> Function:
-    """The function, which takes no NaN (None), or no map of so many columns."""
-
-    def made(arrays: Arrays) -> dict[str, np.ndarray]:
-        if np.isnan(arrays["x"]).any() if columns is None else arrays["x"].shape[1] == columns:
-            raise BadInput("not these")
-        return function(arrays)
-
-    return made
 
 
 def test_what_the_source_refuses_at_the_edge_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
