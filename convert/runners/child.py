@@ -23,19 +23,17 @@ def run(arguments: Sequence[str]) -> None:
     """Run the job in the folder that is named; a missing status file afterwards means that this process died."""
     folder = Path(arguments[0])
     wanted = json.loads((folder / "confine.json").read_text())
-    measures = (
-        () if wanted["trust"] else confine(folder, wanted["seconds"], wanted["memory"], programs=wanted["programs"])
-    )
-    _run_job(folder, measures)
+    confine(folder, wanted["seconds"], wanted["memory"], programs=wanted["programs"], trust=wanted["trust"])
+    _run_job(folder)
 
 
-def _run_job(folder: Path, measures: Sequence[str]) -> None:
+def _run_job(folder: Path) -> None:
     from convert import plugin
     from convert.rules.user_files import load_rules
     from convert.runners.process import load_arrays, run_all, save_arrays
 
     source, count, precisions, options, limits, optional = pickle.loads((folder / "job.pickle").read_bytes())
-    status: dict[str, object] = {"unsupported": {}, "confined": list(measures)}
+    status: dict[str, object] = {"unsupported": {}}
     try:
         load_rules(options.rules)
         runner = plugin.runner_for(source.kind)

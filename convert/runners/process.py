@@ -126,7 +126,7 @@ class RunningChild:
             )
 
     def _bounds(self) -> dict[str, Any]:
-        """How the child is to be confined (`convert.runners.sandbox`); not at all where the file is trusted."""
+        """How the child is to be confined (`convert.runners.sandbox`); where the file is trusted, by limits alone."""
         programs = self.source.kind in getattr(plugin.runner_for(self.source.kind), "PROGRAMS", ())
         limits = {"seconds": self.limits.seconds, "memory": self.limits.memory}
         return {**limits, "programs": programs, "trust": self.options.trust}

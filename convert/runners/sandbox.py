@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 FILES, CALLS, LIMITS = "files read-only", "no network, no programs", "limits of memory and time"
 """What may be in force."""
@@ -54,27 +55,55 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def confine(folder: Path, seconds: float, memory: int | None, *, programs: bool = False) -> tuple[str, ...]:
+def confine(
+    folder: Path, seconds: float, memory: int | None, *, programs: bool = False, trust: bool = False
+) -> tuple[str, ...]:
     """Take from this process, for good, what a model has no use for; the measures that are in force.
 
     folder: where it may write. seconds: of wall time that it is given; CPU time ends at as much for each processor.
     memory: bytes of address space, or None for as many of private memory as the machine has. programs: whether it may
-    start programs, which are confined as it is.
+    start programs, which are confined as it is, until it calls `close_programs`. trust: leave it everything but the
+    limits.
 
     It has to come before libraries start threads: Landlock binds the thread that asks and those that it starts.
     """
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
-    steps: dict[str, Callable[[], None]] = {
-        LIMITS: lambda: _limit(seconds, memory),
-        FILES: lambda: _close_files(folder),
-        CALLS: lambda: _close_calls(programs),
-    }
+    steps: dict[str, Callable[[], None]] = {LIMITS: lambda: _limit(seconds, memory)}
+    if not trust:
+        steps |= {FILES: lambda: _close_files(folder), CALLS: lambda: _close_calls(programs)}
     found = []
     for name, step in steps.items():
         with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
             step()
             found.append(name)
+    _may_start_programs[:] = [True] if programs and CALLS in found else []
     return tuple(found)
+
+
+_may_start_programs: list[bool] = []
+"""Whether this process is confined and may start programs still: nothing or True."""
+
+
+def close_programs() -> None:
+    """From here on a process that `confine` has left programs starts none; any other is left as it is."""
+    if _may_start_programs:
+        _close_calls(programs=False)
+        _may_start_programs.clear()
+
+
+def keep_from_forking() -> None:
+    """Of a program that a confined process starts (`preexec_fn`): it may neither fork nor start programs beside itself.
+
+    Its threads, its signals to itself and the program that takes its place are not concerned; nor is a program of a
+    process that is not confined.
+    """
+    if _may_start_programs:
+        with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
+            import pyseccomp as seccomp
+
+            rules = seccomp.SyscallFilter(seccomp.ALLOW)
+            _refuse_forks(rules)
+            rules.load()
 
 
 def _limit(seconds: float, memory: int | None) -> None:
@@ -113,18 +142,28 @@ def _close_calls(programs: bool) -> None:
         with contextlib.suppress(ValueError, OSError, RuntimeError):
             rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
     if not programs:
-        # Threads are clones that share everything; clone3 hides its flags behind a pointer, and libraries try clone.
-        rules.add_rule(seccomp.ERRNO(errno.EPERM), "fork")
-        rules.add_rule(seccomp.ERRNO(errno.EPERM), "vfork")
-        rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
-        rules.add_rule(seccomp.ERRNO(errno.EPERM), "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _CLONE_THREAD, 0))
-    own = os.getpid()
-    for name in _SIGNALS[:3]:
-        rules.add_rule(seccomp.ERRNO(errno.EPERM), name, seccomp.Arg(0, seccomp.NE, own))
-    for name in _SIGNALS[3:]:
-        with contextlib.suppress(ValueError, OSError, RuntimeError):
-            rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
+        _refuse_forks(rules)
+        # Programs inherit the rules, and are another process: none of these lets them abort, or us end them.
+        own = os.getpid()
+        for name in _SIGNALS[:3]:
+            rules.add_rule(seccomp.ERRNO(errno.EPERM), name, seccomp.Arg(0, seccomp.NE, own))
+        for name in _SIGNALS[3:]:
+            with contextlib.suppress(ValueError, OSError, RuntimeError):
+                rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
     rules.load()
+
+
+def _refuse_forks(rules: Any) -> None:
+    """Threads are clones that share everything; clone3 hides its flags behind a pointer, and libraries try clone."""
+    import errno
+
+    import pyseccomp as seccomp
+
+    for name in ("fork", "vfork"):
+        with contextlib.suppress(ValueError, OSError, RuntimeError):  # which some architectures have not
+            rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
+    rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
+    rules.add_rule(seccomp.ERRNO(errno.EPERM), "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _CLONE_THREAD, 0))
 
 
 def available_measures() -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from convert.errors import BadInput, ConvertError, Unsupported
 from convert.files.caffe2.folder import PREDICTOR
 from convert.files.scratch import scratch_folder
 from convert.options import Options
+from convert.runners.sandbox import keep_from_forking
 from convert.source import Source
 
 KINDS: Sequence[str] = ("caffe2",)
@@ -125,7 +126,9 @@ def _run_child(
     command = [os.environ[VARIABLE], "-I", str(_CHILD), str(folder / "jobs.json"), str(first)]
     results: dict[int, dict[str, np.ndarray] | ConvertError] = {}
     with (folder / "stderr").open("wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=keep_from_forking
+        )
     late = False
     with process:
         assert process.stdout is not None

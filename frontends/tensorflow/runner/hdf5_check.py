@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from convert import limits
 from convert.errors import BadInput
+from convert.runners.sandbox import keep_from_forking
 
 
 def check(path: Path) -> None:
-    """Raise `BadInput` where HDF5 does not come to the end of a file."""
-    patience = limits.HDF5_SECONDS + path.stat().st_size / limits.HDF5_BYTES_PER_SECOND
+    """Raise `BadInput` where HDF5 does not come to the end of a file. It is asked once for a file."""
+    found = path.stat()
+    _check_once(path, found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _check_once(path: Path, modified: int, size: int) -> None:
+    patience = limits.HDF5_SECONDS + size / limits.HDF5_BYTES_PER_SECOND
     command = [sys.executable, "-m", "convert.frontends.tensorflow.runner.hdf5_check", str(path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=patience, check=False, preexec_fn=keep_from_forking
+        )
     except subprocess.TimeoutExpired:
         told = f"HDF5 has not come to its end after {patience:.0f} s"
     else:

@@ -12,6 +12,7 @@ from convert import limits
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.files.archives import BROKEN, open_archive, read_member
 from convert.interpreter import raised_recursion_limit
+from convert.runners.sandbox import close_programs
 
 from ..common.start_tensorflow import import_tensorflow
 from . import hdf5_check
@@ -54,6 +55,8 @@ def load_keras(path: Path, *, trust: bool = False) -> Any:
             f"{path} is damaged: {_error_summary(error)}",
             hint="get the file again and compare its checksum with the source's",
         ) from error
+    if not trust:
+        close_programs()
     import_tensorflow()
     import keras
 

@@ -24,7 +24,7 @@ MEASURES = available_measures()
 _PROGRAM = """
 import os, socket, subprocess, sys, tempfile, threading
 from pathlib import Path
-from convert.runners.sandbox import confine
+from convert.runners.sandbox import close_programs, confine, keep_from_forking
 own, other = Path(sys.argv[1]), Path(sys.argv[2])
 confine(own, 60, None, programs=len(sys.argv) > 4)
 def shell():
@@ -52,12 +52,12 @@ ACTIONS = {
 }
 
 
-def run(tmp_path: Path, code: str, *more: str) -> subprocess.CompletedProcess[str]:
+def run(tmp_path: Path, code: str, *more: str, program: str = _PROGRAM) -> subprocess.CompletedProcess[str]:
     own, other = tmp_path / "own", tmp_path / "other"
     own.mkdir()
     other.mkdir()
     (other / "kept").write_text("kept")
-    command = [sys.executable, "-c", _PROGRAM.format(code=code), str(own), str(other), *more]
+    command = [sys.executable, "-c", program.format(code=code), str(own), str(other), *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -95,6 +95,47 @@ def _nested(tmp_path: Path, action: str) -> str:
     head = f"import os, socket, subprocess; from pathlib import Path; other = Path({str(tmp_path / 'other')!r})"
     shell = "def shell():\n    assert subprocess.run(['touch', other / 'touched']).returncode == 0"
     return f"{head}\n{shell}\n{ACTIONS[action]}"
+
+
+def test_programs_can_be_ended_and_can_abort(tmp_path: Path) -> None:
+    """The rules on signals name the process that asks for them, which a program that inherits them is not."""
+    code = """
+sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+try: subprocess.run(sleeping, timeout=0.5)
+except subprocess.TimeoutExpired: print("ended")
+print(subprocess.run([sys.executable, "-c", "import os; os.abort()"], stderr=subprocess.DEVNULL).returncode)
+"""
+    done = run(tmp_path, code, "x", "programs")
+    assert done.stdout.split() == ["ended", str(-signals.SIGABRT)], done.stderr
+
+
+@pytest.mark.parametrize("action", ["program", "fork", "kill"])
+def test_programs_are_over_when_they_are_closed(tmp_path: Path, action: str) -> None:
+    needs(CALLS)
+    assert "PermissionError" in run(tmp_path, f"close_programs(); {ACTIONS[action]}", "x", "programs").stderr
+
+
+def test_a_program_does_not_fork(tmp_path: Path) -> None:
+    needs(CALLS)
+    forking = (
+        "import os, threading\nt = threading.Thread(target=print, args=('thread',)); t.start(); t.join()\nos.fork()"
+    )
+    code = f"subprocess.run([sys.executable, '-c', {forking!r}], preexec_fn=keep_from_forking)"
+    done = run(tmp_path, code, "x", "programs")
+    assert "PermissionError" in done.stderr
+    assert done.stdout == "thread\n"
+
+
+def test_a_file_that_is_trusted_has_limits(tmp_path: Path) -> None:
+    needs(LIMITS)
+    code = """
+confine(own, 60, 2 << 30, trust=True); (other / "new").write_text("x"); socket.socket(socket.AF_UNIX)
+bytes(4 << 30)
+"""
+    program = _PROGRAM.replace("confine(own, 60, None, programs=len(sys.argv) > 4)\n", "")
+    done = run(tmp_path, code, program=program)
+    assert "MemoryError" in done.stderr
+    assert (tmp_path / "other" / "new").exists()
 
 
 def test_its_own_folder_threads_and_pipes_stay_open(tmp_path: Path) -> None:
