@@ -158,7 +158,7 @@ def verify(
         graph = plugin.frontend_for(left).read(left, chosen, report)
     describe(graph, report)
     _note_differences(graph, report, right.kind)
-    method = method or VerifyMethod(arrays=dict(chosen.examples) or None)
+    method = method or VerifyMethod(arrays=dict(chosen.examples) or None, target=Options(trust=chosen.trust))
     report.verdict = verify_two(left, right, graph, chosen, method, report)
     return report
 

@@ -27,6 +27,7 @@ def folder_kind(path: Path) -> str:
     for name in ("saved_model.pb", "saved_model.pbtxt"):
         if name in names:
             _check_files(path, path, [name, *_variables(path)])
+            _check_links(path, path, _assets(path))
             if name == "saved_model.pb":
                 _check_message(path / name, "SavedModel")
             return "savedmodel"
@@ -58,6 +59,11 @@ def _variables(path: Path) -> list[str]:
     folder = path / "variables"
     found = sorted(_file_names(folder)) if folder.is_dir() else []
     return [f"variables/{name}" for name in found if not (folder / name).is_dir()]
+
+
+def _assets(path: Path) -> list[str]:
+    """The files and folders that a SavedModel brings for its tables, relative to its folder."""
+    return sorted(str(found.relative_to(path)) for found in [path / "assets", *(path / "assets").rglob("*")])
 
 
 def _check_message(file: Path, expected: str) -> None:
@@ -105,8 +111,8 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     return "hf-folder"
 
 
-def _check_files(path: Path, root: Path, names: list[str]) -> None:
-    """Raise `BadInput` where a file is empty or a Git-LFS pointer, `UnsafeInput` where it is a link out of `root`."""
+def _check_links(path: Path, root: Path, names: list[str]) -> None:
+    """Raise `UnsafeInput` where a file or folder is a link out of `root`."""
     inside = root.resolve()
     for name in names:
         file = path / name
@@ -115,6 +121,13 @@ def _check_files(path: Path, root: Path, names: list[str]) -> None:
                 f"{file} is a link to {file.resolve()}, outside of the model's folder",
                 hint="copy the file into the folder if you trust where it points",
             )
+
+
+def _check_files(path: Path, root: Path, names: list[str]) -> None:
+    """Raise `BadInput` where a file is empty or a Git-LFS pointer, `UnsafeInput` where it is a link out of `root`."""
+    for name in names:
+        file = path / name
+        _check_links(path, root, [name])
         if not file.is_file():
             raise BadInput(f"{file} is not a file", hint="get the whole folder again")
         with file.open("rb") as content:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from convert import plugin
-from convert.errors import ConvertError
+from convert.errors import ConvertError, UnsafeInput
 from convert.graph.names import names_in_target
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
@@ -50,12 +50,15 @@ def verify_two(
 
 
 def _read_right(right: Source, method: VerifyMethod, options: Options, name: str, report: Report) -> ir.Model | None:
-    """The shared graph of the target, or None where its operators or what is lacking keep it from being read."""
+    """The shared graph of the target, or None where its operators or what is lacking keep it from being read.
+
+    Raises `UnsafeInput` for one that is not to be run either.
+    """
     own = replace(method.target, rules=method.target.rules or options.rules)
     try:
         return plugin.frontend_for(right).read(right, own, Report("verify"))
     except ConvertError as error:
-        if method.pairs:
+        if method.pairs or (isinstance(error, UnsafeInput) and not own.trust):
             raise
         report.note(f"{name} is taken to have the same names and weights, because it cannot be read: {error.message}")
         return None

@@ -18,24 +18,31 @@ from ..graph.function_body import FunctionBody, Node, Ref, body_from_graph
 from ..graph.lookup_tables import filled_tables
 from ..graph.protos import open_buffer, parse_message
 from ..program import Program, ProgramInput, lower
+from ..runner.allowed import check_graph
 from ..runner.graph_signature import PLACEHOLDERS, unread_nodes
 
 
 def read_frozen(path: Path, options: Options, report: Report) -> Program:
     """The program in a `.pb` file. Raises `BadInput` if it is not a GraphDef, `UsageError` for unknown tensor names."""
-    return _parse_program(open_buffer(path), path.stem, str(path), options, report)
+    buffer = open_buffer(path)
+    graph = _parse_graph(buffer, str(path))
+    if not options.trust:
+        check_graph(graph, path, options, unknown=False)
+    return program_between(graph, graph.node, path.stem, str(path), options, report, buffer)
 
 
 def program_from_message(graph: Any, options: Options, report: Report) -> Program:
     """The program in a GraphDef in memory."""
-    return _parse_program(memoryview(graph.SerializeToString()), "graph", "the GraphDef", options, report)
+    buffer, label = memoryview(graph.SerializeToString()), "the GraphDef"
+    message = _parse_graph(buffer, label)
+    return program_between(message, message.node, "graph", label, options, report, buffer)
 
 
-def _parse_program(buffer: memoryview, name: str, label: str, options: Options, report: Report) -> Program:
+def _parse_graph(buffer: memoryview, label: str) -> Any:
     graph = parse_message(buffer, "GraphDef", label)
     if not graph.node or any(not n.op or not n.name for n in graph.node):
         raise BadInput(f"{label} is not a GraphDef with nodes", hint="is it a SavedModel? then give its folder")
-    return program_between(graph, graph.node, name, label, options, report, buffer)
+    return graph
 
 
 def program_between(

@@ -15,6 +15,7 @@ from convert.report import Report
 from ..graph.function_body import body_from_graph
 from ..graph.protos import open_buffer, parse_message
 from ..program import Program
+from ..runner.allowed import check_meta_graphs
 from ..runner.graph_signature import inference_nodes, meta_file
 from .frozen import program_between
 from .savedmodel import Checkpoint, read_signature, restored_keys
@@ -33,6 +34,8 @@ def read_meta(path: Path, options: Options, report: Report) -> Program:
     meta = parse_message(buffer, "MetaGraphDef", str(file))
     if not meta.graph_def.node:
         raise BadInput(f"{file} holds no graph", hint="is the file complete?")
+    if not options.trust:
+        check_meta_graphs([meta], file, options, unknown=False)
     checkpoint = file.with_suffix("")
     if meta.signature_def and not options.outputs:
         return read_signature(meta, file, checkpoint, buffer, options, report)

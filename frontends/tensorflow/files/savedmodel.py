@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import text_format
-
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
@@ -17,9 +15,10 @@ from convert.report import Report
 from ..graph.attributes import shape_of
 from ..graph.function_body import FunctionBody, Ref, body_from_function, body_from_graph
 from ..graph.lookup_tables import filled_tables
-from ..graph.protos import MESSAGES, open_buffer, parse_message
+from ..graph.saved_model_message import parse_saved_model
 from ..graph.variables import Variable
 from ..program import Program, ProgramInput
+from ..runner.allowed import check_meta_graphs
 from ..runner.graph_signature import defaulted_inputs
 from ..runner.names import distinct_names
 from .frozen import input_of_node
@@ -31,7 +30,9 @@ _ASSIGNMENTS = ("AssignVariableOp", "Assign")
 
 def read_saved_model(folder: Path, options: Options, report: Report) -> Program:
     """The program of one signature. Raises `BadInput` for a broken folder, `UsageError` for a choice that is open."""
-    buffer, saved = _parse_saved_model(folder)
+    buffer, saved = parse_saved_model(folder)
+    if not options.trust:
+        check_meta_graphs(saved.meta_graphs, folder, options, unknown=False)
     meta = _serving_meta_graph(saved, folder)
     return read_signature(meta, folder, folder / "variables" / "variables", buffer, options, report)
 
@@ -70,24 +71,6 @@ def read_signature(
     return Program(
         name, body, described, called, functions, variables.find, buffer=buffer, tables=tables, cuttable=True
     )
-
-
-def _parse_saved_model(folder: Path) -> tuple[memoryview, Any]:
-    binary, text = folder / "saved_model.pb", folder / "saved_model.pbtxt"
-    if binary.is_file():
-        buffer = open_buffer(binary)
-        return buffer, parse_message(buffer, "SavedModel", str(binary))
-    if text.is_file():
-        try:
-            message = text_format.Parse(text.read_text(), MESSAGES["SavedModel"](), allow_unknown_field=True)
-        except (text_format.ParseError, UnicodeDecodeError) as error:
-            raise BadInput(f"{text} is not a SavedModel: {error}") from error
-        return memoryview(b""), message
-    if (folder / "saved_model.cpb").is_file():
-        raise Unsupported(
-            f"{folder} is a SavedModel in chunks (.cpb)", hint="save it without experimental_image_format"
-        )
-    raise BadInput(f"{folder} holds no saved_model.pb", hint="give the folder that tf.saved_model.save wrote")
 
 
 def _serving_meta_graph(saved: Any, folder: Path) -> Any:

@@ -21,13 +21,25 @@ from convert.files.protobuf_wire import encode_varint
 # out: they are skipped as unknown fields.
 _MESSAGES = """
 SavedModel      saved_model_schema_version 1 int64, meta_graphs 2 *MetaGraphDef
-MetaGraphDef    meta_info_def 1 MetaInfoDef, graph_def 2 GraphDef, saver_def 3 SaverDef, signature_def 5 {SignatureDef}
+MetaGraphDef    meta_info_def 1 MetaInfoDef, graph_def 2 GraphDef, saver_def 3 SaverDef, \
+collection_def 4 {CollectionDef}, signature_def 5 {SignatureDef}, asset_file_def 6 *AssetFileDef, \
+object_graph_def 7 SavedObjectGraph
 MetaInfoDef     tags 4 *string, tensorflow_version 5 string
 GraphDef        node 1 *NodeDef, library 2 FunctionDefLibrary, versions 4 VersionDef
 VersionDef      producer 1 int32
 NodeDef         name 1 string, op 2 string, input 3 *string, attr 5 {AttrValue}
-FunctionDefLibrary function 1 *FunctionDef
-FunctionDef     signature 1 OpDef, arg_attr 7 [ArgAttrs], node_def 3 *NodeDef, ret 4 {string}, control_ret 6 {string}
+CollectionDef   node_list 1 NodeList
+NodeList        value 1 *string
+AssetFileDef    tensor_info 1 TensorInfo, filename 2 string
+SavedObjectGraph nodes 1 *SavedObject, concrete_functions 2 {SavedConcreteFunction}
+SavedObject     user_object 4 Nothing, asset 5 Nothing, function 6 Nothing, variable 7 Nothing, \
+bare_concrete_function 8 Nothing, constant 9 Nothing, resource 10 Nothing, captured_tensor 12 Nothing
+SavedConcreteFunction bound_inputs 2 *int32
+Nothing         unused 1000 bool
+FunctionDefLibrary function 1 *FunctionDef, gradient 2 *GradientDef
+GradientDef     function_name 1 string, gradient_func 2 string
+FunctionDef     signature 1 OpDef, attr 5 {AttrValue}, arg_attr 7 [ArgAttrs], node_def 3 *NodeDef, ret 4 {string}, \
+control_ret 6 {string}
 ArgAttrs        attr 1 {AttrValue}
 OpDef           name 1 string, input_arg 2 *ArgDef, output_arg 3 *ArgDef
 ArgDef          name 1 string, type 3 int32, type_attr 4 string, number_attr 5 string, type_list_attr 6 string
@@ -45,12 +57,12 @@ Dim             size 1 int64, name 2 string
 SignatureDef    inputs 1 {TensorInfo}, outputs 2 {TensorInfo}, method_name 3 string
 TensorInfo      name 1 string, dtype 2 int32, tensor_shape 3 TensorShapeProto, coo_sparse 4 bytes, \
 composite_tensor 5 bytes
-SaverDef        filename_tensor_name 1 string, restore_op_name 3 string
+SaverDef        filename_tensor_name 1 string, save_tensor_name 2 string, restore_op_name 3 string
 BundleHeaderProto num_shards 1 int32, endianness 2 int32
 BundleEntryProto dtype 1 int32, shape 2 TensorShapeProto, shard_id 3 int32, offset 4 int64, size 5 int64, \
 crc32c 6 fixed32, slices 7 *bytes
 """
-_ONE_OF = {"AttrValue": "value"}
+_ONE_OF = {"AttrValue": "value", "SavedObject": "kind"}
 _FAR_OFFSET, _FAR_SIZE = 1000, 1001
 
 # Where tensors can be: message → field number → message, down to TensorProto's content.

@@ -7,19 +7,10 @@ from typing import Any
 
 from convert.errors import Location, Problem, UnsafeInput, Unsupported
 
-UNSAFE = frozenset(
-    """
-    PyFunc PyFuncStateless EagerPyFunc ReadFile WriteFile MatchingFiles SaveV2 Save SaveSlices RestoreV2 Restore
-    RestoreSlice MergeV2Checkpoints ReaderReadV2 ReaderRead ReaderReadUpToV2 TextLineReaderV2 TFRecordReaderV2
-    FixedLengthRecordReaderV2 WholeFileReaderV2 TextLineDataset TFRecordDataset FixedLengthRecordDataset
-    FixedLengthRecordDatasetV2 CSVDataset SaveDataset SaveDatasetV2 LoadDataset LoadDatasetV2 SnapshotDataset
-    SnapshotDatasetV2 CreateSummaryFileWriter CreateSummaryDbWriter WriteSummary WriteRawProtoSummary
-    WriteGraphSummary ImmutableConst LoadAndRemapMatrix DebugIdentity DebugIdentityV2 DebugIdentityV3
-    GenerateBigQueryReaderPartitions BigQueryReader TPUCompile XlaHostCompute _XlaCompile Send Recv _Send _Recv
-    _HostSend _HostRecv RpcCall RpcClient RpcServer RpcServerStart
-    """.split()  # noqa: SIM905 (a table)
-)
-"""Operators that read or write files, talk to other machines or call Python when the graph is run."""
+from .allowed import unsafe_operators
+
+UNSAFE = frozenset(unsafe_operators()) | {"BigQueryReader", "GenerateBigQueryReaderPartitions"}
+"""Operators that read or write files, talk to other machines or call Python when the graph is run, and their like."""
 
 STATE = frozenset(
     """

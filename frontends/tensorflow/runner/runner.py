@@ -16,6 +16,7 @@ from convert.options import Options
 from convert.source import Source
 
 from ..common.start_tensorflow import import_tensorflow
+from .allowed import check_file
 from .keras_time_distributed import fold_time_distributed
 from .kernels import check_kernels, environment, settings
 from .lookup_tables import captured_tables, insert_tables
@@ -45,8 +46,8 @@ KINDS = (
     "graphdef-object",
 )
 
-PROGRAMS = ("keras", "keras-h5")
-"""HDF5 files are walked through in a process of their own."""
+PROGRAMS = ("keras-h5",)
+"""HDF5 files are walked through in a process of their own, before they are loaded."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
     from .as_used import KINDS as WITH_WAYS
     from .as_used import run_ways
 
+    check_file(source, options)
     import_tensorflow()
     check_kernels()
     if source.kind not in WITH_WAYS:
@@ -88,7 +90,11 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
 
 
 def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each dict of inputs. Raises `Unsupported` where an operator cannot be widened."""
+    """Outputs by name for each dict of inputs.
+
+    Raises `Unsupported` where an operator cannot be widened, `UnsafeInput` for one that may do more than compute.
+    """
+    check_file(source, options)
     import_tensorflow()
     opened = _OPENERS[source.kind](source, options)
     if opened.stateful is not None and (opened.changes or any(set(feed) - set(opened.inputs) for feed in feeds)):
@@ -108,6 +114,7 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
     """One run of the graph in float64, with a summary of every tensor."""
+    check_file(source, options)
     import_tensorflow()
     from .float64 import widen_graph
     from .trace import trace_graph

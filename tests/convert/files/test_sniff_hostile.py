@@ -14,12 +14,13 @@ from tests.convert.files.test_sniff import FIXTURES, kind_or_error
 from tests.support import hostile
 
 
-def test_links_that_leave_a_savedmodel_are_refused(tmp_path: Path, fixtures: Path) -> None:
+@pytest.mark.parametrize("link", ["variables/variables.index", "assets/vocabulary.txt", "assets/more/vocabulary.txt"])
+def test_links_that_leave_a_savedmodel_are_refused(tmp_path: Path, fixtures: Path, link: str) -> None:
     folder = tmp_path / "model"
-    (folder / "variables").mkdir(parents=True)
+    (folder / link).parent.mkdir(parents=True)
     (folder / "saved_model.pb").write_bytes((fixtures / "mnist_cnn.savedmodel" / "saved_model.pb").read_bytes())
     assert sniff(folder) == "savedmodel"
-    hostile.leaving_link(folder / "variables" / "variables.index", tmp_path / "secret")
+    hostile.leaving_link(folder / link, tmp_path / "secret")
     with pytest.raises(UnsafeInput, match=r"outside of the model's folder"):
         sniff(folder)
 

@@ -1,0 +1,31 @@
+"""The message in a SavedModel's folder, in bytes or as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+
+from convert.errors import BadInput, Unsupported
+
+from .protos import MESSAGES, open_buffer, parse_message
+
+
+def parse_saved_model(folder: Path) -> tuple[memoryview, Any]:
+    """The bytes of `saved_model.pb` and its message, or none and that of `saved_model.pbtxt`. Raises `BadInput`."""
+    binary, text = folder / "saved_model.pb", folder / "saved_model.pbtxt"
+    if binary.is_file():
+        buffer = open_buffer(binary)
+        return buffer, parse_message(buffer, "SavedModel", str(binary))
+    if text.is_file():
+        try:
+            message = text_format.Parse(text.read_text(), MESSAGES["SavedModel"](), allow_unknown_field=True)
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise BadInput(f"{text} is not a SavedModel: {error}") from error
+        return memoryview(b""), message
+    if (folder / "saved_model.cpb").is_file():
+        raise Unsupported(
+            f"{folder} is a SavedModel in chunks (.cpb)", hint="save it without experimental_image_format"
+        )
+    raise BadInput(f"{folder} holds no saved_model.pb", hint="give the folder that tf.saved_model.save wrote")
