@@ -59,7 +59,8 @@ def reaches_shapes(value: ir.Value) -> bool:
     pending, seen = [value], {id(value)}
     while pending:
         for node, index in pending.pop().uses():
-            if index >= _SHAPES.get(node.op_type, 99) or any(isinstance(a.value, ir.Graph) for a in _attributes(node)):
+            sized = node.op_type in _SHAPES and index >= _SHAPES[node.op_type]
+            if sized or any(isinstance(a.value, ir.Graph) for a in _attributes(node)):
                 return True
             for output in node.outputs:
                 if id(output) not in seen:

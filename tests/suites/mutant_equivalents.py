@@ -90,6 +90,12 @@ CLASSES: list[tuple[str, str, str]] = [
         r"is not \1",
         "Python has one object of each name and small number; ruff refuses it (F632)",
     ),
+    (r"== (FAIL|PASS|INCONCLUSIVE)\b", r"is \1", "there is one object of each status"),
+    (r"!= (FAIL|PASS|INCONCLUSIVE)\b", r"is not \1", "there is one object of each status"),
+    (r"== FAIL\b", "<= FAIL", "of the three statuses FAIL is the least"),
+    (r"!= FAIL\b", "> FAIL", "of the three statuses FAIL is the least"),
+    (r"== PASS\b", ">= PASS", "of the three statuses PASS is the greatest"),
+    (r"!= PASS\b", "< PASS", "of the three statuses PASS is the greatest"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
 ]

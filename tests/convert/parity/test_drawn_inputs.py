@@ -203,6 +203,9 @@ def test_every_dtype_gets_its_own_kind_of_numbers(dtype: ir.DataType) -> None:
         elif dtype == T.COMPLEX64:
             assert np.abs(x.imag).max() > 2
             assert abs(x.imag.mean()) < 0.2
+            # The real part is what a real input would get.
+            real = generate_feeds(plain(T.DOUBLE, (300,)), 2)["uniform" in feed.label].arrays["x"]
+            np.testing.assert_allclose(x.real, real, rtol=1e-6)
         elif x.dtype.kind in "iu":
             assert set(x.tolist()) == set(range(10))
 
@@ -370,6 +373,7 @@ def test_integers_have_their_limits_in_turn(dtype: type, expected: list[int]) ->
         (lambda g, x: g.Slice(np.zeros(9), x, np.array([3, 3]), np.array([0, 0])), True),
         (lambda g, x: g.Slice(g.Neg(x), np.array([0]), np.array([1])), False),
         (lambda g, x: g.Pad(np.zeros((2,)), x), True),
+        (lambda g, x: g.Concat(*[np.zeros(2, np.int64)] * 120, x, axis=0), False),
     ],
 )
 def test_what_sizes_depend_on(build: Callable[[Graph, ir.Value], ir.Value], reaches: bool) -> None:

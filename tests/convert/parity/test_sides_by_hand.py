@@ -219,6 +219,13 @@ def test_counterparts_have_their_own_names_dtypes_and_outputs(monkeypatch: pytes
     assert (verdict.status, [r.name for r in verdict.outputs], len(verdict.feeds)) == (PASS, ["y"], 3)
 
 
+def test_pairs_that_leave_nothing_out_are_held_to_special_values_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = Counterparts({"x": "p"}, {"y": "q"}, ["q"], [0])
+    target = Side(float32=lambda arrays: {"q": scaled(2.0)({"x": arrays["p"]})["y"]})
+    verdict = sides(monkeypatch, target=target, counterparts=pairs)[0]
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 4)
+
+
 def test_examples_of_the_users_come_before_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     example = np.full((5, 6), 0.5, np.float32)
     verdict, source, _, _ = sides(monkeypatch, options=Options(examples={0: example}))

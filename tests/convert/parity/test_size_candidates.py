@@ -87,6 +87,16 @@ def test_single_dims_and_the_batch_are_tried_too(monkeypatch: pytest.MonkeyPatch
     assert found == [{"n": 5}]
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_pairs_of_the_graphs_own_sizes_are_tried(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    g = Graph()
+    x = g.input("x", F, ["n", "h", "w"])
+    g.output(g.Add(g.Add(x, zeros(1, 7, 1)), zeros(1, 1, 9)), "y")
+    found, tried = searched(monkeypatch, g.model(), lambda s: s["x"] == (batch, 7, 9), 1)
+    assert found == [{"n": batch, "h": 7, "w": 9}]
+    assert all(min(s["x"]) > 0 for _, shapes in tried.asked for s in shapes)
+
+
 @pytest.mark.parametrize(("count", "expected"), [(1, 1), (2, 2), (3, 3), (9, 3)])
 def test_others_that_run_change_what_was_not_changed(
     count: int, expected: int, monkeypatch: pytest.MonkeyPatch
