@@ -1,4 +1,4 @@
-"""The child that turns a SavedModel into a TensorFlow Lite flatbuffer: `python -m …converter_process FOLDER`."""
+"""The child that turns a SavedModel into a TensorFlow Lite flatbuffer: `python -m …converter_process FOLDER PARENT`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from convert.runners.sandbox import die_with_parent
 
 
 def main(folder: Path) -> None:
@@ -85,4 +87,5 @@ _NAME = re.compile(r'(?:fused\["[^"]*", |callsite\(|loc\()"([^"]+)"')
 
 
 if __name__ == "__main__":
+    die_with_parent(int(sys.argv[2]))
     main(Path(sys.argv[1]))

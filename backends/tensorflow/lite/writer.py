@@ -215,7 +215,7 @@ def _run_converter(folder: Path) -> None:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
     with open(folder / "log", "wb") as log:
         done = subprocess.run(
-            [sys.executable, "-m", f"{__package__}.converter_process", str(folder)],
+            [sys.executable, "-m", f"{__package__}.converter_process", str(folder), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

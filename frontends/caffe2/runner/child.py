@@ -1,18 +1,20 @@
 """Run Caffe2 nets for the runner, under Python 3.8 with a real Caffe2 and nothing of this project.
 
-    python child.py JOBS.json FIRST
+    python child.py JOBS.json FIRST PARENT
 
 JOBS.json lists jobs, each with `net` (a folder with init_net.pb and predict_net.pb), `inputs` and `output` (.npz), and
 `predictor`, which is whether the nets are run by `workspace.Predictor`, as programs in Python and on phones do.
 Arrays are keyed by position, "0", "1" …: `names` gives the inputs' names; outputs are in the order of external_output.
 Jobs are done from number FIRST on. For each, "done N [output names]" or "failed N message" (in JSON) goes to stdout:
-what is missing tells at which job the process died.
+what is missing tells at which job the process died. It dies with the process of number PARENT.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -89,8 +91,18 @@ def send_line(line: str) -> None:
     sys.stdout.flush()
 
 
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process as soon as its parent ends (Linux), as in the sandbox of the project."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+SET_PARENT_DEATH_SIGNAL = 1
 FILES = ("init_net.pb", "predict_net.pb")
 PREDICTOR = "predictor.minidb"
 
 if __name__ == "__main__":
+    die_with_parent(int(sys.argv[3]))
     main(sys.argv[1], int(sys.argv[2]))

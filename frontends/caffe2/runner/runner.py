@@ -123,7 +123,7 @@ def _run_child(
 ) -> dict[int, dict[str, np.ndarray] | ConvertError]:
     """What became of the jobs from `first` on, up to one that ends the interpreter."""
     # Isolated (-I), so that it neither finds our modules beside the script nor takes our PYTHONPATH for its own.
-    command = [os.environ[VARIABLE], "-I", str(_CHILD), str(folder / "jobs.json"), str(first)]
+    command = [os.environ[VARIABLE], "-I", str(_CHILD), str(folder / "jobs.json"), str(first), str(os.getpid())]
     results: dict[int, dict[str, np.ndarray] | ConvertError] = {}
     with (folder / "stderr").open("wb") as log:
         process = subprocess.Popen(

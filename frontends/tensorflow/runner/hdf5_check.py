@@ -1,10 +1,13 @@
-"""Walks through an HDF5 file, in a process of its own: `python -m convert.frontends.tensorflow.runner.hdf5_check FILE`.
+"""Walks through an HDF5 file, in a process of its own that dies with the one that asks for it.
+
+`python -m convert.frontends.tensorflow.runner.hdf5_check FILE PARENT`
 
 The library loops for ever, or crashes, over some damaged files; what ends here can be read.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from functools import cache
@@ -12,7 +15,7 @@ from pathlib import Path
 
 from convert import limits
 from convert.errors import BadInput
-from convert.runners.sandbox import keep_from_forking
+from convert.runners.sandbox import die_with_parent, keep_from_forking
 
 
 def check(path: Path) -> None:
@@ -24,7 +27,7 @@ def check(path: Path) -> None:
 @cache
 def _check_once(path: Path, modified: int, size: int) -> None:
     patience = limits.HDF5_SECONDS + size / limits.HDF5_BYTES_PER_SECOND
-    command = [sys.executable, "-m", "convert.frontends.tensorflow.runner.hdf5_check", str(path)]
+    command = [sys.executable, "-m", "convert.frontends.tensorflow.runner.hdf5_check", str(path), str(os.getpid())]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=patience, check=False, preexec_fn=keep_from_forking
@@ -55,4 +58,5 @@ def _walk(path: str) -> None:
 
 
 if __name__ == "__main__":
+    die_with_parent(int(sys.argv[2]))
     _walk(sys.argv[1])
