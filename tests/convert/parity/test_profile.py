@@ -251,6 +251,19 @@ def test_a_source_that_knows_no_modules_has_its_place_in_the_graph(monkeypatch: 
     assert found.instead.endswith(str(summarize(1.5 * WIDE)))
 
 
+def test_elements_have_to_be_in_the_sources_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value with the same elements in another order is what departs, in both searches."""
+    g = Graph()
+    t = g.Tanh(g.input("x", F, [3, 6]))
+    turned = g.Gather(t, np.array([2, 1, 0]), axis=0)
+    turned.producer().metadata_props[MODULE_KEY] = "turn"
+    g.output(g.Mul(turned, np.float32(3)), "y")
+    theirs = traced(("Tanh", "", "t", WIDE), ("Roll", "", "r", np.roll(WIDE, 1, axis=0)))
+    found = source_found(monkeypatch, g.model(), theirs)
+    assert (found.operator, found.module) == ("Roll", "turn")
+    assert found.instead.startswith("Gather, ")
+
+
 @pytest.mark.parametrize(
     ("precision", "distance", "off", "found"),
     [
