@@ -72,6 +72,20 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "accepted = entry.keyword | set(entry.positional[len(values) :])",
         "accepted = entry.keyword ^ set(entry.positional[len(values) :])",
     ): "a parameter is positional or keyword, never both",
+    (
+        "compose_transposes.py",
+        "ir.convenience.replace_nodes_and_values(graph, row[-1], [row[-1]], made, [old], [new])",
+        "ir.convenience.replace_nodes_and_values(graph, row[- 0], [row[-1]], made, [old], [new])",
+    ): "what is made reads what the first of the row reads: it may stand behind that one as well",
+    ("rules.py", "numbers = list(range(starts.shape[0]))", "numbers = list(range(starts.shape[ -1]))"): (
+        "starts have one dim"
+    ),
+    ("rounding_margins.py", "source = node.inputs[0]", "source = node.inputs[ -1]"): "a Cast has one input",
+    (
+        "special.py",
+        "wrong = np.asarray((got != source) & certain)",
+        "wrong = np.asarray((got != source) // certain)",
+    ): "of booleans: x // True is x, and x // False is 0",
 }
 """Name of the file, the line, the line as changed; and why both are the same program."""
 
@@ -96,6 +110,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"!= FAIL\b", "> FAIL", "of the three statuses FAIL is the least"),
     (r"== PASS\b", ">= PASS", "of the three statuses PASS is the greatest"),
     (r"!= PASS\b", "< PASS", "of the three statuses PASS is the greatest"),
+    (r"% full != full - 1", "% full < full - 1", "a remainder is at most full - 1"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
 ]

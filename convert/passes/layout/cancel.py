@@ -77,13 +77,11 @@ def _origin(node: ir.Node, perm: tuple[int, ...], first: Transposed) -> tuple[ir
 def _replace(node: ir.Node, equal: ir.Value, graph: ir.Graph, names: ModelNames) -> None:
     """Let `equal` stand for the output of a Transpose; an Identity where both have names that must stay."""
     old, producer = node.outputs[0], equal.producer()
-    if old.is_graph_output():
-        named = producer is None or producer.graph is not graph or equal.is_graph_output()
-        if named or old.graph is not graph or graph.outputs.count(old) > 1:
-            node.op_type = "Identity"
-            node.attributes.clear()
-            node.replace_input_with(0, equal)
-            return
+    if old.is_graph_output() and (producer is None or producer.graph is not graph or equal.is_graph_output()):
+        node.op_type = "Identity"
+        node.attributes.clear()
+        node.replace_input_with(0, equal)
+        return
     for user, index in old.uses():
         user.replace_input_with(index, equal)
     if old.is_graph_output():

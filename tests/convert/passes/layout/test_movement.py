@@ -105,6 +105,19 @@ def test_other_domains_are_not_of_the_row() -> None:
     assert [n.op_type for n in model.graph] == ["Transpose", "Transpose"]
 
 
+def test_an_output_that_is_listed_twice_is_so_afterwards() -> None:
+    g = row([2, 3, 4], [[0, 2, 1], [0, 2, 1]])
+    first = next(iter(g.graph))
+    first.replace_input_with(0, g.Neg(first.inputs[0]))
+    g.graph.sort()
+    model = g.model()
+    model.graph.outputs.append(model.graph.outputs[0])
+    name = model.graph.outputs[0].name
+    assert cancel_transposes(model.graph, ModelNames(model.graph)) is True
+    assert [n.op_type for n in model.graph] == ["Neg"]
+    assert [v.name for v in model.graph.outputs] == [name, name]
+
+
 def test_a_row_ends_where_a_branch_begins() -> None:
     g = Graph()
     x = g.Transpose(g.input("x", F, [2, 3, 4]), perm=[0, 2, 1])
