@@ -109,17 +109,22 @@ class Options:
 
 _NAME = r"[^:\[\]]+(?:::[^:\[\]]+)*(?::\d+)?"  # of a tensor, too: scope/x:0
 _SPEC = re.compile(rf"(?:(?P<name>{_NAME}):)?(?P<dtype>[a-z]+[0-9]*)?(?:\[(?P<shape>[^\]]*)\])?")
+_SHAPE = re.compile(
+    r"\s*(?:\d+|-1|\?)(?:\s*,\s*(?:\d+|-1|\?|[A-Za-z_]\w*))*\s*"
+)  # begins with a number, as no name does
 _DIM = re.compile(r"(?P<name>[A-Za-z_]\w*)?(?:=?(?P<low>\d+)?\.\.(?P<high>\d+)?)?")
 
 
 def parse_input(text: str) -> InputSpec:
     """Read `name:dtype[dims]`; two of them may be missing (`[1,3,224,224]`, `x:int64`, `float32[n,10]`, `scope/x:0`).
 
+    Dims that begin with a number need no brackets (`1,3,224,224`).
+
     A dim is a number, a name (dynamic), `name=lo..hi` (dynamic, bounded) or `?` (dynamic, without a name). Raises
     `UsageError` for anything else.
     """
     hint = "write NAME:DTYPE[DIMS], for instance x:float32[batch,3,224,224] or ids:int64[batch=1..8,seq]"
-    match = _SPEC.fullmatch(text.strip())
+    match = _SPEC.fullmatch(f"[{text}]" if _SHAPE.fullmatch(text) else text.strip())
     if not match and re.fullmatch(rf"(?!\s){_NAME}(?<!\s)", text):
         return InputSpec(text)
     if not match or not text.strip():

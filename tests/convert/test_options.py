@@ -17,6 +17,8 @@ from convert.options import DimSpec, InputSpec, parse_input
             InputSpec("x", "float32", (DimSpec(name="batch"), DimSpec(3), DimSpec(224), DimSpec(224))),
         ),
         ("[1,3]", InputSpec(None, None, (DimSpec(1), DimSpec(3)))),
+        ("1,3", InputSpec(None, None, (DimSpec(1), DimSpec(3)))),
+        ("2, n,?", InputSpec(None, None, (DimSpec(2), DimSpec(name="n"), DimSpec()))),
         ("x:int64", InputSpec("x", "int64", None)),
         ("int64[]", InputSpec(None, "int64", ())),
         ("x:[n=1..8,?]", InputSpec("x", None, (DimSpec(name="n", low=1, high=8), DimSpec()))),
