@@ -69,10 +69,14 @@ def _leaves(name: Any, given: Any) -> list[tuple[Any, Any]]:
 
 
 def _array(given: Any) -> Any:
+    import ml_dtypes
     import numpy as np
 
     if hasattr(given, "detach"):
         given = given.detach().cpu()
+        narrow = getattr(ml_dtypes, str(given.dtype).removeprefix("torch."), None)
+        if narrow is not None:  # numpy has no such dtype of its own; float32 holds every number of them
+            return np.asarray(given.float()).astype(narrow)
     try:
         return np.asarray(given)
     except Exception as error:

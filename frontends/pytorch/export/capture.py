@@ -20,6 +20,7 @@ from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes
 from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call
+from ..inputs.output_names import plain_containers
 from .branches import record_branches
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
 from .dims import finite_bound, is_fixed
@@ -180,6 +181,7 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
         track_assignments(module) as assigned,
         record_branches() as branches,
         watch_seeds() as seeds,
+        plain_outputs(module),
     ):
         warnings.simplefilter("ignore")
         program = export_program(module, args, kwargs, dynamic)
@@ -189,11 +191,29 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     return Capture(program, call, tuple(branches))
 
 
+@contextmanager
+def plain_outputs(module: nn.Module) -> Iterator[None]:
+    """Inside, forward gives dicts in the place of containers that PyTorch cannot take apart by name."""
+    handle = module.register_forward_hook(lambda module, inputs, result: plain_containers(result))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
 def export_program(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
     """torch.export, with functions that it cannot capture replaced by their equals."""
-    with CaptureReplacements(), infer_rnn_shapes(), infer_layer_shapes(), short_stacks(), masks_as_given():
+    with (
+        CaptureReplacements(),
+        infer_rnn_shapes(),
+        infer_layer_shapes(),
+        short_stacks(),
+        masks_as_given(),
+        # opt_einsum compares sizes, and the capture would hold for these sizes only.
+        torch.backends.opt_einsum.flags(enabled=False),
+    ):
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
 

@@ -18,6 +18,7 @@ from convert.parity.size_guards import evaluate
 from ..common.state import track_assignments
 from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call, example_tensor
+from ..inputs.output_names import plain_containers
 from .branches import Branch, changes_when_short
 from .dims import finite_bound, is_fixed
 from .guards import sized_guards
@@ -135,7 +136,7 @@ def _gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tenso
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), _kept_state(module):
             warnings.simplefilter("ignore")
             torch.manual_seed(0)
-            want = pytree.tree_leaves(module(*args, **kwargs))
+            want = pytree.tree_leaves(plain_containers(module(*args, **kwargs)))
     except Exception:
         return None
     try:

@@ -64,6 +64,8 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
     if source.path is not None and source.kind in _ARCHIVES and not options.trust:
         _check_archive(source.file, report)
     thing = loaders[source.kind]() if source.path is not None else source.model
+    if type(thing).__name__ == "OptimizedModule":  # torch.compile's, around the module that has the names
+        thing = thing._orig_mod
     if isinstance(thing, torch.nn.Module):
         refuse_cycles(thing)
         note_training(thing, report)

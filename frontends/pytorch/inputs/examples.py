@@ -12,6 +12,7 @@ from torch import nn
 from convert.errors import UsageError
 from convert.options import InputSpec, Options
 
+from ..common.weights import tensor_from
 from .guess import BATCH, Guess, guesses, parameters_of, required_names
 
 
@@ -142,7 +143,9 @@ def _distinct_shape(guess: Guess) -> list[int]:
 
 
 def _as_tensor(array: Any) -> torch.Tensor:
-    return array if isinstance(array, torch.Tensor) else torch.as_tensor(array)
+    if isinstance(array, torch.Tensor):
+        return array
+    return torch.as_tensor(array) if array.dtype.kind in "biufc" else tensor_from(array)
 
 
 def _batched_call(tensors: Mapping[str, torch.Tensor]) -> Call:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
+import torch
 from torch.utils import _pytree as pytree
 
 
@@ -13,8 +16,9 @@ def output_names(spec: pytree.TreeSpec) -> list[str]:
     A lone tensor is "output"; a tuple's are "output_0", "output_1" …; a dict's (or a dataclass's) its keys, joined
     with dots where nested.
     """
-    leaves = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
-    paths = [path for path, _ in pytree.tree_flatten_with_path(leaves)[0]]
+    places = plain_containers(pytree.tree_unflatten(list(range(spec.num_leaves)), spec))
+    rows = sorted(pytree.tree_flatten_with_path(places)[0], key=lambda row: row[1])
+    paths = [path for path, _ in rows]
     named = []
     for path in paths:
         keys = [str(_key(p)) for p in path]
@@ -29,9 +33,44 @@ def output_names(spec: pytree.TreeSpec) -> list[str]:
 
 def named_outputs(result: Any) -> dict[str, Any]:
     """The tensors and numbers that `forward` returned, by name; None among them is left out."""
-    leaves, spec = pytree.tree_flatten(result)
+    leaves, spec = pytree.tree_flatten(plain_containers(result))
     names = output_names(spec)
     return {name: leaf for name, leaf in zip(names, leaves, strict=True) if leaf is not None}
+
+
+def plain_containers(result: Any) -> Any:
+    """What `forward` returned, with containers that PyTorch cannot take apart by name as dicts of what they hold.
+
+    These are dataclasses and objects with tensors for attributes that are not registered, and registered classes
+    without keys (diffusers' outputs).
+    """
+    if not any(map(_is_opaque, pytree.tree_leaves(result, is_leaf=_is_opaque))):
+        return result
+    return pytree.tree_map(_opened, result, is_leaf=_is_opaque)
+
+
+def _is_opaque(value: Any) -> bool:
+    known = pytree.SUPPORTED_NODES.get(type(value))
+    if known is not None:
+        return known.flatten_with_keys_fn is None
+    if isinstance(value, (torch.Tensor, torch.nn.Module, type, tuple)):
+        return False
+    held = getattr(value, "__dict__", {})
+    return is_dataclass(value) or any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(dict(held)))
+
+
+def _opened(value: Any) -> Any:
+    """The tensors in it by name: attributes that are settings (a flag, a number) are no outputs."""
+    if not _is_opaque(value):
+        return value
+    if isinstance(value, Mapping):
+        return plain_containers(dict(value))
+    if is_dataclass(value):
+        return plain_containers({field.name: getattr(value, field.name) for field in fields(value)})
+    if type(value) in pytree.SUPPORTED_NODES:
+        return plain_containers(tuple(pytree.SUPPORTED_NODES[type(value)].flatten_fn(value)[0]))
+    held = {name: part for name, part in vars(value).items() if not name.startswith("_")}
+    return plain_containers({n: p for n, p in held.items() if not isinstance(p, (bool, int, float, str, torch.device))})
 
 
 def _key(entry: Any) -> Any:

@@ -159,6 +159,19 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     return input.index_select(dim, first.reshape(1) + torch.arange(length, device=input.device))
 
 
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """Both broadcast along the other dims: PyTorch's own asks for these sizes as numbers."""
+    if dim is None:
+        return input.flatten().gather(0, indices.flatten())
+    dim %= max(input.dim(), 1)
+    if input.shape[:dim] != indices.shape[:dim] or input.shape[dim + 1 :] != indices.shape[dim + 1 :]:
+        front = torch.broadcast_shapes(input.shape[:dim], indices.shape[:dim])
+        behind = torch.broadcast_shapes(input.shape[dim + 1 :], indices.shape[dim + 1 :])
+        input = input.expand(*front, input.shape[dim], *behind)
+        indices = indices.expand(*front, indices.shape[dim], *behind)
+    return input.gather(dim, indices)
+
+
 # -- layers -----------------------------------------------------------------------------------------------------------
 
 
@@ -217,6 +230,8 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     torch.linspace: linspace,
     torch.narrow: narrow,
     Tensor.narrow: narrow,
+    torch.take_along_dim: take_along_dim,
+    Tensor.take_along_dim: take_along_dim,
     torch.tensor_split: tensor_split,
     Tensor.tensor_split: tensor_split,
     F.one_hot: one_hot,
