@@ -43,7 +43,12 @@ def group(entry: str) -> str:
 
 
 def outcomes(
-    names: Iterable[str], dtype: str, step: int = 0, jobs: int = 1, done: Set[tuple[str, int]] = frozenset()
+    names: Iterable[str],
+    dtype: str,
+    step: int = 0,
+    jobs: int = 1,
+    done: Set[tuple[str, int]] = frozenset(),
+    by_example: bool = False,
 ) -> Iterator[Outcome]:
     """The outcome of each sample of `names` that is not in `done` (by entry and number), in no order."""
     waiting = list(names)[::-1]
@@ -51,7 +56,7 @@ def outcomes(
     while waiting or running:
         while waiting and len(running) < jobs:
             batch = [waiting.pop() for _ in range(min(25, len(waiting)))]
-            _start(running, batch, 0, dtype, step, done)
+            _start(running, batch, 0, dtype, step, done, by_example)
         ready = wait(list(running), timeout=2 * SECONDS)
         for connection in ready or list(running):
             process, batch, place = running[connection]
@@ -69,21 +74,33 @@ def outcomes(
                 process.join()
                 if place[0] < len(batch):
                     yield Outcome(batch[place[0]], place[1], "error", detail="the process crashed or hung")
-                    _start(running, batch[place[0] :], place[1] + 1, dtype, step, done)
+                    _start(running, batch[place[0] :], place[1] + 1, dtype, step, done, by_example)
 
 
 def _start(
-    running: dict, batch: list[str], skipped: int, dtype: str, step: int, done: Set[tuple[str, int]] = frozenset()
+    running: dict,
+    batch: list[str],
+    skipped: int,
+    dtype: str,
+    step: int,
+    done: Set[tuple[str, int]],
+    by_example: bool,
 ) -> None:
     ours, theirs = _CONTEXT.Pipe(duplex=False)
-    process = _CONTEXT.Process(target=_work, args=(theirs, batch, skipped, dtype, step, done), daemon=True)
+    process = _CONTEXT.Process(target=_work, args=(theirs, batch, skipped, dtype, step, done, by_example), daemon=True)
     process.start()
     theirs.close()
     running[ours] = (process, batch, [0, skipped])
 
 
 def _work(
-    connection: Connection, batch: list[str], skipped: int, dtype: str, step: int, done: Set[tuple[str, int]]
+    connection: Connection,
+    batch: list[str],
+    skipped: int,
+    dtype: str,
+    step: int,
+    done: Set[tuple[str, int]],
+    by_example: bool,
 ) -> None:
     """Judge the samples of `batch`, saying before each which one it is; the first entry starts at `skipped`."""
     torch.set_num_threads(1)
@@ -95,7 +112,7 @@ def _work(
             connection.send((place, number))
             try:
                 with alarm(SECONDS):
-                    outcome = judged(entry, number, sample, getattr(torch, dtype))
+                    outcome = judged(entry, number, sample, getattr(torch, dtype), by_example)
             except TimeoutError as error:
                 outcome = Outcome(entry, number, "error", detail=str(error))
             if outcome is not None:
@@ -155,13 +172,16 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path, help="one line of JSON a sample: what it holds is kept, the rest added")
     parser.add_argument("--again", nargs="*", default=[], metavar="VERDICT", help="of what it holds, run these anew")
+    parser.add_argument(
+        "--by-example", action="store_true", help="give the tensors as examples, with no option: dims become dynamic"
+    )
     options = parser.parse_args()
     names = [n for n in entries(options.dtype) if not options.only or n in options.only]
     found = _kept(options.json, names if options.only else [], options.again) if options.json else []
     done = {(o.entry, o.sample) for o in found}
     step = options.every if options.samples == "all" else 0
     stream = options.json.open("a") if options.json else None
-    for outcome in outcomes(names, options.dtype, step, options.jobs, done):
+    for outcome in outcomes(names, options.dtype, step, options.jobs, done, options.by_example):
         found.append(outcome)
         if stream:
             print(json.dumps(outcome.to_dict()), file=stream, flush=True)

@@ -18,11 +18,13 @@ import torch
 from convert.backends.onnx import to_proto
 from convert.frontends.pytorch.export.capture import export_program, inference
 from convert.frontends.pytorch.export.lower import lower
+from convert.frontends.pytorch.reader import read
 from convert.frontends.pytorch.rules import torch_op
 from opinfo_bounds import silent
 from opinfo_compare import difference
 from opinfo_ties import settled
 from torch._export.utils import _collect_all_valid_cia_ops
+from torch.testing._internal import common_methods_invocations as methods
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
@@ -32,6 +34,7 @@ from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.reference.executor import run as evaluate
 from convert.report import Report
+from convert.source import Source
 
 # PyTorch walks over all its operators for each decomposition, and finds the same ones.
 torch.export.exported_program._collect_all_valid_cia_ops = functools.cache(_collect_all_valid_cia_ops)
@@ -98,8 +101,14 @@ def samples(entry: str, dtype: torch.dtype, step: int = 0) -> Iterator[tuple[int
         torch.set_rng_state(state)
 
 
-def judged(entry: str, number: int, sample: SampleInput, dtype: torch.dtype) -> Outcome | None:
-    """The outcome of one sample; None where PyTorch itself does not run it."""
+def judged(
+    entry: str, number: int, sample: SampleInput, dtype: torch.dtype, by_example: bool = False
+) -> Outcome | None:
+    """The outcome of one sample; None where PyTorch itself does not run it.
+
+    by_example: the module is read as users give it, with its tensors as examples and no option (dims are dynamic then
+    where that is possible), and not captured for the sizes of the sample.
+    """
     module = Called(ENTRIES[entry].op, sample)
     try:
         with inference(module):
@@ -115,14 +124,12 @@ def judged(entry: str, number: int, sample: SampleInput, dtype: torch.dtype) -> 
     try:
         # Paused as reading is: a generator of samples that is collected meanwhile would leave its mark in the capture.
         with inference(module), silent(), paused_garbage_collection():
-            program = export_program(module, tuple(module.example))
-            model = lower(program, Report("suite"))
+            model, drawn = (_read_by_example if by_example else _captured)(module)
     except Unsupported as error:
         declared = all(p.why in (*torch_op.gaps.values(), *torch_op.limits.values()) for p in error.problems)
         return Outcome(entry, number, "gap" if declared else "refused", detail=_reasons(error))
     except Exception as error:
         return Outcome(entry, number, "error", detail=_line(error))
-    drawn = _is_random(program)
     try:
         got, judge = _executed(model, module.example, drawn)
     except Exception as error:
@@ -134,6 +141,23 @@ def judged(entry: str, number: int, sample: SampleInput, dtype: torch.dtype) -> 
         fault = _fault(module, entry, sample, got, want, leaves, structure, drawn, dtype)
     verdict = "wrong" if fault else "random" if drawn else "pass"
     return Outcome(entry, number, verdict, judge, fault)
+
+
+def _captured(module: Called) -> tuple[ir.Model, bool]:
+    """The graph for the sizes of the sample, and whether its numbers are drawn."""
+    program = export_program(module, tuple(module.example))
+    return lower(program, Report("suite")), _is_random(program)
+
+
+def _read_by_example(module: Called) -> tuple[ir.Model, bool]:
+    # PyTorch's table seeds the generator inside of operators that draw, which a graph cannot do.
+    before, methods.wrapper_set_seed = methods.wrapper_set_seed, lambda op, *args, **kwargs: op(*args, **kwargs)
+    try:
+        options = Options(examples=dict(enumerate(module.example)), without_inputs=not module.example)
+        model = read(Source("torch-module-object", model=module), options, Report("suite"))
+        return model, _is_random(export_program(module, tuple(module.example)))
+    finally:
+        methods.wrapper_set_seed = before
 
 
 def _fault(

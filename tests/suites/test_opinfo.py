@@ -60,6 +60,18 @@ def test_first_samples_of_an_entry(entry: str) -> None:
     assert [o for o in found if o.verdict not in PASSED] == []
 
 
+BY_EXAMPLE = ("arange", "cumprod", "fft.fftshift", "linalg.qr", "nn.functional.conv3d", "native_group_norm")
+
+
+@pytest.mark.parametrize("entry", BY_EXAMPLE)
+def test_tensors_as_examples_are_enough(entry: str) -> None:
+    """No option, dims dynamic where they can be: entries without inputs, with short dims, of fixed sizes."""
+    number, sample = next(samples(entry, torch.float32, 1))
+    outcome = judged(entry, number, sample, torch.float32, by_example=True)
+    assert outcome is not None
+    assert outcome.verdict in PASSED, outcome
+
+
 EQUAL = torch.tensor([[3.0, 1.0, 3.0, 3.0]])
 TIES = [([0, 2], True), ([3, 0], True), ([0, 0], False), ([0, 1], False), ([0, 4], False), ([0, -1], False)]
 
