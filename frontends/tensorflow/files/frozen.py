@@ -59,14 +59,14 @@ def program_between(
     whole = structure_control_flow(FunctionBody(name, whole.nodes, [r.node for r in named], outputs), bodies)
     starts = _input_nodes(whole, named, whole.results)
     body = FunctionBody(name, whole.nodes, [n.name for n in starts], whole.results)
-    inputs = [input_of_node(whole.nodes[n.name]) for n in starts]
+    inputs = [input_of_node(whole.nodes[n.name], graph.versions.producer) for n in starts]
     cut = [i.name for i in inputs if whole.nodes[i.name].op not in (*PLACEHOLDERS, DEFAULTED)]
     if cut:
         feeds = FunctionBody(name, whole.nodes, [], [Ref(n) for n in cut])
         before = FunctionBody(
             name, whole.nodes, [n.name for n in _input_nodes(feeds, [], feeds.results)], feeds.results
         )
-        sources = [input_of_node(whole.nodes[n]) for n in before.arguments]
+        sources = [input_of_node(whole.nodes[n], graph.versions.producer) for n in before.arguments]
         found = _outputs_as_inputs(Program(name, before, sources, cut, functions, buffer=buffer, bodies=bodies))
         inputs = [found.get(i.name, i) for i in inputs]
     if not options.outputs:
@@ -130,11 +130,16 @@ def _outputs_as_inputs(program: Program) -> dict[str, ProgramInput]:
     return found
 
 
-def input_of_node(node: Node) -> ProgramInput:
-    """What a node says of itself as an input."""
+SCALARS_SINCE = 22
+"""The producer version from which on a placeholder whose shape has no dims is a scalar (TensorFlow's array_ops.cc)."""
+
+
+def input_of_node(node: Node, producer: int) -> ProgramInput:
+    """What a node says of itself as an input, in a graph that this version of GraphDefs wrote."""
     kind = next((node.attr[n].type for n in ("dtype", "T", "DstT") if n in node.attr), 1)
-    # Old graphs say "unknown rank" by leaving the shape out, or by a shape without dims.
+    # Graphs say "unknown rank" by leaving the shape out, old ones by a shape without dims too.
     shape = node.attr["shape"].shape if "shape" in node.attr else None
     known = shape is not None and not shape.unknown_rank and len(shape.dim) > 0
-    scalar = shape is not None and not shape.unknown_rank and (node.op == DEFAULTED or "_output_shapes" in node.attr)
+    told = producer >= SCALARS_SINCE or node.op == DEFAULTED or "_output_shapes" in node.attr
+    scalar = shape is not None and not shape.unknown_rank and told
     return ProgramInput(node.name, kind, shape_of(shape) if known or scalar else None)

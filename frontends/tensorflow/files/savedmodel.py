@@ -21,7 +21,7 @@ from ..program import Program, ProgramInput
 from ..runner.allowed import check_meta_graphs
 from ..runner.graph_signature import defaulted_inputs
 from ..runner.names import distinct_names
-from .frozen import input_of_node
+from .frozen import SCALARS_SINCE, input_of_node
 from .tensor_bundle import Bundle, open_bundle
 
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
@@ -61,7 +61,7 @@ def read_signature(
     arguments = [*(r.node for r in starts), *more]
     body = body_from_graph(meta.graph_def, name, arguments, [info.name for info in outputs.values()])
     described = [ProgramInput(key, info.dtype, shape_of(info.tensor_shape)) for key, info in inputs.items()]
-    described += [input_of_node(body.nodes[n]) for n in more]
+    described += [input_of_node(body.nodes[n], SCALARS_SINCE) for n in more]
     functions = {f.signature.name: f for f in meta.graph_def.library.function}
     variables = Checkpoint(checkpoint, restored_keys(meta, body, functions))
     first = [info.name.partition(":")[0] for key in _INTERNAL if key in meta.signature_def
