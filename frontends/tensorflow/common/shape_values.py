@@ -56,9 +56,15 @@ def wrap_integers(content: Content, dtype: ir.DataType | None) -> Content:
 def ints(value: ir.Value, what: str) -> list[int]:
     """The content of an integer tensor as a list. Raises `Unsupported` where it depends on data."""
     known = content(value)
-    if known is None or not all(isinstance(k, int) for k in known.ravel()):
+    if known is None or not is_known(value):
         raise Unsupported(f"{what} depends on data; it has to be constant")
     return [int(k) for k in known.ravel()]
+
+
+def is_known(value: ir.Value) -> bool:
+    """True where the content of an integer tensor does not depend on data."""
+    known = content(value)
+    return known is not None and all(isinstance(k, int) for k in known.ravel())
 
 
 def integer(value: ir.Value, what: str) -> int:

@@ -56,12 +56,24 @@ def _static_reshape_target(source: Sequence[Dim], target: Sequence[Dim]) -> list
 
 @tf_op("ExpandDims")
 def expand_dims(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
+    if not shape_values.is_known(dim):
+        return _expand_computed_dim(g, input, dim)
     axis = shape_values.integer(dim, "dim")
     if input.const_value is not None:
         shape = list(dims_of(input.const_value))
         shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 1)
         return static_reshape(g, input, shape)
     return g.Unsqueeze(input, [axis])
+
+
+def _expand_computed_dim(g: Graph, input: ir.Value, dim: ir.Value) -> ir.Value:
+    """The rank is known all the same: a Reshape to the dims with a 1 put in."""
+    rank = g.rank(input)
+    place = int64(g, g.Reshape(dim, [1]))
+    place = g.Where(g.Less(place, [0]), g.Add(place, [rank + 1]), place)
+    dims = g.Shape(input)
+    shape = g.Concat(g.Slice(dims, [0], place), [1], g.Slice(dims, place, [rank]), axis=0)
+    return g.facts(g.Reshape(input, shape, allowzero=1), g.dtype(input), [None] * (rank + 1))
 
 
 @tf_op("Squeeze")

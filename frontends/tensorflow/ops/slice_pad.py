@@ -174,11 +174,13 @@ def _emit_pad(g: Graph, x: ir.Value, paddings: ir.Value, value: ir.Value | None)
 
 @tf_op("MirrorPad")
 def mirror_pad(g: Graph, input: ir.Value, paddings: ir.Value, *, mode: str) -> ir.Value:
+    if mode not in ("REFLECT", "SYMMETRIC"):
+        raise Unsupported(f"mode={mode!r} is not handled")
+    if not shape_values.is_known(paddings):
+        return _mirror_computed_paddings(g, input, int64(g, paddings), mode)
     pairs = np.reshape(shape_values.ints(paddings, "paddings"), (-1, 2))
     if mode == "REFLECT":
         return g.Pad(input, pairs.T.ravel().astype(np.int64), mode="reflect") if pairs.any() else input
-    if mode != "SYMMETRIC":
-        raise Unsupported(f"mode={mode!r} is not handled")
     for axis, (before, after) in enumerate(pairs.tolist()):
         parts = [input]
         if before:
@@ -186,4 +188,19 @@ def mirror_pad(g: Graph, input: ir.Value, paddings: ir.Value, *, mode: str) -> i
         if after:
             parts.append(reverse_along(g, g.Slice(input, [-after], [_MAX], [axis]), [axis]))
         input = g.Concat(*parts, axis=axis) if len(parts) > 1 else input
+    return input
+
+
+def _mirror_computed_paddings(g: Graph, input: ir.Value, paddings: ir.Value, mode: str) -> ir.Value:
+    """`paddings`, [rank, 2], known at run time only: what lies at the ends of each dim, turned round."""
+    rank = g.rank(input)
+    # A reflection leaves out the element at the edge.
+    edge = 1 if mode == "REFLECT" else 0
+    for axis in range(rank):
+        before = g.Gather(g.Gather(paddings, axis), [0])
+        after = g.Gather(g.Gather(paddings, axis), [1])
+        length = g.Shape(input, start=axis, end=axis + 1)
+        head = g.Slice(input, [edge], g.Add(before, [edge]), [axis])
+        tail = g.Slice(input, g.Sub(length, g.Add(after, [edge])), g.Sub(length, [edge]), [axis])
+        input = g.Concat(reverse_along(g, head, [axis]), input, reverse_along(g, tail, [axis]), axis=axis)
     return input

@@ -45,6 +45,15 @@ def slices_of_data(x: Any, i: Any) -> Any:
     return {"a": x[i:], "b": x[:, i], "c": x[: i + 1, i:]}
 
 
+def computed_places(x: Any, i: Any) -> Any:
+    return {
+        "dim": tf.expand_dims(x, i[0]),
+        "last": tf.expand_dims(x, -1 - i[1]),
+        "symmetric": tf.pad(x, [[i[0], i[1]], [i[1], 2]], "SYMMETRIC")[:, :3],
+        "reflect": tf.pad(x, [[0, 0], [i[0] + 1, i[1]]], "REFLECT"),
+    }
+
+
 def attention(x: Any) -> Any:
     q, k, v = tf.split(tf.einsum("nti,ij->ntj", x, weight_qkv), 3, -1)
     q, k, v = (tf.reshape(part, [tf.shape(x)[0], -1, 2, 4]) for part in (q, k, v))
@@ -352,6 +361,7 @@ VALUES = [
     program(
         "integer_pool", lambda x: tf.nn.max_pool2d(tf.cast(x, tf.int32), 2, 2, "VALID"), {"x": ("n", 4, 4, 2)}, *N123
     ),
+    program("computed_places", computed_places, {"x": ("n", 4), "i": (2, I32)}, *N123, below=2),
     program("keras_functional", keras_functional, {"x": ("n", 8, 8, 3)}, *N123, build=True),
     program("keras_recurrent", keras_recurrent, {"x": ("n", "t", 4)}, *T, build=True),
     program("keras_attention", keras_attention, {"x": ("n", "t", 8)}, *T, build=True),
