@@ -44,19 +44,28 @@ def read_folder(folder: Path) -> Model:
     return Model(replace(init, ops=kept), predict, blobs)
 
 
+def predictor_nets(path: Path) -> dict[str, Net]:
+    """Every net in a predictor database by its key (`PREDICT_NET_TYPE`). Raises `BadInput` for a broken one."""
+    return {entry.key: net_of(entry.value, str(path)) for entry in _meta_net(path, read_minidb(path)).nets}
+
+
 def _predictor(path: Path) -> Model:
     blobs = read_minidb(path)
-    content = blobs.get(META)
-    if not isinstance(content, bytes):
-        raise BadInput(f"{path} holds no MetaNetDef")
-    try:
-        meta = pb.MetaNetDef.FromString(content)
-    except DecodeError as error:
-        raise BadInput(f"the MetaNetDef in {path} is broken: {error}") from None
+    meta = _meta_net(path, blobs)
     nets = {entry.key.split("_NET_TYPE")[0]: entry.value for entry in meta.nets}
     if "PREDICT" not in nets:
         raise BadInput(f"{path} holds no predict net")
     return Model(Net("init", (), (), ()), net_of(nets["PREDICT"], str(path)), _tensors(blobs))
+
+
+def _meta_net(path: Path, blobs: dict[str, np.ndarray | bytes]) -> Any:
+    content = blobs.get(META)
+    if not isinstance(content, bytes):
+        raise BadInput(f"{path} holds no MetaNetDef")
+    try:
+        return pb.MetaNetDef.FromString(content)
+    except DecodeError as error:
+        raise BadInput(f"the MetaNetDef in {path} is broken: {error}") from None
 
 
 def _tensors(blobs: dict[str, np.ndarray | bytes]) -> dict[str, np.ndarray]:

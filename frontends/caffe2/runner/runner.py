@@ -21,6 +21,8 @@ from convert.options import Options
 from convert.runners.sandbox import keep_from_forking
 from convert.source import Source
 
+from .allowed import check_nets
+
 KINDS: Sequence[str] = ("caffe2",)
 PROGRAMS = KINDS
 """Caffe2 runs in another Python."""
@@ -55,14 +57,16 @@ def run(
 ) -> list[dict[str, np.ndarray]]:
     """Run the net in the folder `source` on each of `feeds`; its outputs by name, in the order of external_output.
 
-    Raises `Unsupported` for precision float64, `BadInput` for a folder without nets, `ConvertError` where Caffe2
-    refuses the net or dies of it.
+    Raises `Unsupported` for precision float64, `BadInput` for a folder without nets, `UnsafeInput` for nets that do
+    more than compute, `ConvertError` where Caffe2 refuses the net or dies of it.
     """
     if precision != "float32":
         raise Unsupported("Caffe2 has float32 kernels only for most operators: it cannot run in float64")
     for name in ("init_net.pb", "predict_net.pb"):
         if not any((source.file / file).is_file() for file in (name, PREDICTOR)):
             raise BadInput(f"{source.file} is no Caffe2 model: it holds no {name}")
+    if not options.trust:
+        check_nets(source.file)
     return _outputs(run_jobs([Job(source.file, feed) for feed in feeds]))
 
 
@@ -71,8 +75,10 @@ def run_as_used(
 ) -> dict[str, list[dict[str, np.ndarray]]]:
     """Outputs by way of using the nets: run in the workspace, and by a `workspace.Predictor`.
 
-    That is for nets in two files, and not for text.
+    That is for nets in two files, and not for text. Raises `UnsafeInput` for nets that do more than compute.
     """
+    if not options.trust:
+        check_nets(source.file)
     jobs = [Job(source.file, feed) for feed in feeds]
     whole = sorted(f.name for f in source.file.iterdir() if f.suffix != ".pbtxt") == ["init_net.pb", "predict_net.pb"]
     predicted = whole and all(np.asarray(a).dtype.kind in "fiub" for a in feeds[0].values())
