@@ -77,9 +77,17 @@ def check_archive(archive: zipfile.ZipFile) -> None:
             raise BadInput(f"{name} is encrypted", hint="unpack it and convert what is inside")
     _check_sizes(archive, entries, name)
     check_layout(archive)
-    if not any(entry.CRC for entry in entries):  # PyTorch was told to write none (`set_crc32_options`)
+    if not any(entry.CRC for entry in entries) and _is_pytorch(archive):  # which can be told to write none
         for entry in entries:
             entry.CRC = None  # type: ignore[assignment]  # which is how zipfile compares nothing
+
+
+_PYTORCH = ("data.pkl", "constants.pkl", "archive_format", "serialized_exported_program.json")
+
+
+def _is_pytorch(archive: zipfile.ZipFile) -> bool:
+    """Whether an archive has what PyTorch's have: `torch.serialization.set_crc32_options` leaves checksums out."""
+    return any(member(archive, name) is not None for name in _PYTORCH)
 
 
 def _check_sizes(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], name: str) -> None:

@@ -161,7 +161,10 @@ REFUSED = frozenset(
     ThrowException rnn_internal_accumulate_gradient_input rnn_internal_apply_link
     """.split()  # noqa: SIM905 (a table)
 )
-"""The rest of the registry: `Load` and `Print` may stand for some uses of theirs."""
+"""The rest of the registry; some uses of `Load`, `Print` and `ATen` are allowed."""
+
+_ATEN = ("cumsum", "det", "grid_sampler")
+"""What `convert` writes of PyTorch's operators (profile "aten")."""
 
 _LOAD_ARGUMENTS = frozenset(("db", "db_type", "absolute_path", "keep_device", "load_all", "allow_incomplete"))
 
@@ -198,6 +201,8 @@ def _problem(op: Op, folder: Path) -> str:
         return "" if _loads_own_file(op, folder) else "reads a database that is not the model's own"
     if op.type == "Print":
         return "prints to a file" if op.args.get("to_file") else ""
+    if op.type == "ATen":
+        return "" if op.args.get("operator") in _ATEN else "is any operator of PyTorch"
     if op.type in ALLOWED:
         return ""
     return "touches more than tensors" if op.type in REFUSED else "is not known to do nothing but compute"

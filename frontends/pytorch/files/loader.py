@@ -61,8 +61,8 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         "hf-folder": lambda: load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
     }
-    if source.path is not None and source.kind in _ARCHIVES and not options.trust:
-        _check_archive(source.file, report)
+    if source.path is not None and source.kind in _ARCHIVES:
+        _check_archive(source.file, options, report)
     thing = loaders[source.kind]() if source.path is not None else source.model
     if type(thing).__name__ == "OptimizedModule":  # torch.compile's, around the module that has the names
         thing = thing._orig_mod
@@ -80,11 +80,12 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
 _ARCHIVES = ("torch-module", "torch-state-dict", "torchscript", "torch-export")
 
 
-def _check_archive(path: Path, report: Report) -> None:
-    """Hold what a zip archive brings against its checksums, and its tensors against its bytes."""
+def _check_archive(path: Path, options: Options, report: Report) -> None:
+    """Hold what a zip archive brings against its checksums, and its tensors against its bytes unless it is trusted."""
     if is_legacy(path):
         return
-    check_storages(path)
+    if not options.trust:
+        check_storages(path)
     if not check_checksums(path):
         report.note(f"{path.name} was written without checksums: a change of its weights cannot be noticed")
 

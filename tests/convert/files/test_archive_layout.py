@@ -179,6 +179,24 @@ def test_a_flipped_bit_of_a_weight_is_noticed(tmp_path: Path) -> None:
         check_checksums(path)
 
 
+@pytest.mark.parametrize("entries", [ENTRIES, {"config.json": b"{}", "metadata.json": b"{}", "model.weights.h5": b"x"}])
+def test_only_pytorch_leaves_checksums_out(tmp_path: Path, entries: dict[str, bytes]) -> None:
+    path = tmp_path / "m"
+    data = bytearray(written(entries))
+    for signature, place in ((b"PK\x03\x04", 14), (b"PK\x01\x02", 16)):
+        start = data.find(signature)
+        while start >= 0:
+            data[start + place : start + place + 4] = bytes(4)
+            start = data.find(signature, start + 1)
+    path.write_bytes(data)
+    with open_archive(path) as archive:
+        if entries is ENTRIES:
+            assert archive.read("m/data/0") == ENTRIES["m/data/0"]
+        else:
+            with pytest.raises(zipfile.BadZipFile, match="Bad CRC-32"):
+                archive.read("config.json")
+
+
 @pytest.mark.not_core
 def test_pytorch_sees_in_what_is_taken_what_python_sees(tmp_path: Path, fixtures: Path) -> None:
     """Bytes outside of the entries' data are changed at random: what gets through is the same for both readers."""

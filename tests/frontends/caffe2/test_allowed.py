@@ -43,6 +43,7 @@ HARMLESS: dict[str, tuple[str, dict[str, Any]]] = {
     "Print": ("Print", {"to_file": 0}),
     "its own database": ("Load", {"db": b"weights.minidb", "db_type": b"minidb", "absolute_path": 0}),
     "Relu": ("Relu", {}),
+    "what convert writes": ("ATen", {"operator": b"cumsum"}),
 }
 
 

@@ -111,6 +111,19 @@ def test_torchscript_that_writes_files(tmp_path: Path) -> None:
     assert not marker.exists()
 
 
+@pytest.mark.parametrize("args", [(), ("--trust",)])
+def test_a_flipped_bit_is_noticed_in_files_that_are_trusted_too(args: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    torch.save(nn.Sequential(nn.Linear(4, 2)), path)
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        entry = archive.getinfo("m/data/0")
+    weights = data.index(b"m/data/0", entry.header_offset) + 200
+    data[weights - weights % 64] ^= 1
+    path.write_bytes(data)
+    refused(path, 5, "has changed since it was written", tmp_path, "--input", "x:float32[2,4]", *args)
+
+
 def test_weights_without_their_code(tmp_path: Path) -> None:
     for name in ("mnist_cnn_state.pt", "mnist_cnn.safetensors"):
         refused(FIXTURES / name, 2, "weights only", tmp_path)
