@@ -46,7 +46,11 @@ def is_in_place(mutant: Mutant, reached: Mapping[int, Collection[str]]) -> bool:
     return False
 
 
-def notices_in_place(package: str, jobs: Sequence[tuple[Mutant, Sequence[str]]], seconds: float) -> Iterator[bool]:
+Job = tuple[Mutant, Sequence[str], float]
+"""A mutant, its tests, and the seconds of processor time after which they do not end."""
+
+
+def notices_in_place(package: str, jobs: Sequence[Job]) -> Iterator[bool]:
     """For each mutant, whether one of its tests fails, or does not end; the tests are collected once."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -54,7 +58,7 @@ def notices_in_place(package: str, jobs: Sequence[tuple[Mutant, Sequence[str]]],
         os.close(reader)
         with contextlib.suppress(BaseException):
             _drop_output()
-            _collect_and_serve(package, jobs, writer, seconds)
+            _collect_and_serve(package, jobs, writer)
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as answers:
@@ -66,14 +70,14 @@ def notices_in_place(package: str, jobs: Sequence[tuple[Mutant, Sequence[str]]],
     os.waitpid(pid, 0)
 
 
-def _collect_and_serve(package: str, jobs: Sequence[tuple[Mutant, Sequence[str]]], writer: int, seconds: float) -> None:
+def _collect_and_serve(package: str, jobs: Sequence[Job], writer: int) -> None:
     import pytest
 
     class Server:
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtestloop(self, session: Any) -> bool:
             items = {item.nodeid: item for item in session.items}
-            for mutant, tests in jobs:
+            for mutant, tests, seconds in jobs:
                 chosen = [items[name] for name in tests]
                 failed = in_child(lambda m=mutant, c=chosen: _run_items(m, c), seconds)  # type: ignore[misc]
                 os.write(writer, b"1" if failed else b"0")

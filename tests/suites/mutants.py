@@ -32,7 +32,7 @@ from mutant_process import ARGUMENTS, Mutant, in_child, is_in_place, notices, no
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("convert/parity", "convert/passes/layout", "convert/rules")
 LONGEST = 180.0
-"""Seconds of processor time after which the tests of one mutant do not end."""
+"""Seconds of processor time that no test of the pool takes."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class TestPool:
 
     tests: Sequence[str]
     reached: dict[str, dict[int, list[str]]]
+    durations: dict[str, float]
+
+    def longest(self, tests: Sequence[str]) -> float:
+        """Seconds of processor time after which these tests do not end: well beyond what they took."""
+        return 10.0 + 4 * sum(self.durations[name] for name in tests)
 
 
 def main() -> int:
@@ -186,12 +191,13 @@ def _outcomes(package: str, pool: TestPool, mutants: Sequence[Mutant]) -> Iterat
     in_place = [(m, t) for m, t in jobs if is_in_place(m, pool.reached.get(m.file, {}))]
     file = next(f for f in pool.reached if f.startswith(package))
     nothing = Mutant(file, 1, "", "", Path(file).read_text())
-    found = notices_in_place(package, [(nothing, pool.tests), *in_place], LONGEST)
+    limited = [(m, t, pool.longest(t)) for m, t in [(nothing, pool.tests), *in_place]]
+    found = notices_in_place(package, limited)
     if next(found):
         raise SystemExit(f"the tests of {package} fail without a mutant")
     yield from ((m, tests, noticed) for (m, tests), noticed in zip(in_place, found, strict=True))
     rest = [job for job in jobs if job not in in_place]
-    yield from ((m, tests, notices(m, tests, LONGEST)) for m, tests in rest)
+    yield from ((m, tests, notices(m, tests, pool.longest(tests))) for m, tests in rest)
 
 
 def test_pool(package: str, budget: float, measured: Path | None) -> tuple[TestPool, float]:
@@ -211,7 +217,7 @@ def test_pool(package: str, budget: float, measured: Path | None) -> tuple[TestP
         tests.append(name)
         total += seconds
     lines = {f: {int(n): names for n, names in by_line.items()} for f, by_line in reached.items()}
-    return TestPool(tests, lines), total
+    return TestPool(tests, lines, durations), total
 
 
 def _measure(package: str, result: Path) -> int:
