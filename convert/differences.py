@@ -1,4 +1,4 @@
-"""What runtimes compute otherwise at the edge of numbers (NaN, infinities, limits of integers): declared, and told.
+"""What runtimes compute otherwise at the edge of numbers (NaN, infinities, denormals, limits of integers), declared.
 
 A frontend or backend lists such operators of the shared graph in `DIFFERENCES`. `convert ops` shows them, the report of
 a model that has one of them has a note, and a difference that only the special inputs of a verification show is one.
@@ -22,12 +22,20 @@ class Difference:
     reason: str
     integers: bool | None = None
     """Whether it concerns integers (of the first input) or, False, floats; None for both."""
+    rank: int | None = None
+    """The rank of the first input that it concerns; None for all."""
+    excuses: bool = True
+    """Whether a verdict takes a difference behind such an operator for this one. What it recognizes by itself needs no
+    excuse: numbers in place of NaN where all else is right, denormals that count as 0."""
 
     def of(self, node: ir.Node) -> bool:
         """Whether it concerns this node."""
         if node.op_type not in self.operators:
             return False
-        dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
+        first = node.inputs[0] if node.inputs else None
+        dtype, shape = (None, None) if first is None else (first.dtype, first.shape)
+        if self.rank is not None and shape is not None and len(shape) != self.rank:
+            return False
         return self.integers is None or dtype is None or dtype.is_floating_point() != self.integers
 
 

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from convert.differences import Difference
 
 _INTEGERS = Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False)
 _PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False)
+
+_AMPLIFIED = (
+    "Cast", "Ceil", "Log", "LpNormalization", "NonZero", "Pow", "ReduceLogSum", "Sign",
+)  # fmt: skip
+FUSED = Difference(
+    ("Conv", "Gemm"),
+    "oneDNN's kernels that have Relu, and Gemm's that have Relu6, fused into them make 0 of NaN",
+    integers=False,
+    excuses=False,
+)
+DENORMALS = Difference(
+    _AMPLIFIED, "threads of TensorFlow's pool take denormal numbers for 0", integers=False, excuses=False
+)
 
 _TENSORFLOW = (
     Difference(("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False),
@@ -13,11 +28,14 @@ _TENSORFLOW = (
     Difference(("TopK",), "TensorFlow has no order for NaN", integers=False),
     Difference(("LRN",), "TensorFlow hands NaN and infinities on to all channels", integers=False),
     Difference(("ConvTranspose", "RoiAlign"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False),
+    FUSED,
+    DENORMALS,
     _PASSED_OVER,
     _INTEGERS,
 )
 
 _LITE = (
+    Difference(("Conv",), "TensorFlow Lite's Conv3D makes ±3.4e38 of NaN and infinities", integers=False, rank=5),
     Difference(
         ("Max", "Min", "Relu", "Clip", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "MaxPool", "GlobalMaxPool", "TopK"),
         "TensorFlow Lite passes over NaN",
@@ -27,6 +45,7 @@ _LITE = (
     Difference(("Clip",), "infinities stay where a bound is not given", integers=False),
     Difference(("Exp", "Softmax", "Softplus", "Mish", "Log"), "TensorFlow Lite makes a number of NaN", integers=False),
     Difference(("Log", "Pow", "Sqrt"), "TensorFlow Lite makes a number of an infinity", integers=False),
+    replace(DENORMALS, reason="TensorFlow Lite takes denormal numbers for 0"),
     _PASSED_OVER,
     _INTEGERS,
 )

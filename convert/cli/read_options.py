@@ -26,7 +26,7 @@ class ReadOptions:
     def options(self) -> dict[str, Any]:
         """Arguments of the functions of `convert.api` that read a model, all but the files of rules."""
         return {
-            "inputs": list(self.inputs),
+            "inputs": list(self.inputs) or None,  # an empty list says that the model takes none
             "model": self.model,
             "outputs": self.outputs,
             "signature": self.signature,

@@ -89,21 +89,29 @@ def generate_feeds(model: ir.Model, seeds: int = 3, sizes: Sequence[Mapping[str,
 
 
 def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
-    """A feed with each dynamic dim at its least size, 1 where nothing is known; None where `generate_feeds` has it.
+    """A feed with each dynamic dim at its least size, 0 where that is said and 1 where nothing is known.
+
+    None where `generate_feeds` has it.
 
     The source may refuse it: what a reader does not know to be impossible it gives as 1.
     """
     bounds, _, guards = _size_facts(model)
     free = free_dims(model)
-    sizes = fit_sizes({name: (bounds.get(name) or [1])[0] or 1 for name in free}, guards, bounds)
+    sizes = fit_sizes({name: _least_size(bounds.get(name)) for name in free}, guards, bounds)
     usual = list(feed_sizes(model, 3))
     if all(any(tried[name] <= size for tried in usual) for name, size in sizes.items()) or broken_guards(guards, sizes):
         return None
     return replace(sized_feed(model, seed, complete_sizes(model, sizes)), edge=True)
 
 
+def _least_size(bounds: Sequence[int | None] | None) -> int:
+    """0 where that is said, 1 where nothing is."""
+    low = bounds[0] if bounds else None
+    return 1 if low is None else low
+
+
 def special_feed(model: ir.Model, seed: int) -> Feed | None:
-    """A feed with NaN, infinities, zeros and limits of integers (`special`); None where no input takes any.
+    """A feed with NaN, infinities, zeros, denormals and limits of integers (`special`); None where no input takes any.
 
     Where the leading dims may be so many, they hold a row of each kind.
     """
@@ -118,7 +126,8 @@ def special_feed(model: ir.Model, seed: int) -> Feed | None:
     if all(np.array_equal(arrays[n], plain[n]) for n in arrays):
         return None
     told = "".join(f", {k}={n}" for k, n in dims.items())
-    return Feed(f"special values (NaN, infinities, zeros, limits of integers){told}", arrays, edge=True, special=True)
+    label = f"special values (NaN, infinities, zeros, denormals, limits of integers){told}"
+    return Feed(label, arrays, edge=True, special=True)
 
 
 def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int]) -> Feed:

@@ -1,4 +1,4 @@
-"""The special inputs of a verification: NaN, infinities, zeros, limits of integers; and what is made of their outputs.
+"""The special inputs of a verification (NaN, infinities, zeros, denormals, limits of integers), and their outputs.
 
 The plain verdict does not see them. Source, graph and target have to have NaN and infinities in the same places, and
 numbers that are about the same elsewhere; only what the source computes alike in float32 and float64 counts.
@@ -18,13 +18,16 @@ NEAR = 1e-2
 """How far numbers may be off, of themselves and of their row: the plain inputs hold them to rounding."""
 BEYOND = 1e30
 """Larger numbers are on their way to infinity, which the order of a sum decides."""
-ROWS = 3
-"""The rows of a batch: one with NaN, one with infinities, one of zeros."""
+TINY = float(np.finfo(np.float32).tiny)
+"""Smaller numbers may be taken for 0, as TensorFlow does."""
+ROWS = 4
+"""The rows of a batch: one with NaN, one with infinities, one of zeros, one of denormals."""
 
 
 def special_array(value: ir.Value, plain: np.ndarray, limited: bool) -> np.ndarray:
     """`plain` with special values: a NaN in the first row along the first axis, infinities in the second, a row of
-    zeros; one NaN where there are no rows. Integers have the limits of their dtype, unless `limited`.
+    zeros, and denormals in those after it; one NaN where there are no rows. Integers have the limits of their dtype,
+    unless `limited`.
     """
     array = plain.copy()
     if not array.size:
@@ -43,7 +46,9 @@ def special_array(value: ir.Value, plain: np.ndarray, limited: bool) -> np.ndarr
     if len(rows) > 1:
         rows[1, [0, middle]] = np.inf, -np.inf
     if len(rows) > 2:
-        rows[2:] = 0
+        rows[2] = 0
+        least = np.finfo(array.dtype).tiny / np.array(4, array.dtype)
+        rows[3:] = np.resize(np.array([least, -least]), rows.shape[1])
     return rows.reshape(array.shape)
 
 
@@ -105,7 +110,7 @@ def _wrong_floats(source: np.ndarray, others: Sequence[np.ndarray], got: np.ndar
         for other in others:
             noise = np.maximum(noise, np.where(finite, np.abs(source - other), 0))
         size = np.where(finite, np.abs(source), 0)
-        bound = NEAR * (size + _of_row(size)) + 16 * (noise + _of_row(noise))
+        bound = TINY + NEAR * (size + _of_row(size)) + 16 * (noise + _of_row(noise))
         wrong |= finite & (size < BEYOND) & (np.abs(np.where(finite, given - source, 0)) > bound)
     return wrong
 

@@ -79,7 +79,7 @@ def _row(value: float) -> Change:
         if array.dtype.kind != "f" or not array.size or index:
             return array
         made = array.copy()
-        made[: 1 if made.ndim else ...] = value
+        made[(slice(1) if made.ndim else ...,)] = value
         return made
 
     return change

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from tests.backends.tensorflow.ops.onnx_cases import Const
 from tests.backends.tensorflow.ops.support import feeds_of, model_of
 from tests.support.cases import Case
 
@@ -89,12 +90,46 @@ def tflite_run(model: onnx.ModelProto) -> Run:
 RUNS = {"tf": tensorflow_run, "keras": keras_run, "tflite": tflite_run}
 
 
-def results(cases: list[Case], make: Callable[[onnx.ModelProto], Run]) -> Iterator[tuple[Case, Any]]:
+def caffe2_results(cases: Sequence[Case]) -> Iterator[tuple[Case, Any]]:
+    """What the real Caffe2 gives for each case, or the error; all nets in one process."""
+    from convert.backends import caffe2
+    from convert.frontends.caffe2.runner.runner import Job, run_jobs
+
+    from convert.options import Options
+    from convert.report import Report
+    from tests.backends.keras.ops.keras_support import shared
+
+    written: dict[Any, Path | Exception] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        found: list[Any] = []
+        for case in cases:
+            feed, key = feeds_of(case), _key(case)
+            if key not in written:
+                written[key] = path = Path(folder) / f"{len(written)}.caffe2"
+                try:
+                    caffe2.write(shared(model_of(case)), path, "caffe2", Options(), Report("convert"))
+                except Exception as error:
+                    written[key] = error
+            made = written[key]
+            found.append(made if isinstance(made, Exception) else Job(made, feed))
+        outcomes = iter(run_jobs([job for job in found if isinstance(job, Job)], seconds=60))
+        for case, job in zip(cases, found, strict=True):
+            outputs = next(outcomes) if isinstance(job, Job) else job
+            names = [y.name for y in model_of(case).graph.output]
+            yield case, outputs if isinstance(outputs, Exception) else [outputs[n] for n in names]
+
+
+def _key(case: Case) -> tuple[Any, ...]:
+    """What cases have in common that one artefact serves."""
+    weights = (id(x) for x in case.inputs if isinstance(x, Const))
+    return (case.operator, id(case.attributes), *weights, *((n, x.shape) for n, x in feeds_of(case).items()))
+
+
+def results(cases: Sequence[Case], make: Callable[[onnx.ModelProto], Run]) -> Iterator[tuple[Case, Any]]:
     """What `make` gives for each case, or the error; artefacts are shared by feeds of one shape."""
     made: dict[Any, Any] = {}
     for case in cases:
-        feed = feeds_of(case)
-        key = tuple((n, x.shape) for n, x in feed.items())
+        feed, key = feeds_of(case), _key(case)
         if key not in made:
             try:
                 made[key] = make(model_of(case))

@@ -1,6 +1,6 @@
 """Feeds the operators of the tables values at the edge, and compares what was converted with the source framework.
 
-`python tests/suites/special_values.py pytorch onnx`, `… tensorflow onnx` and `… onnx tf` (or keras, tflite) print
+`python tests/suites/special_values.py pytorch onnx`, `… tensorflow onnx` and `… onnx tf` (keras, tflite, caffe2) print
 a line for each row and feed that differs, and the counts. `--only clamp sort` restricts it to operators. The exit code
 is 1 if an operator differs that `KNOWN` does not name.
 """
@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 from special_feeds import difference, edge_cases, with_arrays
 from special_known import KNOWN, is_known
-from special_targets import RUNS, onnxruntime_run, reference_run, results
+from special_targets import RUNS, caffe2_results, onnxruntime_run, reference_run, results
 
 from tests.support.cases import Case, rows_of_package
 
@@ -129,7 +129,8 @@ def onnx_to(target: str) -> Callable[[Case], Iterator[Found]]:
         cases = [_divisible(case) for case in edge_cases(row)]
         wanted = {id(case): want for case, want in results(cases, onnxruntime_run)}
         meant = {id(case): want for case, want in results(cases, reference_run)}
-        for case, got in results(cases, RUNS[target]):
+        made = caffe2_results(cases) if target == "caffe2" else results(cases, RUNS[target])
+        for case, got in made:
             want, other = wanted[id(case)], meant[id(case)]
             if isinstance(want, Exception):
                 yield Found(case.operator, case.label, "source refuses", str(want)[:80])
@@ -178,7 +179,7 @@ def runner_of(source: str, target: str) -> Callable[[Case], Iterator[Found]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", choices=("pytorch", "tensorflow", "onnx"))
-    parser.add_argument("target", choices=("onnx", *RUNS))
+    parser.add_argument("target", choices=("onnx", "caffe2", *RUNS))
     parser.add_argument("--only", nargs="*", default=[], help="operators by name")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each N-th row")
     options = parser.parse_args()

@@ -221,4 +221,12 @@ def bit_cast(k, x, *, to):
 def _cast(k: Emitter, x: KerasTensor | Constant, dtype: str) -> np.ndarray | KerasTensor:
     if isinstance(x, Constant):
         return x.array.astype(dtype)
-    return ops.not_equal(x, 0) if dtype == "bool" and x.dtype != "bool" else ops.cast(x, dtype)
+    if dtype == "bool" and x.dtype != "bool":
+        return ops.not_equal(x, 0)
+    if "float" in str(x.dtype) and dtype in _WRAPPING:
+        x = ops.cast(x, _WRAPPING[dtype])
+    return ops.cast(x, dtype)
+
+
+# TensorFlow's kernels for many numbers stop at the ends of these dtypes, where PyTorch and onnxruntime wrap around.
+_WRAPPING = {**dict.fromkeys(("uint8", "int8", "uint16", "int16"), "int32"), "uint32": "int64"}

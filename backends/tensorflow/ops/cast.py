@@ -29,7 +29,14 @@ def convert_dtype(x: Value, dtype: tf.DType, saturate: int = 1, round_mode: str 
         return narrow_dtype(x, dtype, bool(saturate))
     if dtype == tf.bool:
         return tf.not_equal(x, tf.zeros([], x.dtype))
+    if x.dtype.is_floating and dtype in _WRAPPING:
+        x = tf.cast(x, _WRAPPING[dtype])
     return tf.cast(x, dtype)
+
+
+# TensorFlow's kernels for many numbers stop at the ends of these dtypes, those for a few wrap around, as PyTorch and
+# onnxruntime do; TensorFlow Lite always stops.
+_WRAPPING = {tf.uint8: tf.int32, tf.int8: tf.int32, tf.uint16: tf.int32, tf.int16: tf.int32, tf.uint32: tf.int64}
 
 
 def format_numbers(x: Value) -> tf.Tensor:

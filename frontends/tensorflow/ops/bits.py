@@ -155,8 +155,12 @@ def right_shift(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _bit_shift(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
-    """ONNX shifts unsigned integers only; a negative number shifts to the right as its complement does."""
+    """ONNX shifts unsigned integers only; a negative number shifts to the right as its complement does.
+
+    TensorFlow shifts by no more than the width less 1, and by 0 where the amount is negative.
+    """
     kind = g.dtype(x)
+    y = _amount(g, y, int(8 * kind.itemsize) - 1)
     if kind not in _UNSIGNED:
         negative = g.Less(x, g.const(0, kind))
         x = g.Where(negative, g.BitwiseNot(x), x) if direction == "RIGHT" else x
@@ -164,3 +168,10 @@ def _bit_shift(g: Graph, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
         shifted = g.Cast(shifted, to=kind)
         return g.Where(negative, g.BitwiseNot(shifted), shifted) if direction == "RIGHT" else shifted
     return g.BitShift(x, y, direction=direction)
+
+
+def _amount(g: Graph, y: ir.Value, most: int) -> ir.Value:
+    kind, known = g.dtype(y), g.static(y)
+    if known is not None:
+        return g.const(np.clip(known, 0, most))
+    return g.Clip(y, g.const(0, kind), g.const(most, kind))

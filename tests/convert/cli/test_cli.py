@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from convert.arguments import make_options
 from convert.cli import cli
+from convert.cli.read_options import ReadOptions
 
 ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = ROOT / "fixtures"
@@ -80,6 +82,12 @@ def test_errors_are_one_paragraph_with_an_exit_code(args: list[str | Path], code
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_without_input_options_the_model_tells_its_inputs() -> None:
+    given = ReadOptions((), "", (), "", False, False, ()).options()
+    assert not make_options(given["inputs"], {}).without_inputs
+    assert make_options([], {}).without_inputs
 
 
 def test_json_carries_errors_too() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from convert.differences import Difference, difference_notes
 from convert.graph import Graph
-from convert.parity.inputs import special_feed
+from convert.graph.metadata import DIMS_KEY
+from convert.parity.inputs import generate_feeds, smallest_feed, special_feed
 from convert.parity.special import reaches_shapes, special_difference
 from convert.parity.special_verdict import SpecialRun, judge_special, operators_behind
 from convert.verdict import FAIL, PASS, Verdict
@@ -23,16 +26,26 @@ def graph(operator: str = "Neg") -> ir.Model:
     return g.model()
 
 
-def test_a_batch_has_a_row_of_nan_one_of_infinities_and_one_of_zeros() -> None:
+def test_a_batch_has_rows_of_nan_of_infinities_of_zeros_and_of_denormals() -> None:
     feed = special_feed(graph(), 3)
     assert feed is not None
     assert feed.special
     assert feed.edge
     x = feed.arrays["x"]
-    assert x.shape == (3, 4)
-    assert np.isnan(x).sum(axis=1).tolist() == [1, 0, 0]
+    assert x.shape == (4, 4)
+    assert np.isnan(x).sum(axis=1).tolist() == [1, 0, 0, 0]
     assert [(x == INF).sum(), (x == -INF).sum()] == [1, 1]
     assert not x[2].any()
+    tiny = np.finfo(np.float32).tiny
+    assert np.all((np.abs(x[3]) > 0) & (np.abs(x[3]) < tiny))
+
+
+def test_a_denormal_may_be_zero_and_what_becomes_of_it_may_not_differ() -> None:
+    source = np.array([[1e-40, -1e-39, 1.0]], np.float32)
+    got = np.array([[0.0, 0.0, 1.0]], np.float32)
+    assert special_difference(source, source.astype(np.float64), None, got) == ""
+    assert special_difference(np.log(source[:, :1]), np.log(source[:, :1]), None, np.array([[-INF]], np.float32)) != ""
+    assert special_difference(source[:, :1] > 0, None, None, got[:, :1] > 0) != ""
 
 
 def test_what_has_no_rows_has_one_nan() -> None:
@@ -196,6 +209,25 @@ def test_a_difference_beside_an_output_is_no_excuse() -> None:
         assert verdict.status == status
 
 
+def test_what_is_only_told_excuses_nothing() -> None:
+    declared = [Difference(("Neg",), "denormals", excuses=False), Difference(("Neg",), "in 3 dims", rank=3)]
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), run_on(wrong()), declared)
+    assert verdict.status == FAIL
+    assert difference_notes(graph(), declared) == ["special values: Neg: denormals"]
+
+
+@pytest.mark.parametrize(("number", "status"), [(0.0, PASS), (0.5, FAIL)])
+def test_denormals_that_count_as_zeros_are_a_note(number: float, status: str) -> None:
+    source = np.array([[1.0], [2.0], [0.0], [1.0]], np.float32)  # of Sign, say
+    target = np.array([[1.0], [2.0], [0.0], [number]], np.float32)
+    run = SpecialRun("special", {"out": source}, {"out": source.astype(np.float64)}, None, {"y": target})
+    verdict = Verdict(PASS)
+    judge_special(verdict, graph(), run)
+    assert verdict.status == status
+    assert any("take denormal numbers for 0" in note for note in verdict.notes) == (status == PASS)
+
+
 def test_a_target_that_refuses_special_values_is_a_note() -> None:
     verdict = Verdict(PASS)
     judge_special(verdict, graph(), SpecialRun("", {}, None, None, {}, "it says no"), [])
@@ -206,3 +238,15 @@ def test_a_target_that_refuses_special_values_is_a_note() -> None:
 def test_notes_name_the_operators_that_a_model_has() -> None:
     declared = [Difference(("Neg", "Abs"), "why", integers=False), Difference(("Neg",), "of integers", integers=True)]
     assert difference_notes(graph(), declared) == ["special values: Neg: why"]
+
+
+@pytest.mark.parametrize(("low", "least"), [(None, 1), (0, 0), (3, 3)])
+def test_the_smallest_feed_is_empty_where_the_contract_allows_it(low: int | None, least: int) -> None:
+    g = Graph()
+    g.output(g.Neg(g.input("x", ir.DataType.FLOAT, [4, "length"])), "y")
+    model = g.model()
+    model.metadata_props[DIMS_KEY] = json.dumps({} if low is None else {"length": [low, None]})
+    feed = smallest_feed(model, 3)
+    shapes = [f.arrays["x"].shape for f in generate_feeds(model)]
+    found = [shape[1] for shape in shapes] if feed is None else [feed.arrays["x"].shape[1]]
+    assert min(found) == least

@@ -14,6 +14,8 @@ EDGES = np.array(
 NUMBERS = np.concatenate([EDGES, (f32(20) * np.exp2(np.arange(-140, 120, 13))).astype(np.float32)])
 SIGNED = np.array([-9, -8, -1, 0, 7, 1 << 30], np.int32)
 BY = np.array([1, 3, 2, 5, 1, 3], np.int32)
+# As many bits as there are, or more, or fewer than none.
+FAR = np.array([7, 8, 32, 65, -3])
 
 ROWS = [
     *(
@@ -33,6 +35,11 @@ ROWS = [
     case("Bitcast", np.array([1.5, 2]), type="int64").named("float64").xfail("the bits of float64"),
     case("LeftShift", SIGNED, BY),
     case("RightShift", SIGNED, BY),
+    *(
+        case(name, np.resize([-5, 7, 1, -1], 20).astype(dtype), np.repeat(FAR, 4).astype(dtype)).named(dtype)
+        for name in ("LeftShift", "RightShift")
+        for dtype in ("int8", "uint8", "int32", "uint32", "int64", "uint64")  # onnxruntime has none of 16 bits
+    ),
 ]
 
 
