@@ -12,7 +12,10 @@ from convert.runners.sandbox import die_with_parent
 
 def convert(arguments: Sequence[str]) -> None:
     """Convert as the arguments say."""
+    from convert.cli import streams
     from convert.cli.commands import run_command_line
+
+    streams.hold()
 
     sys.argv = ["convert", *arguments]
     run_command_line(supervised=False)

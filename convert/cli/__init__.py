@@ -12,8 +12,10 @@ __all__ = ["cli", "main"]
 
 def main() -> NoReturn:
     """Entry point of the console scripts. Nothing is imported before signals are handled."""
+    from convert.cli import streams
     from convert.cli.signals import leave_at_once
 
+    streams.hold()
     leave_at_once()
     from convert.cli.commands import run_command_line
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from convert import __version__, plugin
-from convert.cli import render
+from convert.cli import render, streams
 from convert.cli.batch import batch
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
 from convert.cli.limit_options import LimitOptions, with_limit_options
@@ -254,5 +254,8 @@ def run_command_line(*, supervised: bool) -> NoReturn:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
-    cli.main(prog_name="convert", obj=SUPERVISED if supervised else None)
+    try:
+        cli.main(prog_name="convert", obj=SUPERVISED if supervised else None)
+    except SystemExit as ended:
+        sys.exit(streams.exit_code(ended.code))
     raise AssertionError("click exits")

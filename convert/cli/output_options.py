@@ -103,9 +103,6 @@ def exit_on_error(work: Callable[[], None], verbose: int, report: Report | None 
     except signals.Ended as ended:
         echo(ended.line, err=True)
         sys.exit(ended.exit_code)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
     except MemoryError:
         _exit_with_error(ResourceLimit("out of memory", hint="convert on a machine with more memory"), verbose, report)
     except ImportError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -46,7 +47,8 @@ def handle(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) ->
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)
-    os.write(2, f"{line_of(number)}\n".encode())
+    with contextlib.suppress(OSError):
+        os.write(2, f"{line_of(number)}\n".encode())
     os._exit(128 + number)
 
 

@@ -1,0 +1,74 @@
+"""Standard streams that fail quietly: the work goes on, and what could not be printed is told once it is done.
+
+A full disk behind stdout, a reader that has read enough (`| head`), or streams that are closed must not break off a
+conversion, nor change what its exit code says of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from typing import TextIO
+
+NOT_PRINTED = 6
+"""Exit code where all went well but the printing."""
+
+
+class _PatientFile(io.FileIO):
+    """A file whose first failure is kept, and which takes no more after it."""
+
+    failure: OSError | None = None
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        """Write as `FileIO` does, or drop what can go nowhere."""
+        if self.failure is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.failure = error
+        return memoryview(data).nbytes
+
+
+def hold() -> None:
+    """Give this process patient streams; closed ones lead nowhere, so that no other file gets their number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the least number that is free
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        usual = getattr(sys, f"__{name}__")
+        if getattr(sys, name) is usual:  # a program that has put its own there knows why
+            setattr(sys, name, _patient(number, usual))
+
+
+def _patient(number: int, usual: TextIO | None) -> TextIO:
+    encoding = usual.encoding if usual is not None else "utf-8"
+    raw = _PatientFile(number, "w", closefd=False)
+    lines = number == 2 or raw.isatty()
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, errors="replace", line_buffering=lines)
+
+
+def exit_code(code: object) -> object:
+    """What to exit with where the work ends with `code`: another one if it went well and could not be printed.
+
+    A reader that does not want to read on is no failure.
+    """
+    failure = _failure(sys.stdout)
+    if code not in (0, None) or failure is None or failure.errno == errno.EPIPE:
+        return code
+    sys.stderr.write(f"error: the result could not be printed: {failure.strerror}\n")
+    return NOT_PRINTED
+
+
+def _failure(stream: TextIO) -> OSError | None:
+    try:
+        stream.flush()
+    except OSError as error:
+        return error
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    return raw.failure if isinstance(raw, _PatientFile) else None
