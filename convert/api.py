@@ -74,6 +74,7 @@ def convert(
     check_apart(destination, read)
     check_replaceable(destination, list(plugin.formats().values()))
     if dump_passes is not None:
+        check_apart(Path(dump_passes), read, "give --dump-passes a folder elsewhere")
         from convert.passes.dump import make_dump_folder
 
         chosen = replace(chosen, dump_passes=make_dump_folder(Path(dump_passes)))

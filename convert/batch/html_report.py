@@ -8,6 +8,7 @@ from typing import Any
 
 from convert.batch.show import reason
 from convert.batch.worker import GOOD
+from convert.files.side_files import GENERATOR, is_page, side_file
 from convert.text import escape
 
 _STYLE = """
@@ -44,9 +45,7 @@ _COLUMNS = (
 
 def write(path: Path, records: Sequence[dict[str, Any]], summary: dict[str, Any]) -> None:
     """Write the page for `records` and their `summary` (`show.summary`). Raises `ResourceLimit` on a full disk."""
-    from convert.files.output import atomic_replacement
-
-    with atomic_replacement(path, force=True) as temporary:
+    with side_file(path, is_page, "--report") as temporary:
         temporary.write_text(_page(records, summary), "utf-8", "replace")  # names of files may be no text
 
 
@@ -70,7 +69,8 @@ def _page(records: Sequence[dict[str, Any]], summary: dict[str, Any]) -> str:
         else "",
     ]
     return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>convert batch</title>'
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f"{GENERATOR}<title>convert batch</title>"
         f"<style>{_STYLE}</style><body>{''.join(parts)}<script>{_SORT}</script></body></html>\n"
     )
 

@@ -16,6 +16,8 @@ from convert.batch.storage import Url
 from convert.errors import ResourceLimit, UsageError
 
 NAME = "journal.jsonl"
+_START = b'{"event": '
+"""How each line begins, and so the first."""
 
 
 class History:
@@ -78,6 +80,9 @@ class Journal(History):
             os.close(self._descriptor)
             raise UsageError(f"another batch is writing to {folder}", hint="wait for it, or give another -o") from None
         content = path.read_bytes()
+        if not content.startswith(_START[: len(content)]):
+            os.close(self._descriptor)
+            raise UsageError(f"{path} is no journal of a batch", hint="give another -o, or --journal")
         super().__init__(folder, content)
         if content and not content.endswith(b"\n"):
             self._write(b"\n")  # the last line was cut off: what follows starts anew

@@ -76,6 +76,8 @@ def batch(
         from convert.batch.plan import plan_tasks
         from convert.batch.ray_engine import Cluster
         from convert.errors import UsageError
+        from convert.files.output_place import check_apart
+        from convert.files.side_files import check_side_file, is_page
         from convert.options import parse_size
         from convert.terminal import echo, echo_json
 
@@ -96,6 +98,9 @@ def batch(
         folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
         others: list[Path] = []
         tasks = plan_tasks(names, to, where, options, timeout, None if memory is None else parse_size(memory), others)
+        check_apart(folder / journal_name, sources := [task.source for task in tasks], "give another --journal or -o")
+        if report is not None:
+            check_side_file(report, is_page, "--report", sources)
         if others and not quiet:
             first = ", ".join(map(str, others[:5])) + (" …" if others[5:] else "")
             echo(f"note: {len(others)} files are passed over, which are no models: {first}", err=True)

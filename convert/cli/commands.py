@@ -125,7 +125,7 @@ def convert_model(
             **read_options.options(),
         )
 
-    run(Report("convert", source=str(source)), work, output_options, limit_options, verify_options)
+    run(Report("convert", source=str(source)), work, output_options, limit_options, verify_options, [source])
 
 
 @cli.command(cls=ReadCommand)
@@ -173,7 +173,8 @@ def verify(
             **read_options.options(),
         )
 
-    run(Report("verify", source=chain[0], target=chain[-1]), work, output_options, limit_options, verify_options)
+    report = Report("verify", source=chain[0], target=chain[-1])
+    run(report, work, output_options, limit_options, verify_options, list(map(Path, chain)))
 
 
 @cli.command(cls=ReadCommand)

@@ -6,8 +6,9 @@ import errno
 import functools
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -60,15 +61,19 @@ def run(
     output_options: OutputOptions,
     limit_options: LimitOptions,
     verify_options: VerifyOptions | None = None,
+    read: Sequence[Path] = (),
 ) -> None:
     """Do `work` with progress on stderr, print what it reports, and exit with the code that it reports.
 
-    On the command line proper the work is done by a worker, and this process watches it.
+    read: the files that it is about, none of which may be written. On the command line proper the work is done by a
+    worker, and this process watches it.
     """
     supervised = click.get_current_context().obj == SUPERVISED
     report.reproduce = shlex.join(["convert", *click.get_current_context().meta.get(WORDS, ())])
 
     def task() -> None:
+        if verify_options is not None:
+            verify_options.check_places(read)
         try:
             if supervised:
                 from convert.cli.supervisor import bytes_held, enter_worker

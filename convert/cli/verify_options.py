@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,16 @@ class VerifyOptions:
             profile=self.page is not None,
             save=self.save_inputs,
         )
+
+    def check_places(self, read: Sequence[Path]) -> None:
+        """Raises `UsageError` where a file to write would destroy what is `read`, or what this tool has not written."""
+        from convert.files.side_files import check_side_file, is_arrays, is_page
+
+        given = [*read, *self.images, *([self.arrays] if self.arrays is not None else [])]
+        if self.page is not None:
+            check_side_file(self.page, is_page, "--report", given)
+        if self.save_inputs is not None:
+            check_side_file(self.save_inputs, is_arrays, "--save-inputs", given)
 
     def _given_arrays(self) -> dict[Any, Any] | None:
         if self.images:

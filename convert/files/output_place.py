@@ -13,16 +13,16 @@ from convert.plugin import Format
 _ELSEWHERE = "name another place with -o"
 
 
-def check_apart(destination: Path, read: Iterable[Path]) -> None:
+def check_apart(destination: Path, read: Iterable[Path], hint: str = _ELSEWHERE) -> None:
     """Raises `UsageError` where `destination` is one of the files and folders that are read, in one, or around one."""
     for path in read:
         ours, theirs = Path(os.path.realpath(destination)), Path(os.path.realpath(path))
         if ours == theirs or (destination.exists() and path.exists() and os.path.samefile(destination, path)):
-            raise UsageError(f"{destination} is the source itself, which would be overwritten", hint=_ELSEWHERE)
+            raise UsageError(f"{destination} is the source itself, which would be overwritten", hint=hint)
         if theirs.is_dir() and theirs in ours.parents:
-            raise UsageError(f"{destination} lies inside of the source {path}", hint=_ELSEWHERE)
+            raise UsageError(f"{destination} lies inside of the source {path}", hint=hint)
         if ours in theirs.parents:
-            raise UsageError(f"{destination} holds the source {path}, which would be replaced with it", hint=_ELSEWHERE)
+            raise UsageError(f"{destination} holds the source {path}, which would be replaced with it", hint=hint)
 
 
 def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from convert.errors import ConvertError, UsageError
+from convert.errors import ConvertError
+from convert.files.side_files import GENERATOR, is_page, side_file
 from convert.parity import plots
 from convert.parity.compare import FACTOR, FLOAT64_BOUND
 from convert.parity.environment import environment_facts
@@ -43,12 +44,10 @@ circle.beyond, rect.beyond { fill: var(--beyond); } .mark { stroke: var(--beyond
 def write_page(done: Report, path: Path, error: ConvertError | None = None) -> None:
     """Write the report of `done` to `path`. error: what ended the work, which the page then tells.
 
-    Raises `UsageError` where `path` cannot be written.
+    Raises `UsageError` where `path` cannot be written, `ResourceLimit` on a full disk.
     """
-    try:
-        path.write_text(page(done, error), encoding="utf-8")
-    except OSError as problem:
-        raise UsageError(f"{path} cannot be written: {problem.strerror}", hint="give --report another path") from None
+    with side_file(path, is_page, "--report") as temporary:
+        temporary.write_text(page(done, error), encoding="utf-8")
 
 
 def page(done: Report, error: ConvertError | None = None) -> str:
@@ -62,6 +61,7 @@ def page(done: Report, error: ConvertError | None = None) -> str:
     sections += [_contract(done), _notes(done), _environment(done)]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        f"{GENERATOR}"
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
         f"<title>{escape(_title(done, error))}</title><style>{_STYLE}</style></head>\n<body>"
         + "\n".join(s for s in sections if s)

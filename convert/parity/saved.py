@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 import ml_dtypes
 import numpy as np
 
-from convert.errors import BadInput, UsageError
+from convert.errors import BadInput
+from convert.files.side_files import is_arrays, side_file
 from convert.parity.inputs import Feed
 
 # Dtypes that numpy's files do not know travel as unsigned integers under NAME:DTYPE.
@@ -21,7 +22,7 @@ _BITS = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uin
 def save_feeds(path: Path, feeds: Sequence[Feed]) -> None:
     """Write all sets into one `.npz`: NAME in the first, NAME@1, NAME@2 … in the others.
 
-    Raises `UsageError` where `path` cannot be written.
+    Raises `UsageError` where `path` cannot be written, `ResourceLimit` on a full disk.
     """
     stored = {}
     for i, feed in enumerate(feeds):
@@ -30,13 +31,8 @@ def save_feeds(path: Path, feeds: Sequence[Feed]) -> None:
             if array.dtype.name in _BITS:
                 key, array = f"{key}:{array.dtype.name}", array.view(_BITS[array.dtype.name])
             stored[key] = array.astype(str) if array.dtype.kind == "O" else array
-    try:
-        with path.open("wb") as file:
-            _write(file, stored)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}", hint="give --save-inputs another path"
-        ) from None
+    with side_file(path, is_arrays, "--save-inputs") as temporary, temporary.open("wb") as file:
+        _write(file, stored)
 
 
 def _write(file: BinaryIO, stored: Mapping[str, np.ndarray]) -> None:
