@@ -12,7 +12,6 @@ from torch import nn
 from convert.errors import UsageError
 from convert.options import InputSpec, Options
 
-from ..common.weights import tensor_from
 from .guess import BATCH, Guess, guesses, parameters_of, required_names
 
 
@@ -145,7 +144,10 @@ def _distinct_shape(guess: Guess) -> list[int]:
 def _as_tensor(array: Any) -> torch.Tensor:
     if isinstance(array, torch.Tensor):
         return array
-    return torch.as_tensor(array) if array.dtype.kind in "biufc" else tensor_from(array)
+    if array.dtype.kind in "biufc":
+        return torch.as_tensor(array)
+    # numpy has no bfloat16 and no float8; float32 holds each of their numbers.
+    return torch.from_numpy(array.astype("float32")).to(getattr(torch, array.dtype.name))
 
 
 def _batched_call(tensors: Mapping[str, torch.Tensor]) -> Call:
