@@ -10,7 +10,7 @@ import errno
 import io
 import os
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 NOT_PRINTED = 6
 """Exit code where all went well but the printing."""
@@ -21,7 +21,7 @@ class _PatientFile(io.FileIO):
 
     failure: OSError | None = None
 
-    def write(self, data: bytes) -> int:  # type: ignore[override]
+    def write(self, data: Any, /) -> int:
         """Write as `FileIO` does, or drop what can go nowhere."""
         if self.failure is None:
             try:

@@ -1,0 +1,254 @@
+"""Kills and starves real runs, and looks at what they leave: the old output or a whole new one, and nothing else.
+
+`python tests/suites/faults.py kills [--count 50] [--verbs …] [--signals …]` sends each signal at random moments, to the
+process that was started; a SIGKILL also, every other time, to the one that works for it. `… limits` runs every verb on
+disks that are too small, under limits of file sizes and of address space, and with streams that cannot be written.
+Every run has a folder for temporary files and a mark in its environment, by which what is left is found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+import zipfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+MARK = "CONVERT_FAULTS"
+SIGNALS = {"KILL": None, "TERM": 143, "INT": 130, "HUP": 129}
+"""Exit codes; SIGKILL has none of its own."""
+GRACE = 10.0
+"""Seconds in which the kernel has taken away what dies with its parent, on a busy machine too."""
+
+VERBS = {
+    "convert": "m.onnx --to onnx -o out/m.onnx --force --no-verify",
+    "frozen": "m.onnx --to tf-frozen -o out/m.pb --force --no-verify",
+    "folder": "m.onnx --to caffe2 -o out/m.caffe2 --force --no-verify",
+    "verified": "m.onnx --to onnx -o out/m.onnx --force --report out/page.html --save-inputs out/in.npz",
+    "verify": "verify m.onnx n.onnx --report out/page.html --save-inputs out/in.npz",
+    "batch": "batch zoo --to onnx -o out --jobs 2 --no-verify --force",
+}
+
+
+ONE_OUTPUT = ("convert", "frozen", "folder")
+"""Verbs that write one thing, all at once."""
+
+
+@dataclass
+class Place:
+    """A folder to work in: models, outputs of an earlier run in `out`, temporary files in `tmp`."""
+
+    folder: Path
+    old: dict[str, str] = field(default_factory=dict)
+    new: dict[str, str] = field(default_factory=dict)
+    seconds: float = 1.0
+
+    def environment(self, mark: str) -> dict[str, str]:
+        """Of a run with this mark."""
+        return {**os.environ, MARK: mark, "TMPDIR": str(self.folder / "tmp"), "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def command(verb: str) -> list[str]:
+    """The words of a run."""
+    return [sys.executable, "-m", "convert", *shlex.split(VERBS[verb])]
+
+
+def prepare(verb: str, folder: Path) -> Place:
+    """A place with the outputs of another model, what a run makes of them, and how long one takes."""
+    place = Place(folder)
+    for name in ("zoo", "out", "tmp"):
+        (folder / name).mkdir()
+    for name in ("m.onnx", "n.onnx", "zoo/a.onnx", "zoo/b.onnx", "zoo/c.onnx"):
+        shutil.copy(FIXTURES / "mnist_cnn.onnx", folder / name)
+    _use_model(place, "super_resolution.onnx")
+    _finish(place, verb)
+    place.old = contents(folder / "out")
+    shutil.copytree(folder / "out", folder / "before")
+    _use_model(place, "mnist_cnn.onnx")
+    begun = time.monotonic()
+    _finish(place, verb)
+    place.seconds = time.monotonic() - begun
+    place.new = contents(folder / "out")
+    return place
+
+
+def _use_model(place: Place, name: str) -> None:
+    for model in ("m.onnx", "n.onnx", "zoo/a.onnx", "zoo/b.onnx", "zoo/c.onnx"):
+        shutil.copy(FIXTURES / name, place.folder / model)
+
+
+def reset(place: Place) -> None:
+    """The outputs of the other model again."""
+    shutil.rmtree(place.folder / "out")
+    shutil.copytree(place.folder / "before", place.folder / "out")
+    for left in (place.folder / "tmp").iterdir():
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _finish(place: Place, verb: str) -> None:
+    done = subprocess.run(
+        command(verb), cwd=place.folder, env=place.environment("whole"), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Every file's hash; of pages, inputs and the journal only whether they are whole."""
+    found = {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        found[path.relative_to(folder).as_posix()] = _told(path)
+    return found
+
+
+def _told(path: Path) -> str:
+    data = path.read_bytes()
+    if path.suffix == ".html":
+        return "whole" if data.endswith(b"</html>\n") else "cut"
+    if path.suffix == ".npz":
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            return "whole" if archive.testzip() is None else "damaged"
+        return "cut"
+    if path.name == "journal.jsonl":
+        *lines, _ = data.split(b"\n")
+        with contextlib.suppress(ValueError):
+            return "whole" if all(isinstance(json.loads(line), dict) for line in lines) else "damaged"
+        return "damaged"
+    return hashlib.sha256(data).hexdigest()
+
+
+def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str) -> list[str]:
+    """What is wrong after one kill at a random moment."""
+    reset(place)
+    mark = uuid.uuid4().hex
+    moment = rng.uniform(0, 1.1 * place.seconds)
+    process = subprocess.Popen(
+        command(verb),
+        cwd=place.folder,
+        env=place.environment(mark),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(moment)
+    running = process.poll() is None
+    target = _worker_of(process.pid) if whom == "worker" else process.pid
+    if running:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(target, getattr(signal, f"SIG{name}"))
+    try:
+        _, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return [f"{verb} went on for a minute after SIG{name} at {moment:.2f} s"]
+    wanted = {0, SIGNALS[name] if name != "KILL" else (-9 if target == process.pid else 6)}
+    wrong = [] if process.returncode in wanted else [f"exit code {process.returncode}: {err[-300:]}"]
+    wrong += find_faults(verb, place, mark, err, swept=name != "KILL" or target != process.pid)
+    if name == "KILL":
+        _finish(place, verb)
+        wrong += [f"after the next run: {fault}" for fault in find_faults(verb, place, mark, "", swept=True)]
+        if contents(place.folder / "out") != place.new:
+            wrong.append("the next run did not write what it should")
+    return [f"{verb}, SIG{name} to {whom} at {moment:.2f} of {place.seconds:.2f} s: {fault}" for fault in wrong]
+
+
+def _worker_of(pid: int) -> int:
+    """The process that works for this one, or itself."""
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(words[0]) if words else pid
+    return pid
+
+
+def find_faults(verb: str, place: Place, mark: str, err: str, *, swept: bool) -> list[str]:
+    """What a run with this mark has left; swept: hidden folders and temporary files have to be gone as well."""
+    found = [f"process {left} is left" for left in _left_processes(mark)]
+    if "Traceback" in err:
+        found.append(f"a traceback: {err[-500:]}")
+    now = contents(place.folder / "out")
+    hidden = [name for name in now if name.startswith(".convert-")]
+    for name, told in now.items():
+        if name not in hidden and told not in (place.old.get(name), place.new.get(name)):
+            found.append(f"{name} is neither the old one nor the new one")
+    found += [f"{name} is gone" for name in place.old if name not in now]
+    whole = {name: told for name, told in now.items() if name not in hidden}
+    if verb in ONE_OUTPUT and whole not in (place.old, place.new):
+        found.append("the output is part old and part new")
+    if swept:
+        found += [f"{name} is left" for name in hidden]
+        found += [f"{path.name} is left" for path in (place.folder / "tmp").iterdir()]
+    return found
+
+
+def _left_processes(mark: str) -> list[str]:
+    """Those with the mark that are still there after the grace."""
+    until = time.monotonic() + GRACE
+    while (left := _marked(mark)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return left
+
+
+def _marked(mark: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if f"{MARK}={mark}".encode() in (entry / "environ").read_bytes():
+                    found.append(f"{entry.name} ({(entry / 'cmdline').read_bytes().replace(bytes(1), b' ').decode()})")
+    return found
+
+
+def kills(verbs: Sequence[str], signals: Sequence[str], count: int, seed: int) -> tuple[int, list[str]]:
+    """How many runs were killed, and what was wrong."""
+    rng, done, wrong = random.Random(seed), Counter[str](), []
+    for verb in verbs:
+        with tempfile.TemporaryDirectory(prefix="faults-") as name:
+            place = prepare(verb, Path(name))
+            for kind in signals:
+                for number in range(count):
+                    whom = "worker" if kind == "KILL" and number % 2 and verb != "batch" else "itself"
+                    wrong += kill_once(verb, kind, place, rng, whom)
+                    done[verb] += 1
+                print(f"{verb}: {done[verb]} killed, {len(wrong)} faults so far (SIG{kind})", flush=True)
+    return sum(done.values()), wrong
+
+
+def main() -> None:
+    """Print what was wrong; exit code 1 if anything was."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["kills", "limits"])
+    parser.add_argument("--verbs", nargs="+", choices=VERBS, default=list(VERBS))
+    parser.add_argument("--signals", nargs="+", choices=SIGNALS, default=list(SIGNALS))
+    parser.add_argument("--count", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if options.what == "kills":
+        done, wrong = kills(options.verbs, options.signals, options.count, options.seed)
+    else:
+        import faults_limits
+
+        done, wrong = faults_limits.starve(options.verbs)
+    print("\n".join(wrong))
+    print(f"{done} runs, {len(wrong)} faults")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

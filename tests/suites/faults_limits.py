@@ -1,0 +1,100 @@
+"""Runs of every verb where something runs out: space on the disk, sizes of files, address space, readers of stdout."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import faults
+
+Prepare = Callable[[], None]
+
+SPACE = [16, 64, 128, 192, 320, 1024]
+"""KiB of a disk, or of a file; the models have 160."""
+MEMORY = [400, 800, 1200, 2000]
+"""MiB of address space."""
+STREAMS = {
+    "stdout full": ">/dev/full",
+    "stderr full": "2>/dev/full",
+    "both full": ">/dev/full 2>&1",
+    "stdout closed": ">&-",
+    "stderr closed": "2>&-",
+    "all closed": "<&- >&- 2>&-",
+    "a reader of one line": "| head -n 1 >/dev/null",
+    "a reader of nothing": "| true",
+}
+
+
+def starve(verbs: Sequence[str]) -> tuple[int, list[str]]:
+    """How many runs there were, and what was wrong."""
+    done, wrong = 0, list[str]()
+    for verb in verbs:
+        with tempfile.TemporaryDirectory(prefix="faults-") as name:
+            place = faults.prepare(verb, Path(name))
+            for told, run in _runs(verb, place):
+                faults.reset(place)
+                wrong += [f"{verb}, {told}: {fault}" for fault in run()]
+                done += 1
+        print(f"{verb}: {done} runs, {len(wrong)} faults so far", flush=True)
+    return done, wrong
+
+
+def _runs(verb: str, place: faults.Place) -> Iterator[tuple[str, Callable[[], list[str]]]]:
+    for size in SPACE:
+        if can_mount():
+            yield f"a disk of {size} KiB", partial(_on_small_disk, verb, place, size, "out")
+            yield f"{size} KiB of temporary files", partial(_on_small_disk, verb, place, size, "tmp")
+        limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size << 10, size << 10))
+        yield f"files of {size} KiB", partial(_run, verb, place, faults.command(verb), {0, 6}, limit)
+    for size in MEMORY:
+        limit = partial(resource.setrlimit, resource.RLIMIT_AS, (size << 20, size << 20))
+        yield f"{size} MiB of address space", partial(_run, verb, place, faults.command(verb), {0, 6}, limit)
+    for told, words in STREAMS.items():
+        line = f'"$@" {words}; exit ${{PIPESTATUS[0]}}'
+        codes = {6} if told in ("stdout full", "both full") else {0}
+        yield told, partial(_run, verb, place, ["bash", "-c", line, "bash", *faults.command(verb)], codes, None)
+
+
+def can_mount() -> bool:
+    """Whether this process may have mounts of its own."""
+    return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
+
+
+def _on_small_disk(verb: str, place: faults.Place, size: int, folder: str) -> list[str]:
+    """A run with `folder` on a disk that has so many KiB left, in a mount namespace: what is in it is copied back."""
+    held = sum(p.stat().st_size for p in (place.folder / folder).rglob("*")) // 1024
+    script = (
+        f"set -e; cp -a {folder} kept; mount -t tmpfs -o size={size + held}k none {folder}; cp -a kept/. {folder}; "
+        f'code=0; "$@" || code=$?; rm -rf kept/* kept/.[!.]*; cp -a {folder}/. kept; umount {folder}; '
+        f"rm -rf {folder}; mv kept {folder}; exit $code"
+    )
+    words = ["unshare", "-m", "bash", "-c", script, "bash", *faults.command(verb)]
+    return _run(verb, place, words, {0, 6}, None)
+
+
+def _run(verb: str, place: faults.Place, words: Sequence[str], codes: set[int], prepare: Prepare | None) -> list[str]:
+    mark = uuid.uuid4().hex
+    try:
+        done = subprocess.run(
+            words,
+            cwd=place.folder,
+            env=place.environment(mark),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            preexec_fn=prepare,
+            timeout=120,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return ["it went on for two minutes"]
+    allowed = codes | ({1} if verb == "batch" and 6 in codes else set())  # it tells of its tasks one by one
+    wrong = [] if done.returncode in allowed else [f"exit code {done.returncode}: {done.stderr[-300:]}"]
+    if done.returncode and "error:" not in done.stderr and codes != {6} and verb != "batch":
+        wrong.append(f"no error is told: {done.stderr[-300:]!r}")
+    return wrong + faults.find_faults(verb, place, mark, done.stderr, swept=True)
