@@ -40,7 +40,7 @@ class Format:
     narrow: tuple[str, ...] = ()
     """The dtypes narrower than the model's that it stores when asked: values of `Options.dtype` and `quantize`."""
     entries: tuple[str, ...] = ()
-    """The names that its folder may hold: `--force` replaces no folder with others in it."""
+    """Patterns of the files in its folder, from there on: `--force` replaces no folder with others in it."""
     names: TargetNames = ANY
     """What inputs and outputs may be called in it: `convert.graph.names.rename_ends` gives them such names."""
 

@@ -32,7 +32,7 @@ FORMATS = {
         True,
         "TensorFlow SavedModel with trainable variables, or constants (--weights)",
         kind="savedmodel",
-        entries=("saved_model.pb", "fingerprint.pb", "variables", "assets"),
+        entries=("saved_model.pb", "fingerprint.pb", "variables/variables.index", "variables/variables.data-*"),
         names=_SIGNATURE,
     ),
     "tf-frozen": Format(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from convert.errors import ConvertError, UsageError
@@ -14,28 +16,39 @@ _ELSEWHERE = "name another place with -o"
 
 
 def check_apart(destination: Path, read: Iterable[Path], hint: str = _ELSEWHERE) -> None:
-    """Raises `UsageError` where `destination` is one of the files and folders that are read, in one, or around one."""
+    """Raises `UsageError` where `destination` is one of the files and folders that are read, in one, or around one.
+
+    Links and other names of the same place (mounts, file systems without case) make no difference.
+    """
     for path in read:
         ours, theirs = Path(os.path.realpath(destination)), Path(os.path.realpath(path))
-        if ours == theirs or (destination.exists() and path.exists() and os.path.samefile(destination, path)):
+        if _is_same(ours, theirs):
             raise UsageError(f"{destination} is the source itself, which would be overwritten", hint=hint)
-        if theirs.is_dir() and theirs in ours.parents:
+        if theirs.is_dir() and any(_is_same(theirs, around) for around in ours.parents):
             raise UsageError(f"{destination} lies inside of the source {path}", hint=hint)
-        if ours in theirs.parents:
+        if any(_is_same(ours, around) for around in theirs.parents):
             raise UsageError(f"{destination} holds the source {path}, which would be replaced with it", hint=hint)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one == other or os.path.samefile(one, other)
+    except OSError:
+        return False
 
 
 def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
     """Raises `UsageError` for what --force would destroy although no format of `forms` is written so.
 
-    A folder is replaced if all that it holds is what some format's folder holds; a file if it is empty, named like an
+    A folder is replaced if all files in it are such as one format's folder holds; a file if it is empty, named like an
     artefact, or one by its content.
     """
     if not destination.exists() or (destination.is_symlink() and not destination.is_dir()):
         return
     if destination.is_dir():
-        own = {name for form in forms for name in form.entries}
-        others = sorted(p.name for p in destination.iterdir() if p.name not in own)
+        files = [file.relative_to(destination).as_posix() for file in _files_in(destination)]
+        strange = [[f for f in files if not any(map(partial(fnmatchcase, f), form.entries))] for form in forms]
+        others = sorted(min(strange, key=len, default=files))
         if others:
             raise UsageError(
                 f"{destination} is a folder that holds other things than a model, such as {others[0]}: "
@@ -49,6 +62,15 @@ def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
             f"{destination} is neither named like a model nor one: --force would destroy it",
             hint="name another place with -o, or remove it yourself",
         )
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """All that is in a folder and no folder; nobody misses empty ones."""
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            yield from _files_in(entry)
+        else:
+            yield entry
 
 
 def _is_model(path: Path) -> bool:

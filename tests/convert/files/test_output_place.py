@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 from onnx import helper, numpy_helper
 
 import convert
 from convert import plugin
+from convert.cli import cli
 from convert.errors import UsageError
 from convert.files.output import atomic_replacement
 from convert.files.output_place import check_apart, check_replaceable
@@ -116,13 +120,86 @@ def test_files_of_other_kinds_are_not_replaced(tmp_path: Path, name: str, held: 
     assert (tmp_path / name).read_bytes() == held
 
 
-def test_folders_that_hold_more_are_not_replaced(tmp_path: Path) -> None:
-    for name in ("saved_model.pb", "variables", "notes.md"):
+SAVED = ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001")
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["notes.md", "variables/measured.csv", "assets/photo.jpg", "init_net.pb", "variables/old/x", ".git/config"],
+)
+def test_folders_that_hold_more_are_not_replaced(tmp_path: Path, more: str) -> None:
+    for name in SAVED:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    with pytest.raises(UsageError, match=r"such as notes\.md"):
-        check_replaceable(tmp_path, FORMS)
-    (tmp_path / "notes.md").unlink()
+    (tmp_path / "assets").mkdir()
     check_replaceable(tmp_path, FORMS)
+    (tmp_path / more).parent.mkdir(exist_ok=True)
+    (tmp_path / more).write_text("")
+    with pytest.raises(UsageError, match=f"such as {re.escape(more)}"):
+        check_replaceable(tmp_path, FORMS)
+
+
+def test_a_link_in_a_folder_is_no_part_of_a_model(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "variables").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="such as variables"):
+        check_replaceable(tmp_path / "m", FORMS)
+
+
+def test_another_name_of_the_same_place_is_that_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As file systems without case have them: both names lead to one file, and no link tells."""
+    (tmp_path / "Zoo" / "m.savedmodel").mkdir(parents=True)
+    same = os.path.samefile
+
+    def samefile(one: Path, other: Path) -> bool:
+        return same(*(Path(str(p).replace("zoo", "Zoo").replace("M.Saved", "m.saved")) for p in (one, other)))
+
+    monkeypatch.setattr(os.path, "samefile", samefile)
+    source = tmp_path / "Zoo" / "m.savedmodel"
+    for place in ("zoo/M.Savedmodel", "zoo/m.savedmodel/new/m.onnx", "zoo"):
+        with pytest.raises(UsageError, match="source"):
+            check_apart(tmp_path / place, [source])
+    check_apart(tmp_path / "zoo" / "other", [source])
+
+
+@pytest.mark.not_core
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("m.onnx --to onnx -o n.onnx --force --report m.onnx", "m.onnx is the source itself"),
+        ("m.onnx --to onnx -o n.onnx --force --report ./zoo/../m.onnx", "is the source itself"),
+        ("m.onnx --to onnx -o n.onnx --force --save-inputs hard.onnx", "is the source itself"),
+        ("m.onnx --to onnx -o n.onnx --force --report notes.html", "holds something else"),
+        ("m.onnx --to onnx -o n.onnx --force --save-inputs other.keras", "holds something else"),
+        ("m.onnx --to onnx -o n.onnx --force --dump-passes .", "holds the source"),
+        ("verify m.onnx other.keras --report other.keras", "is the source itself"),
+        ("verify m.onnx other.keras --inputs in.npz --save-inputs in.npz", "is the source itself"),
+        ("batch zoo m.savedmodel --to onnx -o m.savedmodel", "inside of the source"),
+        ("batch zoo m.savedmodel --to onnx -o out --journal m.savedmodel/new", "inside of the source"),
+        ("batch zoo --to onnx -o out --report zoo/a.onnx", "is the source itself"),
+        ("batch zoo --to onnx -o taken", "is no journal"),
+    ],
+)
+def test_no_option_writes_over_what_is_read_or_of_others(
+    tmp_path: Path, words: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("m.onnx", "zoo/a.onnx"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(FIXTURES / "mnist_cnn.onnx", tmp_path / name)
+    os.link(tmp_path / "m.onnx", tmp_path / "hard.onnx")
+    shutil.copy(FIXTURES / "mnist_cnn.keras", tmp_path / "other.keras")
+    shutil.copytree(FIXTURES / "mnist_cnn.savedmodel", tmp_path / "m.savedmodel")
+    (tmp_path / "notes.html").write_text("<html>mine")
+    np.savez(tmp_path / "in.npz", image=np.zeros((2, 1, 28, 28), np.float32))
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "journal.jsonl").write_text('{"dear": "diary"}\n')
+    before = content(tmp_path)
+    # The command line handles signals, and this process is the tests'.
+    monkeypatch.setattr("convert.cli.signals.raise_in_main_thread", lambda: None)
+    with contextlib.chdir(tmp_path):
+        done = CliRunner().invoke(cli, words.split())
+    assert (done.exit_code, told in done.stderr) == (2, True), done.stderr
+    assert content(tmp_path) == before
 
 
 def test_models_and_what_is_empty_are_replaced(tmp_path: Path) -> None:
