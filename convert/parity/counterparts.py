@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -164,16 +164,16 @@ def _pair(
 T = TypeVar("T")
 
 
-def _rest(values: Sequence[ir.Value], taken: object) -> list[ir.Value]:
-    names = set(taken)  # type: ignore[call-overload]
+def _rest(values: Sequence[ir.Value], taken: Iterable[str]) -> list[ir.Value]:
+    names = set(taken)
     return [v for v in values if str(v.name) not in names]
 
 
-def _by_name(values: Sequence[ir.Value], key: type[str] | object) -> dict[str, ir.Value]:
+def _by_name(values: Sequence[ir.Value], key: Callable[[str], str]) -> dict[str, ir.Value]:
     """Values by a form of their name, those without another of the same form."""
     found: dict[str, list[ir.Value]] = {}
     for value in values:
-        found.setdefault(key(str(value.name)), []).append(value)  # type: ignore[operator]
+        found.setdefault(key(str(value.name)), []).append(value)
     return {name: same[0] for name, same in found.items() if len(same) == 1}
 
 

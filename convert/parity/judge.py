@@ -228,7 +228,7 @@ def hold_stand_ins(
     if verdict.status != PASS or method.tolerant or runs.narrowed is not None:
         return
     single, own = _outputs(runs.source["float32"])[first:], runs.graph_float64
-    rest = {"float32": single, "float64": Unsupported("it does not run")}
+    rest: dict[str, Outputs | Unsupported] = {"float32": single, "float64": Unsupported("it does not run")}
     tail = RunOutputs(rest, runs.target[first:], own if isinstance(own, Unsupported) else own[first:])
     doubt = Verdict(PASS, outputs=judge(graph, feeds[first:], tail, method).outputs)
     mark_doubtful(doubt)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from convert.parity.compare import FACTOR
 from convert.text import escape
@@ -12,6 +13,9 @@ from convert.verdict import OutputVerdict, Place
 _WIDTH, _HEIGHT = 960, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40
 _ZERO = 1e-17  # where an error of exactly zero is drawn
+
+Scale: TypeAlias = Callable[[float], float]
+"""Where a number is drawn."""
 
 
 def plot_node_errors(places: Sequence[Place], first: str = "") -> str:
@@ -70,23 +74,23 @@ def _decade_range(numbers: Iterable[float]) -> tuple[int, int]:
     return (low, high) if high > low else (low - 1, high + 1)
 
 
-def _linear_scale(low: float, high: float, start: float, end: float):  # type: ignore[no-untyped-def]
+def _linear_scale(low: float, high: float, start: float, end: float) -> Scale:
     return lambda number: start + (number - low) / (high - low) * (end - start)
 
 
-def _log_scale(low: int, high: int):  # type: ignore[no-untyped-def]
+def _log_scale(low: int, high: int) -> Scale:
     place = _linear_scale(low, high, _HEIGHT - _BOTTOM, _TOP)
     return lambda number: place(min(max(math.log10(max(number, _ZERO)), low), high))
 
 
-def _frame(low: int, high: int, y, count: int, x) -> list[str]:  # type: ignore[no-untyped-def]
+def _frame(low: int, high: int, y: Scale, count: int, x: Scale | None) -> list[str]:
     parts = []
     step = max(1, (high - low) // 8)
     for power in range(low, high + 1, step):
         height = y(10.0**power)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
         parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{height + 4:.1f}" text-anchor="end">1e{power}</text>')
-    for i in sorted({0, count // 4, count // 2, 3 * count // 4, count - 1}) if count else []:
+    for i in sorted({0, count // 4, count // 2, 3 * count // 4, count - 1}) if count and x is not None else []:
         parts.append(f'<text class="tick" x="{x(i):.1f}" y="{_HEIGHT - 16}" text-anchor="middle">{i}</text>')
     return parts
 

@@ -66,9 +66,8 @@ def _comparable(own: Mapping[str, ir.TensorProtocol], other: Mapping[str, ir.Ten
     return {n: np.ravel(_array(t)) for n, t in own.items() if t.size > 1 or (n in other and other[n].size == 1)}
 
 
-def _array(tensor: object) -> np.ndarray:
-    array = tensor if isinstance(tensor, np.ndarray) else tensor.numpy()  # type: ignore[attr-defined]
-    return widened_array(array).astype(np.float32)
+def _array(tensor: ir.TensorProtocol) -> np.ndarray:
+    return widened_array(tensor.numpy()).astype(np.float32)
 
 
 def _fingerprint(array: np.ndarray) -> tuple[int, int, int]:

@@ -45,6 +45,7 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Sizes]] = {
     "squeeze of a dim": (lambda x: x.squeeze(1), lambda a, b: b > 1),
     "no decision": (lambda x: x[: min(x.shape[0], 5)], lambda a, b: True),
     "a short cut": (lambda x: x * 1 if x.shape[0] == 1 else x.flip(0).flip(0), lambda a, b: True),
+    "nearly a short cut": (lambda x: x * 1.00002 if x.shape[0] == 1 else x * 1, lambda a, b: a > 1),
     "last rows": (lambda x: x[-2:] * x[-2:].shape[0], lambda a, b: a >= 2),
     "first columns": (lambda x: x[:, :3].reshape(x.shape[0], -1) + x[:, :3].shape[1], lambda a, b: b >= 3),
     "any rows": (lambda x: x[-1:] * x[1:].shape[0], lambda a, b: True),
