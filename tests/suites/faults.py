@@ -224,7 +224,9 @@ def kills(verbs: Sequence[str], signals: Sequence[str], count: int, seed: int) -
             for kind in signals:
                 for number in range(count):
                     whom = "worker" if kind == "KILL" and number % 2 and verb != "batch" else "itself"
-                    wrong += kill_once(verb, kind, place, rng, whom)
+                    found = kill_once(verb, kind, place, rng, whom)
+                    print("\n".join(found), end="\n" * bool(found), flush=True)
+                    wrong += found
                     done[verb] += 1
                 print(f"{verb}: {done[verb]} killed, {len(wrong)} faults so far (SIG{kind})", flush=True)
     return sum(done.values()), wrong
@@ -245,7 +247,6 @@ def main() -> None:
         import faults_limits
 
         done, wrong = faults_limits.starve(options.verbs)
-    print("\n".join(wrong))
     print(f"{done} runs, {len(wrong)} faults")
     sys.exit(bool(wrong))
 

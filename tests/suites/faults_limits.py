@@ -38,7 +38,9 @@ def starve(verbs: Sequence[str]) -> tuple[int, list[str]]:
             place = faults.prepare(verb, Path(name))
             for told, run in _runs(verb, place):
                 faults.reset(place)
-                wrong += [f"{verb}, {told}: {fault}" for fault in run()]
+                found = [f"{verb}, {told}: {fault}" for fault in run()]
+                print("\n".join(found), end="\n" * bool(found), flush=True)
+                wrong += found
                 done += 1
         print(f"{verb}: {done} runs, {len(wrong)} faults so far", flush=True)
     return done, wrong
