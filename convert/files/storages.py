@@ -21,6 +21,8 @@ _BYTES = {"Double": 8, "Float": 4, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4
           "Bool": 1, "ComplexDouble": 16, "ComplexFloat": 8, "QInt8": 1, "QUInt8": 1, "QInt32": 4, "QUInt4x2": 1,
           "QUInt2x4": 1, "Untyped": 1}  # fmt: skip
 """Bytes of an element, by the beginning of the name of a storage's class."""
+_PACKED = ("torch.QUInt4x2Storage", "torch.QUInt2x4Storage")
+"""Storages with several elements in a byte."""
 _PICKLES = {"data.pkl": "data", "constants.pkl": "constants"}
 """The folder with the storages of each pickle; those of the inputs that a module was traced with are left empty."""
 _WIDTHS = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16, "complex32": 4}
@@ -29,7 +31,7 @@ _WIDTHS = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16, "complex3
 def check_storages(path: Path) -> None:
     """Check every pickled tensor of a zip archive of PyTorch, TorchScript's and those inside of a `.pt2` included.
 
-    Raises `UnsafeInput` where a storage is longer than its entry, or a tensor reaches beyond its storage.
+    Raises `UnsafeInput` where a storage is not as long as its entry, or a tensor reaches beyond its storage.
     """
     with open_archive(path) as archive:
         _check_tensors(archive, str(path))
@@ -68,10 +70,10 @@ def _view_error(archive: zipfile.ZipFile, folder: str, arguments: Sequence[Any])
     if unit is None:
         return f"its storage is a {class_name(kind)}"
     entry = f"{record_root(archive)}{folder}/{key}"
-    if entry in archive.NameToInfo and archive.getinfo(entry).file_size < length * unit:
-        held = archive.getinfo(entry).file_size
-        return f"the storage {key} has {held:,} bytes of {length * unit:,}"
-    if entry not in archive.NameToInfo and length:
+    held = archive.getinfo(entry).file_size if entry in archive.NameToInfo else None
+    if held is not None and (held < length * unit or (held > length * unit and class_name(kind) not in _PACKED)):
+        return f"the storage {key} has {held:,} bytes, and should have {length * unit:,}"
+    if held is None and length:
         return f"the storage {key} is missing"
     if unit == 1 and class_name(kind).endswith("UntypedStorage"):
         unit, length = 1, length // max(_dtype_bytes(arguments[-1]), 1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from convert.errors import ConvertError, Location, Problem, Unsupported
+from convert.errors import ConvertError, Location, Problem, ResourceLimit, Unsupported
 
 REQUIRED: Any = inspect.Parameter.empty
 Rule = Callable[..., Any]
@@ -136,7 +136,8 @@ class Rules:
         `schema` is given where the name alone does not tell it (an ATen overload); else the table looks it up.
 
         Raises `Unsupported` with the location if there is no rule, the rule does not name an argument that is not at
-        its default, or the rule itself says so; any other exception becomes a `ConvertError` with the location.
+        its default, or the rule itself says so; any other exception becomes a `ConvertError` with the location, a
+        MemoryError a `ResourceLimit`.
         """
         at = at or Location(operator)
         try:
@@ -149,6 +150,11 @@ class Rules:
             raise error.with_location(at) from error
         except ConvertError:
             raise
+        except MemoryError as error:
+            told = f"{at}: it takes more memory than there is{': ' if str(error) else ''}{error}"
+            raise ResourceLimit(
+                told, hint="convert on a machine with more memory, or with a larger --memory"
+            ) from error
         except Exception as error:
             text = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}"
             own = str(getattr(entry.rule, "__module__", "")).partition(".")[0] == "convert"

@@ -114,7 +114,7 @@ def serve(connection: Connection, form: str, pristine: Path, seed: int) -> None:
         os.chdir(place)
         tempfile.tempdir = place
         first = Path(place, "first.onnx")
-        _convert(form, pristine / name, first)
+        _convert(form, pristine / name, first, pristine)
         connection.send(("ready", "", "", 0.0))
         while True:
             try:
@@ -126,7 +126,7 @@ def serve(connection: Connection, form: str, pristine: Path, seed: int) -> None:
             what, guarded = change_of(form, number, seed, folder, name)
             connection.send(("change", what, "", 0.0))
             began = time.monotonic()
-            outcome, detail = outcome_of(form, folder / name, folder / "out.onnx", first)
+            outcome, detail = outcome_of(form, folder / name, pristine, first)
             took = time.monotonic() - began
             connection.send(("converted", outcome, "", took))
             if outcome == "other":
@@ -135,10 +135,10 @@ def serve(connection: Connection, form: str, pristine: Path, seed: int) -> None:
             shutil.rmtree(folder)
 
 
-def _convert(form: str, source: Path, target: Path) -> None:
+def _convert(form: str, source: Path, target: Path, pristine: Path) -> None:
     from convert import api
 
-    api.convert(source, "onnx", target, verify=False, **_options(form, source.parent))
+    api.convert(source, "onnx", target, verify=False, **_options(form, pristine))
 
 
 def _options(form: str, folder: Path) -> dict[str, Any]:
@@ -146,12 +146,13 @@ def _options(form: str, folder: Path) -> dict[str, Any]:
     return more | ({"inputs": "x:float32[batch,1,8,8]"} if form in (*FACTORIES, "torchscript") else {})
 
 
-def outcome_of(form: str, source: Path, target: Path, first: Path) -> tuple[str, str]:
-    """`refused`, `same`, `other`, `memory` or `traceback`, and what was said."""
+def outcome_of(form: str, source: Path, pristine: Path, first: Path) -> tuple[str, str]:
+    """`refused`, `same` as `first`, `other`, `memory` or `traceback`, and what was said."""
     from convert.errors import ConvertError
 
+    target = source.with_name("out.onnx")
     try:
-        _convert(form, source, target)
+        _convert(form, source, target, pristine)
     except ConvertError as error:
         return "refused", f"{type(error).__name__}: {error.message}"
     except MemoryError:

@@ -139,7 +139,7 @@ def own_source(node: Any) -> str:
             if not line.startswith("torch/"):
                 return line
         frames = _frames(node.sourceRange())
-    except RuntimeError as error:
+    except (RuntimeError, UnicodeDecodeError) as error:  # PyTorch's strings become Python's
         reason = str(error).split("\n")[0]
         raise BadInput(
             f"the debug information in the archive is damaged: {reason}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from convert.errors import ConvertError, Location, Unsupported
+from convert.errors import ConvertError, Location, ResourceLimit, Unsupported
 from convert.rules import REQUIRED, Argument, Rules, Schema
 
 SCHEMAS = {
@@ -109,3 +109,14 @@ def test_one_to_one_operators_are_data() -> None:
     rules.same(lambda name: lambda out, x: f"{name}({x})", Abs="abs", Exp="exp")
     assert rules.apply(None, "Exp", ["x"]) == "exp(x)"
     assert "Abs" in rules
+
+
+def test_a_rule_that_gets_no_memory_says_where() -> None:
+    rules = table()
+
+    @rules("leaky")
+    def leaky(out: object, x: object) -> object:
+        raise MemoryError("Unable to allocate 4.00 PiB")
+
+    with pytest.raises(ResourceLimit, match=r"node 'n1', .*more memory than there is: Unable to allocate 4\.00 PiB"):
+        rules.apply(None, "leaky", ["x"], at=HERE)

@@ -131,10 +131,8 @@ def _savedmodel(folder: Path) -> None:
     network = keras_network()
     signature = tf.function(network, input_signature=[tf.TensorSpec((None, 8, 8, 1), tf.float32, name="x")])
     module = tf.Module()
-    module.variables_ = network.weights
     module.call = signature
-    held = [v.value for v in network.weights]
-    module.held = held
+    module.held = [v.value for v in network.weights]
     tf.saved_model.save(module, str(folder / "m"), signatures=signature)
 
 

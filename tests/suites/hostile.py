@@ -1,0 +1,311 @@
+"""Hostile files under a watcher of system calls: nothing executed, written elsewhere, connected, lost or left running.
+
+    python -m tests.suites.hostile [--classes pickles,onnx,…] [--verbs inspect,convert,source,target,batch]
+        [--sample N] [--timeout 15] [--out FILE.jsonl] [--light]
+
+The makers are in `hostile_files/`, one for each class. Every file goes through every verb: `inspect`, `convert` to
+ONNX, `verify` as the source and as the target beside a good model, and each class through one `batch`. Commands run in
+forks of a process that has imported the frameworks, and so do the children that run models. `strace` follows all of
+them; without it that is left out, and said so. Counted are
+
+    executed     a program that is not this Python, or the canary of the file
+    wrote        files made, changed, renamed or removed outside of the folder of the command
+    connected    a connection or datagram to anywhere but a socket of the file system
+    tracebacks   printed ones, and errors of Python that are told by their names (a rule that fails says its operator)
+    hangs        commands that used more than 20 s of processor time, or 120 s of the clock, in spite of --timeout
+    memory       processes of more than 2 GB
+    left         processes that outlive their command
+    escapes      control characters or bidirectional overrides in what is printed
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.suites import hostile_watch as watch
+from tests.suites.hostile_files.archive_files import archive_files
+from tests.suites.hostile_files.caffe2_files import caffe2_files
+from tests.suites.hostile_files.case import Canary, Case, Maker
+from tests.suites.hostile_files.keras_files import keras_files
+from tests.suites.hostile_files.lite_files import lite_files
+from tests.suites.hostile_files.onnx_files import onnx_files
+from tests.suites.hostile_files.pickle_files import pickle_files
+from tests.suites.hostile_files.place_files import manifest_files, place_files
+from tests.suites.hostile_files.safetensors_files import safetensors_files
+from tests.suites.hostile_files.tensorflow_files import tensorflow_files
+from tests.suites.hostile_files.torchscript_files import exported_files, torchscript_files
+
+MAKERS: dict[str, Maker] = {
+    "pickles": pickle_files,
+    "archives": archive_files,
+    "torchscript": torchscript_files,
+    "exported": exported_files,
+    "safetensors": safetensors_files,
+    "onnx": onnx_files,
+    "tensorflow": tensorflow_files,
+    "keras": keras_files,
+    "lite": lite_files,
+    "caffe2": caffe2_files,
+    "places": place_files,
+    "manifests": manifest_files,
+}
+ROOMS = {
+    "pickles": "pt", "archives": "pt", "torchscript": "pt", "exported": "pt", "safetensors": "pt", "onnx": "onnx",
+    "tensorflow": "savedmodel", "keras": "savedmodel", "lite": "savedmodel", "caffe2": "caffe2", "places": "onnx",
+    "manifests": "onnx",
+}  # fmt: skip
+"""A format of the fuzz that is read by the same room."""
+VERBS = ("inspect", "convert", "source", "target", "batch")
+SCORES = ("executed", "wrote", "connected", "tracebacks", "hangs", "memory", "left", "escapes")
+PROCESSOR_SECONDS, CLOCK_SECONDS, BYTES = 20.0, 120.0, 2 << 30
+_ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_DEFECT = re.compile(r"Traceback \(most recent|^error: \w+(Error|Exception)\b.*", re.M)
+
+
+@dataclass
+class Run:
+    """One command and what it did; `code` is None where it was ended."""
+
+    kind: str
+    case: str
+    verb: str
+    began: float
+    ended: float = 0.0
+    code: int | None = None
+    seconds: float = 0.0
+    bytes: int = 0
+    scores: dict[str, str] = field(default_factory=dict)
+    told: str = ""
+
+
+def arguments(case: Case, verb: str, timeout: float) -> list[str]:
+    """The words of a command line."""
+    limit, path = ["--timeout", f"{timeout:g}"], str(case.path)
+    match verb:
+        case "inspect":
+            return ["inspect", *case.arguments, *limit, "--", path]
+        case "convert":
+            return ["--to", "onnx", "-o", "out.onnx", *case.arguments, *limit, "--", path]
+        case "source":
+            return ["verify", *case.arguments, *limit, "--", path, str(case.good)]
+        case "target":
+            return ["verify", *limit, "--", str(case.good), path]
+    return ["batch", path, "--to", "onnx", "-o", "out", "--jobs", "1", *limit]
+
+
+# -- one command ------------------------------------------------------------------------------------------------------
+
+
+def run_command(case: Case, kind: str, verb: str, words: list[str], folder: Path, canary: Canary) -> Run:
+    """Run it in a fork with a folder of its own, and look at it while it runs."""
+    folder.mkdir()
+    run = Run(kind, case.name, verb, time.time())
+    pid = os.fork()
+    if not pid:
+        _become(words, folder)
+    memory = watch.Memory(pid)
+    while run.code is None:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            run.code = os.waitstatus_to_exitcode(status)
+            break
+        memory.look()
+        run.seconds = memory.seconds
+        if memory.seconds > PROCESSOR_SECONDS or time.time() - run.began > CLOCK_SECONDS:
+            run.scores["hangs"] = f"{memory.seconds:.0f} s of processor, {time.time() - run.began:.0f} s of the clock"
+            break
+        time.sleep(0.02)
+    left = watch.group(pid)
+    if left and run.code is not None:
+        run.scores["left"] = " | ".join(left)[:300]
+    watch.end(pid)
+    if run.code is None:
+        os.waitpid(pid, 0)
+    run.ended, run.bytes = time.time(), memory.most
+    run.told = (folder / "told").read_text(errors="surrogateescape")
+    _judge(run, canary)
+    return run
+
+
+def _judge(run: Run, canary: Canary) -> None:
+    if run.bytes > BYTES:
+        run.scores["memory"] = f"{run.bytes / 1e9:.1f} GB"
+    if _DEFECT.search(run.told) or (run.code is not None and run.code not in (0, 1, 2, 3, 4, 5, 6, 7)):
+        run.scores["tracebacks"] = f"exit {run.code}"
+    if found := _ESCAPES.search(run.told):
+        run.scores["escapes"] = ascii(run.told[max(0, found.start() - 40) : found.end() + 20])
+    if canary.marker.exists():
+        run.scores["executed"] = "the canary is there"
+        canary.marker.unlink()
+
+
+def _become(words: list[str], folder: Path) -> None:
+    """The fork: a session of its own, nothing but its folder, and the command line."""
+    os.setsid()
+    os.chdir(folder)
+    (folder / "tmp").mkdir()
+    os.environ.update(TMPDIR=str(folder / "tmp"), HOME=str(folder), TMP=str(folder / "tmp"))
+    tempfile.tempdir = None
+    null, told = os.open(os.devnull, os.O_RDONLY), os.open("told", os.O_WRONLY | os.O_CREAT, 0o600)
+    for number, target in ((null, 0), (told, 1), (told, 2)):
+        os.dup2(number, target)
+    sys.argv = ["convert", *words]
+    code = 1
+    try:
+        from convert.cli import main
+
+        main()
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else int(done.code is not None)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+# -- all of them ------------------------------------------------------------------------------------------------------
+
+
+def made(kind: str, place: Path, canary: Canary) -> list[Case]:
+    """The files of a class, made in a process of its own: libraries that write them start threads."""
+    folder = place / kind
+    folder.mkdir()
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            found = [asdict(case) for case in MAKERS[kind](folder, canary)]
+            with open(writing, "w") as pipe:
+                pipe.write(json.dumps(found, default=str))
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with open(reading) as pipe:
+        text = pipe.read()
+    os.waitpid(pid, 0)
+    rows = json.loads(text)
+    return [Case(r["name"], Path(r["path"]), tuple(r["arguments"]), Path(r["good"]), r["batch"]) for r in rows]
+
+
+def commands(kind: str, cases: list[Case], verbs: list[str], timeout: float) -> Iterator[tuple[Case, str, list[str]]]:
+    """Every case in every verb; one batch for each class, of its folder, or of each manifest."""
+    for verb in verbs:
+        if verb != "batch":
+            yield from ((c, verb, arguments(c, verb, timeout)) for c in cases if not c.batch)
+        else:
+            yield from ((c, verb, arguments(c, verb, timeout)) for c in cases if c.batch)
+    if "batch" in verbs and cases and not cases[0].batch:
+        folder = cases[0].path.parent
+        several = [str(c.path) for c in cases if c.path.parent == folder][:40]
+        whole = Case("a batch of forty", folder)
+        limit = ["--timeout", f"{timeout:g}"]
+        yield (
+            whole,
+            "batch",
+            ["batch", "--to", "onnx", "-o", "out", "--jobs", "1", "--no-verify", *limit, "--", *several],
+        )
+
+
+def main() -> None:
+    """Make, run, judge, print the table; the exit code is 1 where a score is not 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--classes", default=",".join(MAKERS))
+    parser.add_argument("--verbs", default=",".join(VERBS))
+    parser.add_argument("--sample", type=int, default=1, help="one of N commands")
+    parser.add_argument("--timeout", type=float, default=15.0)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--progress", action="store_true", help="print each command when it has ended")
+    parser.add_argument("--light", action="store_true", help="import no framework beforehand")
+    given = parser.parse_args()
+    if given.log is None:
+        sys.exit(_under_strace())
+    with tempfile.TemporaryDirectory(prefix="hostile-") as place:
+        runs = _run_all(given, Path(place))
+        watch.score(runs, given.log, Path(place))
+    _print(runs)
+    if given.out is not None:
+        with given.out.open("a") as file:
+            file.writelines(json.dumps(asdict(run)) + "\n" for run in runs)
+    sys.exit(int(any(run.scores for run in runs)))
+
+
+def _under_strace() -> int:
+    """Start this once more, followed by strace if there is one."""
+    with tempfile.TemporaryDirectory(prefix="hostile-log-") as place:
+        log = Path(place, "strace")
+        command = [sys.executable, "-m", "tests.suites.hostile", *sys.argv[1:], "--log", str(log)]
+        if shutil.which("strace") is None:
+            print("strace is not here: what is written, connected and started is not watched")
+            return subprocess.run(command, check=False).returncode
+        return subprocess.run([*watch.strace(log), *command], check=False).returncode
+
+
+def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
+    from tests.suites.fuzz import preload
+
+    preload(["onnx"] if given.light else sorted({ROOMS[kind] for kind in given.classes.split(",")}))
+    verifies = {"convert", "source", "target"} & set(given.verbs.split(","))
+    helper = watch.start_helper(place) if verifies and not given.light else None
+    runs, number = [], 0
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        canary = Canary(place / "canary" / "marker", listener.getsockname()[1])
+        canary.marker.parent.mkdir()
+        for kind in given.classes.split(","):
+            cases = made(kind, place, canary)
+            for case, verb, words in commands(kind, cases, given.verbs.split(","), given.timeout):
+                number += 1
+                if number % given.sample:
+                    continue
+                folder = place / "runs" / str(number)
+                folder.parent.mkdir(exist_ok=True)
+                runs.append(run_command(case, kind, verb, words, folder, canary))
+                if given.progress:
+                    print(f"{kind} {verb} {runs[-1].code} {runs[-1].seconds:.0f} {case.name!a}", flush=True)
+                shutil.rmtree(folder, ignore_errors=True)
+            print(f"{kind}: {len(cases)} files, {sum(r.kind == kind for r in runs)} commands", flush=True)
+    if helper is not None:
+        helper.send_signal(signal.SIGKILL)
+        helper.wait()
+    return runs
+
+
+def _print(runs: list[Run]) -> None:
+    """A row for each class, and each bad command."""
+    rows: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        rows[run.kind].append(run)
+    print(f"{'':12}{'commands':>9}  " + "  ".join(SCORES) + "  exit codes")
+    for kind, found in rows.items():
+        scores = "  ".join(f"{sum(s in r.scores for r in found):>{len(s)}}" for s in SCORES)
+        codes = Counter(str(r.code) for r in found)
+        print(f"{kind:12}{len(found):>9}  {scores}  {dict(sorted(codes.items()))}")
+    for run in runs:
+        if run.scores:
+            print(f"{run.kind}, {run.case!a}, {run.verb}: {run.scores!a}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Makers of hostile files, one module for each class of them (`tests/suites/hostile.py`)."""

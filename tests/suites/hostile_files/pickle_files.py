@@ -1,0 +1,149 @@
+"""Pickles of torch.save that execute code, are made to cost hours, or point where there is nothing."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.suites.hostile_files.case import FIXTURES, Canary, Case, file_name
+from tests.support.hostile import (
+    BUILD,
+    EMPTY_DICT,
+    EMPTY_TUPLE,
+    MARK,
+    NEWOBJ,
+    PROTO2,
+    PROTO4,
+    REDUCE,
+    STOP,
+    TUPLE1,
+    broken_pickles,
+    called,
+    imported,
+    pickles,
+    text,
+    touch,
+    write_torch_legacy,
+    write_torch_zip,
+)
+
+GOOD = FIXTURES / "mnist_cnn.pt"
+LAYER = imported("torch.nn.modules.linear", "Linear") + EMPTY_TUPLE + NEWOBJ
+
+
+def number(value: int) -> bytes:
+    """The opcode that pushes an integer."""
+    raw = value.to_bytes(10, "little", signed=True)
+    return b"\x8a" + bytes([len(raw)]) + raw
+
+
+def storage(kind: str = "FloatStorage", key: str = "0", length: int = 4, module: str = "torch") -> bytes:
+    """A persistent id that names a storage."""
+    parts = text("storage") + imported(module, kind) + text(key) + text("cpu") + number(length)
+    return MARK + parts + b"t" + b"Q"
+
+
+def tensor(held: bytes, offset: int = 0, sizes: tuple[int, ...] = (2, 2), strides: tuple[int, ...] = (2, 1)) -> bytes:
+    """A tensor over a storage."""
+    dims = [MARK + b"".join(map(number, d)) + b"t" for d in (sizes, strides)]
+    made = held + number(offset) + dims[0] + dims[1] + b"\x89" + imported("collections", "OrderedDict") + b")R"
+    return imported("torch._utils", "_rebuild_tensor_v2") + MARK + made + b"t" + REDUCE
+
+
+def weights(value: bytes, name: str = "weight") -> bytes:
+    """A dict of one entry."""
+    return PROTO2 + EMPTY_DICT + text(name) + value + b"s" + STOP
+
+
+def _running(canary: Canary) -> dict[str, bytes]:
+    command = text(touch(canary.marker))
+    system = called("os", "system", command)
+    state = EMPTY_DICT + text("_forward_hooks") + EMPTY_DICT + number(0) + imported("os", "system") + b"s" + b"s"
+    return {
+        "hooks in the state of a layer": PROTO2 + LAYER + state + BUILD + STOP,
+        "__setstate__ among the state": PROTO2 + LAYER + EMPTY_DICT + text("__setstate__") + system + b"s" + BUILD
+        + STOP,
+        "a persistent id that executes": PROTO2 + system + b"Q" + STOP,
+        "a storage of another class": weights(tensor(storage("system", module="os"))),
+        "a reconstructor": PROTO2 + imported("copyreg", "_reconstructor") + MARK + imported("os", "system")
+        + imported("builtins", "object") + b"N" + b"t" + REDUCE + command + TUPLE1 + REDUCE + STOP,
+        "operator.attrgetter": PROTO2 + called("operator", "attrgetter", text("system")) + imported("os", "path")
+        + TUPLE1 + REDUCE + command + TUPLE1 + REDUCE + STOP,
+        "numpy's loader": PROTO2 + called("numpy", "load", text("/etc/passwd")) + STOP,
+        "torch.load": PROTO2 + called("torch", "load", text("/etc/passwd")) + STOP,
+        "torch.hub": PROTO2 + called("torch.hub", "load", text("x/y")) + STOP,
+        "a URL": PROTO2 + called("urllib.request", "urlopen", text(f"http://127.0.0.1:{canary.port}/")) + STOP,
+        "a socket": PROTO2 + called("socket", "create_connection", MARK + text("127.0.0.1") + number(canary.port)
+        + b"t") + STOP,
+        "a file that is opened": PROTO2 + imported("builtins", "open") + MARK + text(str(canary.marker)) + text("w")
+        + b"t" + REDUCE + STOP,
+        "pathlib": PROTO2 + imported("pathlib", "Path.touch") + called("pathlib", "Path", text(str(canary.marker)))
+        + TUPLE1 + REDUCE + STOP,
+        "a rebuilt function": weights(imported("torch._utils", "_rebuild_from_type_v2") + MARK
+        + imported("os", "system")
+        + imported("builtins", "object") + command + EMPTY_DICT + b"t" + REDUCE),
+        "subclasses": PROTO4 + text("builtins") + text("object.__subclasses__") + b"\x93" + EMPTY_TUPLE + REDUCE + STOP,
+    }  # fmt: skip
+
+
+def _costly() -> dict[str, bytes]:
+    pair = b"\x86"  # TUPLE2
+    doubled = b"N" + b"".join(b"2" + pair for _ in range(60))
+    memo = b"".join(b"r" + struct.pack("<I", i) + b"0" + b"j" + struct.pack("<I", i) for i in (2**31, 2**32 - 1))
+    laughs = EMPTY_DICT + b"".join(b"q" + bytes([i]) + b"0" + b"]" + (b"h" + bytes([i]) + b"a") * 10 for i in range(30))
+    return {
+        "tuples of tuples as a key": PROTO2 + EMPTY_DICT + doubled + number(1) + b"s" + STOP,
+        "tuples of tuples as a name": PROTO2 + EMPTY_DICT + MARK + doubled + tensor(storage()) + b"u" + STOP,
+        "tuples of tuples in a storage": weights(MARK + text("storage") + doubled + text("0") + b"tQ"),
+        "tuples of tuples as arguments": weights(imported("torch._utils", "_rebuild_tensor_v2") + doubled + REDUCE),
+        "lists of lists": PROTO2 + laughs + STOP,
+        "100,000 tuples in one another": PROTO2 + EMPTY_DICT + b"N" + TUPLE1 * 100_000 + number(1) + b"s" + STOP,
+        "100,000 lists in one another": PROTO2 + b"]" * 100_000 + b"a" * 99_999 + STOP,
+        "100,000 marks": PROTO2 + MARK * 100_000 + b"t" * 100_000 + STOP,
+        "a dict that holds itself": PROTO2 + EMPTY_DICT + b"q\x00" + text("a") + b"h\x00" + b"s" + STOP,
+        "a list that holds itself": PROTO2 + b"]q\x00h\x00a" + STOP,
+        "a layer that holds itself": PROTO2 + LAYER + b"q\x00" + EMPTY_DICT + text("_modules") + EMPTY_DICT + text("a")
+        + b"h\x00" + b"s" + b"s" + BUILD + STOP,
+        "a memo of 2^32": PROTO2 + EMPTY_DICT + memo + STOP,
+        "a string of 2^63 bytes": PROTO4 + b"\x8d" + struct.pack("<Q", 2**63 - 1) + b"x" + STOP,
+        "bytes of 2^62": PROTO4 + b"\x8e" + struct.pack("<Q", 2**62) + b"x" + STOP,
+        "a bytearray of 2^40": b"\x80\x05\x96" + struct.pack("<Q", 2**40) + b"x" + STOP,
+        "a frame of 2^60": PROTO4 + b"\x95" + struct.pack("<Q", 2**60) + EMPTY_DICT + STOP,
+        "an integer of 2^31 bytes": PROTO2 + b"\x8b" + struct.pack("<i", 2**31 - 1) + b"\1" + STOP,
+        "an integer of -1 bytes": PROTO2 + b"\x8b" + struct.pack("<i", -1) + b"\1" + STOP,
+        "out of band buffers": b"\x80\x05" + b"\x97" + STOP,
+        "protocol 255": b"\x80\xff" + EMPTY_DICT + STOP,
+    }  # fmt: skip
+
+
+def _out_of_bounds() -> dict[str, bytes]:
+    return {
+        "a storage without bytes": weights(tensor(storage(key="9"))),
+        "a storage of 2^60": weights(tensor(storage(length=2**60), sizes=(2**60,), strides=(1,))),
+        "a storage of -1": weights(tensor(storage(length=-1))),
+        "sizes beyond the storage": weights(tensor(storage(), sizes=(100, 100), strides=(100, 1))),
+        "sizes below zero": weights(tensor(storage(), sizes=(-2, -2))),
+        "strides below zero": weights(tensor(storage(), strides=(-2, -1))),
+        "strides of 2^62": weights(tensor(storage(), strides=(2**62, 2**62))),
+        "an offset of 2^62": weights(tensor(storage(), offset=2**62)),
+        "an offset of -4": weights(tensor(storage(), offset=-4)),
+        "a stride of 0": weights(tensor(storage(), sizes=(2**20, 2**20), strides=(0, 0))),
+        "sizes whose product overflows": weights(tensor(storage(), sizes=(2**32, 2**32), strides=(0, 0))),
+        "a storage in another file": weights(tensor(storage(key="../../../etc/passwd"))),
+        "a storage on another device": weights(tensor(storage()).replace(b"cpu", b"hpu")),
+        "a storage of no type": weights(tensor(storage("NoStorage"))),
+        "a name in two directions": weights(tensor(storage()), "\u202eweight\u2066\x9b31m\n"),
+    }
+
+
+def pickle_files(folder: Path, canary: Canary) -> Iterator[Case]:
+    """As a zip archive each, those that execute code as a file of the old form, too."""
+    known = {name: data for name, (data, _) in pickles(canary.marker).items()}
+    running = known | _running(canary)
+    for name, data in (running | broken_pickles() | _costly() | _out_of_bounds()).items():
+        path = write_torch_zip(folder / f"{file_name(name)}.pt", data, [bytes(16)])
+        yield Case(name, path, good=GOOD)
+    for name, data in running.items():
+        path = write_torch_legacy(folder / f"{file_name(name)}.pth", data)
+        yield Case(f"{name}, before zip", path, good=GOOD)

@@ -1,0 +1,173 @@
+"""What the hostile commands do to the machine: system calls by strace, memory, time and processes by /proc."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+_CALLS = (
+    "open,openat,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,symlink,symlinkat,link,linkat,"
+    "truncate,mknod,mknodat,chmod,fchmodat,chown,connect,sendto,sendmsg,execve,execveat"
+)
+_LINE = re.compile(r"(?P<pid>\d+) +(?P<time>\d+\.\d+) (?P<call>\w+)\((?P<rest>.*)")
+_RESUMED = re.compile(r"(?P<pid>\d+) +(?P<time>\d+\.\d+) <\.\.\. (?P<call>\w+) resumed>(?P<rest>.*)")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_FOLDER = re.compile(r"(?:AT_FDCWD|\d+)<([^>]*)>")
+_WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
+_OWN_DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx", "/proc/self/", "/dev/shm/sem.")
+_OWN_PROGRAMS = ("/ldconfig", "/ldconfig.real")
+"""Python's ctypes looks libraries up with it."""
+
+
+def strace(log: Path) -> list[str]:
+    """The command that follows another one."""
+    return ["strace", "-f", "--seccomp-bpf", "-qq", "-ttt", "-y", "-s", "300", "-e", "signal=none", "-e",
+            f"trace={_CALLS}", "-o", str(log)]  # fmt: skip
+
+
+def _calls(log: Path) -> Iterator[tuple[float, str, str]]:
+    """Time, name and the rest of each call that succeeded, or is on its way."""
+    begun: dict[tuple[str, str], tuple[float, str]] = {}
+    with log.open(errors="surrogateescape") as lines:
+        for line in lines:
+            if m := _RESUMED.match(line):
+                at, head = begun.pop((m["pid"], m["call"]), (float(m["time"]), ""))
+                yield at, m["call"], head + m["rest"]
+            elif m := _LINE.match(line):
+                if m["rest"].endswith("<unfinished ...>"):
+                    begun[m["pid"], m["call"]] = (float(m["time"]), m["rest"])
+                else:
+                    yield float(m["time"]), m["call"], m["rest"]
+
+
+def score(runs: Sequence[Any], log: Path, place: Path) -> None:
+    """Add to each run what the log says was executed, written and connected while it ran."""
+    if not log.exists():
+        return
+    at = 0
+    for when, call, rest in sorted(_calls(log)):
+        while at < len(runs) and runs[at].ended < when:
+            at += 1
+        if at == len(runs) or when < runs[at].began:
+            continue
+        if found := _fault(call, rest, place):
+            kind, what = found
+            runs[at].scores.setdefault(kind, what)
+
+
+def _fault(call: str, rest: str, place: Path) -> tuple[str, str] | None:
+    result = rest.rpartition(" = ")[2]
+    if call in ("connect", "sendto", "sendmsg"):
+        network = "AF_INET" in rest and not result.startswith("-1 EPERM")
+        return ("connected", rest[:200]) if network else None
+    if result.startswith(("-1", "?")):
+        return None
+    names = _QUOTED.findall(rest)
+    if call.startswith("execve"):
+        program = os.path.realpath(names[0]) if names else ""
+        own = program == os.path.realpath(sys.executable) or program.endswith(_OWN_PROGRAMS)
+        return None if own else ("executed", rest[:200])
+    if call.startswith("open") and not _WRITES.search(rest):
+        return None
+    folders = _FOLDER.findall(rest)
+    base = folders[0] if folders else ""
+    path = os.path.normpath(
+        os.path.join(base, names[-1] if call.startswith(("rename", "link", "symlink")) else names[0])
+    )
+    inside = path.startswith(str(place / "runs")) or path.startswith(_OWN_DEVICES)
+    helper = path.startswith(str(place / "helper"))
+    return None if inside or helper else ("wrote", f"{call} {path}"[:300])
+
+
+# -- /proc ------------------------------------------------------------------------------------------------------------
+
+
+def _status(pid: int) -> tuple[int, int, float, int, str] | None:
+    """Parent, session, seconds of processor time, bytes held of its own, and name."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+        name, fields = text[text.find("(") + 1 : text.rfind(")")], text[text.rfind(")") + 2 :].split()
+        held = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    except (OSError, ValueError):
+        return None
+    if fields[0] == "Z":
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    used = (int(fields[11]) + int(fields[12])) / ticks
+    return int(fields[1]), int(fields[3]), used, int(held[1]) << 10 if held else 0, name
+
+
+def _descendants(root: int) -> dict[int, tuple[int, int, float, int, str]]:
+    known = {int(p): s for p in os.listdir("/proc") if p.isdigit() and (s := _status(int(p))) is not None}
+    found = {root: known[root]} if root in known else {}
+    while more := {p: s for p, s in known.items() if s[0] in found and p not in found}:
+        found |= more
+    return found
+
+
+class Memory:
+    """The most bytes that one process of a command held, and the seconds that all of them have used."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.most, self.seconds = pid, 0, 0.0
+        self.used: dict[int, float] = {}
+        self.looked = 0.0
+
+    def look(self) -> None:
+        """Look now, if that is not too often."""
+        if time.monotonic() - self.looked < 0.1:
+            return
+        self.looked = time.monotonic()
+        for pid, (_, _, used, held, _) in _descendants(self.pid).items():
+            self.used[pid] = used
+            self.most = max(self.most, held)
+        self.seconds = sum(self.used.values())
+
+
+def group(pid: int) -> list[str]:
+    """The names of processes of the session of a command that has ended."""
+    found = [s for p in os.listdir("/proc") if p.isdigit() and (s := _status(int(p))) is not None and int(p) != pid]
+    return [status[-1] for status in found if status[1] == pid]
+
+
+def end(pid: int) -> None:
+    """Kill what is left of a command."""
+    for process in [*_descendants(pid), *(int(p) for p in os.listdir("/proc") if p.isdigit())]:
+        status = _status(process)
+        if status is not None and (process == pid or status[1] == pid):
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def start_helper(place: Path) -> subprocess.Popen[bytes]:
+    """The process that the children which run models are forked from, as for `convert batch`."""
+    from convert.batch.processes import MARK, new_mark
+    from convert.runners.fork_client import ADDRESS
+
+    folder = place / "helper"
+    folder.mkdir()
+    rooms = json.dumps([[["onnx", "torchscript", "savedmodel"], ["onnx", "tf"]]])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "convert.batch.fork_server", str(folder / "warm"), str(os.getpid()), rooms],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, MARK: new_mark(), "OPENBLAS_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    os.environ[ADDRESS] = f"{folder / 'warm'}.0"
+    for _ in range(600):
+        if Path(os.environ[ADDRESS]).exists():
+            break
+        time.sleep(0.2)
+    return process

@@ -1,0 +1,40 @@
+"""Hostile files under a watcher of system calls: a sample of those that need no framework, the others behind `long`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.suites.hostile import MAKERS
+
+pytestmark = [
+    pytest.mark.not_core,
+    pytest.mark.skipif(shutil.which("strace") is None, reason="strace, which watches the system calls, is not here"),
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def hostile(*words: str) -> str:
+    """Run the suite in a process of its own; it fails where a score is not 0."""
+    command = [sys.executable, "-m", "tests.suites.hostile", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_some_files_do_no_harm_when_they_are_inspected() -> None:
+    told = hostile("--classes", "caffe2,places", "--verbs", "inspect", "--sample", "4", "--light")
+    assert "caffe2: 40 files, 10 commands" in told
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", MAKERS)
+def test_files_do_no_harm(kind: str) -> None:
+    pytest.importorskip("torch", reason="some of the files are PyTorch's")
+    pytest.importorskip("tensorflow", reason="some of the files are TensorFlow's")
+    hostile("--classes", kind, "--sample", "5")
