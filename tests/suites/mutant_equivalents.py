@@ -43,7 +43,7 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
             "step = min(len(terms) + 1, max(2, _BUDGET // sum(prices)))",
             f"step = min(len(terms) {operator} 1, max(2, _BUDGET // sum(prices)))",
         ): "a step of the number of terms is enough: what is dearer by one unit leaves out a term that counts"
-        for operator in ("<<", "|", "*")
+        for operator in ("<<", "|", "*", "/", "//", ">>", "-")
     },
     (
         "move_through_reshape.py",
@@ -86,6 +86,43 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "wrong = np.asarray((got != source) & certain)",
         "wrong = np.asarray((got != source) // certain)",
     ): "of booleans: x // True is x, and x // False is 0",
+    (
+        "rules.py",
+        'axis = node.attributes.get_int("axis", -1) % full',
+        'axis = node.attributes.get_int("axis", - 0) % full',
+    ): "a norm over the last dim alone never stays it, and its scale of one dim is none of all dims",
+    (
+        "rules.py",
+        "if node.domain or node.op_type not in table or all((rank(x) or 0) < 3 for x in tensors):",
+        "if node.domain or node.op_type not in table or all((rank(x) or 0) < 2 for x in tensors):",
+    ): "what would move a value of two dims is refused below",
+    ("reshape_rules.py", "full = rank(node.inputs[0])", "full = rank(node.inputs[ -1])"): "a Flatten has one input",
+    (
+        "compose_transposes.py",
+        "x, y = row[0].inputs[0], row[-1].outputs[0]",
+        "x, y = row[0].inputs[0], row[- 2].outputs[0]",
+    ): "what is made is only named after it, and its end gets the old name",
+    (
+        "compose_transposes.py",
+        "return math.prod(known) if len(known) == len(sizes) else sizes[0] if len(sizes) == 1 else None",
+        "return math.prod(known) if len(known) >= len(sizes) else sizes[0] if len(sizes) == 1 else None",
+    ): "no more are known than there are",
+    (
+        "cancel.py",
+        'if node.op_type != "Transpose" or node.domain or node.inputs[0] is None:',
+        'if node.op_type != "Transpose" or node.domain or node.inputs[ -1] is None:',
+    ): "a Transpose has one input",
+    ("min_cut.py", "infinite = sum(prices) + 1", "infinite = sum(prices) + 2"): "it is above all others either way",
+    (
+        "verify.py",
+        "stand_ins = 0 if isinstance(double, Unsupported) else max(0, count - len(double))",
+        "stand_ins = 1 if isinstance(double, Unsupported) else max(0, count - len(double))",
+    ): "whoever asks how many there are looks first whether there is a run in float64",
+    (
+        "special.py",
+        "kept = np.where(size < BEYOND, size, 0).reshape(len(size), -1).max(axis=1, initial=0.0)",
+        "kept = np.where(size < BEYOND, size, 0).reshape(len(size), - 2).max(axis=1, initial=0.0)",
+    ): "numpy takes any negative size for the one that is not known",
 }
 """Name of the file, the line, the line as changed; and why both are the same program."""
 
@@ -110,6 +147,12 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"!= FAIL\b", "> FAIL", "of the three statuses FAIL is the least"),
     (r"== PASS\b", ">= PASS", "of the three statuses PASS is the greatest"),
     (r"!= PASS\b", "< PASS", "of the three statuses PASS is the greatest"),
+    (r"!= (ir\.DataType\.\w+)", r"is not \1", "there is one object of each dtype"),
+    (r"== (ir\.DataType\.\w+)", r"is \1", "there is one object of each dtype"),
+    (r"np\.isfinite\((\w+)\) & np\.isfinite", r"np.isfinite(\1) * np.isfinite", "a product of booleans is both"),
+    (r"!= AS_IS", "> AS_IS", "AS_IS is the least of all numbers"),
+    (r'imports\.get\("", 23\)', 'imports.get("", 24)', "every model imports ONNX's own operators"),
+    (r'imports\.get\("", 23\)', 'imports.get("", 22)', "every model imports ONNX's own operators"),
     (r"% full != full - 1", "% full < full - 1", "a remainder is at most full - 1"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),

@@ -11,12 +11,12 @@ from onnx import TensorProto, helper
 
 from convert import plugin
 from convert.options import Options
-from convert.parity.draws import DRAWS, group_draws, more_draws
+from convert.parity.draws import DRAWS, group_draws, more_draws, unsettled_feeds
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
 from convert.report import Report
 from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, PASS
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 WEIGHTS = np.random.default_rng(1000).standard_normal(300)
 
@@ -103,3 +103,47 @@ def test_rounding_that_decides_the_number_of_elements_proves_nothing(source: int
     found = exact.astype(np.float32) if source == 4 else found
     runs = RunOutputs({"float32": [{"y": found}], "float64": [{"y": exact}]}, [{"y": found}], [{"y": exact}])
     assert judge(graph(), [Feed("one", {"x": exact})], runs, VerifyMethod()).status == status
+
+
+@pytest.mark.parametrize(
+    ("shape", "times", "chance"),
+    [
+        # A thousand floors for one row, the thousandth's root for more: the elements of a row go together.
+        ((), 3000.0, True),
+        ((3,), 3000.0, True),
+        ((3,), 5000.0, False),
+        ((1, 3), 3000.0, True),
+        ((3, 1), 30.0, True),
+        ((3, 1), 50.0, False),
+        ((2, 2), 100.0, True),
+        ((2, 2), 150.0, False),
+        ((257,), 5.0, False),
+        ((0, 3), 5.0, False),
+    ],
+)
+def test_how_far_beyond_its_floor_an_error_may_be_chance(shape: tuple[int, ...], times: float, chance: bool) -> None:
+    """The floor is four roundings, 2**-22; four floors are the bound, and `times` of them the error."""
+    exact = np.ones(shape)
+    feed = Feed("one", {"x": exact})
+    target = exact + times * 2.0**-22
+    row = OutputVerdict("y", FAIL, "by its bound")
+    found = unsettled_feeds(Verdict(FAIL, outputs=[row]), [feed], [([exact], [exact.astype(np.float32)],
+                                                                   [target.astype(np.float32)])])  # fmt: skip
+    assert found == ([feed] if chance else [])
+
+
+def test_what_another_reason_decided_is_not_drawn_again() -> None:
+    exact = np.ones((2, 2))
+    near = (exact + 5 * 2.0**-22).astype(np.float32)
+    feeds = [Feed("one", {"x": exact}), Feed("two", {"x": exact})]
+    verdict = Verdict(FAIL, outputs=[OutputVerdict("y", FAIL, "why")])
+    single = exact.astype(np.float32)
+    both = ([exact, exact], [single, single], [near, near])
+    assert unsettled_feeds(verdict, feeds, [both]) == feeds
+    far = (exact + 1.0).astype(np.float32)
+    for wrong in (far, near.astype(np.float64), near[:1], np.full((2, 2), np.nan, np.float32)):
+        assert unsettled_feeds(verdict, feeds, [(*both[:2], [near, wrong])]) == []
+    whole = [[a.astype(int)] * 2 for a in (exact, exact, far)]
+    assert unsettled_feeds(verdict, feeds, [(whole[0], whole[1], whole[2])]) == []
+    passed = Verdict(PASS, outputs=[OutputVerdict("y")])
+    assert unsettled_feeds(passed, feeds, [(*both[:2], [single, single])]) == []

@@ -15,6 +15,7 @@ from onnx import helper
 
 import convert
 from convert.errors import ConvertError, Unsupported
+from convert.graph import Graph
 from convert.parity.floors import MOST, distance, explained_floors, hold_floors, moved_array, without_foreign_float64
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
@@ -159,6 +160,20 @@ def test_explained_is_at_least_a_few_roundings_of_the_dtype() -> None:
         assert explained_floors(graph(*THREEFOLD), feeds, runs, lambda feeds: []) == {0: least}
 
 
+def test_weights_are_moved_where_inputs_are_integers() -> None:
+    """x + 1e5 - 1e5 is exact on small integers, and a unit in the last place of 1e5 is 2**-7."""
+    g = Graph()
+    x = g.Cast(g.input("x", ir.DataType.INT64, [40]), to=ir.DataType.FLOAT)
+    large = [g.initializer(name, ir.Tensor(np.full(40, 1e5, np.float32))) for name in ("a", "b")]
+    g.output(g.Sub(g.Add(x, large[0]), large[1]), "y")
+    numbers = np.arange(1, 41)
+    exact = [{"y": numbers.astype(np.float64)}]
+    runs = RunOutputs({"float32": [{"y": numbers.astype(np.float32)}], "float64": NONE}, exact, exact)
+    found = explained_floors(g.model(), [Feed("one", {"x": numbers})], runs, lambda feeds: [])
+    unit = 2.0**-7 / np.sqrt(np.mean(numbers**2.0))
+    assert 0.3 * unit < found[0] < 2.1 * unit
+
+
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
 def test_numbers_move_to_their_neighbors(name: str) -> None:
     dtype = np.dtype(getattr(ml_dtypes, name, name))
@@ -222,6 +237,7 @@ def leaky(default: float) -> onnx.ModelProto:
     return model(nodes, [info("x", ["n", 8])], [info("y", ["n", 8])], domains=["mine"], functions=[body], ir_version=10)
 
 
+@pytest.mark.not_core
 @pytest.mark.parametrize("evaluator", [True, False], ids=["with the evaluator", "without"])
 def test_a_reader_that_drops_an_attribute_is_found_out(
     evaluator: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch

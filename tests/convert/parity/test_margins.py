@@ -150,6 +150,15 @@ def test_scores_that_are_given_have_a_rounding_of_their_size() -> None:
             assert is_tied(made, "y", feeds, [np.array(0)], [np.array(1)], 4.0) == tied, (size, times)
 
 
+@pytest.mark.parametrize(("apart", "tied"), [(0.9e-7, True), (3.6e-7, False)])
+def test_scores_that_float32_has_exactly_have_a_rounding_of_their_size(apart: float, tied: bool) -> None:
+    """Twice 0.5 to 1.5, which float32 holds: four times 2**-24 of their root mean square of 2.4 is 5.6e-7."""
+    g = Graph()
+    g.output(g.ArgMax(g.Mul(g.input("x", ir.DataType.DOUBLE, [4]), np.float64(2)), axis=0, keepdims=0), "y")
+    feeds = [Feed("one", {"x": np.array([1.5, 1.5 - apart, -0.5, -1.25])})]
+    assert is_tied(g.model(), "y", feeds, [np.array(0)], [np.array(1)], 4.0) == tied
+
+
 def test_rows_whose_largest_moved() -> None:
     reference = np.array([[[1.0, 2.0], [5.0, 5.1]], [[0.0, -1.0], [3.0, 3.0]]])
     target = np.array([[[2.0, 1.0], [5.1, 5.0]], [[0.0, -1.0], [3.0, 4.0]]])

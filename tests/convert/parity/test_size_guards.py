@@ -85,3 +85,24 @@ def test_dims_that_others_determine_follow_them() -> None:
     tried = sizes_tried(model([["n", 4], ["2*n + 1"]]))
     assert all(b[0] == 2 * a[0] + 1 for a, b in tried)
     assert len({a[0] for a, _ in tried}) == 3
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted", "bounds", "found"),
+    [
+        (2, 35, {}, 35),
+        (2, 36, {}, 2),
+        (50, 17, {}, 17),
+        (50, 16, {}, 50),
+        (2, 1, {}, 1),
+        (2, 0, {}, 2),
+        (2, 0, {"n": [0, None]}, 2),
+        (5, 9, {"n": [1, 9]}, 9),
+        (5, 9, {"n": [1, 8]}, 5),
+        (5, 3, {"n": [4, None]}, 5),
+    ],
+)
+def test_sizes_are_looked_for_as_far_as_33_and_within_bounds(
+    size: int, wanted: int, bounds: dict[str, list[int | None]], found: int
+) -> None:
+    assert fit_sizes({"n": size}, [f"n == {wanted}"], bounds) == {"n": found}

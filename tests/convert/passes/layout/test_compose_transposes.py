@@ -84,6 +84,16 @@ def test_what_others_read_stays() -> None:
     assert transposes(composed(proto)) == 2
 
 
+def test_a_row_is_replaced_as_a_whole() -> None:
+    """Nothing of it is left for the clean-up; values between have the shapes that they are said to have."""
+    model = ir.from_proto(chain(["n", 8, 6], [[0, 2, 1], [-1, 3, 2, 8], [0, 3, 1, 2], [0, 2, 3, 1]]))
+    infer_facts(model)
+    assert compose_transposes(model) is True
+    assert all(v.uses() or v.is_graph_output() for n in model.graph for v in n.outputs)
+    assert compose_transposes(model) is False
+    assert model.graph.outputs[0].name == "y"
+
+
 def regrouped(shape: tuple[int, ...], draw: np.random.Generator) -> list[int]:
     """Another shape of the same elements."""
     factors = []

@@ -77,6 +77,17 @@ def test_a_norm_over_the_channels_is_written_out(axis: int, scale: np.ndarray | 
     assert form_of(node, channels_first, DENSE).outputs[0] is (Side.FREE if moves else Side.AS_IS)
 
 
+@pytest.mark.parametrize("axis", [1, -1])
+def test_a_norm_whose_other_outputs_nobody_reads_has_a_side_for_each(axis: int) -> None:
+    g = Graph()
+    scale = weights(4, 5, 6) if axis == 1 else weights(6)
+    y, *others = g.LayerNormalization(g.input("x", F, [2, 4, 5, 6]), scale, axis=axis, outputs=3)
+    form = form_of(node_of(y), channels_first, DENSE)
+    assert form.outputs == (Side.FREE, Side.AS_IS, Side.AS_IS)
+    g.output(g.Neg(others[0]), "y")
+    assert form_of(node_of(y), channels_first, DENSE).outputs == (Side.AS_IS,) * 3
+
+
 @pytest.mark.parametrize("dtype", [F, ir.DataType.FLOAT16])
 def test_a_norm_in_pieces_keeps_its_dtype(dtype: ir.DataType) -> None:
     g = Graph()

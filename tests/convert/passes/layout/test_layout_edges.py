@@ -187,3 +187,19 @@ def test_inputs_that_are_outputs() -> None:
 def test_unknown_mode() -> None:
     with pytest.raises(ValueError, match="nhwc"):
         assign_layout(Graph().model(), sensitive="nhwc")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("end", [4, 3])
+def test_a_shape_that_is_an_output_is_in_the_order_of_the_source(end: int) -> None:
+    g = Graph()
+    y = g.Relu(conv(g, image(g, "n", 3, "h", 6), 4))
+    g.output(g.Shape(y, start=1, end=end), "s")
+    g.output(g.Shape(y, start=0, end=2), "t")
+    inner = g.Shape(y)
+    g.output(g.Add(inner, np.array([1, 2, 3, 4])), "u")
+    g.output(conv(g, y, 2), "y")
+    name = inner.name
+    model = check(g, {"x": (2, 3, 5, 6)}, {"x": (1, 3, 7, 6)})
+    assert [v.name for v in model.graph.outputs] == ["s", "t", "u", "y"]
+    # What nobody outside reads keeps its own name.
+    assert any(v.name == name and n.op_type == "Shape" for n in model.graph for v in n.outputs)

@@ -181,6 +181,8 @@ def test_groups_are_where_the_running_products_meet(seed: int) -> None:
         ((4, 6), (4, 5)),
         ((4, 6), (24, 2)),
         (("n", 4), ("m", 5)),
+        (("n", 4), ("m", 8)),
+        (("n", 8), ("m", 4)),
         ((None,), (None, None)),
         ((0, 4), (2, 0)),
     ],
