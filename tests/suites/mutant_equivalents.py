@@ -43,7 +43,7 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
             "step = min(len(terms) + 1, max(2, _BUDGET // sum(prices)))",
             f"step = min(len(terms) {operator} 1, max(2, _BUDGET // sum(prices)))",
         ): "a step of the number of terms is enough: what is dearer by one unit leaves out a term that counts"
-        for operator in ("<<", "|", "*", "/", "//", ">>", "-")
+        for operator in ("<<", "|", "*", "/", "//")
     },
     (
         "move_through_reshape.py",
@@ -118,6 +118,11 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "stand_ins = 0 if isinstance(double, Unsupported) else max(0, count - len(double))",
         "stand_ins = 1 if isinstance(double, Unsupported) else max(0, count - len(double))",
     ): "whoever asks how many there are looks first whether there is a run in float64",
+    (
+        "judge.py",
+        "stand_ins = max(0, runs.stand_ins - (len(runs.target) - count))",
+        "stand_ins = max(0, runs.stand_ins - (len(runs.target) * count))",
+    ): "a part of the runs is only judged, and how many there are is asked of the whole",
     (
         "special.py",
         "kept = np.where(size < BEYOND, size, 0).reshape(len(size), -1).max(axis=1, initial=0.0)",

@@ -46,8 +46,8 @@ def is_in_place(mutant: Mutant, reached: Mapping[int, Collection[str]]) -> bool:
     return False
 
 
-Job = tuple[Mutant, Sequence[str], float]
-"""A mutant, its tests, and the seconds of processor time after which they do not end."""
+Job = tuple[Mutant, Mapping[str, float]]
+"""A mutant, and its tests with the seconds of processor time after which each does not end."""
 
 
 def notices_in_place(package: str, jobs: Sequence[Job]) -> Iterator[bool]:
@@ -77,17 +77,17 @@ def _collect_and_serve(package: str, jobs: Sequence[Job], writer: int) -> None:
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtestloop(self, session: Any) -> bool:
             items = {item.nodeid: item for item in session.items}
-            for mutant, tests, seconds in jobs:
-                chosen = [items[name] for name in tests]
-                failed = in_child(lambda m=mutant, c=chosen: _run_items(m, c), seconds)  # type: ignore[misc]
+            for mutant, tests in jobs:
+                chosen = [(items[name], seconds) for name, seconds in tests.items()]
+                failed = in_child(lambda m=mutant, c=chosen: _run_items(m, c), sum(tests.values()))  # type: ignore[misc]
                 os.write(writer, b"1" if failed else b"0")
             return True
 
     pytest.main([*ARGUMENTS, f"tests/{package}"], plugins=[Server()])
 
 
-def _run_items(mutant: Mutant, items: Sequence[Any]) -> int:
-    """1 at the first test that fails."""
+def _run_items(mutant: Mutant, chosen: Sequence[tuple[Any, float]]) -> int:
+    """1 at the first test that fails; the process is ended by one that does not end."""
     import pytest
 
     failures = []
@@ -97,9 +97,12 @@ def _run_items(mutant: Mutant, items: Sequence[Any]) -> int:
             failures.extend([report] if report.failed else [])
 
     put_in_place(mutant)
+    items = [item for item, _ in chosen]
+    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
     items[0].config.pluginmanager.register(Watcher())
     with contextlib.suppress(pytest.Session.Interrupted, pytest.Session.Failed):
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for (item, seconds), following in zip(chosen, [*items[1:], None], strict=True):
+            resource.setrlimit(resource.RLIMIT_CPU, (min(int(time.process_time() + seconds) + 1, most), most))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if failures:
                 return 1

@@ -43,9 +43,9 @@ class TestPool:
     reached: dict[str, dict[int, list[str]]]
     durations: dict[str, float]
 
-    def longest(self, tests: Sequence[str]) -> float:
-        """Seconds of processor time after which these tests do not end: well beyond what they took."""
-        return 10.0 + 4 * sum(self.durations[name] for name in tests)
+    def limits(self, tests: Sequence[str]) -> dict[str, float]:
+        """By test, the seconds of processor time after which it does not end: well beyond what it took."""
+        return {name: 5.0 + 10 * self.durations[name] for name in tests}
 
 
 def main() -> int:
@@ -191,13 +191,14 @@ def _outcomes(package: str, pool: TestPool, mutants: Sequence[Mutant]) -> Iterat
     in_place = [(m, t) for m, t in jobs if is_in_place(m, pool.reached.get(m.file, {}))]
     file = next(f for f in pool.reached if f.startswith(package))
     nothing = Mutant(file, 1, "", "", Path(file).read_text())
-    limited = [(m, t, pool.longest(t)) for m, t in [(nothing, pool.tests), *in_place]]
+    limited = [(m, pool.limits(t)) for m, t in [(nothing, pool.tests), *in_place]]
     found = notices_in_place(package, limited)
     if next(found):
         raise SystemExit(f"the tests of {package} fail without a mutant")
     yield from ((m, tests, noticed) for (m, tests), noticed in zip(in_place, found, strict=True))
     rest = [job for job in jobs if job not in in_place]
-    yield from ((m, tests, notices(m, tests, pool.longest(tests))) for m, tests in rest)
+    for m, tests in rest:
+        yield m, tests, notices(m, tests, 30.0 + 2 * sum(pool.durations[name] for name in tests))
 
 
 def test_pool(package: str, budget: float, measured: Path | None) -> tuple[TestPool, float]:
