@@ -29,6 +29,10 @@ Tensor: TypeAlias = "KerasTensor | np.ndarray"
 _SMALL = 8
 
 
+# What takes constants only, or gives a constant.
+_OF_CONSTANTS = ("Cast", "ConstantOfShape", "DequantizeLinear", "Identity", "Range", "Reshape", "Squeeze", "Transpose")
+
+
 class Emitter:
     """What rules write to, as `k`: they call Keras's own operations, and ask `k` for layers and for what is known."""
 
@@ -243,7 +247,7 @@ class Emitter:
 
     def apply(self, node: ir.Node, values: dict[ir.Value, Value], at: Location) -> list[Value]:
         """Run the rule of a node; its layers and operations get names from the source."""
-        inputs = [None if v is None else values[v] for v in node.inputs]
+        inputs = self._with_a_tensor(node, [None if v is None else values[v] for v in node.inputs])
         attributes = {a.name: _attribute(a) for a in node.attributes.values()}
         self.node, self._count = node, 0
         self._signature = (key_of(node), repr(attributes), tuple(id(x) for x in inputs if isinstance(x, Constant)))
@@ -254,6 +258,14 @@ class Emitter:
         module = node.metadata_props.get(MODULE_KEY, "") if len(self.weights) > before else ""
         self.names.give(made, module or node.name or node.op_type)
         return made
+
+    def _with_a_tensor(self, node: ir.Node, inputs: list[Value]) -> list[Value]:
+        """Inputs of a node: where all are constants, which are not folded if the model gives them out, a live one."""
+        given = [x for x in inputs if x is not None]
+        if not given or node.op_type in _OF_CONSTANTS or not all(isinstance(x, Constant) for x in given):
+            return inputs
+        first, *others = inputs
+        return [self.live(first) if isinstance(first, Constant) else first, *others]
 
 
 def _attribute(attribute: ir.Attr) -> Any:

@@ -19,6 +19,8 @@ from ..windows import KerasWindows, layer_by_rank, pad_zeros, spatial_sizes, tak
 
 @channels_last("Conv")
 def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strides):
+    if x.shape[-1] is None:
+        raise Unsupported("channels of dynamic number")
     kernel = kernel_shape or list(w.shape[2:])
     window = windows(spatial_sizes(x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
     if not window.has_same_pads:
@@ -101,6 +103,8 @@ def conv_transpose(
     before, after = _crop_amounts(window, spatial_sizes(x), extra, pads, auto_pad, output_shape)
     if not isinstance(w, Constant) or not (bias is None or isinstance(bias, Constant)):
         raise Unsupported("weights computed at run time")
+    if x.shape[-1] is None:
+        raise Unsupported("channels of dynamic number")
     if max(dilations) > 1:  # with strides Keras has none, and without oneDNN the CPU's kernel has none at all
         w, kernel, dilations = _dilate_kernel(w, dilations), list(window.reach), [1] * rank
     # Where the result is padded, the bias comes after.

@@ -110,7 +110,8 @@ def one_hot(k, indices, depth, values, *, axis):
     indices = ops.cast(k.tensor(indices), "int64")
     indices = ops.where(ops.less(indices, 0), indices + size, indices)
     hot = ops.one_hot(indices, size, axis=axis if axis < rank else -1, dtype="bool")
-    off, on = (k.static(values)[i] for i in (0, 1)) if isinstance(values, Constant) else (values[0], values[1])
+    # A file keeps a scalar as a number without its dtype, and a vector of one as it is.
+    off, on = (values.array[i : i + 1] if isinstance(values, Constant) else values[i] for i in (0, 1))
     return ops.where(hot, on, off)
 
 

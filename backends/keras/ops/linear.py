@@ -8,8 +8,9 @@ from keras import KerasTensor, layers, ops
 from convert.semantics.einsum import squeeze_labels
 
 from ..constants import Constant
+from ..emitter import Tensor
 from ..rules import DENSE, onnx_op
-from ..tensors import plus
+from ..tensors import plus, with_rank
 
 
 @onnx_op(DENSE)
@@ -43,7 +44,19 @@ def matmul(k, a, b):
     matrix = isinstance(b, Constant) and len(b.shape) == 2 and b.dtype.startswith(("float", "bfloat"))
     if matrix and isinstance(a, KerasTensor) and len(a.shape) > 1:
         return dense(k, a, b, None)
-    return ops.matmul(*k.tensors(a, b))
+    return _product(*k.tensors(a, b))
+
+
+def _product(a: Tensor, b: Tensor) -> KerasTensor:
+    """numpy.matmul. All rows of `a` are multiplied as one matrix by the one in `b`, with dims of 1 in front or none.
+
+    TensorFlow's product of [n, 1, m, k] with one matrix gives other numbers where oneDNN has AVX-512.
+    """
+    rank, front = len(b.shape), len(b.shape) - 2
+    if len(a.shape) < 3 or front < 0 or set(b.shape[:front]) - {1}:
+        return ops.matmul(a, b)
+    y = ops.tensordot(a, ops.squeeze(b, tuple(range(front))) if front else b, axes=1)
+    return with_rank(y, rank)
 
 
 @onnx_op("MatMulInteger")

@@ -18,6 +18,8 @@ def batch_normalization(k, x, scale, bias, mean, var, *, epsilon, momentum, trai
     if training_mode or k.outputs > 1:
         raise Unsupported("BatchNormalization in training mode")
     values = (scale, bias, mean, var)
+    if x.shape[-1] is None:
+        raise Unsupported("channels of dynamic number")
     if all(isinstance(v, Constant) for v in values):
         weights = dict(zip(("gamma", "beta", "moving_mean", "moving_variance"), values, strict=True))
         return k.layer(layers.BatchNormalization, x, weights, momentum=momentum, epsilon=epsilon)

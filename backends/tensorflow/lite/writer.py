@@ -40,6 +40,7 @@ from ..writer.graph_weights import write_graph
 from ..writer.savedmodel import frozen_graph
 from ..writer.signature import SIGNATURE, Names
 from .flatbuffer import set_signature_order
+from .fused import give_transposed_convolutions_a_bias
 
 _HINT = (
     "TensorFlow Lite's built-in operators are fewer than TensorFlow's, and its runtime here has no others; "
@@ -72,7 +73,7 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
         return write_size_checks_as_reshapes(model, by_dims=True)
 
     legalize(model, options.dump_passes)
-    run_passes(model, (reshape_to_check, choose_builtins), options.dump_passes)
+    run_passes(model, (reshape_to_check, choose_builtins, give_transposed_convolutions_a_bias), options.dump_passes)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     (folder / "model").mkdir()
@@ -113,7 +114,7 @@ def read_flatbuffer(folder: Path, model: ir.Model, inputs: Sequence[str], output
 
 
 def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
-    """Give float32 nodes, and every Slice, the domain that finds their rules for TensorFlow Lite, where there are any.
+    """Give float32 nodes, and every Slice and Tile, the domain that finds their rules for TensorFlow Lite, if any.
 
     calibrated: activations will be in 8 bits.
     """
@@ -122,9 +123,12 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
         first = node.inputs[0] if node.inputs else None
         better = node.domain == (CHANNELS_LAST if node.op_type == "MaxPool" else "")
         better &= f"{LITE}::{node.op_type}" in onnx_op.entries and (calibrated or node.op_type != "MaxPool")
-        if better and first is not None and (first.dtype == ir.DataType.FLOAT or node.op_type == "Slice"):
+        if better and first is not None and (first.dtype == ir.DataType.FLOAT or node.op_type in _OF_EVERY_DTYPE):
             node.domain, modified = LITE, True
     return modified
+
+
+_OF_EVERY_DTYPE = ("Slice", "Tile")
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:

@@ -79,7 +79,7 @@ def slice_of_lite(t, x, starts, ends, axes, steps):
     starts, ends = (b if t.ints(b) is not None else tf.clip_by_value(b, -_FAR, _FAR) for b in (starts, ends))
     if t.rank(x) != 1 or x.shape[0] is not None or x.dtype == tf.string:
         return slice_(t, x, starts, ends, axes, steps)
-    column = tf.reshape(x, [-1, 1])
+    column, axes = tf.reshape(x, [-1, 1]), None  # the only axis is the first of the matrix, -1 too
     if x.dtype.is_floating:
         return tf.reshape(slice_(t, column, starts, ends, axes, steps), [-1])
     return tf.gather(slice_(t, tf.concat([column, column], 1), starts, ends, axes, steps), 0, axis=1)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ..constants import tf_dtype
 from ..emit import Dim
-from ..rules import channels_last, onnx_op
+from ..rules import LITE, channels_last, onnx_op
 
 
 def dims_product(dims: Iterable[Dim]) -> Dim:
@@ -118,6 +118,33 @@ def expand(t, x, shape):
 def tile(t, x, repeats):
     known = t.ints(repeats)
     return tf.tile(x, repeats if known is None else known)
+
+
+@onnx_op(f"{LITE}::Tile")
+def tile_of_lite(t, x, repeats):
+    """Axes of unknown length without TILE, which TensorFlow's converter leaves out before arithmetic with a number.
+
+    It takes an unknown length for the same as any other.
+    """
+    known, sizes = t.ints(repeats), x.shape.as_list()
+    x = tf.convert_to_tensor(x)
+    for axis, length in enumerate(sizes):
+        if known is None:
+            x = _repeat_by_gather(x, axis, tf.cast(repeats[axis], tf.int32))
+        elif length is None and not 0 < known[axis] <= _MOST_COPIES:
+            x = _repeat_by_gather(x, axis, known[axis])
+        elif length is None and known[axis] > 1:
+            x = tf.concat([x] * known[axis], axis)
+    rest = [1 if n is None else r for n, r in zip(sizes, known or [1] * len(sizes), strict=True)]
+    return x if known is None or set(rest) == {1} else tf.tile(x, rest)
+
+
+_MOST_COPIES = 8
+
+
+def _repeat_by_gather(x: tf.Tensor, axis: int, count: int | tf.Tensor) -> tf.Tensor:
+    size = tf.shape(x)[axis]
+    return tf.gather(x, tf.range(size * count) % tf.maximum(size, 1), axis=axis)
 
 
 @onnx_op("ConstantOfShape")

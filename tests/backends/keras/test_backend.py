@@ -292,3 +292,25 @@ def test_a_network_of_timm_converts_verified(name: str, tmp_path: Path) -> None:
     found = kinds(keras.saving.load_model(path))
     if name not in ("vit_tiny_patch16_224", "convnext_atto"):
         assert found["Permute"] + found["Transpose"] == 1
+
+
+def test_outputs_that_depend_on_no_input(tmp_path: Path) -> None:
+    """They are not folded, and neither is what uses them."""
+    one, weights = ["Relu", "Gelu", "Elu", "Sigmoid", "Softmax"], {"c": np.float32([[-1, 0.5], [2, 3]])}
+    nodes = [helper.make_node(kind, ["c"], [f"y{i}"]) for i, kind in enumerate(one)]
+    nodes += [helper.make_node("Reshape", ["y0", "shape"], ["flat"]), helper.make_node("ReduceSum", ["n"], ["total"])]
+    nodes += [helper.make_node("Add", ["flat", "flat"], ["twice"]), helper.make_node("MatMul", ["y1", "c"], ["square"])]
+    nodes += [
+        helper.make_node("BatchNormalization", ["c", *["two"] * 4], ["norm"]),
+        helper.make_node("Neg", ["x"], ["z"]),
+    ]
+    weights |= {"shape": np.array([4]), "n": np.array([1, 2, 3]), "two": np.float32([1, 2])}
+    shapes = {**{f"y{i}": [2, 2] for i in range(len(one))}, "flat": [4], "twice": [4], "square": [2, 2], "norm": [2, 2]}
+    outputs = [value(name, shape) for name, shape in ({**shapes, "z": ["n"]}).items()]
+    proto = model_of(nodes, [value("x", ["n"])], [*outputs, value("total", [1], TensorProto.INT64)], weights)
+    x = np.float32([1, -2, 3])
+    found = dict(zip([o.name for o in proto.graph.output], onnxruntime_of(proto, {"x": x}), strict=True))
+    got = written(proto, tmp_path)({"x": x})
+    for (name, want), y in zip(found.items(), keras.tree.flatten(got), strict=True):
+        np.testing.assert_allclose(np.asarray(y), want, rtol=1e-6, err_msg=name)
+        assert np.asarray(y).dtype == want.dtype, name

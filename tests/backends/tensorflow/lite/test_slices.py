@@ -25,7 +25,8 @@ def slices(dims: list[Any], kind: str) -> onnx.ModelProto:
     nodes, values = [], []
     for i, bounds in enumerate(BOUNDS):
         begin, end, step = bounds
-        for name, number in (("b", begin), ("e", end), ("a", 0), ("s", step)):
+        axis = i % 2 * -len(dims)  # either way of naming the first
+        for name, number in (("b", begin), ("e", end), ("a", axis), ("s", step)):
             values.append(numpy_helper.from_array(np.array([number], np.int64), f"{name}{i}"))
         nodes.append(helper.make_node("Slice", ["x", f"b{i}", f"e{i}", f"a{i}", f"s{i}"], [f"y{i}"]))
     x = helper.make_tensor_value_info("x", KINDS[kind], dims)

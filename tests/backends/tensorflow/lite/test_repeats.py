@@ -1,0 +1,40 @@
+"""Repeats of a dim of unknown size before arithmetic in TensorFlow Lite, whose converter leaves TILE out there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert runs the files")
+
+from tests.support.tensorflow_lite_helper import encode, graph_of, run  # noqa: E402  (after what it needs)
+
+REPEATS = [(2, 1, 1), (3, 2, 2), (12, 1, 1), (0, 1, 1)]
+FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "product": lambda y: y * 2,
+    "sum": lambda y: 0.5 + y,
+    "of integers": lambda y: y.long() + 3,
+    "nothing": lambda y: y,
+}
+
+
+class Repeated(torch.nn.Module):
+    """Each form of each repeat, and one as often as the run tells."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        some = [form(x.repeat(*counts)) for counts in REPEATS for form in FORMS.values()]
+        return [*some, *(form(x.repeat(x.shape[0], 1, 1)) for form in FORMS.values())]
+
+
+def test_nothing_is_left_out(tmp_path: Path) -> None:
+    path = encode(graph_of(Repeated(), "x:float32[n,2,k]"), tmp_path)
+    for n, k in ((2, 3), (1, 1), (3, 2)):
+        x = np.random.default_rng(n).standard_normal((n, 2, k)).astype(np.float32)
+        want = [y.numpy() for y in Repeated()(torch.from_numpy(x))]
+        for got, y in zip(run(path, {"x": x}).values(), want, strict=True):
+            assert (got.dtype, got.shape) == (y.dtype, y.shape)
+            np.testing.assert_array_equal(got, y)
