@@ -1,0 +1,141 @@
+"""How pictures are prepared and sets of inputs are stored, word by word and name by name."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from convert.errors import BadInput, UsageError
+from convert.parity.image_inputs import ImagePreparation, parse_preparation, picture_batch
+from convert.parity.inputs import Feed, load_inputs
+from convert.parity.saved import input_sets, save_feeds
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", ImagePreparation()),
+        (" , ", ImagePreparation()),
+        ("224x192", ImagePreparation(size=(224, 192))),
+        ("size=224x192", ImagePreparation(size=(224, 192))),
+        ("mean=0.5", ImagePreparation(mean=(0.5,))),
+        ("mean=0.1:0.2:0.3, std=1:2:3", ImagePreparation(mean=(0.1, 0.2, 0.3), std=(1.0, 2.0, 3.0))),
+        ("scale=1", ImagePreparation(scale=1.0)),
+        ("channels=gray,mean=0.5,std=2", ImagePreparation(channels="gray", mean=(0.5,), std=(2.0,))),
+        ("channels=bgr,layout=nhwc,resize=lanczos,dtype=uint8",
+         ImagePreparation(channels="bgr", layout="nhwc", resize="lanczos", dtype="uint8")),
+        ("input=x:0", ImagePreparation(input="x:0")),
+    ],
+)  # fmt: skip
+def test_a_preparation_is_read(text: str, found: ImagePreparation) -> None:
+    assert parse_preparation(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("big", "does not know 'big'"),
+        ("layout=hwc", "does not know 'layout=hwc'"),
+        ("input=", "does not know 'input='"),
+        ("mean=a", "'mean=a' holds no number"),
+        ("scale=", "'scale=' holds no number"),
+        ("mean=1:2", "mean has not one number for each of 3 channels"),
+        ("std=1:2:3:4", "std has not one number for each of 3 channels"),
+        ("channels=gray,mean=1:2:3", "mean has not one number for each of 1 channels"),
+        ("std=0", "std, scale or a size is 0"),
+        ("std=1:0:1", "std, scale or a size is 0"),
+        ("scale=0", "std, scale or a size is 0"),
+        ("0x5", "std, scale or a size is 0"),
+        ("5x0", "std, scale or a size is 0"),
+    ],
+)
+def test_a_preparation_that_makes_no_sense_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason) as caught:
+        parse_preparation(text)
+    assert "224x224" in str(caught.value.hint)
+
+
+PIXELS = np.random.default_rng(1).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    pytest.importorskip("PIL.Image").fromarray(PIXELS).save(tmp_path / "a.png")
+    return tmp_path / "a.png"
+
+
+def test_pixels_are_scaled_shifted_and_laid_out(picture: Path) -> None:
+    found = picture_batch([picture, picture], parse_preparation("mean=0.5:0.25:0,std=2:4:1"))
+    assert list(found) == [0]
+    wanted = ((PIXELS / 255 - [0.5, 0.25, 0]) / [2, 4, 1]).transpose(2, 0, 1).astype(np.float32)
+    assert (found[0].shape, found[0].dtype) == ((2, 3, 4, 6), np.float32)
+    np.testing.assert_allclose(found[0], np.stack([wanted, wanted]), rtol=1e-6)
+    (turned,) = picture_batch([picture], parse_preparation("channels=bgr,layout=nhwc,scale=1,input=x"))["x"]
+    np.testing.assert_array_equal(turned, PIXELS[..., ::-1])
+    (whole,) = picture_batch([picture], parse_preparation("dtype=uint8,scale=1,mean=10.4,layout=nhwc"))[0]
+    np.testing.assert_array_equal(whole, np.clip(np.rint(PIXELS - 10.4), 0, 255))
+    (gray,) = picture_batch([picture], parse_preparation("channels=gray,3x2"))[0]
+    assert gray.shape == (1, 3, 2)
+
+
+def test_pictures_of_one_batch_have_one_size(picture: Path, tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image").fromarray(PIXELS[:, :4]).save(tmp_path / "b.png")
+    with pytest.raises(UsageError, match="the pictures have different sizes"):
+        picture_batch([picture, tmp_path / "b.png"], ImagePreparation())
+    assert picture_batch([picture, tmp_path / "b.png"], parse_preparation("8x8"))[0].shape == (2, 3, 8, 8)
+    picture.write_bytes(b"no picture")
+    with pytest.raises(BadInput, match="is not a readable picture"):
+        picture_batch([picture], ImagePreparation())
+
+
+def test_every_set_comes_back_with_its_dtypes(tmp_path: Path) -> None:
+    half = np.array([1.5, -2.0], ml_dtypes.bfloat16)
+    small = np.array([0.5, 1.0], ml_dtypes.float8_e4m3fn)
+    text = np.array(["a", "bc"], object)
+    feeds = [Feed("a", {"x": half, "file": np.arange(3)}), Feed("b", {"x": 2 * half, "args": text}),
+             Feed("c", {"x@": small})]  # fmt: skip
+    save_feeds(tmp_path / "in.npz", feeds)
+    loaded = load_inputs(tmp_path / "in.npz")
+    assert sorted(loaded) == ["args@1", "file", "x:bfloat16", "x@1:bfloat16", "x@@2:float8_e4m3fn"]
+    sets = input_sets(loaded)
+    assert [sorted(s) for s in sets] == [["file", "x"], ["args", "x"], ["x@"]]
+    for feed, found in zip(feeds, sets, strict=True):
+        for name, array in feed.arrays.items():
+            assert found[name].dtype == array.dtype
+            assert (found[name] == array).all()
+    with zipfile.ZipFile(tmp_path / "in.npz") as archive:
+        assert all(name.endswith(".npy") for name in archive.namelist())
+
+
+@pytest.mark.parametrize(
+    ("arrays", "names"),
+    [
+        ({"x": 1}, [["x"]]),
+        ({0: 1, 1: 2}, [[0, 1]]),
+        ({"x": 1, "x@1": 2, "y@1": 3}, [["x"], ["x", "y"]]),
+        ({"x@0": 1}, [["x"]]),
+        ({"@1": 1}, [["@1"]]),
+        ({"x@a": 1}, [["x@a"]]),
+        ({"x:0": 1}, [["x:0"]]),
+        ({"x:bfloat16": 1}, [["x:bfloat16"]]),  # of another dtype than its bits: a name like any other
+    ],
+)
+def test_sets_are_told_by_their_numbers(arrays: dict[Any, int], names: list[list[Any]]) -> None:
+    found = input_sets({k: np.array(v) for k, v in arrays.items()})
+    assert [list(s) for s in found] == names
+
+
+@pytest.mark.parametrize("names", [["x", "x@2"], ["x@1"], ["x@1", "x@2"]])
+def test_a_set_that_lacks_is_an_error(names: list[str]) -> None:
+    with pytest.raises(BadInput, match="the sets of inputs are numbered"):
+        input_sets({n: np.zeros(1) for n in names})
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be written"):
+        save_feeds(tmp_path, [Feed("a", {"x": np.zeros(1)})])

@@ -1,0 +1,176 @@
+"""What a graph asks of the cut: which labels are to be chosen, and what each disagreement costs, in bytes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+
+from convert.graph import Graph
+from convert.passes.layout.assign import LayoutProblem, build_problem
+from convert.passes.layout.dense import DENSE
+from convert.passes.layout.min_cut import AS_IS, MOVED, Term, minimum_cut
+from convert.passes.layout.model import Move, channels_first, channels_last
+from convert.passes.layout.sensitive import SENSITIVE
+from convert.passes.layout.table import AGNOSTIC
+from tests.support.layout_support import conv, image, weights
+
+F = ir.DataType.FLOAT
+BYTES = 2 * 3 * 4 * 5 * 4
+"""Of an image [2, 3, 4, 5] in float32."""
+
+
+def problem(g: Graph, move: Move = channels_last, moved: bool = False) -> LayoutProblem:
+    table = {**AGNOSTIC, **(SENSITIVE if move is channels_last else DENSE)}
+    return build_problem(g.model().graph, move, table, moved)
+
+
+def test_a_convolution_wants_its_image_moved_and_the_ends_are_as_is() -> None:
+    g = Graph()
+    g.output(conv(g, g.Relu(image(g, 2, 3, 4, 5)), 4), "y")
+    found = problem(g)
+    relu, convolution = found.inputs
+    assert (found.inputs[relu], found.outputs[relu]) == ([2], [2])
+    assert (found.inputs[convolution], found.outputs[convolution]) == ([MOVED, AS_IS, AS_IS], [MOVED])
+    assert found.terms == [
+        Term(AS_IS, (2,), BYTES),
+        Term(2, (MOVED,), BYTES, sensitive=True),
+        Term(MOVED, (AS_IS,), BYTES * 4 // 3, sensitive=True),
+    ]
+    assert found.count == 3
+
+
+def test_a_value_has_one_price_for_all_who_read_it_and_constants_have_none() -> None:
+    g = Graph()
+    r = g.Relu(image(g, 2, 3, 4, 5))
+    g.output(g.Add(g.Neg(r), weights(3, 1, 1)), "a")
+    g.output(g.Exp(r), "b")
+    found = problem(g)
+    assert [t for t in found.terms if t.source == 2] == [Term(2, (3, 5), BYTES)]
+    assert [t.targets for t in found.terms] == [(2,), (3, 5), (4,), (AS_IS,), (AS_IS,)]
+    assert all(t.price == BYTES for t in found.terms)
+
+
+@pytest.mark.parametrize(
+    ("move", "perm", "fixed"),
+    [
+        (channels_last, (0, 2, 3, 1), [(MOVED, 2), (AS_IS, 3)]),
+        (channels_last, (0, 3, 1, 2), [(AS_IS, 2), (MOVED, 3)]),
+        (channels_first, (0, 2, 3, 1), [(AS_IS, 2), (MOVED, 3)]),
+        (channels_first, (0, 3, 1, 2), [(MOVED, 2), (AS_IS, 3)]),
+        (channels_last, (3, 2, 0, 1), []),
+    ],
+)
+def test_a_transpose_that_is_there_costs_nothing_between_its_own_sides(
+    move: Move, perm: tuple[int, ...], fixed: list[tuple[int, int]]
+) -> None:
+    g = Graph()
+    g.output(g.Relu(g.Transpose(image(g, 2, 3, 4, 5), perm=perm)), "y")
+    found = problem(g, move)
+    own = [Term(source, (target,), BYTES, existing=True) for source, target in fixed]
+    assert found.terms == [*own, Term(AS_IS, (2,), BYTES), Term(3, (4,), BYTES), Term(4, (AS_IS,), BYTES)]
+
+
+def test_of_three_dims_it_costs_nothing_where_the_sides_differ() -> None:
+    g = Graph()
+    g.output(g.Relu(g.Transpose(image(g, 2, 3, 4), perm=[0, 2, 1])), "y")
+    assert problem(g).terms[0] == Term(2, (3,), 96, existing=True, opposed=True)
+
+
+def test_one_that_changes_nothing_costs_where_its_sides_differ() -> None:
+    g = Graph()
+    g.output(g.Relu(g.Transpose(image(g, 2, 3, 4, 5), perm=[0, 1, 2, 3])), "y")
+    assert problem(g).terms[0] == Term(2, (3,), BYTES)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_transpose_beside_a_convolution_is_as_good_as_new(before: bool) -> None:
+    g = Graph()
+    x = image(g, 2, 3, 4, 5)
+    if before:
+        g.output(g.Transpose(conv(g, x, 3), perm=[0, 2, 3, 1]), "y")
+    else:
+        g.output(conv(g, g.Transpose(x, perm=[0, 1, 3, 2]), 3), "y")
+        g.output(conv(g, g.Transpose(x, perm=[0, 3, 1, 2]), 5), "z")
+    own = [t for t in problem(g).terms if t.existing]
+    assert len(own) == 2
+    assert all(t.sensitive for t in own)
+
+
+def test_an_operand_of_lower_rank_costs_what_its_broadcast_copy_does() -> None:
+    """[4, 5] in an image keeps its order; [3, 1, 5] does not."""
+    g = Graph()
+    x = image(g, "n", 3, 4, 5)
+    plane, mixed = g.input("b", F, [4, 5]), g.input("c", F, [3, 1, 5])
+    g.output(g.Add(g.Add(x, plane), mixed), "y")
+    found = problem(g)
+    whole = 16 * 3 * 4 * 5 * 4  # an unknown dim counts for 16
+    assert found.terms[:3] == [Term(AS_IS, (2,), whole), Term(2, (3,), whole), Term(3, (AS_IS,), whole)]
+    assert found.terms[3:] == [Term(AS_IS, (2,), 1), Term(AS_IS, (3,), 60)]
+
+
+def test_a_norm_in_pieces_costs_a_little_more_than_a_transpose() -> None:
+    g = Graph()
+    g.output(g.LayerNormalization(image(g, 2, 3, 4, 5), weights(5)), "y")
+    own, *others = problem(g, channels_first).terms
+    assert (own.source, own.targets) == (AS_IS, (2,))
+    assert BYTES < own.price < 1.1 * BYTES
+    assert others == [Term(AS_IS, (2,), BYTES), Term(2, (AS_IS,), BYTES)]
+
+
+def test_a_moved_boundary_is_of_images_only() -> None:
+    g = Graph()
+    x, ids = image(g, 2, 3, 4, 5), g.input("ids", ir.DataType.INT64, [2, 3, 4])
+    flat = g.input("flat", F, [4, 5])
+    g.output(g.Relu(x), "y")
+    g.output(g.Neg(ids), "z")
+    g.output(g.Abs(flat), "f")
+    found = problem(g, moved=True)
+    assert {v.name: n for v, n in found.boundary.items()} == {
+        "x": MOVED, "ids": AS_IS, "flat": AS_IS, "y": MOVED, "z": AS_IS, "f": AS_IS
+    }  # fmt: skip
+    assert Term(MOVED, (2,), BYTES) in found.terms
+    assert Term(2, (MOVED,), BYTES) in found.terms
+    assert not any(problem(g).boundary.values())
+
+
+def test_what_a_branch_reads_or_gives_is_wanted_as_is() -> None:
+    g = Graph()
+    r = g.Relu(image(g, 2, 3, 4, 5))
+    then, other = g.body("then"), g.body("other")
+    then.output(then.Neg(r), "a")
+    other.output(other.Identity(weights(2, 3, 4, 5)), "b")
+    y = g.facts(g.If(g.input("cond", ir.DataType.BOOL, []), then_branch=then, else_branch=other), F, [2, 3, 4, 5])
+    g.output(y, "y")
+    assert Term(2, (AS_IS,), BYTES) in problem(g).terms
+
+
+@pytest.mark.parametrize("price", [1, 2**20, 2**40])
+def test_prices_count_before_the_number_of_transposes(price: int) -> None:
+    """Moving 2 costs one term of 3 units; leaving it as is costs two terms of 1 unit each."""
+    terms = [Term(AS_IS, (2,), 3 * price), Term(2, (MOVED,), price), Term(MOVED, (2,), price)]
+    assert minimum_cut(3, terms)[2] is False
+    cheap = [Term(AS_IS, (2,), price), Term(2, (MOVED,), price), Term(MOVED, (2,), price)]
+    assert minimum_cut(3, cheap)[2] is True
+
+
+def test_labels_of_the_fixed_numbers_are_themselves() -> None:
+    assert minimum_cut(2, []) == [False, True]
+    assert minimum_cut(5, []) == [False, True, False, False, False]
+    assert minimum_cut(3, [Term(MOVED, (2,), 5)]) == [False, True, True]
+    assert minimum_cut(3, [Term(AS_IS, (2,), 5)]) == [False, True, False]
+
+
+def test_one_price_for_several_targets_is_paid_once() -> None:
+    """2 feeds 3 to 6, which are wanted moved at 5 each; the transpose for all of them costs 12."""
+    wanted = [Term(MOVED, (n,), 5) for n in (3, 4, 5, 6)]
+    labels = minimum_cut(7, [Term(AS_IS, (2,), 100), Term(2, (3, 4, 5, 6), 12), *wanted])
+    assert labels == [False, True, False, True, True, True, True]
+    labels = minimum_cut(7, [Term(AS_IS, (2,), 100), Term(2, (3, 4, 5, 6), 21), *wanted])
+    assert labels == [False, True, *[False] * 5]
+
+
+def test_opposed_ends_get_different_labels() -> None:
+    terms = [Term(2, (3,), 10, opposed=True), Term(AS_IS, (2,), 3)]
+    assert minimum_cut(4, terms) == [False, True, False, True]
+    terms = [Term(2, (3,), 10, opposed=True), Term(3, (4,), 10, opposed=True), Term(MOVED, (4,), 3)]
+    assert minimum_cut(5, terms) == [False, True, True, False, True]
