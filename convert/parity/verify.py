@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
+from convert.graph.metadata import MODE_KEY
 from convert.graph.names import names_in_target
 from convert.graph.tensors import dtype_name
 from convert.graph.values import inverse_permutation
@@ -29,7 +30,7 @@ from convert.parity.special_verdict import judge_special, take_special
 from convert.passes.layout.boundary import Moves, boundary_permutations
 from convert.runners.process import Outputs, RunningChild, execute, run_all
 from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, Divergence, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Verdict
 
 if TYPE_CHECKING:
     from convert.parity.counterparts import Counterparts
@@ -99,6 +100,9 @@ def verify(
     if special is not None and verdict.status != FAIL:
         declared = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
         judge_special(verdict, graph, special, *declared)
+    mode = graph.metadata_props.get(MODE_KEY)
+    if mode and verdict.status == PASS:
+        verdict.status, verdict.reason = INCONCLUSIVE, mode
     if verdict.status == FAIL or any(map(is_source_far, verdict.outputs)):
         verdict.notes += _unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
     if verdict.status == FAIL and verdict.outputs:

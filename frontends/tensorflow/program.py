@@ -13,7 +13,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 from convert.graph.inputs import Bounds, add_input, match_specs
-from convert.graph.metadata import DIMS_KEY, EXACT_KEY, LAYOUT_KEY, state_output
+from convert.graph.metadata import DIMS_KEY, EXACT_KEY, LAYOUT_KEY, MODE_KEY, state_output
 from convert.graph.tensors import dims_of
 from convert.options import InputSpec, Options
 from convert.passes.clean import drop_unused
@@ -64,6 +64,8 @@ class Program:
     bodies: dict[str, FunctionBody] = field(default_factory=dict)
     tables: LookupTables = field(default_factory=lambda: LookupTables({}, {}))
     cuttable: bool = False
+    mode: str = ""
+    """Where the source has two ways of being run that differ, which of them this is."""
 
 
 _DEPARTING = {"QuantizeV2", "Dequantize", "QuantizedAvgPool"}
@@ -129,6 +131,8 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     share_names(model, specs, bounds, report)
     record_exact_scalars(model)
     model.metadata_props[LAYOUT_KEY] = "nhwc"
+    if program.mode:
+        model.metadata_props[MODE_KEY] = program.mode
     if bounds:
         model.metadata_props[DIMS_KEY] = json.dumps(bounds)
     return model

@@ -60,7 +60,25 @@ def program_from_keras(model: Any, options: Options, report: Report) -> Program:
             f"Keras cannot trace {model.name!r} with the sizes that it leaves open: {_error_summary(error)}",
             hint="give these sizes, for instance --input x:float32[batch,64,64,3]",
         ) from error
-    return _program_of_concrete(concrete, model.name, inputs, outputs)
+    program = _program_of_concrete(concrete, model.name, inputs, outputs)
+    if found := _called_in_training(model):
+        program.mode = (
+            f"{', '.join(found)} called with training=True inside of the model: model(x) does there what training does "
+            "(draws numbers, takes the statistics of a batch), predict does not, and it is predict that is converted"
+        )
+        report.note(program.mode)
+    return program
+
+
+def _called_in_training(model: Any) -> list[str]:
+    """The layers that a functional model, or one inside it, calls with training=True; predict overrules that."""
+    found = []
+    for operation in getattr(model, "operations", ()):
+        calls = [node.arguments for node in operation._inbound_nodes]
+        if getattr(operation, "_call_has_training_arg", False) and any(c.kwargs.get("training") is True for c in calls):
+            found.append(operation.name)
+        found += _called_in_training(operation)
+    return found
 
 
 def _error_summary(error: Exception) -> str:

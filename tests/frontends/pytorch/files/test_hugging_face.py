@@ -137,8 +137,6 @@ def test_an_example_of_one_row_and_one_token_has_dynamic_dims() -> None:
         Source("torch-module-object", model=model),
         Options(examples={"input_ids": torch.tensor([[3]])}),
         Report("convert"),
-        Options(examples={"input_ids": torch.tensor([[3]])}),
-        Report("convert"),
     )
     assert [str(d) for d in model_read.graph.inputs[0].shape or ()] == ["batch", "sequence"]
     words = torch.arange(10).reshape(2, 5)
