@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -111,6 +112,9 @@ def exit_on_error(work: Callable[[], None], verbose: int, report: Report | None 
     except MemoryError:
         _exit_with_error(ResourceLimit("out of memory", hint="convert on a machine with more memory"), verbose, report)
     except ImportError as error:
+        if _NOT_MAPPED.search(str(error)):
+            what = f"out of memory, or of address space, while a library was loaded: {error}"
+            _exit_with_error(ResourceLimit(what, hint="raise the limit (ulimit -v)"), verbose, report, error)
         text = f"a package that this takes cannot be imported: {error}"
         hint = f"pip install {error.name.partition('.')[0]}" if error.name else "install it anew; -vv shows where"
         _exit_with_error(ConvertError(text, hint=hint), verbose, report, error)
@@ -126,6 +130,9 @@ def exit_on_error(work: Callable[[], None], verbose: int, report: Report | None 
         hint = "this is a defect of convert; run again with -vv and report it"
         _exit_with_error(ConvertError(f"{type(error).__name__}: {text}", hint=hint), verbose, report, error)
 
+
+_NOT_MAPPED = re.compile(r"failed to map segment from shared object$|cannot allocate memory", re.IGNORECASE)
+"""How the loader of libraries tells that it got no memory; other reasons stand behind a colon."""
 
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 """What the system says where nothing more can be written."""

@@ -1,4 +1,4 @@
-"""Streams that are full, closed or read no further: the work is done, and its exit code is what it was."""
+"""Streams that are full, closed or read no further, and memory that is out: what is told, and the exit code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from convert.cli.output_options import exit_on_error
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/dev/full, and streams that a shell closes")
 
@@ -61,3 +63,21 @@ def test_no_other_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> Non
     program = 'from convert.cli import streams\nstreams.hold()\nprint(open("f", "w").fileno(), file=open("told", "w"))'
     subprocess.run(["bash", "-c", '"$0" -c "$1" <&- >&- 2>&-', sys.executable, program], cwd=tmp_path, check=True)
     assert int((tmp_path / "told").read_text()) > 2
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        ("libx.so.2: failed to map segment from shared object", 6),
+        ("libx.so.2: cannot allocate memory in static TLS block", 6),
+        ("libx.so.2: failed to map segment from shared object: Operation not permitted", 1),
+        ("No module named 'x'", 1),
+    ],
+)
+def test_a_library_that_gets_no_memory_is_a_limit(told: str, code: int) -> None:
+    def load() -> None:
+        raise ImportError(told, name="x.y")
+
+    with pytest.raises(SystemExit) as caught:
+        exit_on_error(load, 0)
+    assert caught.value.code == code
