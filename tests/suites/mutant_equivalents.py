@@ -155,6 +155,11 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"!= (ir\.DataType\.\w+)", r"is not \1", "there is one object of each dtype"),
     (r"== (ir\.DataType\.\w+)", r"is \1", "there is one object of each dtype"),
     (r"np\.isfinite\((\w+)\) & np\.isfinite", r"np.isfinite(\1) * np.isfinite", "a product of booleans is both"),
+    (
+        r"axis \+= full if axis < 0 else 0",
+        "axis += full if axis <= 0 else 0",
+        "of a Flatten at 0 as at its rank all dims are on one side, and their order is asked in either case",
+    ),
     (r"!= AS_IS", "> AS_IS", "AS_IS is the least of all numbers"),
     (r'imports\.get\("", 23\)', 'imports.get("", 24)', "every model imports ONNX's own operators"),
     (r'imports\.get\("", 23\)', 'imports.get("", 22)', "every model imports ONNX's own operators"),

@@ -119,6 +119,11 @@ def test_a_moved_constant_broadcasts_as_the_constant_did(shape: tuple[int, ...],
         assert found.ndim <= 1 or found.shape[0] != 1
 
 
+def test_a_constant_without_elements_keeps_its_dims() -> None:
+    moved = moved_tensor(ir.Tensor(np.zeros((0, 5), np.float32), name="w"), 4, channels_last)
+    assert moved.numpy().shape == tuple(moved.shape.numpy()) == (0, 5, 1)
+
+
 @pytest.mark.parametrize("stored", [False, True])
 @MOVES
 def test_a_copy_is_called_after_its_layout(move: Move, stored: bool) -> None:
