@@ -20,7 +20,7 @@ def import_quietly(name: str, environment: Mapping[str, str], start: Callable[[A
         os.environ.setdefault(variable, value)
     if name in sys.modules:
         return sys.modules[name]
-    with _silent_stderr():
+    with silent(2):
         module = importlib.import_module(name)
         if start is not None:
             start(module)
@@ -28,15 +28,18 @@ def import_quietly(name: str, environment: Mapping[str, str], start: Callable[[A
 
 
 @contextmanager
-def _silent_stderr() -> Iterator[None]:
-    """Native libraries write to nowhere instead of the process's stderr meanwhile; exceptions pass as ever."""
-    sys.stderr.flush()
-    kept = os.dup(2)
+def silent(*streams: int) -> Iterator[None]:
+    """Native libraries write to nowhere instead of these file descriptors meanwhile; exceptions pass as ever."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    kept = [os.dup(number) for number in streams]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        for number in streams:
+            os.dup2(nowhere, number)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        for number, copy in zip(streams, kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
         os.close(nowhere)

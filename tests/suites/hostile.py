@@ -13,7 +13,7 @@ them; without it that is left out, and said so. Counted are
     connected    a connection or datagram to anywhere but a socket of the file system
     tracebacks   printed ones, and errors of Python that are told by their names (a rule that fails says its operator)
     hangs        commands that used more than 20 s of processor time, or 120 s of the clock, in spite of --timeout
-    memory       processes of more than 2 GB
+    memory       processes of more than 2 GiB of their own, in spite of --memory 2GB
     left         processes that outlive their command
     escapes      control characters or bidirectional overrides in what is printed
 """
@@ -71,6 +71,7 @@ ROOMS = {
 """A format of the fuzz that is read by the same room."""
 VERBS = ("inspect", "convert", "source", "target", "batch")
 SCORES = ("executed", "wrote", "connected", "tracebacks", "hangs", "memory", "left", "escapes")
+MEMORY = "2GB"
 PROCESSOR_SECONDS, CLOCK_SECONDS, BYTES = 20.0, 120.0, 2 << 30
 _ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _DEFECT = re.compile(r"Traceback \(most recent|^error: \w+(Error|Exception)\b.*", re.M)
@@ -94,7 +95,7 @@ class Run:
 
 def arguments(case: Case, verb: str, timeout: float) -> list[str]:
     """The words of a command line."""
-    limit, path = ["--timeout", f"{timeout:g}"], str(case.path)
+    limit, path = ["--timeout", f"{timeout:g}", "--memory", MEMORY], str(case.path)
     match verb:
         case "inspect":
             return ["inspect", *case.arguments, *limit, "--", path]

@@ -20,6 +20,7 @@ from convert.files.pickle_opcodes import read_pickle
 from convert.files.storages import check_storages
 from convert.options import Options
 from convert.report import Report
+from convert.runners.quiet_import import silent
 from convert.source import Source
 
 from ..common.modes import note_training, refuse_cycles
@@ -280,7 +281,7 @@ def _load_torchscript(path: Path, trust: bool) -> Any:
             f"{path} calls operators that no library here has registered: {', '.join(unknown)}",
             hint="import the library that defines them in a file of rules, and give that with --rules FILE",
         )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), silent(1, 2):  # a __setstate__ may print
         warnings.simplefilter("ignore")
         try:
             return torch.jit.load(path, map_location="cpu")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
             hint="import the library that defines them in a file of rules, and give that with --rules FILE",
         )
     try:
-        with _weights_only(not trust):
+        with _weights_only(not trust), _no_log():
             return torch.export.load(path)
     except Exception as error:
         text = " ".join(str(error).split())[:400]
@@ -80,6 +81,17 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
             f"{path} could not be read as an exported program: {type(error).__name__}: {text}",
             hint="save it again with torch.export.save of the PyTorch version installed here",
         ) from error
+
+
+@contextmanager
+def _no_log() -> Iterator[None]:
+    """PyTorch logs the traceback of what it then raises."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 @contextmanager

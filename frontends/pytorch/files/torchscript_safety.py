@@ -45,6 +45,10 @@ NAMESPACES = frozenset(
 """Of `torch.ops`: those that compute. Others send, receive, open or allocate."""
 
 
+_BUILTINS = frozenset(("NumToTensor", "RaiseException"))
+"""Operators of PyTorch's compiler that programs call by a name with capitals. It dies over some of the others."""
+
+
 def refuse_unsafe(path: Path) -> None:
     """Look through the code of a TorchScript archive before it is loaded.
 
@@ -97,8 +101,15 @@ def _unsafe_findings(code: str) -> Iterator[str]:
             yield f"calls {text}"
         if text == "ops" and texts[i + 1 : i + 2] == ["."] and not set(texts[i + 2 : i + 3]) <= NAMESPACES:
             yield f"calls an operator of {texts[i + 2] if i + 2 < len(texts) else 'nothing'}"
+        if texts[i - 1 : i + 2] == [".", "prim", "."] and (name := "".join(texts[i + 2 : i + 3])) and _is_odd(name):
+            yield f"calls prim.{name}, which no program of PyTorch's does"
         if text == "getattr" and not _is_plain_getattr(texts[i : i + 8]):
             yield "takes an attribute by a name that is not plain"
+
+
+def _is_odd(builtin: str) -> bool:
+    """Whether it is one that PyTorch puts into graphs itself, or that calls another machine."""
+    return (not builtin.islower() and builtin not in _BUILTINS) or builtin.startswith("rpc")
 
 
 def _is_plain_getattr(texts: list[str]) -> bool:

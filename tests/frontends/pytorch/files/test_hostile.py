@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -154,3 +155,30 @@ def test_weights_of_another_network(tmp_path: Path) -> None:
 )
 def test_inputs_that_do_not_fit(name: str, spec: str, words: str, tmp_path: Path) -> None:
     refused(FIXTURES / name, 2, words, tmp_path, "--input", spec)
+
+
+def _with_statement(folder: Path, statement: str) -> Path:
+    """A scripted module whose forward begins with a statement."""
+    scripted = FIXTURES / "mnist_cnn_scripted.pt"
+    with zipfile.ZipFile(scripted) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    code = next(name for name in content if name.endswith("container.py"))
+    content[code] = content[code].replace(b") -> Tensor:\n", b") -> Tensor:\n    " + statement.encode() + b"\n", 1)
+    return hostile.write_zip(folder / "m.pt", list(content.items()))
+
+
+@pytest.mark.parametrize("name", ["PythonOp", "FusionGroup", "IgnoredPythonOp", "rpc_async"])
+def test_operators_that_pytorch_puts_into_graphs_itself(name: str, tmp_path: Path) -> None:
+    """PyTorch dies of SIGSEGV over the first."""
+    refused(_with_statement(tmp_path, f'_0 = ops.prim.{name}("x")'), 5, f"calls prim.{name}", tmp_path)
+
+
+def test_an_exported_program_of_other_operators_is_told_in_one_paragraph(tmp_path: Path, capfd: Any) -> None:
+    """PyTorch logs the traceback besides."""
+    with zipfile.ZipFile(FIXTURES / "mnist_cnn.pt2") as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    place = next(name for name in content if name.endswith("models/model.json"))
+    content[place] = content[place].replace(b"torch.ops.aten.relu.default", b"torch.ops.aten.gone.default")
+    path = hostile.write_zip(tmp_path / "m.pt2", list(content.items()))
+    refused(path, 5, "could not be read as an exported program", tmp_path)
+    assert "Traceback" not in capfd.readouterr().err
