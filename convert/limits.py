@@ -42,6 +42,9 @@ PICKLE_BYTES = 256 << 20
 PICKLE_OPCODES = 4_000_000
 """opcodes: of a pickle that are followed; a Transformer of 6 + 6 layers takes 21,738"""
 
+PICKLE_DEPTH = 500
+"""levels: of tuples inside of one another in a pickle, which Python goes down without looking at its stack"""
+
 PROTOBUF_FIELDS = 2_000_000
 """fields: of the outermost message that are walked to tell what it is; a GraphDef has one for each node"""
 
@@ -50,6 +53,12 @@ ONNX_NODES = 1_000_000
 
 ONNX_FUNCTION_DEPTH = 100
 """calls: of functions inside of one another in an ONNX model"""
+
+NODE_OUTPUTS = 32_768
+"""outputs: of one operator, such as Split; each takes some kilobytes and a fraction of a millisecond several times"""
+
+SHAPE_DATA_ELEMENTS = 1 << 22
+"""elements: of all vectors of a graph together, up to which ONNX's inference follows what shapes hold"""
 
 ONNX_SPARSE_BYTES = 1 << 31
 """bytes: of a sparse initializer, which is written out in full"""
@@ -93,11 +102,20 @@ TORCHSCRIPT_INPUTS_BYTES = 1 << 20
 TORCHSCRIPT_CALL_DEPTH = 200
 """calls: of functions inside of one another in a TorchScript module"""
 
+TORCHSCRIPT_LIST_ITEMS = 1_000_000
+"""items: of a list, or characters of a text, that a TorchScript module makes while it is read"""
+
 EXPORTED_JSON_BYTES = 1 << 30
 """bytes: of one JSON entry of an exported program"""
 
 EXPORTED_EXPRESSION_CHARACTERS = 10_000
 """characters: of an expression of sizes in an exported program, which PyTorch hands to Python's parser"""
+
+EXPORTED_EXPRESSION_BITS = 4096
+"""bits: of a number that an expression of sizes computes; a power of powers has any number"""
+
+EXPORTED_EXPRESSION_TERMS = 10_000
+"""terms: of an expression of sizes, multiplied out"""
 
 CAFFE2_NET_DEPTH = 50
 """nets: inside of one another, as arguments of operators"""

@@ -36,6 +36,9 @@ class PickledObject:
     of: str
     items: list[Any] = field(default_factory=list)
     state: Any = None
+    size: int = 1
+    depth: int = 0
+    """Of a tuple or a frozenset: objects inside of it, each as often as it is met there, and levels of them."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,28 @@ class _Machine:
     called: set[str] = field(default_factory=set)
     tensors: list[tuple[Any, ...]] = field(default_factory=list)
     protocol: int = 0
+    hashed: int = 0
+
+    def constant(self, of: str, items: list[Any]) -> PickledObject:
+        """A tuple or a frozenset. Raises `BadInput` where it is deeper than anything that a model is saved with."""
+        inside = [item for item in items if isinstance(item, PickledObject)]
+        depth = 1 + max((item.depth for item in inside), default=0)
+        if depth > limits.PICKLE_DEPTH:
+            raise BadInput(f"a pickle of tuples in more than {limits.PICKLE_DEPTH:,} levels is no model", hint=_AGAIN)
+        if of == "frozenset":
+            self.hash(items)
+        size = 1 + sum(item.size for item in inside) + len(items) - len(inside)
+        return PickledObject(of, items, size=size, depth=depth)
+
+    def hash(self, keys: list[Any]) -> None:
+        """Note that whoever loads the pickle hashes these: a tuple costs all that is inside of it, each time.
+
+        A tuple that holds another one twice, and that one the next, is hashed for years. Raises `BadInput`.
+        """
+        self.hashed += sum(key.size if isinstance(key, PickledObject) else 1 for key in keys)
+        if self.hashed > limits.PICKLE_OPCODES:
+            most = f"{limits.PICKLE_OPCODES:,}"
+            raise BadInput(f"a pickle whose keys hold more than {most} objects is no model", hint=_AGAIN)
 
     def since_mark(self) -> list[Any]:
         items, self.stack = self.stack, self.below.pop()
@@ -109,6 +134,7 @@ class _Machine:
     def call(self, function: Any, arguments: Any) -> PickledObject:
         name = function.name if isinstance(function, Global) else f"<{class_name(function)}>"
         self.called.add(name)
+        self.hash(_hashed_by_call(arguments))
         if name.startswith(("torch._utils._rebuild_tensor", "torch._utils._rebuild_qtensor")):
             self.tensors.append(tuple(arguments.items) if isinstance(arguments, PickledObject) else ())
         return PickledObject(_result_class(function, arguments), items=_plain_items(function, arguments))
@@ -168,7 +194,7 @@ def _import_or_call(machine: _Machine, name: str, argument: Any) -> None:
     elif name.startswith("EXT"):  # a number that stands for a class in the registry of the loading process
         stack.append(machine.name("copyreg", f"extension {argument}"))
     elif name == "INST":
-        arguments = PickledObject("tuple", machine.since_mark())
+        arguments = machine.constant("tuple", machine.since_mark())
         machine.stack.append(machine.call(machine.name(*argument.split(" ", 1)), arguments))
     elif name == "OBJ":
         function, *rest = machine.since_mark()
@@ -188,25 +214,47 @@ def _fill_container(machine: _Machine, name: str) -> None:
     if name in ("TUPLE1", "TUPLE2", "TUPLE3"):
         count = int(name[-1])
         items = [machine.stack.pop() for _ in range(count)][::-1]
-        machine.stack.append(PickledObject("tuple", items))
-    elif name in ("TUPLE", "LIST", "FROZENSET"):
+        machine.stack.append(machine.constant("tuple", items))
+    elif name in ("TUPLE", "FROZENSET"):
         items = machine.since_mark()
-        machine.stack.append(PickledObject(name.lower(), items))
+        machine.stack.append(machine.constant(name.lower(), items))
+    elif name == "LIST":
+        items = machine.since_mark()
+        machine.stack.append(PickledObject("list", items))
     elif name == "DICT":
         items = machine.since_mark()
+        machine.hash(items[::2])
         machine.stack.append(PickledObject("dict", _pairs(items)))
-    elif name in ("APPEND", "SETITEM"):
+    elif name == "APPEND":
         value = machine.stack.pop()
-        item = value if name == "APPEND" else (machine.stack.pop(), value)
-        machine.stack[-1].items.append(item)
+        machine.stack[-1].items.append(value)
+    elif name == "SETITEM":
+        value, key = machine.stack.pop(), machine.stack.pop()
+        machine.hash([key])
+        machine.stack[-1].items.append((key, value))
     elif name in ("APPENDS", "ADDITEMS"):
         items = machine.since_mark()
+        machine.hash(items if name == "ADDITEMS" else [])
         machine.stack[-1].items.extend(items)
     elif name == "SETITEMS":
         items = machine.since_mark()
+        machine.hash(items[::2])
         machine.stack[-1].items.extend(_pairs(items))
     else:
         raise ValueError(f"opcode {name} is not known here")
+
+
+def _hashed_by_call(arguments: Any) -> list[Any]:
+    """What a call may hash: its arguments, and what a list among them holds (`set([…])`, `OrderedDict([(key, …)])`)."""
+    given = arguments.items if isinstance(arguments, PickledObject) else []
+    lists = [item for item in given if isinstance(item, PickledObject) and item.of == "list"]
+    pairs = [item for each in lists for item in each.items if isinstance(item, PickledObject) and item.of == "list"]
+    keys = [item.items[0] for item in pairs if item.items]
+    return [item for item in (*given, *keys, *(i for each in lists for i in each.items)) if _is_large(item)]
+
+
+def _is_large(item: Any) -> bool:
+    return isinstance(item, PickledObject) and item.size > 1
 
 
 def _pairs(items: list[Any]) -> list[tuple[Any, Any]]:

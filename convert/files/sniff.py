@@ -16,6 +16,7 @@ from convert.files import foreign, pickle_opcodes, pickle_scan, protobuf_wire
 from convert.files.archive_names import check_names
 from convert.files.archives import is_zip, member, open_archive, read_member, record_root
 from convert.files.folders import folder_kind, listed_names
+from convert.files.holes import check_holes
 
 KINDS: dict[str, str] = {
     "onnx": "ONNX model (.onnx)",
@@ -95,6 +96,7 @@ def _file_kind(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(_HEAD)
         foreign.check_pointer(label, head)
+        check_holes(path)
         if is_zip(head[:4]):
             return _archive_kind(path)
         if b"PK\x03\x04".startswith(head[:4]):

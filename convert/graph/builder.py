@@ -14,7 +14,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from convert.errors import Location
+from convert import limits
+from convert.errors import Location, ResourceLimit
 from convert.graph.metadata import EXACT_KEY, MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.node_inference import infer
 from convert.graph.tensors import dims_of, tensor_of
@@ -109,8 +110,10 @@ class Graph:
         """Append a node and return its output, or the list of its outputs where `outputs` is not 1.
 
         Numbers and arrays among `inputs` become constants (Python numbers take the dtype that the operator's schema
-        asks for); attributes that are None are left out; a `Graph` as an attribute is a subgraph.
+        asks for); attributes that are None are left out; a `Graph` as an attribute is a subgraph. Raises
+        `ResourceLimit` for more outputs than any model's node has.
         """
+        check_output_count(outputs, self.location)
         schema = _schema(operator, domain, self.opset)
         values = self._operands(schema, inputs)
         while values and values[-1] is None:
@@ -221,6 +224,13 @@ class Graph:
             else:
                 values.append(self.const(operand, known.get(formal)))
         return values
+
+
+def check_output_count(count: int, at: Location) -> None:
+    """Raise `ResourceLimit` where a node has more outputs than any model's: one number in a file says how many."""
+    if count > limits.NODE_OUTPUTS:
+        text = f"{at}: {count:,} outputs of one operator are more than the {limits.NODE_OUTPUTS:,} that are taken"
+        raise ResourceLimit(text, hint="a program can set convert.limits.NODE_OUTPUTS")
 
 
 def register_initializer(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:

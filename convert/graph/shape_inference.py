@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
+from convert import limits
 from convert.graph.tensors import dims_of
 from convert.graph.values import known_dims
 
@@ -21,10 +22,37 @@ def infer_facts(model: ir.Model) -> None:
     """
     proto = weightless_proto(model, value_info=False)
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+        inferred = infer_proto(proto)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
         return
     _copy_facts(model.graph, inferred.graph, _dim_names(proto.graph))
+
+
+def infer_proto(proto: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+    """`proto` with the types that ONNX infers, from the content of shapes too, where no vector is too long for that.
+
+    With `data_prop` ONNX makes an object for every element of each vector of known length that it passes, whatever its
+    dtype: a graph of 60 Concats takes all memory. Raises as `onnx.shape_inference.infer_shapes` does.
+    """
+    plain = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=False)
+    if _vector_elements(plain.graph) > limits.SHAPE_DATA_ELEMENTS:
+        if not strict:
+            return plain
+        return onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=True, data_prop=False)
+    return onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=strict, data_prop=True)
+
+
+def _vector_elements(graph: onnx.GraphProto) -> int:
+    """Elements of all values of rank 1 and known length, in subgraphs too."""
+    count = 0
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        shape = value.type.tensor_type.shape
+        count += shape.dim[0].dim_value if len(shape.dim) == 1 else 0
+    for node in graph.node:
+        for attribute in node.attribute:
+            inner = [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+            count += sum(map(_vector_elements, inner))
+    return count
 
 
 def weightless_proto(model: ir.Model, *, value_info: bool = True) -> onnx.ModelProto:

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from convert.errors import ConvertError, ResourceLimit, Unsupported, UsageError
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
-from convert.graph.shape_inference import weightless_proto
+from convert.graph.shape_inference import infer_proto, weightless_proto
 from convert.graph.tensors import dtype_name
 from convert.graph.values import constant, known_dims
 from convert.options import Options
@@ -200,7 +200,7 @@ def _shapes_agree(graph: ir.Model, proto: onnx.ModelProto, sizes: Sizes) -> bool
         for axis, size in enumerate(_known_shape(value, sizes)):
             held[str(value.name)].type.tensor_type.shape.dim[axis].dim_value = size
     try:
-        onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=True, data_prop=True)
+        infer_proto(proto, strict=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
         return False
     return True

@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from convert import plugin
-from convert.errors import ConvertError, Unsupported
+from convert.activity import doing, limited_time
+from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.graph.metadata import MODE_KEY
 from convert.graph.names import names_in_target
 from convert.graph.tensors import dtype_name
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from convert.parity.counterparts import Counterparts
     from convert.reference.quantized import NarrowedOutputs
 
+_TURNS = 20
+"""A verification may take so many times in this process what one run of a model may take in its own."""
+
 
 def unavailable_reason(*kinds: str) -> str:
     """Why artefacts of these kinds cannot be run here, or an empty string."""
@@ -59,6 +63,11 @@ def verify(
         reason = f"sequences and optionals at the ends of a model are not compared: {', '.join(nested)}"
         return Verdict(INCONCLUSIVE, reason)
     method = method or VerifyMethod()
+    with limited_time(_TURNS * method.limits.seconds):
+        return _verify(source, target, graph, options, method)
+
+
+def _verify(source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod) -> Verdict:
     method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
     names = method.names or names_in_target(graph, plugin.names_of_kind(target.kind))
     method = replace(method, names=names)
@@ -195,7 +204,7 @@ def _run_everything(
     given = [ends.feed(_transpose_arrays(a, moved)) for a in arrays]
     ours = start(target, given, method.target, method.limits, edges)
     try:
-        graph_outputs = _graph_outputs(graph, arrays, edges)
+        graph_outputs = _graph_outputs(graph, arrays, edges, method.limits.seconds)
         expected, got = _results(theirs, "source"), ours.results()
     finally:
         theirs.stop()
@@ -209,6 +218,11 @@ def _run_everything(
         plain = [f for f in feeds if not f.special]
         runs = _run_everything(source, target, graph, plain, stored, options, method)
         return replace(runs, refused="the source takes them, and the target or the graph's executor does not")
+    limited = next((found for found in (graph_outputs, got) if isinstance(found, ResourceLimit)), None)
+    if limited is not None:
+        if edges:
+            return _run_everything(source, target, graph, feeds[:-1], stored, options, method)
+        raise limited
     if isinstance(graph_outputs, ConvertError) and not isinstance(graph_outputs, Unsupported):
         raise _RunFailure("frontend", graph_outputs)
     if isinstance(got, ConvertError):
@@ -338,14 +352,17 @@ def _given_feeds(graph: ir.Model, arrays: Mapping[Any, np.ndarray]) -> list[Feed
     return found if len(found) == 1 else [replace(f, label=f"{f.label}, set {i}") for i, f in enumerate(found)]
 
 
-def _graph_outputs(graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], edges: int) -> Outputs | ConvertError:
+def _graph_outputs(
+    graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], edges: int, seconds: float
+) -> Outputs | ConvertError:
     """The shared graph in float64, by the ONNX runner's reference executor, in this process: it is our own code."""
     runner = plugin.runners().get("onnx")
     if runner is None:
         return Unsupported("no ONNX runner is installed")
     source = Source("onnx-object", model=graph)
     try:
-        found = run_all(runner, source, arrays, ("float64",), Options(), edges)["float64"]
+        with doing("running the graph in float64"), limited_time(seconds):
+            found = run_all(runner, source, arrays, ("float64",), Options(), edges)["float64"]
     except ConvertError as error:
         return error
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -118,6 +119,10 @@ class Evaluator:
             return None
         proto = ir.serde.serialize_node(node)
         feeds = {str(v.name): v.const_value.numpy() for v in node.inputs if v is not None and v.const_value is not None}
+        if not all(o.shape is not None and o.shape.is_static() for o in node.outputs) and not self._is_small(
+            proto, feeds
+        ):
+            return None
         graph = onnx.helper.make_graph(
             [proto],
             "fold",
@@ -135,11 +140,26 @@ class Evaluator:
         agree = all(o.dtype is None or o.dtype == t.dtype for o, t in zip(node.outputs, tensors, strict=True))
         return tensors if agree else None
 
+    def _is_small(self, node: onnx.NodeProto, feeds: Mapping[str, np.ndarray]) -> bool:
+        """Whether the results will be small, by ONNX's inference on the constants: Range and Tile make any amount.
+
+        A dim that inference leaves open is one that content decides (NonZero, Unique), and no longer than an input.
+        """
+        tensors = {name: onnx.numpy_helper.from_array(array, name) for name, array in feeds.items()}
+        types = {n: onnx.helper.make_tensor_type_proto(t.data_type, list(t.dims)) for n, t in tensors.items()}
+        schema = onnx.defs.get_schema(node.op_type, self.opset)
+        try:
+            found = onnx.shape_inference.infer_node_outputs(schema, node, types, tensors)
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError):
+            return False
+        shapes = [[d.dim_value for d in t.tensor_type.shape.dim if d.HasField("dim_value")] for t in found.values()]
+        return all(0 <= math.prod(dims) <= _LARGEST for dims in shapes)
+
 
 def _byte_size(value: ir.Value) -> int:
     assert value.shape is not None
     known = [d for d in value.shape if isinstance(d, int)]
-    return int(np.prod(known, dtype=np.int64)) if len(known) == len(value.shape) else 0
+    return math.prod(known) if len(known) == len(value.shape) else 0
 
 
 def _replace(graph: ir.Graph, old: ir.Value, tensor: ir.TensorProtocol) -> None:

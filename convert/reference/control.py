@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
+from convert.activity import check_time
 from convert.graph.tensors import numpy_dtype
 
 RunBody: TypeAlias = Callable[[ir.Graph, Sequence[Any]], Sequence[Any]]
@@ -29,6 +30,7 @@ def _loop(run_body: RunBody, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
     scans: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - len(carried))]
     count = 0
     while going and (limit is None or count < limit):
+        check_time()  # a body may have no node that would
         given = [np.array(count, np.int64), np.array(True), *carried][: len(body.inputs)]
         results = run_body(body, given)
         going = bool(np.asarray(results[0]).item())
@@ -51,6 +53,7 @@ def _scan(run_body: RunBody, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
     streams = [np.moveaxis(x, a, 0)[:: -1 if b else 1] for x, a, b in scanned]
     scans: list[list[Any]] = [[] for _ in range(produced)]
     for step in range(len(streams[0])):
+        check_time()
         results = run_body(body, [*states, *(s[step] for s in streams)])
         states = list(results[: len(states)])
         for scan, value in zip(scans, results[len(states) :], strict=True):

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from convert.activity import check_time
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.graph import OPSET, location_of
 from convert.graph.shape_inference import subgraphs
@@ -44,7 +45,8 @@ def run(
     every: return every value of the outermost graph that is not a weight.
     keep: what to return of those that are no outputs: a summary of each, where the arrays would fill the memory.
     Floating inputs are cast to the dtype that the graph declares (float32 samples feed a widened graph). Raises
-    `UsageError` for inputs that are missing or unknown, `Unsupported` for operators that cannot be evaluated.
+    `UsageError` for inputs that are missing or unknown, `Unsupported` for operators that cannot be evaluated, and
+    `ResourceLimit` when the time is over that `convert.activity.limited_time` gives.
     """
     version = model.graph.opset_imports.get("", OPSET)
     if version != OPSET:
@@ -81,6 +83,7 @@ class Executor:
         for value, array in zip(graph.inputs, inputs, strict=True):
             self._store(value, array)
         for node, dead in self._plan(graph):
+            check_time()
             self._run(node)
             for value in dead:
                 self.values.pop(value, None)
@@ -106,7 +109,7 @@ class Executor:
             results = self._results(node, inputs)
         except Unsupported as error:
             raise error.with_location(location_of(node)) from error
-        except ConvertError:
+        except (ConvertError, MemoryError):
             raise
         except Exception as error:
             shapes = ", ".join(str(getattr(x, "shape", "?")) for x in inputs)

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from convert.errors import Unsupported
+from convert.errors import ResourceLimit, Unsupported
 from convert.graph import OPSET, location_of
 from convert.passes.to_float64 import widen_graphs
 from convert.reference import control
@@ -171,7 +171,7 @@ def evaluate_file(
         model = open_model(thing)
         for feed in feeds:
             found.append(run_as_it_is(model, feed))
-    except MemoryError:
+    except (MemoryError, ResourceLimit):
         raise
     except Exception as error:  # ONNX's implementations raise classes of all kinds
         if not found:

@@ -14,7 +14,8 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 from onnx_ir.passes import common
 
-from convert.errors import BadInput, Unsupported
+from convert.errors import BadInput, Location, Unsupported
+from convert.graph.builder import check_output_count
 from convert.graph.metadata import FILES_KEY
 from convert.graph.shape_inference import SMALL
 from convert.graph.tensors import dims_of
@@ -196,6 +197,7 @@ def _normalize_proto(proto: onnx.ModelProto) -> None:
         for node in pending.pop():
             if node.domain == "ai.onnx":
                 node.domain = ""
+            check_output_count(len(node.output), Location(node.op_type, node.name))
             for attribute in node.attribute:
                 inner = [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
                 graphs.extend(inner)

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from convert import limits
 from convert.errors import BadInput, Unsupported
+from convert.files.holes import check_holes
 from convert.graph.tensors import lazy_tensor, numpy_dtype
 
 from .lazy_proto import ByteSpan
@@ -109,6 +110,7 @@ def external_tensor(tensor: onnx.TensorProto, model: Path | None) -> ir.LazyTens
             hint=_BROKEN,
         )
     size = file.stat().st_size
+    check_holes(file)
     if offset + length > size:
         raise BadInput(
             f"{location!r} is too short: the weights {name!r} end at byte {offset + length}, and the file "

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from convert.errors import Unsupported
+from convert import limits
+from convert.errors import ResourceLimit, Unsupported
 
 from .context import Walk
 from .evaluate import as_python
@@ -136,11 +137,13 @@ def _slice(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 def _add_lists(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(args[0], str) and isinstance(args[1], str):
+        _check_length(len(args[0]) + len(args[1]))
         return args[0] + args[1]
     if not isinstance(args[0], List) or not isinstance(args[1], List):
         return NotImplemented
     first, second = args[0].state, args[1].state
     if isinstance(first, tuple) and isinstance(second, tuple):
+        _check_length(len(first) + len(second))
         return _make_list(walk, first + second)
     with walk.g.at(walk.location(node)):
         return List(concat_sequences(walk, first, second), walk.memory.scope)
@@ -158,7 +161,15 @@ def _repeat_list(walk: Walk, node: Any, args: list[Any]) -> Any:
         return NotImplemented
     if not isinstance(args[1], int) or not isinstance(args[0].state, tuple):
         raise Unsupported("a list repeated as often as is known at run time only")
+    _check_length(len(args[0].state) * args[1])
     return _make_list(walk, args[0].state * args[1])
+
+
+def _check_length(count: int) -> None:
+    """Raise `ResourceLimit` for a list that is longer than any model's: loops that double one have no other end."""
+    if count > limits.TORCHSCRIPT_LIST_ITEMS:
+        text = f"a list of {count:,} items is more than the {limits.TORCHSCRIPT_LIST_ITEMS:,} that are taken"
+        raise ResourceLimit(text, hint="a program can set convert.limits.TORCHSCRIPT_LIST_ITEMS")
 
 
 def _pop_item(walk: Walk, node: Any, args: list[Any]) -> Any:

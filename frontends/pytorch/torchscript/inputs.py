@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from convert import limits
-from convert.errors import UsageError
+from convert.activity import doing
+from convert.errors import ResourceLimit, UsageError
 from convert.files.archives import member, open_archive, read_member
 from convert.graph import Dim
 from convert.options import DimSpec, InputSpec
@@ -195,6 +196,8 @@ def check_runs(module: Any, inputs: list[Input]) -> None:
         return
     try:
         _run_on_examples(module, inputs)
+    except ResourceLimit:
+        raise
     except Exception as error:
         if "Could not run '" in str(error):  # an operator that is only declared, of a library that is not installed
             return
@@ -209,7 +212,7 @@ def check_runs(module: Any, inputs: list[Input]) -> None:
 def _run_on_examples(module: Any, inputs: list[Input]) -> Any:
     owner = module if isinstance(module, torch.nn.Module) else None
     kept = nullcontext() if owner is None else override_attributes(owner, {})
-    with torch.no_grad(), inference(owner), kept:
+    with doing("running the module on an example"), torch.no_grad(), inference(owner), kept:
         return module(*(example_tensor(i.sizes, i.dtype) for i in inputs))
 
 

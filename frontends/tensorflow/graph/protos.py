@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from convert.errors import BadInput
+from convert.files.holes import check_holes
 from convert.files.protobuf_wire import encode_varint
 
 # `field number type`, `*` for repeated, `{Type}` for a map from string. Fields that a reader never looks at are left
@@ -93,8 +94,9 @@ _SCALARS = {
 
 
 def open_buffer(path: Path) -> memoryview:
-    """The bytes of a file, memory-mapped. Raises `BadInput` if it is empty or cannot be opened."""
+    """The bytes of a file, memory-mapped. Raises `BadInput` if it is empty, made of holes, or cannot be opened."""
     try:
+        check_holes(path)
         with path.open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:

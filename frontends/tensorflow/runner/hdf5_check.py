@@ -12,6 +12,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from convert import limits
 from convert.errors import BadInput
@@ -38,7 +39,35 @@ def _check_once(path: Path, modified: int, size: int) -> None:
         if done.returncode == 0:
             return
         told = (done.stderr.strip().splitlines() or [f"HDF5 ended with code {done.returncode}"])[-1]
-    raise BadInput(f"{path} is damaged: {told}", hint="get the file again and compare its checksum with the source's")
+    raise BadInput(f"{path} is damaged: {told}", hint=_AGAIN)
+
+
+def check_sizes(root: Any, label: str) -> None:
+    """Raise `BadInput` for groups that hold one another, and datasets that say they hold far more than is stored.
+
+    root: an open h5py.File. HDF5 gives zeros for what was never written, at no cost in the file.
+    """
+    import h5py
+
+    groups, said, stored = {h5py.h5o.get_info(root.id).addr}, 0, 0
+    pending = [root]
+    while pending:
+        for item in pending.pop().values():
+            if isinstance(item, h5py.Group):
+                address = h5py.h5o.get_info(item.id).addr
+                if address in groups:
+                    raise BadInput(f"{label} is no model: its group {item.name} has two places", hint=_AGAIN)
+                groups.add(address)
+                pending.append(item)
+            elif isinstance(item, h5py.Dataset):
+                said += item.nbytes
+                stored += item.id.get_storage_size()
+    if said > limits.ARCHIVE_FREE_BYTES and said > limits.ARCHIVE_EXPANSION * stored:
+        text = f"{label} says that it holds {said / 1e9:,.1f} GB, where {stored:,} bytes are stored"
+        raise BadInput(text, hint=_AGAIN)
+
+
+_AGAIN = "get the file again and compare its checksum with the source's"
 
 
 def _walk(path: str) -> None:
@@ -53,6 +82,10 @@ def _walk(path: str) -> None:
                 item[part]
 
     with h5py.File(path, "r") as file:
+        try:
+            check_sizes(file, path)
+        except BadInput as error:
+            sys.exit(error.message)
         visit("/", file)
         file.visititems(visit)
 

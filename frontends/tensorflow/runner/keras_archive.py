@@ -133,14 +133,19 @@ def _check_links(path: Path) -> None:
             if name.endswith(".h5"):
                 with archive.open(name) as member, _open_h5(member) as file:
                     _check_group(file, path)
+                    hdf5_check.check_sizes(file, f"{name} in {path}")
 
 
 def _check_group(root: Any, path: Path) -> None:
     import h5py
 
-    stack = [root]
+    stack, seen = [root], set[int]()
     while stack:
         group = stack.pop()
+        address = h5py.h5o.get_info(group.id).addr
+        if address in seen:
+            continue  # `check_sizes` refuses it
+        seen.add(address)
         for name in group:
             link = group.get(name, getlink=True)
             if not isinstance(link, h5py.HardLink):
