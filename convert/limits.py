@@ -42,8 +42,8 @@ PICKLE_BYTES = 256 << 20
 PICKLE_OPCODES = 4_000_000
 """opcodes: of a pickle that are followed; a Transformer of 6 + 6 layers takes 21,738"""
 
-PICKLE_DEPTH = 500
-"""levels: of tuples inside of one another in a pickle, which Python goes down without looking at its stack"""
+PICKLE_KEY_DEPTH = 500
+"""levels: of tuples inside of one another in a key of a pickle, which Python goes down without looking at its stack"""
 
 PROTOBUF_FIELDS = 2_000_000
 """fields: of the outermost message that are walked to tell what it is; a GraphDef has one for each node"""

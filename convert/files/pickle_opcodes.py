@@ -96,11 +96,9 @@ class _Machine:
     hashed: int = 0
 
     def constant(self, of: str, items: list[Any]) -> PickledObject:
-        """A tuple or a frozenset. Raises `BadInput` where it is deeper than anything that a model is saved with."""
+        """A tuple or a frozenset."""
         inside = [item for item in items if isinstance(item, PickledObject)]
         depth = 1 + max((item.depth for item in inside), default=0)
-        if depth > limits.PICKLE_DEPTH:
-            raise BadInput(f"a pickle of tuples in more than {limits.PICKLE_DEPTH:,} levels is no model", hint=_AGAIN)
         if of == "frozenset":
             self.hash(items)
         size = 1 + sum(item.size for item in inside) + len(items) - len(inside)
@@ -109,8 +107,12 @@ class _Machine:
     def hash(self, keys: list[Any]) -> None:
         """Note that whoever loads the pickle hashes these: a tuple costs all that is inside of it, each time.
 
-        A tuple that holds another one twice, and that one the next, is hashed for years. Raises `BadInput`.
+        A tuple that holds another one twice, and that one the next, is hashed for years, and Python goes down into it
+        without looking at its stack. Raises `BadInput`.
         """
+        if max((key.depth for key in keys if isinstance(key, PickledObject)), default=0) > limits.PICKLE_KEY_DEPTH:
+            most = f"{limits.PICKLE_KEY_DEPTH:,}"
+            raise BadInput(f"a pickle with keys of tuples in more than {most} levels is no model", hint=_AGAIN)
         self.hashed += sum(key.size if isinstance(key, PickledObject) else 1 for key in keys)
         if self.hashed > limits.PICKLE_OPCODES:
             most = f"{limits.PICKLE_OPCODES:,}"
