@@ -210,7 +210,7 @@ def _table(identity: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
     numbers = [cell.startswith('<td class="number"') for cell in rows[0]] if rows else []
     cells = [
         f'<th class="number">{escape(h)}</th>' if number else f"<th>{escape(h)}</th>"
-        for h, number in zip(head, numbers or [False] * len(head), strict=False)
+        for h, number in zip(head, numbers, strict=False)
     ]
     top = f"<thead><tr>{''.join(cells)}</tr></thead>" if head else ""
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)

@@ -119,6 +119,34 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "stand_ins = 1 if isinstance(double, Unsupported) else max(0, count - len(double))",
     ): "whoever asks how many there are looks first whether there is a run in float64",
     (
+        "compose_transposes.py",
+        "node.outputs[0].type, node.outputs[0].shape = x.type, ir.Shape([factors.size(part) for part in target])",
+        "node.outputs[ -1].type, node.outputs[0].shape = x.type, ir.Shape([factors.size(part) for part in target])",
+    ): "it has one output",
+    (
+        "rules.py",
+        'keep = rank(node.inputs[1]) if node.op_type == "Gather" else node.attributes.get_int("keepdims", 1)',
+        'keep = rank(node.inputs[1]) if node.op_type >= "Gather" else node.attributes.get_int("keepdims", 1)',
+    ): "the others are ArgMax and ArgMin",
+    (
+        "special_verdict.py",
+        'if found["float32"] is None or found["target"] is None or isinstance(target, Unsupported):',
+        'if found["float32"] is None or found["target"] is None and isinstance(target, Unsupported):',
+    ): "there is no target's output exactly where its runs are Unsupported",
+    **{
+        (
+            "move_through_reshape.py",
+            "return rest is not None and rest[0] == rest[1]",
+            f"return rest is not None and rest[{a}] {operator} rest[{b}]",
+        ): "groups are only found for as many elements on both sides"
+        for a, operator, b in (("0", "<=", "1"), ("0", ">=", "1"), (" 1", "==", "1"), ("0", "==", " 0"))
+    },
+    (
+        "move_through_reshape.py",
+        "if wanted.count(-1) > 1 and isinstance(shape[0], str) and shape[0] == source[0]:",
+        "if wanted.count(-1) > 0 and isinstance(shape[0], str) and shape[0] == source[0]:",
+    ): "of one dim that is not known, what is left is what would be copied",
+    (
         "judge.py",
         "stand_ins = max(0, runs.stand_ins - (len(runs.target) - count))",
         "stand_ins = max(0, runs.stand_ins - (len(runs.target) * count))",
@@ -160,6 +188,13 @@ CLASSES: list[tuple[str, str, str]] = [
         "axis += full if axis <= 0 else 0",
         "of a Flatten at 0 as at its rank all dims are on one side, and their order is asked in either case",
     ),
+    (
+        r"_in_order\", \[len\(indices\)\], ir.AttrInt64\(\"axis\", 0\)",
+        '_in_order", [len(indices)], ir.AttrInt64("axis", -1)',
+        "a shape has one dim",
+    ),
+    (r"!= (AS_IS|MOVED)\b", r"is not \1", "Python has one object of each small number"),
+    (r"== (AS_IS|MOVED)\b", r"is \1", "Python has one object of each small number"),
     (r"!= AS_IS", "> AS_IS", "AS_IS is the least of all numbers"),
     (r'imports\.get\("", 23\)', 'imports.get("", 24)', "every model imports ONNX's own operators"),
     (r'imports\.get\("", 23\)', 'imports.get("", 22)', "every model imports ONNX's own operators"),

@@ -122,6 +122,7 @@ def test_arrays_by_name_or_place_come_in_the_models_order(arrays: dict[Any, np.n
     ("arrays", "reason"),
     [
         ({"a": A}, r"the inputs given are \['a'\], the model's are \['a', 'b'\]"),
+        ({0: A, 1: B, 3: B}, r"the inputs given are \['3', 'a', 'b'\]"),
         ({0: A, 1: B, 2: B}, r"the inputs given are \['2', 'a', 'b'\]"),
         ({"a": A.astype(np.float64), "b": B}, "input 'a' is float64, the model takes float32"),
         ({"a": A[:, :3], "b": B}, r"input 'a' has shape \[2, 3\], the model takes \[n,4\]"),
@@ -156,6 +157,7 @@ def test_samples_make_a_batch_of_at_most_so_many() -> None:
         (sized(["n", None]), [{"n": 2, "x.1": 16}, {"n": 1, "x.1": 16}, {"n": 3, "x.1": 17}]),
         (sized(["n", "h"], examples={"n": 5, "h": 9}), [{"n": 5, "h": 9}, {"n": 1, "h": 9}, {"n": 6, "h": 10}]),
         (sized(["n", "h"], {"n": [4, 8], "h": [6, 64]}), [{"n": 4, "h": 16}, {"n": 4, "h": 6}, {"n": 8, "h": 64}]),
+        (sized(["n", "h"], {"h": [2, 64]}), [{"n": 2, "h": 16}, {"n": 1, "h": 2}, {"n": 3, "h": 64}]),
         (sized(["n", "h"], {"h": [1, 65]}), [{"n": 2, "h": 16}, {"n": 1, "h": 16}, {"n": 3, "h": 17}]),
         (sized(["n", "h"], {"h": [None, 12], "n": [0, None]}), [{"n": 2, "h": 12}, {"n": 0, "h": 12}]),
         (sized(["n", "2*n"]), [{"n": 2, "2*n": 4}, {"n": 1, "2*n": 2}, {"n": 3, "2*n": 6}]),
@@ -306,7 +308,7 @@ def test_noted_lengths_descend() -> None:
         (sized(["n", "h"]), {"n": 1, "h": 1}),
         (sized(["n", "h"], {"h": [6, None]}), None),
         (sized(["n", "h"], {"h": [None, 64]}), {"n": 1, "h": 1}),
-        (sized(["n", "h"], {"n": [0, None]}), {"n": 1, "h": 1}),
+        (sized(["n", "h"], {"n": [0, None]}), {"n": 0, "h": 1}),
         (sized(["n", "h"], guards=["h % 8 == 0"]), {"n": 1, "h": 8}),
         (sized(["n", "h"], {"h": [1, 3]}, guards=["h % 8 == 0"]), None),
         (sized(["n", "2*n", "h"]), {"n": 1, "h": 1, "2*n": 2}),
@@ -325,7 +327,8 @@ def test_special_values_need_rows_where_there_may_be_some() -> None:
     feed = special_feed(sized(["n", 4], {"n": [1, 2]}), 0)
     assert feed is not None
     assert feed.arrays["x"].shape == (2, 4)
-    assert feed.label == "special values (NaN, infinities, zeros, limits of integers), n=2"
+    assert feed.label.startswith("special values (")
+    assert feed.label.endswith("), n=2")
     feed = special_feed(sized(["n", "h"], guards=["n % 2 == 0", "h % 5 == 0"]), 0)
     assert feed is not None
     assert feed.arrays["x"].shape == (4, 15)
@@ -335,11 +338,12 @@ def test_special_values_need_rows_where_there_may_be_some() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
-def test_rows_of_nan_infinities_and_zeros(dtype: type) -> None:
+def test_rows_of_nan_infinities_zeros_and_denormals(dtype: type) -> None:
     value = ir.Value(name="x", type=ir.TensorType(ir.DataType.from_numpy(np.dtype(dtype))))
     found = special_array(value, np.ones((5, 2, 3), dtype), limited=False).reshape(5, 6)
     nan, inf = np.nan, np.inf
-    expected = [[1, 1, 1, nan, 1, 1], [inf, 1, 1, -inf, 1, 1], *[[0] * 6] * 3]
+    small = float(np.finfo(dtype).tiny) / 4
+    expected = [[1, 1, 1, nan, 1, 1], [inf, 1, 1, -inf, 1, 1], [0] * 6, *[[small, -small] * 3] * 2]
     np.testing.assert_array_equal(found, np.array(expected, dtype))
     np.testing.assert_array_equal(special_array(value, np.ones(5, dtype), False), np.array([1, 1, nan, 1, 1], dtype))
     np.testing.assert_array_equal(special_array(value, np.ones((1, 2), dtype), False), np.array([[1, nan]], dtype))

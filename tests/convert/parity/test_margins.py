@@ -166,6 +166,8 @@ def test_rows_whose_largest_moved() -> None:
     assert count_flips(reference, target, 0.2) == (1, 4)
     assert count_flips(reference, target, 1.0) == (0, 4)
     assert count_flips(reference, reference, 0.0) == (0, 4)
+    one, other = np.array([[[0.0, 5.0, 1.0], [2.0, 3.0, 9.0]]]), np.array([[[0.0, 1.0, 5.0], [2.0, 3.0, 9.0]]])
+    assert count_flips(one, other, 0.0) == (1, 2)
 
 
 def test_errors_are_relative_to_what_is_finite_in_floats_and_plain_in_integers() -> None:

@@ -18,7 +18,7 @@ from convert.options import Options
 from convert.parity import locate as places
 from convert.parity.inputs import Feed
 from convert.parity.locate import locate, locate_source
-from convert.parity.profile import _TargetValues, profile_errors, relevant_places
+from convert.parity.profile import _relative_error, _TargetValues, profile_errors, relevant_places
 from convert.runners.process import Limits
 from convert.runners.trace import Trace, TraceStep, summarize
 from convert.source import Source
@@ -123,6 +123,12 @@ def test_the_nearest_value_is_of_one_size_and_not_far() -> None:
     assert _TargetValues({"a": X * np.float32(1.49)}).nearest(wide) == pytest.approx(0.49, rel=1e-3)
     assert _TargetValues({"a": np.zeros((0,), np.float32), "s": [X]}).arrays == {}
     assert _TargetValues({"a": X}).nearest(np.zeros((3, 6))) is None
+
+
+def test_values_of_other_shapes_have_no_distance() -> None:
+    for one, other in (((3, 6), (6, 3)), ((6, 3), (3, 6)), ((3, 6), (18,)), ((3, 6), (3, 6, 1))):
+        assert _relative_error(np.ones(one), np.ones(other)) is None
+    assert _relative_error(np.full((3, 6), 2.0), np.full((3, 6), 2.5)) == 0.25
 
 
 def test_four_values_are_tried_at_most() -> None:

@@ -163,6 +163,7 @@ def random_graph() -> ir.Model:
         ((3, 3, 4), np.float32, "shape [3, 3, 4] where the source has [2, 3, 4]"),
         ((2, 3, 5), np.float32, "shape [2, 3, 5] where"),
         ((2, 3), np.float32, "shape [2, 3] where"),
+        ((2, 3, 4, 1), np.float32, "shape [2, 3, 4, 1] where"),
         ((2, 3, 4), np.float64, "dtype float64 where the source has float32"),
     ],
 )

@@ -56,6 +56,8 @@ def counts(proto: onnx.ModelProto) -> Counter[str]:
         pytest.param(["n", "h", 5, 12], [0, 3, 1, 2], [0, 12, -1], [0, 2, 1], 2, id="rows of unknown number"),
         pytest.param(["n", 4, 5, 12], [0, 3, 1, 2], [0, 12, 20], [0, 2, 1], 0, id="tokens"),
         pytest.param(["n", 3, 4, 6, 6], [0, 2, 1, 3, 4], [0, 12, 6, 6], [0, 2, 3, 1], 1, id="shuffled channels"),
+        pytest.param([8, 6, "n"], [2, 0, 1], [-1, 2, 4, 6], [1, 2, 3, 0], 0, id="batch last"),
+        pytest.param([8, "n", 6], [1, 0, 2], [-1, 2, 4, 6], [1, 0, 2, 3], 1, id="batch in the middle"),
         pytest.param([2, 6, 6], [0, 2, 1], [2, 4, 9], [0, 2, 1], 2, id="dims that cross"),
         pytest.param([6, 2], [1, 0], [3, 4], [1, 0], 2, id="split and merged"),
     ],

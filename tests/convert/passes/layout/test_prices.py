@@ -174,3 +174,33 @@ def test_opposed_ends_get_different_labels() -> None:
     assert minimum_cut(4, terms) == [False, True, False, True]
     terms = [Term(2, (3,), 10, opposed=True), Term(3, (4,), 10, opposed=True), Term(MOVED, (4,), 3)]
     assert minimum_cut(5, terms) == [False, True, True, False, True]
+
+
+def test_of_equal_prices_nothing_moves_that_need_not() -> None:
+    """Existing transposes are not counted, so that both labels cost the same here."""
+    moved = [Term(MOVED, (2,), 3, existing=True)] * 2
+    assert minimum_cut(3, [Term(AS_IS, (2,), 6, existing=True), *moved]) == [False, True, False]
+
+
+def test_of_equal_prices_the_side_of_sensitive_operators_wins() -> None:
+    """Two terms each way: three of them are sensitive, and two of these want it moved, or as is."""
+    for one, other, label in ((MOVED, AS_IS, True), (AS_IS, MOVED, False)):
+        terms = [Term(one, (2,), 2, sensitive=True)] * 2
+        terms += [Term(other, (2,), 3, sensitive=True), Term(other, (2,), 1)]
+        assert minimum_cut(3, terms) == [False, True, label]
+
+
+def test_an_output_of_a_branch_that_is_a_value_outside_is_wanted_as_is() -> None:
+    g = Graph()
+    x = image(g, 2, 3, 4, 5)
+    r, e = g.Relu(x), g.Exp(x)
+    then, other = g.body("then"), g.body("other")
+    then.output(then.Neg(x), "a")
+    other.output(other.Identity(weights(2, 3, 4, 5)), "b")
+    y = g.facts(g.If(g.input("cond", ir.DataType.BOOL, []), then_branch=then, else_branch=other), F, [2, 3, 4, 5])
+    g.output(g.Add(y, e), "y")
+    then.graph.outputs[0] = r
+    found = problem(g)
+    made = found.outputs[r.producer()][0]  # type: ignore[index]
+    assert [t for t in found.terms if t.source == made] == [Term(made, (AS_IS,), BYTES)]
+    assert len([t for t in found.terms if t.source == AS_IS]) == 2  # x for both readers, and what the If gives

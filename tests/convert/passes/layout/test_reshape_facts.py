@@ -11,7 +11,7 @@ import pytest
 from convert.graph import Graph
 from convert.passes.layout.compose_transposes import Factors
 from convert.passes.layout.model import Move, Side, channels_first, channels_last
-from convert.passes.layout.move_through_reshape import dim_groups
+from convert.passes.layout.move_through_reshape import _retarget, dim_groups
 from convert.passes.layout.reshape_rules import (
     _copies_dim,
     _keeps_batch,
@@ -19,6 +19,7 @@ from convert.passes.layout.reshape_rules import (
     _names_no_dim,
     _reshape_target,
 )
+from convert.passes.layout.rewrite import ModelNames
 from convert.passes.layout.rules import elementwise
 
 Dims = Sequence[int | str | None]
@@ -179,3 +180,25 @@ def test_a_mask_beside_an_elementwise_output_moves_with_it() -> None:
     assert elementwise(made, channels_last).outputs == (Side.FREE, Side.ANY)
     g.output(mask, "m")
     assert elementwise(made, channels_last).outputs == (Side.FREE, Side.FREE)
+
+
+@pytest.mark.parametrize(
+    ("source", "shape", "told"),
+    [
+        (("n", 8), ("n", 2, 4), [-1, 2, 4]),
+        (("n", 8, "h"), ("n", 2, 4, "h"), [0, 2, 4, -1]),
+        (("n", 8, "h"), ("m", 2, 4, "h"), None),
+        ((None, 8, "h"), (None, 2, 4, "h"), None),
+        ((8, "n"), (2, 4, "n"), [2, 4, -1]),
+        (("n", 8, "h", "w"), ("n", 2, 4, "h", "w"), None),
+        ((0, 8), (0, 2, 4), None),
+    ],
+)
+def test_a_reshape_gets_another_target(source: Dims, shape: Dims, told: list[int] | None) -> None:
+    made = node([1, 1, 1], allowzero=1)
+    graph = ir.Graph([], [], nodes=[])
+    assert _retarget(made, source, shape, ModelNames(graph)) == (told is not None)
+    if told is not None:
+        assert made.inputs[1].const_value.numpy().tolist() == told  # type: ignore[union-attr]
+        assert made.outputs[0].shape == ir.Shape(shape)
+        assert "allowzero" not in made.attributes
