@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tests.suites import compose_onnx_layers  # noqa: F401  (adds its rows)
-from tests.suites.compose_judge import moved
+from tests.suites.compose_judge import moved, seeds
 from tests.suites.compose_onnx_ops import ROWS
 from tests.suites.compose_program import (
     LARGEST,
@@ -111,15 +111,15 @@ def _moved_values(values: Values, seed: int) -> Values:
 
 
 def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]:
-    """For each feed the outputs of the source: in float64, in float32, and `runs` moved ones in float64."""
-    plain = [dict(f) for f in program.feeds]
-    many = [[_moved_values(widened(f), seed) for seed in range(runs + 1)] for f in program.feeds]
+    """For each feed the outputs of the source: in float64, in float32, and moved ones in float64."""
+    plain, moves = [dict(f) for f in program.feeds], [0, *seeds(runs)]
+    many = [[_moved_values(widened(f), seed) for seed in moves] for f in program.feeds]
     flat = [values for row in many for values in row]
     for step in program.steps:
         for env, value in zip(plain, by_runtime(step, plain), strict=True):
             env[step.name] = value
         for place, (env, value) in enumerate(zip(flat, by_reference(step, flat), strict=True)):
-            env |= _moved_values({step.name: value}, place % (runs + 1))
+            env |= _moved_values({step.name: value}, moves[place % len(moves)])
     return [
         {name: [row[0][name], env[name], *(m[name] for m in row[1:])] for name in program.outputs}
         for env, row in zip(plain, many, strict=True)

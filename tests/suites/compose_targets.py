@@ -63,14 +63,14 @@ def outcomes(
     except Exception as error:
         return {"read": _failure(error)}
     fits = [_fits(model, program, feed) for feed in program.feeds]
-    blind = sum(is_blind(v[0], v[1], v[2:]) for outputs in wanted for v in outputs.values())
+    blind = sum(is_blind(v[0], v[1], v[2 : 2 + runs]) for outputs in wanted for v in outputs.values())
     names = [str(v.name) for v in model.graph.outputs]
     if len(names) != len(program.outputs):
         return {"read": Outcome("wrong", f"{len(names)} outputs instead of {len(program.outputs)}")}
     found = {"contract": Outcome("right", f"{sum(fits)} of {len(fits)} feeds, {blind} blind outputs")}
     for target in targets:
         stage(target)
-        found[target] = _outcome(program, model.clone(), target, fits, wanted, names)
+        found[target] = _outcome(program, model.clone(), target, fits, wanted, names, runs)
     return found
 
 
@@ -81,6 +81,7 @@ def _outcome(
     fits: list[bool],
     wanted: list[dict[str, list[Any]]],
     names: list[str],
+    runs: int,
 ) -> Outcome:
     inputs = [str(v.name) for v in model.graph.inputs]
     feeds = [
@@ -98,18 +99,23 @@ def _outcome(
             results = RUN[target](path, feeds, names)
         except Exception as error:
             return Outcome("error", f"running: {_line(error)}")
-        found = _judged(program, results, wanted, names)
-        if found and target == "onnx" and not _judged(program, run_onnx(path, feeds, names, plain=True), wanted, names):
+        found = _judged(program, results, wanted, names, runs)
+        if (
+            found
+            and target == "onnx"
+            and not _judged(program, run_onnx(path, feeds, names, plain=True), wanted, names, runs)
+        ):
             return Outcome("runtime", f"only with ONNX Runtime's optimizations: {found}")
     return Outcome("wrong", found) if found else Outcome("right")
 
 
-def _judged(program: Program, results: Feeds, wanted: list[dict[str, list[Any]]], names: list[str]) -> str:
+def _judged(program: Program, results: Feeds, wanted: list[dict[str, list[Any]]], names: list[str], runs: int) -> str:
     for place, (result, want) in enumerate(zip(results, wanted, strict=True)):
         for name, output in zip(names, program.outputs, strict=True):
             if name not in result:
                 return f"no output {name}"
-            if said := fault(np.asarray(result[name]), want[output][0], want[output][1], want[output][2:]):
+            exact, plain, *moved = want[output]
+            if said := fault(np.asarray(result[name]), exact, plain, moved[:runs], moved[runs:]):
                 return f"output {output}, feed {place}: {said}"
     return ""
 

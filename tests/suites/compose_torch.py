@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.suites import compose_torch_layers  # noqa: F401  (adds its rows)
-from tests.suites.compose_judge import moved
+from tests.suites.compose_judge import moved, seeds
 from tests.suites.compose_program import (
     LARGEST,
     MOST_ELEMENTS,
@@ -98,7 +98,7 @@ def tensors(feed: dict[str, np.ndarray], wide: bool = False) -> dict[str, torch.
 
 
 def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]:
-    """For each feed the outputs of the source: in float64, in float32, and `runs` moved ones in float64."""
+    """For each feed the outputs of the source: in float64, in float32, and moved ones in float64."""
     net = Net(program).eval()
     wide = copy.deepcopy(net).double()
     found = []
@@ -108,7 +108,7 @@ def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]
             plain = net.walk(tensors(feed))
             torch.set_default_dtype(torch.float64)
             try:
-                many = [wide.walk(tensors(feed, True), seed) for seed in (None, *range(1, runs + 1))]
+                many = [wide.walk(tensors(feed, True), seed) for seed in (None, *seeds(runs))]
             finally:
                 torch.set_default_dtype(torch.float32)
             found.append({name: [v[name].numpy() for v in (many[0], plain, *many[1:])] for name in program.outputs})

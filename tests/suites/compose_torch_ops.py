@@ -62,7 +62,7 @@ templates(
     "{x} / ({x}.abs().sum({a}, keepdim=True) + 0.1)", "torch.cummax({x}, {a})[0]",
 )  # fmt: skip
 templates(4, "f", "{x}.argmax({a}, keepdim={d})", "{x}.argmin({a}, keepdim={d})", "{x} > {c}", "{x} <= {c}",
-          "({x} > 0).sum({a})", "{x}.isfinite().all({a})", "({x} * 3).long()", "{x}.topk(1, {a})[1]",
+          "({x} > 0).sum({a})", "{x}.isfinite().all({a})", "({x} * 3).long()", "{x}.sort({a}, stable=True)[1]",
           "torch.count_nonzero({x} > 0, {a})", "({x} > {c}).any({a}, keepdim={d})")  # fmt: skip
 templates(2.5, "i", "{x} + 3", "{x} * 2", "{x} // 3", "{x} % 4", "-{x}", "{x} - 5", "{x}.abs()", "{x} > 2", "{x} == 1",
           "{x}.clamp(0, 5)", "{x}.float().to(torch.int64)", "{x}.sum({a})", "{x}.cumsum({a})", "{x} & 3", "{x} ^ 1",
@@ -299,4 +299,6 @@ def ids(d: Draw) -> str:
 def top(d: Draw) -> str:
     x = d.value("f", range(1, 5))
     axis = d.axis(x, static=True, least=2)
-    return f"{x}.topk(2, {axis}, largest={d.chance()})[{d.one_of(0, 0, 1)}]"
+    found = f"{x}.topk(2, {axis}, largest={d.chance()})"
+    # Which of equal numbers it takes, PyTorch leaves open.
+    return d.one_of(f"{found}[0]", f"{found}[0]", f"{x}.gather({axis}, {found}[1])")
