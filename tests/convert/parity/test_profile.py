@@ -301,3 +301,25 @@ def test_how_near_is_the_same(
 def test_a_source_that_cannot_be_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     told = source_found(monkeypatch, network(), ConvertError("no trace"))
     assert told == "the source cannot be run operator by operator to find the place: no trace"
+
+
+def test_values_inside_of_one_operator_do_not_count() -> None:
+    """Each is read by nodes of its own operator and module only, and is no output."""
+    g = Graph()
+    x = g.input("x", F, [3, 6])
+    inner, shared, own, end = g.Tanh(x), g.Exp(x), g.Abs(x), g.Neg(x)
+    users = [g.Relu(inner), g.Relu(shared), g.Sqrt(shared), g.Relu(own), g.Relu(end)]
+    for value in (inner, shared, own, end, *users):
+        value.producer().metadata_props.update({OPERATOR_KEY: "aten::gelu", MODULE_KEY: "m"})
+    users[2].producer().metadata_props[OPERATOR_KEY] = "aten::sqrt"
+    users[3].producer().metadata_props[MODULE_KEY] = "other"
+    for number, value in enumerate((*users, end)):
+        g.output(value, f"y{number}")
+    plain = g.Sin(x)
+    g.output(g.Cos(plain), "z")  # of nodes that say no operator nothing is left out
+    model = g.model()
+    names = [str(v.name) for v in (inner, shared, own, end, plain)]
+    trace = Trace(values={n: summarize(X) for n in names}, precision="float32")
+    left = places._without_inner_values(model, trace)
+    assert sorted(left.values) == sorted(names[1:])
+    assert left.precision == "float32"

@@ -14,7 +14,7 @@ from convert.graph import Graph
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
 from convert.parity.special import special_difference
-from convert.parity.special_verdict import SpecialRun, judge_special, operators_behind, take_special
+from convert.parity.special_verdict import SpecialRun, _with_denormals, judge_special, operators_behind, take_special
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
 NAN, INF = np.nan, np.inf
@@ -243,3 +243,19 @@ def test_a_branch_answers_for_its_own_output_only() -> None:
     held.graph.outputs.extend(node.outputs)
     declared = [Difference(("Neg", "Tanh"), "why", integers=False)]
     assert [operators_behind(held, v, declared) for v in node.outputs] == [["Neg"], ["Tanh"]]
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 1), (6, 1, 3)])
+def test_rows_of_denormals_that_are_as_rows_of_zeros_are_the_sources(shape: tuple[int, ...]) -> None:
+    """The rows after the first three are of denormals; a runtime may have taken those for zeros, element by element."""
+    source = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    target = source + 1
+    target[2].flat[:] = 7, 8, NAN
+    target[3:].reshape(-1, 3)[:] = 7, 9, NAN
+    found = _with_denormals(target, source)
+    expected = target.copy()
+    expected[3:].reshape(-1, 3)[:, [0, 2]] = source[3:].reshape(-1, 3)[:, [0, 2]]
+    np.testing.assert_array_equal(found, expected)
+    assert _with_denormals(target.astype(np.float64), source).dtype == np.float64
+    for other in (target[:3], target[0], target.ravel()):
+        assert _with_denormals(other, other) is other
