@@ -20,7 +20,10 @@ import pytest
 
 from tests.convert.runners.test_sandbox import heed_signals
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as Linux has them")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as Linux has them"),
+    pytest.mark.not_core,  # each starts programs for seconds
+]
 
 PROGRAM = """
 import os, signal, subprocess, sys, tempfile, time, types

@@ -17,7 +17,10 @@ from onnx import helper, numpy_helper
 from convert.runners.fork_client import ADDRESS
 from convert.runners.sandbox import CALLS, FILES, LIMITS, available_measures
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's"),
+    pytest.mark.not_core,  # each starts programs
+]
 
 MEASURES = available_measures()
 
