@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from convert import plugin
 from convert.arguments import make_options
-from convert.errors import ConvertError, ParityError, UsageError
+from convert.errors import ConvertError, ParityError, UsageError, convert_errors
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from convert.parity.judge import VerifyMethod
 
 
+@convert_errors()
 def convert(
     source: Any,
     to: str | None = None,
@@ -132,6 +133,7 @@ def to_onnx(
         return onnx.load(path)
 
 
+@convert_errors()
 def verify(
     source: Any,
     target: Any,
@@ -164,6 +166,7 @@ def verify(
     return report
 
 
+@convert_errors()
 def inspect(
     source: Any,
     *,

@@ -11,7 +11,10 @@ ConvertError            exit 1   a conversion that could not be finished
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import errno
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 
@@ -107,6 +110,47 @@ class ResourceLimit(ConvertError):
     """Time, memory or disk ran out."""
 
     exit_code = 6
+
+
+_NOT_MAPPED = re.compile(r"failed to map segment from shared object$|cannot allocate memory", re.IGNORECASE)
+"""How the loader of libraries tells that it got no memory; other reasons stand behind a colon."""
+
+_FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
+"""What the system says where nothing more can be written."""
+
+
+def as_convert_error(error: Exception) -> ConvertError:
+    """What any exception means for the user, in the classes of this module."""
+    if isinstance(error, ConvertError):
+        return error
+    if isinstance(error, MemoryError):
+        return ResourceLimit("out of memory", hint="convert on a machine with more memory")
+    if isinstance(error, ImportError) and _NOT_MAPPED.search(str(error)):
+        what = f"out of memory, or of address space, while a library was loaded: {error}"
+        return ResourceLimit(what, hint="raise the limit (ulimit -v)")
+    if isinstance(error, ImportError):
+        hint = f"pip install {error.name.partition('.')[0]}" if error.name else "install it anew; -vv shows where"
+        return ConvertError(f"a package that this takes cannot be imported: {error}", hint=hint)
+    if isinstance(error, OSError) and error.errno in _FULL:
+        hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o elsewhere"
+        return ResourceLimit(f"the disk takes no more: {error.strerror}", hint=hint)
+    if isinstance(error, OSError):
+        return ConvertError(f"{type(error).__name__}: {error}", hint="check the path and its rights")
+    text = " ".join(str(error).split())[:600]
+    return ConvertError(
+        f"{type(error).__name__}: {text}", hint="this is a defect of convert; run again with -vv and report it"
+    )
+
+
+@contextmanager
+def convert_errors() -> Iterator[None]:
+    """Inside, every exception becomes a `ConvertError`, with itself as the cause; a pipe that nobody reads does not."""
+    try:
+        yield
+    except (ConvertError, BrokenPipeError):
+        raise
+    except Exception as error:
+        raise as_convert_error(error) from error
 
 
 def _listing(problems: Iterable[Problem]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import functools
-import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -17,7 +15,7 @@ import click
 from convert.cli import render, signals
 from convert.cli.limit_options import LimitOptions
 from convert.cli.verify_options import VerifyOptions
-from convert.errors import ConvertError, ResourceLimit
+from convert.errors import ConvertError, as_convert_error
 from convert.report import Report
 from convert.terminal import echo, echo_json
 
@@ -109,33 +107,8 @@ def exit_on_error(work: Callable[[], None], verbose: int, report: Report | None 
     except signals.Ended as ended:
         echo(ended.line, err=True)
         sys.exit(ended.exit_code)
-    except MemoryError:
-        _exit_with_error(ResourceLimit("out of memory", hint="convert on a machine with more memory"), verbose, report)
-    except ImportError as error:
-        if _NOT_MAPPED.search(str(error)):
-            what = f"out of memory, or of address space, while a library was loaded: {error}"
-            _exit_with_error(ResourceLimit(what, hint="raise the limit (ulimit -v)"), verbose, report, error)
-        text = f"a package that this takes cannot be imported: {error}"
-        hint = f"pip install {error.name.partition('.')[0]}" if error.name else "install it anew; -vv shows where"
-        _exit_with_error(ConvertError(text, hint=hint), verbose, report, error)
-    except OSError as error:
-        if error.errno not in _FULL:
-            told = ConvertError(f"{type(error).__name__}: {error}", hint="check the path and its rights")
-            _exit_with_error(told, verbose, report, error)
-        what = f"the disk takes no more: {error.strerror}"
-        hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o elsewhere"
-        _exit_with_error(ResourceLimit(what, hint=hint), verbose, report, error)
     except Exception as error:
-        text = " ".join(str(error).split())[:600]
-        hint = "this is a defect of convert; run again with -vv and report it"
-        _exit_with_error(ConvertError(f"{type(error).__name__}: {text}", hint=hint), verbose, report, error)
-
-
-_NOT_MAPPED = re.compile(r"failed to map segment from shared object$|cannot allocate memory", re.IGNORECASE)
-"""How the loader of libraries tells that it got no memory; other reasons stand behind a colon."""
-
-_FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
-"""What the system says where nothing more can be written."""
+        _exit_with_error(as_convert_error(error), verbose, report, error)
 
 
 def _exit_with_error(

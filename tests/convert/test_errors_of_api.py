@@ -1,0 +1,60 @@
+"""Whatever leaves the functions of the API is a `ConvertError`, in the class that its cause deserves."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any, NoReturn
+
+import pytest
+
+import convert
+from convert import api
+from convert.errors import BadInput, ConvertError, ResourceLimit, as_convert_error
+
+CASES = [
+    (BadInput("damaged"), BadInput, "damaged"),
+    (MemoryError(), ResourceLimit, "out of memory"),
+    (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), ResourceLimit, "the disk takes no more"),
+    (OSError(errno.EFBIG, os.strerror(errno.EFBIG)), ResourceLimit, "the disk takes no more"),
+    (PermissionError(errno.EACCES, "denied"), ConvertError, "PermissionError"),
+    (ModuleNotFoundError("no module", name="onnx.thing"), ConvertError, "pip install onnx"),
+    (ImportError("libx.so: failed to map segment from shared object"), ResourceLimit, "while a library was loaded"),
+    (ValueError("a  value\nof two lines"), ConvertError, "ValueError: a value of two lines"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "text"), CASES, ids=lambda c: type(c).__name__)
+def test_classes(error: Exception, kind: type[ConvertError], text: str) -> None:
+    found = as_convert_error(error)
+    assert type(found) is kind
+    assert text in str(found)
+    assert ("defect of convert" in found.hint) == isinstance(error, ValueError)
+
+
+CALLS: list[Any] = [
+    lambda: convert.convert("m.onnx", "onnx"),
+    lambda: convert.verify("a.onnx", "b.onnx"),
+    lambda: convert.inspect("m.onnx"),
+    lambda: convert.to_onnx("m.onnx"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=["convert", "verify", "inspect", "to_onnx"])
+def test_an_exception_is_the_cause(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(source: Any) -> NoReturn:
+        raise KeyError("missing")
+
+    monkeypatch.setattr(api, "open_source", fail)
+    with pytest.raises(ConvertError) as caught:
+        call()
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_pipe_that_nobody_reads_is_left_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(source: Any) -> NoReturn:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(api, "open_source", fail)
+    with pytest.raises(BrokenPipeError):
+        convert.inspect("m.onnx")
