@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from convert import __version__, plugin
-from convert.cli import render, streams
+from convert.cli import render, signals, streams
 from convert.cli.batch import batch
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
 from convert.cli.limit_options import LimitOptions, with_limit_options
@@ -258,5 +259,7 @@ def run_command_line(*, supervised: bool) -> NoReturn:
     try:
         cli.main(prog_name="convert", obj=SUPERVISED if supervised else None)
     except SystemExit as ended:
+        # What is left to do is the interpreter's end, in which it would give the signals back their defaults.
+        signals.handle(signal.SIG_IGN)
         sys.exit(streams.exit_code(ended.code))
     raise AssertionError("click exits")

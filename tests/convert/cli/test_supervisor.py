@@ -236,3 +236,18 @@ def test_what_reads_no_model_needs_no_second_process(tmp_path: Path, words: Sequ
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == (2 if "--nothing" in words else 0), done.stderr
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_signal_while_the_interpreter_ends(tmp_path: Path, name: str) -> None:
+    """By then it would have given the signals back their defaults: all is done, and nobody is told otherwise."""
+    late = f"""
+import os, signal, sys
+class Late:
+    def __del__(self, kill=os.kill, own=os.getpid, number=signal.SIG{name}):
+        kill(own(), number)
+sys.late = Late()
+"""
+    program = late + PROGRAM.format(body="pass", words=("inspect", "m"))
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "read …\n")
