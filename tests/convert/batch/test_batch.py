@@ -214,7 +214,7 @@ def test_workers_end_with_their_batch(blow: signal.Signals, tmp_path: Path) -> N
         hanging = awaited(lambda: [p for p in process_tree(running.pid) if "while True" in _command(p)])
         worker = process_tree(running.pid)[1]
         running.send_signal(blow)
-        assert running.wait(timeout=60) == (130 if blow == signal.SIGTERM else -blow)
+        assert running.wait(timeout=60) == (-blow if blow == signal.SIGKILL else 128 + blow)
         awaited(lambda: not _command(worker))
         if blow == signal.SIGKILL:
             kill_orphans()
