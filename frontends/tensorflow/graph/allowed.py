@@ -88,11 +88,9 @@ def refuse_listed(label: str, problems: Sequence[Problem]) -> None:
 
 
 def operator_problem(operator: str) -> str:
-    """Why an operator, whatever its attributes, is not allowed, or nothing."""
+    """Why an operator is not allowed whatever its attributes are and whoever runs it, or nothing."""
     kind = effects().get(operator)
-    if kind in (COMPUTES, BY_ATTRIBUTES):
-        return ""
-    return UNKNOWN if kind is None else REASONS.get(kind, REASONS["files"])
+    return "" if kind == COMPUTES else UNKNOWN if kind is None else REASONS.get(kind, REASONS["files"])
 
 
 def _problem(node: Any, functions: Collection[str], known: Collection[str], *, unknown: bool) -> str:

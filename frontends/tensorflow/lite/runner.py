@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from convert.errors import BadInput, ConvertError, Unsupported, UsageError
+from convert.errors import BadInput, ConvertError, Location, Problem, Unsupported, UsageError
 from convert.options import Options
 from convert.plugin import FULL, HALF, WEIGHTS
 from convert.source import Source
+
+from ..graph.allowed import operator_problem, refuse_listed
 
 KINDS = ("tflite",)
 
@@ -28,10 +30,13 @@ def available() -> str:
 def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:
     """Outputs by name for each dict of inputs, by the signature's names, or the tensors' where there is none.
 
-    Raises `Unsupported` for float64 and for operators that the interpreter lacks, `BadInput` for a broken file.
+    Raises `Unsupported` for float64 and for operators that the interpreter lacks, `BadInput` for a broken file,
+    `UnsafeInput` for one with operators of TensorFlow that do more than compute.
     """
     if precision == "float64":
         raise Unsupported("TensorFlow Lite computes in the precision that the file says")
+    if not options.trust:
+        check_operators(source)
     from ai_edge_litert.interpreter import Interpreter
 
     try:
@@ -74,8 +79,29 @@ def stored(source: Source) -> str:
 
     try:
         return _number_storage(schema, schema.Model.GetRootAs(source.file.read_bytes(), 0))
-    except (struct.error, IndexError, ValueError, TypeError, OverflowError) as error:
+    except _BROKEN as error:
         raise BadInput(f"{source.label} is no TensorFlow Lite model: {error}") from error
+
+
+_BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError)
+"""What the generated code raises where offsets are wrong."""
+
+
+def check_operators(source: Source) -> None:
+    """Raise `UnsafeInput` where operators of TensorFlow (Flex) are not among those that may be run.
+
+    Other custom operators are the interpreter's own, or it has none of that name.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    try:
+        model = schema.Model.GetRootAs(source.file.read_bytes(), 0)
+        codes = [model.OperatorCodes(i).CustomCode() or b"" for i in range(model.OperatorCodesLength())]
+    except _BROKEN as error:
+        raise BadInput(f"{source.label} is no TensorFlow Lite model: {error}") from error
+    names = sorted({code.decode("utf-8", "replace") for code in codes})
+    flex = [(name, operator_problem(name.removeprefix("Flex"))) for name in names if name.startswith("Flex")]
+    refuse_listed(source.label, [Problem(why, Location(name)) for name, why in flex if why])
 
 
 def _number_storage(schema: Any, model: Any) -> str:

@@ -47,3 +47,29 @@ def test_runner_says_why_a_model_does_not_load() -> None:
         runner.run(Source("onnx-object", model=proto), [{"x": np.ones(2)}], precision="float32", options=Options())
     with pytest.raises(UsageError, match="no input 'z'"):
         runner.run(Source("onnx-object", model=matmul()), [{"z": np.ones(2)}], precision="float32", options=Options())
+
+
+@pytest.mark.parametrize("where", ["initializer", "constant"])
+@pytest.mark.parametrize("place", ["../secret", "absolute", "link", "*/_ORT_MEM_ADDR_/*"])
+def test_weights_elsewhere_are_not_read(tmp_path: Any, place: str, where: str) -> None:
+    """A target is not read by the frontend, which refuses such files: onnxruntime has to, and does."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secret").write_bytes(bytes(16))
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "secret")
+    held = np.zeros(4, np.float32)
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+    location = str(tmp_path / "secret") if place == "absolute" else place
+    for key, value in (
+        ("location", location),
+        ("offset", str(held.ctypes.data if "*" in place else 0)),
+        ("length", "16"),
+    ):
+        tensor.external_data.add(key=key, value=value)
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    if where == "constant":
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], value=tensor))
+    proto = model(nodes, [info("x", [4])], [info("y", [4])], [tensor] if where == "initializer" else [])
+    path = tmp_path / "in" / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(ConvertError, match="onnxruntime does not load"):
+        runner.run(Source("onnx", path), [{"x": held}], precision="float32", options=Options())

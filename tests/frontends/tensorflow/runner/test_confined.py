@@ -1,0 +1,168 @@
+"""TensorFlow graphs that write and connect do no harm in the sandbox, with the list of operators switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from convert.frontends.tensorflow.runner.allowed import check_file
+
+from convert.errors import UnsafeInput
+from convert.options import Options
+from convert.runners.sandbox import CALLS, FILES, available_measures
+from convert.source import Source
+from tests.support.confined import Hostile, Listener, run_trusted
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
+
+
+def _records(path: Path) -> None:
+    data = tf.data.Dataset.from_tensors("x")._variant_tensor
+    tf.raw_ops.DatasetToTFRecord(input_dataset=data, filename=str(path), compression_type="")
+
+
+def _summary(path: Path) -> None:
+    writer = tf.raw_ops.SummaryWriter(shared_name=path.name, container="")
+    arguments = {"max_queue": 1, "flush_millis": 1, "filename_suffix": "x"}
+    tf.raw_ops.CreateSummaryFileWriter(writer=writer, logdir=str(path), **arguments)
+    tf.raw_ops.WriteScalarSummary(writer=writer, step=tf.constant(0, tf.int64), tag="x", value=1.0)
+    tf.raw_ops.FlushSummaryWriter(writer=writer)
+
+
+WRITING: dict[str, Callable[[Path], object]] = {
+    "WriteFile": lambda path: tf.io.write_file(str(path), "x"),
+    "PrintV2": lambda path: tf.print("x", output_stream=f"file://{path}"),
+    "DatasetToTFRecord": _records,
+    "CreateSummaryFileWriter": _summary,
+    "SaveV2": lambda path: tf.raw_ops.SaveV2(
+        prefix=str(path), tensor_names=["x"], shape_and_slices=[""], tensors=[tf.ones(2)]
+    ),
+}
+
+
+def _debug(operator: str, address: str) -> Callable[[Any, Any], None]:
+    """Put a debugging operator, which Python cannot make, before what makes the signature's output."""
+
+    def edit(graph: Any, output: Any) -> None:
+        node = graph.node.add(name="debug", op=operator, input=["x"])
+        node.attr["T"].type = 1
+        node.attr["tensor_name"].s = b"x:0"
+        node.attr["debug_urls"].list.s.append(address.encode())
+        output.input[0] = "debug"
+
+    return edit
+
+
+def save(path: Path, act: Callable[[], object], *, initializer: bool = False) -> Hostile:
+    """A SavedModel that doubles its input, and acts when it is called or, as its initializer says, loaded."""
+    if initializer:
+        v1 = tf.compat.v1
+        with v1.Graph().as_default() as graph, v1.Session(graph=graph) as session:
+            x = v1.placeholder(tf.float32, [3], name="x")
+            y = x * 2
+            before = set(graph.get_operations())
+            act()
+            acts = [op for op in graph.get_operations() if op not in before]
+            with v1.control_dependencies(acts):
+                main = v1.no_op()
+            signature = v1.saved_model.predict_signature_def({"x": x}, {"y": y})
+            builder = v1.saved_model.Builder(str(path))
+            builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature}, main_op=main)
+            builder.save()
+        return Hostile("savedmodel", path, "x", (3,))
+
+    @tf.function(input_signature=[tf.TensorSpec([3], tf.float32, name="x")], autograph=False)
+    def inner(x: Any) -> Any:
+        act()
+        return x * 2
+
+    @tf.function(input_signature=[tf.TensorSpec([3], tf.float32, name="x")], autograph=False)
+    def outer(x: Any) -> Any:
+        return {"y": inner(x)}
+
+    module = tf.Module()
+    module.call = outer
+    tf.saved_model.save(module, str(path), signatures=outer)
+    return Hostile("savedmodel", path, "x", (3,))
+
+
+def edited(plain: Path, path: Path, edit: Callable[[Any, Any], None]) -> Hostile:
+    """A copy of a SavedModel with its graph changed; of a model of TensorFlow 1, so that a session runs the graph."""
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    saved = SavedModel.FromString((plain / "saved_model.pb").read_bytes())
+    meta = saved.meta_graphs[0]
+    output = meta.signature_def["serving_default"].outputs["y"].name.partition(":")[0]
+    edit(meta.graph_def, next(n for n in meta.graph_def.node if n.name == output))
+    (path / "variables").mkdir(parents=True)
+    for file in (plain / "variables").iterdir():
+        (path / "variables" / file.name).write_bytes(file.read_bytes())
+    (path / "saved_model.pb").write_bytes(saved.SerializeToString())
+    return Hostile("savedmodel", path, "x", (3,))
+
+
+def make_files(folder: Path, canaries: Path, names: Sequence[str]) -> list[Hostile]:
+    """A file for each way to write, when it is called and when it is loaded."""
+    files = []
+    for name in names:
+        act = WRITING[name]
+        for initializer in (False, True):
+            place = f"{name}{int(initializer)}"
+            files.append(save(folder / place, lambda a=act, p=place: a(canaries / p), initializer=initializer))
+
+    if len(names) < len(WRITING):
+        return files
+    plain = save(folder / "plain", lambda: tf.constant(1.0), initializer=True).path
+    address = f"file://{canaries / 'DebugIdentity'}"
+    files.append(edited(plain, folder / "DebugIdentity", _debug("DebugIdentity", address)))
+    return files
+
+
+def make_asking(folder: Path, port: int) -> Hostile:
+    """One that connects to a service of data, over and over until it answers."""
+
+    def ask() -> object:
+        service, spec = f"grpc://127.0.0.1:{port}", tf.TensorSpec([], tf.int64)
+        data = tf.data.experimental.service.from_dataset_id("parallel_epochs", service, "1", element_spec=spec)
+        return tf.raw_ops.DatasetToSingleElement(
+            dataset=data._variant_tensor, output_types=[tf.int64], output_shapes=[[]]
+        )
+
+    return save(folder / "DataService", ask)
+
+
+@pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
+@pytest.mark.parametrize("names", [("WriteFile",), pytest.param(tuple(WRITING), marks=pytest.mark.long)])
+def test_graphs_that_write_do_no_harm(tmp_path: Path, names: tuple[str, ...]) -> None:
+    canaries = tmp_path / "canaries"
+    canaries.mkdir()
+    hostile = make_files(tmp_path / "files", canaries, names)
+    for file in hostile:
+        with pytest.raises(UnsafeInput):
+            check_file(Source(file.kind, file.path), Options())
+    told = run_trusted(tmp_path, hostile, sandbox=True)
+    assert len(told) == 2 * len(hostile)
+    assert not list(canaries.iterdir()), told
+
+
+@pytest.mark.long
+def test_the_same_graphs_write_without_the_sandbox(tmp_path: Path) -> None:
+    canaries = tmp_path / "canaries"
+    canaries.mkdir()
+    told = run_trusted(tmp_path, make_files(tmp_path / "files", canaries, tuple(WRITING)), sandbox=False)
+    written = {path.name.split(".")[0] for path in canaries.iterdir()}
+    pruned = {"SaveV20"}  # a Save that nothing waits for is not run in a function, but it is when a model is loaded
+    assert written >= {f"{name}{i}" for name in WRITING for i in (0, 1)} - pruned | {"DebugIdentity"}, told
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sandbox", [True, False])
+def test_a_graph_that_connects_does_so_without_the_sandbox_only(tmp_path: Path, sandbox: bool) -> None:
+    listener = Listener()
+    asking = make_asking(tmp_path, listener.port)
+    with pytest.raises(UnsafeInput):
+        check_file(Source(asking.kind, asking.path), Options())
+    run_trusted(tmp_path, [asking], sandbox=sandbox, seconds=30)
+    assert bool(listener.visits()) is not sandbox
