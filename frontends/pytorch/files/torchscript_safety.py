@@ -1,8 +1,8 @@
 """Keeps TorchScript archives from acting outside of their tensors: `torch.jit.load` runs code that the archive brings.
 
 The pickles of an archive are read by a restricted reader in C++ that builds TorchScript's own types only, and its code
-is compiled to TorchScript, not to Python. But a class may have a `__setstate__`, which runs while it is loaded, and
-TorchScript has operators that write and map files.
+is compiled to TorchScript, not to Python. But a class may have a `__setstate__`, which runs while it is loaded
+(`setstate_safety`), and TorchScript has operators that write and map files.
 """
 
 from __future__ import annotations
@@ -17,8 +17,15 @@ from pathlib import Path
 from convert import limits
 from convert.errors import UnsafeInput
 from convert.files.archives import member, open_archive, read_member
+from convert.files.pickle_opcodes import read_pickle
+
+from .setstate_safety import setstate_findings
 
 _CALL = re.compile(r"\bops\.(\w+)\.(\w+)")
+
+_CLASS = re.compile(r"\btorch\.classes\.(\w+)")
+CLASSES = frozenset(("quantized", "rnn", "sparse", "mkldnn", "xnnpack", "torchtext", "torchaudio", "torchvision"))
+"""Of `torch.classes`, whose objects C++ makes: those that hold weights, readers of text or of sound in memory."""
 
 FILES = frozenset(("save", "from_file"))
 """TorchScript's operators that take the name of a file."""
@@ -53,17 +60,26 @@ def refuse_unsafe(path: Path) -> None:
     """Look through the code of a TorchScript archive before it is loaded.
 
     Raises `UnsafeInput` where it calls an operator on files or one of a namespace that is not known to be harmless,
-    or cannot be looked through.
+    cannot be looked through, or does more than put data back while it is loaded.
     """
     with open_archive(path) as archive:
         if member(archive, "model.json") is not None:
             raise _unsafe_error(path, "it is in the format of PyTorch before 1.2, whose code may lie anywhere in it")
-        for name in archive.namelist():
-            if name.endswith(".py"):
-                for found in _unsafe_findings(
-                    read_member(archive, name, limits.TORCHSCRIPT_CODE_BYTES).decode("utf-8", "replace")
-                ):
-                    raise _unsafe_error(path, f"{name.partition('code/')[2] or name} {found}")
+        codes = {
+            name.partition("code/")[2] or name: read_member(archive, name, limits.TORCHSCRIPT_CODE_BYTES)
+            for name in archive.namelist()
+            if name.endswith(".py")
+        }
+        pickled = [read_member(archive, n, limits.PICKLE_BYTES) for n in archive.namelist() if n.endswith(".pkl")]
+    texts = {name: code.decode("utf-8", "replace") for name, code in codes.items()}
+    for name, code in texts.items():
+        for found in _unsafe_findings(code):
+            raise _unsafe_error(path, f"{name} {found}")
+    names = [*texts.values(), *(name for data in pickled for name in read_pickle(data).globals)]
+    for library in sorted({found for name in names for found in _CLASS.findall(name)} - CLASSES):
+        raise _unsafe_error(path, f"it has an object of torch.classes.{library}")
+    for found in setstate_findings(texts.values()):
+        raise _unsafe_error(path, f"it {found}")
 
 
 def custom_operators(path: Path) -> set[str]:

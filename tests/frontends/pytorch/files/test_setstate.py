@@ -1,0 +1,170 @@
+"""What TorchScript runs while an archive is loaded: data is put back, and nothing else is done before it is trusted."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from convert.frontends.pytorch.files.loader import load
+from convert.frontends.pytorch.files.setstate_safety import setstate_findings
+from torch import nn
+
+from convert.errors import UnsafeInput
+from convert.options import Options
+from convert.runners.sandbox import CALLS, FILES, available_measures
+from convert.source import Source
+from tests.support.confined import Hostile, run_trusted
+
+BODIES = {
+    "a loop": ("while torch.eq(1, 1):\n      pass", "While"),
+    "a round for each": ("for _0 in range(99999999999):\n      pass", "For"),
+    "a comprehension": ("_0 = [_1 for _1 in state]", "ListComp"),
+    "a large tensor": ("_0 = torch.zeros([99999999999])", "torch.zeros"),
+    "a file": ("_0 = torch.save(state, 'x')", "torch.save"),
+    "an operator": ("_0 = ops.aten.zeros([9])", "ops.aten.zeros"),
+    "a method that loops": ("_0 = (self).again()", "While"),
+    "a function that calls itself": ("_0 = __torch__.itself()", "calls itself"),
+    "calls of calls of calls": ("_0 = __torch__.f0()", "more than 1000 calls"),
+    "a function from elsewhere": ("_0 = __torch__.unknown(state)", "__torch__.unknown"),
+    "what is computed": ("_0 = (state[0])()", "what is computed"),
+    "an arithmetic loop": ("_0 = 9 ** 9 ** 9", "BinOp"),
+}
+_MORE = """
+  def again(self) -> NoneType:
+    while torch.eq(1, 1):
+      pass
+def itself() -> NoneType:
+  _0 = __torch__.itself()
+"""
+_BOMB = "".join(
+    f"def f{i}() -> NoneType:\n  _0 = __torch__.f{i + 1}()\n  _1 = __torch__.f{i + 1}()\n" for i in range(30)
+)
+
+
+@pytest.mark.parametrize("case", BODIES)
+def test_more_than_data_is_refused(case: str) -> None:
+    body, why = BODIES[case]
+    code = f"class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    {body}{_MORE}{_BOMB}"
+    assert any(why in found for found in setstate_findings([code]))
+
+
+def test_a_body_that_is_no_python_is_refused() -> None:
+    assert list(setstate_findings(["def __setstate__(self, state) -> :"]))
+    assert not list(setstate_findings(["def forward(self, x) -> :", "def forward(self, x):\n  while x:\n    pass"]))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)[0]
+
+
+def _static() -> nn.Module:
+    quantization = torch.ao.quantization
+    layers = [nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 3)]
+    module = nn.Sequential(quantization.QuantStub(), *layers, quantization.DeQuantStub()).eval()
+    module.qconfig = quantization.get_default_qconfig("fbgemm")  # type: ignore[assignment]
+    prepared = quantization.prepare(module)
+    prepared(torch.randn(1, 1, 8, 8))
+    return quantization.convert(prepared)
+
+
+def _dynamic(layer: nn.Module) -> nn.Module:
+    return torch.ao.quantization.quantize_dynamic(nn.Sequential(layer).eval(), {type(layer)}, dtype=torch.qint8)
+
+
+HONEST: dict[str, Callable[[], nn.Module]] = {
+    "static": _static,
+    "linear": lambda: _dynamic(nn.Linear(4, 4)),
+    "lstm": lambda: Recurrent(_dynamic(nn.LSTM(4, 4))[0]),  # type: ignore[index]
+    "gru": lambda: Recurrent(_dynamic(nn.GRU(4, 4))[0]),  # type: ignore[index]
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_quantized_layers_are_loaded(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(HONEST[name]()).save(path)
+    load(Source("torchscript", path), Options())
+
+
+@pytest.mark.parametrize(
+    ("suffix", "old", "new"),
+    [
+        (".py", b"Module):\n", b"Module):\n  store : __torch__.torch.classes.c10d.Store\n"),
+        ("data.pkl", b"__torch__.torch.nn.modules.linear\n", b"__torch__.torch.classes.c10d\n"),
+    ],
+)
+def test_objects_of_other_libraries_are_refused(tmp_path: Path, suffix: str, old: bytes, new: bytes) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(nn.Linear(2, 2)).save(tmp_path / "plain.pt")
+    path = tmp_path / "m.pt"
+    with zipfile.ZipFile(tmp_path / "plain.pt") as plain, zipfile.ZipFile(path, "w") as archive:
+        for entry in plain.infolist():
+            content = plain.read(entry)
+            archive.writestr(entry.filename, content.replace(old, new) if entry.filename.endswith(suffix) else content)
+    with pytest.raises(UnsafeInput, match=r"torch\.classes\.c10d"):
+        load(Source("torchscript", path), Options())
+
+
+# -- an archive that writes while it is loaded --------------------------------------------------------------------
+
+
+class Saving(nn.Module):
+    """Saves a tensor to a file when it is loaded; the file's name is written into the archive's code afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.training = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[torch.Tensor, bool]:
+        return torch.ones(2), self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[torch.Tensor, bool]) -> None:
+        self.training = state[1]
+        print(state[0].dim(), "THE PLACE")
+
+
+def save_hostile(path: Path, canary: Path) -> Hostile:
+    plain = path.with_suffix(".plain")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(Saving()).save(plain)
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            if entry.filename.endswith(".py"):
+                lines = content.decode().splitlines()
+                printing = next(i for i, line in enumerate(lines) if "print" in line)
+                indent = lines[printing][: len(lines[printing]) - len(lines[printing].lstrip())]
+                lines[printing] = f'{indent}ops.aten.save((state)[0], "{canary}")'
+                content = "\n".join(lines).encode() + b"\n"
+            new.writestr(entry.filename.replace("plain", "archive"), content)
+    return Hostile("torchscript", path, "x", (3,))
+
+
+@pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
+@pytest.mark.parametrize("sandbox", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_an_archive_that_writes_does_so_without_the_sandbox_only(tmp_path: Path, sandbox: bool) -> None:
+    canary = tmp_path / "canary"
+    hostile = save_hostile(tmp_path / "m.pt", canary)
+    with pytest.raises(UnsafeInput, match="save"):
+        load(Source(hostile.kind, hostile.path), Options())
+    told = run_trusted(tmp_path, [hostile], sandbox=sandbox)
+    assert told
+    assert canary.exists() is not sandbox, told
