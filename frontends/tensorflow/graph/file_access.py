@@ -187,8 +187,9 @@ def _comes_from(
         if name in arguments:
             return _is_given(graph, scope, arguments.index(name), len(arguments), sources, assets, depth)
         node = next((n for n in function.node_def if n.name == name), None)
-    passes = node is not None and node.op == "Identity" and node.input
-    return bool(passes) and _comes_from(graph, scope, node.input[0], sources, assets=assets, depth=depth + 1)
+    if node is None or node.op != "Identity" or not node.input:
+        return False
+    return _comes_from(graph, scope, node.input[0], sources, assets=assets, depth=depth + 1)
 
 
 def _is_given(

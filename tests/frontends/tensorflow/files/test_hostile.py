@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from convert.frontends import tensorflow as frontend
-from convert.frontends.tensorflow.runner import hdf5_check
+from convert.frontends.tensorflow.runner import hdf5_check, runner
 
 from convert import limits
 from convert.errors import BadInput, UnsafeInput
@@ -55,6 +55,9 @@ def test_lambda_layers_are_listed(tmp_path: Path) -> None:
     path = _saved(tmp_path, keras.layers.Lambda(lambda x: x + 1), keras.layers.Dense(2))
     with pytest.raises(UnsafeInput, match=r"keras\.layers\.Lambda"):
         read("keras", path)
+    for call in (runner.run_as_used, lambda s, f, o: runner.run(s, f, precision="float64", options=o)):
+        with pytest.raises(UnsafeInput, match=r"keras\.layers\.Lambda"):  # as a target, too
+            call(Source("keras", path), [], Options())
 
 
 def test_custom_classes_are_listed(tmp_path: Path) -> None:

@@ -15,10 +15,13 @@ from convert.frontends.tensorflow.graph.protos import MESSAGES
 from convert.frontends.tensorflow.runner import runner
 from convert.frontends.tensorflow.runner.allowed import check_file
 
+import convert
 from convert.errors import UnsafeInput
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
+
+FIXTURES = Path(__file__).parents[4] / "fixtures"
 
 HOSTILE = {
     "ReadFile": {}, "WriteFile": {}, "PyFunc": {}, "EagerPyFunc": {}, "MatchingFiles": {}, "DatasetToTFRecord": {},
@@ -153,6 +156,14 @@ def test_reader_and_runner_ask_for_source_and_target(tmp_path: Path, place: str)
         runner.run_as_used(source, feeds, Options())
     with pytest.raises(UnsafeInput, match="WriteFile"):
         runner.trace(source, feeds[0], Options())
+
+
+def test_a_target_is_refused_before_it_is_run(tmp_path: Path) -> None:
+    saved = saved_model()
+    PLACES["initializer"](saved, "WriteFile", {})
+    evil = write(tmp_path, saved)
+    with pytest.raises(UnsafeInput, match="WriteFile"):
+        convert.verify(FIXTURES / "mnist_cnn.onnx", evil.path)
 
 
 def test_every_operator_is_listed_with_its_function(tmp_path: Path) -> None:
