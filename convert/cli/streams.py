@@ -53,7 +53,7 @@ def _patient(number: int, usual: TextIO | None) -> TextIO:
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, errors="replace", line_buffering=lines)
 
 
-def exit_code(code: object) -> object:
+def exit_code(code: str | int | None) -> str | int | None:
     """What to exit with where the work ends with `code`: another one if it went well and could not be printed.
 
     A reader that does not want to read on is no failure.

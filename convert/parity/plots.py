@@ -90,7 +90,9 @@ def _frame(low: int, high: int, y: Scale, count: int, x: Scale | None) -> list[s
         height = y(10.0**power)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
         parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{height + 4:.1f}" text-anchor="end">1e{power}</text>')
-    for i in sorted({0, count // 4, count // 2, 3 * count // 4, count - 1}) if count and x is not None else []:
+    if x is None or not count:
+        return parts
+    for i in sorted({0, count // 4, count // 2, 3 * count // 4, count - 1}):
         parts.append(f'<text class="tick" x="{x(i):.1f}" y="{_HEIGHT - 16}" text-anchor="middle">{i}</text>')
     return parts
 

@@ -135,22 +135,23 @@ def net_of(message: Any, label: str = "the net", depth: int = 0) -> Net:
     for op in message.op:
         if not op.type:
             raise BadInput(f"{label} is no Caffe2 net: it has an operator without a type")
-        kind, inputs, outputs = _words([op.type], label)[0], _words(op.input, label), _words(op.output, label)
+        kind, inputs, outputs = _word(op.type, label), _words(op.input, label), _words(op.output, label)
         args = _arguments(op.arg, f"{label}: {kind}", depth)
-        ops.append(Op(kind, inputs, outputs, args, *_words([op.engine], label), op.device_option.device_type))
+        ops.append(Op(kind, inputs, outputs, args, _word(op.engine, label), op.device_option.device_type))
     args = _arguments(message.arg, label, depth)
     inputs, outputs = _words(message.external_input, label), _words(message.external_output, label)
-    return Net(*_words([message.name], label), tuple(ops), inputs, outputs, args)
+    return Net(_word(message.name, label), tuple(ops), inputs, outputs, args)
 
 
 def _words(texts: Iterable[str | bytes], label: str) -> tuple[str, ...]:
-    """Names as they are. Raises `BadInput` for bytes that are no text, which protobuf hands out as bytes."""
-    words = []
-    for word in texts:
-        if not isinstance(word, str):
-            raise BadInput(f"{label} is no Caffe2 net: it has a name that is no text", hint="get the file again")
-        words.append(word)
-    return tuple(words)
+    return tuple(_word(text, label) for text in texts)
+
+
+def _word(text: str | bytes, label: str) -> str:
+    """A name as it is. Raises `BadInput` for bytes that are no text, which protobuf hands out as bytes."""
+    if not isinstance(text, str):
+        raise BadInput(f"{label} is no Caffe2 net: it has a name that is no text", hint="get the file again")
+    return text
 
 
 def _arguments(messages: Sequence[Any], label: str, depth: int) -> dict[str, Argument]:
