@@ -8,12 +8,16 @@ import hashlib
 import os
 import re
 import shutil
+import time
 from pathlib import Path
 
 from convert.errors import UsageError
 
 NEW, OLD = "new", "old"
 """What is to be renamed to its place when complete; what stepped aside for it, and comes back if it never came."""
+
+_PATIENCE = 1.0
+"""Seconds in which a process that only sweeps has let go of a lock."""
 
 _NAME = re.compile(r"\.convert-[0-9a-f]{16}")
 
@@ -37,7 +41,7 @@ def take_folder(destination: Path) -> tuple[Path, int]:
             descriptor = _open(folder)
         except FileNotFoundError:
             continue  # the process that had it was just done
-        if not _lock(descriptor):
+        if not _lock_soon(descriptor):
             os.close(descriptor)
             raise UsageError(
                 f"another process is writing {destination}", hint="wait for it, or name another place with -o"
@@ -97,6 +101,14 @@ def _lock(descriptor: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def _lock_soon(descriptor: int) -> bool:
+    """The same with some patience: a process that sweeps holds each lock for a moment, a writer for its whole work."""
+    end = time.monotonic() + _PATIENCE
+    while not (locked := _lock(descriptor)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return locked
 
 
 def _is_still_there(folder: Path, descriptor: int) -> bool:

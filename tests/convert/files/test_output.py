@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +16,7 @@ import pytest
 
 import convert
 from convert.errors import ResourceLimit, UsageError
-from convert.files import exchange
+from convert.files import exchange, own_folders
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
 
 MNIST = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.pt"
@@ -186,7 +189,8 @@ def test_a_rename_that_fails_brings_the_old_one_back(tmp_path: Path, monkeypatch
     assert names(tmp_path) == ["m"]
 
 
-def test_of_two_processes_that_write_one_output_one_says_so(tmp_path: Path) -> None:
+def test_of_two_processes_that_write_one_output_one_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_folders, "_PATIENCE", 0.05)
     out = tmp_path / "m.onnx"
     with atomic_replacement(out, force=True) as temporary:
         temporary.write_text("first")
@@ -212,6 +216,33 @@ def test_what_came_meanwhile_is_not_replaced(tmp_path: Path, name: str) -> None:
         write()
     assert names(tmp_path) == [name]
     assert (tmp_path / name).read_text() == "another's"
+
+
+def test_who_only_sweeps_does_not_look_like_a_writer(tmp_path: Path) -> None:
+    out = tmp_path / "m.onnx"
+    folder = own_folders.folder_for(out)
+    folder.mkdir()
+    held = os.open(folder, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    threading.Timer(0.05, lambda: os.close(held)).start()
+    with atomic_replacement(out, force=False) as temporary:
+        temporary.write_text("new")
+    assert names(tmp_path) == ["m.onnx"]
+
+
+def test_outputs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """As the tasks of a batch: each sweeps the folder that they share."""
+
+    def write(worker: int) -> None:
+        for number in range(20):
+            out = tmp_path / f"{worker}-{number}"
+            discard_unfinished(out)
+            with atomic_replacement(out, force=False) as temporary:
+                temporary.write_text("new")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert len(names(tmp_path)) == 80
 
 
 def test_what_a_killed_writer_left_goes_and_nothing_else(tmp_path: Path) -> None:
