@@ -48,10 +48,10 @@ def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
     if destination.is_dir():
         files = [file.relative_to(destination).as_posix() for file in _files_in(destination)]
         strange = [[f for f in files if not any(map(partial(fnmatchcase, f), form.entries))] for form in forms]
-        others = sorted(min([*strange, files], key=len))
+        others = min([*strange, files], key=len)
         if others:
             raise UsageError(
-                f"{destination} is a folder that holds other things than a model, such as {others[0]}: "
+                f"{destination} is a folder that holds other things than a model, such as {min(others)}: "
                 "it would be replaced with all of them",
                 hint="name a place in it, or remove it yourself",
             )
