@@ -24,17 +24,24 @@ from convert.parity.floors import hold_floors, without_foreign_float64
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, hold_stand_ins, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
-from convert.parity.randomness import describe_repeats, random_outputs
+from convert.parity.randomness import random_outputs
+from convert.parity.repeats import (
+    child_results,
+    compare_draws,
+    kept_outputs,
+    outputs_of,
+    transpose_arrays,
+    unrepeatable_sides,
+)
 from convert.parity.saved import input_sets, save_feeds
 from convert.parity.size_search import describe_search, search_sizes
 from convert.parity.special_verdict import judge_special, take_special
-from convert.passes.layout.boundary import Moves, boundary_permutations
-from convert.runners.process import Outputs, RunningChild, execute, run_all
+from convert.passes.layout.boundary import boundary_permutations
+from convert.runners.process import Outputs, execute, run_all
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Verdict
 
 if TYPE_CHECKING:
-    from convert.parity.counterparts import Counterparts
     from convert.reference.quantized import NarrowedOutputs
 
 _TURNS = 20
@@ -88,8 +95,8 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
 
     def respond(feeds: Sequence[Feed]) -> Outputs:
         running = execute(source, [f.arrays for f in feeds], ("float32",), options, method.limits)
-        found = _outputs(running.results()["float32"])
-        return [_kept_outputs(o, method.counterparts) for o in found]
+        found = outputs_of(running.results()["float32"])
+        return [kept_outputs(o, method.counterparts) for o in found]
 
     try:
         runs, feeds, notes = _run_where_it_runs(run, feeds, source, graph, options, method)
@@ -109,11 +116,13 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     if special is not None and verdict.status != FAIL:
         declared = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
         judge_special(verdict, graph, special, *declared)
+    if verdict.status != FAIL and verdict.outputs and not method.tolerant and random_outputs(graph):
+        compare_draws(verdict, source, target, graph, feeds, options, method)
     mode = graph.metadata_props.get(MODE_KEY)
     if mode and verdict.status == PASS:
         verdict.status, verdict.reason = INCONCLUSIVE, mode
     if verdict.status == FAIL or any(map(is_source_far, verdict.outputs)):
-        verdict.notes += _unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
+        verdict.notes += unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
     if verdict.status == FAIL and verdict.outputs:
         verdict.divergence = _divergence_place(verdict, source, target, graph, feeds, options, method)
     if method.profile and verdict.outputs and not boundary_permutations(graph, options.layout):
@@ -201,11 +210,11 @@ def _run_everything(
     arrays = [f.arrays for f in feeds]
     theirs = execute(source, arrays, ("float32", "float64"), options, method.limits, edges)
     moved, ends = boundary_permutations(graph, options.layout), method.ends
-    given = [ends.feed(_transpose_arrays(a, moved)) for a in arrays]
+    given = [ends.feed(transpose_arrays(a, moved)) for a in arrays]
     ours = start(target, given, method.target, method.limits, edges)
     try:
         graph_outputs = _graph_outputs(graph, arrays, edges, method.limits.seconds)
-        expected, got = _results(theirs, "source"), ours.results()
+        expected, got = child_results(theirs, "source"), ours.results()
     finally:
         theirs.stop()
         ours.stop()
@@ -229,9 +238,9 @@ def _run_everything(
         raise _RunFailure("backend", got)
     assert isinstance(expected, dict)
     back = {n: inverse_permutation(p) for n, p in moved.items()}
-    uses = {way: [_transpose_arrays(ends.name_outputs(o), back) for o in outputs] for way, outputs in got.items()}
+    uses = {way: [transpose_arrays(ends.name_outputs(o), back) for o in outputs] for way, outputs in got.items()}
     use, target_outputs = next(iter(uses.items()))
-    count = len(_outputs(expected["float32"]))
+    count = len(outputs_of(expected["float32"]))
     whole = [o for way, o in uses.items() if len(o) > 1 or way == use]
     for guilty, outputs in (("frontend", graph_outputs), *(("backend", o) for o in whole)):
         if not isinstance(outputs, ConvertError) and len(outputs) < count:
@@ -240,7 +249,7 @@ def _run_everything(
     kept: dict[str, Outputs | Unsupported] = {
         p: o
         if isinstance(o, Unsupported)
-        else _completed([_kept_outputs(e, method.counterparts) for e in o], graph_outputs, count)
+        else _completed([kept_outputs(e, method.counterparts) for e in o], graph_outputs, count)
         for p, o in expected.items()
     }
     double = expected["float64"]
@@ -260,7 +269,7 @@ def _takes_all(source: Any, others: Sequence[Any]) -> bool:
         taken += [ways[0], *(o for o in ways[1:] if len(o) > 1)]
     if any(isinstance(o, ConvertError) and not isinstance(o, Unsupported) for o in taken):
         return False
-    count = len(_outputs(source["float32"]))
+    count = len(outputs_of(source["float32"]))
     return all(len(o) >= count for o in taken if not isinstance(o, Unsupported))
 
 
@@ -271,19 +280,6 @@ def _completed(found: Outputs, graph_outputs: Outputs | Unsupported, count: int)
     if isinstance(graph_outputs, Unsupported):
         return Unsupported("the source runs in float64 on some of the inputs only")
     return [*found, *graph_outputs[len(found) :]]
-
-
-def _kept_outputs(outputs: dict[str, np.ndarray], pairs: Counterparts | None) -> dict[str, np.ndarray]:
-    """Those that are compared; a number that the source gives and its graph has not is left to the judge."""
-    if pairs is None or max(pairs.kept, default=-1) >= len(outputs):
-        return outputs
-    items = list(outputs.items())
-    return dict(items[i] for i in pairs.kept)
-
-
-def _transpose_arrays(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str, np.ndarray]:
-    """Arrays in another layout; what has not the rank for it stays as it is, and is told by its shape."""
-    return {n: a.transpose(moved[n]) if n in moved and a.ndim == len(moved[n]) else a for n, a in arrays.items()}
 
 
 def failed_run_verdict(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed], guilty: str = "backend") -> Verdict:
@@ -304,27 +300,6 @@ def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
     label = max(worst, key=lambda e: e.error).feed if worst else ""
     smallest = min(feeds, key=lambda f: sum(a.size for a in f.arrays.values()))
     return next((f for f in feeds if f.label == label), smallest)
-
-
-def _unrepeatable_sides(
-    source: Source, target: Source, graph: ir.Model, feed: Feed, options: Options, method: VerifyMethod
-) -> list[str]:
-    """What is random although nothing in the graph is: each side is run twice on the same inputs."""
-    moved = _transpose_arrays(feed.arrays, boundary_permutations(graph, options.layout))
-    moved = method.ends.feed(moved)
-    random = [i for i, v in enumerate(graph.graph.outputs) if v.name in random_outputs(graph)]
-    found = []
-    for who, artefact, arrays, own in (
-        ("source", source, feed.arrays, options), ("target", target, moved, method.target)
-    ):  # fmt: skip
-        running = execute(artefact, [arrays, arrays], ("float32",), own, method.limits)
-        outputs = _results(running, who)
-        running.stop()
-        if not isinstance(outputs, ConvertError):
-            first, second = _outputs(outputs["float32"])
-            texts = describe_repeats(first, second, random)
-            found += [f"the {who} gives {text}" for text in texts]
-    return found
 
 
 def _divergence_place(
@@ -383,17 +358,3 @@ def _narrowed_outputs(
     from convert.reference.quantized import simulate
 
     return simulate(graph, arrays, stored)
-
-
-def _results(running: RunningChild, who: str) -> dict[str, Outputs | Unsupported] | ConvertError:
-    try:
-        return running.results()
-    except ConvertError as error:
-        error.message = f"{error.message} (the {who} of the comparison)"
-        return error
-
-
-def _outputs(found: Outputs | Unsupported) -> Outputs:
-    if isinstance(found, Unsupported):
-        raise found
-    return found

@@ -117,8 +117,10 @@ def test_an_error_is_not_hidden_by_noise(name: str) -> None:
         assert any(f"output {found!r} depends on random numbers" in note for note in report.notes)
     told = convert.verify(right, wrong).verdict
     assert told is not None
-    assert {r.name: r.status for r in told.outputs} == {n: INCONCLUSIVE if n in random else FAIL for n in outputs}
-    assert told.status == (FAIL if set(outputs) - set(random) else INCONCLUSIVE)
+    found_of = {r.name: r.status for r in told.outputs}
+    # Draws are compared where nothing else fails; of some errors they are too few.
+    assert all(found_of[n] == FAIL if n not in random else found_of[n] in (FAIL, INCONCLUSIVE) for n in outputs)
+    assert told.status == (FAIL if FAIL in found_of.values() else INCONCLUSIVE)
 
 
 def test_noise_that_is_always_the_same_number_is_no_constant_output() -> None:

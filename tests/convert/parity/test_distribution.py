@@ -1,0 +1,72 @@
+"""Whether two sides draw alike: distributions that do are never called different, others are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from convert.parity.distribution import DRAWS, distribution_difference, redraws
+
+SIGNAL = np.random.default_rng(0).standard_normal((4, 100))
+Draw = Callable[[np.random.Generator], np.ndarray]
+
+DISTRIBUTIONS: dict[str, Draw] = {
+    "normal": lambda r: SIGNAL + r.standard_normal(SIGNAL.shape),
+    "one noise for all": lambda r: SIGNAL + r.standard_normal(),
+    "dropout": lambda r: SIGNAL * 2 * (r.random(SIGNAL.shape) < 0.5),
+    "rare": lambda r: SIGNAL * (r.random(SIGNAL.shape) < 0.001),
+    "once in many runs": lambda r: SIGNAL * (r.random() < 0.01),
+    "without moments": lambda r: SIGNAL + r.standard_cauchy(SIGNAL.shape),
+    "skewed": lambda r: SIGNAL * r.exponential() ** 3,
+    "places": lambda r: r.integers(0, 9, 5),
+    "flags": lambda r: r.random(7) < 0.3,
+    "one number": lambda r: r.standard_normal(1),
+    "nearly none": lambda r: SIGNAL + 1e-12 * r.standard_normal(SIGNAL.shape),
+}
+
+
+def drawn(draw: Draw, seed: int) -> list[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return [draw(generator) for _ in range(DRAWS)]
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_sides_that_draw_alike_are_not_called_different(name: str) -> None:
+    draw = DISTRIBUTIONS[name]
+    for seed in range(8):
+        assert distribution_difference(drawn(draw, seed), drawn(draw, 100 + seed)) == ""
+    assert redraws(drawn(draw, 0)) or name in ("rare", "once in many runs")
+
+
+CHANGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "a weight 5 % off": lambda a: a * 1.05,
+    "a bias": lambda a: a + 0.2 * (np.arange(a.size).reshape(a.shape) % 2),
+    "one element": lambda a: a + 3.0 * (np.arange(a.size).reshape(a.shape) == 7),
+    "a sign": lambda a: -a,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", ["normal", "dropout"])
+def test_another_function_behind_noise_is_seen(name: str, change: str) -> None:
+    draw = DISTRIBUTIONS[name]
+    other = [CHANGES[change](a) for a in drawn(draw, 1)]
+    assert distribution_difference(drawn(draw, 0), other).endswith("of the output's size")
+
+
+def test_more_noise_is_seen() -> None:
+    more = drawn(lambda r: SIGNAL + 1.2 * r.standard_normal(SIGNAL.shape), 1)
+    assert distribution_difference(drawn(DISTRIBUTIONS["normal"], 0), more).startswith("the spread of 256 draws")
+
+
+def test_rounding_that_goes_one_way_is_no_difference() -> None:
+    draw = DISTRIBUTIONS["nearly none"]
+    assert distribution_difference(drawn(draw, 0), [a * (1 + 1e-6) for a in drawn(draw, 1)]) == ""
+
+
+def test_what_is_the_same_each_time_does_not_redraw() -> None:
+    assert not redraws([SIGNAL] * DRAWS)
+    assert not redraws([np.full(3, np.nan)] * 3)
+    assert not redraws([SIGNAL, SIGNAL[:2]])
