@@ -113,6 +113,14 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         'if node.op_type != "Transpose" or node.domain or node.inputs[ -1] is None:',
     ): "a Transpose has one input",
     ("min_cut.py", "infinite = sum(prices) + 1", "infinite = sum(prices) + 2"): "it is above all others either way",
+    ("min_cut.py", "infinite = sum(prices) + 1", "infinite = sum(prices) // 1"): (
+        "all as is or all moved costs half of the sum at most, which is less than the sum too"
+    ),
+    (
+        "move_through_reshape.py",
+        "known = [[d for d in side if isinstance(d, int) and d > 0] for side in (before, after)]",
+        "known = [[d for d in side if isinstance(d, int) and d > -1] for side in (before, after)]",
+    ): "sizes of 0 are refused where the target is written",
     (
         "verify.py",
         "stand_ins = 0 if isinstance(double, Unsupported) else max(0, count - len(double))",
@@ -128,6 +136,18 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         'keep = rank(node.inputs[1]) if node.op_type == "Gather" else node.attributes.get_int("keepdims", 1)',
         'keep = rank(node.inputs[1]) if node.op_type >= "Gather" else node.attributes.get_int("keepdims", 1)',
     ): "the others are ArgMax and ArgMin",
+    ("compose_transposes.py", "moves = perm != sorted(perm)", "moves = perm > sorted(perm)"): (
+        "of all orders the sorted one is the least"
+    ),
+    ("rounding_margins.py", "if exact.size != differs.size:", "if exact.size < differs.size:"): (
+        "what is between a decision and an output keeps its elements, and makes no fewer of them"
+    ),
+    (
+        "compose_transposes.py",
+        "old, new = row[-1].outputs[0], made[-1].outputs[0]",
+        "old, new = row[-1].outputs[0], made[-1].outputs[ -1]",
+    ): "it has one output",
+    ("chain.py", "if len(chain) == 2:", "if len(chain) <= 2:"): "a chain has two artefacts at the least",
     ("inputs.py", "return rng.random(shape) < 0.5", "return rng.random(shape) > 0.5"): "as many are true either way",
     (
         "verify.py",

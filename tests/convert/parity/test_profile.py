@@ -18,6 +18,7 @@ from convert.options import Options
 from convert.parity import locate as places
 from convert.parity.inputs import Feed
 from convert.parity.locate import locate, locate_source
+from convert.parity.pairing import trace_graph
 from convert.parity.profile import _relative_error, _TargetValues, profile_errors, relevant_places
 from convert.runners.process import Limits
 from convert.runners.trace import Trace, TraceStep, summarize
@@ -301,6 +302,17 @@ def test_how_near_is_the_same(
 def test_a_source_that_cannot_be_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     told = source_found(monkeypatch, network(), ConvertError("no trace"))
     assert told == "the source cannot be run operator by operator to find the place: no trace"
+
+
+def test_a_trace_holds_the_weights_too() -> None:
+    g = Graph()
+    w = g.initializer("w", ir.Tensor(np.full((1, 6), 2.0, np.float32)))
+    words = g.initializer("words", ir.Tensor(np.array([b"a"], object), dtype=ir.DataType.STRING))
+    g.output(g.Mul(g.input("x", F, [3, 6]), w), "y")
+    trace, outputs = trace_graph(g.model(), FEED.arrays)
+    assert (trace.values["w"].rms, trace.values["w"].shape) == (2.0, (1, 6))
+    assert words.name not in trace.values
+    np.testing.assert_allclose(outputs["y"], 2 * X.astype(np.float64))
 
 
 def test_values_inside_of_one_operator_do_not_count() -> None:

@@ -94,15 +94,15 @@ def test_noise_goes_round_a_loop_until_nothing_is_added() -> None:
 
 def test_what_a_loop_starts_with_counts_and_how_often_it_runs() -> None:
     def inner(i: ir.Value, c: ir.Value, a: ir.Value, b: ir.Value) -> Any:
-        nodes = [node("Identity", c), node("Neg", X), node("Abs", X)]
+        nodes = [node("Identity", c), node("Neg", X), node("Abs", X), node("Sin", a), node("Cos", b)]
         return nodes, [m.outputs[0] for m in nodes]
 
     n = noise(X)
     made = loop(2, inner, [n.outputs[0], X])
-    assert found([n, made], made.outputs) == [True, False]  # without a round it is the noise
+    assert found([n, made], made.outputs) == [True, False, True, False]  # without a round it is the noise
     n = noise(X)
     made = loop(2, inner, [X, X], count=n.outputs[0])
-    assert found([n, made], made.outputs) == [True, True]
+    assert found([n, made], made.outputs) == [True] * 4
 
     def until(i: ir.Value, c: ir.Value, a: ir.Value) -> Any:
         drawn, kept = noise(X), node("Neg", X)

@@ -257,5 +257,7 @@ def test_rows_of_denormals_that_are_as_rows_of_zeros_are_the_sources(shape: tupl
     expected[3:].reshape(-1, 3)[:, [0, 2]] = source[3:].reshape(-1, 3)[:, [0, 2]]
     np.testing.assert_array_equal(found, expected)
     assert _with_denormals(target.astype(np.float64), source).dtype == np.float64
+    target[3:].reshape(-1, 3)[:, 2] = 5  # where the row of zeros is NaN
+    np.testing.assert_array_equal(_with_denormals(target, source)[3:].reshape(-1, 3)[:, 2], 5)
     for other in (target[:3], target[0], target.ravel()):
         assert _with_denormals(other, other) is other

@@ -8,7 +8,7 @@ import pytest
 
 from convert.graph import Graph
 from convert.passes.layout.assign import assign_layout
-from convert.passes.layout.dense import DENSE, dense, layer_norm
+from convert.passes.layout.dense import DENSE, _bias_add, dense, layer_norm
 from convert.passes.layout.min_cut import AS_IS, MOVED, Term, labeling_cost, minimum_cut
 from convert.passes.layout.model import Side, channels_first, channels_last
 from convert.passes.layout.rules import form_of
@@ -213,3 +213,40 @@ def test_a_value_that_a_branch_captures_is_fetched_as_is() -> None:
     g.output(g.facts(z, F, [2, 4, 6, 6]), "z")
     g.output(conv(g, y, 4), "y")
     check(g, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "found"),
+    [
+        ("", (4, 1, 1), True),
+        ("", (1, 4, 1, 1), True),
+        ("first", (4, 1, 1), True),
+        ("", (6,), False),
+        ("", (1, 1, 1), False),
+        ("", (2, 4, 1, 1), False),
+        ("computed", (4, 1, 1), False),
+        ("subtracted", (4, 1, 1), False),
+        ("an output", (4, 1, 1), False),
+        ("read twice", (4, 1, 1), False),
+        ("in a branch", (4, 1, 1), False),
+        ("not read", (4, 1, 1), False),
+    ],
+)
+def test_only_a_constant_for_each_channel_is_a_bias(kind: str, shape: tuple[int, ...], found: bool) -> None:
+    g = Graph()
+    y = g.Relu(g.input("x", F, [2, 4, 5, 6]))
+    bias = g.input("b", F, shape) if kind == "computed" else weights(*shape)
+    place = g.body("then") if kind == "in a branch" else g
+    if kind == "subtracted":
+        place.Sub(y, bias)
+    elif kind != "not read":
+        place.Add(*((bias, y) if kind == "first" else (y, bias)))
+    if kind == "read twice":
+        g.Neg(y)
+    if kind == "an output":
+        g.graph.outputs.append(y)
+    add, content = _bias_add(node_of(y), 4)
+    assert (add is not None) == (content is not None) == found
+    if add is not None and content is not None:
+        assert add.op_type == "Add"
+        np.testing.assert_array_equal(content, weights(*shape).ravel())

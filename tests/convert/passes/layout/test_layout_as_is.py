@@ -199,3 +199,14 @@ def test_transposes_of_attention_are_left_alone() -> None:
     before = ir.to_proto(model)
     assert assign_layout(model, sensitive="as is") is False
     assert ir.to_proto(model) == before
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_a_dense_layer_at_the_end_is_the_output(added: bool) -> None:
+    g = Graph()
+    y = g.MatMul(tf_conv(g, g.input("x", F, ["batch", 8, 8, 3]), 8), weights(8, 6))
+    g.output(g.Add(y, weights(6)) if added else y, "y")
+    model = check(g, {"x": (2, 8, 8, 3)}, sensitive="as is", boundary="moved")
+    assert [v.name for v in model.graph.outputs] == ["y"]
+    assert [n.op_type for n in model.graph][-1] == "Conv"
+    assert model.graph.outputs[0].producer() is list(model.graph)[-1]

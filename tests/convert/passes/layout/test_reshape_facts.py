@@ -41,6 +41,9 @@ def node(wanted: Sequence[int] | None, allowzero: int = 0) -> ir.Node:
     [
         ((2, 6, 4), (2, 24), [2, 24], 0, True),
         ((2, 6, 4), (6, 8), [6, 8], 0, False),
+        ((2, 6, 4), (3, 16), [3, 16], 0, False),
+        ((2, 24), ("m", 6, 4), [-1, 6, 4], 0, True),
+        ((24, 2), ("m", 6, 4), [-1, 6, 4], 0, False),
         ((6, 2, 4), (2, 24), [2, 24], 0, False),
         (("n", 6, 4), ("n", 24), [-1, 24], 0, True),
         (("n", 6, 4), ("m", 24), [-1, 24], 0, True),
@@ -202,3 +205,9 @@ def test_a_reshape_gets_another_target(source: Dims, shape: Dims, told: list[int
         assert made.inputs[1].const_value.numpy().tolist() == told  # type: ignore[union-attr]
         assert made.outputs[0].shape == ir.Shape(shape)
         assert "allowzero" not in made.attributes
+
+
+def test_dims_are_compared_by_what_they_are() -> None:
+    """A name and a number that are made anew are the same as before."""
+    name, number = "".join(["ba", "tch"]), int("1000")
+    assert dim_groups(("batch", 1000, "w"), (name, number, "w")) == [((i,), (i,)) for i in range(3)]
