@@ -112,10 +112,14 @@ def _hugging_face(path: Path, names: set[str]) -> str:
 
 
 def _check_links(path: Path, root: Path, names: list[str]) -> None:
-    """Raise `UnsafeInput` where a file or folder is a link out of `root`."""
+    """Raise `UnsafeInput` where a file or folder is a link out of `root`, `BadInput` where it is one in a circle."""
     inside = root.resolve()
     for name in names:
         file = path / name
+        try:
+            file.resolve()
+        except (OSError, RuntimeError) as error:  # RuntimeError: before Python 3.13
+            raise BadInput(f"{file} is a link in a circle: {error}", hint="get the file itself") from None
         if not file.resolve().is_relative_to(inside):
             raise UnsafeInput(
                 f"{file} is a link to {file.resolve()}, outside of the model's folder",

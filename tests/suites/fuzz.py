@@ -258,6 +258,8 @@ def run(form: str, numbers: range, seed: int, keep: Path | None = None) -> Itera
         try:
             for number in numbers:
                 found = worker.ask(number)
+                if found.outcome == "hang":  # once more, in a worker of its own: the machine may have been busy
+                    found = worker.ask(number)
                 if keep is not None and found.outcome in (*BAD, "loose"):
                     folder = keep / form / str(number)
                     shutil.copytree(pristine, folder, dirs_exist_ok=True)

@@ -28,7 +28,7 @@ from .custom_operators import declare_operators
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .legacy import is_legacy, load_legacy
 from .pt2_archive import read_exported
-from .torchscript_safety import custom_operators, refuse_unsafe
+from .torchscript_safety import custom_operators, refuse_damaged_debug_info, refuse_unsafe
 
 NESTED = (
     "state_dict",
@@ -275,6 +275,7 @@ def factory(text: str) -> Callable[[], Any]:
 def _load_torchscript(path: Path, trust: bool) -> Any:
     if not trust:
         refuse_unsafe(path)
+    refuse_damaged_debug_info(path)
     unknown = declare_operators(custom_operators(path))
     if unknown:
         raise BadInput(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ast
 import io
+import pickletools
 import re
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 from convert import limits
-from convert.errors import UnsafeInput
+from convert.errors import BadInput, UnsafeInput
 from convert.files.archives import member, open_archive, read_member
 from convert.files.pickle_opcodes import read_pickle
 
@@ -56,6 +57,15 @@ _BUILTINS = frozenset(("NumToTensor", "RaiseException"))
 """Operators of PyTorch's compiler that programs call by a name with capitals. It dies over some of the others."""
 
 
+_TABLE = "FORMAT_WITH_STRING_TABLE"
+_NUMBERS = frozenset(("BININT", "BININT1", "BININT2", "LONG1"))
+_DEBUG_CODES = frozenset((
+    "PROTO", "MARK", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE", "BINPUT", "LONG_BINPUT", "BINGET",
+    "LONG_BINGET", "GLOBAL", "APPENDS", "APPEND", "NONE", "STOP",
+))  # fmt: skip
+"""What PyTorch writes debug information with, besides numbers, texts and lists."""
+
+
 def refuse_unsafe(path: Path) -> None:
     """Look through the code of a TorchScript archive before it is loaded.
 
@@ -80,6 +90,45 @@ def refuse_unsafe(path: Path) -> None:
         raise _unsafe_error(path, f"it has an object of torch.classes.{library}")
     for found in setstate_findings(texts.values()):
         raise _unsafe_error(path, f"it {found}")
+
+
+def refuse_damaged_debug_info(path: Path) -> None:
+    """Hold the places that source ranges point to against the table of texts, which PyTorch reads without a look.
+
+    Each `.debug_pkl` is a format's name, the texts, and ranges whose texts are lists of places in that table
+    (torch/csrc/jit/serialization/source_range_serialization.cpp). Raises `BadInput` for a place that there is not.
+    """
+    with open_archive(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".debug_pkl"):
+                content = read_member(archive, name, limits.PICKLE_BYTES)
+                try:
+                    reason = _debug_fault(content) if content else ""
+                except (ValueError, AttributeError, IndexError) as error:
+                    reason = str(error)
+                if reason:
+                    raise BadInput(
+                        f"{path}: the debug information {name} is damaged: {reason}",
+                        hint="get the file again and compare its checksum with the source's",
+                    )
+
+
+def _debug_fault(content: bytes) -> str:
+    """What is wrong with a `.debug_pkl`, or nothing. Only its lists hold places, and no other form writes them."""
+    texts, listing, first = 0, False, ""
+    for code, argument, _ in pickletools.genops(content):
+        if code.name == "BINUNICODE":
+            texts, first = texts + 1, first or str(argument)
+        elif code.name == "EMPTY_LIST":
+            listing = True
+        elif code.name == "REDUCE":
+            listing = False
+        elif listing and isinstance(argument, int) and code.name in _NUMBERS:
+            if first == _TABLE and not 0 <= argument < texts - 1:
+                return f"a source range begins in text {argument} of {texts - 1}"
+        elif first == _TABLE and code.name not in _DEBUG_CODES and not (code.name in _NUMBERS and not listing):
+            return f"it has the opcode {code.name}"
+    return ""
 
 
 def custom_operators(path: Path) -> set[str]:

@@ -177,7 +177,7 @@ def _changed_indices(folder: Path, copy: Callable[[str], Path], index: str) -> I
         path = copy(f"index {name}")
         changed = []
         for key, content in entries:
-            fields = [f for f in fields_of(content) if f[0] != number] if key[:1] not in (b"", b"_") else None
+            fields = [f for f in fields_of(content) if f[0] != number] if key and key[:6] != b"_CHECK" else None
             changed.append((key, message_of([*fields, (number, 0, value)]) if fields is not None else content))
         (path / index).write_bytes(table_of(changed))
         yield Case(path.name, path, good=GOOD)

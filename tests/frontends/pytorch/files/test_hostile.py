@@ -182,3 +182,14 @@ def test_an_exported_program_of_other_operators_is_told_in_one_paragraph(tmp_pat
     path = hostile.write_zip(tmp_path / "m.pt2", list(content.items()))
     refused(path, 5, "could not be read as an exported program", tmp_path)
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mnist_cnn_scripted.pt", "mnist_cnn_traced.pt"])
+def test_debug_information_that_points_beyond_its_texts(name: str, tmp_path: Path) -> None:
+    """PyTorch reads there, and dies of SIGSEGV or shows what it finds."""
+    with zipfile.ZipFile(FIXTURES / name) as archive:
+        content = {entry: archive.read(entry) for entry in archive.namelist()}
+    for entry in [e for e in content if e.endswith(".debug_pkl")]:
+        first, _, rest = content[entry].partition(b"]")  # the first list of places; then MARK and BININT1 of one
+        content[entry] = first + b"]" + rest.replace(b"(K", b"(K\xffK", 1)
+    refused(hostile.write_zip(tmp_path / "m.pt", list(content.items())), 5, "source range begins in text 255", tmp_path)
