@@ -12,11 +12,12 @@ __all__ = ["cli", "main"]
 
 def main() -> NoReturn:
     """Entry point of the console scripts. Nothing is imported before signals are handled."""
-    from convert.cli import streams
     from convert.cli.signals import leave_at_once
 
-    streams.hold()
     leave_at_once()
+    from convert.cli import streams
+
+    streams.hold()
     from convert.cli.commands import run_command_line
 
     run_command_line(supervised=True)

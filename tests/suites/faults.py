@@ -158,6 +158,8 @@ def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str)
     except subprocess.TimeoutExpired:
         process.kill()
         return [f"{verb} went on for a minute after SIG{name} at {moment:.2f} s"]
+    if _is_before_us(err):
+        return []
     wanted = {0, SIGNALS[name] if name != "KILL" else (-9 if target == process.pid else 6)}
     wrong = [] if process.returncode in wanted else [f"exit code {process.returncode}: {err[-300:]}"]
     wrong += find_faults(verb, place, mark, err, swept=name != "KILL" or target != process.pid)
@@ -167,6 +169,11 @@ def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str)
         if contents(place.folder / "out") != place.new:
             wrong.append("the next run did not write what it should")
     return [f"{verb}, SIG{name} to {whom} at {moment:.2f} of {place.seconds:.2f} s: {fault}" for fault in wrong]
+
+
+def _is_before_us(err: str) -> bool:
+    """Whether the interpreter told of an interrupt itself, while it started: no line of the project had been run."""
+    return err.rstrip().endswith("KeyboardInterrupt") and "convert/" not in err.replace("_convert_", "")
 
 
 def _worker_of(pid: int) -> int:
