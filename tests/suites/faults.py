@@ -173,7 +173,7 @@ def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str)
 
 def _is_before_us(err: str) -> bool:
     """Whether the interpreter told of an interrupt itself, while it started: no line of the project had been run."""
-    return err.rstrip().endswith("KeyboardInterrupt") and "convert/" not in err.replace("_convert_", "")
+    return err.rstrip().endswith("KeyboardInterrupt") and "convert/" not in err
 
 
 def _worker_of(pid: int) -> int:
