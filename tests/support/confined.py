@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import sys
 import tempfile
@@ -47,25 +46,6 @@ class Hostile:
     path: Path
     name: str
     shape: tuple[int, ...]
-
-
-class Listener:
-    """A socket on this machine that counts who connects."""
-
-    def __init__(self) -> None:
-        self.socket = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.socket.settimeout(0.2)
-        self.port = self.socket.getsockname()[1]
-
-    def visits(self) -> int:
-        """How many connections have been made since."""
-        count = 0
-        while True:
-            try:
-                self.socket.accept()[0].close()
-                count += 1
-            except TimeoutError:
-                return count
 
 
 def run_trusted(
