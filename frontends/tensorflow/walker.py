@@ -205,7 +205,7 @@ class GraphWalker:
         return variable.read(g) if variable.reference and not variable.state else variable
 
     def _handle(self, node: Node) -> Variable:
-        shared = node.attr["shared_name"].s.decode() if "shared_name" in node.attr else ""
+        shared = node.attr["shared_name"].s.decode(errors="backslashreplace") if "shared_name" in node.attr else ""
         variable = self.variable(node.name, shared)
         if variable is None:
             raise BadInput(

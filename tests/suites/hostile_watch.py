@@ -23,8 +23,8 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _FOLDER = re.compile(r"(?:AT_FDCWD|\d+)<([^>]*)>")
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
 _OWN_DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx", "/proc/self/", "/dev/shm/sem.")
-_OWN_PROGRAMS = ("/ldconfig", "/ldconfig.real")
-"""Python's ctypes looks libraries up with it."""
+_OWN_PROGRAMS = ("/ldconfig", "/ldconfig.real", "/uname")
+"""Python itself starts them: ctypes to look libraries up, `platform.processor` when Keras is imported."""
 
 
 def strace(log: Path) -> list[str]:

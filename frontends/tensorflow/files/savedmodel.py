@@ -172,4 +172,4 @@ def _restored_key(body: FunctionBody, ref: Ref) -> str:
         return ""
     names = body.nodes.get(node.inputs[1].node)
     keys = names.attr["value"].tensor.string_val if names is not None and names.op == "Const" else []
-    return keys[ref.index].decode() if ref.index < len(keys) else ""
+    return keys[ref.index].decode(errors="backslashreplace") if ref.index < len(keys) else ""

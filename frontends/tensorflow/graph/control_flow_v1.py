@@ -88,7 +88,7 @@ def _structure_loop(
     arguments = [f"{m.name}/argument" for m in merges] + [f"{c}/argument" for c in constant]
     at_test = inside | {(m.name, 0): Ref(f"{m.name}/argument") for m in merges}
     at_work = inside | {(switches[m.name].name, 1): Ref(f"{m.name}/argument") for m in merges if m.name in switches}
-    test, work = f"{frame.decode()}/cond", f"{frame.decode()}/body"
+    test, work = f"{frame.decode(errors='backslashreplace')}/cond", f"{frame.decode(errors='backslashreplace')}/body"
     verdict = nodes[next(iter(conditions))].inputs[0]
     cond = _extract_function(test, nodes, at_test, arguments, [verdict])
     results = [*nexts, *(Ref(c) for c in constant)]
@@ -96,7 +96,7 @@ def _structure_loop(
     if _has_control_flow(cond) or _has_control_flow(body):
         return
     functions[test], functions[work] = cond, body
-    name = f"{frame.decode()}/while"
+    name = f"{frame.decode(errors='backslashreplace')}/while"
     given = [nodes[e].inputs[0] for e in (*starts, *constant)]
     nodes[name] = Node(name, "While", given, [], {"cond": _function_attribute(test), "body": _function_attribute(work)})
     order = {switches[m.name].name: k for k, m in enumerate(merges) if m.name in switches}

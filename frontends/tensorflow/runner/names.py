@@ -63,7 +63,10 @@ def variable_names(nodes: Iterable[Any]) -> list[str]:
     found: dict[str, None] = {}
     for node in nodes:
         if node.op in VARIABLES:
-            found[(node.attr["shared_name"].s.decode() if "shared_name" in node.attr else "") or node.name] = None
+            found[
+                (node.attr["shared_name"].s.decode(errors="backslashreplace") if "shared_name" in node.attr else "")
+                or node.name
+            ] = None
     return list(found)
 
 
