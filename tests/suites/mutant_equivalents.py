@@ -148,6 +148,11 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "old, new = row[-1].outputs[0], made[-1].outputs[ -1]",
     ): "it has one output",
     ("chain.py", "if len(chain) == 2:", "if len(chain) <= 2:"): "a chain has two artefacts at the least",
+    (
+        "ties.py",
+        "if any(m.min(initial=0) < 0 or m.max(initial=0) >= rows.shape[-1] for m in moved):",
+        "if any(m.min(initial=0) != 0 or m.max(initial=0) >= rows.shape[-1] for m in moved):",
+    ): "with 0 among them the least is 0 or less",
     ("inputs.py", "return rng.random(shape) < 0.5", "return rng.random(shape) > 0.5"): "as many are true either way",
     (
         "verify.py",

@@ -229,3 +229,10 @@ def test_a_source_far_from_a_graph_that_the_target_is_near_to(sets: list[tuple[f
     failed = Verdict(FAIL, "why", outputs=[row])
     mark_doubtful(failed)
     assert (failed.status, failed.reason) == (FAIL, "why")
+
+
+@pytest.mark.parametrize("dtype", [np.int64, bool, np.float32])
+def test_an_output_without_elements_proves_nothing(dtype: type) -> None:
+    empty = np.zeros((0, 3), dtype)
+    row = compare("y", [empty], [empty], [empty])
+    assert (row.status, row.reason, row.error) == (INCONCLUSIVE, "the output is empty", 0)

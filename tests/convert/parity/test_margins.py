@@ -119,6 +119,7 @@ SCORES = np.array([[0.1, 0.7, np.nextafter(np.float32(0.7), np.float32(0)), 0.2]
         (lambda g, v: g.ArgMax(v, axis=1, keepdims=0), [1], [2], True),
         (lambda g, v: g.ArgMax(v, axis=1, keepdims=1), [[1]], [[2]], True),
         (lambda g, v: g.ArgMax(v, axis=1, keepdims=0), [1], [0], False),
+        (lambda g, v: g.ArgMax(v, axis=1, keepdims=0), [1], [[2]], False),
         (lambda g, v: g.ArgMin(g.Neg(v), axis=-1, keepdims=0), [1], [2], True),
         (lambda g, v: g.Squeeze(g.ArgMax(v, axis=1, keepdims=1), np.array([1])), [1], [2], True),
         (lambda g, v: g.TopK(v, [2], outputs=2)[1], [[1, 2]], [[2, 1]], True),
