@@ -51,7 +51,9 @@ class UniqueNames:
 
     def as_output(self, name: str, x: Any, live: Callable[[Any], KerasTensor]) -> KerasTensor:
         """`x`, made by something called `name`: its own operation, or an Identity where that has a name to lose."""
-        x = x if isinstance(x, KerasTensor) else live(x)
+        if not isinstance(x, KerasTensor):
+            x = live(x)
+            self.give([x], name)  # Keras's own names may be taken
         operation = x._keras_history.operation
         if isinstance(operation, layers.InputLayer) and operation.name == self.of(name):
             return x

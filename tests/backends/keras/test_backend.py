@@ -314,3 +314,15 @@ def test_outputs_that_depend_on_no_input(tmp_path: Path) -> None:
     for (name, want), y in zip(found.items(), keras.tree.flatten(got), strict=True):
         np.testing.assert_allclose(np.asarray(y), want, rtol=1e-6, err_msg=name)
         assert np.asarray(y).dtype == want.dtype, name
+
+
+def test_constant_outputs_take_no_name_of_a_node(tmp_path: Path) -> None:
+    """Keras calls the squeeze behind a constant `squeeze`, with a number where that is taken."""
+    nodes = [
+        helper.make_node("Tanh", [f"v{n}"], [f"v{n + 1}"], name=f"squeeze_{n}" if n else "squeeze") for n in range(60)
+    ]
+    nodes.append(helper.make_node("Transpose", ["c"], ["fixed"]))
+    outputs = [value("v60", ["n"]), value("fixed", [2, 1])]
+    proto = model_of(nodes, [value("v0", ["n"])], outputs, {"c": np.float32([[1, 2]])})
+    found = keras.tree.flatten(written(proto, tmp_path)({"v0": np.float32([3, 4])}))
+    np.testing.assert_array_equal(found[1], [[1], [2]])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import convert
+from convert import plugin
 from tests.support.caffe2_support import needs_caffe2
 from tests.support.run_targets import SUFFIXES, assert_close, run_target
 from tests.support.tensorflow_lite_helper import encode, graph_of
@@ -42,7 +43,8 @@ def refusal(
             convert.convert(source, form, path, verify=False, **options)
     except (convert.Unsupported, convert.BadInput, convert.UsageError) as error:
         return str(error)
-    found = run_target(form, path, feeds)
+    names = plugin.formats()[form].names.of(feeds[0], expected[0])  # as the report tells them
+    found = [names.name_outputs(got) for got in run_target(form, path, [names.feed(feed) for feed in feeds])]
     for want, got in zip(expected, found, strict=True):
         assert_close(_as_told(want, want, form), _as_told(want, got, form))
     return ""
