@@ -14,12 +14,15 @@ import resource
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 FILES, CALLS, LIMITS = "files read-only", "no network, no programs", "limits of memory and time"
 """What may be in force."""
+
+_T = TypeVar("_T")
 
 _OWN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 _SET_PARENT_DEATH_SIGNAL = 1
@@ -91,6 +94,32 @@ def close_programs() -> None:
         _may_start_programs.clear()
 
 
+def in_confined_thread(work: Callable[[], _T]) -> _T:
+    """What `work` gives, run in a thread that can write to no file, connect to nothing and start no program.
+
+    It is for what a file makes a library run while it is loaded. Landlock and seccomp bind one thread and those that it
+    starts: the others, and what they do with the result, stay as they are. Raises what `work` raises.
+    """
+    results: list[_T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        for close in (lambda: _close_files(None), lambda: _close_calls(programs=False, every_thread=False)):
+            with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
+                close()
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="confined")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
 def keep_from_forking() -> None:
     """Of a program that a confined process starts (`preexec_fn`): it may neither fork nor start programs beside itself.
 
@@ -117,26 +146,27 @@ def _limit(seconds: float, memory: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (turns, turns + 5))
 
 
-def _close_files(folder: Path) -> None:
+def _close_files(folder: Path | None) -> None:
     """Landlock (kernel 5.13 and later): everything can be read, only `folder` and a few devices be written."""
     from landlock import FSAccess, Ruleset
 
     reading = FSAccess.EXECUTE | FSAccess.READ_FILE | FSAccess.READ_DIR
     rules = Ruleset(restrict_rules=FSAccess.all() & ~reading)
-    rules.allow(folder)
+    if folder is not None:
+        rules.allow(folder)
     for device in filter(os.path.exists, _OWN_DEVICES):
         rules.allow(device, rules=FSAccess.all_file() & ~reading & rules.restrict_rules)
     rules.apply()
 
 
-def _close_calls(programs: bool) -> None:
-    """seccomp: system calls that a model has no use for fail with EPERM, in every thread."""
+def _close_calls(programs: bool, *, every_thread: bool = True) -> None:
+    """seccomp: system calls that a model has no use for fail with EPERM, in every thread or in this one."""
     import errno
 
     import pyseccomp as seccomp
 
     rules = seccomp.SyscallFilter(seccomp.ALLOW)
-    rules.set_attr(seccomp.Attr.CTL_TSYNC, 1)
+    rules.set_attr(seccomp.Attr.CTL_TSYNC, int(every_thread))
     refused = [n for n in _REFUSED if not (programs and n in ("execve", "execveat"))]
     for name in refused:
         with contextlib.suppress(ValueError, OSError, RuntimeError):

@@ -21,6 +21,7 @@ from convert.files.storages import check_storages
 from convert.options import Options
 from convert.report import Report
 from convert.runners.quiet_import import silent
+from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
 from ..common.modes import note_training, refuse_cycles
@@ -282,10 +283,14 @@ def _load_torchscript(path: Path, trust: bool) -> Any:
             f"{path} calls operators that no library here has registered: {', '.join(unknown)}",
             hint="import the library that defines them in a file of rules, and give that with --rules FILE",
         )
+
+    def loaded() -> Any:
+        return torch.jit.load(path, map_location="cpu")
+
     with warnings.catch_warnings(), silent(1, 2):  # a __setstate__ may print
         warnings.simplefilter("ignore")
         try:
-            return torch.jit.load(path, map_location="cpu")
+            return loaded() if trust else in_confined_thread(loaded)
         except Exception as error:
             raise BadInput(
                 f"{path} could not be read as TorchScript: {' '.join(str(error).split())[:400]}",

@@ -15,7 +15,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from convert.runners.fork_client import ADDRESS
-from convert.runners.sandbox import CALLS, FILES, LIMITS, available_measures
+from convert.runners.sandbox import CALLS, FILES, LIMITS, available_measures, in_confined_thread
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's"),
@@ -221,3 +221,39 @@ def test_children_die_with_their_parent(tmp_path: Path, signal: str) -> None:
     while any(os.path.exists(f"/proc/{n}") for n in found) and time.monotonic() < end:
         time.sleep(0.05)
     assert not [n for n in found if os.path.exists(f"/proc/{n}")]
+
+
+_IN_THREAD = """
+import os, socket, subprocess, sys
+from pathlib import Path
+from convert.runners.sandbox import in_confined_thread
+own, other = Path(sys.argv[1]), Path(sys.argv[2])
+def shell():
+    assert subprocess.run(["touch", other / "touched"]).returncode == 0
+def work():
+    {code}
+    return 1
+try:
+    in_confined_thread(work)
+except OSError as error:
+    assert error.errno in (1, 13, 38), error
+else:
+    sys.exit("it was allowed")
+(other / "after").write_text("x")
+shell()
+"""
+
+
+@pytest.mark.skipif(not {FILES, CALLS} <= set(MEASURES), reason="no Landlock or no seccomp here")
+@pytest.mark.parametrize("action", ["write", "remove", "program", "fork", "connect"])
+def test_one_thread_is_confined_and_the_others_are_not(tmp_path: Path, action: str) -> None:
+    done = run(tmp_path, ACTIONS[action], program=_IN_THREAD)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "other" / "kept").exists()
+    assert not (tmp_path / "other" / "new").exists()
+
+
+def test_a_confined_thread_gives_what_its_work_gives() -> None:
+    assert in_confined_thread(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        in_confined_thread(lambda: 1 // 0)

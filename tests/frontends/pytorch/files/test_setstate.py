@@ -5,15 +5,17 @@ from __future__ import annotations
 import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
+from convert.frontends.pytorch.files import loader
 from convert.frontends.pytorch.files.loader import load
 from convert.frontends.pytorch.files.setstate_safety import setstate_findings
 from torch import nn
 
-from convert.errors import UnsafeInput
+from convert.errors import BadInput, UnsafeInput
 from convert.options import Options
 from convert.runners.sandbox import CALLS, FILES, available_measures
 from convert.source import Source
@@ -168,3 +170,18 @@ def test_an_archive_that_writes_does_so_without_the_sandbox_only(tmp_path: Path,
     told = run_trusted(tmp_path, [hostile], sandbox=sandbox)
     assert told
     assert canary.exists() is not sandbox, told
+
+
+@pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
+@pytest.mark.parametrize("trust", [False, True])
+def test_reading_loads_where_nothing_can_be_written(
+    tmp_path: Path, trust: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the check switched off; the file that is trusted shows that the archive would have done it."""
+    canary = tmp_path / "canary"
+    hostile = save_hostile(tmp_path / "m.pt", canary)
+    monkeypatch.setattr(loader, "refuse_unsafe", lambda path: None)
+    with suppress(BadInput):  # PyTorch does not look whether it could open the file
+        load(Source(hostile.kind, hostile.path), Options(trust=trust))
+    assert canary.exists() is trust
+    (tmp_path / "after").write_text("the process itself is not confined")
