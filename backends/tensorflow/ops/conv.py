@@ -31,6 +31,9 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         # Pad, Conv3D and LeakyRelu, or a maximum that is one, are fused under oneDNN to a kernel that takes the slope
         # for 1 (TensorFlow 2.21).
         return tf.ensure_shape(y, y.shape) if len(kernel) == 3 else y
+    if window.strides[-1] > 1 and window.dilations[-1] > 1:
+        # With a bias fused, oneDNN ends the process where no window along the width holds an element, only padding.
+        y = tf.ensure_shape(y, y.shape)
     # BiasAdd after a grouped convolution is fused into a kernel that does not exist without oneDNN.
     y = tf.nn.bias_add(y, bias) if group == 1 and y.dtype.is_floating else y + bias
     lies = not isinstance(w, Constant) or w.trainable

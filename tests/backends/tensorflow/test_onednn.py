@@ -248,6 +248,24 @@ def test_conv3d_is_not_fused_with_leaky_relu(tmp_path: Path) -> None:
         np.testing.assert_allclose(np.load(folder / "got.npy"), want, rtol=1e-5, atol=2e-5, err_msg=folder.name)
 
 
+@pytest.mark.parametrize("dims", [[5, 1], [1]], ids=str)
+def test_windows_that_hold_padding_only_are_not_fused_with_a_bias(dims: list[int], tmp_path: Path) -> None:
+    """Strides, dilations and a bias: oneDNN's fused kernel ends the process where no window along the width has data.
+
+    `tests.suites.compose --source onnx --seed 1017`; TensorFlow 2.21.
+    """
+    rank = len(dims)
+    more = {"strides": [2] * rank, "dilations": [2] * rank, "pads": [1] * 2 * rank}
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["h"], **more), helper.make_node("Sigmoid", ["h"], ["y"])]
+    weights = {"w": np.ones((2, 5, *[1] * rank), np.float32), "b": np.array([0.5, -2], np.float32)}
+    path = written(model(nodes, ["n", 5, *dims], ["n", 2, *[4, 2][-rank:]], **weights), tmp_path, "tf-frozen")
+    added = [op for op in operations(path) if op.type == "BiasAdd"]
+    assert [op.inputs[0].op.type for op in added] == ["EnsureShape"]
+    x = RANDOM.normal(size=(3, 5, *dims)).astype(np.float32)
+    want = np.broadcast_to(1 / (1 + np.exp(-weights["b"].reshape(2, *[1] * rank))), (3, 2, *[4, 2][-rank:]))
+    np.testing.assert_allclose(call(path, x), want, rtol=1e-6)
+
+
 def test_forms_that_have_no_kernel_under_one_setting_are_not_emitted(tmp_path: Path) -> None:
     """Found in TensorFlow 2.21, not all of them on every processor, so that the graph has to show it.
 
