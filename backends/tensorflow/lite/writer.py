@@ -114,7 +114,7 @@ def read_flatbuffer(folder: Path, model: ir.Model, inputs: Sequence[str], output
 
 
 def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
-    """Give float32 nodes, and every Slice and Tile, the domain that finds their rules for TensorFlow Lite, if any.
+    """Give float32 nodes, and those of `_OF_EVERY_DTYPE`, the domain of their rules for TensorFlow Lite, if any.
 
     calibrated: activations will be in 8 bits.
     """
@@ -128,7 +128,7 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
     return modified
 
 
-_OF_EVERY_DTYPE = ("Slice", "Tile")
+_OF_EVERY_DTYPE = ("MaxUnpool", "ScatterElements", "ScatterND", "Slice", "Tile")
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:

@@ -9,7 +9,8 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..emit import Emitter, Value
-from ..rules import onnx_op
+from ..rules import LITE, onnx_op
+from .scatter import scatter_updates
 from .shape import pack_dims
 
 
@@ -47,7 +48,7 @@ def _vector_elements(t: Emitter, x: Value, count: int) -> list[int] | list[tf.Te
     return known if known is not None else tf.unstack(tf.cast(x, tf.int32), num=count)
 
 
-@onnx_op("MaxUnpool")
+@onnx_op("MaxUnpool", f"{LITE}::MaxUnpool")
 def max_unpool(t, x, indices, output_shape, *, kernel_shape, pads, strides):
     rank = len(kernel_shape)
     strides, pads = strides or [1] * rank, pads or [0] * 2 * rank
@@ -60,7 +61,7 @@ def max_unpool(t, x, indices, output_shape, *, kernel_shape, pads, strides):
     places = tf.reshape(indices, [-1, 1])
     total = tf.cast(tf.reduce_prod(shape), tf.int64)
     # Two maxima may share a place; it holds their value once.
-    flat = tf.tensor_scatter_nd_update(tf.zeros([total], x.dtype), places, tf.reshape(x, [-1]))
+    flat = scatter_updates(t, tf.zeros([total], x.dtype), places, tf.reshape(x, [-1]), "none")
     y = tf.reshape(flat, shape)
     if output_shape is None:
         return y

@@ -6,15 +6,22 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
-from ..emit import Value
-from ..rules import onnx_op
+from ..emit import Emitter, Value
+from ..rules import LITE, onnx_op
 from .gather import wrap_negative, wrap_negative_nd
+from .shape import dims_product, pack_dims
 
 
-def scatter_updates(x: Value, places: tf.Tensor, updates: Value, reduction: str) -> tf.Tensor:
+def scatter_updates(t: Emitter, x: tf.Tensor, places: tf.Tensor, updates: Value, reduction: str) -> tf.Tensor:
     """`x` with `updates` written at, or combined with what is at, the index tuples `places`."""
+    if t.node is not None and t.node.domain == LITE and reduction in ("none", "add"):
+        return _write_in_lite(t, x, places, updates) if reduction == "none" else _add_in_lite(x, places, updates)
+    return _scatter(x, places, updates, reduction)
+
+
+def _scatter(x: Value, places: tf.Tensor, updates: Value, reduction: str) -> tf.Tensor:
     if x.dtype == tf.bool and reduction == "none":
-        return tf.cast(scatter_updates(tf.cast(x, tf.int32), places, tf.cast(updates, tf.int32), "none"), tf.bool)
+        return tf.cast(_scatter(tf.cast(x, tf.int32), places, tf.cast(updates, tf.int32), "none"), tf.bool)
     if reduction == "mul":
         return _scatter_multiply(x, places, updates)
     functions = {
@@ -26,6 +33,33 @@ def scatter_updates(x: Value, places: tf.Tensor, updates: Value, reduction: str)
     if reduction not in functions:
         raise Unsupported(f"reduction {reduction!r}")
     return functions[reduction](x, places, updates)
+
+
+def _write_in_lite(t: Emitter, x: tf.Tensor, places: tf.Tensor, updates: Value) -> tf.Tensor:
+    """The last of the updates with a place, as elsewhere, picked by index.
+
+    TensorFlow Lite's own form adds updates that have one place, and multiplies by 0 what they take the place of, so
+    that NaN stays.
+    """
+    depth = places.shape[-1]
+    if depth is None:
+        raise Unsupported("tuples of indices of dynamic length")
+    dims, rest = t.shape(x)[:], t.shape(x)[depth:]
+    count = dims_product(dims[:depth])
+    weights = tf.stack([tf.cast(dims_product(dims[i + 1 : depth]), tf.int32) for i in range(depth)])
+    into = tf.reshape(tf.reduce_sum(tf.cast(places, tf.int32) * weights, -1), [-1])
+    size = tf.size(into)
+    rows = tf.concat([
+        tf.reshape(x, pack_dims([count, *rest])), tf.reshape(updates, pack_dims([size, *rest])),
+    ], 0)  # fmt: skip
+    owners = tf.concat([tf.range(count), into], 0)
+    last = tf.math.unsorted_segment_max(tf.range(count + size), owners, count)
+    return tf.reshape(tf.gather(rows, last), pack_dims(dims))
+
+
+def _add_in_lite(x: tf.Tensor, places: tf.Tensor, updates: Value) -> tf.Tensor:
+    """Without TensorFlow Lite's own form, which makes NaN of infinity."""
+    return tf.add(x, tf.scatter_nd(places, updates, tf.shape(x, places.dtype)))
 
 
 def _scatter_multiply(x: tf.Tensor, places: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
@@ -41,14 +75,14 @@ def _scatter_multiply(x: tf.Tensor, places: tf.Tensor, updates: tf.Tensor) -> tf
     return tf.multiply(x, tf.reshape(factors, dims))
 
 
-@onnx_op("ScatterND")
+@onnx_op("ScatterND", f"{LITE}::ScatterND")
 def scatter_nd(t, x, indices, updates, *, reduction):
     return scatter_updates(
-        tf.convert_to_tensor(x), tf.convert_to_tensor(wrap_negative_nd(t, x, indices)), updates, reduction
+        t, tf.convert_to_tensor(x), tf.convert_to_tensor(wrap_negative_nd(t, x, indices)), updates, reduction
     )
 
 
-@onnx_op("ScatterElements")
+@onnx_op("ScatterElements", f"{LITE}::ScatterElements")
 def scatter_elements(t, x, indices, updates, *, axis, reduction):
     rank = t.rank(x)
     axis %= rank
@@ -56,4 +90,4 @@ def scatter_elements(t, x, indices, updates, *, axis, reduction):
     grid = tf.meshgrid(*(tf.range(tf.cast(d, tf.int64)) for d in t.shape(indices)), indexing="ij")
     places = tf.stack([indices if i == axis else g for i, g in enumerate(grid)], -1)
     flat = tf.reshape(places, [-1, rank])
-    return scatter_updates(tf.convert_to_tensor(x), flat, tf.reshape(updates, [-1]), reduction)
+    return scatter_updates(t, tf.convert_to_tensor(x), flat, tf.reshape(updates, [-1]), reduction)

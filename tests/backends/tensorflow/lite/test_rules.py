@@ -28,9 +28,10 @@ NOT_A_NUMBER = ("Max", "Min")
 SAMPLE = (
     "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Clip", "Concat", "Conv",
     "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div", "Erf", "GRU", "Gather", "Gemm",
-    "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "Neg",
-    "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean", "Resize", "Sinh", "Slice", "Softmax", "Split", "Sub", "Tan",
-    "TopK", "Transpose", "Where",
+    "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool",
+    "MaxUnpool", "Neg", "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean", "Resize", "ScatterElements", "ScatterND",
+    "Sinh", "Slice", "Softmax", "Split", "Sub", "Tan", "Tile", "TopK", "Transpose",
+    "Where",
 )  # fmt: skip
 
 
