@@ -108,6 +108,9 @@ TORCHSCRIPT_LIST_ITEMS = 1_000_000
 EXPORTED_JSON_BYTES = 1 << 30
 """bytes: of one JSON entry of an exported program"""
 
+EXPORTED_ARCHIVE_BYTES = 1 << 34
+"""bytes: of one archive of tensors inside of an exported program"""
+
 EXPORTED_EXPRESSION_CHARACTERS = 10_000
 """characters: of an expression of sizes in an exported program, which PyTorch hands to Python's parser"""
 

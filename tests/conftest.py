@@ -34,9 +34,9 @@ def fixtures() -> Path:
 
 @pytest.fixture(scope="session")
 def caffe2_nets(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Nets:
-    """The nets of the rows of the Caffe2 table that tests of this run are about, each written once.
+    """The nets of the rows that tests of this run are about, each written once.
 
-    A test without a `row` is about the whole table.
+    A test without a `row` is about the whole table, besides which tests have rows of their own.
     """
     from tests.support.caffe2_support import write_rows
     from tests.support.cases import rows_of_package
@@ -45,7 +45,7 @@ def caffe2_nets(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     wanted = [getattr(item, "callspec", None) for item in users]
     rows = {id(call.params["row"]): call.params["row"] for call in wanted if call and "row" in call.params}
     if not all(call and "row" in call.params for call in wanted):
-        rows = {id(param.values[0]): param.values[0] for param in rows_of_package("tests.backends.caffe2.ops")}
+        rows |= {id(param.values[0]): param.values[0] for param in rows_of_package("tests.backends.caffe2.ops")}
     return write_rows(list(rows.values()), Path(tmp_path_factory.mktemp("nets")))
 
 

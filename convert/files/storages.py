@@ -38,7 +38,7 @@ def check_storages(path: Path) -> None:
         for name in archive.namelist():
             if not name.endswith(".pt"):
                 continue
-            content = read_member(archive, name, archive.getinfo(name).file_size)
+            content = read_member(archive, name, limits.EXPORTED_ARCHIVE_BYTES)
             if is_zip(content[:4]):
                 with open_inner_archive(content, f"{path}: {name}") as inner:
                     _check_tensors(inner, f"{path}: {name}")

@@ -13,6 +13,7 @@ import pytest
 from convert.errors import BadInput, ConvertError
 from convert.graph import Graph
 from convert.options import Options
+from convert.parity import repeats
 from convert.parity import verify as room
 from convert.runners.process import AS_USED, Limits, run_all
 from convert.source import Source
@@ -68,7 +69,8 @@ class Sides:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, source: Side, target: Side) -> None:
         self.of = {id(SOURCE): source, id(TARGET): target}
         self.located: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(room, "execute", self.execute)
+        for module in (room, repeats):
+            monkeypatch.setattr(module, "execute", self.execute)
         monkeypatch.setattr(room, "start", self.start)
         monkeypatch.setattr(room, "locate", lambda *given: self.located.append(given) or "in the target")
         monkeypatch.setattr(room, "locate_source", lambda *given: self.located.append(given) or "in the source")

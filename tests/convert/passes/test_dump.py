@@ -51,7 +51,8 @@ def names(folder: Path) -> list[str]:
         (
             "tflite",
             "read enclose_gradients expand_unsupported clean fold_batch_norms fold_pads assign_channels_last"
-            " join_transposes compose_transposes clean reshape_to_check choose_builtins",
+            " join_transposes compose_transposes clean reshape_to_check choose_builtins"
+            " give_transposed_convolutions_a_bias",
         ),
     ],
 )

@@ -9,10 +9,7 @@ PROGRAMS = [*VALUES, *MODULES]
 
 _ANY = {
     "stepped_write": "slice_scatter with a step along a dim of unknown length",
-    "statistics": "a running product or extreme along a dim of unknown length",
-    "einsums": "takes only one size of a dim .*contract.py",
     "outer and kron": "takes only one size of a dim",
-    "take along": "takes only one size of a dim",
     "cache": "decides in Python on the value of a tensor",
     "gradient": "_unwrap_for_grad.*no PyTorch rule",
     "both_names": "wrote to memory that this tensor may or may not share",

@@ -16,7 +16,7 @@ from convert.frontends import pytorch as frontend
 from convert.frontends.pytorch.runner import runner
 from torch import nn
 
-from convert.errors import BadInput, UnsafeInput, UsageError
+from convert.errors import BadInput, ResourceLimit, UnsafeInput, UsageError
 from convert.files.sniff import sniff
 from convert.options import Options
 from convert.report import Report
@@ -177,7 +177,6 @@ def rewritten(source: Path, target: Path, change: Callable[[str, bytes], bytes])
         "__import__('os').system('true')",
         "(lambda: 1)()",
         "[x for x in ().__class__.__bases__]",
-        "9**9**9",
         "Symbol.__init__",
         "open('x')",
     ],
@@ -190,6 +189,15 @@ def test_sizes_of_a_program_must_be_arithmetic(text: str, fixtures: Path, tmp_pa
 
     with pytest.raises(UnsafeInput, match="size"):
         read(rewritten(fixtures / "mnist_cnn.pt2", tmp_path / "evil.pt2", change))
+
+
+def test_sizes_of_a_program_must_be_quick_to_compute(fixtures: Path, tmp_path: Path) -> None:
+    good, huge = json.dumps("Symbol('s31', positive=True, integer=True)").encode(), json.dumps("9**9**9").encode()
+    path = rewritten(
+        fixtures / "mnist_cnn.pt2", tmp_path / "evil.pt2", lambda name, content: content.replace(good, huge)
+    )
+    with pytest.raises(ResourceLimit, match="takes too long to compute"):
+        read(path)
 
 
 @pytest.mark.parametrize("target", ["torch.os.system", "torchx.os.system", "math.x.y"])
