@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 from ..blob import Blob
 from ..net import Net
 from .dtypes import cast, widen
-from .shapes import full_like
+from .shapes import concat, dim, fill, full_like
 
 _TO_THE_END = -1  # Caffe2's Slice: a negative end e means size + e + 1
 
@@ -42,15 +42,27 @@ def crop(net: Net, x: Blob, pads: Sequence[int]) -> Blob:
 
 
 def pad_constant(net: Net, x: Blob, pads: Sequence[int], value: float) -> Blob:
-    """`x` with `value` around it. Axes with a pad must not be empty."""
+    """`x` with `value` around it."""
     n = len(pads) // 2
     for axis in range(n):
         begin, end = max(0, pads[axis]), max(0, pads[n + axis])
         if not begin and not end:
             continue
-        edge = full_like(net, slice_axis(net, x, axis, 0, 1), value, x.dtype)
-        x = _concat_around(net, x, axis, _repeat_edge(net, edge, axis, begin), _repeat_edge(net, edge, axis, end))
+        size = net.shape(x)[axis]
+        if isinstance(size, int) and size:
+            edge = full_like(net, slice_axis(net, x, axis, 0, 1), value, x.dtype)
+            before, after = _repeat_edge(net, edge, axis, begin), _repeat_edge(net, edge, axis, end)
+        else:
+            before, after = ([_filled(net, x, axis, n, value)] if n else [] for n in (begin, end))
+        x = _concat_around(net, x, axis, before, after)
     return x
+
+
+def _filled(net: Net, x: Blob, axis: int, count: int, value: float) -> Blob:
+    """`value` in the shape of `x` but for `axis`, which may have no cell that could be repeated."""
+    sizes = [net.const(np.array([count])) if i == axis else dim(net, x, i) for i in range(net.rank(x))]
+    shape = [count if i == axis else d for i, d in enumerate(net.shape(x))]
+    return fill(net, concat(net, sizes), shape, value, x.dtype)
 
 
 def pad_edge(net: Net, x: Blob, pads: Sequence[int]) -> Blob:

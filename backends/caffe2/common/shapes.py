@@ -160,6 +160,14 @@ def full_like(net: Net, x: Blob, value: float, dtype: ir.DataType) -> Blob:
     return net.facts(net.ConstantFill(x, value=filled, dtype=NUMBERS[dtype]), dtype, x.shape)
 
 
+def fill(net: Net, target: Blob, shape: Sequence[Dim] | None, value: float, dtype: ir.DataType) -> Blob:
+    """`value` in the shape that the int64 vector `target` holds, which is `shape` as far as it is known."""
+    if dtype == ir.DataType.FLOAT16:
+        return net.FloatToHalf(fill(net, target, shape, value, ir.DataType.FLOAT))
+    number = float(value) if dtype.is_floating_point() else int(value)
+    return net.facts(net.ConstantFill(target, value=number, dtype=NUMBERS[dtype], input_as_shape=1), dtype, shape)
+
+
 def _resolve_target(net: Net, x: Blob, target: Target) -> Target:
     if isinstance(target, int):
         return target

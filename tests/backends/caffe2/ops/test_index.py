@@ -38,6 +38,8 @@ ROWS = both(
         case("Pad", i64(3, 4), weight(1, 3), weight(np.int64(7)), weight(-1)).named("axes"),
         case("Pad", f32(4, 5), weight(-1, 2, 0, -1)).named("negative"),
         case("Pad", f32(1, 5), weight(-1, 0, 1, 0)).named("of nothing"),
+        case("Pad", f32(0, 3), weight(1, 2, 3, 0), weight(np.float32(0.5))).named("an empty axis"),
+        case("Pad", HALF[:0], weight(2, 0, 0, 1)).named("an empty axis of float16"),
         case("Pad", f32(3, 4), weight(1, 2, 0, 3), mode="edge"),
         (case("Pad", f32(3, 4), weight(1, 2, 0, 3), mode="reflect"), RUNTIME),
         (case("Pad", f32(3, 4), weight(1, 2, 0, 3), mode="wrap"), RUNTIME),
