@@ -28,6 +28,9 @@ class Difference:
     """Whether a verdict takes a difference behind such an operator for this one. What it recognizes by itself needs no
     excuse: numbers in place of NaN where all else is right, denormals that count as 0."""
 
+    empty: bool = False
+    """Whether it concerns inputs without elements only: first inputs with a dim that is not fixed, or is 0."""
+
     def of(self, node: ir.Node) -> bool:
         """Whether it concerns this node."""
         if node.op_type not in self.operators:
@@ -35,6 +38,8 @@ class Difference:
         first = node.inputs[0] if node.inputs else None
         dtype, shape = (None, None) if first is None else (first.dtype, first.shape)
         if self.rank is not None and shape is not None and len(shape) != self.rank:
+            return False
+        if self.empty and shape is not None and all(isinstance(dim, int) and dim for dim in shape):
             return False
         return self.integers is None or dtype is None or dtype.is_floating_point() != self.integers
 

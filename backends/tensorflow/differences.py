@@ -21,6 +21,13 @@ FUSED = Difference(
 DENORMALS = Difference(
     _AMPLIFIED, "threads of TensorFlow's pool take denormal numbers for 0", integers=False, excuses=False
 )
+EMPTY = Difference(
+    ("Conv",),
+    "of an empty batch, oneDNN's convolutions have the shape of their input",
+    integers=False,
+    excuses=False,
+    empty=True,
+)
 
 _TENSORFLOW = (
     Difference(("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False),
@@ -29,12 +36,14 @@ _TENSORFLOW = (
     Difference(("LRN",), "TensorFlow hands NaN and infinities on to all channels", integers=False),
     Difference(("ConvTranspose", "RoiAlign"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False),
     FUSED,
+    EMPTY,
     DENORMALS,
     _PASSED_OVER,
     _INTEGERS,
 )
 
 _LITE = (
+    replace(EMPTY, reason="of inputs without elements, TensorFlow Lite's XNNPACK ends the run with an error"),
     Difference(("Conv",), "TensorFlow Lite's Conv3D makes ±3.4e38 of NaN and infinities", integers=False, rank=5),
     Difference(
         ("Max", "Min", "Relu", "Clip", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "MaxPool", "GlobalMaxPool", "TopK"),

@@ -155,6 +155,13 @@ def test_a_declared_difference_is_a_note() -> None:
     assert verdict.status == FAIL
 
 
+@pytest.mark.parametrize(("batch", "notes"), [("batch", 1), (0, 1), (2, 0)])
+def test_what_concerns_inputs_without_elements_is_told_where_there_may_be_some(batch: int | str, notes: int) -> None:
+    g = Graph()
+    g.output(g.node("Neg", [g.input("x", F, [batch, 4])]), "y")
+    assert len(difference_notes(g.model(), [Difference(("Neg",), "nothing is refused", empty=True)])) == notes
+
+
 def test_a_difference_of_the_target_does_not_excuse_the_graph() -> None:
     declared = [Difference(("Neg",), "it passes over NaN", integers=False)]
     off = run_on(wrong(), wrong().astype(np.float64))

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from convert import plugin
+from convert.differences import reasons_by_operator
 from tests.suites.programs.compare import FORMATS, check, refusal, skip_without_runtime
 from tests.suites.programs.onnx import PROGRAMS
 from tests.suites.programs.onnx_program import OnnxProgram
@@ -48,8 +50,20 @@ def attempt(name: str, form: str, folder: Path) -> str:
     return refusal(ROWS[name].model, form, folder, ROWS[name].feeds, expected(name))
 
 
+RUNTIMES = {
+    (
+        "keras",
+        "empty_batch_through_a_network",
+    ): "of an empty batch, oneDNN's convolutions have the shape of their input",
+}
+"""What a runtime is wrong about, on some processors: declared in `DIFFERENCES` of the backend."""
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", ROWS)
-def test_program(name: str, form: str, tmp_path: Path) -> None:
+def test_program(name: str, form: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     skip_without_runtime(form)
+    if reason := RUNTIMES.get((form, name)):
+        assert reason in reasons_by_operator(plugin.differences("onnx", form))["Conv"]
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
     check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))
