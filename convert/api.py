@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from convert import plugin
 from convert.arguments import make_options
 from convert.errors import ConvertError, ParityError, UsageError, convert_errors
+from convert.files.folders import real_path
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
@@ -311,6 +312,6 @@ def _destination(source: Source, to: str | None, output: str | Path | None) -> t
         return Path(output), form
     if source.path is None:
         raise UsageError("a model in memory has no name", hint="give output=…")
-    name = source.path.resolve().name
+    name = real_path(source.path).name
     stem = name if source.path.is_dir() and "." not in name else name.rsplit(".", 1)[0]
     return Path(stem + form.suffix), form

@@ -14,6 +14,7 @@ from typing import Any
 from convert import plugin
 from convert.batch.storage import Url
 from convert.errors import BadInput, ConvertError, UsageError
+from convert.files.folders import real_path
 from convert.files.sniff import plugged_kind, sniff
 from convert.options import parse_size
 
@@ -97,7 +98,7 @@ def _named_models(item: str, path: Path, output: Path | Url, others: list[Path])
         found = [(path.stem, path)]
     else:
         every = [p for p in map(Path, sorted(glob.glob(item, recursive=True))) if _is_model(p)]
-        found = [(p.stem, p) for p in every if not written & {*p.resolve().parents}]
+        found = [(p.stem, p) for p in every if not written & {*real_path(p).parents}]
     if not found:
         ends = sorted({*SUFFIXES, *(s for kind in plugin.kinds() for s in kind.suffixes)})
         raise BadInput(f"{item} names no model", hint=f"models are folders, or end in {', '.join(ends)}")
@@ -106,13 +107,13 @@ def _named_models(item: str, path: Path, output: Path | Url, others: list[Path])
 
 def _written_folders(output: Path | Url, asked: Path) -> set[Path]:
     """The folder that an earlier run may have written into the one that is asked for."""
-    if isinstance(output, Url) or output.resolve() in (asked.resolve(), *asked.resolve().parents):
+    if isinstance(output, Url) or real_path(output) in (real_path(asked), *real_path(asked).parents):
         return set()
-    return {output.resolve()}
+    return {real_path(output)}
 
 
 def _models(folder: Path, closed: set[Path], others: list[Path]) -> Iterable[Path]:
-    if folder.resolve() in closed:
+    if real_path(folder) in closed:
         return
     try:
         entries = sorted(folder.iterdir())
@@ -124,7 +125,7 @@ def _models(folder: Path, closed: set[Path], others: list[Path]) -> Iterable[Pat
         if _is_model(path):
             yield path
         elif path.is_dir():
-            yield from _models(path, closed | {folder.resolve()}, others)  # a link may lead back to this one
+            yield from _models(path, closed | {real_path(folder)}, others)  # a link may lead back to this one
         else:
             others.append(path)
 

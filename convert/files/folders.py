@@ -111,6 +111,11 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     return "hf-folder"
 
 
+def real_path(path: Path) -> Path:
+    """Where a path leads, links followed; of links in a circle themselves, which `Path.resolve` raises RuntimeError for."""
+    return Path(os.path.realpath(path))
+
+
 def _check_links(path: Path, root: Path, names: list[str]) -> None:
     """Raise `UnsafeInput` where a file or folder is a link out of `root`, `BadInput` where it is one in a circle."""
     inside = root.resolve()

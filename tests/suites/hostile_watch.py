@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _FOLDER = re.compile(r"(?:AT_FDCWD|\d+)<([^>]*)>")
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
 _OWN_DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx", "/proc/self/", "/dev/shm/sem.")
+_PROBE = re.compile(re.escape(tempfile.gettempdir()) + "/[a-z0-9_]{8}")
+"""The file by which Python's tempfile finds out whether it can write there; it is removed at once."""
 _OWN_PROGRAMS = ("/ldconfig", "/ldconfig.real", "/uname")
 """Python itself starts them: ctypes to look libraries up, `platform.processor` when Keras is imported."""
 
@@ -73,7 +76,8 @@ def _fault(call: str, rest: str, place: Path) -> tuple[str, str] | None:
     names = _QUOTED.findall(rest)
     if call.startswith("execve"):
         program = os.path.realpath(names[0]) if names else ""
-        own = program == os.path.realpath(sys.executable) or program.endswith(_OWN_PROGRAMS)
+        pythons = [os.path.realpath(p) for p in (sys.executable, os.environ.get("CONVERT_CAFFE2_PYTHON")) if p]
+        own = program in pythons or program.endswith(_OWN_PROGRAMS)
         return None if own else ("executed", rest[:200])
     if call.startswith("open") and not _WRITES.search(rest):
         return None
@@ -83,6 +87,9 @@ def _fault(call: str, rest: str, place: Path) -> tuple[str, str] | None:
         os.path.join(base, names[-1] if call.startswith(("rename", "link", "symlink")) else names[0])
     )
     inside = path.startswith(str(place / "runs")) or path.startswith(_OWN_DEVICES)
+    # Calls without a folder before the name are made in the folder of the command, which none leaves.
+    inside |= not base and not os.path.isabs(path) and not path.startswith("..")
+    inside |= _PROBE.fullmatch(path) is not None
     helper = path.startswith(str(place / "helper"))
     return None if inside or helper else ("wrote", f"{call} {path}"[:300])
 

@@ -101,6 +101,14 @@ def test_a_glob_is_every_model_that_it_matches(tmp_path: Path) -> None:
         tasks_of(tmp_path / "*.keras")
 
 
+def test_links_in_a_circle_leave_the_other_models_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").symlink_to("b.onnx")
+    (tmp_path / "b.onnx").symlink_to("a.onnx")
+    tiny(tmp_path / "c.onnx")
+    for named in (tmp_path, tmp_path / "*.onnx"):
+        assert {t.name for t in tasks_of(str(named), to=["onnx"], output=tmp_path / "out")} == {"a", "b", "c"}
+
+
 def test_what_a_name_does_not_tell_the_content_does(tmp_path: Path) -> None:
     tiny(tmp_path / "zoo/a.bin")
     (tmp_path / "zoo/noise.bin").write_bytes(bytes(range(255, 0, -1)))
