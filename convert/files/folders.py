@@ -112,7 +112,7 @@ def _hugging_face(path: Path, names: set[str]) -> str:
 
 
 def real_path(path: Path) -> Path:
-    """Where a path leads, links followed; of links in a circle themselves, which `Path.resolve` raises RuntimeError for."""
+    """Where a path leads, links followed; of links in a circle one of them: `Path.resolve` raises RuntimeError."""
     return Path(os.path.realpath(path))
 
 
