@@ -82,7 +82,8 @@ def _from_the_front(net: Net, bound: Blob, size: Blob, zero: Blob) -> Blob:
 def _static_slice(net: Net, x: Blob, start: int, end: int, axis: int, step: int) -> Blob:
     size = net.shape(x)[axis]
     if isinstance(size, int):
-        cells = range(size)[start:end:step]
+        # Back from before the first element ONNX takes that one, Python none.
+        cells = range(size)[max(start + size, 0) if step < 0 and start < 0 else start : end : step]
         if len(cells) == size and step == 1:
             return x
         if step == 1:

@@ -142,14 +142,30 @@ def slices(k, x, starts, ends, axes, steps):
     steps = [1] * len(starts) if steps is None else k.ints(steps, "steps")
     place = [slice(None)] * len(x.shape)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if step < 0 and start < -1 and x.shape[axis] is None:
+            x, start = _turned(x, axis, start, end), 0
+            end, step = _LARGEST, -step
         place[axis] = _slice(x.shape[axis], start, end, step)
     return x[tuple(place)]
+
+
+def _turned(x: Tensor, axis: int, start: int, end: int) -> Tensor:
+    """`x` back from `start`, which is negative, and from the first element at least, where Python takes none."""
+    front = (slice(None),) * (axis % len(x.shape))
+    turned = x[(*front, slice(None, end if end >= 0 else None, -1))]
+    if end >= 0:
+        return turned[(*front, slice(-start - 1, None))]
+    # The last, which is the first of x, is there whatever the start, unless the end is before it.
+    stop = -end - 1 if end >= -_LARGEST else None
+    body = turned[(*front, slice(None, -1))][(*front, slice(-start - 1, stop))]
+    return ops.concatenate([body, turned[(*front, slice(-1, stop))]], axis)
 
 
 def _slice(n: int | None, start: int, end: int, step: int) -> slice:
     """A slice as Python takes it; numbers beyond what an index can be stand for the ends."""
     if n is not None:
-        # Python clamps as ONNX does, and says where it ends.
+        # Python clamps as ONNX does, and says where it ends; but back from before the first element it takes none.
+        start = max(start + n, 0) if step < 0 and start < 0 else start
         whole = range(n)[slice(start, end, step)]
         stop = whole.stop if whole.stop >= 0 else None
         return slice(whole.start, stop, step) if len(whole) else slice(0, 0, 1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from ..emit import Emitter, Value
+from ..emit import Dim, Emitter, Value
 from ..rules import LITE, onnx_op
 
 # TensorFlow's slices count in int32 where Python numbers are given; no dim is as large.
@@ -35,8 +35,16 @@ def _static_slice(
         stop = None if (e >= _FAR and s > 0) or (e <= -_FAR and s < 0) else max(min(e, _FAR), -_FAR)
         # TensorFlow Lite's XNNPACK takes an end of 0 for the end of the dim: what lies before all elements is as empty.
         stop = -_FAR if stop == 0 and s > 0 else stop
+        if s < 0 and b < -1:
+            # Back from before the first element ONNX takes that one, TensorFlow none.
+            start = _at_least_first(t.shape(x)[axis], max(b, -_FAR))
         spec[axis] = slice(start, stop, max(min(s, _FAR), -_FAR))
     return tf.convert_to_tensor(x)[tuple(spec)]
+
+
+def _at_least_first(size: Dim, start: int) -> Dim:
+    """Where a negative `start` of a slice backwards is, from the front."""
+    return max(size + start, 0) if isinstance(size, int) else tf.maximum(size + start, 0)
 
 
 def _dynamic_bounds(
@@ -55,6 +63,10 @@ def _dynamic_bounds(
         return tf.tensor_scatter_nd_update(default, places, values)
 
     # TensorFlow adds the dim to what is negative before it clamps, as ONNX does.
+    known = t.ints(steps)
+    if known is None or min(known, default=1) < 0:
+        early = tf.maximum(starts + tf.gather(dims, places[:, 0]), 0)  # see `_static_slice`
+        starts = tf.where((starts < 0) & (steps < 0), early, starts)
     begin = spread(tf.zeros_like(dims), starts)
     end, step = spread(dims, ends), spread(tf.ones_like(dims), steps)
     y = tf.strided_slice(x, begin, end, step)

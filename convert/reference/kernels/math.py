@@ -98,6 +98,18 @@ def gather_elements(count: int, x: Array, indices: Array, *, axis: int) -> Array
     return np.take_along_axis(x[kept], indices, axis)
 
 
+@kernel("Slice")
+def slices(count: int, x: Array, starts: Array, ends: Array, axes: Array | None, steps: Array | None) -> Array:
+    """ONNX's own gives nothing for a slice back from before the first element, which is to begin with that one."""
+    numbers = range(len(starts)) if axes is None else axes.tolist()
+    place = [slice(None)] * x.ndim
+    by = [1] * len(starts) if steps is None else steps.tolist()
+    for axis, start, end, step in zip(numbers, starts.tolist(), ends.tolist(), by, strict=True):
+        early = step < 0 and start < 0
+        place[axis] = slice(max(start + x.shape[axis], 0) if early else start, end, step)
+    return x[tuple(place)]
+
+
 @kernel("Expand")
 def expand(count: int, x: Array, shape: Array) -> Array:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in shape)))

@@ -109,6 +109,12 @@ def _is_dynamic(item: Any) -> bool:
 def _emit_slice(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
     if not slices:
         return x
+    early = {axis: item for axis, item in slices.items() if _may_start_before_all(item)}
+    if early:
+        cuts = {axis: _cut_behind_start(g, item) for axis, item in early.items()}
+        bounds = _concat_vector(g, [end for end, _ in cuts.values()])
+        x = g.Slice(x, np.zeros(len(cuts), np.int64), bounds, np.array(list(cuts), np.int64))
+        slices = {axis: cuts[axis][1] if axis in cuts else item for axis, item in slices.items()}
     starts, ends = [], []
     for item in slices.values():
         first, last = _default_bounds(g, item.step)
@@ -120,6 +126,28 @@ def _emit_slice(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
     return g.Slice(
         x, _concat_vector(g, starts), _concat_vector(g, ends), axes, None if unit else _concat_vector(g, steps)
     )
+
+
+def _may_start_before_all(item: slice) -> bool:
+    """Whether a slice back may begin before the first element, where ONNX takes that one and TensorFlow none."""
+    forward = item.step is None or (isinstance(item.step, int) and item.step > 0)
+    return not forward and (isinstance(item.start, ir.Value) or (item.start is not None and item.start < -1))
+
+
+def _cut_behind_start(g: Graph, item: slice) -> tuple[Any, slice]:
+    """The end of what a slice forward keeps up to the start of a slice back, and that slice from the end of it."""
+    start, stop, step = item.start, item.stop, item.step
+    if not _is_dynamic(item):
+        moved = min(stop - start - 1, -1) if stop is not None and stop < 0 else stop
+        return start + 1, slice(None, moved, step)
+    start, step = (v if isinstance(v, ir.Value) else np.array([v], np.int64) for v in (start, step))
+    early = g.And(g.Less(step, np.array([0], np.int64)), g.Less(start, np.array([-1], np.int64)))
+    if stop is not None:
+        stop = stop if isinstance(stop, ir.Value) else g.const(np.array([stop], np.int64))
+        moved = g.Min(g.Sub(stop, g.Add(start, np.array([1], np.int64))), np.array([-1], np.int64))
+        stop = g.Where(g.And(early, g.Less(stop, np.array([0], np.int64))), moved, stop)
+    end = g.Where(early, g.Add(start, np.array([1], np.int64)), np.array([_MAX], np.int64))
+    return end, slice(g.Where(early, np.array([_MAX], np.int64), start), stop, item.step)
 
 
 def _default_bounds(g: Graph, step: Any) -> tuple[Any, Any]:

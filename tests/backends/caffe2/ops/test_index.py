@@ -22,6 +22,7 @@ ROWS = both(
         case("Slice", f32(3, 7), weight(2), weight(np.iinfo(np.int64).max), weight(-1)).named("to the end"),
         case("Slice", f32(3, 7), weight(0), weight(99), weight(1)).named("beyond"),
         (case("Slice", f32(3, 7), weight(6), weight(0), weight(1), weight(-2)).named("backwards"), RUNTIME),
+        (case("Slice", f32(3, 7), weight(-9), weight(-99), weight(0), weight(-1)).named("back from before"), RUNTIME),
         case("Slice", f32(3, 7), weight(1), weight(np.iinfo(np.int64).max), weight(1), weight(2)).named("step"),
         case("Slice", f32(3, 7), np.array([1]), np.array([2]), fixed=(0,)).named("computed"),
         case("Slice", f32(2, 3), weight(-3), weight(-1), weight(0)).named("from before the first"),

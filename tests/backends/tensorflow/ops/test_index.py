@@ -17,6 +17,8 @@ ROWS = [
     case("Slice", f32(5, 6), ints(1, 0), ints(4, 9), ints(1, 0), ints(2, 1)),
     case("Slice", f32(5, 6), ints(-1), ints(-99), ints(0), ints(-1)),
     case("Slice", f32(5, 6), ints(4), ints(2)),
+    case("Slice", f32(3, 6), const([-9, -9]), const([-99, -2]), const([0, 1]), const([-1, -2])).named("early"),
+    case("Slice", f32(3, 6), ints(-9, -9), ints(-99, 4), ints(0, 1), ints(-1, 1)).named("early, dynamic"),
     case("Slice", i64(9), i32(1, low=2, high=3), i32(1, low=7, high=8), const([0], np.int32)),
     case("Compress", f32(3, 4), boolean(3), axis=0),
     case("Compress", f32(3, 4), boolean(5)),

@@ -20,6 +20,20 @@ ROWS = [
     *(case("MirrorPad", f32(3, 4), [[2, 1], [0, 2]], mode=mode) for mode in ("REFLECT", "SYMMETRIC")),
     case("StridedSlice", f32(4, 5, 6), [1, 0, 0], [3, 5, -1], [1, 2, 1], **SELDOM),
     case("StridedSlice", f32(4, 5, 6), [-1, 4], [-4, 0], [-1, -2], **SELDOM).named("backwards"),
+    # Of these, ONNX's Slice would begin with the first element.
+    *(
+        case(
+            "StridedSlice",
+            f32(3, 5),
+            np.array(start, np.int32) if kind else start,
+            [0, stop],
+            [-1, -2],
+            **SELDOM | {"end_mask": 1},
+        ).named(f"backwards from {start} to {stop}{kind}")
+        for start in ([-9, -2], [-3, -7])
+        for stop in (-4, -7, 1)
+        for kind in ("", ", dynamic")
+    ),
     case("StridedSlice", f32(4, 5, 6), [2, 0], [0, 0], [1, 1], **SELDOM | {"begin_mask": 2, "end_mask": 3}).named(
         "open"
     ),
