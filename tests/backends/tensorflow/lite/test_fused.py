@@ -34,20 +34,25 @@ FORMS = {
 class Every(nn.Module):
     """Each layer, with a bias and without, before each form."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: list[str], forms: list[str]) -> None:
         super().__init__()
         self.layers = nn.ModuleDict({
-            f"{layer}, {form}, {bias}": make(bias)
-            for layer, make in LAYERS.items() for form in FORMS for bias in (True, False)
+            f"{layer}, {form}, {bias}": LAYERS[layer](bias)
+            for layer in layers for form in forms for bias in (True, False)
         })  # fmt: skip
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         return {f"y{i}": FORMS[n.split(", ")[1]](layer(x)) for i, (n, layer) in enumerate(self.layers.items())}
 
 
-def test_one_number_is_added_to_every_channel(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("layers", "forms"),
+    [(["transposed", "conv"], ["sum"]), pytest.param(list(LAYERS), list(FORMS), marks=pytest.mark.long)],
+    ids=["first", "all"],
+)
+def test_one_number_is_added_to_every_channel(layers: list[str], forms: list[str], tmp_path: Path) -> None:
     torch.manual_seed(1)
-    module, x = Every().eval(), np.random.default_rng(0).standard_normal((2, 4, 5, 6)).astype(np.float32)
+    module, x = Every(layers, forms).eval(), np.random.default_rng(0).standard_normal((2, 4, 5, 6)).astype(np.float32)
     with torch.no_grad():
         want = {name: y.numpy() for name, y in module(torch.from_numpy(x)).items()}
     got = run(encode(graph_of(module, "x:float32[2,4,5,6]"), tmp_path), {"x": x})
