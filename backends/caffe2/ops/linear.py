@@ -56,6 +56,9 @@ def fully_connected(net: Net, x: Blob, w: Blob, bias: Blob | None) -> Blob:
     """x·Wᵀ + bias over the last axis of `x`; FC needs a bias, so there are zeros where none is given."""
     shape = net.shape(x)
     width = net.shape(w)[0]
+    if 0 in net.shape(w):  # FC divides by the size
+        product = net.facts(net.BatchMatMul(x, w, trans_b=1, broadcast=1), FLOAT[0], [*shape[:-1], width])
+        return product if bias is None else net.facts(net.Add(product, bias), shape=product.shape)
     if bias is None:
         bias = net.const(np.zeros([int(str(width))], np.float32))
     return net.facts(net.FC(x, w, bias, axis=len(shape) - 1), shape=[*shape[:-1], width])
