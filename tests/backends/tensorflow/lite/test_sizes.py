@@ -1,0 +1,39 @@
+"""Outputs that depend on the sizes of an input alone, in TensorFlow Lite, which computes these before it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert runs the files")
+
+from tests.support.tensorflow_lite_helper import encode, graph_of  # noqa: E402  (after what it needs)
+
+
+class Sizes(torch.nn.Module):
+    """Shapes, and tensors that are made from them; x itself is not read."""
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        n, m = x.shape
+        return {
+            "size": torch.full((1,), n * m) * 3,
+            "numbers": torch.arange(n) + m,
+            "floats": torch.sin(torch.arange(n) * 0.5),
+            "filled": x.new_full((n, 2), 0.5),
+            "ones": torch.ones_like(x)[:, :2].cumsum(0),
+            "tiled": torch.eye(3).repeat(n, 1),
+        }
+
+
+def test_one_interpreter_at_several_sizes(tmp_path: Path) -> None:
+    path = encode(graph_of(Sizes(), "x:float32[n,4]"), tmp_path)
+    runner = interpreter.Interpreter(str(path), num_threads=1).get_signature_runner("serving_default")
+    for n in (2, 5, 1, 3):
+        x = np.ones((n, 4), np.float32)
+        got = runner(x=x)
+        for name, want in Sizes()(torch.from_numpy(x)).items():
+            assert got[name].dtype == want.numpy().dtype
+            np.testing.assert_allclose(got[name], want.numpy(), rtol=1e-6, atol=1e-6, err_msg=name)
