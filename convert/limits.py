@@ -75,7 +75,7 @@ TENSORFLOW_TABLE_ELEMENTS = 100_000_000
 KERAS_CONFIG_BYTES = 256 << 20
 """bytes: of config.json in a .keras file"""
 
-HDF5_SECONDS = 60.0
+HDF5_SECONDS = 15.0
 """seconds: that the HDF5 library has for going over a file, besides what its size allows; some keep it forever"""
 
 HDF5_BYTES_PER_SECOND = 10_000_000

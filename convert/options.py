@@ -165,6 +165,9 @@ def parse_size(text: str) -> int:
     number = text.strip().rstrip("BbGgIiKkMm ")
     unit = text.strip()[len(number) :].strip().lower()
     try:
-        return int(float(number) * units[unit])
-    except (KeyError, ValueError):
-        raise UsageError(f"{text!r} is no amount of memory", hint="for instance 8GB or 512MiB") from None
+        size = int(float(number) * units[unit])
+    except (KeyError, ValueError, OverflowError):
+        size = 0
+    if size <= 0:
+        raise UsageError(f"{text!r} is no amount of memory", hint="for instance 8GB or 512MiB")
+    return size

@@ -162,20 +162,21 @@ def _tasks_per_format(base: Task, name: str, source: Path, to: list[str]) -> lis
 def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
     try:
         told = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(f"{path} is no manifest: {error}", hint="see `convert batch` in README.md") from error
     unknown = set(told) - {"defaults", "models"}
-    models = told.get("models")
-    if unknown or not isinstance(models, list) or not models:
+    models, defaults = told.get("models"), told.get("defaults", {})
+    tables = isinstance(models, list) and models and all(isinstance(part, dict) for part in (*models, defaults))
+    if unknown or not tables:
         raise BadInput(f"{path} is no manifest: it needs [[models]], and may have [defaults]", hint="see README.md")
-    base = _with_row(base, told.get("defaults", {}), path, f"{path}, [defaults]")
+    base = _with_row(base, defaults, path, f"{path}, [defaults]")
     tasks = []
     for i, row in enumerate(models):
         where = f"{path}, model {row.get('name', row.get('source', i + 1))}"
-        if "source" not in row:
+        if not isinstance(row.get("source"), str):
             raise BadInput(f"{where} has no source", hint='add source = "model.pt"')
         own = _with_row(base, {k: v for k, v in row.items() if k not in ("source", "name")}, path, where)
-        given = row.get("to", told.get("defaults", {}).get("to", to))
+        given = row.get("to", defaults.get("to", to))
         for name, source in _sources(row, path.parent, own.output, where):
             tasks += _tasks_per_format(own, name, source, [given] if isinstance(given, str) else list(given))
     return tasks
@@ -192,6 +193,12 @@ def _sources(row: Mapping[str, Any], folder: Path, output: Path | Url, where: st
     return _named_models(str(source), source, output, [])
 
 
+_OWN_TYPES: dict[str, type | tuple[type, ...]] = {
+    "to": (str, list), "output": str, "timeout": (int, float), "memory": (str, int)
+}  # fmt: skip
+"""What a row says that is no option of the command that a task runs."""
+
+
 def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:
     """`base` with what a row of a manifest says, whose paths are relative to the manifest."""
     options, types, paths = dict(base.options), _option_types(), path_options()
@@ -200,7 +207,14 @@ def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Tas
             if not isinstance(value, types[key]) or (isinstance(value, bool) and types[key] is not bool):
                 raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
             options[key] = _resolve_paths(value, path.parent) if key in paths or _is_file(key, value) else value
-        elif key not in ("to", "output", "timeout", "memory"):
+        elif key in _OWN_TYPES:
+            if (
+                not isinstance(value, _OWN_TYPES[key])
+                or isinstance(value, bool)
+                or (key == "timeout" and not value > 0)
+            ):
+                raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
+        else:
             known = sorted({*types, "to", "output", "timeout", "memory", "source", "name"})
             raise BadInput(f"{where}: there is no {key!r}", hint=f"known are {', '.join(known)}")
     return replace(

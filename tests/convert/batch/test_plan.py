@@ -83,6 +83,15 @@ def test_options_of_backends_reach_the_command_line(tmp_path: Path) -> None:
         ("[[models]]\nsource = 'a.onnx'\nto = 'caffe3'", "caffe3"),
         ("[[models]]\nsource = 'a.onnx'\n[[models]]\nsource = 'b/a.onnx'", "several models"),
         ("[[models]]\nsource = 'a.onnx'\nmemory = 'much'", "no amount"),
+        ("[[models]]\nsource = 'a.onnx'\nmemory = '-5GB'", "no amount"),
+        ("[[models]]\nsource = 'a.onnx'\nmemory = 'inf'", "no amount"),
+        ("[[models]]\nsource = 'a.onnx'\ntimeout = 'long'", "wrong type"),
+        ("[[models]]\nsource = 'a.onnx'\ntimeout = -1", "wrong type"),
+        ("[[models]]\nsource = 'a.onnx'\nto = 3", "wrong type"),
+        ("[[models]]\nsource = 3", "no source"),
+        ("defaults = 3\n[[models]]\nsource = 'a.onnx'", "needs"),
+        ("models = [1, 2]", "needs"),
+        pytest.param("a = " + "[" * 20_000, "no manifest", id="brackets"),
     ],
 )
 def test_a_broken_manifest_is_refused(text: str, complaint: str, tmp_path: Path) -> None:

@@ -70,14 +70,12 @@ def manifest_files(folder: Path, canary: Canary) -> Iterator[Case]:
         "an output on the web": {"output": f"http://127.0.0.1:{canary.port}/x"},
         "a source that is a device": {"source": "/dev/zero"},
         "a source that goes up": {"source": "../../../../../../etc/passwd"},
-        "rules": {"rules": [str(canary.marker.parent / "evil.py")]},
         "a factory": {"model": "os:system"},
         "inputs elsewhere": {"inputs": "/dev/zero"},
         "an unknown key": {"run": "touch x"},
         "a long timeout": {"timeout": 1e300},
         "a memory below zero": {"memory": "-5GB"},
     }  # fmt: skip
-    (canary.marker.parent / "evil.py").write_text(f"open({str(canary.marker)!r}, 'w').close()\n")
     for number, (name, values) in enumerate(models.items()):
         path = folder / f"m{number}.toml"
         entry = {"source": str(GOOD), "to": "onnx", "verify": False} | values
