@@ -166,8 +166,7 @@ def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
         raise BadInput(f"{path} is no manifest: {error}", hint="see `convert batch` in README.md") from error
     unknown = set(told) - {"defaults", "models"}
     models, defaults = told.get("models"), told.get("defaults", {})
-    tables = isinstance(models, list) and models and all(isinstance(part, dict) for part in (*models, defaults))
-    if unknown or not tables:
+    if unknown or not isinstance(models, list) or not models or not all(map(_is_table, (*models, defaults))):
         raise BadInput(f"{path} is no manifest: it needs [[models]], and may have [defaults]", hint="see README.md")
     base = _with_row(base, defaults, path, f"{path}, [defaults]")
     tasks = []
@@ -180,6 +179,10 @@ def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
         for name, source in _sources(row, path.parent, own.output, where):
             tasks += _tasks_per_format(own, name, source, [given] if isinstance(given, str) else list(given))
     return tasks
+
+
+def _is_table(part: object) -> bool:
+    return isinstance(part, dict)
 
 
 def _sources(row: Mapping[str, Any], folder: Path, output: Path | Url, where: str) -> list[tuple[str, Path]]:
@@ -208,11 +211,8 @@ def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Tas
                 raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
             options[key] = _resolve_paths(value, path.parent) if key in paths or _is_file(key, value) else value
         elif key in _OWN_TYPES:
-            if (
-                not isinstance(value, _OWN_TYPES[key])
-                or isinstance(value, bool)
-                or (key == "timeout" and not value > 0)
-            ):
+            wrong = not isinstance(value, _OWN_TYPES[key]) or isinstance(value, bool)
+            if wrong or (isinstance(value, (int, float)) and not value > 0):
                 raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
         else:
             known = sorted({*types, "to", "output", "timeout", "memory", "source", "name"})
