@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def fully_connected(run: ExecutorRun, x: Array, w: Array, b: Array, *, axis: int
     """x·Wᵀ + b with the dims of `x` from `axis` on, and of `w` from `axis_w` on, as one."""
     run.takes(FLOAT, x, w, b)
     axis, axis_w = axis % x.ndim, axis_w % w.ndim
-    rows, matrix = x.reshape(int(np.prod(x.shape[:axis])), -1), w.reshape(int(np.prod(w.shape[:axis_w])), -1)
+    rows, matrix = _as_matrix(x, axis), _as_matrix(w, axis_w)
     return (rows @ matrix.T + b).reshape(*x.shape[:axis], len(matrix))
 
 
@@ -115,8 +116,13 @@ def matmul(
     run: ExecutorRun, a: Array, b: Array, *, axis_a: int = 1, axis_b: int = 1, trans_a: int = 0, trans_b: int = 0
 ) -> Array:
     run.takes(FLOAT, a, b)
-    flat = [m.reshape(int(np.prod(m.shape[:axis])), -1) for m, axis in ((a, axis_a), (b, axis_b))]
+    flat = [_as_matrix(a, axis_a), _as_matrix(b, axis_b)]
     return np.matmul(*(m.T if t else m for m, t in zip(flat, (trans_a, trans_b), strict=True)))
+
+
+def _as_matrix(x: Array, axis: int) -> Array:
+    """`x` with the dims in front of `axis` as one and the others as one, without elements too."""
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
 @kernel("BatchMatMul")
