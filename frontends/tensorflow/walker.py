@@ -72,11 +72,7 @@ class GraphWalker:
     def _callees(self, node: Node) -> Iterator[str]:
         if node.op in self.functions:
             yield node.op
-        for value in node.attr.values():
-            if value.WhichOneof("value") == "func":
-                yield value.func.name
-            elif value.WhichOneof("value") == "list":
-                yield from (f.name for f in value.list.func)
+        yield from attributes.named_functions(node)
 
     def _reachable(
         self, bodies: Sequence[FunctionBody], nodes: Callable[[FunctionBody], list[Node]]

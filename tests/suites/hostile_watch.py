@@ -26,7 +26,11 @@ _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
 _OWN_DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx", "/proc/self/", "/dev/shm/sem.")
 _PROBE = re.compile(re.escape(tempfile.gettempdir()) + "/[a-z0-9_]{8}")
 """The file by which Python's tempfile finds out whether it can write there; it is removed at once."""
-_OWN_PROGRAMS = ("/ldconfig", "/ldconfig.real", "/uname")
+_OWN_PROGRAMS = tuple(
+    os.path.realpath(f"/{folder}/{name}")
+    for folder in ("sbin", "bin", "usr/sbin", "usr/bin")
+    for name in ("ldconfig", "ldconfig.real", "uname")
+)
 """Python itself starts them: ctypes to look libraries up, `platform.processor` when Keras is imported."""
 
 
@@ -77,7 +81,7 @@ def _fault(call: str, rest: str, place: Path) -> tuple[str, str] | None:
     if call.startswith("execve"):
         program = os.path.realpath(names[0]) if names else ""
         pythons = [os.path.realpath(p) for p in (sys.executable, os.environ.get("CONVERT_CAFFE2_PYTHON")) if p]
-        own = program in pythons or program.endswith(_OWN_PROGRAMS)
+        own = program in pythons or program in _OWN_PROGRAMS
         return None if own else ("executed", rest[:200])
     if call.startswith("open") and not _WRITES.search(rest):
         return None

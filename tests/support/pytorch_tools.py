@@ -22,6 +22,17 @@ FACTORY = "fixtures.mnist_model:build"
 FILES = ("mnist_cnn.pt", "mnist_cnn_state.pt", "mnist_cnn_checkpoint.pt", "mnist_cnn.safetensors", "mnist_cnn.pt2")
 
 
+class Calling(nn.Module):
+    """A function of tensors as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.function(*tensors)
+
+
 def read(thing: Any, *specs: str, report: Report | None = None, **options: Any) -> ir.Model:
     """The shared graph of an object in memory or of a file."""
     source = (

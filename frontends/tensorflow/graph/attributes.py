@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes
@@ -147,3 +147,12 @@ def _array_from_fields(proto: Any, dtype: ir.DataType, count: int, shape: list[i
 
 def _repeat_last(items: list[bytes], count: int, default: bytes) -> list[bytes]:
     return items + [items[-1] if items else default] * (count - len(items)) if len(items) < count else items
+
+
+def named_functions(node: Any) -> Iterator[str]:
+    """The functions that the attributes of a NodeDef name: branches, bodies of loops, what is called."""
+    for value in node.attr.values():
+        if value.WhichOneof("value") == "func":
+            yield value.func.name
+        elif value.WhichOneof("value") == "list":
+            yield from (f.name for f in value.list.func)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from .attributes import named_functions
+
 _WRITING = ("Save", "SaveV2", "SaveSlices", "MergeV2Checkpoints")
 _ASSIGNMENTS = ("AssignVariableOp", "Assign")
 _PLAIN_USES = (*_ASSIGNMENTS, "ReadVariableOp", "VarIsInitializedOp", "IsVariableInitialized", "Identity")
@@ -107,11 +109,7 @@ class Graph:
     def callees(self, node: Any) -> Iterator[str]:
         """The functions that a node names."""
         yield node.op
-        for value in node.attr.values():
-            if value.WhichOneof("value") == "func":
-                yield value.func.name
-            elif value.WhichOneof("value") == "list":
-                yield from (f.name for f in value.list.func)
+        yield from named_functions(node)
 
     @cached_property
     def callers(self) -> dict[str, list[tuple[str, Any]]]:

@@ -19,18 +19,9 @@ import convert
 from convert.arguments import make_options
 from convert.report import Report
 from convert.source import Source
-from tests.support.pytorch_tools import run
+from tests.support.pytorch_tools import Calling, run
 
 r = torch.randn
-
-
-class Calling(nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        return self.function(*tensors)
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[str], list[tuple[torch.Tensor, ...]]]] = {

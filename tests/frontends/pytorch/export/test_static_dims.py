@@ -16,16 +16,7 @@ from convert.arguments import make_options
 from convert.errors import Unsupported
 from convert.report import Report
 from convert.source import Source
-from tests.support.pytorch_tools import run
-
-
-class Calling(nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        return self.function(*tensors)
+from tests.support.pytorch_tools import Calling, run
 
 
 def read(function: Callable[..., Any], inputs: Any) -> tuple[ir.Model, list[str]]:
