@@ -101,6 +101,10 @@ TABLE = {
 }  # fmt: skip
 
 
+NOT_REDRAWN = ("noise that cancels", "one branch")
+"""Rows whose runs give the same numbers on these inputs, so that there are no draws to compare."""
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_an_error_is_not_hidden_by_noise(name: str) -> None:
     """With the same weight and with one that is 5 % off: never PASS where the noise is; by its numbers elsewhere."""
@@ -117,10 +121,10 @@ def test_an_error_is_not_hidden_by_noise(name: str) -> None:
         assert any(f"output {found!r} depends on random numbers" in note for note in report.notes)
     told = convert.verify(right, wrong).verdict
     assert told is not None
-    found_of = {r.name: r.status for r in told.outputs}
-    # Draws are compared where nothing else fails; of some errors they are too few.
-    assert all(found_of[n] == FAIL if n not in random else found_of[n] in (FAIL, INCONCLUSIVE) for n in outputs)
-    assert told.status == (FAIL if FAIL in found_of.values() else INCONCLUSIVE)
+    # Draws are compared where no other output fails.
+    drawn = INCONCLUSIVE if name in NOT_REDRAWN or set(outputs) - set(random) else FAIL
+    assert {r.name: r.status for r in told.outputs} == {n: drawn if n in random else FAIL for n in outputs}
+    assert told.status == (INCONCLUSIVE if name in NOT_REDRAWN else FAIL)
 
 
 def test_noise_that_is_always_the_same_number_is_no_constant_output() -> None:
