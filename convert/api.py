@@ -60,8 +60,8 @@ def convert(
     computes something else, in which case nothing is written.
     """
     report = report or Report("convert")
-    chosen = make_options(inputs, options, rules)
     opened = open_source(source)
+    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened))
     destination, form = _destination(opened, to, output)
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(destination), form.name
     _check_narrowing(chosen, form)
@@ -155,8 +155,8 @@ def verify(
     from convert.parity.two_artefacts import verify_two
 
     report = report or Report("verify")
-    chosen = make_options(inputs, options, rules)
     left, right = open_source(source), open_source(target)
+    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(left))
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
     with report.stage("read"), paused_garbage_collection():
         graph = plugin.frontend_for(left).read(left, chosen, report)
@@ -178,8 +178,8 @@ def inspect(
 ) -> Report:
     """What a model is: its kind, inputs, outputs, operators of the shared graph and weights. Executes nothing."""
     report = report or Report("inspect")
-    chosen = make_options(inputs, options, rules)
     opened = open_source(source)
+    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened))
     report.source, report.kind = opened.label, opened.kind
     with report.stage("read"), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)

@@ -9,16 +9,22 @@ from typing import Any
 
 from convert import plugin
 from convert.errors import UsageError
+from convert.fixed_values import fixed_value_of, is_fixed_value, parse_fixed_value, without_fixed_places
 from convert.options import InputSpec, Options, parse_input
 from convert.rules.user_files import load_rules
 
-_NOT_KEYWORDS = {"inputs", "examples", "rules", "dump_passes", "extra"}
+_NOT_KEYWORDS = {"inputs", "examples", "fixed", "rules", "dump_passes", "extra"}
 """Fields of `Options` that are no keywords of their own."""
 
 
-def make_options(inputs: Any, options: Mapping[str, Any], rules: Sequence[str | Path] = ()) -> Options:
-    """`Options` from keyword arguments; `inputs` are divided into specs and example arrays. Raises `UsageError`.
+def make_options(
+    inputs: Any, options: Mapping[str, Any], rules: Sequence[str | Path] = (), fixing: bool = False
+) -> Options:
+    """`Options` from keyword arguments; `inputs` are divided into specs, example arrays and fixed values.
 
+    Raises `UsageError`.
+
+    fixing: the model's inputs may have fixed values; numbers of Python are arrays without.
     options: by the names of `Options`, and of what frontends and backends declare.
     rules: files of the user's, which are loaded; `BadInput` if one is missing or fails.
     """
@@ -35,32 +41,51 @@ def make_options(inputs: Any, options: Mapping[str, Any], rules: Sequence[str | 
     options = {name: value for name, value in options.items() if name in own}
     specs: list[InputSpec] = []
     examples: dict[Any, Any] = {}
-    for name, given in _named_inputs(inputs):
+    fixed: dict[Any, Any] = {}
+    for name, given in _named_inputs(inputs, fixing):
         if isinstance(given, InputSpec):
             specs.append(given)
+            continue
+        is_value, value = fixed_value_of(name, given) if fixing else (False, None)
+        assignment = parse_fixed_value(given) if isinstance(given, str) and isinstance(name, int) else None
+        if is_value or assignment:
+            name, value = assignment or (name, value)
+            if not fixing:
+                raise UsageError(
+                    f"{given!r} is a fixed value, which inputs of PyTorch models only may have",
+                    hint="describe the input as NAME:DTYPE[DIMS]",
+                )
+            fixed[name] = value
         elif isinstance(given, str):
             spec = parse_input(given)
             specs.append(InputSpec(name, spec.dtype, spec.shape) if isinstance(name, str) else spec)
         else:
             examples[name] = _array(given)
-    none = isinstance(inputs, (list, tuple, Mapping)) and not inputs
     return Options(
-        inputs=tuple(specs), examples=examples, without_inputs=none, rules=load_rules(rules), extra=extra, **options
+        inputs=tuple(specs),
+        examples=without_fixed_places(examples, fixed),
+        fixed=fixed,
+        without_inputs=isinstance(inputs, (list, tuple, Mapping)) and not inputs,
+        rules=load_rules(rules),
+        extra=extra,
+        **options,
     )
 
 
-def _named_inputs(inputs: Any) -> Iterable[tuple[Any, Any]]:
+def _named_inputs(inputs: Any, fixing: bool) -> Iterable[tuple[Any, Any]]:
     if inputs is None:
         return []
     if isinstance(inputs, Mapping):
-        return [row for name, given in inputs.items() for row in _leaves(name, given)]
+        return [row for name, given in inputs.items() for row in _leaves(name, given, fixing)]
     if isinstance(inputs, (list, tuple)):
         return enumerate(inputs)
     return [(0, inputs)]
 
 
-def _leaves(name: Any, given: Any) -> list[tuple[Any, Any]]:
-    """What a tuple, list or dict that is one input holds, by names joined with "_"."""
+def _leaves(name: Any, given: Any, fixing: bool = False) -> list[tuple[Any, Any]]:
+    """What a tuple, list or dict that is one input holds, by names joined with "_"; a fixed value is whole."""
+    if fixing and is_fixed_value(given):
+        return [(name, given)]
     if isinstance(given, (list, tuple)):
         given = dict(enumerate(given))
     if not isinstance(given, Mapping):

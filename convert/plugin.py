@@ -134,7 +134,8 @@ class Frontend(Protocol):
 
     A frontend or backend that has `preload()` imports there what its work takes, and starts no thread: the workers of
     `convert batch` are forked from a process that has called it. One with options of its own has `OPTIONS`, a sequence
-    of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`.
+    of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`. One whose `read`
+    and runner look at `Options.fixed` has `FIXED_VALUES = True`.
     """
 
     KINDS: Mapping[str, str]
@@ -303,6 +304,12 @@ def frontend_for(source: Source) -> Frontend:
         f"{source.label} is of kind {source.kind!r}, which no installed frontend reads",
         hint="`convert formats` lists what can be read",
     )
+
+
+def takes_fixed_values(source: Source) -> bool:
+    """True where the frontend of `source`, if there is one, has `FIXED_VALUES`: inputs that are values of Python."""
+    readers = (f for f in frontends().values() if source.kind in f.KINDS)
+    return bool(getattr(next(readers, None), "FIXED_VALUES", False))
 
 
 def backend_for(name: str) -> Backend:

@@ -37,7 +37,8 @@ class ReadOptions:
 
 _OPTIONS = [
     click.option("--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIMS]",
-                 help="Describe an input, e.g. x:float32[batch,3,224,224], or name where a graph begins; repeatable."),
+                 help="Describe an input, e.g. x:float32[batch,3,224,224], fix one (sr=16000), or name where a "
+                 "graph begins; repeatable."),
     click.option("--model", metavar="PKG.MOD:FACTORY",
                  help="The factory that builds the module for a file of weights."),
     click.option("--outputs", metavar="NAME,…", help="Names of the tensors to keep, for a frozen graph."),

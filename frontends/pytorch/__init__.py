@@ -32,6 +32,8 @@ KINDS = {
     "torch-export-object": "an ExportedProgram in memory",
 }
 
+FIXED_VALUES = True
+
 # The first class found among an object's bases decides: a ScriptModule is a Module too.
 _CLASSES = {
     "torch.jit._script.ScriptModule": "torchscript-object",

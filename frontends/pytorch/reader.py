@@ -133,7 +133,7 @@ def _read_traced(module: torch.nn.Module, options: Options, report: Report) -> i
         else:
             traced = torch.jit.trace(module, args, check_trace=False, strict=False)
     report.note("--trace: only the path that the example took was converted; other inputs may need another")
-    return _read_script(traced, options, report)
+    return _read_script(traced, replace(options, fixed={}), report)
 
 
 def _refuse_keyword_only(module: torch.nn.Module, given: Mapping[str, Any]) -> None:

@@ -126,6 +126,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
             values[PAST] = _decoder_cache(past)
         if "use_cache" in known:
             values["use_cache"] = cached
+        values |= {str(name): value for name, value in options.fixed.items()}
         return dict(_flatten_outputs(type(self).forward(self, **values, return_dict=True)))
 
     # What torch.export and inspect ask for the names of the inputs.

@@ -25,6 +25,7 @@ from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
 from ..common.modes import note_training, refuse_cycles
+from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values
 from .custom_operators import declare_operators
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .legacy import is_legacy, load_legacy
@@ -72,11 +73,12 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         refuse_cycles(thing)
         note_training(thing, report)
     if is_hugging_face(source):
+        note_fixed(fixed_by_name([], options.fixed, variadic=True), report)
         return with_plain_forward(thing, options)
     # An object in memory keeps the mode its owner left it in: whoever runs it restores that.
     if source.path is not None and isinstance(thing, torch.nn.Module):
         thing.eval()
-    return thing
+    return with_fixed_values(thing, options.fixed, report) if options.fixed else thing
 
 
 _ARCHIVES = ("torch-module", "torch-state-dict", "torchscript", "torch-export")

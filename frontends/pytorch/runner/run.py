@@ -29,6 +29,7 @@ from ..files.hugging_face import is_hugging_face
 from ..files.loader import load
 from ..inputs.arguments import argument_of, arrange_arguments, as_declared_type
 from ..inputs.complex_inputs import complex_inputs
+from ..inputs.fixed_values import script_values
 from ..inputs.guess import parameters_of
 from ..inputs.output_names import named_outputs
 from ..torchscript.state import attributes
@@ -46,7 +47,7 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
     thing = load(source, options)
     paired = complex_inputs(thing, options)
     double = precision == "float64"
-    call, module = named_call(thing, double, owned=source.path is not None)
+    call, module = named_call(thing, double, source.path is not None, options.fixed)
     results = []
     with torch.no_grad(), inference(module), all_in_double() if double else nullcontext():
         for feed in feeds:
@@ -62,7 +63,7 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
 
 
 def named_call(
-    thing: Any, double: bool, owned: bool
+    thing: Any, double: bool, owned: bool, fixed: Mapping[str | int, Any]
 ) -> tuple[Callable[[dict[str, torch.Tensor]], Any], torch.nn.Module | None]:
     """A function of inputs by name that gives outputs by name, and the module behind it if there is one.
 
@@ -76,11 +77,11 @@ def named_call(
         return _stateful_call(lambda tensors: call_program(thing, module, tensors), module, names), None
     if isinstance(thing, torch.jit.ScriptFunction):
         schema: Any = thing.schema  # a property, which PyTorch's annotations call a method
-        return lambda tensors: _call_script(thing, schema.arguments, tensors), None
+        return lambda tensors: _call_script(thing, schema.arguments, tensors, fixed), None
     if isinstance(thing, torch.jit.ScriptModule):
         script = _widened_script(thing, owned) if double else thing
         arguments = script._c._get_method("forward").schema.arguments[1:]
-        return _stateful_script(script, arguments), script
+        return _stateful_script(script, arguments, fixed), script
     module = widened_module(thing, owned) if double else thing
 
     def call(tensors: dict[str, torch.Tensor]) -> Any:
@@ -128,7 +129,9 @@ def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.Sc
     return module.double()
 
 
-def _stateful_script(script: Any, arguments: Sequence[Any]) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
+def _stateful_script(
+    script: Any, arguments: Sequence[Any], fixed: Mapping[str | int, Any]
+) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
     """A call with the inputs that are attributes put into the module, and their new values among the outputs."""
 
     def run_with_state(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
@@ -137,7 +140,7 @@ def _stateful_script(script: Any, arguments: Sequence[Any]) -> Callable[[dict[st
         }
         own = {n: t for n, t in tensors.items() if n not in paths}
         with holding_script(script, {paths[n]: t for n, t in tensors.items() if n in paths}):
-            outputs = _call_script(script, arguments, own)
+            outputs = _call_script(script, arguments, own, fixed)
             now = attributes(script)
             new = {state_output(n): now[paths[n]] for n in tensors if n in paths}
             new = {n: v.clone() if isinstance(v, torch.Tensor) else v for n, v in new.items()}
@@ -152,11 +155,15 @@ def _argument_inputs(arguments: Sequence[Any], tensors: Mapping[str, torch.Tenso
     return [t for t in tensors if t in names or any(t.startswith(f"{n}_") for n in names)]
 
 
-def _call_script(script: Any, arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """Call with the structure that the declared types of the arguments have."""
+def _call_script(
+    script: Any, arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor], fixed: Mapping[str | int, Any]
+) -> dict[str, Any]:
+    """Call with the structure that the declared types of the arguments have, those with a fixed value besides."""
+    values = script_values(arguments, fixed)
     names = {a.name for a in arguments}
     found = [(a, argument_of(a.name, names, tensors)) for a in arguments]
-    return named_outputs(script(**{a.name: as_declared_type(value, a.type) for a, value in found if value is not None}))
+    given = {a.name: as_declared_type(value, a.type) for a, value in found if value is not None}
+    return named_outputs(script(**given, **values))
 
 
 def call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:

@@ -41,7 +41,7 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
         raise Unsupported("models with complex inputs are not followed")
     program = _program(thing, feed, options)
     if program is None or changed_buffers(program):
-        return _trace_kernels(thing, feed)
+        return _trace_kernels(thing, feed, options)
     module = widened_module(program.module(check_guards=False), owned=False)
     recorder = _NodeRecorder(module)
     with torch.no_grad(), inference(None), all_in_double():
@@ -62,8 +62,8 @@ def _program(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> Ex
         return None
 
 
-def _trace_kernels(thing: Any, feed: Mapping[str, np.ndarray]) -> Trace:
-    call, module = named_call(thing, True, owned=False)
+def _trace_kernels(thing: Any, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
+    call, module = named_call(thing, True, False, options.fixed)
     watching = _KernelRecorder()
     with torch.no_grad(), inference(module), all_in_double(), watching:
         call({name: tensor_of_feed(array, True) for name, array in feed.items()})

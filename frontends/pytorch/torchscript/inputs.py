@@ -39,6 +39,9 @@ _STORAGES = {
 }
 
 
+NOTHING: Mapping[str, Any] = {}
+
+
 @dataclass(frozen=True)
 class Input:
     """One tensor that the module takes. `sizes` are example lengths of its dims, `bounds` those of the dynamic ones."""
@@ -101,6 +104,7 @@ def described_inputs(
     examples: Mapping[Any, Any],
     recorded: Sequence[InputSpec],
     report: Report,
+    fixed: Mapping[str, Any] = NOTHING,
 ) -> dict[str, Input]:
     """The tensors that are known of, by name. Raises `UsageError` for a description that fits no input."""
     if len(specs) > len(names):
@@ -132,7 +136,7 @@ def described_inputs(
             dtype = getattr(torch, (spec.dtype if spec else None) or known[name].dtype or "float32")
             measured[name] = Input(name, dtype, shape, shape)
     if measured and not inputs:
-        return _with_dynamic_batch(module, measured, report)
+        return _with_dynamic_batch(module, measured, report, fixed)
     return {**inputs, **measured}
 
 
@@ -153,13 +157,15 @@ def _input_from_spec(name: str, dtype: str, shape: Sequence[DimSpec], array: tor
     return Input(name, getattr(torch, dtype), tuple(dims), tuple(sizes), bounds)
 
 
-def _with_dynamic_batch(module: Any, inputs: dict[str, Input], report: Report) -> dict[str, Input]:
+def _with_dynamic_batch(
+    module: Any, inputs: dict[str, Input], report: Report, fixed: Mapping[str, Any]
+) -> dict[str, Input]:
     """The inputs with their common first dim dynamic, if the module takes another batch than the recorded one."""
     lengths = {i.sizes[0] for i in inputs.values() if i.sizes}
     if len(lengths) != 1:
         return inputs
     (length,) = lengths
-    if not _takes_batch(module, list(inputs.values()), length):
+    if not _takes_batch(module, list(inputs.values()), length, fixed):
         report.note(f"the batch is {length}, as traced: the module does not take another one")
         return inputs
     return {
@@ -168,14 +174,13 @@ def _with_dynamic_batch(module: Any, inputs: dict[str, Input], report: Report) -
     }
 
 
-def _takes_batch(module: Any, inputs: list[Input], length: int) -> bool:
+def _takes_batch(module: Any, inputs: list[Input], length: int, fixed: Mapping[str, Any]) -> bool:
     """Whether the module runs at another batch, and gives outputs that are longer by as much."""
     other = length + 3
     try:
-        before = _leading_lengths(_run_on_examples(module, inputs))
-        after = _leading_lengths(
-            _run_on_examples(module, [replace(i, sizes=(other, *i.sizes[1:])) if i.sizes else i for i in inputs])
-        )
+        before = _leading_lengths(_run_on_examples(module, inputs, fixed))
+        longer = [replace(i, sizes=(other, *i.sizes[1:])) if i.sizes else i for i in inputs]
+        after = _leading_lengths(_run_on_examples(module, longer, fixed))
     except Exception:
         return False
     if len(before) != len(after):
@@ -185,7 +190,7 @@ def _takes_batch(module: Any, inputs: list[Input], length: int) -> bool:
     return bool(grown) and all(b % length == 0 and a == b // length * other for b, a in grown)
 
 
-def check_runs(module: Any, inputs: list[Input]) -> None:
+def check_runs(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> None:
     """Raise `UsageError` where the module does not run on tensors of the sizes that were described.
 
     Where sizes other than the batch were left open, that those chosen here do not fit says nothing.
@@ -195,7 +200,7 @@ def check_runs(module: Any, inputs: list[Input]) -> None:
     if any(not i.sizes and not i.dtype.is_floating_point for i in inputs):  # nor does a count that happens to be zero
         return
     try:
-        _run_on_examples(module, inputs)
+        _run_on_examples(module, inputs, fixed)
     except ResourceLimit:
         raise
     except Exception as error:
@@ -209,11 +214,12 @@ def check_runs(module: Any, inputs: list[Input]) -> None:
         ) from error
 
 
-def _run_on_examples(module: Any, inputs: list[Input]) -> Any:
+def _run_on_examples(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> Any:
     owner = module if isinstance(module, torch.nn.Module) else None
     kept = nullcontext() if owner is None else override_attributes(owner, {})
     with doing("running the module on an example"), torch.no_grad(), inference(owner), kept:
-        return module(*(example_tensor(i.sizes, i.dtype) for i in inputs))
+        tensors = {i.name: example_tensor(i.sizes, i.dtype) for i in inputs}
+        return module(**tensors, **fixed) if fixed else module(*tensors.values())
 
 
 def _leading_lengths(result: Any) -> list[Any]:
@@ -224,7 +230,9 @@ def _leading_lengths(result: Any) -> list[Any]:
 # -- guesses ----------------------------------------------------------------------------------------------------------
 
 
-def guessed_input(module: Any, name: str, asked: str | None, report: Report) -> Input:
+def guessed_input(
+    module: Any, name: str, asked: str | None, report: Report, fixed: Mapping[str, Any] = NOTHING
+) -> Input:
     """The only input of a scripted module, from its first layer that tells; tried out by running the module.
 
     Raises `UsageError` if no layer tells anything.
@@ -232,7 +240,7 @@ def guessed_input(module: Any, name: str, asked: str | None, report: Report) -> 
     for layer, sizes, dtype in _guesses(module):
         dtype = getattr(torch, asked) if asked else dtype
         example = Input(name, dtype, tuple(sizes), tuple(sizes), {"batch": (1, None)})
-        if _takes_batch(module, [example], sizes[0]):
+        if _takes_batch(module, [example], sizes[0], fixed):
             found = replace(example, dims=("batch", *sizes[1:]))
             shown = ",".join(map(str, found.dims))
             report.note(

@@ -22,6 +22,7 @@ from convert.report import Report
 from .. import ops  # noqa: F401  (fills the table)
 from ..common.modes import SEEDED, SEEDED_HINT
 from ..common.values import mark_scalar, onnx_dtype
+from ..inputs.fixed_values import note_fixed, script_values
 from ..inputs.output_names import output_names
 from .context import ProgramError, Walk
 from .inputs import Input, check_runs, described_inputs, guessed_input
@@ -47,17 +48,20 @@ def lower(
     """
     arguments = _arguments(module)
     recorded = recorded or _recorded_specs(module)
+    fixed = script_values(arguments, options.fixed)
+    note_fixed(fixed, report)
     with report.stage("inputs"):
-        inputs = _inputs(module, arguments, options.inputs, options.examples, recorded, report)
+        free = [a for a in arguments if a.name not in fixed]
+        inputs = _inputs(module, free, options, recorded, fixed, report)
     with report.stage("lower"):
-        walk, result = _read_program(module, arguments, inputs, report, {})
+        walk, result = _read_program(module, arguments, inputs, report, {}, fixed)
         states = changed_state(walk)
         known: dict[str, Any] = {}
         while len(states) > len(known):
             # What forward changes is only known behind its end, so it is read once more: with what is not known before
             # it runs, it may take branches that change more.
             known = states
-            walk, result = _read_program(module, arguments, inputs, Report("again"), known)
+            walk, result = _read_program(module, arguments, inputs, Report("again"), known, fixed)
             states = {**known, **changed_state(walk)}
         if states:
             note_state(report, states, inputs)
@@ -65,8 +69,8 @@ def lower(
         _add_outputs(walk, result, _return_type(module))
         add_state_outputs(walk, states, inputs)
         model = walk.g.model()
-    if [a.name for a in arguments] == list(inputs):
-        check_runs(module, list(inputs.values()))
+    if [a.name for a in free] == list(inputs):
+        check_runs(module, list(inputs.values()), fixed)
     bounds = {name: list(pair) for i in inputs.values() for name, pair in i.bounds.items()}
     model.metadata_props[DIMS_KEY] = json.dumps(bounds)
     unused = [n for n, v in model.graph.initializers.items() if not is_used(v)]
@@ -88,11 +92,19 @@ _DRAWING = frozenset(
 
 
 def _read_program(
-    module: Any, arguments: list[Any], inputs: Mapping[str, Input], report: Report, states: Mapping[str, Any]
+    module: Any,
+    arguments: list[Any],
+    inputs: Mapping[str, Input],
+    report: Report,
+    states: Mapping[str, Any],
+    fixed: Mapping[str, Any],
 ) -> tuple[Walk, Any]:
     """Run the program on graph inputs, those of attributes in `states` among them; what it returns."""
     walk = Walk(Graph(), report)
-    values = [_argument_value(walk, a.name, a.type, inputs, a) for a in arguments]
+    values = [
+        walk.lift_object(fixed[a.name]) if a.name in fixed else _argument_value(walk, a.name, a.type, inputs, a)
+        for a in arguments
+    ]
     add_state_inputs(walk, states, inputs)
     result = _run_forward(walk, module, values)
     walk.check()
@@ -152,12 +164,13 @@ def _recorded_specs(module: Any) -> tuple[InputSpec, ...]:
 def _inputs(
     module: Any,
     arguments: list[Any],
-    specs: Sequence[InputSpec],
-    examples: Mapping[Any, Any],
+    options: Options,
     recorded: Sequence[InputSpec],
+    fixed: Mapping[str, Any],
     report: Report,
 ) -> dict[str, Input]:
     """The tensors that the graph takes, by name."""
+    specs, examples = options.inputs, options.examples
     given = {s.name for s in specs} | {k for k in examples if isinstance(k, str)}
     names = [n for a in arguments for n in _leaf_names(a.name, a.type, given)]
     wanted = [
@@ -166,10 +179,10 @@ def _inputs(
         if not a.has_default_value() and "Optional" not in str(a.type)
         for n in _leaf_names(a.name, a.type, given)
     ]
-    inputs = described_inputs(module, names, specs, examples, recorded, report)
+    inputs = described_inputs(module, names, specs, examples, recorded, report, fixed)
     missing = [n for n in wanted if n not in inputs]
     if missing and len(wanted) == 1:
-        inputs[missing[0]] = guessed_input(module, missing[0], specs[0].dtype if specs else None, report)
+        inputs[missing[0]] = guessed_input(module, missing[0], specs[0].dtype if specs else None, report, fixed)
     elif missing:
         raise UsageError(
             f"the inputs {', '.join(missing)} of this TorchScript module are not described",

@@ -1,0 +1,127 @@
+"""Binds inputs that have one fixed value to a module's forward, so that nothing behind it sees them."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+
+from convert.errors import UsageError
+from convert.fixed_values import shown_value
+from convert.report import Report
+
+
+def fixed_by_name(names: Sequence[str], fixed: Mapping[str | int, Any], variadic: bool = False) -> dict[str, Any]:
+    """The values by the names of forward's parameters. Raises `UsageError` for one that forward does not have."""
+    found = {}
+    for key, value in fixed.items():
+        name = key if isinstance(key, str) else names[key] if key < len(names) else None
+        if name is None or (name not in names and not variadic):
+            raise UsageError(
+                f"forward has no input {key!r} to take {shown_value(value)}", hint=f"its inputs are {', '.join(names)}"
+            )
+        found[name] = value
+    return found
+
+
+def with_fixed_values(thing: Any, fixed: Mapping[str | int, Any], report: Report) -> Any:
+    """A module, as a shallow copy whose forward lacks the parameters that `fixed` gives, or what the file holds as is.
+
+    TorchScript gets them where it is called (`script_values`). Raises `UsageError` for a name that forward lacks, and
+    for a program that was captured with another value.
+    """
+    if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return thing
+    if isinstance(thing, ExportedProgram):
+        _check_constants(thing, fixed)
+        return thing
+    signature = inspect.signature(thing.forward)
+    places = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    variadic = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    values = fixed_by_name([p.name for p in places], fixed, variadic)
+    values = {n: _as_annotated(v, signature.parameters.get(n)) for n, v in values.items()}
+    note_fixed(values, report)
+    return _bound(thing, signature, values)
+
+
+def note_fixed(values: Mapping[str, Any], report: Report) -> None:
+    """Say in the report which inputs are constants."""
+    listed = ", ".join(f"{n} = {shown_value(v)}" for n, v in values.items())
+    if listed:
+        report.note(f"as asked, the graph holds for {listed} only, which is a constant in it and no input")
+
+
+def script_values(arguments: Sequence[Any], fixed: Mapping[str | int, Any]) -> dict[str, Any]:
+    """The values that a TorchScript program's arguments are fixed to, as their types ask for them."""
+    kinds = {a.name: a.type for a in arguments}
+    return {n: _as_typed(v, n, kinds[n]) for n, v in fixed_by_name([a.name for a in arguments], fixed).items()}
+
+
+def _bound(module: nn.Module, signature: inspect.Signature, values: Mapping[str, Any]) -> nn.Module:
+    bound = copy.copy(module)
+    own = module.__dict__.get("forward")  # a function that stands before the class's
+    left = [p for n, p in signature.parameters.items() if n not in values]
+    places = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    order = [n for n in places if n not in values]
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(order, args, strict=False)), **kwargs, **values}
+        ahead = [given.pop(n) for n in _leading(places, given)]
+        ahead += args[len(order) :]
+        if own is None:
+            return type(self).forward(self, *ahead, **given)
+        return own.__func__(self, *ahead, **given) if inspect.ismethod(own) else own(*ahead, **given)
+
+    me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    setattr(forward, "__signature__", inspect.Signature([me, *left]))  # noqa: B010
+    bound.forward = MethodType(forward, bound)  # a method, so that a copy's forward is that of the copy
+    return bound
+
+
+def _leading(places: Sequence[str], given: Mapping[str, Any]) -> list[str]:
+    """The first parameters that have a value, up to one that has none."""
+    count = next((i for i, n in enumerate(places) if n not in given), len(places))
+    return list(places[:count])
+
+
+def _as_annotated(value: Any, parameter: inspect.Parameter | None) -> Any:
+    """A number as a tensor where the parameter is declared to be one."""
+    kind = parameter.annotation if parameter is not None else None
+    tensor = kind is torch.Tensor or (isinstance(kind, str) and kind.split(".")[-1] == "Tensor")
+    return torch.tensor(value) if tensor and isinstance(value, (bool, int, float, list)) else value
+
+
+def _as_typed(value: Any, name: str, kind: Any) -> Any:
+    if kind.kind() == "OptionalType":
+        return None if value is None else _as_typed(value, name, kind.containedTypes()[0])
+    if kind.kind() == "TensorType":
+        return torch.tensor(value)
+    if kind.kind() == "FloatType" and type(value) is int:
+        return float(value)
+    if kind.kind() == "TupleType" and isinstance(value, (list, tuple)):
+        return tuple(_as_typed(v, name, k) for v, k in zip(value, kind.containedTypes(), strict=True))
+    if kind.kind() == "ListType" and isinstance(value, (list, tuple)):
+        return [_as_typed(v, name, kind.containedTypes()[0]) for v in value]
+    wanted = {"IntType": int, "FloatType": float, "BoolType": bool, "StringType": str}.get(kind.kind())
+    if wanted is None or type(value) is not wanted:
+        raise UsageError(f"the input {name} is a {kind.annotation_str}, which {shown_value(value)} is not")
+    return value
+
+
+def _check_constants(program: ExportedProgram, fixed: Mapping[str | int, Any]) -> None:
+    """Raise `UsageError` unless the program was captured with these very values."""
+    users = [s.arg for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    constants = {a.name: a.value for a in users if type(a).__name__ == "ConstantArgument"}
+    for name, value in fixed_by_name([a.name for a in users if hasattr(a, "name")], fixed).items():
+        if name not in constants or constants[name] != value:
+            was = f"with {constants[name]!r}" if name in constants else "with a tensor or number that may change"
+            raise UsageError(
+                f"the program was captured {was} for {name}, which {shown_value(value)} does not fit",
+                hint="leave that --input out, or capture the module again with this value",
+            )

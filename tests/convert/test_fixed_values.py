@@ -1,0 +1,62 @@
+"""Inputs that have one fixed value: how they are written, and which models take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convert.arguments import make_options
+from convert.errors import UsageError
+from convert.fixed_values import parse_fixed_value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sr=16000", ("sr", 16000)),
+        ("scale = 0.5", ("scale", 0.5)),
+        ("scale=-1e-3", ("scale", -1e-3)),
+        ("flag=true", ("flag", True)),
+        ("flag=False", ("flag", False)),
+        ("mask=none", ("mask", None)),
+        ("mode=bilinear", ("mode", "bilinear")),
+        ("mode='16'", ("mode", "16")),
+        ("size=[224, 256]", ("size", [224, 256])),
+        ("x:float32[n=1..8]", None),
+        ("float32[n=1..8,3]", None),
+        ("1,3,224,224", None),
+    ],
+)
+def test_text_is_read(text: str, expected: tuple[str, Any] | None) -> None:
+    found = parse_fixed_value(text)
+    assert found == expected
+    assert found is None or expected is None or type(found[1]) is type(expected[1])
+
+
+@pytest.mark.parametrize("text", ["n=1..8", "n=", "n=..4"])
+def test_bounds_are_no_value(text: str) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        parse_fixed_value(text)
+
+
+def test_python_gives_values_by_name_and_by_place() -> None:
+    array = np.ones((2, 3))
+    named = make_options({"x": array, "sr": 8, "mode": "fast", "size": (2, 3), "mask": None}, {}, fixing=True)
+    assert named.fixed == {"sr": 8, "mode": "fast", "size": (2, 3), "mask": None}
+    assert list(named.examples) == ["x"]
+    assert make_options({"mode": "=float32"}, {}, fixing=True).fixed == {"mode": "float32"}
+    assert make_options({"x": "float32[2,3]"}, {}, fixing=True).inputs[0].name == "x"
+    with pytest.raises(UsageError, match="not a dtype"):
+        make_options({"x": "float23"}, {}, fixing=True)
+    placed = make_options([3, array, "mode=fast"], {}, fixing=True)
+    assert placed.fixed == {0: 3, "mode": "fast"}
+    assert list(placed.examples) == [0]
+
+
+def test_numbers_are_arrays_where_values_cannot_be_fixed() -> None:
+    options = make_options({"x": np.ones(2), "rate": 1.0}, {})
+    assert sorted(options.examples) == ["rate", "x"]
+    with pytest.raises(UsageError, match="fixed value"):
+        make_options(["rate=1.0"], {})
