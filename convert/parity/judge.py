@@ -304,8 +304,8 @@ def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]], rand
 
 def _contract_breach(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> tuple[str, str] | None:
     """Structure first: number, names and dtypes of outputs, exactly; who broke it, and how."""
-    if any(len(o) != len(names) for o in source):
-        return "frontend", f"the source has {len(source[0])} outputs, the graph {len(names)}"
+    if counts := [len(o) for o in source if len(o) != len(names)]:
+        return "frontend", f"the source has {counts[0]} outputs, the graph {len(names)}"
     for position, value in enumerate(graph.graph.outputs):
         actual = _output_at(source[0], position)
         declared = dtype_name(value.dtype)

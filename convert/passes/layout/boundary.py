@@ -59,7 +59,7 @@ def _move_input(graph: ir.Graph, value: ir.Value, perm: tuple[int, ...], names: 
     value.shape = ir.Shape([shape[a] for a in perm])
     if users:
         back = _transpose(value, inverse_permutation(perm), shape, f"{value.name}_as_read", names)
-        _insert_first(graph, back)
+        graph.insert_before(next(iter(graph)), back)
         for user, index in users:
             user.replace_input_with(index, back.outputs[0])
 
@@ -78,11 +78,3 @@ def _transpose(value: ir.Value, perm: tuple[int, ...], shape: object, name: str,
     out = node.outputs[0]
     out.name, out.type, out.shape = node.name, value.type, ir.Shape(shape)  # type: ignore[arg-type]
     return node
-
-
-def _insert_first(graph: ir.Graph, node: ir.Node) -> None:
-    first = next(iter(graph), None)
-    if first is None:
-        graph.append(node)
-    else:
-        graph.insert_before(first, node)

@@ -144,8 +144,7 @@ def _compose(graph: ir.Graph, row: list[ir.Node], names: ModelNames) -> bool:
     for node in row:
         if node.op_type == "Transpose":
             perm = permutation(node)
-            if perm is None:
-                return False
+            assert perm is not None
             factors.transpose(perm)
         elif not factors.reshape(dims(node.outputs[0])):
             return False

@@ -107,7 +107,7 @@ def renamed(outputs: Sequence[dict[str, Any]], **names: str) -> list[dict[str, A
     ("source", "target", "guilty", "text"),
     [
         ([{"a": o["a"]} for o in single()], single(), "frontend", "the source has 1 outputs, the graph 2"),
-        ([single()[0], {"a": single()[1]["a"]}], single(), "frontend", "the source has 2 outputs, the graph 2"),
+        ([single()[0], {"a": single()[1]["a"]}], single(), "frontend", "the source has 1 outputs, the graph 2"),
         (double(), single(), "frontend", "output 'a' is float32 in the graph and float64 in the source"),
         (single(), renamed(single(), b="c"), "backend", r"the outputs of the target are ['a', 'c']"),
         (single(), [single()[0], {"a": single()[1]["a"]}], "backend", r"the outputs of the target are ['a']"),

@@ -165,9 +165,13 @@ def test_the_permutation_of_a_node() -> None:
 RESIZES = {
     "axes of the plane": (True, [2, 6, 4, 5], {"scales": [2.0, 3.0], "axes": [2, 3]}),
     "the last axis": (True, [2, 6, 4, 5], {"scales": [2.0], "axes": [-1]}),
+    "axes with the batch": (False, [2, 6, 4, 5], {"scales": [2.0, 1.0], "axes": [0, 2]}),
+    "the batch, counted back": (False, [2, 6, 4, 5], {"scales": [2.0], "axes": [-4]}),
     "axes with channels": (False, [2, 6, 4, 5], {"scales": [2.0, 1.0], "axes": [1, 2]}),
     "channels, counted back": (False, [2, 6, 4, 5], {"scales": [2.0], "axes": [-3]}),
     "scales of the plane": (True, [None, None, 4, 5], {"scales": [1.0, 1.0, 2.0, 3.0]}),
+    "no scales, but sizes": (True, [2, 6, 4, 5], {"scales": [], "sizes": [2, 6, 8, 9]}),
+    "no scales, but sizes of channels": (False, [2, 6, 4, 5], {"scales": [], "sizes": [2, 7, 8, 9]}),
     "scales of channels": (False, [2, 6, 4, 5], {"scales": [1.0, 2.0, 1.0, 1.0]}),
     "scales of the batch": (False, [2, 6, 4, 5], {"scales": [2.0, 1.0, 1.0, 1.0]}),
     "sizes": (True, [2, 6, 4, 5], {"sizes": [2, 6, 8, 9]}),
