@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from convert import plugin
 from convert.arguments import make_options
+from convert.destination import destination, exists_error
 from convert.errors import ConvertError, ParityError, UsageError, convert_errors
-from convert.files.folders import real_path
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
@@ -62,19 +62,19 @@ def convert(
     report = report or Report("convert")
     opened = open_source(source)
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened))
-    destination, form = _destination(opened, to, output)
-    report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(destination), form.name
+    place, form = destination(opened, to, output)
+    report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
     _check_narrowing(chosen, form)
     if not dry_run:
-        discard_unfinished(destination)
-    if skip_existing and destination.exists() and not force:
+        discard_unfinished(place)
+    if skip_existing and place.exists() and not force:
         report.unverified = "the output exists already and was left as it is"
         return report
-    if destination.exists() and not force and not dry_run:
-        raise UsageError(f"{destination} exists already", hint="give another -o, or --force to replace it")
+    if place.exists() and not force and not dry_run:
+        raise exists_error(place, form, opened)
     read = [] if opened.path is None else [opened.path]
-    check_apart(destination, read)
-    check_replaceable(destination, list(plugin.formats().values()))
+    check_apart(place, read)
+    check_replaceable(place, list(plugin.formats().values()))
     if dump_passes is not None:
         check_apart(Path(dump_passes), read, "give --dump-passes a folder elsewhere")
         from convert.passes.dump import make_dump_folder
@@ -85,7 +85,7 @@ def convert(
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
     read += model.meta.get(FILES_KEY, [])
-    check_apart(destination, read)
+    check_apart(place, read)
     _note_differences(model, report, form.kind)
     graph = None if dry_run or verify is False else model.clone()
     _apply_layout(model, chosen, report)
@@ -100,7 +100,7 @@ def convert(
     if missing and verify:
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = None if missing else graph
-    with atomic_replacement(destination, force=force, read=read) as temporary:
+    with atomic_replacement(place, force=force, read=read) as temporary:
         with report.stage("write"), paused_garbage_collection():
             backend.write(model, temporary, form.name, chosen, report)
         del model
@@ -292,26 +292,3 @@ def _verify_written(
             f"{report.target} would not compute what {report.source} does{guilty}: {report.verdict.reason}",
             hint="nothing was written; --no-verify writes it all the same. Please report this model",
         )
-
-
-def _destination(source: Source, to: str | None, output: str | Path | None) -> tuple[Path, plugin.Format]:
-    forms = plugin.formats()
-    if to is None:
-        if output is None:
-            raise UsageError("to which format?", hint=f"give --to with one of: {', '.join(sorted(forms))}")
-        found = [f for f in forms.values() if Path(output).name.endswith(f.suffix)]
-        if len(found) != 1:
-            raise UsageError(
-                f"the name {output} does not tell the format", hint=f"give --to with one of: {', '.join(sorted(forms))}"
-            )
-        to = found[0].name
-    elif to not in forms:
-        raise UsageError(f"there is no format {to!r}", hint=f"formats: {', '.join(sorted(forms))}")
-    form = forms[to]
-    if output is not None:
-        return Path(output), form
-    if source.path is None:
-        raise UsageError("a model in memory has no name", hint="give output=…")
-    name = real_path(source.path).name
-    stem = name if source.path.is_dir() and "." not in name else name.rsplit(".", 1)[0]
-    return Path(stem + form.suffix), form

@@ -43,6 +43,8 @@ class Format:
     """Patterns of the files in its folder, from there on: `--force` replaces no folder with others in it."""
     names: TargetNames = ANY
     """What inputs and outputs may be called in it: `convert.graph.names.rename_ends` gives them such names."""
+    aliases: tuple[str, ...] = ()
+    """What else people call it after `--to`: in lower case, words joined by "-"."""
 
 
 T = TypeVar("T", str, int, float, bool, dict[str, Any])

@@ -28,6 +28,7 @@ FORMATS = {
         kind="caffe2",
         entries=("init_net.pb", "init_net.pbtxt", "predict_net.pb", "predict_net.pbtxt", "predictor.minidb"),
         names=ANY,
+        aliases=("c2",),
     )
 }
 OPTIONS = (PROFILE, LAYOUT)

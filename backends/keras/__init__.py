@@ -27,6 +27,7 @@ FORMATS = {
         "Keras 3 model of Keras's own layers, trainable",
         kind="keras",
         names=TargetNames(LAYER, LAYER),
+        aliases=("keras3",),
     ),
 }
 

@@ -34,9 +34,16 @@ FORMATS = {
         kind="savedmodel",
         entries=("saved_model.pb", "fingerprint.pb", "variables/variables.index", "variables/variables.data-*"),
         names=_SIGNATURE,
+        aliases=("tensorflow", "savedmodel", "saved-model", "tf-savedmodel", "tf2", "tensorflow2"),
     ),
     "tf-frozen": Format(
-        "tf-frozen", ".pb", False, "TensorFlow frozen GraphDef", "frozen-graph", names=TargetNames(_NODE, _NODE)
+        "tf-frozen",
+        ".pb",
+        False,
+        "TensorFlow frozen GraphDef",
+        kind="frozen-graph",
+        names=TargetNames(_NODE, _NODE),
+        aliases=("pb", "frozen", "graphdef", "frozen-graph", "frozen-pb", "tf1", "tensorflow1"),
     ),
     "tflite": Format(
         "tflite",
@@ -46,6 +53,7 @@ FORMATS = {
         kind="tflite",
         narrow=("float16", "int8"),
         names=_LITE,
+        aliases=("lite", "tf-lite", "tensorflow-lite", "litert"),
     ),
 }
 OPTIONS = (WEIGHTS, DTYPE, QUANTIZE, CALIBRATE)

@@ -13,6 +13,7 @@ from typing import Any
 
 from convert import plugin
 from convert.batch.storage import Url
+from convert.destination import format_named
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.folders import real_path
 from convert.files.sniff import plugged_kind, sniff
@@ -145,14 +146,12 @@ def _is_model(path: Path) -> bool:
 
 
 def _tasks_per_format(base: Task, name: str, source: Path, to: list[str]) -> list[Task]:
-    known = plugin.formats()
     if not to:
         raise UsageError(f"no format is given for {name}", hint="add --to FORMAT, or `to` in the manifest")
-    for wanted in to:
-        if wanted not in known:
-            raise UsageError(f"there is no format {wanted!r}", hint=f"formats: {', '.join(known)}")
+    forms = map(format_named, to)
     return [
-        replace(base, name=name, source=source, format=f, output=base.output / (name + known[f].suffix)) for f in to
+        replace(base, name=name, source=source, format=form.name, output=base.output / (name + form.suffix))
+        for form in forms
     ]
 
 

@@ -11,10 +11,20 @@ from typing import Any
 
 import click
 
+from convert.cli.verb_command import VerbCommand
 
-@click.command()
+
+@click.command(
+    cls=VerbCommand,
+    common=("to", "output", "jobs", "dry_run", "report"),
+    examples=(
+        "convert batch zoo/ --to tf -o converted --jobs 2",
+        "convert batch zoo.toml -o converted --report zoo.html",
+        "ls *.onnx | convert batch --to caffe2",
+    ),
+)
 @click.argument("what", nargs=-1, metavar="MANIFEST|DIR|GLOB…")
-@click.option("--to", multiple=True, metavar="FORMAT", help="Output format; repeatable.")
+@click.option("-t", "--to", multiple=True, metavar="FORMAT", help="Output format; repeatable.")
 @click.option("-o", "--output", default="converted", show_default=True, metavar="DIR|URL",
               help="Where outputs go: a folder, or a place such as s3://bucket/zoo.")  # fmt: skip
 @click.option("--journal", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -62,7 +72,7 @@ def batch(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Convert many models, each in a process of its own, and go on where an earlier run was ended.
+    """Convert many models, each in its own process; go on where a run was ended.
 
     Models are named by manifests (.toml), folders, globs and files, or by lines of standard input where nothing is
     named.

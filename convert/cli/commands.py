@@ -10,61 +10,66 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from convert import __version__, plugin
 from convert.cli import render, signals, streams
 from convert.cli.batch import batch
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
+from convert.cli.first_words import MODEL
 from convert.cli.limit_options import LimitOptions, with_limit_options
-from convert.cli.output_options import SUPERVISED, WORDS, OutputOptions, exit_on_error, run, with_output_options
+from convert.cli.output_options import SUPERVISED, OutputOptions, exit_on_error, run, with_output_options
+from convert.cli.output_words import placed
 from convert.cli.read_options import ReadOptions, with_read_options
+from convert.cli.verb_command import VerbCommand
+from convert.cli.verb_group import VerbGroup
 from convert.cli.verify_options import VerifyOptions, with_verify_options
+from convert.destination import format_named
 from convert.errors import UsageError
 from convert.report import Report
-
-_CONVERT = "model"
-
-
-class _VerbGroup(click.Group):
-    """A group whose first word may also be a model: `convert model.pt --to tf` is `convert` without a verb."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[WORDS] = tuple(args)
-        if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
-            args = [_CONVERT, *args]
-        return super().parse_args(ctx, args)
-
-    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_usage("convert", "MODEL --to FORMAT [OPTIONS]")
-        formatter.write_usage("convert", "verify|batch|inspect|formats|ops [OPTIONS] …")
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Options of a conversion"):
-            command = self.commands[_CONVERT]
-            rows = [p.get_help_record(ctx) for p in command.get_params(ctx)]
-            formatter.write_dl([r for r in rows if r])
-        with formatter.section("Other verbs"):
-            shown = [(n, c.get_short_help_str(90)) for n, c in self.commands.items() if not c.hidden]
-            formatter.write_dl(shown)
 
 
 def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in plugin.formats() if name.startswith(incomplete)]
 
 
-@click.group(cls=_VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="convert")
+def _complete_frontends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in plugin.frontends() if name.startswith(incomplete)]
+
+
+def _complete_output(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files, and behind the model formats as well."""
+    formats = _complete_formats(ctx, param, incomplete) if ctx.params.get(str(param.name)) else []
+    return [*(CompletionItem(name) for name in formats), CompletionItem(incomplete, type="file")]
+
+
+@click.group(
+    "convert", cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(__version__, prog_name="convert", message="%(prog)s %(version)s")
 def cli() -> None:
     """Convert deep-learning models between PyTorch, TensorFlow, ONNX and Caffe2, and check that the numbers agree."""
 
 
-@cli.command(_CONVERT, cls=ConvertCommand, hidden=True)
-@click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
+@cli.command(
+    MODEL,
+    cls=ConvertCommand,
+    hidden=True,
+    common=("to", "output", "inputs", "verify", "force"),
+    examples=(
+        "convert model.pt --to onnx                        # model.onnx, here",
+        "convert model.pt net.savedmodel                   # the name of the output tells the format",
+        "convert model.pt tf --input 'x:float32[batch,3,224,224]'",
+        "convert weights.pt --model pkg.mod:factory --to tflite --quantize int8",
+    ),
+)
+@click.argument("words", nargs=-1, required=True, metavar="MODEL [OUTPUT|FORMAT]", shell_complete=_complete_output)
 @click.option(
+    "-t",
     "--to",
     metavar="FORMAT",
     shell_complete=_complete_formats,
-    help="Output format (see `convert formats`); may be left out when -o tells.",
+    help="Output format (see `convert formats`); may be left out when OUTPUT tells.",
 )
 @click.option(
     "-o",
@@ -89,7 +94,7 @@ def cli() -> None:
 @with_limit_options
 @with_output_options
 def convert_model(
-    source: Path,
+    words: tuple[str, ...],
     to: str | None,
     output: Path | None,
     layout: str | None,
@@ -104,14 +109,18 @@ def convert_model(
     output_options: OutputOptions,
     **declared: Any,
 ) -> None:
-    """Convert MODEL."""
+    """Convert MODEL to OUTPUT, or to FORMAT."""
+    report = Report("convert", source=words[0])
+    source, form, output = exit_on_error(
+        lambda: placed(words, to, output), output_options.verbose, report if output_options.as_json else None
+    )
 
     def work(report: Report) -> Report:
         from convert import api
 
         return api.convert(
             source,
-            to,
+            form,
             output,
             verify=verify,
             force=force,
@@ -126,10 +135,18 @@ def convert_model(
             **read_options.options(),
         )
 
-    run(Report("convert", source=str(source)), work, output_options, limit_options, verify_options, [source])
+    run(report, work, output_options, limit_options, verify_options, [source])
 
 
-@cli.command(cls=ReadCommand)
+@cli.command(
+    cls=ReadCommand,
+    common=("inputs", "arrays", "page", "layout", "trust"),
+    examples=(
+        "convert verify model.pt model.savedmodel",
+        "convert verify model.pt model.onnx --report out.html",
+        "convert verify model.py:Net weights.pt model.onnx model.savedmodel",
+    ),
+)
 @click.argument("chain", nargs=-1, required=True, metavar="SOURCE TARGET [TARGET]…")
 @click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="The layout that TARGET was converted to.")
 @click.option(
@@ -178,7 +195,11 @@ def verify(
     run(report, work, output_options, limit_options, verify_options, list(map(Path, chain)))
 
 
-@cli.command(cls=ReadCommand)
+@cli.command(
+    cls=ReadCommand,
+    common=("inputs", "model", "trust", "as_json", "verbose"),
+    examples=("convert inspect model.onnx", "convert inspect weights.pt --model pkg.mod:factory --json"),
+)
 @click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
 @with_read_options
 @with_limit_options
@@ -206,7 +227,7 @@ def inspect(
     run(Report("inspect", source=str(source)), work, output_options, limit_options)
 
 
-@cli.command()
+@cli.command(cls=VerbCommand, examples=("convert formats -v",))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Say how runs of models are confined here, too.")
 def formats(as_json: bool, verbose: bool) -> None:
@@ -214,9 +235,15 @@ def formats(as_json: bool, verbose: bool) -> None:
     exit_on_error(lambda: render.formats(as_json, verbose), 0)
 
 
-@cli.command()
-@click.option("--to", metavar="FORMAT", shell_complete=_complete_formats, help="Operators that a backend writes.")
-@click.option("--from", "origin", metavar="FRONTEND", help="Operators that a frontend reads.")
+@cli.command(
+    cls=VerbCommand,
+    common=("to", "origin", "names"),
+    examples=("convert ops --to caffe2", "convert ops --from tf --of names.txt"),
+)
+@click.option("-t", "--to", metavar="FORMAT", shell_complete=_complete_formats, help="Operators that a backend writes.")
+@click.option(
+    "--from", "origin", metavar="FRONTEND", shell_complete=_complete_frontends, help="Operators that a frontend reads."
+)
 @click.option("--of", "names", type=click.Path(exists=True, dir_okay=False), help="Only those named in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ops(to: str | None, origin: str | None, names: str | None, as_json: bool) -> None:
@@ -232,7 +259,8 @@ def ops(to: str | None, origin: str | None, names: str | None, as_json: bool) ->
                 hint=f"frontends: {', '.join(plugin.frontends())}; formats: {', '.join(plugin.formats())}",
             )
         if to is not None:
-            rows = list(plugin.backend_for(to).operators(to))
+            form = format_named(to).name
+            rows = list(plugin.backend_for(form).operators(form))
         else:
             rows = list(plugin.frontend_named(str(origin)).operators())
         if names is not None:

@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from convert import plugin
+from convert.cli.verb_command import VerbCommand
 from convert.errors import ConvertError
 from convert.plugin import Option
 
 
-class DeclaringCommand(click.Command):
+class DeclaringCommand(VerbCommand):
     """A command that has, besides its own options, those that `declared` gives; its function takes them by name.
 
     They are looked up when click asks for them, so that `convert ops` does not import every frontend and backend.
@@ -27,9 +28,11 @@ class DeclaringCommand(click.Command):
         own = super().get_params(ctx)
         taken = {word for parameter in own for word in (parameter.name, *parameter.opts)}
         made = [_click_option(option) for option in _declared(self.declared).values()]
+        writing = {option.name for backend in plugin.backends().values() for option in getattr(backend, "OPTIONS", ())}
         for option in made:
             if taken & {option.name, *option.opts}:
                 raise click.ClickException(f"a frontend or backend declares {option.opts[0]}, which is taken")
+            option.section = "Output" if option.name in writing else "Input"
         at = next(i for i, parameter in enumerate(own) if parameter.name == self.before)
         return [*own[:at], *made, *own[at:]]
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -21,6 +21,8 @@ from convert.terminal import echo, echo_json
 
 WORDS = "convert.words"
 """Where click's context keeps the words of the command line, for the page that says how to do it again."""
+
+T = TypeVar("T")
 
 SUPERVISED = "supervised"
 """Click's object for the command line proper, where work is done in a process that this one watches."""
@@ -95,10 +97,10 @@ def run(
     exit_on_error(task, output_options.verbose, report if output_options.as_json else None)
 
 
-def exit_on_error(work: Callable[[], None], verbose: int, report: Report | None = None) -> None:
-    """Turn exceptions into one paragraph and an exit code; tracebacks only with -vv."""
+def exit_on_error(work: Callable[[], T], verbose: int, report: Report | None = None) -> T:
+    """What `work` gives; exceptions become one paragraph and an exit code, with tracebacks only for -vv."""
     try:
-        work()
+        return work()
     except ConvertError as error:
         _exit_with_error(error, verbose, report)
     except KeyboardInterrupt:

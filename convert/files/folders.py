@@ -161,8 +161,11 @@ def _no_model_error(path: Path, names: set[str]) -> BadInput:
         return BadInput(f"{path} is a Core ML package, which is not read", hint="convert what it was made from")
     models = sorted(name for name in names if name.endswith(_MODELS))
     hint = "model folders hold saved_model.pb, or config.json and weights, or init_net.pb and predict_net.pb"
+    if not models and any((path / name).is_dir() for name in names):
+        hint += f"; models in folders below: `convert batch {path} --to FORMAT -o converted`"
     if models:
-        hint = f"name one of the models in it: {', '.join(models[:8])}"
+        all_of_them = f"all of them: `convert batch {path} --to FORMAT -o converted`"
+        hint = f"name one of the models in it: {', '.join(models[:8])}; {all_of_them}"
     return BadInput(f"the folder {path} is no model; it holds {listed_names(path)}", hint=hint)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import stat
 import zipfile
@@ -15,8 +14,9 @@ from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, pickle_opcodes, pickle_scan, protobuf_wire
 from convert.files.archive_names import check_names
 from convert.files.archives import is_zip, member, open_archive, read_member, record_root
-from convert.files.folders import folder_kind, listed_names
+from convert.files.folders import folder_kind
 from convert.files.holes import check_holes
+from convert.files.missing import missing_path_error
 
 KINDS: dict[str, str] = {
     "onnx": "ONNX model (.onnx)",
@@ -59,7 +59,7 @@ def sniff(path: Path) -> str:
                 return kind
             raise
     except FileNotFoundError:
-        raise _missing_path_error(path) from None
+        raise missing_path_error(path) from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"{path} cannot be read: {reason}", hint="check its permissions and its name") from None
@@ -73,19 +73,6 @@ def plugged_kind(path: Path) -> str:
         with path.open("rb") as file:
             head = file.read(_HEAD)
     return next((kind.name for kind in known if kind.matches(path, head)), "")
-
-
-def _missing_path_error(path: Path) -> BadInput:
-    """The error for a path that is not there, with what the user may have meant."""
-    if path.is_symlink():
-        return BadInput(f"{path} is a link to {os.readlink(path)}, which is not there", hint="get the file itself")
-    if path.with_name(path.name + ".index").is_file():
-        return BadInput(
-            f"{path} is the name of a TensorFlow checkpoint, not of a file",
-            hint=f"name {path}.meta, or the SavedModel or Keras file that was saved with it",
-        )
-    beside = listed_names(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
-    return BadInput(f"there is no file or folder {path}", hint=f"in {path.parent} there is {beside}")
 
 
 def _file_kind(path: Path) -> str:

@@ -25,7 +25,16 @@ def invoke(*args: str | Path) -> Result:
 def test_help_shows_both_forms() -> None:
     done = invoke("--help")
     assert done.exit_code == 0
-    for word in ("MODEL --to FORMAT", "--opset", "--no-verify", "verify", "inspect", "formats", "ops"):
+    for word in (
+        "MODEL [OUTPUT|FORMAT]",
+        "--to FORMAT",
+        "--opset",
+        "--no-verify",
+        "verify",
+        "inspect",
+        "formats",
+        "ops",
+    ):
         assert word in done.output
 
 
@@ -67,7 +76,7 @@ def test_inspect_tells_the_contract() -> None:
     ("args", "code", "words"),
     [
         (["nothing.pt", "--to", "tf"], 5, "nothing.pt"),
-        ([FIXTURES / "mnist_cnn.onnx", "--to", "gguf"], 2, "no format 'gguf'"),
+        ([FIXTURES / "mnist_cnn.onnx", "--to", "gugf"], 2, "no format 'gugf'"),
         ([FIXTURES / "mnist_cnn.onnx"], 2, "to which format"),
         ([FIXTURES / "mnist_cnn.onnx", "-o", "x.unknown"], 2, "does not tell the format"),
         ([FIXTURES / "mnist_cnn.onnx", "--to", "onnx", "--opset", "5"], 2, "opset"),

@@ -1,0 +1,82 @@
+"""What the first words of a command line mean: a verb, a model, or a verb that somebody meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+
+from convert.errors import UsageError
+
+MODEL = "model"
+"""The verb that is not written: `convert model.pt --to tf`."""
+
+_MEANT = {
+    "compare": "verify", "diff": "verify", "check": "verify", "test": "verify", "validate": "verify",
+    "evaluate": "verify", "parity": "verify",
+    "info": "inspect", "show": "inspect", "summary": "inspect", "describe": "inspect", "view": "inspect",
+    "print": "inspect", "summarize": "inspect", "stat": "inspect",
+    "list": "formats", "targets": "formats", "backends": "formats", "frontends": "formats",
+    "operators": "ops", "op": "ops", "coverage": "ops", "support": "ops",
+    "all": "batch", "many": "batch", "bulk": "batch", "run": "batch", "zoo": "batch",
+}  # fmt: skip
+"""Verbs of other programs, and which of ours does that."""
+
+_SAME = {"export": MODEL, "convert": MODEL, "to": MODEL}
+"""Words that say no more than the name of the command does."""
+
+_LEADING = ("-q", "--quiet", "-v", "-vv", "--verbose")
+
+
+def arranged(words: list[str], verbs: Collection[str]) -> list[str]:
+    """The words with their verb first: `help verify` is `verify --help`, `model.pt --to tf` gets its verb.
+
+    Raises `UsageError` for a first word that is neither a verb nor a file, and looks like a verb.
+    """
+    flags = []
+    while words and words[0] in _LEADING:
+        flags.append(words[0])
+        words = words[1:]
+    if flags and not (words and words[0] in verbs):
+        return [MODEL, *flags, *words] if words else flags
+    if not words or words[0] in verbs:
+        return [*words[:1], *flags, *words[1:]]
+    first, rest = words[0], words[1:]
+    if first in ("--help", "-h", "help") and not os.path.exists(first):
+        return [*_verb_of(rest[0], verbs), "--help"] if rest and not rest[0].startswith("-") else ["--help"]
+    if first in ("--version", "-V") or (first == "version" and not os.path.exists(first)):
+        return ["--version"]
+    if first in _SAME and rest and not os.path.exists(first):
+        return arranged(rest, verbs)
+    if not _may_be_model(first):
+        raise _no_verb_error(first, verbs)
+    return [MODEL, *words]
+
+
+def _verb_of(word: str, verbs: Collection[str]) -> list[str]:
+    """The verb whose help is asked for, nothing for that of a conversion."""
+    if word in verbs:
+        return [word]
+    if word in _SAME:
+        return []
+    raise _no_verb_error(word, verbs)
+
+
+def _may_be_model(word: str) -> bool:
+    return word.startswith("-") or any(c in word for c in "./\\:*[") or os.path.exists(word) or not _near(word)
+
+
+def _near(word: str) -> str:
+    """The verb that was meant by a word; empty if none is near."""
+    from difflib import get_close_matches
+
+    word = word.lower()
+    known = ["verify", "batch", "inspect", "formats", "ops", "help"]
+    near = get_close_matches(word, [*known, *_MEANT], 1, 0.75)
+    return _MEANT.get(near[0], near[0]) if near else ""
+
+
+def _no_verb_error(word: str, verbs: Collection[str]) -> UsageError:
+    shown = ", ".join(sorted(verb for verb in verbs if verb != MODEL))
+    near = _near(word)
+    meant = f"did you mean `convert {near}`? " if near else ""
+    return UsageError(f"there is no verb {word!r}, nor a file of that name", hint=f"{meant}verbs: {shown}")

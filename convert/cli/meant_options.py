@@ -1,0 +1,71 @@
+"""Options that users of other converters type, and what to type here: data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+MEANT: dict[str, str] = {
+    **dict.fromkeys(("--format", "--target", "--target-format", "--output-format", "--dest", "--type"), "--to FORMAT"),
+    **dict.fromkeys(("--out", "--output-file", "--output-path", "--output-dir", "--out-file", "--save", "--dst",
+                     "--model-name", "--outfile", "--tflite-file", "--output-model"), "-o PATH"),
+    **dict.fromkeys(("-i", "--input-model", "--source", "--src", "--in", "--saved-model", "--graphdef", "--onnx-model",
+                     "--checkpoint", "--input-file", "--model-path", "--input-onnx-file-path"),
+                    "MODEL without an option before it: convert model.onnx --to tf"),
+    **dict.fromkeys(("--from", "--framework", "-f", "--input-format", "--reader"),
+                    "leave it out: what the model is, its content tells"),
+    **dict.fromkeys(("--overwrite", "-y", "--yes", "--replace", "--clobber"), "--force"),
+    **dict.fromkeys(("-n", "--no-clobber"), "--skip-existing"),
+    **dict.fromkeys(("--input-shape", "--shape", "--shapes", "--input-shapes", "--input-spec", "--dummy-input",
+                     "--overwrite-input-shape", "--input-size"),
+                    "--input 'x:float32[batch,3,224,224]'"),
+    **dict.fromkeys(("--dynamic", "--dynamic-axes", "--dynamic-shapes", "--dynamic-batch", "--batch-size", "--batch",
+                     "-b"), "--input 'x:float32[batch,3,224,224]', where a name is a dynamic dim and a number is not"),
+    **dict.fromkeys(("--input-names", "--input-name"), "--input NAME, for each of them"),
+    **dict.fromkeys(("--output-names", "--output-name"), "--outputs NAME,…"),
+    **dict.fromkeys(("--opset-version", "--target-opset", "--onnx-opset"), "--opset NUMBER"),
+    **dict.fromkeys(("--fp16", "--half", "--float16", "--compress-to-fp16", "--precision"), "--dtype float16"),
+    **dict.fromkeys(("--int8", "--quant", "--quantization", "--output-integer-quantized-tflite", "--weight-format"),
+                    "--quantize int8"),
+    **dict.fromkeys(("--calibration", "--calibration-data", "--representative-dataset", "--calib"),
+                    "--calibrate samples.npz"),
+    **dict.fromkeys(("--nhwc", "--channels-last"), "--layout nhwc"),
+    **dict.fromkeys(("--nchw", "--channels-first", "--inputs-as-nchw"), "--layout nchw"),
+    **dict.fromkeys(("--validate", "--check", "--test", "--compare", "--check-onnx-tf-outputs-elementwise-close"),
+                    "--verify, which is the default where the runtimes are there"),
+    **dict.fromkeys(("--no-check", "--no-validate", "--skip-verify", "--no-validation", "--skip-validation"),
+                    "--no-verify"),
+    **dict.fromkeys(("--tolerance", "--tol", "--threshold", "--eps"), "--rtol NUMBER and --atol NUMBER"),
+    **dict.fromkeys(("--data", "--samples", "--input-data"), "--inputs FILE.npz"),
+    **dict.fromkeys(("--html", "--html-report", "--report-html"), "--report FILE.html"),
+    **dict.fromkeys(("--trust-remote-code", "--unsafe", "--allow-pickle", "--safe-mode"), "--trust"),
+    **dict.fromkeys(("--class", "--model-class", "--module", "--factory", "--arch"), "--model PKG.MOD:FACTORY"),
+    **dict.fromkeys(("--plugin", "--custom-ops", "--extension", "--extra-opset", "--load-op-libraries"),
+                    "--rules FILE"),
+    **dict.fromkeys(("--debug", "--traceback"), "-vv"),
+    **dict.fromkeys(("--silent", "--no-progress", "-loglevel", "--log-level", "--non-verbose"), "-q, or -v for more"),
+    **dict.fromkeys(("--list", "--formats", "--list-formats", "--list-output-formats", "--list-input-formats"),
+                    "convert formats"),
+    **dict.fromkeys(("--ops", "--list-ops", "--supported-ops"), "convert ops --to FORMAT"),
+    **dict.fromkeys(("--info", "--summary"), "convert inspect MODEL"),
+    **dict.fromkeys(("-r", "--recursive", "-j", "--jobs"), "convert batch FOLDER --to FORMAT -o converted"),
+    **dict.fromkeys(("--device", "--gpu", "--cuda", "--use-gpu"), "leave it out: all is done on the CPU"),
+    **dict.fromkeys(("--optimize", "-O", "--simplify", "--fold", "--do-constant-folding", "--keep-constants"),
+                    "leave it out: graphs are always cleaned and constants folded"),
+    **dict.fromkeys(("--max-memory", "--ram"), "--memory SIZE"),
+    **dict.fromkeys(("--seed",), "--seeds NUMBER, how many sets of random inputs"),
+}  # fmt: skip
+"""By the option that is not there, what does it here."""
+
+
+def meant_by(option: str, known: Collection[str]) -> str:
+    """A sentence on what to type in the place of `option` to a verb with the options `known`, or nothing."""
+    plain = option.partition("=")[0]
+    found = MEANT.get(plain) or MEANT.get(plain.replace("_", "-"), "")
+    if not found:
+        near = get_close_matches(plain, MEANT, 1, 0.8)
+        found = MEANT[near[0]] if near else ""
+    word = found.rstrip(",").split(" ")[0].rstrip(",")
+    if word.startswith("-") and word not in known:
+        return ""
+    return found if found.startswith("leave") or not found else f"use {found}"

@@ -1,0 +1,49 @@
+"""What the words of a conversion name: the model, and behind it where to write, or in which format."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from convert.destination import format_named, format_of, names_format
+from convert.errors import UsageError
+
+
+def placed(words: Sequence[str], to: str | None, output: Path | None) -> tuple[Path, str, Path | None]:
+    """The model, the name of the format and the output that `MODEL [OUTPUT|FORMAT]` and the options stand for.
+
+    `m.pt tf` and `m.pt x.tflite` are `m.pt --to tf` and `m.pt -o x.tflite`. Raises `UsageError` where words and options
+    contradict each other, before anything is read.
+    """
+    source, more = words[0], list(words[1:])
+    if len(more) == 2 and names_format(more[1]) != names_format(more[0]):  # m.pt tf x.savedmodel
+        more = sorted(more, key=names_format)
+    if len(more) > 2 or (len(more) == 2 and not names_format(more[1])):
+        command = shlex.join(["convert", "batch", *words[:3]]) + (" …" if words[3:] else "")
+        raise UsageError(
+            f"one model and one output make a conversion, and these are {len(words)} names: {', '.join(words[:5])}",
+            hint=f"of several models: {command} --to FORMAT -o converted",
+        )
+    for word in more:
+        if names_format(word):
+            if to is not None and format_named(to) != format_named(word):
+                raise UsageError(f"{word} and --to {to} both name the format", hint="leave one of them out")
+            to = word
+        elif output is not None:
+            raise UsageError(f"{word} and -o {output} both name the output", hint="leave one of them out")
+        else:
+            output = Path(word)
+    if to is None and output is not None and len(more) == 1 and not Path(more[0]).suffix:
+        format_of(more[0], None)  # a format that is misspelled; raises with what was meant
+    if output is not None and str(output) in ("-", "/dev/stdout"):
+        raise UsageError("an output is a file or a folder, and stdout carries the result", hint="give -o PATH")
+    try:
+        form = format_of(to, output)
+    except UsageError as error:
+        if more and os.path.isfile(more[-1]) and output == Path(more[-1]):
+            hint = f"several models: {shlex.join(['convert', 'batch', *words])} --to FORMAT -o converted; {error.hint}"
+            raise UsageError(error.message, hint=hint) from None
+        raise
+    return Path(source), form.name, output

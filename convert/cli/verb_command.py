@@ -1,0 +1,91 @@
+"""What all verbs share on the command line: help in sections, and wrong usage told as every other error is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from convert.errors import UsageError
+
+COMMON = "Used most"
+SECTIONS = ("Input", "Output", "Verification", "Safety", "Work", "Advanced")
+_SECTION_OF = {
+    "Input": ("inputs", "model", "outputs", "signature", "trace", "rules", "names", "origin"),
+    "Output": ("to", "output", "layout", "skip_existing", "force", "dry_run"),
+    "Verification": ("verify", "arrays", "images", "image_as", "save_inputs", "page", "report", "seeds", "rtol",
+                     "atol", "pairs"),
+    "Safety": ("trust", "timeout", "memory"),
+    "Work": ("jobs", "engine", "ray_address", "cpus", "retries", "cold", "redo_failed", "journal"),
+}  # fmt: skip
+"""Which section of the help an option stands in, by the name of its parameter; any other is in the last one."""
+
+
+def section_of(parameter: click.Parameter) -> str:
+    """The section of an option; one that a frontend or backend declares says its own."""
+    declared: str = getattr(parameter, "section", "")
+    found = (section for section, names in _SECTION_OF.items() if parameter.name in names)
+    return declared or next(found, SECTIONS[-1])
+
+
+class VerbCommand(click.Command):
+    """A verb: `common` are the names of the parameters that its help shows first, `examples` lines at its end."""
+
+    def __init__(self, *args: Any, common: Sequence[str] = (), examples: Sequence[str] = (), **rest: Any) -> None:
+        self.common, self.examples = tuple(common), tuple(examples)
+        super().__init__(*args, **rest)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections, those that are used most first, and the examples."""
+        self.write_sections(ctx, formatter)
+
+    def write_sections(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write all options in their sections."""
+        shown = [p for p in self.get_params(ctx) if isinstance(p, click.Option) and p.get_help_record(ctx)]
+        first = [p for name in self.common for p in shown if p.name == name]
+        parts = {COMMON: first} | {s: [p for p in shown if p not in first and section_of(p) == s] for s in SECTIONS}
+        parts = {title: part for title, part in parts.items() if part}
+        for title, part in parts.items():
+            with formatter.section("Options" if len(parts) == 1 else title):
+                formatter.write_dl([record for p in part if (record := p.get_help_record(ctx))])
+        write_examples(formatter, self.examples)
+
+    def make_context(self, *args: Any, **rest: Any) -> click.Context:
+        """Read the words; raises `UsageError` of this project's for those that are wrong."""
+        try:
+            return super().make_context(*args, **rest)
+        except click.UsageError as error:
+            raise _usage_error(error, self) from None
+
+
+def write_examples(formatter: click.HelpFormatter, lines: Sequence[str]) -> None:
+    """Write lines as they are, indented."""
+    if lines:
+        with formatter.section("Examples" if len(lines) > 1 else "Example"):
+            for line in lines:
+                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
+    """Wrong usage as click tells it, in this project's words, with what was meant."""
+    verb = "" if command.hidden else f" {command.name}"
+    more = f"`convert{verb} --help` shows the options"
+    if isinstance(error, click.NoSuchOption):
+        from convert.cli.meant_options import meant_by
+
+        known = {word for p in command.get_params(_context(error, command)) for word in (*p.opts, *p.secondary_opts)}
+        near = f"did you mean {' or '.join(error.possibilities)}? {more}" if error.possibilities else more
+        return UsageError(f"there is no option {error.option_name}", hint=meant_by(error.option_name, known) or near)
+    if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument):
+        examples = getattr(command, "examples", ())
+        return UsageError(
+            f"no {error.param.make_metavar(_context(error, command))} is named",
+            hint=f"for instance: {examples[0]}" if examples else more,
+        )
+    text = error.format_message().strip().rstrip(".")
+    return UsageError(text[:1].lower() + text[1:], hint=more)
+
+
+def _context(error: click.UsageError, command: click.Command) -> click.Context:
+    return error.ctx or click.Context(command)

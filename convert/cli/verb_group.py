@@ -1,0 +1,72 @@
+"""The command itself: its first word is a verb or a model, its help is that of a conversion and a list of verbs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from convert.cli import render
+from convert.cli.first_words import MODEL, arranged
+from convert.cli.output_options import WORDS
+from convert.cli.verb_command import VerbCommand
+from convert.errors import ConvertError, UsageError
+
+_COMPLETION = (
+    'Completion: put eval "$(_CONVERT_COMPLETE=bash_source convert)" into ~/.bashrc; zsh_source and fish_source are '
+    "for the other shells."
+)
+
+
+class VerbGroup(click.Group):
+    """A group whose first word may also be a model: `convert model.pt --to tf` is `convert` without a verb."""
+
+    def main(self, *args: Any, **rest: Any) -> Any:
+        """Run and exit; wrong usage is one paragraph and exit code 2, as every error is."""
+        if rest.pop("standalone_mode", True) is False:
+            return super().main(*args, standalone_mode=False, **rest)
+        try:
+            sys.exit(super().main(*args, standalone_mode=False, **rest))
+        except click.Abort:
+            sys.exit(130)
+        except ConvertError as error:
+            render.error(error)
+            sys.exit(error.exit_code)
+        except click.ClickException as error:
+            render.error(ConvertError(error.format_message()))
+            sys.exit(error.exit_code)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words in, with their verb first."""
+        ctx.meta[WORDS] = tuple(args)
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(UsageError.exit_code)
+        if ctx.resilient_parsing and args and args[0] not in self.commands and not args[0].startswith("-"):
+            return super().parse_args(ctx, [MODEL, *args])
+        return super().parse_args(ctx, args if ctx.resilient_parsing else arranged(args, self.commands))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Verbs and files, and the options of a conversion."""
+        if incomplete.startswith("-"):
+            command = self.commands[MODEL]
+            return command.shell_complete(click.Context(command, ctx, resilient_parsing=True), incomplete)
+        return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write both forms of a command line."""
+        formatter.write_usage("convert", "MODEL [OUTPUT|FORMAT] [--to FORMAT] [OPTIONS]")
+        formatter.write_usage("convert", "verify|batch|inspect|formats|ops [OPTIONS] …")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of a conversion and the other verbs."""
+        command = self.commands[MODEL]
+        assert isinstance(command, VerbCommand)
+        command.write_sections(ctx, formatter)
+        with formatter.section("Other verbs (`convert help VERB` shows their options)"):
+            shown = [(n, c.get_short_help_str(90)) for n, c in self.commands.items() if not c.hidden]
+            formatter.write_dl(shown)
+        formatter.write_paragraph()
+        formatter.write_text(_COMPLETION)

@@ -1,0 +1,106 @@
+"""Which format is wanted, by any of its names, and where the artefact goes: nothing is read or imported for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from convert import plugin
+from convert.elsewhere import ROUTES, route_by_name, route_by_suffix
+from convert.errors import UsageError
+from convert.files.folders import real_path
+from convert.source import Source
+
+
+def format_named(name: str) -> plugin.Format:
+    """The format that `name` or an alias of it means. Raises `UsageError` with what may have been meant."""
+    forms, plain = plugin.formats(), _plain(name)
+    for form in forms.values():
+        if plain == form.name or plain in form.aliases:
+            return form
+    route = route_by_name(plain)
+    if route is not None:
+        raise UsageError(f"{route.title} is not written here ({name})", hint=route.way)
+    raise UsageError(f"there is no format {name!r}", hint=_near(plain) + f"formats: {', '.join(sorted(forms))}")
+
+
+def names_format(word: str) -> bool:
+    """Whether a word names a format, one of others included, and not a file."""
+    plain = _plain(word)
+    known = any(plain == form.name or plain in form.aliases for form in plugin.formats().values())
+    return known or route_by_name(plain) is not None
+
+
+def format_of(to: str | None, output: str | Path | None) -> plugin.Format:
+    """The format that is asked for by name, by the name of the output, or by both, which have to agree.
+
+    Raises `UsageError`.
+    """
+    told = [] if output is None else [f for f in plugin.formats().values() if _ends_in(output, f.suffix)]
+    elsewhere = None if output is None or told else route_by_suffix(Path(output).name)
+    if to is None:
+        if len(told) == 1:
+            return told[0]
+        hint = f"give --to with one of: {', '.join(sorted(plugin.formats()))}"
+        if output is None:
+            raise UsageError("to which format?", hint=hint)
+        if elsewhere is not None:
+            raise UsageError(f"{output} has a name of {elsewhere.title}, which is not written here",
+                             hint=elsewhere.way)  # fmt: skip
+        raise UsageError(f"the name {output} does not tell the format", hint=hint)
+    form = format_named(to)
+    if told and form not in told:
+        other = told[0]
+        raise UsageError(
+            f"{output} has the name of a {other.name} output, but --to says {form.name}",
+            hint=f"give --to {other.name}, or an -o that ends in {form.suffix}",
+        )
+    if elsewhere is not None:
+        raise UsageError(
+            f"{output} has a name of {elsewhere.title}, but --to says {form.name}",
+            hint=f"give an -o that ends in {form.suffix}; {elsewhere.title}: {elsewhere.way}",
+        )
+    return form
+
+
+def destination(source: Source, to: str | None, output: str | Path | None) -> tuple[Path, plugin.Format]:
+    """Where the artefact goes: the `output`, or the source's stem with the suffix of its format, in this folder.
+
+    Raises `UsageError`.
+    """
+    form = format_of(to, output)
+    if output is not None:
+        return Path(output), form
+    if source.path is None:
+        raise UsageError("a model in memory has no name", hint="give output=…")
+    return Path(_stem(source.path) + form.suffix), form
+
+
+def exists_error(place: Path, form: plugin.Format, source: Source) -> UsageError:
+    """The error for an output that is there already."""
+    if form.folder or not place.is_dir():
+        return UsageError(f"{place} exists already", hint="give another -o, or --force to replace it")
+    inside = place / ("model" if source.path is None else _stem(source.path))
+    return UsageError(f"{place} is a folder that exists already, and {form.name} is one file",
+                      hint=f"give -o {inside}{form.suffix}; of several models: convert batch … -o {place}")  # fmt: skip
+
+
+def _stem(path: Path) -> str:
+    name = real_path(path).name
+    return name if path.is_dir() and "." not in name else name.rsplit(".", 1)[0]
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().removeprefix(".").replace("_", "-").replace(" ", "-")
+
+
+def _ends_in(output: str | Path, suffix: str) -> bool:
+    return Path(output).name.lower().endswith(suffix)
+
+
+def _near(plain: str) -> str:
+    from difflib import get_close_matches
+
+    forms = plugin.formats().values()
+    names = [name for form in forms for name in (form.name, *form.aliases)]
+    near = get_close_matches(plain, [*names, *(n for r in ROUTES for n in r.names)], 1)
+    return f"did you mean {near[0]!r}? " if near else ""

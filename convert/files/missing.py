@@ -1,0 +1,95 @@
+"""What may have been meant by a path that is not there: an address, a model of a hub, standard input, a checkpoint."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from convert.errors import BadInput
+from convert.files.folders import listed_names
+
+_ADDRESS = re.compile(r"([a-z][a-z0-9+]*):/{1,2}(?=[^/])", re.IGNORECASE)
+"""The beginning of an address; `Path` makes one slash of two."""
+
+_FETCH = {
+    "http": "curl -LO", "https": "curl -LO", "ftp": "curl -LO", "s3": "aws s3 cp --recursive",
+    "gs": "gcloud storage cp -r", "hf": "hf download", "git": "git clone",
+}  # fmt: skip
+
+_HUB_PART = r"[A-Za-z0-9][\w.-]*"
+_ENDS = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".h5", ".keras", ".tflite", ".safetensors", ".bin", ".ckpt", ".py")
+_LIBRARIES = ("torchvision", "timm", "transformers", "torch", "keras", "tensorflow", "diffusers")
+
+
+def missing_path_error(path: Path) -> BadInput:
+    """The error for a path that is not there, with what the user may have meant."""
+    if str(path) == "-":
+        return BadInput(
+            "a model is read from a file, not from standard input",
+            hint="save it first: cat > model.onnx && convert model.onnx …",
+        )
+    if address := _ADDRESS.match(str(path)):
+        return _address_error(address[1].lower(), str(path)[address.end() :])
+    if path.is_symlink():
+        return BadInput(f"{path} is a link to {os.readlink(path)}, which is not there", hint="get the file itself")
+    if path.with_name(path.name + ".index").is_file():
+        return BadInput(
+            f"{path} is the name of a TensorFlow checkpoint, not of a file",
+            hint=f"name {path}.meta, or the SavedModel or Keras file that was saved with it",
+        )
+    if any(c in "*?[" for c in path.name):
+        return BadInput(f"there is no file or folder {path}", hint=f"of several models: convert batch '{path}' …")
+    beside = listed_names(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
+    hint = _hub_hint(path) or f"in {path.parent} there is {beside}"
+    return BadInput(f"there is no file or folder {path}", hint=hint)
+
+
+def _address_error(scheme: str, rest: str) -> BadInput:
+    address = f"{scheme}://{rest}"
+    if scheme == "file":
+        return BadInput(f"{address} is an address, and nothing is read by one", hint=f"name the file: /{rest}")
+    end = re.split(r"[?#]", rest)[0].rstrip("/").rpartition("/")[2]
+    repository = re.fullmatch(rf"huggingface\.co/({_HUB_PART}/{_HUB_PART})/?", rest)
+    if repository or scheme == "hf":
+        return _hub_error(address, repository[1] if repository else rest)
+    command = _FETCH.get(scheme)
+    if command is None:
+        return BadInput(f"{address} is an address, and nothing is fetched by it", hint="get the file, and name that")
+    place = " ." if scheme in ("s3", "gs") else ""
+    recursive = command if not end.endswith(_ENDS) else command.replace(" --recursive", "").replace(" -r", "")
+    return BadInput(
+        f"{address} is an address, and nothing is fetched by it",
+        hint=f"get it first, then name the file: {recursive} '{address}'{place} && convert {end or 'FILE'} …",
+    )
+
+
+def _hub_error(told: str, repository: str) -> BadInput:
+    folder = repository.rpartition("/")[2]
+    return BadInput(
+        f"{told} is a model of the Hugging Face hub, and nothing is fetched from there",
+        hint=f"get it first, then name the folder: hf download {repository} --local-dir {folder} && convert {folder} …",
+    )
+
+
+def _hub_hint(path: Path) -> str:
+    """What to do where the name may be that of a model on a hub or in a library; empty where it is that of a file."""
+    text = str(path)
+    if text.partition(".")[0] in _LIBRARIES and text.count(".") and "/" not in text:
+        return "build the model and save it in Python (torch.save(model, 'model.pt')), or call convert.convert there"
+    if text.lower().endswith(_ENDS) or not re.fullmatch(rf"{_HUB_PART}(/{_HUB_PART})?", text):
+        return ""
+    if "/" in text:
+        if path.parent.is_dir():
+            return ""
+        folder = path.name
+        return (
+            f"a model of the Hugging Face hub is fetched first: hf download {text} --local-dir {folder} "
+            f"&& convert {folder} …"
+        )
+    if "." in text:
+        return ""
+    return (
+        f"a model of timm or torchvision is built and saved first (torch.save(model, '{text}.pt')), one of the Hugging "
+        f"Face hub fetched (hf download {text} --local-dir {text}); in this folder there is {listed_names(Path())}"
+    )
