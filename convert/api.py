@@ -176,11 +176,18 @@ def inspect(
     report: Report | None = None,
     **options: Any,
 ) -> Report:
-    """What a model is: its kind, inputs, outputs, operators of the shared graph and weights. Executes nothing."""
+    """What a model is: its kind, inputs, outputs, operators of the shared graph and weights. Executes nothing.
+
+    Of a file of weights without the code that uses them (`model=`), the tensors are listed.
+    """
     report = report or Report("inspect")
     opened = open_source(source)
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened))
     report.source, report.kind = opened.label, opened.kind
+    tensors = None if chosen.model else plugin.weights_in(opened, chosen, report)
+    if tensors is not None:
+        report.weights = tensors
+        return report
     with report.stage("read"), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from convert.differences import Difference
     from convert.options import Options
-    from convert.report import Report
+    from convert.report import Report, Tensor
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,8 @@ class Frontend(Protocol):
     A frontend or backend that has `preload()` imports there what its work takes, and starts no thread: the workers of
     `convert batch` are forked from a process that has called it. One with options of its own has `OPTIONS`, a sequence
     of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`. One whose `read`
-    and runner look at `Options.fixed` has `FIXED_VALUES = True`.
+    and runner look at `Options.fixed` has `FIXED_VALUES = True`. One that reads files of weights without their code
+    lists these in `weights(source, options, report)`, which gives None for other files.
     """
 
     KINDS: Mapping[str, str]
@@ -312,6 +313,13 @@ def takes_fixed_values(source: Source) -> bool:
     """True where the frontend of `source`, if there is one, has `FIXED_VALUES`: inputs that are values of Python."""
     readers = (f for f in frontends().values() if source.kind in f.KINDS)
     return bool(getattr(next(readers, None), "FIXED_VALUES", False))
+
+
+def weights_in(source: Source, options: Options, report: Report) -> list[Tensor] | None:
+    """The tensors in a file of weights without code, where its frontend has `weights` to list them; else None."""
+    listing = getattr(frontend_for(source), "weights", None)
+    found: list[Tensor] | None = listing(source, options, report) if listing is not None else None
+    return found
 
 
 def backend_for(name: str) -> Backend:

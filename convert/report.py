@@ -71,7 +71,7 @@ class Report:
     `conditions` what else sizes have to meet; `verdict` is None where nothing was verified, and `unverified` then says
     why. Of a chain of more than two artefacts `steps` has each pair, and `verdict` is that of the first one that
     breaks. `reproduce` is the command that does this again. `renamed` are the inputs and outputs that the
-    artefact calls otherwise.
+    artefact calls otherwise. `weights` are the tensors in a file that holds nothing else.
     """
 
     command: str
@@ -82,6 +82,7 @@ class Report:
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
     operators: dict[str, int] = field(default_factory=dict)
+    weights: list[Tensor] = field(default_factory=list)
     parameters: int = 0
     weight_bytes: int = 0
     output_bytes: int = 0
@@ -142,7 +143,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, with a schema version."""
         shown = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in ("progress", "verdict", "steps")}
-        for key in ("inputs", "outputs"):
+        for key in ("inputs", "outputs", "weights"):
             shown[key] = [asdict(t) for t in shown[key]]
         shown["verdict"] = None if self.verdict is None else self.verdict.to_dict()
         shown["steps"] = [step.to_dict() for step in self.steps]

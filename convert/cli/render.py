@@ -219,6 +219,9 @@ def _inspection(done: Report) -> None:
     echo(f"{done.source}: {done.kind}")
     _contract(done)
     echo(f"  {done.parameters:,} parameters, {_bytes(done.weight_bytes)} of weights")
+    if done.weights:
+        _table([(t.name, f"{t.dtype}[{','.join(map(str, t.shape or ()))}]") for t in done.weights])
+        return
     echo(f"  {sum(done.operators.values())} nodes: " + ", ".join(f"{n} {name}" for name, n in done.operators.items()))
 
 

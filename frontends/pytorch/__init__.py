@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from convert.options import Options
     from convert.plugin import Operator
-    from convert.report import Report
+    from convert.report import Report, Tensor
     from convert.source import Source
 
 KINDS = {
@@ -81,6 +81,15 @@ def load(source: Source, options: Options) -> Any:
     from .files.loader import load as load_source
 
     return load_source(source, options)
+
+
+def weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:
+    """The tensors in a file that holds weights only; None for another kind of file. Raises `BadInput`."""
+    if source.kind not in ("torch-state-dict", "safetensors"):
+        return None
+    from .files.listing import list_weights
+
+    return list_weights(source, options, report)
 
 
 _AT_FIRST_CAPTURE = (

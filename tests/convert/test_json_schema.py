@@ -80,6 +80,13 @@ def model(path: Path, operator: str = "Gemm", weight: float = 1.0, domain: str =
     return path
 
 
+def weights(path: Path) -> Path:
+    """A file of one tensor, which `inspect` lists."""
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+    return path
+
+
 def noisy(path: Path) -> Path:
     """The same contract, and random numbers where the other has a layer: the verdict notes that."""
     made = onnx.load(model(path))
@@ -99,6 +106,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     drawn = noisy(folder / "drawn.onnx")
     runs = [
         (["inspect", right], 0),
+        (["inspect", weights(folder / "weights.safetensors")], 0),
         ([right, "--to", "onnx", "-o", folder / "new.onnx"], 0),
         ([dotted, "--to", "keras", "-o", folder / "new.keras", "--no-verify"], 0),
         (["verify", right, right, wrong, "--report", folder / "out.html"], 3),

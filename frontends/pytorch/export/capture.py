@@ -24,7 +24,7 @@ from ..inputs.output_names import plain_containers
 from .branches import record_branches
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
 from .dims import finite_bound, is_fixed
-from .explain import check_runs, explain_error, is_about_data, location_suffix, short_message
+from .explain import check_runs, dtype_hint, explain_error, is_about_data, location_suffix, short_message
 from .guards import record_size_messages, specialization_lines
 from .patches.fast_shapes import infer_layer_shapes
 from .patches.masks import masks_as_given
@@ -60,6 +60,8 @@ def capture(module: nn.Module, options: Options, report: Report, static: Collect
                 continue
             if said:
                 report.note(said)
+            if dtype_hint(module, call):  # without content PyTorch multiplies float32 by float16
+                check_runs(module, call)
             return without_immaterial(module, done)
     assert first is not None
     raise UsageError(

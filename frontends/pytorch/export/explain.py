@@ -46,8 +46,22 @@ def check_runs(module: nn.Module, call: Call) -> None:
         at = _user_line(error)
         raise UsageError(
             f"forward does not run on inputs as described ({shown}){f' at {at}' if at else ''}: {short_message(error)}",
-            hint="describe the inputs that this model takes with --input NAME:DTYPE[DIMS]",
+            hint=dtype_hint(module, call)
+            or "describe the inputs that this model takes with --input NAME:DTYPE[DIMS]",
         ) from error
+
+
+def dtype_hint(module: nn.Module, call: Call) -> str:
+    """What to write where the floating weights have one dtype and floating inputs another; else nothing."""
+    weights = {str(p.dtype).removeprefix("torch.") for p in module.parameters() if p.is_floating_point()}
+    if len(weights) != 1:
+        return ""
+    (dtype,) = weights
+    others = [n for n, e in call.items() if e.tensor.is_floating_point() and str(e.tensor.dtype) != f"torch.{dtype}"]
+    if not others:
+        return ""
+    dims = ",".join(map(str, call[others[0]].tensor.shape))
+    return f"the weights of the module are {dtype}: describe its inputs so too, --input {others[0]}:{dtype}[{dims}]"
 
 
 def is_about_data(error: Exception) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import runpy
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 
 import torch
 
-from convert.errors import BadInput, ConvertError, UnsafeInput, UsageError
+from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.files import pickle_scan
 from convert.files.archive_layout import check_checksums
 from convert.files.pickle_opcodes import read_pickle
@@ -26,27 +24,13 @@ from convert.source import Source
 
 from ..common.modes import note_training, refuse_cycles
 from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values
+from .checkpoint import find_nested, stand_ins, state_dicts
 from .custom_operators import declare_operators
+from .factory import build_with_factory
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .legacy import is_legacy, load_legacy
 from .pt2_archive import read_exported
 from .torchscript_safety import custom_operators, refuse_damaged_debug_info, refuse_unsafe
-
-NESTED = (
-    "state_dict",
-    "model_state_dict",
-    "model",
-    "module",
-    "net",
-    "network",
-    "ema",
-    "model_ema",
-    "params",
-    "params_ema",
-    "generator",
-    "weights",
-)
-"""The keys under which checkpoints keep weights or a module, in the order they are looked at."""
 
 
 def load(source: Source, options: Options, report: Report | None = None) -> Any:
@@ -57,9 +41,9 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
     """
     report = report or Report("load")
     loaders: dict[str, Callable[[], Any]] = {
-        "torch-module": lambda: _load_module(source.file, options, report),
-        "torch-state-dict": lambda: _build_with_factory(source, _state_dict(source.file, options), options, report),
-        "safetensors": lambda: _build_with_factory(source, _load_safetensors(source.file), options, report),
+        "torch-module": lambda: _load_module(source, options, report),
+        "torch-state-dict": lambda: build_with_factory(source, load_weights(source, options), options, report),
+        "safetensors": lambda: build_with_factory(source, load_weights(source, options), options, report),
         "torchscript": lambda: _load_torchscript(source.file, options.trust),
         "hf-folder": lambda: load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
@@ -97,12 +81,15 @@ def _check_archive(path: Path, options: Options, report: Report) -> None:
 # -- pickles ----------------------------------------------------------------------------------------------------------
 
 
-def _load_module(path: Path, options: Options, report: Report) -> torch.nn.Module:
+def _load_module(source: Source, options: Options, report: Report) -> torch.nn.Module:
+    path = source.file
     data = read_pickle(pickle_scan.torch_pickle_bytes(path))
     found = list(data.globals)
     unsafe = sorted({*pickle_scan.unsafe_globals(found), *pickle_scan.unsafe_calls(data.called)})
     classes = [_layer_class(name) for name in found if pickle_scan.is_layer(name)] if not unsafe else []
     refused = unsafe or [name for name, kind in classes if kind is None]
+    if refused and options.model and not options.trust and (states := _weights_as_data(path)):
+        return build_with_factory(source, states, options, report)
     if refused and not options.trust:
         raise UnsafeInput(
             f"{path} is a pickle that needs {', '.join(refused[:12])}{' …' if len(refused) > 12 else ''}; "
@@ -112,7 +99,7 @@ def _load_module(path: Path, options: Options, report: Report) -> torch.nn.Modul
         )
     extra = [(kind, name) for name, kind in classes if kind is not None] + _known_functions(found)
     thing = _torch_load(path, None if refused else extra)
-    module = _find_nested(thing, lambda value: isinstance(value, torch.nn.Module))
+    module = find_nested(thing, lambda value: isinstance(value, torch.nn.Module))
     if module is None:
         raise BadInput(
             f"{path} holds no torch.nn.Module", hint="give the factory of the module with --model pkg.mod:factory"
@@ -166,39 +153,29 @@ def _torch_load(path: Path, allowed: list[tuple[Any, str]] | None) -> Any:
             ) from error
 
 
-def _state_dict(path: Path, options: Options) -> Mapping[str, torch.Tensor]:
-    unsafe = pickle_scan.unsafe_globals(pickle_scan.pickled_globals(pickle_scan.torch_pickle_bytes(path)))
-    thing = _torch_load(path, None if options.trust and unsafe else [])
-    state = _find_nested(thing, _is_state)
-    if state is None:
+def load_weights(source: Source, options: Options) -> list[tuple[str, Mapping[str, torch.Tensor]]]:
+    """The dicts of tensors in a file of weights, each with its place in it, the likeliest first.
+
+    What lies beside them is data that nobody interprets. Raises `BadInput` where there are none.
+    """
+    path = source.file
+    if source.kind == "safetensors":
+        return [("", _load_safetensors(path))]
+    pickle = read_pickle(pickle_scan.torch_pickle_bytes(path))
+    trusted = options.trust and bool(pickle_scan.unsafe_globals(pickle.globals))
+    found = list(state_dicts(_torch_load(path, None if trusted else stand_ins(pickle))))
+    if not found:
         raise BadInput(f"{path} holds no state dict", hint="save one with torch.save(module.state_dict(), path)")
-    return state
+    return found
 
 
-def _is_state(value: Any) -> bool:
-    return (
-        isinstance(value, Mapping)
-        and bool(value)
-        and all(isinstance(k, str) for k in value)
-        and any(isinstance(v, torch.Tensor) for v in value.values())
-    )
-
-
-def _find_nested(thing: Any, wanted: Callable[[Any], bool], depth: int = 3) -> Any:
-    """What is wanted, itself or under one of the usual keys of a checkpoint, then under any."""
-    if wanted(thing):
-        return thing
-    if not isinstance(thing, Mapping) or depth == 0:
-        return None
-    keys = [k for k in NESTED if k in thing] + [k for k in thing if k not in NESTED]
-    for key in keys:
-        found = _find_nested(thing[key], wanted, depth - 1)
-        if found is not None:
-            return found
-    return None
-
-
-# -- weights and their factory ----------------------------------------------------------------------------------------
+def _weights_as_data(path: Path) -> list[tuple[str, Mapping[str, torch.Tensor]]]:
+    """The dicts of tensors beside a module that cannot be loaded; empty where there are none."""
+    pickle = read_pickle(pickle_scan.torch_pickle_bytes(path))
+    try:
+        return list(state_dicts(_torch_load(path, stand_ins(pickle))))
+    except BadInput:
+        return []
 
 
 def _load_safetensors(path: Path) -> Mapping[str, torch.Tensor]:
@@ -212,64 +189,6 @@ def _load_safetensors(path: Path) -> Mapping[str, torch.Tensor]:
         return load_file(path)
     except Exception as error:
         raise BadInput(f"{path} is not a readable safetensors file: {error}", hint="get the file again") from error
-
-
-def _build_with_factory(source: Source, state: Mapping[str, Any], options: Options, report: Report) -> torch.nn.Module:
-    if not options.model:
-        raise UsageError(
-            f"{source.label} holds weights only, not the code that uses them",
-            hint="name the function or class that builds the module: --model pkg.mod:factory or file.py:factory",
-        )
-    module = factory(options.model)()
-    if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"--model {options.model} gave a {type(module).__name__}, not a torch.nn.Module")
-    state = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
-    if state and all(key.startswith("module.") for key in state) and not hasattr(module, "module"):
-        state = {key.removeprefix("module."): value for key, value in state.items()}
-        report.note("the weights were saved from DataParallel: the prefix 'module.' was taken off their names")
-    try:
-        missing, unexpected = module.load_state_dict(state, strict=False, assign=True)
-    except RuntimeError as error:
-        raise BadInput(
-            f"the weights in {source.label} do not fit {options.model}: {' '.join(str(error).split())[:600]}",
-            hint="check that --model builds the same architecture",
-        ) from error
-    if missing or unexpected:
-        parts = [
-            f"{what} {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
-            for what, names in (("missing:", missing), ("unexpected:", unexpected))
-            if names
-        ]
-        raise BadInput(
-            f"the weights in {source.label} do not fit {options.model}; {'; '.join(parts)}",
-            hint="check that --model builds the same architecture",
-        )
-    return module
-
-
-def factory(text: str) -> Callable[[], Any]:
-    """The callable that `pkg.mod:name` or `file.py:name` names. Raises `UsageError` if it cannot be found.
-
-    Importing it runs the user's own code, which is what `--model` asks for.
-    """
-    place, colon, name = text.rpartition(":")
-    if not colon or not place or not name:
-        raise UsageError(f"--model {text!r} does not name a function", hint="write pkg.mod:factory or file.py:factory")
-    try:
-        if place.endswith(".py"):
-            found: Any = runpy.run_path(place)[name]
-        else:
-            if "" not in sys.path and str(Path.cwd()) not in sys.path:
-                sys.path.insert(0, str(Path.cwd()))
-            found = importlib.import_module(place)
-            for part in name.split("."):
-                found = getattr(found, part)
-    except (ImportError, OSError, KeyError, AttributeError) as error:
-        raise UsageError(
-            f"--model {text}: {type(error).__name__}: {error}",
-            hint="check the spelling, and that the module can be imported from here",
-        ) from error
-    return found
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------

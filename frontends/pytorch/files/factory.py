@@ -1,0 +1,122 @@
+"""Builds the module that a file of weights belongs to, by the factory that the user names, and fills it."""
+
+from __future__ import annotations
+
+import importlib
+import runpy
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from convert.errors import BadInput, UsageError
+from convert.options import Options
+from convert.report import Report
+from convert.source import Source
+
+from .checkpoint import is_average, places_note, tensors_of
+from .weight_names import USUAL, Match, match_names, rename_weights
+
+
+def build_with_factory(
+    source: Source, states: Sequence[tuple[str, Mapping[str, Any]]], options: Options, report: Report
+) -> torch.nn.Module:
+    """The module of `--model` with the first of `states` (place in the file, weights by name) that fits it.
+
+    Raises `UsageError` without a factory, `BadInput` where no weights fit.
+    """
+    if not options.model:
+        raise UsageError(
+            f"{source.label} holds weights only, not the code that uses them",
+            hint="name the function or class that builds the module: --model pkg.mod:factory or file.py:factory",
+        )
+    module = factory(options.model)()
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(f"--model {options.model} gave a {type(module).__name__}, not a torch.nn.Module")
+    matches = [(place, tensors, match_names(module, tensors)) for place, tensors in _distinct(states)]
+    fitting = [row for row in matches if row[2].complete]
+    # Weights as they were trained, rather than their average.
+    fitting.sort(key=lambda row: is_average(row[0]))
+    place, state, match = fitting[0] if fitting else matches[0]
+    if not match.complete:
+        raise _unfit_error(source, options, match)
+    _note_choice([p for p, _, _ in fitting], place, match, report)
+    try:
+        module.load_state_dict(rename_weights(module, state, match), strict=False, assign=True)
+    except RuntimeError as error:
+        raise BadInput(
+            f"the weights in {source.label} do not fit {options.model}: {' '.join(str(error).split())[:600]}",
+            hint="check that --model builds the same architecture",
+        ) from error
+    return module
+
+
+def _distinct(states: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, dict[str, torch.Tensor]]]:
+    found = [(place, tensors_of(state)) for place, state in states]
+    return [(place, tensors) for place, tensors in found if tensors]
+
+
+def _unfit_error(source: Source, options: Options, match: Match) -> BadInput:
+    parts = [
+        f"{what} {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
+        for what, names in (("missing:", match.missing), ("unexpected:", match.unexpected))
+        if names
+    ]
+    return BadInput(
+        f"the weights in {source.label} do not fit {options.model}; {'; '.join(parts)}",
+        hint="check that --model builds the same architecture",
+    )
+
+
+def _note_choice(places: Sequence[str], place: str, match: Match, report: Report) -> None:
+    """Say which of the file's weights were taken, and what of their names was left out or put on.
+
+    Raises `BadInput` where the weights are there twice, under prefixes that do not tell which is meant.
+    """
+    if match.rivals and match.prefix not in USUAL:
+        raise BadInput(
+            f"the weights fit under {len(match.rivals) + 1} prefixes: {', '.join((match.prefix, *match.rivals))}",
+            hint="save those that are meant alone: torch.save(network.state_dict(), path)",
+        )
+    others = [p for p in places if p != place]
+    if others:
+        report.note(f"the weights are those of {place}; {places_note(others)} would fit too")
+    off = [*(f"{part}." for part in match.wrappers if f"{part}." not in match.prefix), match.prefix]
+    off = [part for part in off if part]
+    by = " (DataParallel)" if "module" in match.wrappers else ""
+    if off:
+        report.note(f"the prefix {' and '.join(map(repr, off))} was taken off the names of the weights{by}")
+    if match.added:
+        report.note(f"the prefix {match.added!r} was put before the names of the weights")
+    if match.rivals:
+        report.note(f"the weights under {', '.join(match.rivals)} would fit too")
+    if match.beside:
+        shown = ", ".join(match.beside[:4]) + (" …" if len(match.beside) > 4 else "")
+        report.note(f"{len(match.beside)} tensors beside the weights were left: {shown}")
+
+
+def factory(text: str) -> Callable[[], Any]:
+    """The callable that `pkg.mod:name` or `file.py:name` names. Raises `UsageError` if it cannot be found.
+
+    Importing it runs the user's own code, which is what `--model` asks for.
+    """
+    place, colon, name = text.rpartition(":")
+    if not colon or not place or not name:
+        raise UsageError(f"--model {text!r} does not name a function", hint="write pkg.mod:factory or file.py:factory")
+    try:
+        if place.endswith(".py"):
+            found: Any = runpy.run_path(place)[name]
+        else:
+            if "" not in sys.path and str(Path.cwd()) not in sys.path:
+                sys.path.insert(0, str(Path.cwd()))
+            found = importlib.import_module(place)
+            for part in name.split("."):
+                found = getattr(found, part)
+    except (ImportError, OSError, KeyError, AttributeError) as error:
+        raise UsageError(
+            f"--model {text}: {type(error).__name__}: {error}",
+            hint="check the spelling, and that the module can be imported from here",
+        ) from error
+    return found

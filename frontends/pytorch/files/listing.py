@@ -1,0 +1,33 @@
+"""Lists what a file of weights holds, for which no code is needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from convert.options import Options
+from convert.report import Report, Tensor
+from convert.source import Source
+
+from .checkpoint import tensors_of
+from .loader import load_weights
+
+
+def list_weights(source: Source, options: Options, report: Report) -> list[Tensor]:
+    """The tensors of the likeliest dict of weights in the file, in order; notes tell of others, and of dtypes.
+
+    Raises `BadInput` for a file without weights.
+    """
+    (place, state), *others = load_weights(source, options)
+    tensors = tensors_of(state)
+    if place:
+        report.note(f"the weights are those under {place}")
+    if others:
+        listed = ", ".join(f"{where} ({len(tensors_of(more))})" for where, more in others)
+        report.note(f"tensors are under these places too: {listed}")
+    dtypes = Counter(str(t.dtype).removeprefix("torch.") for t in tensors.values() if t.is_floating_point())
+    if set(dtypes) & {"float16", "bfloat16"}:
+        usual = dtypes.most_common(1)[0][0]
+        report.note(f"the weights are {', '.join(dtypes)}: inputs of the model are described as such, x:{usual}[…]")
+    report.parameters = sum(t.numel() for t in tensors.values() if t.is_floating_point())
+    report.weight_bytes = sum(t.numel() * t.element_size() for t in tensors.values())
+    return [Tensor(n, str(t.dtype).removeprefix("torch."), tuple(t.shape)) for n, t in tensors.items()]

@@ -1,0 +1,125 @@
+"""Matches the names of a checkpoint's weights with those of a module: prefixes of wrappers are found, not guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+_WRAPPERS = frozenset(("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
+"""Parts of names that DataParallel, torch.compile, FSDP and checkpointing put in, wherever they wrap a module."""
+
+USUAL = ("", "model.", "net.", "network.", "module.", "backbone.", "encoder.")
+"""Prefixes of the network that is trained, the likeliest first: what wraps it for training calls it so."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A checkpoint's names for a module's: `taken` by the module's names, what is left over, what is lacking."""
+
+    taken: Mapping[str, str]
+    prefix: str = ""
+    added: str = ""
+    wrappers: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+    beside: tuple[str, ...] = field(default=())
+    """Names outside of the prefix under which all of the module was found: a loss, a metric, another network."""
+    rivals: tuple[str, ...] = ()
+    """Other prefixes under which all of the module is."""
+
+    @property
+    def complete(self) -> bool:
+        return not self.missing and not self.unexpected
+
+
+def match_names(module: nn.Module, names: Iterable[str]) -> Match:
+    """The names of a checkpoint by those of `module`, with as little taken off and put on as fits.
+
+    Names that fit as they are stay. Else parts that wrappers put in are left out on both sides, and then the prefix
+    is looked for under which every weight of the module is, or every weight of the checkpoint (a factory that wraps
+    what was saved). Where nothing fits, the names are compared as they are.
+    """
+    names = list(names)
+    own = list(module.state_dict())
+    needed = _needed(module, own)
+    plain = _match(own, needed, {n: n for n in names})
+    if plain.complete:
+        return plain
+    short, shortened = _shortened(names), _shortened(own)
+    if len(short) == len(names) and len(shortened) == len(own):
+        found = _match_by_prefix(list(shortened), {s for s, o in shortened.items() if o in needed}, list(short))
+        if found is not None:
+            inserted = {p for n in names for p in n.split(".") if p in _WRAPPERS}
+            kept = {p for n in own for p in n.split(".") if p in _WRAPPERS}
+            return Match(
+                {shortened[o]: short[n] for o, n in found.taken.items()},
+                found.prefix,
+                found.added,
+                tuple(sorted(inserted - kept)),
+                beside=tuple(short[n] for n in found.beside),
+                rivals=found.rivals,
+            )
+    return plain
+
+
+def _needed(module: nn.Module, own: Iterable[str]) -> set[str]:
+    """The names that a checkpoint has to have: counters of batches and all but one name of a shared weight may lack."""
+    seen: dict[int, str] = {}
+    shared = set()
+    for name, tensor in (*module.named_parameters(remove_duplicate=False), *module.named_buffers()):
+        if seen.setdefault(id(tensor), name) != name:
+            shared.add(name)
+    return {n for n in own if not n.endswith("num_batches_tracked") and n not in shared}
+
+
+def _shortened(names: Iterable[str]) -> dict[str, str]:
+    """Names by what is left of them without the parts of wrappers; fewer where two become one."""
+    return {".".join(p for p in name.split(".") if p not in _WRAPPERS): name for name in names}
+
+
+def _match(own: list[str], needed: set[str], names: Mapping[str, str]) -> Match:
+    taken = {o: names[o] for o in own if o in names}
+    return Match(
+        taken,
+        missing=tuple(o for o in own if o in needed and o not in names),
+        unexpected=tuple(n for n in names if n not in set(own)),
+    )
+
+
+def _match_by_prefix(own: list[str], needed: set[str], names: list[str]) -> Match | None:
+    """The match by one prefix that the checkpoint has more, or the module; None where there is none."""
+    if not needed or not names:
+        return None
+    known, first = set(names), min(needed)
+    prefixes = [n.removesuffix(first) for n in names if n == first or n.endswith(f".{first}")]
+    fitting = [p for p in prefixes if all(p + o in known for o in needed)]
+    if fitting:
+        order = sorted(fitting, key=lambda p: (USUAL.index(p) if p in USUAL else len(USUAL), len(p)))
+        prefix = order[0]
+        taken = {o: prefix + o for o in own if prefix + o in known}
+        left = [n for n in names if n not in set(taken.values())]
+        inside = [n for n in left if n.startswith(prefix)]
+        # Under no prefix at all, or under the one of the module, what is left over was meant for the module.
+        if inside:
+            return None
+        return Match(taken, prefix, beside=tuple(left), rivals=tuple(order[1:]))
+    for added in (o.removesuffix(names[0]) for o in own if o.endswith(f".{names[0]}")):
+        if all(added + n in own for n in names) and all(o.startswith(added) for o in needed):
+            return Match({added + n: n for n in names}, added=added)
+    return None
+
+
+def rename_weights(module: nn.Module, state: Mapping[str, torch.Tensor], match: Match) -> dict[str, torch.Tensor]:
+    """The weights by the module's names; a shared weight that the checkpoint holds once gets its other names."""
+    named = {own: state[name] for own, name in match.taken.items()}
+    named |= {name: state[name] for name in match.unexpected}
+    groups: dict[int, list[str]] = {}
+    for name, tensor in module.named_parameters(remove_duplicate=False):
+        groups.setdefault(id(tensor), []).append(name)
+    for group in groups.values():
+        given = next((n for n in group if n in named), None)
+        named |= {n: named[given] for n in group if given is not None and n not in named}
+    return named
