@@ -12,6 +12,7 @@ from convert.graph import Graph
 from convert.graph.tensors import dims_of
 
 from ..common import shape_values
+from ..common.computed_axis import MIDDLE, restore, view_around
 from ..common.half_precision import BFLOAT16, in_float32
 from ..common.lazy_reshape import int64, split_weight, squeeze_weight, unsqueeze
 from ..rules import tf_op
@@ -19,12 +20,20 @@ from ..rules import tf_op
 
 @tf_op("ConcatV2")
 def concat_v2(g: Graph, values: Sequence[ir.Value], axis: ir.Value) -> ir.Value:
-    return g.Concat(*values, axis=shape_values.integer(axis, "axis"))
+    return _concat_along(g, values, axis)
 
 
 @tf_op("Concat")
 def concat(g: Graph, concat_dim: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
-    return g.Concat(*values, axis=shape_values.integer(concat_dim, "concat_dim"))
+    return _concat_along(g, values, concat_dim)
+
+
+def _concat_along(g: Graph, values: Sequence[ir.Value], axis: ir.Value) -> ir.Value:
+    if shape_values.is_known(axis):
+        return g.Concat(*values, axis=shape_values.integer(axis, "axis"))
+    views = [view_around(g, v, axis) for v in values]
+    y = g.Concat(*(v.whole for v in views), axis=MIDDLE)
+    return restore(g, views[0], y, g.Shape(y, start=MIDDLE, end=MIDDLE + 1), g.rank(values[0]))
 
 
 @tf_op("Pack")
@@ -49,6 +58,8 @@ def unpack(g: Graph, value: ir.Value, *, num: int, axis: int) -> list[ir.Value]:
 def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> list[ir.Value]:
     if num_split == 1:
         return [value]
+    if not shape_values.is_known(split_dim):
+        return _split_along_computed(g, value, split_dim, None, num_split)
     axis = shape_values.integer(split_dim, "split_dim")
     if value.const_value is not None:
         axis %= len(value.const_value.shape)
@@ -58,26 +69,53 @@ def split(g: Graph, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> 
 
 @tf_op("SplitV")
 def split_v(g: Graph, value: ir.Value, size_splits: ir.Value, split_dim: ir.Value, *, num_split: int) -> list[ir.Value]:
+    if num_split == 1:
+        return [value]
+    if not shape_values.is_known(split_dim):
+        return _split_along_computed(g, value, split_dim, int64(g, size_splits), num_split)
     axis = shape_values.integer(split_dim, "split_dim")
-    content = shape_values.content(size_splits)
-    sizes = int64(g, size_splits)
-    if content is None or not all(isinstance(s, int) for s in content):
-        if num_split == 1:
-            return [value]
-    elif -1 in content:
-        total = g.shape(value)[axis]
-        if not isinstance(total, int):
-            raise Unsupported("a size of -1 along a dim that is not static")
-        left = total - sum(s for s in content if s != -1)
-        sizes = g.const(np.array([left if s == -1 else s for s in content], np.int64))
-    parts = g.Split(value, sizes, axis=axis, outputs=num_split)
-    return parts if isinstance(parts, list) else [parts]
+    content, total = shape_values.content(size_splits), g.shape(value)[axis]
+    if (
+        content is not None
+        and all(isinstance(s, int) for s in content)
+        and (-1 not in content or isinstance(total, int))
+    ):
+        left = total - sum(s for s in content if s != -1) if isinstance(total, int) else 0
+        return g.Split(value, np.array([left if s == -1 else s for s in content]), axis=axis, outputs=num_split)
+    sizes = _filled_sizes(
+        g, int64(g, size_splits), g.Shape(value, start=axis % g.rank(value), end=axis % g.rank(value) + 1)
+    )
+    dims = [None if i == axis % g.rank(value) else d for i, d in enumerate(g.shape(value))]
+    return [g.facts(part, g.dtype(value), dims) for part in g.Split(value, sizes, axis=axis, outputs=num_split)]
+
+
+def _filled_sizes(g: Graph, sizes: ir.Value, total: ir.Value) -> ir.Value:
+    """Sizes with what the others leave of `total`, [1], for one that is -1."""
+    given = g.Max(sizes, [0])
+    return g.Where(g.Less(sizes, [0]), g.Sub(total, g.ReduceSum(given, [0], keepdims=1)), given)
+
+
+def _split_along_computed(
+    g: Graph, value: ir.Value, axis: ir.Value, sizes: ir.Value | None, count: int
+) -> list[ir.Value]:
+    view = view_around(g, value, axis)
+    if sizes is None:
+        parts = g.Split(view.whole, axis=MIDDLE, num_outputs=count, outputs=count)
+    else:
+        sizes = _filled_sizes(g, sizes, g.Shape(view.whole, start=MIDDLE, end=MIDDLE + 1))
+        parts = g.Split(view.whole, sizes, axis=MIDDLE, outputs=count)
+    lengths = [g.Shape(part, start=MIDDLE, end=MIDDLE + 1) for part in parts]
+    return [restore(g, view, part, n, g.rank(value)) for part, n in zip(parts, lengths, strict=True)]
 
 
 @tf_op("ReverseV2")
 def reverse_v2(g: Graph, tensor: ir.Value, axis: ir.Value) -> ir.Value:
-    axes = shape_values.ints(axis, "axis")
-    return reverse_along(g, tensor, axes)
+    if shape_values.is_known(axis):
+        return reverse_along(g, tensor, shape_values.ints(axis, "axis"))
+    axes = int64(g, axis)
+    last, first = (g.Expand(np.int64(n), g.Shape(axes)) for n in (-1, np.iinfo(np.int64).min))
+    y = g.Slice(tensor, last, first, axes, last)
+    return y if tensor.shape is None else g.facts(y, g.dtype(tensor), g.shape(tensor))
 
 
 def reverse_along(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
@@ -104,6 +142,8 @@ def reverse_sequence(g: Graph, input: ir.Value, seq_lengths: ir.Value, *, seq_di
 
 @tf_op("Roll")
 def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value:
+    if not shape_values.is_known(axis):
+        return _roll_along_computed(g, input, shift, axis)
     axes = shape_values.ints(axis, "axis")
     content = shape_values.content(shift)
     if content is None or not all(isinstance(s, int) for s in content.ravel()):
@@ -126,6 +166,14 @@ def _roll_dynamic(g: Graph, x: ir.Value, shifts: ir.Value, axes: Sequence[int]) 
         places = g.Range(0, g.Squeeze(size, [0]), 1)
         x = g.Gather(x, g.Mod(g.Sub(places, g.Slice(shifts, [place], [place + 1], [0])), size), axis=along)
     return g.facts(x, shape=dims)
+
+
+def _roll_along_computed(g: Graph, x: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value:
+    """Along every dim, by the sum of what is asked for along it."""
+    rank = g.rank(x)
+    axes, shifts = (g.Reshape(int64(g, v), [-1, 1]) for v in (axis, shift))
+    own = g.Equal(g.Where(g.Less(axes, [[0]]), g.Add(axes, [[rank]]), axes), np.arange(rank))
+    return _roll_dynamic(g, x, g.ReduceSum(g.Where(own, shifts, [[0]]), [0], keepdims=0), range(rank))
 
 
 @tf_op("InvertPermutation")

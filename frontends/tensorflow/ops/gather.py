@@ -9,6 +9,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common import shape_values
+from ..common.computed_axis import MIDDLE, restore, view_around
 from ..common.lazy_reshape import int64
 from ..rules import tf_op
 
@@ -20,6 +21,10 @@ def gather(g: Graph, params: ir.Value, indices: ir.Value) -> ir.Value:
 
 @tf_op("GatherV2")
 def gather_v2(g: Graph, params: ir.Value, indices: ir.Value, axis: ir.Value, *, batch_dims: int) -> ir.Value:
+    if not shape_values.is_known(axis) and not batch_dims:
+        view = view_around(g, params, axis)
+        found = g.Gather(view.whole, indices, axis=MIDDLE)
+        return restore(g, view, found, g.Shape(indices), g.rank(params) - 1 + g.rank(indices))
     along = shape_values.integer(axis, "axis")
     if not batch_dims:
         return g.Gather(params, indices, axis=along)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
-from convert.graph import Graph
+from convert.graph import Dim, Graph
 from convert.graph.values import known_dims
 
 from ..common import shape_values
+from ..common.computed_axis import MIDDLE, along_axis, restore, view_around
 from ..common.half_precision import BFLOAT16, in_float32
 from ..common.lazy_reshape import cast, int64
 from ..rules import tf_op
@@ -46,9 +46,10 @@ def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
         return found
     # 0 / 0 is NaN and 0 / n is 0: of no elements, ONNX leaves the mean open, and onnxruntime makes it 0.
     axes = shape_values.content(reduction_indices)
-    if axes is None or input.shape is None:
+    if input.shape is None:
         return found
-    reduced = [d for i, d in enumerate(g.shape(input)) if i in {int(a) % g.rank(input) for a in axes.ravel()}]
+    places = range(g.rank(input)) if axes is None else {int(a) % g.rank(input) for a in axes.ravel()}
+    reduced = [d for i, d in enumerate(g.shape(input)) if i in places]
     # Of dims that windows have made nothing is known, and they are not empty.
     if all(isinstance(d, int) and d for d in reduced) or None in reduced:
         return found
@@ -79,22 +80,39 @@ def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims
     else:
         lengths = known_dims(axes)
         count = None if lengths is None else 1 if not lengths else lengths[0]  # of axes that are data
-        y = g.node(operator, [x, g.Reshape(int64(g, axes), [-1])], {"keepdims": int(keep_dims)})
+        y = _reduce_along_computed(g, operator, x, axes, count, keep_dims)
         if dims is not None and (keep_dims or isinstance(count, int)):
             g.facts(y, shape=[None] * (len(dims) - (0 if keep_dims else int(count or 0))))
     return y if narrow is None else g.Cast(y, to=narrow)
 
 
+def _reduce_along_computed(
+    g: Graph, operator: str, x: ir.Value, axes: ir.Value, count: Dim, keep_dims: bool
+) -> ir.Value:
+    """Along axes that are data: ONNX takes none of them for all, so where there may be none, a dim of 1 is one too."""
+    axes = g.Reshape(int64(g, axes), [-1])
+    if isinstance(count, int) and count:
+        return g.node(operator, [x, axes], {"keepdims": int(keep_dims)})
+    moved = g.Where(g.Less(axes, [0]), g.Sub(axes, [1]), axes)
+    y = g.node(operator, [g.Unsqueeze(x, [-1]), g.Concat(moved, [-1], axis=0)], {"keepdims": int(keep_dims)})
+    return g.Squeeze(y, [-1]) if keep_dims else y
+
+
 @tf_op("ArgMax")
 def arg_max(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType) -> ir.Value:
-    axis = shape_values.integer(dimension, "dimension")
-    return cast(g, g.ArgMax(input, axis=axis, keepdims=0), output_type)
+    return cast(g, _search(g, "ArgMax", input, dimension), output_type)
 
 
 @tf_op("ArgMin")
 def arg_min(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType) -> ir.Value:
-    axis = shape_values.integer(dimension, "dimension")
-    return cast(g, g.ArgMin(input, axis=axis, keepdims=0), output_type)
+    return cast(g, _search(g, "ArgMin", input, dimension), output_type)
+
+
+def _search(g: Graph, operator: str, x: ir.Value, dimension: ir.Value) -> ir.Value:
+    if shape_values.is_known(dimension):
+        return g.node(operator, [x], {"axis": shape_values.integer(dimension, "dimension"), "keepdims": 0})
+    view = view_around(g, x, dimension)
+    return restore(g, view, g.node(operator, [view.whole], {"axis": MIDDLE, "keepdims": 0}), None, g.rank(x) - 1)
 
 
 @tf_op("TopKV2")
@@ -107,7 +125,12 @@ def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type
 @tf_op("Cumprod")
 def cumprod(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     """A Scan along the axis; exclusive gives the product before the element is taken in."""
-    along = shape_values.integer(axis, "axis") % g.rank(x)
+    return along_axis(
+        g, x, axis, lambda whole, place: _products_along(g, whole, place % g.rank(whole), exclusive, reverse)
+    )
+
+
+def _products_along(g: Graph, x: ir.Value, along: int, exclusive: bool, reverse: bool) -> ir.Value:
     dims = [d for i, d in enumerate(g.shape(x)) if i != along]
     start = g.Squeeze(g.Slice(x, [0], [1], [along]), [along])
     ones = g.Expand(g.const(1, x.dtype), g.dims(start))
@@ -143,14 +166,23 @@ def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: b
 @tf_op("CumulativeLogsumexp")
 def cumulative_logsumexp(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
     """Each prefix by itself, as a masked row: the sum of exponentials of one prefix must not drown another's."""
-    rank, along = g.rank(x), shape_values.integer(axis, "axis")
-    along %= rank
-    count = g.shape(x)[along]
-    if not isinstance(count, int):
-        raise Unsupported("a cumulative sum along a dim that is not static")
-    mask = np.tri(count, count, -1 if exclusive else 0, dtype=bool)
-    mask = mask.T if reverse else mask
+    return along_axis(
+        g, x, axis, lambda whole, place: _logsumexp_along(g, whole, place % g.rank(whole), exclusive, reverse)
+    )
+
+
+def _logsumexp_along(g: Graph, x: ir.Value, along: int, exclusive: bool, reverse: bool) -> ir.Value:
+    rank, dims = g.rank(x), g.shape(x)
+    count = dims[along]
+    if isinstance(count, int):
+        mask: np.ndarray | ir.Value = np.tri(count, count, -1 if exclusive else 0, dtype=bool)
+        mask = mask.T if reverse else mask
+    else:
+        places = g.Range(0, g.Squeeze(g.Shape(x, start=along, end=along + 1), [0]), 1)
+        own, other = g.Unsqueeze(places, [1]), places
+        own, other = (other, own) if reverse else (own, other)
+        mask = g.Less(other, own) if exclusive else g.LessOrEqual(other, own)
     perm = [i for i in range(rank) if i != along]
     rows = g.Unsqueeze(g.Transpose(x, perm=[*perm, along]), [rank - 1])
     sums = g.ReduceLogSumExp(g.Where(mask, rows, g.const(-np.inf, x.dtype)), [-1], keepdims=0)
-    return g.Transpose(sums, perm=[*range(along), rank - 1, *range(along, rank - 1)])
+    return g.facts(g.Transpose(sums, perm=[*range(along), rank - 1, *range(along, rank - 1)]), shape=dims)

@@ -11,6 +11,7 @@ from convert.graph import Dim, Graph
 from convert.graph.tensors import dims_of
 
 from ..common import shape_values
+from ..common.computed_axis import permuted
 from ..common.half_precision import BFLOAT16, FLOAT16, in_float32
 from ..common.lazy_reshape import cast, infer_reshape_dims, int64, transpose
 from ..common.lazy_reshape import reshape as static_reshape
@@ -92,6 +93,8 @@ def squeeze(g: Graph, input: ir.Value, *, squeeze_dims: Sequence[int]) -> ir.Val
 
 @tf_op("Transpose")
 def transpose_(g: Graph, x: ir.Value, perm: ir.Value) -> ir.Value:
+    if not shape_values.is_known(perm):
+        return permuted(g, x, perm)
     return transpose(g, x, shape_values.ints(perm, "perm"))
 
 

@@ -10,6 +10,13 @@ from tests.support.cases import Case, case, f32, params
 
 ROWS = [
     case("ConcatV2", [f32(2, 3), f32(2, 1)], 1),
+    case("ConcatV2", [f32(2, 3), f32(2, 1)], np.int32(-1)).named("axis by data"),
+    case("Concat", np.int32(1), [f32(2, 3, 2), f32(2, 1, 2)]).named("axis by data"),
+    case("Split", np.int32(-2), f32(2, 6, 2), num_split=3).named("axis by data"),
+    case("SplitV", f32(2, 6), np.array([1, -1, 2], np.int32), 1, num_split=3).named("sizes by data"),
+    case("SplitV", f32(2, 6), np.array([4, 2], np.int32), np.int32(1), num_split=2).named("all by data"),
+    case("ReverseV2", f32(2, 3, 4), np.array([0, -1], np.int32)).named("axes by data"),
+    case("Roll", f32(3, 5), np.array([1, 8], np.int32), np.array([1, -2], np.int32)).named("all by data"),
     case("Concat", -1, [f32(2, 3), f32(2, 1)]),
     *(case("Pack", [f32(2, 3), f32(2, 3, low=0)], axis=axis) for axis in (0, -1)),
     case("Unpack", f32(2, 3), num=3, axis=1),

@@ -11,6 +11,7 @@ from tests.support.cases import Case, boolean, case, f32, i32, params
 ROWS = [
     case("Gather", f32(4, 3), np.array([2, 0], np.int32)),
     case("GatherV2", f32(4, 3, 2), np.array([[2, 0]], np.int32), 1),
+    case("GatherV2", f32(4, 3, 2), np.array([[1, 0]], np.int32), np.int32(-1)).named("axis by data"),
     case("GatherV2", f32(2, 4, 3), i32(2, 5, low=0, high=4), 1, batch_dims=1).named("batch"),
     case("GatherV2", f32(2, 3, 4, 2), i32(2, 5, 6, low=0, high=4), 2, batch_dims=1).named("batch before axis"),
     case("GatherNd", f32(4, 3), np.array([[2, 0], [3, 1]], np.int32)),

@@ -36,6 +36,15 @@ ROWS = [
         for kind in (np.int32, np.int64, np.int8, np.uint8, np.int16)
     ),
     case("Sum", i32(2, 3, 4), np.int32(1), keep_dims=False).named("axis by data"),
+    *(
+        case(name, f32(2, 3, 4), np.array(axes, np.int32), keep_dims=True).named(f"{axes} by data")
+        for name in ("Sum", "Prod", "Max", "Min", "Mean", "EuclideanNorm")
+        for axes in ([], [-1, 0])
+    ),
+    case("ArgMax", f32(2, 3, 4), np.int32(1)).named("axis by data"),
+    case("ArgMin", f32(2, 3, 4), np.int32(-1)).named("axis by data"),
+    case("Cumprod", f32(3, 5), np.int32(0), reverse=True).named("axis by data"),
+    case("CumulativeLogsumexp", f32(3, 5), np.int32(0), exclusive=True, reverse=True).named("axis by data"),
     case("Max", f32(2, 3, 4), np.array([0, 2], np.int32), keep_dims=True).named("axes by data"),
     case("Sum", WHOLE.astype(np.int8), [1], keep_dims=False).named("int8, which runs over"),
 ]

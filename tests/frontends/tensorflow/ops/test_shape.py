@@ -17,6 +17,7 @@ ROWS = [
     case("Squeeze", f32(1, 2, 1, 3)),
     case("Squeeze", f32(1, 2, 1, 3), squeeze_dims=[-2]).named("one"),
     case("Transpose", f32(2, 3, 4), [2, 0, 1]),
+    case("Transpose", f32(2, 3, 4), np.array([2, 0, 1], np.int32)).named("by data"),
     case("BroadcastTo", f32(3, 1), [2, 3, 4]),
     case("BroadcastArgs", np.array([2, 1, 3], np.int32), np.array([4, 1], np.int32)),
     case("BroadcastArgs", [2, 1, 3], [4, 1]).named("known"),
