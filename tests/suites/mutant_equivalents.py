@@ -9,6 +9,41 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "mean and deviation of a LayerNormalization have the rank of its output"
     ),
     (
+        "min_cut.py",
+        "found += [(moved, t, infinite) for t in targets if moved != MOVED]",
+        "found += [(moved, t, infinite) for t in targets if moved > MOVED]",
+    ): "it is MOVED or a vertex of its own",
+    (
+        "move_through_reshape.py",
+        "i, j = (i + 1, j) if sizes[0] < sizes[1] else (i, j + 1)",
+        "i, j = (i + 1, j) if sizes[0] <= sizes[1] else (i, j + 1)",
+    ): "where they are equal the loop has ended",
+    (
+        "compose_transposes.py",
+        "return sorted(groups, key=lambda g: first.index(g[0])), groups",
+        "return sorted(groups, key=lambda g: first.index(g[ -1])), groups",
+    ): "a group is a row of neighbors: by their first as by their last they are in one order",
+    (
+        "move_through_reshape.py",
+        "while i < len(before) and j < len(after):",
+        "while i is not len(before) and j < len(after):",
+    ): "it goes up to the length and not beyond, and Python has one object of each small number",
+    (
+        "sensitive.py",
+        'elif mode == "tf_crop_and_resize":',
+        'elif mode >= "tf_crop_and_resize":',
+    ): "of the modes of opset 23 it is the last in the alphabet",
+    (
+        "reshape_rules.py",
+        "return before == after and _copies_dim(node, after)",
+        "return before is after and _copies_dim(node, after)",
+    ): "Python has one object of each small number",
+    (
+        "special.py",
+        '"Expand": 1, "Reshape": 1, "ConstantOfShape": 0, "Tile": 1, "Range": 0, "Resize": 1, "Slice": 1, "Loop": 0,',
+        '"Expand": 1, "Reshape": 1, "ConstantOfShape": 0, "Tile": 1, "Range": -1, "Resize": 1, "Slice": 1, "Loop": 0,',
+    ): "all inputs come after -1 as after 0",
+    (
         "dense.py",
         "tensor = constant(add.inputs[1 - uses[0].idx])",
         "tensor = constant(add.inputs[1 ^ uses[0].idx])",
@@ -86,11 +121,14 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "wrong = np.asarray((got != source) & certain)",
         "wrong = np.asarray((got != source) // certain)",
     ): "of booleans: x // True is x, and x // False is 0",
-    (
-        "rules.py",
-        'axis = node.attributes.get_int("axis", -1) % full',
-        'axis = node.attributes.get_int("axis", - 0) % full',
-    ): "a norm over the last dim alone never stays it, and its scale of one dim is none of all dims",
+    **{
+        (
+            "rules.py",
+            'axis = node.attributes.get_int("axis", -1) % full',
+            f'axis = node.attributes.get_int("axis", {other}) % full',
+        ): "a norm over the last dim alone never stays it, and its scale of one dim is none of several dims"
+        for other in ("- 0", "- 2", "+1", " 1", "~1", "not 1")
+    },
     (
         "rules.py",
         "if node.domain or node.op_type not in table or all((rank(x) or 0) < 3 for x in tensors):",
@@ -198,11 +236,6 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "if wanted.count(-1) > 0 and isinstance(shape[0], str) and shape[0] == source[0]:",
     ): "of one dim that is not known, what is left is what would be copied",
     (
-        "judge.py",
-        "stand_ins = max(0, runs.stand_ins - (len(runs.target) - count))",
-        "stand_ins = max(0, runs.stand_ins - (len(runs.target) * count))",
-    ): "a part of the runs is only judged, and how many there are is asked of the whole",
-    (
         "special.py",
         "kept = np.where(size < BEYOND, size, 0).reshape(len(size), -1).max(axis=1, initial=0.0)",
         "kept = np.where(size < BEYOND, size, 0).reshape(len(size), - 2).max(axis=1, initial=0.0)",
@@ -255,10 +288,24 @@ CLASSES: list[tuple[str, str, str]] = [
 ]
 """What is changed, what it becomes, and why such a mutant is the same program if no test notices it."""
 
+_MOVEMENT = "(compose_transposes|move_through_reshape|cancel|boundary).py"
+
+CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
+    (_MOVEMENT, r"outputs\[0\]", "outputs[ -1]", "a Transpose, a Reshape and an Identity have one output"),
+    ("cancel.py", r"inputs\[0\]", "inputs[ -1]", "a Transpose has one input"),
+    ("rules.py", r"(moved_axes\(\[\w+\], move\(full\)\))\[0\]", r"\1[ -1]", "of one axis the first is the last"),
+    ("rules.py", r"rank\(node\.outputs\[0\]\)", "rank(node.outputs[ -1])", "all outputs of these have one rank"),
+    ("reshape_rules.py", r"len\((rest|new)\) \+ 1 ==", r"len(\1) + 1 >=", "they are of those dims, without the first"),
+    ("reshape_rules.py", r"node\.outputs\[0\]", "node.outputs[ -1]", "all of these have one output"),
+    ("sensitive.py", r"node\.outputs\[0\]$", "node.outputs[ -1]", "a Resize has one output"),
+]
+"""The same of lines in the files whose names match the first."""
+
 
 def reason_of_equivalence(file: str, line: str, changed: str) -> str:
     """Why a mutant is the same program, or "" where it is not declared to be."""
-    for pattern, becomes, reason in CLASSES:
+    of_file = [rest for files, *rest in CLASSES_OF_FILES if re.fullmatch(files, file)]
+    for pattern, becomes, reason in [*CLASSES, *of_file]:
         for found in re.finditer(pattern, line):
             if line[: found.start()] + found.expand(becomes) + line[found.end() :] == changed:
                 return reason

@@ -117,6 +117,25 @@ def test_a_setting_that_does_not_run_is_named() -> None:
     assert found.message == "no kernel (the target of the comparison)"
 
 
+@pytest.mark.parametrize(
+    ("children", "told"),
+    [
+        ([("", {"x": Unsupported("no kernel")})], "no kernel"),
+        ([("", {"x": [], "z": Unsupported("no kernel")})], "no kernel"),
+        ([("with A=1", {"x": [], "z": Unsupported("no z")}), ("with A=0", {"x": []})], "with A=1: no z"),
+        ([("with A=1", {"x": []}), ("with A=0", {"x": Unsupported("no x"), "z": []})], "with A=0: no x"),
+        # Two ways of one setting are one setting that fails; where each has one, none is to be named.
+        ([("with A=1", {"x": Unsupported("one"), "z": Unsupported("two")}), ("with A=0", {})], "with A=1: one"),
+        ([("with A=1", {"x": Unsupported("one")}), ("with A=0", {"z": Unsupported("two")})], "one"),
+        ([("", ConvertError("it died"))], "it died"),
+    ],
+)
+def test_a_way_that_does_not_go_is_told(children: list[tuple[str, Any]], told: str) -> None:
+    found = TargetRuns([(setting, Child(what)) for setting, what in children]).results()  # type: ignore[misc]
+    assert isinstance(found, ConvertError)
+    assert found.message == f"{told} (the target of the comparison)"
+
+
 # -- artefacts --------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import pytest
 from convert.graph import Graph
 from convert.passes.layout.assign import assign_layout, build_problem
 from convert.passes.layout.boundary import permute_boundary
+from convert.passes.layout.cancel import cancel_transposes
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.dense import CHANNELS_FIRST, DENSE, lower_channels_first
 from convert.passes.layout.min_cut import AS_IS, Term
@@ -73,22 +74,23 @@ def test_a_branch_that_gives_a_value_of_the_graph_around_gives_it_as_is() -> Non
     assert maker(given).attributes.get_ints("perm") == (0, 3, 1, 2)
 
 
-def test_a_norm_with_outputs_that_nobody_reads_gives_its_first() -> None:
+@pytest.mark.parametrize("plane", [(4,), (4, 5), (4, 5, 3)])
+def test_a_norm_with_outputs_that_nobody_reads_gives_its_first(plane: tuple[int, ...]) -> None:
     g = Graph()
-    x = g.input("x", F, [2, 6, 4, 5])
+    x = g.input("x", F, [2, 6, *plane])
     y, *_ = g.LayerNormalization(x, 1 + weights(6), weights(6), axis=-1, outputs=3)
-    g.facts(y, F, [2, 6, 4, 5])
+    g.facts(y, F, [2, 6, *plane])
     g.output(g.Relu(y), "z")
     model = g.model()
     maker(y).domain = CHANNELS_FIRST
     lower_channels_first(model, ModelNames(model.graph))
     assert not any(n.domain for n in model.graph)
     assert not nodes(model, "LayerNormalization")
-    a = np.random.default_rng(0).standard_normal((2, 6, 4, 5)).astype(np.float32)
+    a = np.random.default_rng(0).standard_normal((2, 6, *plane)).astype(np.float32)
     (got,) = run(ir.to_proto(model), {"x": a}).values()
     normal = (a - a.mean(1, keepdims=True)) / np.sqrt(a.var(1, keepdims=True) + 1e-5)
-    want = np.maximum(normal * (1 + weights(6)).reshape(6, 1, 1) + weights(6).reshape(6, 1, 1), 0)
-    np.testing.assert_allclose(got, want, atol=1e-5)
+    scale, bias = (w.reshape(6, *[1] * len(plane)) for w in (1 + weights(6), weights(6)))
+    np.testing.assert_allclose(got, np.maximum(normal * scale + bias, 0), atol=1e-5)
 
 
 def test_an_input_that_is_lacking_has_no_say() -> None:
@@ -210,3 +212,64 @@ def test_a_norm_over_the_channels_costs_a_transpose_and_a_little() -> None:
     g.output(product, "b")
     terms = build_problem(g.model().graph, channels_first, {**AGNOSTIC, **DENSE}, False).terms
     assert terms[:2] == [Term(AS_IS, (2,), 960 + 15), Term(AS_IS, (3,), 480 // 64)]
+
+
+LAST, FIRST, SWAP = (0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 3, 2)
+
+
+def cancelled(chain: Sequence[tuple[str, str, tuple[int, ...]]], outputs: Sequence[str]) -> dict[str, tuple]:
+    """Transposes `made from perm`, in order, cancelled: what each output then is, of which input, and what is left."""
+    g = Graph()
+    values = {"x": g.input("x", F, [2, 3, 4, 5])}
+    for made, source, perm in chain:
+        values[made] = g.Transpose(values[source], perm=perm) if perm else g.Relu(values[source])
+    for name in outputs:
+        g.output(g.Neg(values[name]), f"out_{name}")
+    model = g.model()
+    cancel_transposes(model.graph, ModelNames(model.graph))
+    names = {v: n for n, v in values.items()}
+    found: dict[str, tuple] = {}
+    for name, value in zip(outputs, model.graph.outputs, strict=True):
+        read = maker(value).inputs[0]
+        assert read is not None
+        node = read.producer()
+        found[name] = (names[read],) if node is None or node.op_type != "Transpose" else (
+            names[node.inputs[0]], *(node.attributes.get_ints("perm") or ())  # type: ignore[index]
+        )  # fmt: skip
+    return found | {"left": (len(nodes(model, "Transpose")),)}
+
+
+def test_chains_of_transposes() -> None:
+    """Each is taken as far up as those between vanish, or to where it does nothing or what is done already."""
+    there, back = ("a", "x", LAST), ("b", "a", FIRST)
+    assert cancelled([there, back], ["b"]) == {"b": ("x",), "left": (0,)}
+    assert cancelled([there, back], ["a", "b"]) == {"a": ("x", *LAST), "b": ("x",), "left": (1,)}
+    assert cancelled([there, ("b", "a", SWAP)], ["b"]) == {"b": ("x", 0, 2, 1, 3), "left": (1,)}
+    # Somebody else reads the first: the second is no better off by reading what that reads.
+    assert cancelled([there, ("b", "a", SWAP)], ["a", "b"]) == {"a": ("x", *LAST), "b": ("a", *SWAP), "left": (2,)}
+    # Unless it is done already.
+    same = [("c", "x", (0, 2, 1, 3)), there, ("b", "a", SWAP)]
+    assert cancelled(same, ["a", "b", "c"]) == {
+        "a": ("x", *LAST), "b": ("x", 0, 2, 1, 3), "c": ("x", 0, 2, 1, 3), "left": (2,)
+    }  # fmt: skip
+    # Of three the last two are joined where the first is read by others, all where none is.
+    three = [there, ("b", "a", SWAP), ("c", "b", (0, 3, 2, 1))]
+    assert cancelled(three, ["a", "c"]) == {"a": ("x", *LAST), "c": ("a", 0, 2, 3, 1), "left": (2,)}
+    assert cancelled(three, ["c"]) == {"c": ("x", 0, 3, 1, 2), "left": (1,)}
+    assert cancelled([there, ("r", "a", ()), ("b", "r", FIRST)], ["b"]) == {"b": ("r", *FIRST), "left": (2,)}
+    assert cancelled([there, ("b", "x", LAST)], ["a", "b"]) == {"a": ("x", *LAST), "b": ("x", *LAST), "left": (1,)}
+    assert cancelled([("a", "x", (0, 1, 2, 3))], ["a"]) == {"a": ("x",), "left": (0,)}
+
+
+@pytest.mark.parametrize("domain", ["", "mine"])
+def test_only_reshapes_of_onnx_are_passed_by(domain: str) -> None:
+    g = Graph()
+    x = g.input("x", F, [2, 3, 4])
+    y = g.Neg(g.Transpose(x, perm=[0, 2, 1])) if not domain else g.Reshape(g.Transpose(x, perm=[0, 2, 1]), [2, 4, 3])
+    maker(y).domain = domain
+    g.output(g.Transpose(y, perm=[0, 2, 1]), "y")
+    model = g.model()
+    before = [(n.op_type, list(n.inputs)) for n in model.graph]
+    assert join_transposes(model) is False
+    assert compose_transposes(model) is False
+    assert [(n.op_type, list(n.inputs)) for n in model.graph] == before

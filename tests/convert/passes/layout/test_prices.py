@@ -8,7 +8,7 @@ import pytest
 from convert.graph import Graph
 from convert.passes.layout.assign import LayoutProblem, build_problem
 from convert.passes.layout.dense import DENSE
-from convert.passes.layout.min_cut import AS_IS, MOVED, Term, minimum_cut
+from convert.passes.layout.min_cut import AS_IS, MOVED, Term, _flip_decision, _scaled_capacities, minimum_cut
 from convert.passes.layout.model import Move, channels_first, channels_last
 from convert.passes.layout.sensitive import SENSITIVE
 from convert.passes.layout.table import AGNOSTIC
@@ -204,3 +204,50 @@ def test_an_output_of_a_branch_that_is_a_value_outside_is_wanted_as_is() -> None
     made = found.outputs[r.producer()][0]  # type: ignore[index]
     assert [t for t in found.terms if t.source == made] == [Term(made, (AS_IS,), BYTES)]
     assert len([t for t in found.terms if t.source == AS_IS]) == 2  # x for both readers, and what the If gives
+
+
+@pytest.mark.parametrize(
+    ("prices", "capacities"),
+    [
+        ([4, 8], [1 * 3 + 1, 2 * 3 + 1]),  # by their divisor; one more than there are terms lets prices decide
+        ([0, 6], [1 * 3 + 1, 6 * 3 + 1]),  # what is free costs a unit, or it would be paid for nothing
+        ([7], [1 * 2 + 1]),
+        # The sum is 2**27, so that four steps are what the budget of 2**29 leaves for ten terms.
+        ([2**27 - 9, *[1] * 9], [(2**27 - 9) * 4 + 1, *[5] * 9]),
+        # Two steps are the least; the prices are made smaller in proportion then.
+        ([2**28, 2**28 - 1], [2**28 + 1, 2**28 - 1]),
+        ([2**40, 1], [2 * (2**28 - 1) + 1, 3]),
+    ],
+)
+def test_prices_become_capacities(prices: list[int], capacities: list[int]) -> None:
+    assert _scaled_capacities([Term(AS_IS, (2,), p) for p in prices]) == capacities
+
+
+def test_a_transpose_that_is_there_already_is_not_to_be_avoided_unless_a_convolution_is_beside_it() -> None:
+    kinds = [{}, {"existing": True}, {"sensitive": True}, {"existing": True, "sensitive": True}]
+    assert _scaled_capacities([Term(AS_IS, (2,), 3, **kind) for kind in kinds]) == [6, 5, 6, 6]
+
+
+@pytest.mark.parametrize(
+    ("terms", "turned", "decision"),
+    [
+        # Without a sensitive operator what is fixed as is goes to the source of the cut.
+        ([Term(AS_IS, (2,), 1)], False, (False, False)),
+        ([Term(AS_IS, (2,), 1)], True, (True, False)),
+        ([Term(2, (AS_IS,), 1)], True, (True, False)),
+        ([Term(MOVED, (2,), 1)], False, (False, False)),
+        ([Term(MOVED, (2,), 1)], True, (False, False)),
+        ([Term(2, (3,), 1)], True, (False, False)),
+        # With one, the label that it wants goes to the sink, whatever others want.
+        ([Term(2, (MOVED,), 1, sensitive=True)], False, (False, True)),
+        ([Term(2, (MOVED,), 1, sensitive=True)], True, (True, True)),
+        ([Term(AS_IS, (2,), 1, sensitive=True)], False, (True, True)),
+        ([Term(AS_IS, (2,), 1, sensitive=True)], True, (False, True)),
+        ([Term(2, (MOVED,), 1, sensitive=True), *[Term(AS_IS, (2,), 1)] * 3], False, (False, True)),
+        ([Term(2, (MOVED, AS_IS), 1, sensitive=True)], False, (False, True)),
+        ([Term(2, (MOVED, AS_IS), 1, sensitive=True), Term(AS_IS, (2,), 1, sensitive=True)], False, (True, True)),
+        ([Term(2, (3,), 1, sensitive=True), Term(AS_IS, (2,), 1)], True, (True, False)),
+    ],
+)
+def test_which_label_goes_to_which_end_of_the_cut(terms: list[Term], turned: bool, decision: tuple[bool, bool]) -> None:
+    assert _flip_decision(terms, [False, False, turned, turned]) == decision

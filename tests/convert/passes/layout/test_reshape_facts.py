@@ -124,6 +124,14 @@ def test_what_a_reshape_is_told(shape: Dims, keeps_batch: bool, told: list[int] 
         ((2, 3), (2, 3, 2), None),
         ((), (), []),
         ((0, 4), (0, 4), [((0,), (0,)), ((1,), (1,))]),
+        (("n", 6), (2, 6), None),
+        ((2, 6), ("n", 6), None),
+        (("n", 6), (), None),
+        ((), ("n",), None),
+        ((2, 3, 5), (6, 5), [((0, 1), (0,)), ((2,), (1,))]),
+        ((2, 5, 1), (2, 5), None),
+        ((2, 5), (2, 5, 1), None),
+        ((2, 1, 5), (2, 5), [((0,), (0,)), ((1, 2), (1,))]),
     ],
 )
 def test_dims_that_hold_the_same_elements(before: Dims, after: Dims, groups: object) -> None:
