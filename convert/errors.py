@@ -128,12 +128,14 @@ def as_convert_error(error: Exception) -> ConvertError:
     if isinstance(error, ImportError) and _NOT_MAPPED.search(str(error)):
         what = f"out of memory, or of address space, while a library was loaded: {error}"
         return ResourceLimit(what, hint="raise the limit (ulimit -v)")
-    if isinstance(error, ImportError):
-        hint = f"pip install {error.name.partition('.')[0]}" if error.name else "install it anew; -vv shows where"
-        return ConvertError(f"a package that this takes cannot be imported: {error}", hint=hint)
     if isinstance(error, OSError) and error.errno in _FULL:
         hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o elsewhere"
         return ResourceLimit(f"the disk takes no more: {error.strerror}", hint=hint)
+    from convert.extras import import_error
+
+    told = import_error(error)
+    if told is not None:
+        return told
     if isinstance(error, OSError):
         return ConvertError(f"{type(error).__name__}: {error}", hint="check the path and its rights")
     text = " ".join(str(error).split())[:600]

@@ -16,6 +16,7 @@ import onnx_ir as ir
 import torch
 
 from convert.errors import BadInput, ConvertError, UnsafeInput, Unsupported
+from convert.extras import install_command
 from convert.graph.metadata import RANGE_KEY
 from convert.options import DimSpec, InputSpec, Options
 from convert.report import Report
@@ -37,7 +38,7 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
         if error.name != "transformers":
             raise _broken(error) from error
         raise ConvertError(
-            "reading a Hugging Face folder needs transformers", hint="pip install transformers"
+            "reading a Hugging Face folder needs transformers", hint=install_command("transformers")
         ) from None
     except Exception as error:
         raise _broken(error) from error

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from convert.errors import BadInput, ConvertError, UnsafeInput
+from convert.extras import install_command
 from convert.files import pickle_scan
 from convert.files.archive_layout import check_checksums
 from convert.files.pickle_opcodes import read_pickle
@@ -183,7 +184,7 @@ def _load_safetensors(path: Path) -> Mapping[str, torch.Tensor]:
         from safetensors.torch import load_file
     except ImportError:
         raise ConvertError(
-            "reading .safetensors needs the package safetensors", hint="pip install safetensors"
+            "reading .safetensors needs the package safetensors", hint=install_command("safetensors")
         ) from None
     try:
         return load_file(path)

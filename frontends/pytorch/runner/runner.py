@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from convert.extras import install_command
 from convert.options import Options
 from convert.source import Source
 
@@ -22,7 +23,7 @@ KINDS: Sequence[str] = (
 
 def available() -> str:
     """Empty if PyTorch is installed, else what is missing."""
-    return "" if importlib.util.find_spec("torch") else "torch is not installed"
+    return "" if importlib.util.find_spec("torch") else f"torch is not installed ({install_command('torch')})"
 
 
 def run(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from convert.errors import BadInput, ConvertError, Location, Problem, Unsupported, UsageError
+from convert.extras import install_command
 from convert.options import Options
 from convert.plugin import FULL, HALF, WEIGHTS
 from convert.source import Source
@@ -24,7 +25,7 @@ Feeds = Sequence[Mapping[str, np.ndarray]]
 def available() -> str:
     """Empty if the interpreter is installed, else what is missing."""
     found = importlib.util.find_spec("ai_edge_litert")
-    return "" if found else "ai-edge-litert is not installed (pip install ai-edge-litert)"
+    return "" if found else f"ai-edge-litert is not installed ({install_command('ai_edge_litert')})"
 
 
 def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> list[dict[str, np.ndarray]]:

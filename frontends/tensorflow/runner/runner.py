@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from convert.errors import Unsupported, UsageError
+from convert.extras import install_command
 from convert.options import Options
 from convert.source import Source
 
@@ -67,7 +68,11 @@ class RunnableModel:
 
 def available() -> str:
     """Empty if TensorFlow is installed, else what is missing."""
-    return "" if importlib.util.find_spec("tensorflow") else "TensorFlow is not installed (pip install tensorflow)"
+    return (
+        ""
+        if importlib.util.find_spec("tensorflow")
+        else f"TensorFlow is not installed ({install_command('tensorflow')})"
+    )
 
 
 def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]]]:

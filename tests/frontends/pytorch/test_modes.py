@@ -204,7 +204,7 @@ def test_modules_without_an_end() -> None:
         (OSError(27, "File too large"), "the disk takes no more"),
         (OSError(28, "No space left on device"), "the disk takes no more"),
         (PermissionError(13, "Permission denied"), "Permission denied"),
-        (ModuleNotFoundError("No module named 'ray'", name="ray"), "pip install ray"),
+        (ModuleNotFoundError("No module named 'ray'", name="ray"), "pip install 'convert-models[ray]'"),
     ],
 )
 def test_causes_outside_are_no_defects(error: Exception, said: str, capsys: pytest.CaptureFixture[str]) -> None:
