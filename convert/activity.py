@@ -28,6 +28,7 @@ WORDS = {
 """The stages of a report, as a sentence names them."""
 
 _current: ContextVar[tuple[str, ...]] = ContextVar("activities", default=())
+_size: ContextVar[str] = ContextVar("size", default="")
 _deadline: ContextVar[tuple[float, float] | None] = ContextVar("deadline", default=None)
 DOING, MADE, GONE = "doing", "made", "gone"
 """What listeners are told: an activity, a temporary folder that is there, and one that is not any more."""
@@ -44,10 +45,23 @@ def listen(listener: Callable[[str, str], None]) -> None:
 
 
 @contextmanager
-def doing(what: str) -> Iterator[None]:
-    """Inside, this process is doing `what`. Raises `ResourceLimit`, which names it, in the place of a MemoryError."""
+def listening(listener: Callable[[str, str], None]) -> Iterator[None]:
+    """Inside, `listener` is called as `listen` has it."""
+    listen(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+@contextmanager
+def doing(what: str, size: str = "") -> Iterator[None]:
+    """Inside, this process is doing `what`. Raises `ResourceLimit`, which names it, in the place of a MemoryError.
+
+    size: how much there is to do, for whoever watches.
+    """
     outer = _current.get()
-    token = _current.set((*outer, what))
+    token, sized = _current.set((*outer, what)), _size.set(size)
     _tell(DOING, current_activity())
     try:
         yield
@@ -56,12 +70,19 @@ def doing(what: str) -> Iterator[None]:
         raise ResourceLimit(f"out of memory while {current_activity()}", hint=hint) from error
     finally:
         _current.reset(token)
+        _size.reset(sized)
         _tell(DOING, current_activity())
 
 
 def current_activity() -> str:
     """What is being done, from the outermost activity to the innermost: `verifying, running the graph in float64`."""
     return ", ".join(dict.fromkeys(_current.get()))
+
+
+def innermost_activity() -> str:
+    """What is being done, the innermost activity with its size: `reading the model (net.onnx, 1.2 MB)`."""
+    found, size = _current.get(), _size.get()
+    return "" if not found else f"{found[-1]} ({size})" if size else found[-1]
 
 
 @contextmanager

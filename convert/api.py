@@ -22,6 +22,7 @@ from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.report import Report, Tensor
 from convert.source import Source
+from convert.text import bytes_text
 
 if TYPE_CHECKING:
     import onnx
@@ -81,7 +82,7 @@ def convert(
 
         chosen = replace(chosen, dump_passes=make_dump_folder(Path(dump_passes)))
     backend = plugin.backend_for(form.name)
-    with report.stage("read"), paused_garbage_collection():
+    with report.stage("read", _size(opened)), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
     read += model.meta.get(FILES_KEY, [])
@@ -101,7 +102,8 @@ def convert(
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = None if missing else graph
     with atomic_replacement(place, force=force, read=read) as temporary:
-        with report.stage("write"), paused_garbage_collection():
+        size = f"{form.name}, {bytes_text(report.weight_bytes)} of weights"
+        with report.stage("write", size), paused_garbage_collection():
             backend.write(model, temporary, form.name, chosen, report)
         del model
         report.output_bytes = size_of(temporary)
@@ -158,7 +160,7 @@ def verify(
     left, right = open_source(source), open_source(target)
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(left))
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
-    with report.stage("read"), paused_garbage_collection():
+    with report.stage("read", _size(left)), paused_garbage_collection():
         graph = plugin.frontend_for(left).read(left, chosen, report)
     describe(graph, report)
     _note_differences(graph, report, right.kind)
@@ -188,7 +190,7 @@ def inspect(
     if tensors is not None:
         report.weights = tensors
         return report
-    with report.stage("read"), paused_garbage_collection():
+    with report.stage("read", _size(opened)), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
     return report
@@ -202,6 +204,11 @@ def open_source(source: Any) -> Source:
         path = Path(source)
         return Source(sniff(path), path)
     return plugin.claim(source)
+
+
+def _size(source: Source) -> str:
+    """What a source is called, and how many bytes it has, for whoever watches."""
+    return source.label if source.path is None else f"{source.label}, {bytes_text(size_of(source.path))}"
 
 
 def describe(model: ir.Model, report: Report) -> None:

@@ -129,13 +129,13 @@ class Report:
             self.notes.append(text)
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time a stage of the work and show it as progress."""
+    def stage(self, name: str, size: str = "") -> Iterator[None]:
+        """Time a stage of the work and show it as progress, with how much there is to do."""
         if self.progress is not None:
             self.progress(name)
         start = time.perf_counter()
         try:
-            with doing(WORDS.get(name, name)):
+            with doing(WORDS.get(name, name), size):
                 yield
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 4)

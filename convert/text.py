@@ -26,6 +26,16 @@ def visible_json(text: str) -> str:
     return "".join(c if _is_shown(c) else json.dumps(c)[1:-1] for c in text)
 
 
+def bytes_text(count: int) -> str:
+    """A number of bytes as people read it: `164.0 kB`."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
 def escape(text: str) -> str:
     """`text` for the body or an attribute of a page."""
     return html.escape(visible(text))

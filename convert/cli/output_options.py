@@ -14,6 +14,7 @@ import click
 
 from convert.cli import render, signals
 from convert.cli.limit_options import LimitOptions
+from convert.cli.progress import shown_progress
 from convert.cli.verify_options import VerifyOptions
 from convert.errors import ConvertError, as_convert_error
 from convert.report import Report
@@ -80,7 +81,7 @@ def run(
                 from convert.cli.supervisor import bytes_held, enter_worker
 
                 enter_worker(limit_options.seconds(), limit_options.bytes(), bytes_held(report.source))
-            with render.progress(report, quiet=output_options.quiet or output_options.as_json):
+            with shown_progress(quiet=output_options.quiet or output_options.as_json):
                 done = work(report)
         except ConvertError as error:
             if verify_options is not None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,30 +13,12 @@ from convert.errors import ConvertError, Unsupported
 from convert.plugin import Operator
 from convert.report import Report, to_json
 from convert.terminal import echo, echo_json
-from convert.text import visible
+from convert.text import bytes_text, visible
 
 if TYPE_CHECKING:
     from convert.verdict import Verdict
 
 _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow"}
-
-
-@contextmanager
-def progress(report: Report, *, quiet: bool) -> Iterator[None]:
-    """Show the stages of the work on stderr: a spinner on a terminal, a line each in a pipe, nothing if `quiet`."""
-    if quiet:
-        yield
-        return
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        report.progress = lambda stage: echo(f"{stage} …", err=True)
-        yield
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    with console.status("starting …") as status:
-        report.progress = lambda stage: status.update(f"{stage} …")
-        yield
 
 
 def report(done: Report, *, quiet: bool, verbose: int) -> None:
@@ -136,7 +115,7 @@ def _conversion(done: Report) -> None:
             f"{sum(done.operators.values())} nodes, {len(done.operators)} operators"
         )
         return
-    size = f", {_bytes(done.output_bytes)}" if done.output_bytes else ""
+    size = f", {bytes_text(done.output_bytes)}" if done.output_bytes else ""
     echo(f"{done.source} → {done.target} ({done.format}{size})")
     _contract(done)
     if done.unverified:
@@ -218,7 +197,7 @@ def _failure(verdict: Verdict) -> None:
 def _inspection(done: Report) -> None:
     echo(f"{done.source}: {done.kind}")
     _contract(done)
-    echo(f"  {done.parameters:,} parameters, {_bytes(done.weight_bytes)} of weights")
+    echo(f"  {done.parameters:,} parameters, {bytes_text(done.weight_bytes)} of weights")
     if done.weights:
         _table([(t.name, f"{t.dtype}[{','.join(map(str, t.shape or ()))}]") for t in done.weights])
         return
@@ -229,12 +208,3 @@ def _table(rows: Sequence[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
         echo(f"  {name:<{width}}  {text}")
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError

@@ -29,7 +29,7 @@ def verify_two(
     that is said first. Raises as `convert.verify`.
     """
     names = (left.label, right.label) if left.label != right.label else ("the first", "the second")
-    with report.stage("read"), paused_garbage_collection():
+    with report.stage("read", names[1]), paused_garbage_collection():
         other = _read_right(right, method, options, names[1], report)
     if other is not None:
         made = names_in_target(graph, plugin.names_of_kind(right.kind))

@@ -220,7 +220,10 @@ def _run_everything(
     ours = start(target, given, method.target, method.limits, edges)
     try:
         graph_outputs = _graph_outputs(graph, arrays, edges, method.limits.seconds)
-        expected, got = child_results(theirs, "source"), ours.results()
+        with doing("running the source", size := f"{len(arrays)} sets of inputs"):
+            expected = child_results(theirs, "source")
+        with doing("running the target", size):
+            got = ours.results()
     finally:
         theirs.stop()
         ours.stop()
@@ -342,7 +345,7 @@ def _graph_outputs(
         return Unsupported("no ONNX runner is installed")
     source = Source("onnx-object", model=graph)
     try:
-        with doing("running the graph in float64"), limited_time(seconds):
+        with doing("running the graph in float64", f"{len(arrays)} sets of inputs"), limited_time(seconds):
             found = run_all(runner, source, arrays, ("float64",), Options(), edges)["float64"]
     except ConvertError as error:
         return error
