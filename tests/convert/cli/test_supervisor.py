@@ -138,7 +138,7 @@ def test_a_signal(tmp_path: Path, name: str, group: bool) -> None:
     (os.killpg if group else os.kill)(process.pid, getattr(signal, f"SIG{name}"))
     out, err = process.communicate(timeout=30)
     assert process.returncode == 128 + getattr(signal, f"SIG{name}")
-    assert (out, err[9:]) == ("", f"reading the model (m, 0 B) …\n{LINES[name]}\n")
+    assert (out, err[10:]) == ("", f"reading the model …\n{LINES[name]}\n")
     assert len(left) == 2
     assert not [pid for pid in left if os.path.exists(f"/proc/{pid}")]
     assert not list((tmp_path / "tmp").iterdir())
@@ -250,4 +250,4 @@ sys.late = Late()
 """
     program = late + PROGRAM.format(body="pass", words=("inspect", "m"))
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr[9:]) == (0, "reading the model (m, 0 B) …\n")
+    assert (done.returncode, done.stderr[10:]) == (0, "reading the model …\n")
