@@ -114,7 +114,7 @@ class LayoutWriter:
         if key not in self.copies:
             own, shape = len(dims(value)), dims(value)
             axes = [a - (full - own) for a in self.move(full)]  # negative: a dim of one that broadcasting adds
-            while axes[0] < 0:
+            while axes and axes[0] < 0:
                 del axes[0]
             order = [a for a in axes if a >= 0]
             result = value

@@ -21,7 +21,7 @@ from convert.passes.layout.reshape_rules import flatten, shape
 from convert.passes.layout.rewrite import ModelNames
 from convert.passes.layout.rules import elementwise
 from convert.passes.layout.table import AGNOSTIC
-from tests.support.layout_support import conv, image, nodes, run, weights
+from tests.support.layout_support import check, conv, image, nodes, run, weights
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 Dims = Sequence[int | str | None]
@@ -273,3 +273,12 @@ def test_only_reshapes_of_onnx_are_passed_by(domain: str) -> None:
     assert join_transposes(model) is False
     assert compose_transposes(model) is False
     assert [(n.op_type, list(n.inputs)) for n in model.graph] == before
+
+
+@pytest.mark.parametrize("dims", [[], [1], [6, 1], [4, 1, 6]])
+def test_what_is_expanded_beside_a_convolution(dims: list[int]) -> None:
+    """A number that is known at run time only has no dims to put in order."""
+    g = Graph()
+    expanded = g.Expand(g.input("s", F, dims), [2, 4, 6, 6])
+    g.output(conv(g, g.Add(conv(g, image(g, 2, 4, 6, 6), 4), expanded), 4), "y")
+    check(g, {}, {})

@@ -236,3 +236,70 @@ def test_what_is_sensitive() -> None:
     assert not is_sensitive(ir.Node("mine", "Conv", [x, x]))
     assert not is_sensitive(ir.Node("", "Relu", [x]))
     assert not is_sensitive(None)
+
+
+def writer_of(g: Graph, move: Move, stored: dict[ir.Value, bool]) -> LayoutWriter:
+    return LayoutWriter(g.graph, move, ModelNames(g.graph), stored, next(iter(g.graph), None))
+
+
+@pytest.mark.parametrize(
+    ("move", "shape", "steps"),
+    [
+        (channels_last, (3, 4, 5), [("Transpose", [1, 2, 0], [4, 5, 3])]),
+        (channels_last, (4, 5), [("Unsqueeze", [2], [4, 5, 1])]),
+        (channels_last, (5,), [("Unsqueeze", [1], [5, 1])]),
+        (channels_last, (), []),
+        (channels_first, (3, 4, 5), [("Transpose", [2, 0, 1], [5, 3, 4])]),
+        (channels_first, (4, 5), [("Transpose", [1, 0], [5, 4]), ("Unsqueeze", [1], [5, 1, 4])]),
+        (channels_first, (5,), [("Unsqueeze", [1, 2], [5, 1, 1])]),
+    ],
+)
+def test_an_operand_of_lower_rank_is_aligned_to_four_dims(move: Move, shape: tuple[int, ...], steps: list) -> None:
+    """What is said of each node: its permutation or axes, and the shape that it gives, as numpy has it."""
+    g = Graph()
+    x = g.input("b", F, shape)
+    writer, found = writer_of(g, move, {}), []
+    copy = writer.fetch(x, True, 4)
+    assert writer.fetch(x, True, 4) is copy
+    assert writer.fetch(x, False, 4) is x
+    for node in g.graph:
+        told = node.attributes.get_ints("perm") or node.inputs[1].const_value.numpy()  # type: ignore[union-attr]
+        found.append((node.op_type, [int(n) for n in told], list(node.outputs[0].shape or ())))
+    assert found == steps
+    content = np.arange(int(np.prod(shape))).reshape(shape)
+    aligned = content.reshape([1] * (4 - len(shape)) + list(shape)).transpose(move(4))
+    assert list(copy.shape or ()) == list(aligned.shape[4 - len(copy.shape or ()) :])
+
+
+def test_an_operand_that_is_stored_moved_is_put_in_order_first() -> None:
+    g = Graph()
+    x = g.input("b", F, [3, 4, 5])
+    copy = writer_of(g, channels_last, {x: True}).fetch(x, True, 4)
+    first, second = g.graph
+    assert [n.attributes.get_ints("perm") for n in (first, second)] == [(0, 2, 1), (1, 2, 0)]
+    assert (first.inputs[0], second.inputs[0], second.outputs[0]) == (x, first.outputs[0], copy)
+
+
+def test_a_copy_stands_right_after_what_it_copies() -> None:
+    g = Graph()
+    x = g.input("x", F, [2, 3, 4, 5])
+    y = g.Relu(x)
+    g.output(g.Neg(y), "z")
+    writer = writer_of(g, channels_last, {})
+    of_input, of_node = writer.fetch(x, True), writer.fetch(y, True)
+    made = [of_input.producer(), y.producer(), of_node.producer()]
+    assert list(g.graph)[:3] == made
+    inner = g.body("inner")
+    assert list(writer_of(inner, channels_last, {}).fetch(y, True).producer().graph) == list(inner.graph)  # type: ignore
+    assert len(list(inner.graph)) == 1, "what a subgraph reads from around it is copied in there"
+
+
+def test_what_has_no_layout_is_fetched_as_it_is() -> None:
+    """Less than three dims, unless they broadcast, and a rank that is not known."""
+    g = Graph()
+    small, unknown = g.input("s", F, [2, 3]), g.input("u", F, None)
+    writer = writer_of(g, channels_last, {})
+    for value in (small, unknown):
+        assert writer.fetch(value, True) is writer.fetch(value, False) is value
+    assert writer.fetch(unknown, True, 4) is unknown
+    assert not list(g.graph)

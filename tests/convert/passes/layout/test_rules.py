@@ -127,6 +127,8 @@ CASES: dict[str, tuple[Build, tuple[bool, bool]]] = {
     "norm of everything": (lambda g: g.LayerNormalization(image(g), weights(2, 6, 4, 5), axis=0), BOTH),
     "norm of the last": (lambda g: g.LayerNormalization(image(g), weights(5)), NEITHER),
     "norm by a vector": (lambda g: g.LayerNormalization(image(g), weights(5), axis=1), NEITHER),
+    "norm by more dims": (lambda g: g.LayerNormalization(image(g), weights(1, 6, 4, 5), axis=1), NEITHER),
+    "norm by fewer dims": (lambda g: g.LayerNormalization(image(g), weights(4, 5), axis=1), NEITHER),
     "norm by what is not known": (
         lambda g: g.LayerNormalization(image(g), image(g, 6, 4, 5, name="b"), axis=1), NEITHER
     ),
