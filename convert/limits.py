@@ -105,6 +105,9 @@ TORCHSCRIPT_CALL_DEPTH = 200
 TORCHSCRIPT_LIST_ITEMS = 1_000_000
 """items: of a list, or characters of a text, that a TorchScript module makes while it is read"""
 
+TORCHSCRIPT_RUN_BYTES = 3 << 29
+"""bytes: of memory to run a TorchScript module on an example, besides 16 times its weights, 128 times its inputs"""
+
 EXPORTED_JSON_BYTES = 1 << 30
 """bytes: of one JSON entry of an exported program"""
 

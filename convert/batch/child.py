@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from convert.batch.processes import driver_of
-from convert.runners.sandbox import die_with_parent
+from convert.runners.sandbox import allow_bounded_memory, die_with_parent
 
 
 def convert(arguments: Sequence[str]) -> None:
@@ -16,7 +16,7 @@ def convert(arguments: Sequence[str]) -> None:
     from convert.cli.commands import run_command_line
 
     streams.hold()
-
+    allow_bounded_memory()
     sys.argv = ["convert", *arguments]
     run_command_line(supervised=False)
 

@@ -28,7 +28,7 @@ from convert.cli import signals
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.own_folders import discard_folder
 from convert.files.scratch import locked_folder
-from convert.runners.sandbox import die_with_parent
+from convert.runners.sandbox import allow_bounded_memory, die_with_parent
 
 _SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): whose parent has died becomes a child of this process."""
@@ -91,6 +91,8 @@ def enter_worker(seconds: float, memory: int | None, held: int = 0) -> None:
         os.close(pipe)
         os.close(lock)  # the supervisor has it still
         die_with_parent(parent)
+        if memory is None:
+            allow_bounded_memory()
         _become_worker(end, folder, bound)
         return
     os.close(end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import BadInput, UsageError
+from convert.errors import BadInput, ResourceLimit, UsageError
 from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
@@ -22,6 +23,7 @@ from convert.parity.special import ROWS, special_array
 # Integer inputs without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10
 _BATCH, _SPATIAL = 2, 16
+_ELEMENTS = 1 << 48  # beyond them numpy has no address for an array, and says so in words of its own
 _MOST = 64  # the largest upper bound that is tried out
 
 
@@ -210,6 +212,9 @@ def _random_array(
         d if isinstance(d, int) else dims[d.value if d.value is not None else f"{value.name}.{axis}"]
         for axis, d in enumerate(value.shape)
     ]
+    if math.prod(shape) > _ELEMENTS:
+        text = f"the input {value.name!r} has {math.prod(shape):,} elements, which no machine holds"
+        raise ResourceLimit(text, hint="describe a smaller one with --input, or is the file damaged?")
     dtype = numpy_dtype(value.dtype)
     if value.dtype == ir.DataType.STRING:
         return rng.choice(np.array(["", "a", "bc", "Hello"], dtype=object), size=shape)

@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,6 +118,44 @@ def in_confined_thread(work: Callable[[], _T]) -> _T:
     if errors:
         raise errors[0]
     return results[0]
+
+
+_has_own_process: list[bool] = []
+"""Whether this process works for one command, whose user said nothing of memory: nothing or True."""
+
+
+def allow_bounded_memory() -> None:
+    """From here on `bounded_memory` has an effect: nobody else's work is in this process."""
+    _has_own_process[:] = [True]
+
+
+@contextlib.contextmanager
+def bounded_memory(allowance: int) -> Iterator[None]:
+    """Inside, this process gets `allowance` bytes of private memory and no more; what asks for more is refused it.
+
+    The kernel bounds whole processes: where a program may have other work in this one, or memory has a limit that the
+    user chose, nothing changes.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    used = _private_bytes()
+    chosen = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    if not _has_own_process or chosen or used is None:
+        yield
+        return
+    bound = used + allowance
+    resource.setrlimit(resource.RLIMIT_DATA, (bound if soft == resource.RLIM_INFINITY else min(soft, bound), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _private_bytes() -> int | None:
+    """What counts for RLIMIT_DATA; None where the kernel does not tell."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmData:")).split()[1]) << 10
+    return None
 
 
 def keep_from_forking() -> None:

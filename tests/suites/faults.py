@@ -162,6 +162,9 @@ def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str)
     if _is_before_us(err):
         print(f"{verb}, SIG{name} at {moment:.2f} s met Python's own start: its traceback is not counted", flush=True)
         wanted, err = {1, -2, 130}, ""
+    if process.returncode == -getattr(signal, f"SIG{name}") and not err:
+        # Python was not up yet: the signal itself ended it, which a shell calls by the same number.
+        wanted.add(process.returncode)
     wrong = [] if process.returncode in wanted else [f"exit code {process.returncode}: {err[-300:]}"]
     wrong += find_faults(verb, place, mark, err, swept=name != "KILL" or target != process.pid)
     if name == "KILL":

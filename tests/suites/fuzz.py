@@ -9,7 +9,8 @@ process that has imported the frameworks once; the same seed gives the same file
     refused      an error of convert's own
     same         converted to the same bytes as the file that it was made of
     agrees       converted to something else, and the framework itself computes the same from the changed file
-    loose        converted, and the framework refuses the file, or onnxruntime the result (listed to look at)
+    alike        converted, and neither the framework runs the file nor onnxruntime the result: nobody gets numbers
+    loose        converted, and the framework refuses the file, or onnxruntime alone the result (listed to look at)
     silent       converted to something else than the framework computes, or in spite of a wrong checksum
     traceback, signal, hang, memory
 
@@ -168,7 +169,7 @@ def _judged(form: str, guarded: bool, folder: Path) -> tuple[str, str]:
     if guarded:
         return "silent", "bytes under a checksum were changed"
     word, detail = judged(form, folder / WRITERS[form][1], folder / "out.onnx")
-    named = {"differs": "silent", "refused by the framework": "loose", "not run": "loose"}
+    named = {"differs": "silent", "refused by the framework": "loose", "does not run": "loose", "fails alike": "alike"}
     return named.get(word, word), detail
 
 

@@ -19,6 +19,8 @@ from convert.files.archives import member, open_archive, read_member
 from convert.graph import Dim
 from convert.options import DimSpec, InputSpec
 from convert.report import Report
+from convert.runners.process import NO_MEMORY
+from convert.runners.sandbox import bounded_memory
 
 from ..export.capture import inference
 from ..inputs.examples import example_tensor
@@ -181,6 +183,8 @@ def _takes_batch(module: Any, inputs: list[Input], length: int, fixed: Mapping[s
         before = _leading_lengths(_run_on_examples(module, inputs, fixed))
         longer = [replace(i, sizes=(other, *i.sizes[1:])) if i.sizes else i for i in inputs]
         after = _leading_lengths(_run_on_examples(module, longer, fixed))
+    except ResourceLimit:
+        raise
     except Exception:
         return False
     if len(before) != len(after):
@@ -215,11 +219,22 @@ def check_runs(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> No
 
 
 def _run_on_examples(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> Any:
+    """What the module gives. Raises `ResourceLimit` where it takes more memory than any model of its size needs."""
     owner = module if isinstance(module, torch.nn.Module) else None
     kept = nullcontext() if owner is None else override_attributes(owner, {})
     with doing("running the module on an example"), torch.no_grad(), inference(owner), kept:
         tensors = {i.name: example_tensor(i.sizes, i.dtype) for i in inputs}
-        return module(**tensors, **fixed) if fixed else module(*tensors.values())
+        weights = [] if owner is None else [*owner.parameters(), *owner.buffers()]
+        fed, held = (sum(t.nbytes for t in some) for some in (tensors.values(), weights))
+        allowance = limits.TORCHSCRIPT_RUN_BYTES + 16 * held + 128 * fed
+        try:
+            with bounded_memory(allowance):
+                return module(**tensors, **fixed) if fixed else module(*tensors.values())
+        except (RuntimeError, MemoryError) as error:
+            if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
+                text = f"the module took more than {allowance / 1e9:.1f} GB of memory on an example"
+                raise ResourceLimit(text, hint="if it is right to, name what it may take: --memory 16GB") from error
+            raise
 
 
 def _leading_lengths(result: Any) -> list[Any]:

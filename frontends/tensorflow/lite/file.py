@@ -15,6 +15,7 @@ from convert import limits
 from convert.errors import BadInput
 
 from ..graph.attributes import DTYPES
+from .layout import check_layout
 from .packed_bytes import unpack_integers, unpack_strings
 from .sparse import to_dense
 
@@ -120,6 +121,7 @@ def parse_lite_model(data: memoryview, label: str) -> LiteModel:
     if bytes(data[4:8]) != b"TFL3":
         raise BadInput(f"{label} is no TensorFlow Lite model")
     try:
+        check_layout(data, schema())
         return _Reader(schema(), data).model()
     except (struct.error, IndexError, ValueError, TypeError, OverflowError, KeyError, AttributeError, MemoryError) as e:
         raise BadInput(
@@ -259,16 +261,16 @@ class _Reader:
 
     def _signature(self, signature: Any, graphs: Sequence[Subgraph]) -> Signature:
         number = signature.SubgraphIndex()
-        count = len(graphs[number].tensors)
 
-        def named(get: Callable[[int], Any], length: int) -> dict[str, int]:
+        def named(get: Callable[[int], Any], length: int, ends: Sequence[int]) -> dict[str, int]:
             maps = [get(i) for i in range(self._checked_count(length))]
-            if any(not 0 <= m.TensorIndex() < count for m in maps):
-                raise ValueError("a tensor that is not there")
-            return {_decode_text(m.Name()): m.TensorIndex() for m in maps}
+            found = {_decode_text(m.Name()): m.TensorIndex() for m in maps}
+            if len(found) < len(maps) or not set(found.values()) <= set(ends):
+                raise ValueError("a signature of tensors that are no ends of its subgraph, or two of one name")
+            return found
 
-        inputs = named(signature.Inputs, signature.InputsLength())
-        outputs = named(signature.Outputs, signature.OutputsLength())
+        inputs = named(signature.Inputs, signature.InputsLength(), graphs[number].inputs)
+        outputs = named(signature.Outputs, signature.OutputsLength(), graphs[number].outputs)
         return Signature(_decode_text(signature.SignatureKey()), number, inputs, outputs)
 
 

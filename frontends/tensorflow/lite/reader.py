@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from typing import Any
 
@@ -71,6 +71,11 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
     if bounds:
         result.metadata_props[DIMS_KEY] = json.dumps(bounds)
     _note_hybrid_weights(model, report)
+    if walker.disagreeing:
+        report.note(
+            "the file states sizes that its operators do not give, and the interpreter goes by the operators: "
+            + "; ".join(walker.disagreeing[:4])
+        )
     return result
 
 
@@ -142,6 +147,8 @@ class SubgraphWalker:
     """Writes subgraphs of one file to the shared graph."""
 
     model: LiteModel
+    disagreeing: list[str] = field(default_factory=list)
+    """Tensors whose stated size is another than what their operators give, in words."""
 
     def check(self, number: int) -> None:
         """Raise for all that cannot be lowered in a subgraph and those that it calls: `Unsupported` lists operators."""
@@ -221,7 +228,16 @@ class SubgraphWalker:
             elif tensor.dtype is not None and result.dtype not in (None, tensor.dtype) and not tensor.is_complex:
                 raise Unsupported(f"{tensor.name!r} is {tensor.dtype.name} in the file").with_location(g.location)
             _set_stated_shape(g, result, tensor)
+            self._compare_stated_shape(result, tensor)
             values[number] = result
+
+    def _compare_stated_shape(self, value: ir.Value, tensor: Tensor) -> None:
+        """A size of 1 may stand for one that is not known."""
+        if value.shape is None or len(value.shape) != len(tensor.shape) or tensor.is_complex:
+            return
+        pairs = zip(value.shape, tensor.shape, strict=True)
+        if any(isinstance(given, int) and stated not in (None, 1, given) for given, stated in pairs):
+            self.disagreeing.append(f"{tensor.name!r} is {list(tensor.shape)} in the file, {value.shape} in fact")
 
     def _results(self, g: Graph, graph: Subgraph, operator: Operator, inputs: Sequence[Any]) -> list[ir.Value]:
         attributes = {k: self._option(k, v) for k, v in operator.options.items()}

@@ -32,11 +32,14 @@ _CLASSES = {
     "keras.src.applications.convnext.StochasticDepth",
     "keras.src.applications.inception_resnet_v2.CustomScaleLayer",
 }
+_PARTS = ("layers", "initializers", "regularizers", "constraints", "models")
 _TOP = {"Sequential", "Functional", "Model", "DTypePolicy", "Variable", "KerasTensor"}
 _PLAIN = {"__tensor__", "__numpy__", "__keras_tensor__", "__ellipsis__", "__slice__", "__typespec__", "__tuple__",
           "__none__", "__bytes__", "__dict__"}  # fmt: skip
-_VOCABULARIES = {"StringLookup", "IntegerLookup", "TextVectorization"}
 _TRAINING = ("compile_config", "training_config")
+"""What is left out of the outermost model; a model within another one is compiled as it is loaded."""
+_TRAINERS = ("keras.optimizers", "keras.losses", "keras.metrics", "keras.src.optimizers", "keras.src.losses",
+             "keras.src.metrics")  # fmt: skip
 
 
 def load_keras(path: Path, *, trust: bool = False) -> Any:
@@ -162,14 +165,14 @@ def _check_group(root: Any, path: Path) -> None:
 
 
 def _class_entries(config: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a configuration that names a class."""
-    stack = [config]
+    """Every object in a configuration that names a class, but for what the outermost model is trained with."""
+    stack = [{k: v for k, v in config.items() if k not in _TRAINING} if isinstance(config, dict) else config]
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
             if "class_name" in item:
                 yield item
-            stack += [value for key, value in item.items() if key not in _TRAINING]
+            stack += item.values()
         elif isinstance(item, list):
             stack += item
 
@@ -180,10 +183,11 @@ def _refusal_reason(entry: dict[str, Any]) -> str:
     registered = entry.get("registered_name") or name
     full = f"{module}.{name}" if module else name
     if name in _PLAIN:
-        return ""
+        away = name == "__typespec__" and module and not str(module).startswith(("tensorflow.", "keras."))
+        return f"{full} of {module}" if away else ""
     if name in _REFUSED or ">" in str(registered) or not _is_keras(str(module) if module else None, name, inner):
         return full if registered == name else f"{full} (registered as {registered})"
-    if name in _VOCABULARIES and isinstance(inner, dict) and isinstance(inner.get("vocabulary"), str):
+    if isinstance(inner, dict) and isinstance(inner.get("vocabulary"), str):
         return f"{full} with a vocabulary in another file"
     return ""
 
@@ -192,15 +196,12 @@ def _is_keras(module: str | None, name: str, config: Any) -> bool:
     if module == "builtins":  # functions by name: those of keras.activations
         return name == "function" and isinstance(config, str) and _is_public("activations", config)
     if module is None:  # Keras 2
-        return (
-            any(_is_public(part, name) for part in ("layers", "initializers", "regularizers", "constraints", "models"))
-            or name in _TOP
-        )
+        return any(_is_public(part, name) for part in _PARTS) or name in _TOP
     if module == "keras":
         return name in _TOP
     if f"{module}.{name}" in _CLASSES:
         return True
-    return module.startswith(tuple(f"{m}." for m in _MODULES)) or module in _MODULES
+    return module.startswith(tuple(f"{m}." for m in (*_MODULES, *_TRAINERS))) or module in (*_MODULES, *_TRAINERS)
 
 
 def _is_public(part: str, name: str) -> bool:

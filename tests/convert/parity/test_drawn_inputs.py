@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.errors import BadInput, UsageError
+from convert.errors import BadInput, ResourceLimit, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
 from convert.parity.inputs import (
@@ -220,6 +220,11 @@ def test_what_has_no_rank_cannot_be_drawn(model: ir.Model) -> None:
     model.graph.inputs[0].type = None
     with pytest.raises(UsageError, match="the dtype or rank of input 'x' is not known"):
         generate_feeds(model)
+
+
+def test_an_input_that_no_machine_holds_is_a_limit() -> None:
+    with pytest.raises(ResourceLimit, match="which no machine holds"):
+        generate_feeds(plain(T.FLOAT, (1 << 30, 1 << 30, 4)), 1)
 
 
 def drawn(build: Callable[[Graph, ir.Value], ir.Value], shape: Any = (400,), noted: Any = None) -> np.ndarray:

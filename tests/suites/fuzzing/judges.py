@@ -22,16 +22,14 @@ def feed_of(session: Any) -> Feed:
     return feed
 
 
-def converted_outputs(path: Path) -> tuple[Feed, list[np.ndarray]]:
-    """The feed, and what onnxruntime makes of it by the file that the conversion wrote."""
+def session_of(path: Path) -> Any:
+    """What onnxruntime makes of the file that the conversion wrote."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    feed = feed_of(session)
-    return feed, [np.asarray(v) for v in session.run(None, feed)]
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 def _torch_outputs(call: Callable[..., Any], feed: Feed) -> list[np.ndarray]:
@@ -141,14 +139,23 @@ JUDGES: dict[str, Callable[[Path, Feed], list[np.ndarray]]] = {
 def judged(form: str, source: Path, target: Path) -> tuple[str, str]:
     """Whether the target of a changed source computes what the framework does: a word, and what differs.
 
-    `agrees`; `differs`; `refused by the framework`; `not judged`.
+    `agrees`; `differs`; `refused by the framework`; `fails alike`, where neither runs; `does not run`, where the
+    framework does; `not judged`.
     """
     if form not in JUDGES:
         return "not judged", ""
+    feed: Feed = {}
     try:
-        feed, got = converted_outputs(target)
+        session = session_of(target)
+        feed = feed_of(session)
+        got = [np.asarray(v) for v in session.run(None, feed)]
     except Exception as error:
-        return "not run", " ".join(str(error).split())[:200]
+        told = " ".join(str(error).split())[:200]
+        try:
+            JUDGES[form](source, feed)
+        except Exception as other:
+            return "fails alike", f"{told} | {type(other).__name__}: {' '.join(str(other).split())[:200]}"
+        return "does not run", told
     try:
         want = JUDGES[form](source, feed)
     except Exception as error:

@@ -60,6 +60,16 @@ def _entries(canary: Canary) -> dict[str, dict[str, Any]]:
         "units below zero": entry(layers, "Dense", {"units": -1}),
         "a name with control characters": entry(layers, "Dense", {"units": 1, "name": "\u202e\x1b[31m/../x\n"}),
         "no configuration": entry(layers, "Dense", []),
+        "a vocabulary of the base class": entry("keras.src.layers.preprocessing.index_lookup", "IndexLookup",
+                                                {"vocabulary": "/etc/passwd"}),
+        "a model that is compiled as it is loaded": entry("keras", "Sequential", {"name": "s", "layers": []})
+        | {"compile_config": {"optimizer": "sgd", "loss": entry("os", "system", f"touch {canary.marker}")}},
+        "a Lambda to compile with": entry("keras", "Sequential", {"name": "s", "layers": []})
+        | {"compile_config": {"optimizer": "sgd", "loss": marshal}},
+        "a type of another module": entry("os", "__typespec__", []) | {"spec_name": "PathLike"},
+        "a shared object": entry(layers, "Dense", {"units": 1}) | {"shared_object_id": -1},
+        "a build of 2^60": entry(layers, "Dense", {"units": 1}) | {"build_config": {"input_shape": [1, 1 << 60]}},
+        "a length of 2^60": entry(layers, "RepeatVector", {"n": 1 << 60}),
     }  # fmt: skip
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 from convert.frontends.pytorch.files.expressions import TooLarge, check_cost
+from convert.frontends.pytorch.torchscript.inputs import Input, check_runs
 
 from convert import api, limits
 from convert.errors import ResourceLimit
+from convert.runners import sandbox
 
 SYMBOL = "Symbol('s77', positive=True, integer=True)"
 
@@ -113,3 +115,19 @@ def test_lists_that_grow_while_a_program_is_read(
     monkeypatch.setattr(limits, "TORCHSCRIPT_LIST_ITEMS", 1000)
     with pytest.raises(ResourceLimit, match=r"is more than the 1,000 that are taken"):
         api.convert(scripted, "onnx", "unused.onnx", inputs="x:float32[2,3]", dry_run=True)
+
+
+class Grows(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        numbers = [0]
+        while len(numbers) > 0:
+            numbers = numbers + numbers
+        return x
+
+
+def test_a_program_that_grows_is_ended_by_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "_has_own_process", [True])
+    monkeypatch.setattr(limits, "TORCHSCRIPT_RUN_BYTES", 200 << 20)
+    with pytest.raises(ResourceLimit, match=r"more than 0.2 GB of memory on an example") as caught:
+        check_runs(torch.jit.script(Grows()), [Input("x", torch.float32, (2,), (2,))])
+    assert "--memory" in caught.value.hint

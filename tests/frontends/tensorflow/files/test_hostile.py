@@ -82,12 +82,31 @@ def test_custom_classes_are_listed(tmp_path: Path) -> None:
         {"module": "keras", "class_name": "Input", "config": {}, "registered_name": None},
         {"class_name": "__lambda__", "config": {"value": "x"}},
         {"module": "keras.layers", "class_name": "StringLookup", "config": {"vocabulary": "/etc/passwd"}},
+        {
+            "module": "keras.src.layers.preprocessing.index_lookup",
+            "class_name": "IndexLookup",
+            "config": {"vocabulary": "/etc/passwd"},
+        },
+        {"module": "os", "class_name": "__typespec__", "spec_name": "PathLike", "config": []},
+        {
+            "module": "keras.layers",
+            "class_name": "Dense",
+            "config": {"units": 2},
+            "compile_config": {"loss": {"module": "os", "class_name": "system", "config": "true"}},
+        },
     ],
 )
 def test_configurations_that_name_code_are_refused(tmp_path: Path, entry: dict[str, Any]) -> None:
     path = _edited(_saved(tmp_path, keras.layers.Dense(2)), lambda config: config["config"]["layers"].append(entry))
-    with pytest.raises(UnsafeInput, match=str(entry["class_name"])):
+    name = "os.system" if "compile_config" in entry else str(entry["class_name"])
+    with pytest.raises(UnsafeInput, match=name):
         read("keras", path)
+
+
+def test_a_model_in_a_model_may_be_compiled(tmp_path: Path) -> None:
+    inner = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    inner.compile("adam", keras.losses.MeanSquaredError(), metrics=[keras.metrics.MeanAbsoluteError()])
+    read("keras", _saved(tmp_path, inner))
 
 
 def test_archives_that_leave_the_folder_are_refused(tmp_path: Path) -> None:
