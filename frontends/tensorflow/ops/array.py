@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import dims_of
 

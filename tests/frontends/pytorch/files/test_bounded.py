@@ -129,5 +129,5 @@ def test_a_program_that_grows_is_ended_by_its_memory(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sandbox, "_has_own_process", [True])
     monkeypatch.setattr(limits, "TORCHSCRIPT_RUN_BYTES", 200 << 20)
     with pytest.raises(ResourceLimit, match=r"more than 0.2 GB of memory on an example") as caught:
-        check_runs(torch.jit.script(Grows()), [Input("x", torch.float32, (2,), (2,))])
+        check_runs(torch.jit.script(Grows()), [Input("x", torch.float32, (2,), (2,))], {})
     assert "--memory" in caught.value.hint
