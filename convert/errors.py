@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from convert.extras import import_problem
+
 
 @dataclass(frozen=True)
 class Location:
@@ -131,11 +133,9 @@ def as_convert_error(error: Exception) -> ConvertError:
     if isinstance(error, OSError) and error.errno in _FULL:
         hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o elsewhere"
         return ResourceLimit(f"the disk takes no more: {error.strerror}", hint=hint)
-    from convert.extras import import_error
-
-    told = import_error(error)
+    told = import_problem(error)
     if told is not None:
-        return told
+        return ConvertError(told[0], hint=told[1])
     if isinstance(error, OSError):
         return ConvertError(f"{type(error).__name__}: {error}", hint="check the path and its rights")
     text = " ".join(str(error).split())[:600]

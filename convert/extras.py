@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from collections.abc import Iterator
-
-from convert.errors import ConvertError
 
 PROJECT = "convert-models"
 _CALLED = {"PIL": "pillow"}
@@ -21,8 +18,8 @@ def install_command(module: str) -> str:
     return f"pip install '{PROJECT}[{extra}]'" if extra else f"pip install {name}"
 
 
-def import_error(error: BaseException) -> ConvertError | None:
-    """What a failed import means for the user; None where it is none of a package that is not ours.
+def import_problem(error: BaseException) -> tuple[str, str] | None:
+    """What a failed import means for the user, and what to do; None where it is none of a package that is not ours.
 
     What is not there is named, and what is there but broken is quoted at its root: the first exception of the chain.
     """
@@ -30,10 +27,8 @@ def import_error(error: BaseException) -> ConvertError | None:
     if isinstance(error, ModuleNotFoundError) and error.name and broken in ("", error.name.partition(".")[0]):
         top = error.name.partition(".")[0]
         if error.name == top:
-            return ConvertError(f"this takes the package {top}, which is not installed", hint=install_command(top))
-        return ConvertError(
-            f"{top} lacks {error.name}: another version is installed", hint=f"{install_command(top)} --upgrade"
-        )
+            return f"this takes the package {top}, which is not installed", install_command(top)
+        return f"{top} lacks {error.name}: another version is installed", f"{install_command(top)} --upgrade"
     if not broken and not isinstance(error, ImportError):
         return None
     root = _root(error)
@@ -42,7 +37,7 @@ def import_error(error: BaseException) -> ConvertError | None:
     hint = _again(what)
     if isinstance(root, ModuleNotFoundError) and root.name and root.name.partition(".")[0] != what:
         hint = install_command(root.name)
-    return ConvertError(f"{what} cannot be imported: {type(root).__name__}: {text}", hint=hint)
+    return f"{what} cannot be imported: {type(root).__name__}: {text}", hint
 
 
 def _again(module: str) -> str:
@@ -76,6 +71,8 @@ def _root(error: BaseException) -> BaseException:
 
 def _extras() -> Iterator[tuple[str, str]]:
     """The distributions that extras ask for, each with the first extra that does."""
+    import importlib.metadata
+
     try:
         lines = importlib.metadata.requires(PROJECT) or []
     except importlib.metadata.PackageNotFoundError:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.errors import ConvertError, ResourceLimit, Unsupported
-from convert.extras import import_error
+from convert.extras import import_problem
 from convert.runners.sandbox import confine, die_with_parent
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def _run_job(folder: Path) -> None:
         status = _error_record(_limit_error(limits, source.label, error))
     except Exception as error:
         text = " ".join(str(error).split())[:600]
-        failed = import_error(error)
-        failed = failed or ConvertError(f"running {source.label} failed: {type(error).__name__}: {text}")
+        told = import_problem(error) or (f"running {source.label} failed: {type(error).__name__}: {text}", "")
+        failed = ConvertError(told[0], hint=told[1])
         status = _error_record(_limit_error(limits, source.label, failed))
     (folder / "status.part").write_text(json.dumps(status))
     (folder / "status.part").rename(folder / "status.json")
