@@ -24,6 +24,7 @@ from convert.report import Report
 from tests.suites import compose_onnx, compose_torch
 from tests.suites.compose_judge import fault, is_blind
 from tests.suites.compose_program import Feeds, Program
+from tests.support.run_targets import run_target
 
 TARGETS = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2")
 KINDS = {"pytorch": compose_torch, "onnx": compose_onnx}
@@ -229,11 +230,7 @@ def _run_keras(path: Path, feeds: Feeds, names: list[str]) -> Feeds:
 
 
 def _run_lite(path: Path, feeds: Feeds, names: list[str]) -> Feeds:
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(model_path=str(path), num_threads=1)
-    runner = interpreter.get_signature_runner("serving_default")
-    return [{k: np.array(v) for k, v in runner(**feed).items()} for feed in feeds]
+    return run_target("tflite", path, feeds)
 
 
 class Caffe2:

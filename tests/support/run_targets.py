@@ -125,11 +125,27 @@ def _named(values: object, names: Sequence[str]) -> Mapping[str, object]:
 
 
 def _tflite(path: Path, feeds: Feeds) -> list[Arrays]:
+    """By the signature's names; Python is not handed a tensor without elements, only its dtype and shape."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_path=str(path), num_threads=1)
     call = interpreter.get_signature_runner("serving_default")
-    return [{n: np.array(v) for n, v in call(**feed).items()} for feed in feeds]
+    inputs = {n: d["index"] for n, d in call.get_input_details().items()}
+    outputs = {n: d["index"] for n, d in call.get_output_details().items()}
+    del call  # it holds the interpreter, which then does not run
+
+    def run(feed: Mapping[str, np.ndarray]) -> Arrays:
+        for name, array in feed.items():
+            interpreter.resize_tensor_input(inputs[name], array.shape)
+        interpreter.allocate_tensors()
+        for name, array in feed.items():
+            interpreter.set_tensor(inputs[name], array)
+        interpreter.invoke()
+        told = {d["index"]: d for d in interpreter.get_output_details()}
+        empty = {i: np.zeros(d["shape"], d["dtype"]) for i, d in told.items() if 0 in d["shape"]}
+        return {n: empty[i] if i in empty else interpreter.get_tensor(i) for n, i in outputs.items()}
+
+    return [run(feed) for feed in feeds]
 
 
 def _caffe2(path: Path, feeds: Feeds) -> list[Arrays]:

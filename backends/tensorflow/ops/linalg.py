@@ -5,7 +5,6 @@ from __future__ import annotations
 import tensorflow as tf
 
 from convert.graph.values import known_dims
-from convert.semantics.einsum import squeeze_labels
 
 from ..constants import Constant
 from ..emit import Emitter, LazyDims, Value
@@ -137,16 +136,6 @@ def _add_scaled(y: tf.Tensor, c: Value, beta: float) -> tf.Tensor:
 def scale_by(x: Value, factor: float) -> Value:
     """x times a number."""
     return x if factor == 1 else tf.multiply(x, tf.constant(factor, x.dtype))
-
-
-@onnx_op("Einsum")
-def einsum(t, *inputs, equation):
-    kind = inputs[0].dtype
-    wide = WIDER.get(kind, kind)
-    if all(x.shape.rank is not None for x in inputs):
-        equation, ones = squeeze_labels(equation, [x.shape.as_list() for x in inputs])
-        inputs = tuple(tf.squeeze(x, axes) if axes else x for x, axes in zip(inputs, ones, strict=True))
-    return tf.cast(tf.einsum(equation.replace(" ", ""), *(tf.cast(x, wide) for x in inputs)), kind)
 
 
 @onnx_op("Det")

@@ -122,27 +122,30 @@ def tile(t, x, repeats):
 
 @onnx_op(f"{LITE}::Tile")
 def tile_of_lite(t, x, repeats):
-    """Axes of unknown length without TILE, which TensorFlow's converter leaves out before arithmetic with a number.
+    """Without TILE, which TensorFlow's converter leaves out before arithmetic with a number.
 
-    It takes an unknown length for the same as any other.
+    It does so where a length is unknown, which it takes for the same as any other; and it forgets lengths that we know,
+    behind a convolution with dilations for one.
     """
-    known, sizes = t.ints(repeats), x.shape.as_list()
+    known = t.ints(repeats)
     x = tf.convert_to_tensor(x)
-    for axis, length in enumerate(sizes):
+    for axis in range(len(x.shape)):
         if known is None:
             x = _repeat_by_gather(x, axis, tf.cast(repeats[axis], tf.int32))
-        elif length is None and not 0 < known[axis] <= _MOST_COPIES:
+        elif not 0 < known[axis] <= _MOST_COPIES:
             x = _repeat_by_gather(x, axis, known[axis])
-        elif length is None and known[axis] > 1:
+        elif known[axis] > 1:
             x = tf.concat([x] * known[axis], axis)
-    rest = [1 if n is None else r for n, r in zip(sizes, known or [1] * len(sizes), strict=True)]
-    return x if known is None or set(rest) == {1} else tf.tile(x, rest)
+    return x
 
 
 _MOST_COPIES = 8
 
 
 def _repeat_by_gather(x: tf.Tensor, axis: int, count: int | tf.Tensor) -> tf.Tensor:
+    size = x.shape[axis]
+    if size is not None and isinstance(count, int):
+        return tf.gather(x, np.tile(np.arange(size, dtype=np.int32), count), axis=axis)
     size = tf.shape(x)[axis]
     return tf.gather(x, tf.range(size * count) % tf.maximum(size, 1), axis=axis)
 

@@ -27,7 +27,7 @@ NOT_A_NUMBER = ("Max", "Min")
 
 SAMPLE = (
     "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Clip", "Concat", "Conv",
-    "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div", "Erf", "GRU", "Gather", "Gemm",
+    "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div", "Einsum", "Erf", "GRU", "Gather", "Gemm",
     "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool",
     "MaxUnpool", "Neg", "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean", "Resize", "ScatterElements", "ScatterND",
     "Sinh", "Slice", "Softmax", "Split", "Sub", "Tan", "Tile", "TopK", "Transpose",

@@ -1,0 +1,87 @@
+"""Einsum: TensorFlow's own, and for TensorFlow Lite products of matrices two at a time."""
+
+from __future__ import annotations
+
+import opt_einsum
+import tensorflow as tf
+
+from convert.semantics.einsum import result_of_equation, squeeze_labels
+
+from ..emit import Dim, LazyDims, Value
+from ..rules import LITE, onnx_op
+from .linalg import WIDER
+from .shape import dims_product, pack_dims
+
+
+@onnx_op("Einsum")
+def einsum(t, *inputs, equation):
+    kind = inputs[0].dtype
+    wide = WIDER.get(kind, kind)
+    if all(x.shape.rank is not None for x in inputs):
+        equation, ones = squeeze_labels(equation, [x.shape.as_list() for x in inputs])
+        inputs = tuple(tf.squeeze(x, axes) if axes else x for x, axes in zip(inputs, ones, strict=True))
+    return tf.cast(tf.einsum(equation.replace(" ", ""), *(tf.cast(x, wide) for x in inputs)), kind)
+
+
+@onnx_op(f"{LITE}::Einsum")
+def einsum_of_lite(t, *inputs, equation):
+    """Of what TensorFlow's converter does wrong: three operands (a file that does not load), or nothing to sum.
+
+    Of two operands with a product of matrices in them, its own form is right (TensorFlow 2.21).
+    """
+    if any(x.shape.rank is None for x in inputs) or len(inputs) < 2:
+        return einsum(t, *inputs, equation=equation)
+    short, ones = squeeze_labels(equation, [x.shape.as_list() for x in inputs])
+    terms, result = result_of_equation(short)
+    repeated = any(len(set(term)) < len(term) for term in (*terms, result))
+    sums = len(inputs) == 2 and set(terms[0]) & set(terms[1]) - set(result)
+    if "." in short or repeated or sums:
+        return einsum(t, *inputs, equation=equation)
+    left = [(tf.squeeze(x, axes) if axes else x, term) for x, axes, term in zip(inputs, ones, terms, strict=True)]
+    shapes = [[d or 2 for d in x.shape.as_list()] for x, _ in left]
+    for places in opt_einsum.contract_path(short, *shapes, shapes=True, optimize="greedy")[0]:
+        taken = [left.pop(place) for place in sorted(places, reverse=True)]
+        x, term = taken[0]
+        for i, (y, other) in enumerate(taken[1:], 2):
+            wanted = set(result).union(*(word for _, word in (*left, *taken[i:])))
+            x, term = _product(x, term, y, other, wanted)
+        left.append((x, term))
+    x, term = left[0]
+    return _ordered(_summed(x, term, set(result)), [label for label in term if label in result], result)
+
+
+def _product(a: Value, left: str, b: Value, right: str, wanted: set[str]) -> tuple[Value, str]:
+    """The product of two operands, summed over the labels of both that are not wanted: its value and its labels."""
+    a, left = _summed(a, left, wanted | set(right)), "".join(c for c in left if c in wanted or c in right)
+    b, right = _summed(b, right, wanted | set(left)), "".join(c for c in right if c in wanted or c in left)
+    both = "".join(c for c in left if c in right and c in wanted)
+    summed = "".join(c for c in left if c in right and c not in wanted)
+    rows, columns = ("".join(c for c in term if c not in both + summed) for term in (left, right))
+    a, b = _ordered(a, left, both + rows + summed), _ordered(b, right, both + summed + columns)
+    dims: dict[str, Dim] = {}
+    for x, term in ((b, both + summed + columns), (a, both + rows + summed)):
+        dims |= {
+            label: d for label, d in zip(term, LazyDims(x), strict=True) if label not in dims or isinstance(d, int)
+        }
+    y = tf.matmul(_grouped(a, dims, both, rows, summed), _grouped(b, dims, both, summed, columns))
+    labels = both + rows + columns
+    y = tf.reshape(y, pack_dims([dims[label] for label in labels]))
+    y.set_shape([d if isinstance(d, int) else None for d in (dims[label] for label in labels)])
+    return y, labels
+
+
+def _grouped(x: Value, dims: dict[str, Dim], *groups: str) -> tf.Tensor:
+    """x with one dim for each group of its labels."""
+    return tf.reshape(x, pack_dims([dims_product(dims[label] for label in group) for group in groups]))
+
+
+def _summed(x: Value, term: str, kept: set[str]) -> Value:
+    """x without the labels that are not kept."""
+    axes = [i for i, label in enumerate(term) if label not in kept]
+    return tf.reduce_sum(x, axes) if axes else x
+
+
+def _ordered(x: Value, labels: str | list[str], wanted: str) -> Value:
+    """x, whose dims have these labels, with its dims as wanted."""
+    order = [labels.index(label) for label in wanted]
+    return x if order == sorted(order) else tf.transpose(x, order)
