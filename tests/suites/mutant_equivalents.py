@@ -13,6 +13,20 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "found += [(moved, t, infinite) for t in targets if moved != MOVED]",
         "found += [(moved, t, infinite) for t in targets if moved > MOVED]",
     ): "it is MOVED or a vertex of its own",
+    ("min_cut.py", "residual.data[residual.data < 0] = 0", "residual.data[residual.data <= 0] = 0"): "0 stays 0",
+    **{
+        (
+            "compose_transposes.py",
+            "return shape[index] in named and named.count(shape[index]) == 1 and list(shape).count(shape[index]) == 1",
+            f"return shape[index] in named and named.count(shape[index]) {a} 1 and list(shape).count(shape[index]) {b} 1",
+        ): "what is among them is there once at the least"
+        for a, b in (("<=", "=="), ("==", "<="))
+    },
+    (
+        "size_search.py",
+        "if number > 0 and number % c == 0 and isqrt(number // c) ** 2 == number // c > 1",
+        "if number > 0 and number % c == 0 and isqrt(number // c) ** 2 == number // c != 1",
+    ): "what c divides holds it once at the least",
     (
         "move_through_reshape.py",
         "i, j = (i + 1, j) if sizes[0] < sizes[1] else (i, j + 1)",
@@ -283,6 +297,8 @@ CLASSES: list[tuple[str, str, str]] = [
     (r'imports\.get\("", 23\)', 'imports.get("", 24)', "every model imports ONNX's own operators"),
     (r'imports\.get\("", 23\)', 'imports.get("", 22)', "every model imports ONNX's own operators"),
     (r"% full != full - 1", "% full < full - 1", "a remainder is at most full - 1"),
+    (r"reshape\(-1", "reshape(~1", "numpy takes any negative size for the one that is not known"),
+    (r"reshape\(-1", "reshape(- 2", "numpy takes any negative size for the one that is not known"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
 ]

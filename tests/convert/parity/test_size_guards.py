@@ -20,6 +20,13 @@ from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
         ("h % 8 == 0 and w > 7", False),
         ("max(1, h, w) - abs(-w)", 9),
         ("not h == w", True),
+        ("h == 1 or w == 7", True),
+        ("h == 1 or w == 1", False),
+        ("h == 16 and w == 7", True),
+        ("h < 16 or h >= 17 or h != 16", False),
+        ("h <= 16", True),
+        ("min(h, w)*100 + Min(h, w)*10 + Max(h, w)", 786),
+        ("-h", -16),
     ],
 )
 def test_arithmetic(text: str, value: int) -> None:

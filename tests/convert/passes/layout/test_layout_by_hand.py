@@ -17,7 +17,7 @@ from convert.passes.layout.dense import CHANNELS_FIRST, DENSE, lower_channels_fi
 from convert.passes.layout.min_cut import AS_IS, Term
 from convert.passes.layout.model import Side, channels_first, channels_last
 from convert.passes.layout.move_through_reshape import join_transposes
-from convert.passes.layout.reshape_rules import flatten, shape
+from convert.passes.layout.reshape_rules import flatten, reshape, shape
 from convert.passes.layout.rewrite import ModelNames
 from convert.passes.layout.rules import elementwise
 from convert.passes.layout.table import AGNOSTIC
@@ -105,6 +105,27 @@ def test_what_has_no_known_rank_has_no_form() -> None:
     assert flatten(maker(g.Flatten(x)), channels_last) is None
     assert flatten(maker(g.Flatten(g.input("m", F, [1, 6]))), channels_last) is None
     assert shape(maker(g.Shape(x)), channels_last) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "has_form"),
+    [
+        ([2, 6, 4, 5], [2, 6, 20], True),
+        ([0, 6, 4, 5], ["n", 6, 20], False),
+        ([0, 6, 4, 5], [0, 6, 20], False),
+        (["n", 6, 4, 5], [0, 6, 20], False),
+        (None, [2, 6, 20], False),
+        ([2, 6, 4, 5], None, False),
+        ([120], [2, 60], False),
+    ],
+)
+def test_a_reshape_of_nothing_or_of_unknown_rank_stays(
+    source: Dims | None, target: Dims | None, has_form: bool
+) -> None:
+    g = Graph()
+    y = g.Reshape(g.input("x", F, source), np.array([-1, 6, 20]))
+    y.shape = None if target is None else ir.Shape(list(target))
+    assert (reshape(maker(y), channels_last) is not None) == has_form
 
 
 def moved(shapes: Sequence[Dims | None], perms: Sequence[Sequence[int] | None]) -> ir.Model:
