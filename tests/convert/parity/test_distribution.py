@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
-from convert.parity.distribution import DRAWS, distribution_difference, redraws
+from convert.graph import Graph
+from convert.parity.distribution import DRAWS, distribution_difference, hold_draws, redraws
+from convert.verdict import FAIL, INCONCLUSIVE, OutputVerdict, Verdict
 
 SIGNAL = np.random.default_rng(0).standard_normal((4, 100))
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -70,3 +73,29 @@ def test_what_is_the_same_each_time_does_not_redraw() -> None:
     assert not redraws([SIGNAL] * DRAWS)
     assert not redraws([np.full(3, np.nan)] * 3)
     assert not redraws([SIGNAL, SIGNAL[:2]])
+
+
+def held(theirs: list[np.ndarray], status: str = INCONCLUSIVE) -> Verdict:
+    """The verdict on the output `y` of a graph that draws, where the source draws numbers around 1."""
+    g = Graph()
+    g.output(g.Add(g.input("x", ir.DataType.FLOAT, [3]), g.RandomNormal(shape=[3])), "y")
+    rng = np.random.default_rng(0)
+    ours = [{"y": 1 + 0.1 * rng.standard_normal(3)} for _ in range(DRAWS)]
+    verdict = Verdict(status, "as it was", outputs=[OutputVerdict("y", INCONCLUSIVE)])
+    hold_draws(verdict, g.model(), ours, [{"y": a} for a in theirs])
+    return verdict
+
+
+def test_a_verdict_on_draws() -> None:
+    around = [1 + 0.1 * np.random.default_rng([1, i]).standard_normal(3) for i in range(DRAWS)]
+    alike = held(around)
+    assert (alike.status, alike.reason, alike.outputs[0].status) == (INCONCLUSIVE, "as it was", INCONCLUSIVE)
+    assert alike.notes == ["output 'y': 256 draws of source and target have one mean and spread"]
+    off = held([2 * a for a in around])
+    row = off.outputs[0]
+    assert (off.status, row.status, off.notes, off.reason) == (FAIL, FAIL, [], f"y: {row.reason}")
+    assert row.reason.startswith("the mean of 256 draws differs, by ")
+    assert row.reason.endswith(", which chance does once in 1,000,000 cases at the most")
+    # What has failed already keeps its reason.
+    before = held([2 * a for a in around], FAIL)
+    assert (before.status, before.reason, before.outputs[0].status) == (FAIL, "as it was", FAIL)
