@@ -44,19 +44,19 @@ def format_of(to: str | None, output: str | Path | None) -> plugin.Format:
         if output is None:
             raise UsageError("to which format?", hint=hint)
         if elsewhere is not None:
-            raise UsageError(f"{output} has a name of {elsewhere.title}, which is not written here",
+            raise UsageError(f"{output} names {elsewhere.title}, which is not written here",
                              hint=elsewhere.way)  # fmt: skip
         raise UsageError(f"the name {output} does not tell the format", hint=hint)
     form = format_named(to)
     if told and form not in told:
         other = told[0]
         raise UsageError(
-            f"{output} has the name of a {other.name} output, but --to says {form.name}",
+            f"{output} names the format {other.name}, but --to says {form.name}",
             hint=f"give --to {other.name}, or an -o that ends in {form.suffix}",
         )
     if elsewhere is not None:
         raise UsageError(
-            f"{output} has a name of {elsewhere.title}, but --to says {form.name}",
+            f"{output} names {elsewhere.title}, but --to says {form.name}",
             hint=f"give an -o that ends in {form.suffix}; {elsewhere.title}: {elsewhere.way}",
         )
     return form

@@ -138,7 +138,7 @@ class Frontend(Protocol):
     `convert batch` are forked from a process that has called it. One with options of its own has `OPTIONS`, a sequence
     of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`. One whose `read`
     and runner look at `Options.fixed` has `FIXED_VALUES = True`. One that reads files of weights without their code
-    lists these in `weights(source, options, report)`, which gives None for other files.
+    lists these in `list_weights(source, options, report)`, which gives None for other files.
     """
 
     KINDS: Mapping[str, str]
@@ -316,8 +316,8 @@ def takes_fixed_values(source: Source) -> bool:
 
 
 def weights_in(source: Source, options: Options, report: Report) -> list[Tensor] | None:
-    """The tensors in a file of weights without code, where its frontend has `weights` to list them; else None."""
-    listing = getattr(frontend_for(source), "weights", None)
+    """The tensors in a file of weights without code, where its frontend has `list_weights` to list them; else None."""
+    listing = getattr(frontend_for(source), "list_weights", None)
     found: list[Tensor] | None = listing(source, options, report) if listing is not None else None
     return found
 

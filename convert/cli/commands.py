@@ -78,7 +78,9 @@ def cli() -> None:
     metavar="PATH",
     help="Where to write; by default the model's name here.",
 )
-@click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="Layout of inputs and outputs.")
+@click.option(
+    "--layout", type=click.Choice(["nchw", "nhwc"], case_sensitive=False), help="Layout of inputs and outputs."
+)
 @click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
 @click.option("--force", is_flag=True, help="Replace an existing output.")
 @click.option("--skip-existing", is_flag=True, help="Leave an existing output alone, and succeed.")
@@ -148,7 +150,11 @@ def convert_model(
     ),
 )
 @click.argument("chain", nargs=-1, required=True, metavar="SOURCE TARGET [TARGET]…")
-@click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="The layout that TARGET was converted to.")
+@click.option(
+    "--layout",
+    type=click.Choice(["nchw", "nhwc"], case_sensitive=False),
+    help="The layout that TARGET was converted to.",
+)
 @click.option(
     "--map",
     "pairs",
@@ -259,13 +265,13 @@ def ops(to: str | None, origin: str | None, names: str | None, as_json: bool) ->
                 hint=f"frontends: {', '.join(plugin.frontends())}; formats: {', '.join(plugin.formats())}",
             )
         if to is not None:
-            form = format_named(to).name
-            rows = list(plugin.backend_for(form).operators(form))
+            title = format_named(to).name
+            rows = list(plugin.backend_for(title).operators(title))
         else:
-            rows = list(plugin.frontend_named(str(origin)).operators())
+            title, rows = str(origin), list(plugin.frontend_named(str(origin)).operators())
         if names is not None:
             rows = plugin.operators_in_text(rows, Path(names).read_text())
-        render.operators(to or str(origin), rows, as_json)
+        render.operators(title, rows, as_json)
 
     exit_on_error(work, 0)
 

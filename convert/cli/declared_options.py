@@ -81,7 +81,7 @@ def _click_option(option: Option[Any]) -> click.Option:
     if isinstance(option.default, dict):
         kind, metavar = click.Path(path_type=Path, exists=True), metavar or "FILE.npz"
     elif option.choices:
-        kind = click.Choice(option.choices)
+        kind = click.Choice(option.choices, case_sensitive=False)
     elif option.low is not None or option.high is not None:
         kind = (click.IntRange if kind is int else click.FloatRange)(option.low, option.high)
     default = None if empty else option.default

@@ -52,6 +52,7 @@ MEANT: dict[str, str] = {
     **dict.fromkeys(("--device", "--gpu", "--cuda", "--use-gpu"), "leave it out: all is done on the CPU"),
     **dict.fromkeys(("--optimize", "-O", "--simplify", "--fold", "--do-constant-folding", "--keep-constants"),
                     "leave it out: graphs are always cleaned and constants folded"),
+    **dict.fromkeys(("--workers", "--num-workers", "--parallel", "--processes", "--threads"), "--jobs NUMBER"),
     **dict.fromkeys(("--max-memory", "--ram"), "--memory SIZE"),
     **dict.fromkeys(("--seed",), "--seeds NUMBER, how many sets of random inputs"),
 }  # fmt: skip
@@ -60,12 +61,12 @@ MEANT: dict[str, str] = {
 
 def meant_by(option: str, known: Collection[str]) -> str:
     """A sentence on what to type in the place of `option` to a verb with the options `known`, or nothing."""
-    plain = option.partition("=")[0]
-    found = MEANT.get(plain) or MEANT.get(plain.replace("_", "-"), "")
-    if not found:
-        near = get_close_matches(plain, MEANT, 1, 0.8)
-        found = MEANT[near[0]] if near else ""
-    word = found.rstrip(",").split(" ")[0].rstrip(",")
-    if word.startswith("-") and word not in known:
+    plain = option.partition("=")[0].replace("_", "-")
+    near = [plain] if plain in MEANT else get_close_matches(plain, [*known, *MEANT], 1, 0.7)
+    found = MEANT.get(near[0], near[0]) if near else ""
+    word = found.partition(" ")[0].rstrip(",")
+    if not found or (word.startswith("-") and word not in known):
         return ""
-    return found if found.startswith("leave") or not found else f"use {found}"
+    if near[0] in known:
+        return f"did you mean {found}?"
+    return found if found.startswith("leave") else f"use {found}"

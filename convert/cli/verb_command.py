@@ -75,8 +75,7 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
         from convert.cli.meant_options import meant_by
 
         known = {word for p in command.get_params(_context(error, command)) for word in (*p.opts, *p.secondary_opts)}
-        near = f"did you mean {' or '.join(error.possibilities)}? {more}" if error.possibilities else more
-        return UsageError(f"there is no option {error.option_name}", hint=meant_by(error.option_name, known) or near)
+        return UsageError(f"there is no option {error.option_name}", hint=meant_by(error.option_name, known) or more)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument):
         examples = getattr(command, "examples", ())
         return UsageError(

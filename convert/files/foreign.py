@@ -81,7 +81,7 @@ def check_text(label: str, head: bytes, size: int) -> None:
     elif _PROTOBUF_TEXT.match(start):
         what = "a model as protobuf text"
         hint = "parse it with google.protobuf.text_format and save it in binary form"
-    elif re.search(r"^(import|from) \w+", start, re.MULTILINE):
+    elif label.endswith(".py") or re.search(r"^(import|from) \w+", start, re.MULTILINE):
         what, hint = "Python source", "name the file with the weights, and the code with --model FILE:FACTORY"
     raise BadInput(f"{label} is {what}", hint=hint)
 

@@ -46,9 +46,9 @@ def missing_path_error(path: Path) -> BadInput:
 
 
 def _address_error(scheme: str, rest: str) -> BadInput:
-    address = f"{scheme}://{rest}"
     if scheme == "file":
-        return BadInput(f"{address} is an address, and nothing is read by one", hint=f"name the file: /{rest}")
+        return BadInput(f"file:///{rest} is an address, and nothing is read by one", hint=f"name the file: /{rest}")
+    address = f"{scheme}://{rest}"
     end = re.split(r"[?#]", rest)[0].rstrip("/").rpartition("/")[2]
     repository = re.fullmatch(rf"huggingface\.co/({_HUB_PART}/{_HUB_PART})/?", rest)
     if repository or scheme == "hf":

@@ -83,7 +83,7 @@ def load(source: Source, options: Options) -> Any:
     return load_source(source, options)
 
 
-def weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:
+def list_weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:
     """The tensors in a file that holds weights only; None for another kind of file. Raises `BadInput`."""
     if source.kind not in ("torch-state-dict", "safetensors"):
         return None

@@ -59,7 +59,9 @@ def test_a_source_that_is_a_folder_is_never_written_into(tmp_path: Path, place: 
     source = tmp_path / "m.savedmodel"
     shutil.copytree(FIXTURES / "mnist_cnn.savedmodel", source)
     before = content(tmp_path)
-    with pytest.raises(UsageError, match=r"is the source itself|inside of the source|holds the source|has the name of"):
+    with pytest.raises(
+        UsageError, match=r"is the source itself|inside of the source|holds the source|names the format"
+    ):
         convert.convert(source, "onnx", source / place, force=True, verify=False)
     assert content(tmp_path) == before
 

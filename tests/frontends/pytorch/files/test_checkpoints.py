@@ -261,4 +261,4 @@ def test_weights_are_listed_without_their_code(suffix: str, tmp_path: Path) -> N
 
 def test_a_module_is_not_listed_as_weights(fixtures: Path) -> None:
     options, report = Options(), Report("inspect")
-    assert frontend.weights(Source("torch-module", fixtures / "mnist_cnn.pt"), options, report) is None
+    assert frontend.list_weights(Source("torch-module", fixtures / "mnist_cnn.pt"), options, report) is None
