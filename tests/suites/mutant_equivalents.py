@@ -20,6 +20,11 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "return shape[index] in named and named.count(shape[index]) <= 1 and list(shape).count(shape[index]) == 1",
     ): "what is among them is there once at the least",
     (
+        "counterparts.py",
+        "if len(set(found.values())) < len(found):",
+        "if len(set(found.values())) != len(found):",
+    ): "a set has no more than what it is made of",
+    (
         "size_search.py",
         "if number > 0 and number % c == 0 and isqrt(number // c) ** 2 == number // c > 1",
         "if number > 0 and number % c == 0 and isqrt(number // c) ** 2 == number // c != 1",

@@ -93,8 +93,9 @@ def test_one_node_and_errors_of_zero() -> None:
     assert float(point["cx"]) == LEFT
     assert float(point["cy"]) == BOTTOM, "zero is drawn at the bottom"
     assert drawn(plot_node_errors([]))
-    flat = plot_node_errors([Place("a", "Relu", "", "", 1e-8, 1e-8)])
-    assert [t for t, *_ in ticks(flat, "end")] == ["1e-9", "1e-8", "1e-7"]
+    for power in (-7, -8):
+        flat = plot_node_errors([Place("a", "Relu", "", "", 10.0**power, 10.0**power)])
+        assert [t for t, *_ in ticks(flat, "end")] == [f"1e{power + n}" for n in (-1, 0, 1)]
     assert float(named(flat, "circle", "error")[0]["cy"]) == pytest.approx((TOP + BOTTOM) / 2)
 
 
