@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -250,3 +251,22 @@ def test_only_a_constant_for_each_channel_is_a_bias(kind: str, shape: tuple[int,
     if add is not None and content is not None:
         assert add.op_type == "Add"
         np.testing.assert_array_equal(content, weights(*shape).ravel())
+
+
+ALONG_AXIS = ("ArgMax", "ArgMin", "DequantizeLinear", "Gather", "GatherElements", "Hardmax", "LogSoftmax",
+              "LpNormalization", "QuantizeLinear", "ScatterElements", "Softmax", "Split", "TopK")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALONG_AXIS)
+def test_an_axis_that_is_not_given_is_that_of_the_schema(name: str) -> None:
+    schema = onnx.defs.get_schema(name, 23)
+    inputs = [ir.Value(name=str(i), shape=ir.Shape([2, 6, 4, 5])) for i in range(schema.min_input)]
+    if name in ("Gather", "QuantizeLinear", "DequantizeLinear"):
+        inputs[1].shape = ir.Shape([6])
+    node = ir.Node("", name, inputs)
+    node.outputs[0].shape = ir.Shape([2, 6, 4, 5])
+    form = AGNOSTIC[name](node, channels_last)
+    assert form is not None
+    (changed,) = form.attributes
+    axis = schema.attributes["axis"].default_value.i % 4
+    assert (changed.name, changed.as_int()) == ("axis", (0, 3, 1, 2)[axis]), "channels_last puts dims 2 and 3 first"
