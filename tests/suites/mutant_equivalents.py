@@ -301,6 +301,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"% full != full - 1", "% full < full - 1", "a remainder is at most full - 1"),
     (r"reshape\(-1", "reshape(~1", "numpy takes any negative size for the one that is not known"),
     (r"reshape\(-1", "reshape(- 2", "numpy takes any negative size for the one that is not known"),
+    (r"\.dtype != (\w+)\.dtype", r".dtype is not \1.dtype", "numpy has one object of each dtype"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
 ]
