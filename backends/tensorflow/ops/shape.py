@@ -8,8 +8,10 @@ import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
+from convert.graph.values import known_dims
+
 from ..constants import tf_dtype
-from ..emit import Dim
+from ..emit import Dim, Emitter, Value
 from ..rules import LITE, channels_last, onnx_op
 
 
@@ -54,8 +56,20 @@ def reshape(t, x, shape, *, allowzero):
             copied = tf.gather(wide, tf.minimum(tf.range(count), own - 1))
             target = tf.where(tf.equal(shape, tf.zeros([], tf.int64)), copied, shape)
     elif not allowzero and 0 in target:
-        target = pack_dims([t.shape(x)[i] if d == 0 else d for i, d in enumerate(target)])
+        target = _with_copies(t, x, target)
     return tf.reshape(x, target)
+
+
+def _with_copies(t: Emitter, x: Value, target: Sequence[int]) -> tf.Tensor | np.ndarray:
+    """The shape with the dims of `x` that its zeros copy, and what is known to be the rest in the place of a -1.
+
+    Beside a dim of unknown size TensorFlow does not know what -1 is, and TensorFlow Lite has no convolution of so many
+    channels.
+    """
+    known = known_dims(t.node.outputs[0]) if t.node is not None else None
+    if known is not None and len(known) == len(target):
+        target = [k if d == -1 and isinstance(k, int) else d for d, k in zip(target, known, strict=True)]
+    return pack_dims([t.shape(x)[i] if d == 0 else d for i, d in enumerate(target)])
 
 
 @onnx_op("Flatten")

@@ -37,3 +37,24 @@ def test_one_interpreter_at_several_sizes(tmp_path: Path) -> None:
         for name, want in Sizes()(torch.from_numpy(x)).items():
             assert got[name].dtype == want.numpy().dtype
             np.testing.assert_allclose(got[name], want.numpy(), rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+class Rows(torch.nn.Module):
+    """Rows of a picture made one again, whose channels are what is left: -1 beside a dim that is not known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(8, 6, 3, stride=2, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x.reshape(x.shape[0], 4, 4, -1).permute(0, 3, 1, 2))
+
+
+def test_channels_that_are_what_is_left(tmp_path: Path) -> None:
+    module = Rows()
+    path = encode(graph_of(module, "x:float32[n,16,8]"), tmp_path)
+    runner = interpreter.Interpreter(str(path), num_threads=1).get_signature_runner("serving_default")
+    for n in (2, 1):
+        x = torch.randn(n, 16, 8)
+        (got,) = runner(x=x.numpy()).values()
+        np.testing.assert_allclose(got, module(x).detach().numpy(), rtol=1e-5, atol=1e-5)
