@@ -31,16 +31,20 @@ def take_folder(destination: Path) -> tuple[Path, int]:
     """The folder for what is to be written at `destination`, and a descriptor that holds the lock on it.
 
     It holds `NEW` and `OLD`, empty; what a killed process left in it goes. Raises `UsageError` while another process
-    writes there.
+    writes there, and for a folder that another user has put in its place.
     """
     folder = folder_for(destination)
     while True:
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(0o700)
+        is_new = _make(folder)
         try:
             descriptor = _open(folder)
         except FileNotFoundError:
             continue  # the process that had it was just done
+        except OSError as error:  # a link, a file, or a folder that others may not read
+            raise _foreign(folder) from error
+        if not is_new and not _is_own(descriptor):
+            os.close(descriptor)
+            raise _foreign(folder)
         if not _lock_soon(descriptor):
             os.close(descriptor)
             raise UsageError(
@@ -79,7 +83,7 @@ def discard_folder(folder: Path) -> None:
     except OSError:
         return
     try:
-        if os.fstat(descriptor).st_uid == os.getuid() and _lock(descriptor):
+        if _is_own(descriptor) and _lock(descriptor):
             _clear(folder)
             folder.rmdir()
     except OSError:
@@ -90,6 +94,23 @@ def discard_folder(folder: Path) -> None:
 
 def _open(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def _make(folder: Path) -> bool:
+    """Whether it was not there before."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(0o700)
+        return True
+    return False
+
+
+def _is_own(descriptor: int) -> bool:
+    """Whether it is this user's: whoever has made it may put links in the place of what is written there."""
+    return os.fstat(descriptor).st_uid == os.getuid()
+
+
+def _foreign(folder: Path) -> UsageError:
+    return UsageError(f"{folder} is not a folder of this user's", hint="remove it, or name another place with -o")
 
 
 def _lock(descriptor: int) -> bool:

@@ -24,6 +24,7 @@ from convert import limits
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
 from convert.files.archives import open_archive, read_member
 
+from . import exported_names
 from .custom_operators import declare_operators
 from .expressions import TooLarge, check_cost
 
@@ -137,7 +138,9 @@ def _match_custom_operator(target: Any) -> re.Match[str] | None:
 
 
 def _check_json(path: Path, name: str, content: Any) -> None:
-    """Refuse sizes that are more than arithmetic, targets that are no operators, and pickled objects."""
+    """Refuse sizes that are more than arithmetic, targets that are no operators, names of code, and pickled objects."""
+    for found in exported_names.findings(content):
+        raise _unsafe_error(path, f"{name} {found}")
     for key, value in _json_entries(content):
         if key == "expr_str":
             _check_size(path, name, value)

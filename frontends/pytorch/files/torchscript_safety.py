@@ -164,12 +164,17 @@ def _unsafe_findings(code: str) -> Iterator[str]:
     for i, text in enumerate(texts):
         if text in FILES and i and texts[i - 1] == ".":
             yield f"calls {text}"
-        if text == "ops" and texts[i + 1 : i + 2] == ["."] and not set(texts[i + 2 : i + 3]) <= NAMESPACES:
-            yield f"calls an operator of {texts[i + 2] if i + 2 < len(texts) else 'nothing'}"
+        if text == "ops" and texts[i - 1 : i] != ["."] and not _is_call(texts[i : i + 6]):
+            yield f"takes operators from {''.join(texts[i : i + 5])[:80]!r}, which is no call of a known one"
         if texts[i - 1 : i + 2] == [".", "prim", "."] and (name := "".join(texts[i + 2 : i + 3])) and _is_odd(name):
             yield f"calls prim.{name}, which no program of PyTorch's does"
         if text == "getattr" and not _is_plain_getattr(texts[i : i + 8]):
             yield "takes an attribute by a name that is not plain"
+
+
+def _is_call(texts: list[str]) -> bool:
+    """`ops.namespace.name(`, of a known namespace; a part of it may not go by another name."""
+    return texts[1:4:2] == [".", "."] and texts[5:6] == ["("] and texts[2] in NAMESPACES
 
 
 def _is_odd(builtin: str) -> bool:
@@ -182,6 +187,8 @@ def _is_plain_getattr(texts: list[str]) -> bool:
     if texts[1:2] != ["("] or "," not in texts:
         return False
     place = texts.index(",")
+    if {"ops", "torch"} & set(texts[:place]):  # whose parts go by their own names
+        return False
     if texts[place + 2 : place + 3] != [")"]:
         return False
     try:

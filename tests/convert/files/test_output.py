@@ -268,3 +268,22 @@ def test_folders_made_for_an_output_that_is_not_written_go(tmp_path: Path) -> No
         raise RuntimeError("broken off")
     assert names(tmp_path) == ["kept"]
     assert names(tmp_path / "kept") == []
+
+
+@pytest.mark.parametrize("made", ["link", "file", "folder"])
+def test_a_folder_that_is_another_users_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    """Its owner could put a link in the place of what is written; a link leads there at once."""
+    folder, elsewhere = own_folders.folder_for(tmp_path / "m.onnx"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    {"link": lambda: folder.symlink_to(elsewhere), "file": folder.touch, "folder": folder.mkdir}[made]()
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    with pytest.raises(UsageError, match="is not a folder of this user's"):
+        own_folders.take_folder(tmp_path / "m.onnx")
+    assert not list(elsewhere.iterdir())
+    monkeypatch.undo()
+    if made == "folder":
+        own_folders.release_folder(*own_folders.take_folder(tmp_path / "m.onnx"))
+        assert not folder.exists()

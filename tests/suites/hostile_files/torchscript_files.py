@@ -43,6 +43,11 @@ def _bodies(canary: Canary) -> dict[str, str]:
         "another library": '    _0 = ops.os.system("touch x")\n',
         "profiling": f'    ops.profiler._record_function_enter("{canary.marker}")\n',
         "warnings": '    ops.aten.warn("\\x1b[31mred\\u202e", 2)\n',
+        "operators by getattr": f'    _0 = getattr(ops, "image").write_file("{canary.marker}", x,)\n',
+        "operators by another name": f'    _0 = ops\n    _1 = _0.image.write_file("{canary.marker}", x,)\n',
+        "prim by getattr": '    _0 = getattr(ops.prim, "rpc_async")("x")\n',
+        "aten by another name": f'    _0 = ops.aten\n    _1 = _0.save((x,), "{canary.marker}")\n',
+        "a thread that forks": "    _0 = fork((self).forward, x, )\n",
         "distributed": '    _0 = ops._c10d_functional.all_reduce(x, "sum", "0")\n',
     }
 
@@ -150,7 +155,49 @@ def exported_files(folder: Path, canary: Canary) -> Iterator[Case]:
         document = json.loads(original[place])
         _replace(document, "target", target)
         yield _exported_case(folder, original, place, f"target: {name}", document)
+    yield from _written_names(folder, original, place, shell)
     yield from _other_exported(folder, original, place)
+
+
+def _written_names(folder: Path, original: dict[str, bytes], place: str, shell: str) -> Iterator[Case]:
+    """Code where PyTorch writes a function with the names, conditions and structures that the archive has."""
+    text = original[place].decode()
+    called = json.loads(text)["graph_module"]["graph"]["inputs"][-1]["as_tensor"]["name"]
+    texts = {
+        "a value called a call": text.replace(json.dumps(called), json.dumps(f"{called}={shell}")),
+        "a value called two lines": text.replace(
+            json.dumps(called), json.dumps(f"{called}):\n  {shell}\ndef g({called}")
+        ),
+    }
+    for name, changed in texts.items():
+        yield _exported_case(folder, original, place, f"names: {name}", json.loads(changed))
+    enumeration = json.dumps({"__enum__": True, "fqn": "antigravity:x", "name": "y"})
+    factory = json.dumps({"default_factory_module": "os", "default_factory_name": "getcwd", "dict_context": "[]"})
+    documents: dict[str, tuple[str, Any]] = {
+        "a condition that calls": ("guards_code", [f"{shell} == 0"]),
+        "a condition with a quote": ("guards_code", ["L['a\"'].size()[0] == 3"]),
+        "a bound that calls": ("range_constraints", {"s0": {"min_val": shell, "max_val": None}}),
+        "an argument called a call": ("forward_arg_names", [f"x={shell}"]),
+        "inputs of an enumeration": ("in_spec", _spec(enumeration)),
+        "inputs of a default": ("in_spec", _spec(factory, "collections.defaultdict")),
+        "outputs of an enumeration": ("out_spec", _spec(enumeration)),
+    }
+    for name, (key, value) in documents.items():
+        document = json.loads(text)
+        signature = document["graph_module"]["module_call_graph"][0]["signature"]
+        (document if key in document else signature)[key] = value
+        yield _exported_case(folder, original, place, f"names: {name}", document)
+    document = json.loads(text)
+    odd = 'a"),' + shell + ',("'
+    _replace(document, "parameter_name", odd)
+    yield _exported_case(folder, original, place, "names: a weight called a call", document)
+
+
+def _spec(context: str, kind: str = "builtins.dict") -> str:
+    """The structure of one input, as PyTorch writes it, with this context."""
+    leaf = {"type": None, "context": None, "children_spec": []}
+    inner = {"type": kind, "context": context, "children_spec": [leaf]}
+    return json.dumps([1, {"type": "builtins.tuple", "context": "null", "children_spec": [inner]}])
 
 
 def _other_exported(folder: Path, original: dict[str, bytes], place: str) -> Iterator[Case]:

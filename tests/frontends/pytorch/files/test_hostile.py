@@ -173,6 +173,15 @@ def test_operators_that_pytorch_puts_into_graphs_itself(name: str, tmp_path: Pat
     refused(_with_statement(tmp_path, f'_0 = ops.prim.{name}("x")'), 5, f"calls prim.{name}", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ['_0 = getattr(ops, "image").write_file("x", input)', "_0 = ops", "_0 = ops.image", '_0 = ops.aten; _0.write("x")',
+     '_0 = getattr(ops.prim, "rpc_async")("x")', '_0 = getattr(torch, "ops")'],
+)  # fmt: skip
+def test_operators_by_another_name_than_their_own(statement: str, tmp_path: Path) -> None:
+    refused(_with_statement(tmp_path, statement), 5, "could act on files or the network", tmp_path)
+
+
 def test_an_exported_program_of_other_operators_is_told_in_one_paragraph(tmp_path: Path, capfd: Any) -> None:
     """PyTorch logs the traceback besides."""
     with zipfile.ZipFile(FIXTURES / "mnist_cnn.pt2") as archive:
