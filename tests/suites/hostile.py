@@ -1,7 +1,7 @@
 """Hostile files under a watcher of system calls: nothing executed, written elsewhere, connected, lost or left running.
 
     python -m tests.suites.hostile [--classes pickles,onnx,…] [--verbs inspect,convert,source,target,batch]
-        [--sample N] [--timeout 15] [--out FILE.jsonl] [--light]
+        [--sample N] [--match EXPRESSION] [--timeout 15] [--out FILE.jsonl] [--light]
 
 The makers are in `hostile_files/`, one for each class. Every file goes through every verb: `inspect`, `convert` to
 ONNX, `verify` as the source and as the target beside a good model, and each class through one `batch`. Commands run in
@@ -233,6 +233,7 @@ def main() -> None:
     parser.add_argument("--classes", default=",".join(MAKERS))
     parser.add_argument("--verbs", default=",".join(VERBS))
     parser.add_argument("--sample", type=int, default=1, help="one of N commands")
+    parser.add_argument("--match", default="", help="an expression that the name of a case holds")
     parser.add_argument("--timeout", type=float, default=15.0)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
@@ -275,7 +276,7 @@ def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
         canary = Canary(place / "canary" / "marker", listener.getsockname()[1])
         canary.marker.parent.mkdir()
         for kind in given.classes.split(","):
-            cases = made(kind, place, canary)
+            cases = [case for case in made(kind, place, canary) if re.search(given.match, case.name)]
             for case, verb, words in commands(kind, cases, given.verbs.split(","), given.timeout):
                 number += 1
                 if number % given.sample:
