@@ -282,6 +282,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"!= PASS\b", "< PASS", "of the three statuses PASS is the greatest"),
     (r"!= (ir\.DataType\.\w+)", r"is not \1", "there is one object of each dtype"),
     (r"== (ir\.DataType\.\w+)", r"is \1", "there is one object of each dtype"),
+    (r"\((\w+ [<>=]+ [^()&]+)\) & \(", r"(\1) * (", "a product of booleans is both"),
     (r"np\.isfinite\((\w+)\) & np\.isfinite", r"np.isfinite(\1) * np.isfinite", "a product of booleans is both"),
     (
         r"axis \+= full if axis < 0 else 0",
@@ -302,6 +303,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"reshape\(-1", "reshape(~1", "numpy takes any negative size for the one that is not known"),
     (r"reshape\(-1", "reshape(- 2", "numpy takes any negative size for the one that is not known"),
     (r"\.dtype != (\w+)\.dtype", r".dtype is not \1.dtype", "numpy has one object of each dtype"),
+    (r"graph is not (\w+)", r"graph != \1", "graphs have no equality of their own"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
 ]

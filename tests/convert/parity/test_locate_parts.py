@@ -121,7 +121,8 @@ def test_the_counterpart_of_an_operator_is_the_last_of_its_place_and_size() -> N
     g = Graph()
     x = g.input("x", F, [3])
     first = made(g.Mul(x, np.float32(2)), "aten::gelu", "act", "net.py:7")
-    second = made(g.Erf(first), "aten::gelu", "act", "net.py:7")
+    second, _ = g.Dropout(first, outputs=2)
+    made(second, "aten::gelu", "act", "net.py:7")
     third = made(g.Neg(second), "aten::gelu", "act", "net.py:8")
     g.output(made(g.Abs(third), "aten::abs", "act", "net.py:7"), "y")
     model = g.model()
@@ -132,9 +133,11 @@ def test_the_counterpart_of_an_operator_is_the_last_of_its_place_and_size() -> N
     def told(**sizes: int) -> str:
         return _describe_counterpart(model, step, theirs, trace_of(model, **sizes))
 
-    assert told().startswith(f"Erf, {names[1]}: ")
-    assert told(**{names[1]: 4}).startswith(f"Mul, {names[0]}: ")
-    assert told(**{names[0]: 4, names[1]: 2}) == ""
+    assert told().startswith(f"Dropout, {names[1]}: ")
+    mask = str(second.producer().outputs[1].name)  # type: ignore[union-attr]
+    assert told(**{mask: 4}).startswith(f"Dropout, {names[1]}: ")
+    assert told(**{names[1]: 4, mask: 4}).startswith(f"Mul, {names[0]}: ")
+    assert told(**{names[0]: 4, names[1]: 2, mask: 2}) == ""
 
 
 def test_a_place_without_a_module_is_that_of_the_first_node_that_departs() -> None:
