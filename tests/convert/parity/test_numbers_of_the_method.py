@@ -115,6 +115,8 @@ def test_rows_whose_largest_element_changed_its_place() -> None:
         (2, 3), (2, 3), (1, 3), (1, 3), (0, 3)
     ]  # fmt: skip
     assert argmax_agreement([exact, exact], [got, exact]) == 1 - 2 / 6
+    assert argmax_agreement([exact.reshape(1, 3, 3)], [got.reshape(1, 3, 3)]) == 1 - 2 / 3
+    assert argmax_agreement([exact.reshape(3, 3, 1)], [got.reshape(3, 3, 1)]) is None
     # The floor is of the reference's size, and four times as much counts.
     size = float(np.sqrt(np.mean(exact**2)))
     assert argmax_agreement([exact], [got], 0.99 / 4 / size) == 1 - 1 / 3

@@ -93,6 +93,25 @@ def test_a_norm_with_outputs_that_nobody_reads_gives_its_first(plane: tuple[int,
     np.testing.assert_allclose(got, np.maximum(normal * scale + bias, 0), atol=1e-5)
 
 
+@pytest.mark.parametrize("plane", [(4,), (4, 5), (4, 5, 3)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_product_over_the_channels_is_a_convolution(plane: tuple[int, ...], bias: bool) -> None:
+    g = Graph()
+    x = g.input("x", F, [2, *plane, 6])
+    y = g.facts(g.MatMul(x, weights(6, 3)), F, [2, 3, *plane])
+    x.shape = ir.Shape([2, 6, *plane])
+    maker(y).domain = CHANNELS_FIRST
+    added = weights(3).reshape(3, *[1] * len(plane))
+    g.output(g.Relu(g.Add(y, added)) if bias else g.Relu(y), "z")
+    model = g.model()
+    lower_channels_first(model, ModelNames(model.graph))
+    assert [n.op_type for n in model.graph] == ["Conv", "Relu"]
+    a = np.random.default_rng(0).standard_normal((2, 6, *plane)).astype(np.float32)
+    (got,) = run(ir.to_proto(model), {"x": a}).values()
+    want = np.einsum("nc...,cd->nd...", a, weights(6, 3)) + (added if bias else 0)
+    np.testing.assert_allclose(got, np.maximum(want, 0), atol=1e-5)
+
+
 def test_an_input_that_is_lacking_has_no_say() -> None:
     g = Graph()
     node = maker(g.Clip(image(g, 2, 6, 4, 5), None, np.float32(1)))

@@ -76,6 +76,13 @@ def test_of_three_dims_it_costs_nothing_where_the_sides_differ() -> None:
     assert problem(g).terms[0] == Term(2, (3,), 96, existing=True, opposed=True)
 
 
+@pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+def test_any_other_of_three_dims_costs_the_same_everywhere(perm: tuple[int, ...]) -> None:
+    g = Graph()
+    g.output(g.Relu(g.Transpose(image(g, 2, 3, 4), perm=perm)), "y")
+    assert problem(g).terms == [Term(AS_IS, (2,), 96), Term(3, (4,), 96), Term(4, (AS_IS,), 96)]
+
+
 def test_one_that_changes_nothing_costs_where_its_sides_differ() -> None:
     g = Graph()
     g.output(g.Relu(g.Transpose(image(g, 2, 3, 4, 5), perm=[0, 1, 2, 3])), "y")
