@@ -4,6 +4,7 @@ ConvertError            exit 1   a conversion that could not be finished
 ├── UsageError          exit 2   arguments that contradict each other or the model
 ├── ParityError         exit 3   source and target disagree
 ├── Unsupported         exit 4   operators or features without a rule, all of them listed
+│   └── UnknownRank     exit 4   a rule that has to know how many dims a tensor has
 ├── BadInput            exit 5   a file that is broken, or is not what it was said to be
 │   └── UnsafeInput     exit 5   a file that would have to execute code to be read
 └── ResourceLimit       exit 6   time, memory or disk ran out
@@ -96,6 +97,16 @@ class Unsupported(ConvertError):
         """The same error with `at` filled in wherever a problem has no location of its own."""
         problems = [p if p.at != Location() else replace(p, at=at) for p in self.problems]
         return Unsupported(hint=self.hint, problems=problems)
+
+
+class UnknownRank(Unsupported, ValueError):
+    """A rule has to know how many dims a tensor has, which the model does not tell."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"how many dims {name} has is not known",
+            hint="where an input of the model does not tell it, describe it: --input 'NAME:float32[batch,3]'",
+        )
 
 
 class BadInput(ConvertError):

@@ -33,6 +33,9 @@ _DTYPE_IR = {
     ir.DataType.FLOAT4E2M1: 11,
 }
 
+_WEIGHTS_APART = 4
+"""The IR version since which weights need not be inputs of the graph; opsets 7 and 8 came before it."""
+
 _COMPUTED_SPLIT = 13
 """The opset that made the sizes of Split an input."""
 
@@ -50,7 +53,6 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     if not OLDEST <= opset <= NEWEST:
         raise UsageError(f"opset {opset} cannot be written", hint=f"give --opset {OLDEST} to {NEWEST}")
     _refuse_private(model)
-    _refuse_unknown_ranks(model)
     older = (write_size_checks_as_reshapes,) if opset < _COMPUTED_SPLIT else ()
     run_passes(model, (*PASSES, *older, to_opset, hoist_weights), dump)
     used = {node.domain for node in model.graph.all_nodes()} | {""}
@@ -92,24 +94,8 @@ def ir_version(model: ir.Model) -> int:
     known = [onnx.helper.make_opsetid(d, v) for d, v in model.graph.opset_imports.items() if d in ("", "ai.onnx.ml")]
     dtypes = {v.dtype for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values())}
     dtypes |= {v.dtype for node in model.graph.all_nodes() for v in node.outputs}
-    return max(onnx.helper.find_min_ir_version_for(known), *(_DTYPE_IR.get(d, 0) for d in dtypes if d is not None), 0)
-
-
-def _refuse_unknown_ranks(model: ir.Model) -> None:
-    """A valid ONNX file tells the rank of every input."""
-    unknown = [str(v.name) for v in model.graph.inputs if v.shape is None and not isinstance(v.type, ir.SequenceType)]
-    if unknown:
-        raise UsageError(
-            f"the model does not tell how many dims these inputs have: {', '.join(unknown)}",
-            hint=f"describe them, for instance --input {unknown[0]}:float32[batch,3]",
-        )
-    open_ends = [str(v.name) for v in model.graph.outputs if v.shape is None and isinstance(v.type, ir.TensorType)]
-    if open_ends:
-        raise Unsupported(
-            f"how many dims these outputs have is known only when the model runs: {', '.join(open_ends)}; "
-            "a valid ONNX file says it",
-            hint="reshape them to a number of dims that is known",
-        )
+    least = max(onnx.helper.find_min_ir_version_for(known), _WEIGHTS_APART)
+    return max(least, *(_DTYPE_IR.get(d, 0) for d in dtypes if d is not None), 0)
 
 
 def _refuse_private(model: ir.Model) -> None:

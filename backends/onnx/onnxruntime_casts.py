@@ -80,7 +80,8 @@ def _widen_node(graph: ir.Graph, node: ir.Node, dtype: ir.DataType, wide: ir.Dat
     for y in node.outputs:
         if y.dtype != dtype or not y.name:
             continue
-        name, y.name, y.dtype = y.name, f"{y.name}.{wide.name.lower()}", wide
+        # A type of its own: a clone of the model has the same type object.
+        name, y.name, y.type = y.name, f"{y.name}.{wide.name.lower()}", ir.TensorType(wide)
         back = _cast(node, y, dtype, name)
         ir.convenience.replace_all_uses_with(y, back.outputs[0], replace_graph_outputs=True)
         back.replace_input_with(0, y)

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from convert import limits
-from convert.errors import Location, ResourceLimit
+from convert.errors import Location, ResourceLimit, UnknownRank
 from convert.graph.metadata import EXACT_KEY, MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.node_inference import infer
 from convert.graph.tensors import dims_of, tensor_of
@@ -158,14 +158,14 @@ class Graph:
         return value
 
     def shape(self, value: ir.Value) -> tuple[Dim, ...]:
-        """Dims as ints, names or None. Raises ValueError if the rank is unknown."""
+        """Dims as ints, names or None. Raises `UnknownRank`, a ValueError, if the rank is unknown."""
         found = known_dims(value)
         if found is None:
-            raise ValueError(f"the rank of {value.name} is unknown")
+            raise UnknownRank(str(value.name))
         return found
 
     def rank(self, value: ir.Value) -> int:
-        """Number of dims. Raises ValueError if it is unknown."""
+        """Number of dims. Raises `UnknownRank` if it is unknown."""
         return len(self.shape(value))
 
     def dtype(self, value: ir.Value) -> ir.DataType:

@@ -26,6 +26,12 @@ _BATCH, _SPATIAL = 2, 16
 _ELEMENTS = 1 << 48  # beyond them numpy has no address for an array, and says so in words of its own
 _MOST = 64  # the largest upper bound that is tried out
 
+RANK = "number of dims"
+"""What the rank of inputs that do not tell theirs is called among the sizes of dynamic dims; all have the same."""
+
+_OPEN_DIMS = (2, 3, 8, 4)
+_RANKS = (2, 1, 3)
+
 
 @dataclass(frozen=True)
 class Feed:
@@ -97,7 +103,7 @@ def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
 
     The source may refuse it: what a reader does not know to be impossible it gives as 1.
     """
-    bounds, _, guards = _size_facts(model)
+    bounds, _, guards = size_facts(model)
     free = free_dims(model)
     sizes = fit_sizes({name: _least_size(bounds.get(name)) for name in free}, guards, bounds)
     usual = list(feed_sizes(model, 3))
@@ -117,7 +123,7 @@ def special_feed(model: ir.Model, seed: int) -> Feed | None:
 
     Where the leading dims may be so many, they hold a row of each kind.
     """
-    bounds, _, guards = _size_facts(model)
+    bounds, _, guards = size_facts(model)
     sizes = next(iter(feed_sizes(model, 1)))
     free = free_dims(model)
     wanted = {n: min(ROWS, (bounds.get(n) or [1, None])[1] or ROWS) if free[n] else sizes[n] for n in free}
@@ -144,16 +150,18 @@ def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int]) -> Feed:
 Bounds: TypeAlias = dict[str, list[int | None]]
 
 
-def _size_facts(model: ir.Model) -> tuple[Bounds, dict[str, int], list[str]]:
+def size_facts(model: ir.Model) -> tuple[Bounds, dict[str, int], list[str]]:
     """Bounds, plausible sizes and guards of the dynamic dims."""
     keys = ((DIMS_KEY, "{}"), (EXAMPLE_KEY, "{}"), (GUARDS_KEY, "[]"))
     bounds, examples, guards = (json.loads(model.metadata_props.get(key, other)) for key, other in keys)
+    if any(v.shape is None for v in model.graph.inputs):
+        bounds[RANK] = [0, len(_OPEN_DIMS)]
     return bounds, examples, guards
 
 
 def _dynamic_dims(model: ir.Model) -> dict[str, bool]:
     """The dynamic dims of the inputs, and whether they are leading ones, as a batch is."""
-    names: dict[str, bool] = {}
+    names: dict[str, bool] = {RANK: False} if any(v.shape is None for v in model.graph.inputs) else {}
     for value in model.graph.inputs:
         for axis, dim in enumerate(value.shape or ()):
             if isinstance(dim, ir.SymbolicDim):
@@ -175,13 +183,16 @@ def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
 
 def feed_sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
     """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards."""
-    bounds, examples, guards = _size_facts(model)
+    bounds, examples, guards = size_facts(model)
     free = free_dims(model)
     for index in range(count):
         sizes = {}
         for name, leading in free.items():
             low, high = (bounds.get(name) or [1, None])[:2]
             low = 1 if low is None else low
+            if name == RANK:
+                sizes[name] = _RANKS[index % 3]
+                continue
             usual = examples.get(name, _BATCH if leading else _SPATIAL)
             least = low if leading or low > 1 else usual
             most = high if high is not None and high <= _MOST else usual + 1
@@ -201,17 +212,22 @@ def _is_derived(name: str, names: Iterable[str]) -> bool:
     return True
 
 
-def _random_array(
-    value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, normal: bool, limits: Sequence[Limit]
-) -> np.ndarray:
-    if value.dtype is None or value.shape is None:
-        raise UsageError(
-            f"the dtype or rank of input {value.name!r} is not known", hint="give inputs with --inputs data.npz"
-        )
-    shape = [
+def fed_shape(value: ir.Value, dims: Mapping[str, int]) -> list[int]:
+    """The shape of an input at these sizes of the dynamic dims; inputs of unknown rank have one and the same."""
+    if value.shape is None:
+        return list(_OPEN_DIMS[len(_OPEN_DIMS) - dims[RANK] :])
+    return [
         d if isinstance(d, int) else dims[d.value if d.value is not None else f"{value.name}.{axis}"]
         for axis, d in enumerate(value.shape)
     ]
+
+
+def _random_array(
+    value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, normal: bool, limits: Sequence[Limit]
+) -> np.ndarray:
+    if value.dtype is None:
+        raise UsageError(f"the dtype of input {value.name!r} is not known", hint="give inputs with --inputs data.npz")
+    shape = fed_shape(value, dims)
     if math.prod(shape) > _ELEMENTS:
         text = f"the input {value.name!r} has {math.prod(shape):,} elements, which no machine holds"
         raise ResourceLimit(text, hint="describe a smaller one with --input, or is the file damaged?")

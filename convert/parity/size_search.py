@@ -6,7 +6,6 @@ table of positions, halves that have to be whole. What the graph's own constants
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice, product, takewhile
 from math import isqrt, prod
@@ -16,12 +15,11 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import ConvertError, ResourceLimit, Unsupported, UsageError
-from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.graph.shape_inference import infer_proto, weightless_proto
 from convert.graph.tensors import dtype_name
 from convert.graph.values import constant, known_dims
 from convert.options import Options
-from convert.parity.inputs import complete_sizes, feed_sizes, free_dims, sized_feed
+from convert.parity.inputs import complete_sizes, fed_shape, feed_sizes, free_dims, size_facts, sized_feed
 from convert.parity.size_guards import broken_guards
 from convert.runners.process import PROBE, PROBE_FIRST, Limits, execute
 from convert.source import Source
@@ -160,8 +158,7 @@ def _that_fit(graph: ir.Model, candidates: Iterable[Sizes]) -> Iterator[Sizes]:
 
     Where it objects to every one, it is not asked.
     """
-    bounds: dict[str, list[int | None]] = json.loads(graph.metadata_props.get(DIMS_KEY, "{}"))
-    guards = json.loads(graph.metadata_props.get(GUARDS_KEY, "[]"))
+    bounds, _, guards = size_facts(graph)
     allowed: list[Sizes] = []
     for sizes in islice(candidates, _MOST_THOUGHT):
         within = all(
@@ -185,20 +182,15 @@ def _that_fit(graph: ir.Model, candidates: Iterable[Sizes]) -> Iterator[Sizes]:
 
 
 def _elements(graph: ir.Model, sizes: Mapping[str, int]) -> int:
-    shapes = [_known_shape(value, sizes) for value in graph.graph.inputs]
+    shapes = [fed_shape(value, sizes) for value in graph.graph.inputs]
     return sum(prod(shape) for shape in shapes)
-
-
-def _known_shape(value: ir.Value, sizes: Mapping[str, int]) -> list[int]:
-    dims = known_dims(value) or ()
-    return [d if isinstance(d, int) else sizes[d if d is not None else f"{value.name}.{a}"] for a, d in enumerate(dims)]
 
 
 def _shapes_agree(graph: ir.Model, proto: onnx.ModelProto, sizes: Sizes) -> bool:
     held = {v.name: v for v in proto.graph.input}
     for value in graph.graph.inputs:
-        for axis, size in enumerate(_known_shape(value, sizes)):
-            held[str(value.name)].type.tensor_type.shape.dim[axis].dim_value = size
+        shape = held[str(value.name)].type.tensor_type.shape
+        shape.CopyFrom(onnx.TensorShapeProto(dim=[{"dim_value": size} for size in fed_shape(value, sizes)]))
     try:
         infer_proto(proto, strict=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 from convert.passes.opset.attention import attention
+from convert.passes.opset.fourier import dft, stft
 from convert.passes.opset.quantize import dequantize, quantize
 
 Expansion = Callable[[Graph, ir.Node, int], Sequence[ir.Value | None] | None]
@@ -136,6 +137,8 @@ def _cast_back(g: Graph, y: ir.Value, x: ir.Value | None) -> ir.Value:
 
 EXPANSIONS: dict[str, tuple[int, Expansion]] = {
     "Attention": (23, attention),
+    "DFT": (17, dft),
+    "STFT": (17, stft),
     "Gelu": (20, _gelu),
     "Mish": (18, _mish),
     "HardSwish": (14, _hard_swish),

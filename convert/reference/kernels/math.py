@@ -39,6 +39,11 @@ def softplus(count: int, x: Array) -> Array:
     return np.logaddexp(0, x).astype(x.dtype)
 
 
+@kernel("Softsign")
+def softsign(count: int, x: Array) -> Array:
+    return x / (1 + np.abs(x))
+
+
 @kernel("HardSigmoid")
 def hard_sigmoid(count: int, x: Array, *, alpha: float, beta: float) -> Array:
     return np.clip(x * alpha + beta, 0, 1).astype(x.dtype)

@@ -212,13 +212,20 @@ def test_every_dtype_gets_its_own_kind_of_numbers(dtype: ir.DataType) -> None:
             assert set(x.tolist()) == set(range(10))
 
 
-@pytest.mark.parametrize("model", [plain(shape=None)])
-def test_what_has_no_rank_cannot_be_drawn(model: ir.Model) -> None:
-    with pytest.raises(UsageError, match="the dtype or rank of input 'x' is not known"):
-        generate_feeds(model)
+def test_what_has_no_rank_is_drawn_with_several() -> None:
+    model = plain(shape=None)
+    feeds = generate_feeds(model)
+    assert [f.arrays["x"].shape for f in feeds] == [(8, 4), (4,), (3, 8, 4)]
+    assert "number of dims=3" in feeds[2].label
+    edge = smallest_feed(model, 3)
+    assert edge is not None
+    assert edge.arrays["x"].shape == ()
+
+
+def test_what_has_no_dtype_cannot_be_drawn() -> None:
     model = plain()
     model.graph.inputs[0].type = None
-    with pytest.raises(UsageError, match="the dtype or rank of input 'x' is not known"):
+    with pytest.raises(UsageError, match="the dtype of input 'x' is not known"):
         generate_feeds(model)
 
 

@@ -1,0 +1,269 @@
+"""Fourier transforms for opsets before 17: products with their matrices.
+
+Where the length is known the matrices are constants, exact to a rounding each; a length that is too long for one matrix
+is taken apart into two factors (Cooley and Tukey, "An algorithm for the machine calculation of complex Fourier series",
+1965). Where the run tells the length, the matrices are made by the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.graph.tensors import rounded_tensor
+
+LARGEST = 2048
+"""The longest transform that is one product; longer ones are products of factors up to this."""
+
+_END = np.array([np.iinfo(np.int64).max], np.int64)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Real and imaginary part, the latter None where it is zero."""
+
+    real: ir.Value
+    imag: ir.Value | None
+
+
+def dft(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    """DFT, as opsets 17 and 20 define it: `axis` is an attribute in the first and an input in the second."""
+    x, length, axis = [*node.inputs, None, None][:3]
+    assert x is not None
+    place = node.attributes.get_int("axis", 1 if g.opset < 20 else -2)
+    if axis is not None:
+        given = g.static(axis)
+        if given is None:
+            raise Unsupported("its input 'axis' is computed")
+        place = int(given.ravel()[0])
+    last = g.rank(x) - 1
+    place %= last + 1
+    inverse, onesided = (node.attributes.get_int(name, 0) != 0 for name in ("inverse", "onesided"))
+    perm = [i for i in range(last) if i != place] + [place]
+    pair = _split_parts(g, x)
+    moved = _Pair(*(p if p is None or place == last - 1 else g.Transpose(p, perm=perm) for p in _both(pair)))
+    size = _length(g, g.shape(x)[place], length, halved=inverse and onesided)
+    made = _transform(g, moved, size, inverse=inverse, onesided=onesided)
+    back = [perm.index(i) for i in range(last)]
+    parts = [p if p is None or place == last - 1 else g.Transpose(p, perm=back) for p in _both(made)]
+    return [_joined(g, g.dtype(x), parts)]
+
+
+def stft(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    """STFT of opset 17: frames of the signal, times the window, each transformed."""
+    signal, step, window, length = [*node.inputs, None, None][:4]
+    assert signal is not None
+    assert step is not None
+    whole, axis = (signal, 1) if window is None else (window, 0)
+    size = _length(g, g.shape(whole)[axis], length, halved=False)
+    if size is None:
+        size = _size_of(g, whole, axis)
+    steps = g.static(step)
+    hop = int(steps.ravel()[0]) if steps is not None else _scalar(g, step)
+    places = _frame_places(g, g.shape(signal)[1], signal, size, hop)
+    parts = _split_parts(g, signal)
+    frames = [None if p is None else g.Gather(p, places, axis=1) for p in _both(parts)]
+    if window is not None:
+        frames = [None if p is None else g.Mul(p, g.Cast(window, to=g.dtype(p))) for p in frames]
+    assert frames[0] is not None
+    real = node.attributes.get_int("onesided", 1) != 0 and parts.imag is None
+    made = _transform(g, _Pair(frames[0], frames[1]), size, inverse=False, onesided=real)
+    return [_joined(g, g.dtype(signal), _both(made))]
+
+
+def _scalar(g: Graph, x: ir.Value) -> ir.Value:
+    return g.Reshape(g.Cast(x, to=ir.DataType.INT64), np.zeros(0, np.int64))
+
+
+def _both(pair: _Pair) -> list[ir.Value | None]:
+    return [pair.real, pair.imag]
+
+
+def _split_parts(g: Graph, x: ir.Value) -> _Pair:
+    """The parts of [..., 1] or [..., 2], in a dtype that products have kernels for."""
+    parts = g.shape(x)[-1]
+    if parts not in (1, 2):
+        raise Unsupported("whether its input is real or complex is not known")
+    wide = x if g.dtype(x) in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else g.Cast(x, to=ir.DataType.FLOAT)
+    if parts == 1:
+        return _Pair(g.Squeeze(wide, [-1]), None)
+    return _Pair(*(g.Gather(wide, np.int64(i), axis=-1) for i in (0, 1)))
+
+
+def _joined(g: Graph, dtype: ir.DataType, parts: Sequence[ir.Value | None]) -> ir.Value:
+    """[..., 2], or [..., 1] where there is a real part only."""
+    columns = [g.Unsqueeze(p, [-1]) for p in parts if p is not None]
+    y = columns[0] if len(columns) == 1 else g.Concat(*columns, axis=-1)
+    return y if g.dtype(y) == dtype else g.Cast(y, to=dtype)
+
+
+def _length(g: Graph, dim: int | str | None, length: ir.Value | None, *, halved: bool) -> int | ir.Value | None:
+    """The length of a transform as a number or a scalar; None for that of the dim, where the run tells it."""
+    if length is not None:
+        known = g.static(length)
+        if known is not None:
+            return int(known.ravel()[0])
+        return _scalar(g, length)
+    if isinstance(dim, int):
+        return 2 * (dim - 1) if halved else dim
+    return None
+
+
+def _size_of(g: Graph, x: ir.Value, axis: int) -> ir.Value:
+    return g.Gather(g.Shape(x), np.int64(axis), axis=0)
+
+
+def _frame_places(
+    g: Graph, dim: int | str | None, signal: ir.Value, size: int | ir.Value, hop: int | ir.Value
+) -> np.ndarray | ir.Value:
+    """Where the elements of each frame are in the signal, [frames, size]."""
+    if isinstance(dim, int) and isinstance(size, int) and isinstance(hop, int):
+        count = (dim - size) // hop + 1
+        return np.arange(count, dtype=np.int64)[:, None] * hop + np.arange(size, dtype=np.int64)
+    one = np.int64(1)
+    count = g.Add(g.Div(g.Sub(_size_of(g, signal, 1), _number(size)), _number(hop)), one)
+    first = g.Mul(g.Range(np.int64(0), count, one), _number(hop))
+    return g.Add(g.Unsqueeze(first, [1]), g.Unsqueeze(g.Range(np.int64(0), _number(size), one), [0]))
+
+
+def _number(size: int | ir.Value) -> np.int64 | ir.Value:
+    return np.int64(size) if isinstance(size, int) else size
+
+
+# -- along the last axis ----------------------------------------------------------------------------------------------
+
+
+def _transform(g: Graph, x: _Pair, size: int | ir.Value | None, *, inverse: bool, onesided: bool) -> _Pair:
+    """A transform to `size` numbers along the last axis; what is longer is cut, what is shorter has zeros behind it."""
+    rows = g.shape(x.real)[-1]
+    if isinstance(size, int) and size > LARGEST and rows == size and not (inverse and onesided):
+        made = _transform_by_factors(g, x, size, inverse)
+        parts = [p if p is None or not onesided else g.Slice(p, [0], [size // 2 + 1], [-1]) for p in _both(made)]
+        whole = _Pair(parts[0], parts[1])  # type: ignore[arg-type]
+        return _Pair(*(_scaled(g, p, 1 / size) for p in _both(whole))) if inverse else whole  # type: ignore[arg-type]
+    if isinstance(size, int):
+        if size > 2 * LARGEST:
+            raise Unsupported(f"a transform of {size} numbers has no matrix of a bearable size")
+        half = size // 2 + 1
+        matrices = _constant_matrices(g, g.dtype(x.real), rows, size, inverse, onesided)
+        taken = half if inverse and onesided else size
+    else:
+        if size is None:
+            size = _size_of(g, x.real, -1)
+            if inverse and onesided:
+                size = g.Mul(g.Sub(size, np.int64(1)), np.int64(2))
+        taken = g.Add(g.Div(size, np.int64(2)), np.int64(1)) if inverse and onesided else size
+        matrices = _computed_matrices(g, x.real, size, inverse, onesided)
+        rows = None
+    if not (isinstance(rows, int) and isinstance(taken, int) and rows <= taken):
+        x = _Pair(*(p if p is None else _first(g, p, taken, -1) for p in _both(x)))  # type: ignore[arg-type]
+    if not (isinstance(rows, int) and isinstance(taken, int)):
+        matrices = [_first(g, m, _size_of(g, x.real, -1), 0) for m in matrices]
+    elif rows < taken:
+        matrices = [_first(g, m, rows, 0) for m in matrices]
+    return _product(g, x, matrices[0], matrices[1], real=inverse and onesided)
+
+
+def _first(g: Graph, x: ir.Value, count: int | ir.Value, axis: int) -> ir.Value:
+    """The first elements along an axis."""
+    end = np.array([count], np.int64) if isinstance(count, int) else g.Reshape(count, np.array([1], np.int64))
+    return g.Slice(x, np.array([0], np.int64), end, np.array([axis], np.int64))
+
+
+def _product(g: Graph, x: _Pair, cos: ir.Value, sin: ir.Value, *, real: bool = False) -> _Pair:
+    """x times cos + i sin along the last axis; with `real` its real part only."""
+    a = g.MatMul(x.real, cos)
+    if x.imag is None:
+        return _Pair(a, None if real else g.MatMul(x.real, sin))
+    a = g.Sub(a, g.MatMul(x.imag, sin))
+    return _Pair(a, None if real else g.Add(g.MatMul(x.real, sin), g.MatMul(x.imag, cos)))
+
+
+def _scaled(g: Graph, x: ir.Value | None, factor: float) -> ir.Value | None:
+    return None if x is None else g.Mul(x, factor)
+
+
+def _angles(rows: int, columns: int, n: int) -> np.ndarray:
+    """2 pi j k / n; j k is reduced first, so that the angles are exact."""
+    return 2 * math.pi / n * (np.outer(np.arange(rows), np.arange(columns)) % n)
+
+
+def _constant_matrices(
+    g: Graph, dtype: ir.DataType, rows: int | str | None, n: int, inverse: bool, onesided: bool
+) -> list[ir.Value]:
+    """cos and the signed sin of a transform of length n, with the division and the weights of an inverse."""
+    first = n // 2 + 1 if inverse and onesided else n
+    columns = n // 2 + 1 if onesided and not inverse else n
+    angles = _angles(first, columns, n)
+    factor = np.full((first, 1), 1.0 / n if inverse else 1.0)
+    if inverse and onesided:
+        # Each of the numbers stands for the one that mirrors it as well, but for the first and that in the middle.
+        ks = np.arange(first)
+        factor[(ks != 0) & (2 * ks != n)] *= 2
+    if isinstance(rows, int):
+        angles, factor = angles[:rows], factor[:rows]
+    sign = 1.0 if inverse else -1.0
+    return [g.const(rounded_tensor(m, dtype)) for m in (factor * np.cos(angles), factor * (sign * np.sin(angles)))]
+
+
+def _computed_matrices(g: Graph, x: ir.Value, n: ir.Value | int, inverse: bool, onesided: bool) -> list[ir.Value]:
+    """As `_constant_matrices`, for a length that the run tells; angles are computed in float64."""
+    zero, one, two = np.int64(0), np.int64(1), np.int64(2)
+    half = g.Add(g.Div(n, two), one)
+    js = g.Unsqueeze(g.Range(zero, half if inverse and onesided else n, one), [1])
+    ks = g.Unsqueeze(g.Range(zero, half if onesided and not inverse else n, one), [0])
+    jk = g.Mul(js, ks)
+    # An integer remainder is in opset 10, and the quotient in all.
+    rest = g.Sub(jk, g.Mul(g.Div(jk, n), n))
+    wide = ir.DataType.DOUBLE
+    count = g.Cast(n, to=wide)
+    angles = g.Div(g.Mul(g.Cast(rest, to=wide), g.const(2 * math.pi, wide)), count)
+    cos, sin = g.Cos(angles), g.Sin(angles)
+    if not inverse:
+        return [g.Cast(m, to=g.dtype(x)) for m in (cos, g.Neg(sin))]
+    factor = g.Reciprocal(count)
+    if onesided:
+        alone = g.Or(g.Equal(js, zero), g.Equal(g.Mul(js, two), n))
+        factor = g.Mul(factor, g.Where(alone, g.const(1.0, wide), g.const(2.0, wide)))
+    return [g.Cast(g.Mul(m, factor), to=g.dtype(x)) for m in (cos, sin)]
+
+
+def _transform_by_factors(g: Graph, x: _Pair, n: int, inverse: bool) -> _Pair:
+    """A transform of length n = a b, without the division of the inverse.
+
+    With n = b i + j and k = p + a q: the numbers at each j are transformed to p, turned by 2 pi j p / n, and those at
+    each p transformed to q.
+    """
+    found = [a for a in range(2, math.isqrt(n) + 1) if n % a == 0 and n // a <= LARGEST]
+    if not found:
+        raise Unsupported(f"a transform of {n} numbers, which has no factors up to {LARGEST}")
+    a = found[-1]
+    b, sign, dtype = n // a, 1.0 if inverse else -1.0, g.dtype(x.real)
+    rank = g.rank(x.real)
+    dims = [0] * (rank - 1)
+    swap = [*range(rank - 1), rank, rank - 1]
+
+    def factor(x: _Pair, size: int) -> _Pair:
+        angles = _angles(size, size, size)
+        cos, sin = (g.const(rounded_tensor(m, dtype)) for m in (np.cos(angles), sign * np.sin(angles)))
+        turned = [p if p is None else g.Transpose(p, perm=swap) for p in _both(x)]
+        return _product(g, _Pair(turned[0], turned[1]), cos, sin)  # type: ignore[arg-type]
+
+    apart = np.array([*dims, a, b], np.int64)
+    x = _Pair(*(p if p is None else g.Reshape(p, apart) for p in _both(x)))  # type: ignore[arg-type]
+    x = factor(x, a)
+    angles = 2 * math.pi / n * np.outer(np.arange(b), np.arange(a))
+    cos, sin = (g.const(rounded_tensor(m, dtype)) for m in (np.cos(angles), sign * np.sin(angles)))
+    imag = x.imag
+    assert imag is not None
+    turned = g.Sub(g.Mul(x.real, cos), g.Mul(imag, sin)), g.Add(g.Mul(x.real, sin), g.Mul(imag, cos))
+    x = factor(_Pair(*turned), b)
+    whole = np.array([*dims, n], np.int64)
+    made = [g.Reshape(g.Transpose(p, perm=swap), whole) for p in _both(x) if p is not None]
+    return _Pair(made[0], made[1])
