@@ -74,7 +74,7 @@ def measure(case: NodeCase, opsets: Sequence[int]) -> list[Row]:
         except Exception as error:
             rows.append(Row(case.name, case.operator, opset, "error", f"{type(error).__name__}: {error}"))
             continue
-            kept = {n.op_type for n in copy.graph.all_nodes()} <= before
+        kept = {n.op_type for n in copy.graph.all_nodes()} <= before
         rows.append(_judged(case, proto, opset, "same" if kept else "other"))
     return rows
 

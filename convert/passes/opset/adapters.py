@@ -16,6 +16,17 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.values import is_used
 from convert.passes.opset.compare_schemas import short_mask
+from convert.passes.opset.old_adapters import (
+    drop_neutral,
+    lower_clip,
+    lower_constant_to_initializer,
+    lower_depth_to_space,
+    lower_gemm,
+    lower_pad,
+    lower_slice,
+    lower_top_k,
+)
+from convert.passes.opset.resize import is_lacking
 from convert.passes.opset.scan import lift_scan
 
 Results = Sequence[ir.Value | None] | None
@@ -96,6 +107,9 @@ def _lower_axes(g: Graph, node: ir.Node, target: int) -> Results:
     data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
     attributes = {k: a for k, a in node.attributes.items() if k != "noop_with_empty_axes"}
     given = None if axes is None else _constant(node, 1, "axes")
+    if given is not None and target < 11 and data is not None and data.shape is not None:
+        # Axes from the end came in opset 11; those of Unsqueeze are about its result.
+        given = given % (len(data.shape) + (len(given) if node.op_type == "Unsqueeze" else 0))
     keeps = node.attributes.get_int("noop_with_empty_axes", 0) != 0
     if (given is None or not len(given)) and keeps:
         return [g.Identity(data)] if node.op_type in _PLAIN else None
@@ -129,6 +143,8 @@ def _lower_split(g: Graph, node: ir.Node, target: int) -> Results:
 
 def _lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
     """Pad before opset 18 pads every axis."""
+    if target < 11:
+        return lower_pad(g, node, target)
     if len(node.inputs) < 4 or node.inputs[3] is None:
         return None
     data, rank = node.inputs[0], g.rank(node.inputs[0])  # type: ignore[arg-type]
@@ -143,15 +159,11 @@ def _lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
 
 def _lower_resize(g: Graph, node: ir.Node, target: int) -> Results:
     """Resize before opset 18 takes sizes for every axis; before opset 13 `roi` and `scales` have to be there."""
+    if is_lacking(node, target):
+        return None
     attributes = dict(node.attributes)
-    for name, default in (("antialias", 0), ("keep_aspect_ratio_policy", "stretch")):
-        attribute = attributes.pop(name, None)
-        if attribute is not None and target < 18 and attribute.value != default:
-            raise Unsupported(f"{name}={attribute.value!r} is not in opset {target}")
-    if attributes.get("coordinate_transformation_mode") is not None and target < 19:
-        mode = attributes["coordinate_transformation_mode"].as_string()
-        if mode == "half_pixel_symmetric":
-            raise Unsupported(f"coordinate_transformation_mode={mode!r} is not in opset {target}")
+    for name in ("antialias", "keep_aspect_ratio_policy"):
+        attributes.pop(name, None)
     inputs = [*node.inputs, None, None, None][:4]
     axes = attributes.pop("axes", None)
     if axes is not None:
@@ -193,7 +205,9 @@ def _lower_softmax(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_constant(g: Graph, node: ir.Node, target: int) -> Results:
-    """Constant before opset 12 holds a tensor."""
+    """Constant before opset 12 holds a tensor, before opset 9 of floating numbers."""
+    if target < 9:
+        return lower_constant_to_initializer(g, node)
     tensor = ir.convenience.get_const_tensor(node.outputs[0])
     if tensor is None:
         return None
@@ -220,10 +234,8 @@ def _lower_dropout(g: Graph, node: ir.Node, target: int) -> Results:
 
 def _lower_grid_sample(g: Graph, node: ir.Node, target: int) -> Results:
     """GridSample before opset 20: other names of the modes, images only."""
-    if target < 16:
+    if target < 16 or g.rank(node.inputs[0]) != 4:  # type: ignore[arg-type]
         return None
-    if g.rank(node.inputs[0]) != 4:  # type: ignore[arg-type]
-        raise Unsupported(f"opset {target} samples 4-D inputs only")
     attributes = dict(node.attributes)
     mode = attributes.pop("mode", None)
     name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode.as_string() if mode else "linear", "nearest")
@@ -250,6 +262,10 @@ def _lower_reshape(g: Graph, node: ir.Node, target: int) -> Results:
 
 def _lower_shape(g: Graph, node: ir.Node, target: int) -> Results:
     """Shape before opset 15 gives all dims."""
+    if target < 10:
+        rank = g.rank(node.inputs[0])  # type: ignore[arg-type]
+        chosen = np.arange(rank)[node.attributes.get_int("start", 0) : node.attributes.get_int("end", rank)]
+        return [g.Gather(g.Shape(node.inputs[0]), chosen.astype(np.int64), axis=0)]
     start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", 2**31 - 1)
     return [g.Slice(g.Shape(node.inputs[0]), np.array([start]), np.array([end]), np.array([0]))]
 
@@ -300,6 +316,13 @@ LOWERINGS: dict[str, tuple[int, Adapter]] = {
     "Split": (18, _lower_split),
     "Pad": (18, _lower_pad),
     "Resize": (19, _lower_resize),
+    "Slice": (10, lower_slice),
+    "Clip": (11, lower_clip),
+    "TopK": (11, lower_top_k),
+    "Gemm": (11, lower_gemm),
+    "DepthToSpace": (11, lower_depth_to_space),
+    "AveragePool": (19, drop_neutral),
+    "MaxPool": (10, drop_neutral),
     "Constant": (12, _lower_constant),
     "CastLike": (15, _lower_cast_like),
     "Dropout": (12, _lower_dropout),

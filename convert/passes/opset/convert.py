@@ -22,6 +22,7 @@ from convert.passes.opset.adapters import LIFTS, LOWERINGS, Adapter
 from convert.passes.opset.compare_schemas import fits_version, same_signature
 from convert.passes.opset.expansions import EXPANSIONS
 from convert.passes.opset.onnx_tools import expand_function, version_convert
+from convert.passes.opset.widen import widen
 
 _MAX_ROUNDS = 32
 
@@ -63,7 +64,7 @@ class _Conversion:
         for node, version in work:
             if version == self.target or node.graph is None or self._stays(node, version):
                 continue
-            if self._apply_adapter(node, version, left):
+            if self._widen(node, version, left) or self._apply_adapter(node, version, left):
                 continue
             if any(subgraphs(a) for a in node.attributes.values()) and _exists(node.op_type, self.target):
                 self._problem(node, f"opset {version} of it has another meaning than opset {self.target}")
@@ -121,12 +122,22 @@ class _Conversion:
         left.extend((n, version) for n in _with_inner_nodes(made or ()))
         return made is not None
 
+    def _widen(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]]) -> bool:
+        """Put casts around the operator where the older one lacks its dtype."""
+        if version < self.target or not _exists(node.op_type, self.target):
+            return False
+        made = self._run(lambda g, node, target: widen(g, node, version, target), node, version)
+        left.extend((n, version) for n in made or ())
+        return made is not None
+
     def _run(self, adapter: Adapter, node: ir.Node, opset: int) -> list[ir.Node] | None:
         g = Graph(opset=opset)
         g.reserve(self.names)
         g.location = Location(node=node.name or node.op_type)
         try:
             results = adapter(g, node, self.target)
+        except onnx.defs.SchemaError:  # it takes an operator that the older opset lacks
+            return None
         except (Unsupported, ValueError) as error:
             self._problem(node, str(error))
             return []

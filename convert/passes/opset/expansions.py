@@ -14,8 +14,13 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 from convert.passes.opset.attention import attention
+from convert.passes.opset.bits import bitwise, bitwise_not
 from convert.passes.opset.fourier import dft, stft
+from convert.passes.opset.grid_sample import grid_sample
+from convert.passes.opset.older_forms import arg_last, batch_first, center_crop_pad, col2im, equal
 from convert.passes.opset.quantize import dequantize, quantize
+from convert.passes.opset.resize import resize
+from convert.passes.opset.scatter import scatter_elements, scatter_nd
 
 Expansion = Callable[[Graph, ir.Node, int], Sequence[ir.Value | None] | None]
 
@@ -139,6 +144,17 @@ EXPANSIONS: dict[str, tuple[int, Expansion]] = {
     "Attention": (23, attention),
     "DFT": (17, dft),
     "STFT": (17, stft),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), (18, bitwise)),
+    "BitwiseNot": (18, bitwise_not),
+    "CenterCropPad": (18, center_crop_pad),
+    "Col2Im": (18, col2im),
+    **dict.fromkeys(("ArgMax", "ArgMin"), (12, arg_last)),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), (14, batch_first)),
+    "Equal": (11, equal),
+    "GridSample": (20, grid_sample),
+    "Resize": (19, resize),
+    "ScatterElements": (18, scatter_elements),
+    "ScatterND": (18, scatter_nd),
     "Gelu": (20, _gelu),
     "Mish": (18, _mish),
     "HardSwish": (14, _hard_swish),

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import onnxruntime
 import pytest
 from convert.backends import onnx as backend
+from convert.backends.onnx.lower import lower
 from convert.backends.onnx.onnxruntime_casts import KERNELS, SINCE
 from onnx import helper
 
@@ -69,3 +72,12 @@ def test_it_loads_and_computes_what_numpy_does(operator: str, dtype: Any, tmp_pa
     (got,) = session(tmp_path / "m.onnx").run(None, {f"x{i}": v for i, v in enumerate(feeds)})
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
+
+
+def test_a_clone_that_is_lowered_leaves_the_model_as_it_was() -> None:
+    """`check` lowers a clone before the model itself is written: they may not share the types that are changed."""
+    node = helper.make_node("Max", ["a", "b"], ["y"])
+    ends = [info(name, [3], onnx.TensorProto.INT16) for name in "aby"]
+    shared = read(model([node], ends[:2], ends[2:]))
+    lower(shared.clone(), 20)
+    assert [v.dtype for v in (*shared.graph.inputs, *shared.graph.outputs)] == [ir.DataType.INT16] * 3

@@ -24,7 +24,7 @@ from convert.options import Options
 from convert.report import Report
 from tests.support.onnx_support import array, assert_same, data_of, info, model, node_tests, read, run_ort, session
 
-OPSETS = (11, 13, 17, 20, 23)
+OPSETS = (7, 9, 11, 13, 17, 20, 23)
 
 
 def written(proto: Any, path: Path, opset: int = 20) -> Path:
@@ -165,7 +165,7 @@ def test_every_opset_computes_the_same(opset: int, tmp_path: Path) -> None:
     assert [d.dim_param or d.dim_value for d in saved.graph.output[0].type.tensor_type.shape.dim] == ["N", 5, 600]
 
 
-@pytest.mark.parametrize("opset", [10, 24, 0])
+@pytest.mark.parametrize("opset", [6, 24, 0])
 def test_opsets_that_are_not_written(opset: int, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         written(network(), tmp_path / "m.onnx", opset)
@@ -174,21 +174,18 @@ def test_opsets_that_are_not_written(opset: int, tmp_path: Path) -> None:
 
 def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     nodes = [
-        helper.make_node("GridSample", ["x", "grid"], ["a"]),
-        helper.make_node("BitwiseNot", ["i"], ["b"]),
-        helper.make_node("BitwiseNot", ["b"], ["c"]),
+        helper.make_node("RegexFullMatch", ["x"], ["a"], pattern="a+"),
+        helper.make_node("StringConcat", ["x", "x"], ["b"]),
+        helper.make_node("StringConcat", ["b", "x"], ["c"]),
     ]
-    proto = model(
-        nodes,
-        [info("x", [1, 1, 4, 4]), info("grid", [1, 4, 4, 2]), info("i", [2], onnx.TensorProto.INT32)],
-        [info("a", None), info("c", None, onnx.TensorProto.INT32)],
-    )
+    text = onnx.TensorProto.STRING
+    proto = model(nodes, [info("x", [2], text)], [info("a", None, onnx.TensorProto.BOOL), info("c", None, text)])
     shared = read(proto)
     with pytest.raises(Unsupported) as caught:
         backend.check(shared, "onnx", Options(extra={"opset": 13}))
-    assert [(p.at.operator, p.count) for p in caught.value.problems] == [("GridSample", 1), ("BitwiseNot", 2)]
+    assert [(p.at.operator, p.count) for p in caught.value.problems] == [("RegexFullMatch", 1), ("StringConcat", 2)]
     assert shared.graph.opset_imports[""] == 23
-    assert [n.op_type for n in shared.graph] == ["GridSample", "BitwiseNot", "BitwiseNot"]
+    assert [n.op_type for n in shared.graph] == ["RegexFullMatch", "StringConcat", "StringConcat"]
     with pytest.raises(Unsupported):
         backend.write(shared, tmp_path / "m.onnx", "onnx", Options(extra={"opset": 13}), Report("test"))
     assert not list(tmp_path.iterdir())
@@ -196,11 +193,12 @@ def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
 
 def test_wrong_types_for_an_old_opset_are_named() -> None:
     proto = model(
-        [helper.make_node("Add", ["x", "x"], ["y"])],
-        [info("x", [2], onnx.TensorProto.INT8)],
-        [info("y", [2], onnx.TensorProto.INT8)],
+        [helper.make_node("CumSum", ["x", "axis"], ["y"])],
+        [info("x", [2], onnx.TensorProto.BFLOAT16)],
+        [info("y", [2], onnx.TensorProto.BFLOAT16)],
+        [array("axis", 0, np.int64)],
     )
-    with pytest.raises(Unsupported, match="does not take int8"):
+    with pytest.raises(Unsupported, match="does not take bfloat16"):
         backend.check(read(proto), "onnx", Options(extra={"opset": 13}))
 
 

@@ -1,0 +1,111 @@
+"""Operators of newer opsets in those that were there before: crops, folds, argmax, recurrences, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+
+def center_crop_pad(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    """CenterCropPad: what is too long is cut around the middle, then zeros go around what is too short."""
+    x, shape = node.inputs
+    assert x is not None
+    rank = g.rank(x)
+    axes = [a % rank for a in node.attributes.get_ints("axes", range(rank))]
+    wanted = g.static(shape)
+    lengths = [g.shape(x)[a] for a in axes]
+    if wanted is None or not all(isinstance(n, int) for n in lengths):
+        raise Unsupported(f"opset {target} cannot express it for sizes that the run tells")
+    before, after = np.zeros(rank, np.int64), np.zeros(rank, np.int64)
+    for axis, length, size in zip(axes, lengths, wanted.tolist(), strict=True):
+        assert isinstance(length, int)
+        if size < length:
+            start = (length - size) // 2
+            x = g.Slice(x, np.array([start]), np.array([start + size]), np.array([axis]))
+        elif size > length:
+            before[axis] = (size - length) // 2
+            after[axis] = size - length - before[axis]
+    assert x is not None
+    return [g.Pad(x, np.concatenate([before, after])) if before.any() or after.any() else g.Identity(x)]
+
+
+def col2im(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    """Col2Im: a transposed convolution with one kernel for each place of a block, 1 there and 0 elsewhere."""
+    x = node.inputs[0]
+    assert x is not None
+    image, block = (g.static(v) for v in node.inputs[1:3])
+    if image is None or block is None or not g.dtype(x).is_floating_point():
+        raise Unsupported(f"opset {target} cannot express it for sizes that the run tells, or for integers")
+    rank, size = len(image), [int(n) for n in block]
+    ones = [1] * rank
+    strides, dilations = (list(node.attributes.get_ints(n, ones)) for n in ("strides", "dilations"))
+    pads = list(node.attributes.get_ints("pads", [0] * 2 * rank))
+    span = [d * (k - 1) + 1 for d, k in zip(dilations, size, strict=True)]
+    counts = [
+        (int(n) + pads[i] + pads[rank + i] - span[i]) // strides[i] + 1 for i, n in enumerate(image)
+    ]  # fmt: skip
+    reached = [(c - 1) * s + w for c, s, w in zip(counts, strides, span, strict=True)]
+    rest = [int(n) + pads[i] + pads[rank + i] - r for i, (n, r) in enumerate(zip(image, reached, strict=True))]
+    weight = np.eye(prod(size), dtype=g.dtype(x).numpy()).reshape(prod(size), 1, *size)
+    columns = g.Reshape(x, np.array([-1, prod(size), *counts]))
+    y = g.ConvTranspose(columns, weight, strides=strides, dilations=dilations)
+    # Zeros beyond the last block, then the padding of the image comes off on either side.
+    y = g.Pad(y, np.array([0, 0, *[0] * rank, 0, 0, *rest])) if any(rest) else y
+    ends = [pads[i] + int(n) for i, n in enumerate(image)]
+    axes = np.arange(2, 2 + rank)
+    y = g.Slice(y, np.array(pads[:rank]), np.array(ends), axes) if any(pads) else y
+    channels = g.shape(x)[1]
+    made = [-1, channels // prod(size)] if isinstance(channels, int) else [g.shape(x)[0], -1]
+    if not all(isinstance(n, int) for n in made):
+        raise Unsupported("a fold of unknown batch and channels")
+    return [g.Reshape(y, np.array([*made, *(int(n) for n in image)]))]
+
+
+def arg_last(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """ArgMax and ArgMin that take the last of equals: the first one, counted from the end."""
+    x, axis = node.inputs[0], node.attributes.get_int("axis", 0)
+    if not node.attributes.get_int("select_last_index", 0) or x is None:
+        return None
+    back = g.Slice(x, np.array([-1]), np.array([np.iinfo(np.int64).min]), np.array([axis]), np.array([-1]))
+    found = g.node(node.op_type, [back], {"axis": axis, "keepdims": node.attributes.get_int("keepdims", 1)})
+    last = g.Sub(g.Gather(g.dims(x), np.int64(axis % g.rank(x)), axis=0), np.int64(1))
+    return [g.Sub(last, found)]
+
+
+def batch_first(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value | None] | None:
+    """LSTM, GRU and RNN with layout=1: batch and steps, or batch and directions, change places around it."""
+    attributes = dict(node.attributes)
+    layout = attributes.pop("layout", None)
+    if layout is None or not layout.as_int():
+        return None
+    turned = {0, 5, 6}
+    inputs = [g.Transpose(x, perm=[1, 0, 2]) if x is not None and i in turned else x for i, x in enumerate(node.inputs)]
+    made = g.node(node.op_type, inputs, attributes, outputs=len(node.outputs))
+    outputs = made if isinstance(made, list) else [made]
+    # Y is [steps, directions, batch, hidden], and [batch, steps, directions, hidden] here.
+    orders = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
+    return [
+        g.Transpose(y, perm=p) if old.name else None for y, old, p in zip(outputs, node.outputs, orders, strict=False)
+    ]
+
+
+def equal(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Equal of floating numbers before opset 11: neither less nor greater, and none of them NaN."""
+    a, b = node.inputs
+    assert a is not None
+    if not g.dtype(a).is_floating_point():
+        return None
+
+    def is_number(x: ir.Value) -> ir.Value:
+        low, high = (g.const(v, g.dtype(x)) for v in (-np.inf, np.inf))
+        return g.Or(g.Less(x, high), g.Greater(x, low))  # type: ignore[no-any-return]
+
+    assert b is not None
+    other = g.Or(g.Less(a, b), g.Greater(a, b))
+    return [g.And(g.Not(other), g.And(is_number(a), is_number(b)))]

@@ -1,0 +1,85 @@
+"""Scatters that add, multiply or compare, before the opset that has them: one update after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+_OPERATORS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+_UNROLLED = 4
+"""Up to so many steps are written one after the other; more are a Loop."""
+
+Step = Callable[[Graph, ir.Value, ir.Value], ir.Value]
+
+
+def scatter_elements(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Steps along the axis of the indices: in each, no place is met twice."""
+    data, indices, updates = node.inputs
+    assert data is not None
+    assert indices is not None
+    reduction = node.attributes.get_string("reduction", "none")
+    if updates is None or not _is_lacking(reduction, target):
+        return None
+    axis = node.attributes.get_int("axis", 0) % g.rank(data)
+
+    def step(body: Graph, number: ir.Value, old: ir.Value) -> ir.Value:
+        places, given = (body.Gather(x, body.Reshape(number, np.array([1])), axis=axis) for x in (indices, updates))
+        held = body.GatherElements(old, places, axis=axis)
+        new = body.node(_OPERATORS[reduction], [held, given])
+        return body.ScatterElements(old, places, new, axis=axis)  # type: ignore[no-any-return]
+
+    return [_repeated(g, data, g.shape(indices)[axis], lambda: g.Gather(g.Shape(indices), np.int64(axis)), step)]
+
+
+def scatter_nd(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Steps along the rows of the indices; all at once where they are constant and none is there twice."""
+    data, indices, updates = node.inputs
+    assert data is not None
+    assert indices is not None
+    reduction = node.attributes.get_string("reduction", "none")
+    if updates is None or not _is_lacking(reduction, target):
+        return None
+    operator = _OPERATORS[reduction]
+    known = g.static(indices)
+    if known is not None and len(np.unique(known.reshape(-1, known.shape[-1]), axis=0)) == known[..., 0].size:
+        return [g.ScatterND(data, indices, g.node(operator, [g.GatherND(data, indices), updates]))]
+    depth, rank = g.shape(indices)[-1], g.rank(data)
+    if not isinstance(depth, int):
+        return None
+    rows = g.Reshape(indices, np.array([-1, depth]))
+    dims = g.Slice(g.Shape(data), np.array([depth]), np.array([rank]), np.array([0]))
+    given = g.Reshape(updates, g.Concat(np.array([-1]), dims, axis=0))
+
+    def step(body: Graph, number: ir.Value, old: ir.Value) -> ir.Value:
+        place = body.Reshape(number, np.array([1]))
+        row, new = body.Gather(rows, place, axis=0), body.Gather(given, place, axis=0)
+        return body.ScatterND(old, row, body.node(operator, [body.GatherND(old, row), new]))  # type: ignore[no-any-return]
+
+    return [_repeated(g, data, g.shape(rows)[0], lambda: g.Gather(g.Shape(rows), np.int64(0)), step)]
+
+
+def _is_lacking(reduction: str, target: int) -> bool:
+    """Sums and products came in opset 16, the largest and the smallest in 18."""
+    return reduction in _OPERATORS and target < (16 if reduction in ("add", "mul") else 18)
+
+
+def _repeated(g: Graph, data: ir.Value, count: object, counted: Callable[[], ir.Value], step: Step) -> ir.Value:
+    """`data` after as many steps as there are."""
+    if isinstance(count, int) and count <= _UNROLLED:
+        for i in range(count):
+            data = step(g, g.const(np.int64(i)), data)
+        return data
+    body = g.body("updates")
+    number = body.input("number", ir.DataType.INT64, [])
+    body.input("condition", ir.DataType.BOOL, [])
+    old = body.input("state", g.dtype(data), g.shape(data))
+    new = step(body, number, old)
+    body.output(body.Identity(g.const(True)), body.unique("again"))
+    body.output(new, body.unique("result"))
+    trips = g.const(np.int64(count)) if isinstance(count, int) else counted()
+    made = g.Loop(trips, g.const(True), data, body=body)
+    return g.facts(made, g.dtype(data), g.shape(data))

@@ -1,0 +1,164 @@
+"""What an older opset lacks is written in what it has: onnxruntime gives the same as for the newest one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+from convert.graph import Graph
+from convert.passes.opset.convert import convert_opset
+
+T = ir.DataType
+RNG = np.random.default_rng(11)
+Build = Callable[..., Any]
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def answers(model: ir.Model, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    proto = ir.serde.serialize_model(model)
+    proto.ir_version = 8
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)  # type: ignore[no-any-return]
+
+
+CASES: list[tuple[str, list[np.ndarray], Build, tuple[int, ...]]] = []
+"""Name, inputs, what is built from them, and the opsets to which it is lowered from 22."""
+
+
+def case(name: str, inputs: list[np.ndarray], build: Build, *opsets: int) -> None:
+    CASES.append((name, inputs, build, opsets))
+
+
+PLACES = np.array([[1], [3], [1], [0], [1], [3]])
+ROWS = normal(6, 3)
+for how in ("add", "mul", "max", "min"):
+    case(
+        f"ScatterND {how}",
+        [normal(4, 3), PLACES, ROWS],
+        lambda g, x, i, u, how=how: g.ScatterND(x, i, u, reduction=how),
+        *(11, 13, 16),
+    )
+    case(
+        f"ScatterElements {how}",
+        [normal(4, 3), RNG.integers(-4, 4, (6, 2)), normal(6, 2)],
+        lambda g, x, i, u, how=how: g.ScatterElements(x, i, u, axis=0, reduction=how),
+        *(11, 16),
+    )
+case(
+    "ScatterND add at constant places",
+    [normal(4, 3), normal(2, 3)],
+    lambda g, x, u: g.ScatterND(x, np.array([[2], [0]]), u, reduction="add"),
+    11,
+)
+for mode, edge, corners in itertools.product(("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)):
+    case(
+        f"GridSample {mode} {edge} {corners}",
+        [normal(2, 3, 4, 5), RNG.uniform(-1.7, 1.7, (2, 6, 7, 2)).astype(np.float32)],
+        lambda g, x, p, m=mode, e=edge, c=corners: g.GridSample(x, p, mode=m, padding_mode=e, align_corners=c),
+        11,
+    )
+case(
+    "GridSample of volumes",
+    [normal(1, 2, 3, 4, 5), RNG.uniform(-1.2, 1.2, (1, 2, 3, 4, 3)).astype(np.float32)],
+    lambda g, x, p: g.GridSample(x, p, mode="linear"),
+    *(16, 18),
+)
+for mode in ("linear", "cubic"):
+    case(
+        f"Resize {mode} antialias",
+        [normal(1, 2, 9, 8)],
+        lambda g, x, m=mode: g.Resize(x, None, None, np.array([1, 2, 4, 5]), mode=m, antialias=1),
+        *(9, 13),
+    )
+case("Resize nearest", [normal(1, 2, 3, 4)], lambda g, x: g.Resize(x, None, np.float32([1, 1, 2, 3])), *(7, 9))
+case("Resize symmetric", [normal(1, 2, 7, 8)],
+     lambda g, x: g.Resize(x, None, np.float32([1, 1, 0.6, 0.7]), mode="linear",
+                           coordinate_transformation_mode="half_pixel_symmetric"), 13)  # fmt: skip
+for kind in (np.int8, np.uint8, np.int32, np.uint64, np.int64):
+    ends = np.iinfo(kind)
+    pair = [RNG.integers(ends.min, ends.max, 20, dtype=kind, endpoint=True) for _ in range(2)]
+    pair = [np.concatenate([x, np.array([ends.min, ends.max, 0], kind)]) for x in pair]
+    for operator in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+        case(f"{operator} {kind.__name__}", pair, lambda g, a, b, o=operator: g.node(o, [a, b]), *(9, 13))
+    case(f"BitwiseNot {kind.__name__}", pair[:1], lambda g, a: g.BitwiseNot(a), 13)
+case("CenterCropPad", [normal(5, 6, 7)], lambda g, x: g.CenterCropPad(x, np.array([3, 9]), axes=[0, 2]), *(9, 13))
+case(
+    "Col2Im",
+    [normal(2, 12, 6)],
+    lambda g, x: g.Col2Im(x, np.array([5, 6]), np.array([2, 3]), strides=[2, 2], pads=[0, 1, 0, 1]),
+    *(11, 13),
+)
+case("ArgMax, the last", [np.float32([[1, 3, 3], [2, 2, 0]])],
+     lambda g, x: g.ArgMax(x, axis=1, select_last_index=1, keepdims=0), *(10, 11))  # fmt: skip
+case("Equal", [np.float32([1, np.nan, np.inf, -0.0]), np.float32([1, np.nan, np.inf, 0.0])],
+     lambda g, a, b: g.Equal(a, b), *(7, 9))  # fmt: skip
+case("Add of int8", [np.int8([100, -100, 3]), np.int8([100, -100, 4])], lambda g, a, b: g.Add(a, b), *(7, 13))
+case("Where of an int8 product", [np.int8([100, -7]), np.int8([100, 4])],
+     lambda g, a, b: g.Where(g.Less(a, b), g.Mul(a, b), b), *(9, 13))  # fmt: skip
+case(
+    "Slice back",
+    [normal(5, 6)],
+    lambda g, x: g.Slice(x, np.array([-1, 4]), np.array([-9, 0]), np.array([0, 1]), np.array([-2, -1])),
+    *(7, 9),
+)
+case("Slice", [normal(5, 6)], lambda g, x: g.Slice(x, np.array([1]), np.array([-1]), np.array([-1])), *(7, 9))
+case("Clip", [normal(9)], lambda g, x: g.Clip(x, np.float32(-0.5), np.float32(0.5)), *(7, 9))
+case("Clip by computed bounds", [normal(9), np.float32(-0.3)], lambda g, x, low: g.Clip(x, low, None), *(8, 9))
+case("Pad", [normal(2, 3)], lambda g, x: g.Pad(x, np.array([1, 2]), np.float32(3), np.array([-1])), *(7, 9))
+case("the smallest", [normal(3, 5)], lambda g, x: g.TopK(x, np.array([2]), largest=0, outputs=2), *(7, 9, 10))
+case("Gemm without a sum", [normal(2, 3), normal(3, 4)], lambda g, a, b: g.Gemm(a, b), *(7, 9))
+case("DepthToSpace CRD", [normal(2, 8, 2, 3)], lambda g, x: g.DepthToSpace(x, blocksize=2, mode="CRD"), *(7, 9))
+case("Squeeze and Unsqueeze", [normal(2, 1, 3)],
+     lambda g, x: g.Unsqueeze(g.Squeeze(x, np.array([-2])), np.array([-1, 0])), *(7, 9))  # fmt: skip
+case("MaxPool", [normal(1, 2, 6, 6)], lambda g, x: g.MaxPool(x, kernel_shape=[2, 2], dilations=[1, 1]), *(7, 9))
+
+
+@pytest.mark.parametrize("row", CASES, ids=lambda row: row[0])
+def test_lowered(row: tuple[str, list[np.ndarray], Build, tuple[int, ...]]) -> None:
+    _, inputs, build, opsets = row
+    feeds = {f"x{i}": np.asarray(x) for i, x in enumerate(inputs)}
+
+    def model() -> ir.Model:
+        g = Graph(opset=22)
+        made = build(g, *(g.input(n, ir.DataType.from_numpy(x.dtype), x.shape) for n, x in feeds.items()))
+        for y in made if isinstance(made, list) else [made]:
+            g.output(y)
+        return g.model()
+
+    wanted = answers(model(), feeds)
+    for opset in opsets:
+        lowered = model()
+        convert_opset(lowered, opset)
+        for got, want in zip(answers(lowered, feeds), wanted, strict=True):
+            assert got.dtype == want.dtype
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6)
+
+
+def test_batch_first_before_opset_14() -> None:
+    """onnxruntime has no kernel for layout=1: held against the same weights with the steps first."""
+    x, weights = normal(3, 5, 4), (normal(1, 24, 4), normal(1, 24, 6))
+
+    def model(layout: int) -> ir.Model:
+        g = Graph(opset=22)
+        shape = x.shape if layout else (5, 3, 4)
+        for y in g.LSTM(g.input("x", T.FLOAT, shape), *weights, hidden_size=6, layout=layout, outputs=3):
+            g.output(y)
+        return g.model()
+
+    wanted = answers(model(0), {"x": x.transpose(1, 0, 2)})
+    lowered = model(1)
+    convert_opset(lowered, 13)
+    orders = ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2))
+    for got, want, order in zip(answers(lowered, {"x": x}), wanted, orders, strict=True):
+        np.testing.assert_allclose(got, want.transpose(order), rtol=1e-6)
