@@ -309,6 +309,21 @@ def frontend_for(source: Source) -> Frontend:
     )
 
 
+def skeleton(operator: str, room: Frontend | Backend | None = None) -> str:
+    """The beginning of a rule for `operator`, by the room that is given or whose operators are called so.
+
+    Frontends and backends with `skeleton(operator)` have it, and frontends with it `names_operator(operator)`. Raises
+    `UsageError`.
+    """
+    readers = [f for f in frontends().values() if getattr(f, "names_operator", lambda name: False)(operator)]
+    writers = sorted(backends().values(), key=lambda backend: -len(backend.FORMATS))
+    rooms = [room] if room is not None else [*readers, *writers]
+    for found in rooms:
+        if hasattr(found, "skeleton"):
+            return str(found.skeleton(operator))
+    raise UsageError("this has no rules for operators", hint="give --from FRONTEND or --to FORMAT of another")
+
+
 def takes_fixed_values(source: Source) -> bool:
     """True where the frontend of `source`, if there is one, has `FIXED_VALUES`: inputs that are values of Python."""
     readers = (f for f in frontends().values() if source.kind in f.KINDS)

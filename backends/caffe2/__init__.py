@@ -63,6 +63,16 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     write_folder(net, path, report, LAYOUT.of(options))
 
 
+def skeleton(operator: str) -> str:
+    """The beginning of a rule for the ONNX operator, by ONNX's own schema of it."""
+    from convert.rules.onnx_schemas import onnx_skeleton
+
+    from . import ops  # noqa: F401  (fills the table)
+    from .rules import onnx_op
+
+    return onnx_skeleton(onnx_op, operator, __name__)
+
+
 def preload() -> None:
     """Import what writing takes, without starting a thread: warm workers are forked after it."""
     from . import emit, legalize, ops  # noqa: F401

@@ -18,6 +18,7 @@ from convert.passes.opset.convert import convert_opset
 from convert.passes.size_checks import write_size_checks_as_reshapes
 
 from .full_resize import full_resize
+from .kernel_shapes import write_kernel_shapes
 from .onnxruntime_casts import cast_for_kernels
 from .options import NEWEST, OLDEST
 from .stable_sigmoid import exact_probabilities
@@ -67,7 +68,16 @@ def assign_channels_first(model: ir.Model) -> bool:
     return assign_layout(model, sensitive="as is")
 
 
-PASSES = (clean, assign_channels_first, fold_batch_norms, clean, exact_probabilities, full_resize, cast_for_kernels)
+PASSES = (
+    clean,
+    assign_channels_first,
+    fold_batch_norms,
+    clean,
+    exact_probabilities,
+    full_resize,
+    cast_for_kernels,
+    write_kernel_shapes,
+)
 
 
 def hoist_weights(model: ir.Model) -> bool:

@@ -100,6 +100,19 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     writers[format](model, path, options, report)
 
 
+def skeleton(operator: str) -> str:
+    """The beginning of a rule for the ONNX operator, by ONNX's own schema of it."""
+    from .start_tensorflow import import_tensorflow
+
+    import_tensorflow()
+    from convert.rules.onnx_schemas import onnx_skeleton
+
+    from . import ops  # noqa: F401  (fills the table)
+    from .rules import onnx_op
+
+    return onnx_skeleton(onnx_op, operator, __name__)
+
+
 def preload() -> None:
     """Import what writing and running take, without starting a thread: warm workers are forked after it."""
     from .start_tensorflow import import_tensorflow

@@ -27,6 +27,7 @@ from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.destination import format_named
 from convert.errors import UsageError
 from convert.report import Report
+from convert.terminal import echo
 
 
 def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -244,21 +245,44 @@ def formats(as_json: bool, verbose: bool) -> None:
 @cli.command(
     cls=VerbCommand,
     common=("to", "origin", "names"),
-    examples=("convert ops --to caffe2", "convert ops --from tf --of names.txt"),
+    examples=(
+        "convert ops --to caffe2",
+        "convert ops --from tf --of names.txt",
+        "convert ops --skeleton mine::cube > my_rules.py",
+    ),
 )
 @click.option("-t", "--to", metavar="FORMAT", shell_complete=_complete_formats, help="Operators that a backend writes.")
 @click.option(
     "--from", "origin", metavar="FRONTEND", shell_complete=_complete_frontends, help="Operators that a frontend reads."
 )
 @click.option("--of", "names", type=click.Path(exists=True, dir_okay=False), help="Only those named in this file.")
+@click.option("--skeleton", metavar="OPERATOR", help="Print the beginning of a rule for this operator instead.")
+@click.option("--rules", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+              help="Python file that is run before, which declares operators of yours.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def ops(to: str | None, origin: str | None, names: str | None, as_json: bool) -> None:
+def ops(
+    to: str | None,
+    origin: str | None,
+    names: str | None,
+    skeleton: str | None,
+    rules: tuple[Path, ...],
+    as_json: bool,
+) -> None:
     """List the operators of a frontend or a backend, with declared gaps and their reasons.
 
     --of FILE names operators, one at the start of each line: how many of them have rules, and why the rest do not.
     """
 
     def work() -> None:
+        if rules:
+            from convert.rules.user_files import load_rules
+
+            load_rules(rules)
+        if skeleton is not None:
+            writer = plugin.backend_for(format_named(to).name) if to else None
+            reader = plugin.frontend_named(origin) if origin else None
+            echo(plugin.skeleton(skeleton, writer or reader), nl=False)
+            return
         if (to is None) == (origin is None):
             raise UsageError(
                 "say one of --to FORMAT and --from FRONTEND",

@@ -9,7 +9,8 @@ import onnx
 import onnx_ir as ir
 
 from convert.graph import OPSET
-from convert.rules import REQUIRED, Argument, Schema
+from convert.rules import REQUIRED, Argument, Rules, Schema
+from convert.rules.skeleton import skeleton
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
 
@@ -57,3 +58,13 @@ def _default(attribute: onnx.defs.OpSchema.Attribute) -> Any:
     if not attribute.default_value.name:
         return None
     return plain_value(onnx.helper.get_attribute_value(attribute.default_value))
+
+
+def onnx_skeleton(table: Rules, operator: str, module: str) -> str:
+    """The beginning of a rule for `operator` in a backend's table, as `convert.rules.skeleton` writes it."""
+    found = onnx_schema(operator)
+    told = ""
+    if found is not None:
+        given, made = ", ".join(i.name for i in found.inputs), ", ".join(o.name for o in found.outputs)
+        told = f"{operator}({given}) -> {made}"
+    return skeleton(table, operator, schema(operator), told, module, "onnx_op")

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from convert.errors import ConvertError, Location, Problem, ResourceLimit, Unsupported
+from convert.rules.rule_errors import is_own, place_of_error, shown_call
 
 REQUIRED: Any = inspect.Parameter.empty
 Rule = Callable[..., Any]
@@ -118,7 +119,9 @@ class Rules:
         if missing:
             problems = [Problem(self._why(operator), places[0], len(places)) for operator, places in missing.items()]
             raise Unsupported(
-                problems=problems, hint="add a rule with --rules FILE, or replace the operator in the model"
+                problems=problems,
+                hint="add a rule with --rules FILE, or replace the operator in the model; "
+                f"`convert ops --skeleton {next(iter(missing))}` prints the beginning of one",
             )
 
     def apply(
@@ -140,6 +143,7 @@ class Rules:
         MemoryError a `ResourceLimit`.
         """
         at = at or Location(operator)
+        positional, keyword = list(args), dict(attributes or {})
         try:
             if operator not in self.entries:
                 raise Unsupported(self._why(operator))
@@ -157,12 +161,10 @@ class Rules:
             ) from error
         except Exception as error:
             text = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}"
-            own = str(getattr(entry.rule, "__module__", "")).partition(".")[0] == "convert"
             hint = "this is a defect of convert; run again with -vv and report it"
-            if not own:
-                code = getattr(entry.rule, "__code__", None)
-                place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
-                hint = f"the rule is not one of convert's own{place}: mend it there; -vv shows the traceback"
+            if not is_own(entry.rule):
+                text += f" at {place_of_error(error, entry.rule)}; {shown_call(entry.rule, out, positional, keyword)}"
+                hint = "the rule is not one of convert's own: mend it there; -vv shows the traceback"
             raise ConvertError(text, hint=hint) from error
 
     def _add(self, operator: str, rule: Rule) -> None:

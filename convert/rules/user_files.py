@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from convert.errors import BadInput
+from convert.rules.rule_errors import last_line
 
 
 def load_rules(files: Iterable[str | Path]) -> tuple[str, ...]:
@@ -33,4 +34,6 @@ def _run_file(path: str, changed: int) -> None:
     except MemoryError:
         raise
     except Exception as error:
-        raise BadInput(f"the rules file {path} failed: {type(error).__name__}: {error}") from error
+        line = last_line(error, path)
+        where = f"{path}, line {line}," if line else path
+        raise BadInput(f"the rules file {where} failed: {type(error).__name__}: {error}") from error

@@ -92,6 +92,30 @@ def list_weights(source: Source, options: Options, report: Report) -> list[Tenso
     return list_weights(source, options, report)
 
 
+def names_operator(operator: str) -> bool:
+    """Whether operators are called so here: `leaky_relu`, `mine::cube`."""
+    return operator.rpartition("::")[2].lstrip("_")[:1].islower()
+
+
+def skeleton(operator: str) -> str:
+    """The beginning of a rule for `operator`, by the schema that PyTorch or the user's library has declared."""
+    import torch
+
+    from convert.rules.skeleton import skeleton as written
+
+    from . import ops  # noqa: F401  (fills the table)
+    from .rules import bindable_schema, is_inplace, torch_op
+
+    full = operator if "::" in operator else f"aten::{operator}"
+    schemas = torch._C._jit_get_schemas_for_operator(full.partition(".")[0])
+    plain = [s for s in schemas if not is_inplace(s) and "out" not in s.overload_name]
+    wanted = [s for s in plain if s.overload_name == full.partition(".")[2]] or plain
+    found = wanted[0] if wanted else None
+    schema = None if found is None else bindable_schema(found)
+    key = operator.removeprefix("aten::")
+    return written(torch_op, key, schema, str(found or ""), __name__, "torch_op")
+
+
 _AT_FIRST_CAPTURE = (
     "sympy.tensor.tensor", "torch._export.passes.replace_autocast_with_hop_pass",
     "torch._export.passes.replace_set_grad_with_hop_pass", "torch._inductor.fx_passes.dedupe_symint_uses",

@@ -46,6 +46,26 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     return read_source(source, options, report)
 
 
+def names_operator(operator: str) -> bool:
+    """Whether TensorFlow has an operator of this name."""
+    from .graph import opdefs
+
+    return opdefs.find(operator) is not None
+
+
+def skeleton(operator: str) -> str:
+    """The beginning of a rule for `operator`, by TensorFlow's own schema of it."""
+    from convert.rules.skeleton import skeleton as written
+
+    from . import ops  # noqa: F401  (fills the table)
+    from .graph import opdefs
+    from .rules import tf_op
+
+    found = opdefs.find(operator)
+    told = "" if found is None else f"{operator}({', '.join(a.name for a in found.inputs)})"
+    return written(tf_op, operator, opdefs.schema(operator), told, __name__, "tf_op")
+
+
 def preload() -> None:
     """Import what reading and running take, without starting a thread: warm workers are forked after it."""
     from .common.start_tensorflow import import_tensorflow

@@ -202,7 +202,7 @@ def test_errors_of_the_user_pass_and_others_name_the_place() -> None:
     ],
 )
 def test_only_a_rule_of_its_own_is_a_defect_of_convert(module: str, own: bool) -> None:
-    """A rule of the user's is named with its file and line; one that is no function has none."""
+    """A rule of the user's is named with its file and the line that failed; one that is no function has none."""
     rules = Rules("test")
 
     def fails(out: object) -> int:
@@ -213,7 +213,7 @@ def test_only_a_rule_of_its_own_is_a_defect_of_convert(module: str, own: bool) -
     with pytest.raises(ConvertError) as caught:
         rules.apply(None, "op")
     assert ("defect of convert" in caught.value.hint) == own
-    assert (f"({__file__}:{fails.__code__.co_firstlineno})" in caught.value.hint) != own
+    assert (f"at {__file__}:{fails.__code__.co_firstlineno + 1}" in caught.value.message) != own
     made = functools.partial(fails)
     rules("made")(made)
     with pytest.raises(ConvertError) as caught:

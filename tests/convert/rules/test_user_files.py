@@ -51,7 +51,7 @@ def test_what_is_missing_or_fails_is_bad_input(text: str | None, why: str, tmp_p
     if text is not None:
         (tmp_path / "rules.py").write_text(text)
     with pytest.raises(BadInput, match=why):
-        convert.inspect("model.onnx", rules=[tmp_path / "rules.py"])
+        convert.inspect(Path(__file__).parents[3] / "fixtures" / "mnist_cnn.onnx", rules=[tmp_path / "rules.py"])
 
 
 @pytest.mark.not_core

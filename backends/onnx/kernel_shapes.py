@@ -1,0 +1,23 @@
+"""Writes `kernel_shape` where it is left to the weight's shape: some readers of ONNX want it, the standard does not."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+_WEIGHT = {"Conv": 1, "ConvTranspose": 1, "ConvInteger": 1, "DeformConv": 1, "QLinearConv": 3}
+"""Where a convolution has its weight, [m,c,*kernel], among its inputs; pools always have the attribute."""
+
+
+def write_kernel_shapes(model: ir.Model) -> bool:
+    """Give every convolution its `kernel_shape` where the weight's sizes are known."""
+    modified = False
+    for node in model.graph.all_nodes():
+        place = _WEIGHT.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        if place is None or "kernel_shape" in node.attributes or len(node.inputs) <= place:
+            continue
+        weight = node.inputs[place]
+        sizes = [] if weight is None or weight.shape is None else list(weight.shape)[2:]
+        if sizes and all(isinstance(size, int) for size in sizes):
+            node.attributes["kernel_shape"] = ir.AttrInt64s("kernel_shape", [int(size) for size in sizes])
+            modified = True
+    return modified

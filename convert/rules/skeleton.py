@@ -1,0 +1,66 @@
+"""The beginning of a rule for an operator: a Python file with the names of its schema, which runs as it is."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+from convert.errors import UsageError
+from convert.rules.table import REQUIRED, Argument, Rules, Schema
+
+_FILE = '''\
+# {file}: convert MODEL --to FORMAT --rules {file}
+{imports}
+
+
+@{decorator}("{operator}")
+def {name}({signature}):
+    """{told}"""
+    raise Unsupported(f"the rule for {operator} is to be written: {shown}")
+'''
+
+
+def skeleton(table: Rules, operator: str, schema: Schema | None, told: str, module: str, decorator: str) -> str:
+    """The text of a file with a rule for `operator` that names every argument, and refuses until it is written.
+
+    schema: None where it is not known: then inputs come as they are. told: the schema as its framework writes it.
+    Raises `UsageError` where the table has a rule.
+    """
+    if operator in table:
+        raise UsageError(f"{operator} has a {table.title} rule already", hint="rules are for what has none")
+    first = {"torch_op": "g", "tf_op": "g"}.get(decorator, "t")
+    parts, names = [first], []
+    if schema is None:
+        parts, names = [first, "*inputs"], ["inputs"]
+        told = told or "Its schema is not known: name its attributes behind *inputs."
+    else:
+        for i, arguments in enumerate((schema.positional, schema.keyword)):
+            shown = [a for a in arguments if a.name not in schema.implied]
+            parts += ["*"] if i and shown else []
+            parts += [_parameter(a) for a in shown]
+            names += [_name(a.name) for a in shown]
+    return _FILE.format(
+        file="my_rules.py",
+        imports="\n".join(sorted(("from convert.errors import Unsupported", f"from {module} import {decorator}"))),
+        decorator=decorator,
+        operator=operator,
+        name=_name(_snake_case(operator.rpartition("::")[2])),
+        signature=", ".join(parts),
+        told=told.replace("\\", "").replace('"', "'"),
+        shown=", ".join(f"{name}={{{name}!r}}" for name in names),
+    )
+
+
+def _parameter(argument: Argument) -> str:
+    simple = isinstance(argument.default, (bool, int, float, str, type(None)))
+    if argument.default is REQUIRED:
+        return _name(argument.name)
+    return f"{_name(argument.name)}={argument.default!r}" if simple else f"{_name(argument.name)}=None"
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", name).lower()
+
+
+def _name(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) else name

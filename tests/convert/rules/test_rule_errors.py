@@ -1,0 +1,59 @@
+"""What is told of a rule of the user's own: the file, the line, and what it was called with."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convert.errors import BadInput, ConvertError
+from convert.rules import Argument, Rules, Schema
+from convert.rules.user_files import load_rules
+
+
+def rule_of(text: str, tmp_path: Path) -> Rules:
+    """A table with the function `rule` of a user's file."""
+    (tmp_path / "my_rules.py").write_text(text)
+    schema = Schema((Argument("x"), Argument("y")), (Argument("scale", 1.0),))
+    table = Rules("Test", schema=lambda operator: schema)
+    table("mine::op")(runpy.run_path(str(tmp_path / "my_rules.py"), run_name="convert_rules_my")["rule"])
+    return table
+
+
+def test_the_line_that_failed_and_the_arguments(tmp_path: Path) -> None:
+    table = rule_of(
+        "def helper(x):\n    return x.nope\n\ndef rule(g, x, y, *, scale=1.0):\n    return helper(x)\n", tmp_path
+    )
+    with pytest.raises(ConvertError) as caught:
+        table.apply("graph", "mine::op", [np.zeros((2, 3), np.float32), [1, 2]], {"scale": 0.5})
+    told = caught.value.message
+    assert f"{tmp_path / 'my_rules.py'}:2" in told
+    assert "AttributeError" in told
+    assert "it was called as rule(g, x=float32[2,3], y=[1, 2], scale=0.5)" in told
+    assert "defect" not in caught.value.hint
+
+
+def test_a_rule_that_does_not_take_what_comes(tmp_path: Path) -> None:
+    table = rule_of("\n\ndef rule(g, x, y, extra, *, scale):\n    return x\n", tmp_path)
+    with pytest.raises(ConvertError) as caught:
+        table.apply("graph", "mine::op", [1, 2])
+    assert "my_rules.py:3" in caught.value.message
+    assert "rule(g, x=1, y=2, scale=1.0)" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a = 1\nb = c\n", 2),
+        ("def f(:\n    pass\n", 1),
+        ("x = 1\n\n\nraise ValueError('mine')\n", 4),
+        ("import no_such\n", 1),
+    ],
+)
+def test_the_line_of_a_file_that_does_not_load(text: str, line: int, tmp_path: Path) -> None:
+    path = tmp_path / "broken_rules.py"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=rf"broken_rules\.py, line {line}, failed: "):
+        load_rules([path])
