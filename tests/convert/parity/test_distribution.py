@@ -64,6 +64,14 @@ def test_more_noise_is_seen() -> None:
     assert distribution_difference(drawn(DISTRIBUTIONS["normal"], 0), more).startswith("the spread of 256 draws")
 
 
+def test_more_noise_of_one_element_is_seen() -> None:
+    """Among 400 of as much noise: what chooses the direction is where the first draws differ."""
+    louder = np.where(np.arange(SIGNAL.size).reshape(SIGNAL.shape) == 7, 5.0, 1.0)
+    one = drawn(lambda r: SIGNAL + louder * r.standard_normal(SIGNAL.shape), 1)
+    for pair in ((drawn(DISTRIBUTIONS["normal"], 0), one), (one, drawn(DISTRIBUTIONS["normal"], 0))):
+        assert distribution_difference(*pair).startswith("the spread of 256 draws")
+
+
 def test_rounding_that_goes_one_way_is_no_difference() -> None:
     draw = DISTRIBUTIONS["nearly none"]
     assert distribution_difference(drawn(draw, 0), [a * (1 + 1e-6) for a in drawn(draw, 1)]) == ""
