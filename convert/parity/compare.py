@@ -109,9 +109,13 @@ def argmax_agreement(
     """The share of rows (along the last axis) whose largest element is at the same place; None without rows.
 
     floor: the noise floor relative to the reference's root mean square. Another place counts only where the reference
-    tells the two elements apart by more than `FACTOR` times that.
+    tells the two elements apart by more than `FACTOR` times that. Arrays of another shape have no rows to compare.
     """
-    pairs = [(r, t) for r, t in zip(references, targets, strict=True) if r.ndim >= 2 and r.size and r.dtype.kind == "f"]
+    pairs = [
+        (r, t)
+        for r, t in zip(references, targets, strict=True)
+        if r.shape == t.shape and r.ndim >= 2 and r.size and r.dtype.kind == "f"
+    ]
     if not pairs or pairs[0][0].shape[-1] < 2:
         return None
     counts = [count_flips(r, t, FACTOR * floor * rms(r)) for r, t in pairs]

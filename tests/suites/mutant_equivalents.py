@@ -13,6 +13,9 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "found += [(moved, t, infinite) for t in targets if moved != MOVED]",
         "found += [(moved, t, infinite) for t in targets if moved > MOVED]",
     ): "it is MOVED or a vertex of its own",
+    ("compare.py", "if not pairs or pairs[0][0].shape[-1] < 2:", "if not pairs or pairs[0][ -1].shape[-1] < 2:"): (
+        "both are of one shape"
+    ),
     ("boundary.py", "full = rank(value) or 0", "full = rank(value) or -1"): "neither is more than 2",
     ("min_cut.py", "residual.data[residual.data < 0] = 0", "residual.data[residual.data <= 0] = 0"): "0 stays 0",
     (

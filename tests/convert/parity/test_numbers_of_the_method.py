@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.parity.compare import ROUNDOFF, argmax_agreement
 from convert.parity.distribution import distribution_difference, is_small
-from convert.parity.floors import hold_floors
+from convert.parity.floors import hold_floors, moved_array, without_foreign_float64
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
 from convert.parity.profile import _axis_moves, _relative_error
@@ -107,6 +107,25 @@ def test_floors_from_a_thousandth_on_have_to_be_explained(off: float, own: bool,
     assert verdict.guilty == ("frontend" if status == FAIL else "")
 
 
+@pytest.mark.parametrize(
+    ("sizes", "kept"), [((2, 2, 2), False), ((3, 2, 2), True), ((1, 2, 2), True), ((2, 2, 3), True), ((2, 2, 1), True)]
+)
+def test_a_float64_run_of_another_size_is_no_other_function(sizes: tuple[int, ...], kept: bool) -> None:
+    """Of source in float64, source as deployed and graph: the first is off, which only counts for one size."""
+    double, single, own = (np.full(n, v) for n, v in zip(sizes, (2.0, 1.0, 1.0), strict=True))
+    runs = RunOutputs({"float32": [{"y": single.astype(np.float32)}], "float64": [{"y": double}]}, [], [{"y": own}])
+    found = without_foreign_float64(unknown("n"), runs)
+    assert (found is runs) == kept
+    assert isinstance(found.source["float64"], Unsupported) != kept
+
+
+def test_the_least_number_is_not_moved_to_zero() -> None:
+    least = np.float32(1.4e-45)
+    moved = moved_array(np.full(200, least), np.random.default_rng(0))
+    assert set(moved.tolist()) == {float(least), float(2 * least)}
+    assert not moved_array(np.zeros(200, np.float32), np.random.default_rng(0)).any()
+
+
 def test_rows_whose_largest_element_changed_its_place() -> None:
     """Counted where the reference tells both apart by more than the noise."""
     exact = np.array([[0.0, 1, 2], [5, 4, 3], [1, 1.5, 0]])
@@ -117,6 +136,8 @@ def test_rows_whose_largest_element_changed_its_place() -> None:
     assert argmax_agreement([exact, exact], [got, exact]) == 1 - 2 / 6
     assert argmax_agreement([exact.reshape(1, 3, 3)], [got.reshape(1, 3, 3)]) == 1 - 2 / 3
     assert argmax_agreement([exact.reshape(3, 3, 1)], [got.reshape(3, 3, 1)]) is None
+    assert argmax_agreement([exact, exact], [got, got[:2]]) == 1 - 2 / 3, "another shape is another failure"
+    assert argmax_agreement([exact], [got[:2]]) is argmax_agreement([exact[0]], [got]) is None
     # The floor is of the reference's size, and four times as much counts.
     size = float(np.sqrt(np.mean(exact**2)))
     assert argmax_agreement([exact], [got], 0.99 / 4 / size) == 1 - 1 / 3

@@ -222,14 +222,14 @@ def test_only_the_neighbors_of_a_reshape_are_joined() -> None:
         c = g.Transpose(b, perm=[0, 2, 1, 3]) if last == "Transpose" else getattr(g, last)(b) if last else b
         g.output(c, "y")
         if more:
-            g.output({"a": a, "b": b, "both": g.Neg(a), "after": g.Neg(b)}[more], "z")
+            g.output(g.Neg({"before": a, "after": b}[more[:-1]]) if more[-1] == "!" else {"a": a, "b": b}[more], "z")
         return g.model()
 
     plain = ("Transpose", "Transpose", "")
     assert join_transposes(built(*plain))
     for first, last, more in [("Relu", "Transpose", ""), ("Transpose", "Relu", ""), ("", "Transpose", ""),
                               ("Transpose", "", ""), *(("Transpose", "Transpose", m) for m in
-                              ("a", "b", "both", "after"))]:  # fmt: skip
+                              ("a", "b", "before!", "after!"))]:  # fmt: skip
         assert not join_transposes(built(first, last, more)), (first, last, more)
 
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
+from convert.passes.layout import compose_transposes
 from convert.passes.layout.compose_transposes import Factors
 from convert.passes.layout.model import Move, Side, channels_first, channels_last
 from convert.passes.layout.move_through_reshape import _retarget, dim_groups
@@ -219,3 +220,21 @@ def test_dims_are_compared_by_what_they_are() -> None:
     """A name and a number that are made anew are the same as before."""
     name, number = "".join(["ba", "tch"]), int("1000")
     assert dim_groups(("batch", 1000, "w"), (name, number, "w")) == [((i,), (i,)) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ([[0], [1], [2]], [0, 6, 0]),
+        ([[0], [1, 2]], [0, -1]),
+        ([[1], [0, 2]], [6, -1]),
+        ([[0], [1]], [0, 6]),
+        ([[], [0], [1]], [1, -1, 6]),
+        ([[0, 1], [2]], None),
+        ([[], [0], [1], [2]], None),
+        ([], []),
+    ],
+)
+def test_what_the_reshape_after_a_composed_transpose_is_told(target: list[list[int]], told: list[int] | None) -> None:
+    """Of dims n, 6, m: what stays at its place is copied, one more may be what is left."""
+    assert compose_transposes._reshape_target(Factors(("n", 6, "m")), [[0], [1], [2]], target) == told
