@@ -29,8 +29,11 @@ def singular_values(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value
     values = g.Sqrt(g.ReduceSum(g.Mul(turned, turned), [-2], keepdims=0))
     values, order = g.TopK(values, np.array([columns]), axis=-1, outputs=2)
     order = g.Unsqueeze(order, [-2])
-    turned = g.GatherElements(turned, g.Expand(order, g.dims(turned)), axis=-1)
-    basis = g.GatherElements(basis, g.Expand(order, g.dims(basis)), axis=-1)
+    # Nothing infers the dims of a gather by an order of an open batch.
+    turned, basis = (
+        g.facts(g.GatherElements(x, g.Expand(order, g.dims(x)), axis=-1), g.dtype(x), g.shape(x))
+        for x in (turned, basis)
+    )
     scale = g.Unsqueeze(values, [-2])
     return (
         g.Div(turned, g.Where(g.Equal(scale, constant_like(g, 0.0, a)), constant_like(g, 1.0, a), scale)),

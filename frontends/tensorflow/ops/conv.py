@@ -13,7 +13,14 @@ from convert.graph import Graph
 from convert.graph.tensors import dims_of, lazy_tensor
 
 from ..common import shape_values
-from ..common.conv_layout import explicit_pads, padding_attributes, spatial_entries, to_channels_first, to_data_format
+from ..common.conv_layout import (
+    explicit_pads,
+    is_channels_last,
+    padding_attributes,
+    spatial_entries,
+    to_channels_first,
+    to_data_format,
+)
 from ..common.lazy_reshape import int64, transpose
 from ..patterns.conv1d import fold_pad
 from ..rules import tf_op
@@ -62,10 +69,14 @@ def depthwise_conv2d(
     data_format: str,
     dilations: Sequence[int],
 ) -> ir.Value:
-    weight, channels = _depthwise_weight(g, filter), g.shape(filter)[2]
+    weight = _depthwise_weight(g, filter)
+    last = g.shape(input)[-1 if is_channels_last(data_format) else 1] if input.shape is not None else None
+    channels = next((c for c in (g.shape(filter)[2], last) if isinstance(c, int)), None)
+    if channels is None:
+        raise Unsupported("a depthwise convolution of a number of channels that is not static")
     return convolution(
         g, input, weight, strides, padding, explicit_paddings, data_format, dilations,
-        group=channels if isinstance(channels, int) else None,
+        group=channels,
     )  # fmt: skip
 
 
@@ -82,7 +93,8 @@ def _depthwise_weight(g: Graph, filter: ir.Value) -> ir.Value:
         moved = g.Transpose(filter, perm=[2, 3, 0, 1])
         height, width = g.shape(filter)[:2]
         if not isinstance(height, int) or not isinstance(width, int):
-            raise Unsupported("the kernel's size depends on data")
+            made = g.Reshape(moved, g.Concat([-1, 1], g.Shape(moved, start=2, end=4), axis=0), allowzero=1)
+            return g.facts(made, g.dtype(filter), [None, 1, height, width])
         return g.Reshape(moved, np.array([-1, 1, height, width], np.int64))
     h, w, c, m = dims_of(tensor)
     shape = [c * m, 1, h, w]
@@ -115,9 +127,14 @@ def convolution(
         spatial_entries(strides, data_format, "strides"),
         spatial_entries(dilations, data_format, "dilations"),
     )
-    channels, inner, kernel = g.shape(x)[1], g.shape(weight)[1], _static_sizes(g.shape(weight)[2:])
+    channels, inner = g.shape(x)[1], g.shape(weight)[1]
     if group is None:
         group = channels // inner if isinstance(channels, int) and isinstance(inner, int) else 1
+    if not all(isinstance(d, int) for d in g.shape(weight)[2:]):
+        explicit = explicit_pads(explicit_paddings, data_format) if padding == "EXPLICIT" else None
+        y = _convolve_by_open_kernel(g, x, weight, steps, spread, explicit, padding, group)
+        return to_data_format(g, y, data_format)
+    kernel = _static_sizes(g.shape(weight)[2:])
     if padding == "EXPLICIT":
         pads: dict[str, object] = {"pads": explicit_pads(explicit_paddings, data_format)}
     else:
@@ -125,6 +142,34 @@ def convolution(
     x, pads = fold_pad(g, x, pads)
     y = g.Conv(x, weight, kernel_shape=kernel, strides=steps, dilations=spread, group=group, **pads)
     return to_data_format(g, y, data_format)
+
+
+def _convolve_by_open_kernel(
+    g: Graph,
+    x: ir.Value,
+    weight: ir.Value,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: list[int] | None,
+    padding: str,
+    group: int,
+) -> ir.Value:
+    """A kernel whose size only the run tells: what SAME puts around is worked out then, and put around before."""
+    attributes = {"strides": strides, "dilations": dilations, "group": group}
+    if pads is not None or padding == "VALID":
+        y = g.Conv(x, weight, pads=pads or [0] * (2 * len(strides)), **attributes)
+        return g.facts(y, g.dtype(x), [g.shape(x)[0], g.shape(weight)[0], *[None] * len(strides)])
+    if padding != "SAME":
+        raise Unsupported(f"padding={padding!r} is not handled")
+    rank, (s, d) = g.rank(x), (np.array(v, np.int64) for v in (strides, dilations))
+    sizes, one = g.Shape(x, start=2, end=rank), np.ones(rank - 2, np.int64)
+    reach = g.Add(g.Mul(g.Sub(g.Shape(weight, start=2, end=rank), one), d), one)
+    steps = g.Div(g.Add(sizes, s - 1), s)
+    total = g.Max(g.Sub(g.Add(g.Mul(g.Sub(steps, one), s), reach), sizes), np.zeros(rank - 2, np.int64))
+    before, none = g.Div(total, 2 * one), np.zeros(2, np.int64)
+    padded = g.Pad(x, g.Concat(none, before, none, g.Sub(total, before), axis=0))
+    y = g.Conv(padded, weight, pads=[0] * (2 * len(strides)), **attributes)
+    return g.facts(y, g.dtype(x), [g.shape(x)[0], g.shape(weight)[0], *[None] * (rank - 2)])
 
 
 def _static_sizes(dims: Sequence[object]) -> list[int]:

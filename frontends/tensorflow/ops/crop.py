@@ -27,7 +27,7 @@ def crop_and_resize(
     """Samples at y1·(h - 1) + i·(y2 - y1)·(h - 1) / (rows - 1), and so for x (crop_and_resize_op.cc)."""
     if method not in ("bilinear", "nearest"):
         raise Unsupported(f"method={method!r} is not handled")
-    rows, columns = shape_values.ints(crop_size, "crop_size")
+    rows, columns = _crop_counts(g, crop_size)
     x = cast(g, image, ir.DataType.FLOAT)
     y1, x1, y2, x2 = g.Split(boxes, axis=1, num_outputs=4, outputs=4)
     limits = [_last_position(g, x, axis) for axis in (1, 2)]
@@ -61,10 +61,23 @@ def _last_position(g: Graph, x: ir.Value, axis: int) -> ir.Value:
     return g.Sub(whole, g.const(1.0, ir.DataType.FLOAT))
 
 
-def _sample_positions(g: Graph, first: ir.Value, last: ir.Value, limit: ir.Value, count: int) -> ir.Value:
+def _crop_counts(g: Graph, crop_size: ir.Value) -> list[int] | list[ir.Value]:
+    """Rows and columns as integers, or as scalars where only the run tells them."""
+    if shape_values.is_known(crop_size):
+        return shape_values.ints(crop_size, "crop_size")
+    return [g.Gather(int64(g, crop_size), np.int64(i)) for i in range(2)]
+
+
+def _sample_positions(g: Graph, first: ir.Value, last: ir.Value, limit: ir.Value, count: int | ir.Value) -> ir.Value:
     """[boxes, count] of positions along one axis, from [boxes, 1] of edges."""
+    middle = g.Mul(g.Mul(g.Add(first, last), g.const(0.5, ir.DataType.FLOAT)), limit)
+    if isinstance(count, ir.Value):
+        gaps = g.Cast(g.Max(g.Sub(count, np.int64(1)), np.int64(1)), to=ir.DataType.FLOAT)
+        places = g.Cast(g.Range(0, count, 1), to=ir.DataType.FLOAT)
+        step = g.Div(g.Mul(g.Sub(last, first), limit), gaps)
+        return g.Where(g.Equal(count, np.int64(1)), middle, g.Add(g.Mul(first, limit), g.Mul(step, places)))
     if count == 1:
-        return g.Mul(g.Mul(g.Add(first, last), g.const(0.5, ir.DataType.FLOAT)), limit)
+        return middle
     step = g.Div(g.Mul(g.Sub(last, first), limit), g.const(float(count - 1), ir.DataType.FLOAT))
     return g.Add(g.Mul(first, limit), g.Mul(step, np.arange(count, dtype=np.float32)))
 
@@ -83,7 +96,11 @@ def _gather_pixels(
         for p, limit in zip((vertical, horizontal), limits, strict=True)
     )
     rows, columns = g.shape(v)[1], g.shape(h)[1]
-    size = g.Concat(g.Shape(v, start=0, end=1), np.array([rows, columns, 1], np.int64), axis=0)
+    counts = [
+        g.const(np.array([n])) if isinstance(n, int) else g.Shape(p, start=1, end=2)
+        for p, n in ((v, rows), (h, columns))
+    ]
+    size = g.Concat(g.Shape(v, start=0, end=1), *counts, [1], axis=0)
     parts = [g.Unsqueeze(int64(g, box_ind), [1, 2, 3]), g.Unsqueeze(v, [2, 3]), g.Unsqueeze(h, [1, 3])]
     found = g.GatherND(x, g.Concat(*(g.Expand(p, size) for p in parts), axis=3))
     return g.facts(found, shape=[g.shape(v)[0], rows, columns, g.shape(x)[3]])

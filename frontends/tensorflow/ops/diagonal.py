@@ -10,7 +10,7 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..rules import tf_op
-from . import diagonal_dynamic
+from . import diagonal_computed, diagonal_dynamic
 
 
 def band_indices(rows: int, columns: int, low: int, high: int, align: str) -> np.ndarray:
@@ -36,6 +36,11 @@ def _diagonal_offsets(k: ir.Value) -> tuple[int, int]:
     return values[0], values[-1]
 
 
+def _is_band(k: ir.Value) -> bool:
+    """Whether several diagonals are meant, as far as that is known."""
+    return shape_values.is_known(k) and len(set(_diagonal_offsets(k))) > 1
+
+
 def _static_dims(g: Graph, x: ir.Value, count: int) -> list[int]:
     """The last dims of `x`."""
     dims = g.shape(x)[-count:]
@@ -51,11 +56,13 @@ def matrix_diag_part(g: Graph, input: ir.Value) -> ir.Value:
 
 @tf_op("MatrixDiagPartV2")
 def matrix_diag_part_v2(g: Graph, input: ir.Value, k: ir.Value, padding_value: ir.Value) -> ir.Value:
-    return _extract_diagonal(g, input, *_diagonal_offsets(k), padding_value, "LEFT_LEFT")
+    return matrix_diag_part_v3(g, input, k, padding_value, align="LEFT_LEFT")
 
 
 @tf_op("MatrixDiagPartV3")
 def matrix_diag_part_v3(g: Graph, input: ir.Value, k: ir.Value, padding_value: ir.Value, *, align: str) -> ir.Value:
+    if not shape_values.is_known(k) or (_is_band(k) and diagonal_dynamic.has_dynamic_dims(g, input, 2)):
+        return diagonal_computed.extract_band(g, input, k, padding_value, align)
     return _extract_diagonal(g, input, *_diagonal_offsets(k), padding_value, align)
 
 
@@ -104,6 +111,9 @@ def matrix_diag_v3(
     *,
     align: str,
 ) -> ir.Value:
+    open_dims = diagonal_dynamic.has_dynamic_dims(g, diagonal, 1 if not _is_band(k) else 2)
+    if not shape_values.is_known(k) or (_is_band(k) and (open_dims or _is_dynamic(num_rows) or _is_dynamic(num_cols))):
+        return diagonal_computed.band_matrix(g, diagonal, k, (num_rows, num_cols), padding_value, align)
     low, high = _diagonal_offsets(k)
     height, width = (None if _is_least_size(n) else n for n in (num_rows, num_cols))
     if low == high and (
@@ -153,11 +163,13 @@ def matrix_set_diag(g: Graph, input: ir.Value, diagonal: ir.Value) -> ir.Value:
 
 @tf_op("MatrixSetDiagV2")
 def matrix_set_diag_v2(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Value) -> ir.Value:
-    return _set_diagonal(g, input, diagonal, *_diagonal_offsets(k), "LEFT_LEFT")
+    return matrix_set_diag_v3(g, input, diagonal, k, align="LEFT_LEFT")
 
 
 @tf_op("MatrixSetDiagV3")
 def matrix_set_diag_v3(g: Graph, input: ir.Value, diagonal: ir.Value, k: ir.Value, *, align: str) -> ir.Value:
+    if not shape_values.is_known(k) or (_is_band(k) and diagonal_dynamic.has_dynamic_dims(g, input, 2)):
+        return diagonal_computed.set_band(g, input, diagonal, k, align)
     return _set_diagonal(g, input, diagonal, *_diagonal_offsets(k), align)
 
 

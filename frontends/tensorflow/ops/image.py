@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import onnx_ir as ir
 
@@ -15,6 +13,7 @@ from ..common.conv_layout import to_channels_first, to_data_format
 from ..common.lazy_reshape import cast, int64
 from ..patterns import dilated
 from ..rules import tf_op
+from .blocks_computed import batch_to_space_computed, space_to_batch_computed
 
 
 @tf_op("ResizeBilinear")
@@ -73,10 +72,12 @@ def depth_to_space(g: Graph, input: ir.Value, *, block_size: int, data_format: s
 @tf_op("SpaceToBatchND")
 def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: ir.Value) -> ir.Value:
     """Pad, split every spatial dim into (blocks, block), and move the blocks before the batch."""
+    if not shape_values.is_known(block_shape):
+        return space_to_batch_computed(g, input, block_shape, paddings)
     blocks = shape_values.ints(block_shape, "block_shape")
     content = shape_values.content(paddings)
     if content is None or not all(isinstance(p, int) for p in content.ravel()):
-        y = _space_to_batch_dynamic(g, input, blocks, paddings)
+        y = space_to_batch_computed(g, input, block_shape, paddings)
         dilated.remember_blocks(g, y, input, blocks, paddings)
         return y
     pads = np.reshape(shape_values.ints(paddings, "paddings"), (-1, 2))
@@ -85,9 +86,11 @@ def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: i
     full[1 : m + 1] = pads
     x = g.Pad(input, full.T.ravel()) if pads.any() else input
     tail = g.shape(x)[m + 1 :]
-    if not all(isinstance(d, int) for d in tail):
-        raise Unsupported("dims behind the blocks that are not static")
     inner = g.shape(x)[1 : m + 1]
+    if [*tail, *inner, g.shape(x)[0]].count(None) + sum(isinstance(d, str) for d in [*tail, *inner, g.shape(x)[0]]) > 1:
+        y = space_to_batch_computed(g, input, block_shape, paddings)
+        dilated.remember_blocks(g, y, input, blocks, paddings)
+        return y
     split = [part for d, b in zip(inner, blocks, strict=True) for part in (_block_count(d, b), b)]
     x = _reshape_to_dims(g, x, [g.shape(x)[0], *split, *tail])
     order = [*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, rank + m)]
@@ -97,33 +100,17 @@ def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: i
     return y
 
 
-def _space_to_batch_dynamic(g: Graph, x: ir.Value, blocks: Sequence[int], paddings: ir.Value) -> ir.Value:
-    """The same where the padding depends on sizes that only the run tells."""
-    m, rank = len(blocks), g.rank(x)
-    channels = g.shape(x)[m + 1 :]
-    outer, inner = np.zeros((1, 2), np.int64), np.zeros((rank - m - 1, 2), np.int64)
-    full = g.Concat(outer, int64(g, paddings), inner, axis=0)
-    x = g.Pad(x, g.Reshape(g.Transpose(full, perm=[1, 0]), [-1]))
-    dims = g.Shape(x)
-    split = [p for i, b in enumerate(blocks) for p in (g.Div(_dim_size(g, dims, i + 1), [b]), np.array([b]))]
-    x = g.Reshape(x, g.Concat(_dim_size(g, dims, 0), *split, g.Slice(dims, [m + 1], [rank], [0]), axis=0))
-    order = [*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, rank + m)]
-    moved = g.Transpose(x, perm=order)
-    tail = g.Slice(dims, [m + 1], [rank], [0])
-    y = g.Reshape(moved, g.Concat(np.array([-1]), *split[0::2], tail, axis=0))
-    return g.facts(y, shape=[*[None] * (m + 1), *channels])
-
-
-def _dim_size(g: Graph, dims: ir.Value, i: int) -> ir.Value:
-    return g.Slice(dims, [i], [i + 1], [0])
-
-
 @tf_op("BatchToSpaceND")
 def batch_to_space(g: Graph, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
     """The way back: blocks from the batch to between the spatial dims, then cut off `crops`."""
+    if not shape_values.is_known(block_shape):
+        return batch_to_space_computed(g, input, block_shape, crops)
     blocks = shape_values.ints(block_shape, "block_shape")
     if (whole_convolution := dilated.dilated_convolution(g, input, blocks, crops)) is not None:
         return whole_convolution
+    open_dims = [d for d in g.shape(input) if not isinstance(d, int)]
+    if not shape_values.is_known(crops) or len(open_dims) > 1:
+        return batch_to_space_computed(g, input, block_shape, crops)
     cut = np.reshape(shape_values.ints(crops, "crops"), (-1, 2))
     m, rank = len(blocks), g.rank(input)
     inner, tail = g.shape(input)[1 : m + 1], g.shape(input)[m + 1 :]

@@ -28,9 +28,15 @@ def identity(g: Graph, input: Any) -> Any:
 @tf_op("CheckNumerics", "EnsureShape", "PlaceholderWithDefault")
 def unchecked(g: Graph, input: ir.Value, *, shape: Any = None) -> ir.Value:
     """The check is dropped; a tensor's shape, where the operator states it, is kept as a fact."""
-    if shape is not None and input.shape is None:
-        g.facts(input, shape=shape)
-    return input
+    if shape is None:
+        return input
+    if input.shape is None:
+        return g.facts(input, shape=shape)
+    dims = g.shape(input)
+    if len(dims) != len(shape) or all(isinstance(d, int) or s is None for d, s in zip(dims, shape, strict=True)):
+        return input
+    told = [s if isinstance(s, int) else d for d, s in zip(dims, shape, strict=True)]
+    return g.facts(g.Identity(input), g.dtype(input), told)
 
 
 @tf_op("IdentityN")

@@ -14,10 +14,10 @@ VALUE = {"extrapolation_value": 0.5}
 ROWS = [
     *(
         case("CropAndResize", f32(2, 7, 6, 3), CUTS, np.array([0, 1, 1], np.int32), size, method=method, **VALUE).named(
-            f"{method} {size}"
+            f"{method} {list(size)}{' by data' if isinstance(size, np.ndarray) else ''}"
         )
         for method in ("bilinear", "nearest")
-        for size in ([4, 3], [1, 2])
+        for size in ([4, 3], [1, 2], np.array([4, 3], np.int32), np.array([1, 2], np.int32))
     ),
 ]
 

@@ -17,6 +17,16 @@ ROWS = [
         for k in ([0], [1], [-2, 3], [-3, -1])
     ),
     case("MatrixDiag", f32(2, 3)),
+    case("MatrixDiagPartV3", f32(2, 3, 4), np.int32(-1), np.float32(9)).named("by data"),
+    case("MatrixDiagV3", f32(2, 3), np.int32(2), np.int32(4), np.int32(-1), np.float32(9)).named("by data"),
+    case("MatrixDiagV3", f32(2, 3), np.int32(-1), -1, -1, np.float32(9)).named("of a computed number"),
+    case("MatrixSetDiagV3", f32(2, 3, 4), f32(2, 3), np.int32(1)).named("by data"),
+    *(
+        case("MatrixSetDiagV3", f32(2, 3, 4), f32(2, 3, 3), np.array([-1, 1], np.int32), align=align).named(
+            f"by data, {align}"
+        )
+        for align in ("LEFT_LEFT", "RIGHT_LEFT", "LEFT_RIGHT", "RIGHT_RIGHT")
+    ),
     case("MatrixDiagV2", f32(2, 3), 1, -1, -1, np.float32(9)),
     *(
         case("MatrixDiagV3", f32(2, 3, 4), [-1, 1], 4, rows, np.float32(9), align=align).named(f"{rows} {align}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.frontends.tensorflow.ops.tf_support import check, with_batch
@@ -22,6 +23,9 @@ ROWS = [
     case("DepthToSpace", f32(2, 4, 6, 8), block_size=2),
     case("SpaceToBatchND", f32(2, 4, 6, 3), [2, 3], [[1, 1], [0, 3]]),
     case("BatchToSpaceND", f32(12, 3, 3, 3), [2, 3], [[1, 1], [0, 3]]),
+    case("SpaceToBatchND", f32(2, 4, 6, 3), np.array([2, 3], np.int32), [[1, 1], [0, 3]]).named("blocks by data"),
+    case("BatchToSpaceND", f32(12, 3, 3, 3), [2, 3], np.array([[1, 1], [0, 3]], np.int32)).named("crops by data"),
+    case("BatchToSpaceND", f32(12, 3, 3, 3), np.array([3, 2], np.int32), [[1, 0], [0, 3]]).named("blocks by data"),
 ]
 
 

@@ -41,7 +41,9 @@ RENAMED = {"reduction_indices": "axis", "dim": "axis", "split_dim": "axis", "squ
 RANK_UNKNOWN = {("Squeeze", ""), ("Reshape", "dynamic"), ("BroadcastArgs", ""), ("SparseReshape", ""),
                 ("MatrixSetDiagV2", ""), ("MatrixSetDiagV3", ""), ("TensorStridedSliceUpdate", ""),
                 ("TensorStridedSliceUpdate", "row"), ("StridedSlice", "every 2"),
-                ("StridedSlice", "every -3")}  # fmt: skip
+                ("StridedSlice", "every -3"), ("SpaceToBatchND", "blocks by data"),
+                ("BatchToSpaceND", "blocks by data"),
+                *(("MatrixSetDiagV3", f"by data, {a}_{b}") for a in ("LEFT", "RIGHT") for b in ("LEFT", "RIGHT"))}  # fmt: skip
 """Rows (operator, label) that have no form with an open batch.
 
 The rank that Squeeze without dims gives, and what takes a shape of unknown length, nobody knows beforehand. TensorFlow
