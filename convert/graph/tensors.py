@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph.metadata import EXACT_KEY
 
 _PYTHON = {bool: ir.DataType.BOOL, int: ir.DataType.INT64, float: ir.DataType.FLOAT, str: ir.DataType.STRING}
@@ -72,6 +73,8 @@ def tensor_of(content: Any, dtype: ir.DataType | None = None) -> ir.TensorProtoc
             kinds = {"b": ir.DataType.BOOL, "i": ir.DataType.INT64, "f": ir.DataType.FLOAT, "U": ir.DataType.STRING}
             dtype = kinds.get(array.dtype.kind) if array.size else ir.DataType.INT64
     if array.dtype.kind in "UOS":
+        if other := next((s for s in array.ravel().tolist() if not isinstance(s, (str, bytes))), None):
+            raise Unsupported(f"a {type(other).__name__} where a tensor is needed")
         flat = [s if isinstance(s, bytes) else str(s).encode() for s in array.ravel().tolist()]
         return ir.StringTensor(flat, shape=ir.Shape(array.shape))
     if dtype is not None and dtype.numpy() != array.dtype:

@@ -79,6 +79,11 @@ def stack_elements(g: Graph, items: TensorList) -> ir.Value:
         raise Unsupported("a list that is read in the loop that writes it, one element a round")
     if items.stacked is not None:
         return items.stacked
+    nothing = shape_values.content(items.count)
+    if items.element is not None and nothing is not None and nothing.item() == 0:
+        dims = [d if isinstance(d, int) else 0 for d in items.element]  # of no elements, any will do
+        empty = g.Expand(g.const(0, items.dtype), np.array([0, *dims], np.int64))
+        return g.facts(empty, items.dtype, [0, *items.element])
     if items.element is None or None in items.element:
         raise Unsupported("a list whose elements' shape is not known before the first is written")
     parts = [g.Reshape(int64(g, items.count), [1])]
@@ -101,6 +106,35 @@ def write_element(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) 
     at = g.Reshape(int64(g, index), [1, 1])
     new = g.ScatterND(stack_elements(g, items), at, g.Unsqueeze(item, [0]))
     return replace(items, stacked=new)
+
+
+def write_growing(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) -> TensorList:
+    """The list with `item` at `index`, longer where that is behind its end; what is left out between is zeros."""
+    if items.blank or not isinstance(item, ir.Value):
+        return write_element(g, items, index, item)
+    if item.shape is None:
+        raise Unsupported("a list that grows by elements of unknown rank")
+    element = merge_dims(items.element, g.shape(item))
+    items, before, at = replace(items, element=element), shape_values.content(items.count), shape_values.content(index)
+    if before is not None and at is not None and before.item() == at.item() == 0:
+        return tensor_list_from_stacked(g, g.Unsqueeze(item, [0]))
+    whole, dims = stack_elements(g, items), g.Shape(item)
+    # A list of no elements takes the dims of the first that is written.
+    whole = g.Reshape(whole, g.Concat(g.Shape(whole, start=0, end=1), dims, axis=0), allowzero=1)
+    place = g.Reshape(int64(g, index), [1])
+    lacking = g.Max(g.Sub(g.Add(place, [1]), g.Shape(whole, start=0, end=1)), [0])
+    longer = g.Concat(whole, g.Expand(g.const(0, items.dtype), g.Concat(lacking, dims, axis=0)), axis=0)
+    new = g.ScatterND(longer, g.Unsqueeze(place, [0]), g.Unsqueeze(item, [0]))
+    return tensor_list_from_stacked(g, g.facts(new, items.dtype, [None, *(element or ())]))
+
+
+def grow_to(g: Graph, items: TensorList, size: ir.Value) -> TensorList:
+    """The list with zeros behind its end, so that it has `size` elements, [1], at least."""
+    whole = stack_elements(g, items)
+    rank, have = g.rank(whole), g.Shape(whole, start=0, end=1)
+    dims = g.Concat(g.Max(g.Sub(size, have), [0]), g.Shape(whole, start=1, end=rank), axis=0)
+    longer = g.Concat(whole, g.Expand(g.const(0, items.dtype), dims), axis=0)
+    return tensor_list_from_stacked(g, g.facts(longer, items.dtype, [None, *g.shape(whole)[1:]]))
 
 
 def _named_dim_size(g: Graph, name: str) -> ir.Value:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from convert.errors import Unsupported
-
 from .function_body import FunctionBody, Node, Ref
 from .protos import MESSAGES
 
@@ -31,15 +29,17 @@ _INT32, _INT64 = 3, 9
 def arrays_to_lists(body: FunctionBody) -> FunctionBody:
     """`body` with lists in the place of arrays; itself where there are none.
 
-    Raises `Unsupported` for an array that grows.
+    Where one of them grows, all are written as if they did: a write behind the end of another is TensorFlow's error.
     """
     arrays = {n.name for n in body.nodes.values() if n.op in _LISTS}
     if not arrays:
         return body
     nodes: dict[str, Node] = {}
+    grows = any(n.op == "TensorArrayV3" and "dynamic_size" in n.attr and n.attr["dynamic_size"].b
+                for n in body.nodes.values())  # fmt: skip
     for node in body.nodes.values():
         if node.op in _LISTS:
-            _rewrite_node(nodes, node, body.nodes)
+            _rewrite_node(nodes, node, body.nodes, grows)
         elif node.op != "TensorArrayCloseV3":
             nodes[node.name] = node
 
@@ -60,11 +60,12 @@ def arrays_to_lists(body: FunctionBody) -> FunctionBody:
     return FunctionBody(body.name, nodes, body.arguments, [list_ref(r) for r in body.results], body.effects)
 
 
-def _rewrite_node(nodes: dict[str, Node], node: Node, before: Mapping[str, Node]) -> None:
+def _rewrite_node(nodes: dict[str, Node], node: Node, before: Mapping[str, Node], grows: bool) -> None:
     operator, places, dtype = _LISTS[node.op]
     attr = {"element_dtype": node.attr[dtype]} if dtype in node.attr else {}
-    if node.op == "TensorArrayV3" and "dynamic_size" in node.attr and node.attr["dynamic_size"].b:
-        raise Unsupported("a TensorArray that grows").with_location(node.location)
+    if grows and operator == "TensorListSetItem":
+        attr["resize_if_index_out_of_bounds"] = MESSAGES["AttrValue"]()
+        attr["resize_if_index_out_of_bounds"].b = True
     if (
         node.op == "TensorArrayScatterV3"
         and _is_new_array(node.inputs[3], before)

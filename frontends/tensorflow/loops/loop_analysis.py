@@ -36,13 +36,15 @@ class WhileLoop:
     keeps: frozenset[int]
     """Lists that are only written, once a round, at index 0: what stays is the last round's element."""
     pushes: frozenset[int]
-    """Lists that are only pushed to, once a round."""
+    """Lists that are only pushed to, once a round, or written behind their end."""
+    grows: frozenset[int]
+    """Those of `writes` that get longer where they are written behind their end."""
     limits: tuple[CounterLimit, ...] | None
 
 
 def analyze_loop(cond: FunctionBody, body: FunctionBody, functions: Callable[[str], FunctionBody]) -> WhileLoop:
     """The loop of these two functions."""
-    steps, writes, pushes, keeps = {}, {}, set(), set()
+    steps, writes, pushes, keeps, grows = {}, {}, set(), set(), set()
     invariant = invariant_results(body, functions)
     for k, ref in enumerate(body.results):
         node = _producer_node(body, ref, functions)
@@ -50,9 +52,14 @@ def analyze_loop(cond: FunctionBody, body: FunctionBody, functions: Callable[[st
             continue
         if (step := _counter_step(body, node, k, functions)) is not None:
             steps[k] = step
-        elif not node.inputs or _source_argument(body, node.inputs[0], functions) != k or _use_count(body, k) != 1:
+        elif not node.inputs or _source_argument(body, node.inputs[0], functions) != k:
             continue
+        elif _use_count(body, k) != 1:
+            if node.op == "TensorListSetItem" and _use_count(body, k) == 2 and _is_own_length(body, node, k, functions):
+                pushes.add(k)
         elif node.op == "TensorListSetItem":
+            if _may_grow(node):
+                grows.add(k)
             at = _source_argument(body, node.inputs[1], functions)
             if at is not None:
                 writes[k] = at
@@ -65,7 +72,7 @@ def analyze_loop(cond: FunctionBody, body: FunctionBody, functions: Callable[[st
         limits = None
     if limits is not None and any(l.argument is not None and l.argument not in invariant for l in limits):  # noqa: E741
         limits = None
-    return WhileLoop(invariant, steps, writes, frozenset(keeps), frozenset(pushes), limits)
+    return WhileLoop(invariant, steps, writes, frozenset(keeps), frozenset(pushes), frozenset(grows), limits)
 
 
 def invariant_results(body: FunctionBody, functions: Callable[[str], FunctionBody]) -> frozenset[int]:
@@ -86,6 +93,22 @@ def _source_argument(body: FunctionBody, ref: Ref, functions: Callable[[str], Fu
         else:
             return None
     return body.arguments.index(ref.node)
+
+
+def _is_own_length(body: FunctionBody, node: Node, k: int, functions: Callable[[str], FunctionBody]) -> bool:
+    """Whether a list is written at its own length."""
+    index = _producer_node(body, node.inputs[1], functions)
+    return (
+        index is not None
+        and index.op == "TensorListLength"
+        and _source_argument(body, index.inputs[0], functions) == k
+        and _may_grow(node)
+    )
+
+
+def _may_grow(node: Node) -> bool:
+    """Whether a list gets longer where it is written behind its end; those of TensorFlow 1 do not say it here."""
+    return "resize_if_index_out_of_bounds" in node.attr and bool(node.attr["resize_if_index_out_of_bounds"].b)
 
 
 def _producer_node(body: FunctionBody, ref: Ref, functions: Callable[[str], FunctionBody]) -> Node | None:

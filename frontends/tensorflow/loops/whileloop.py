@@ -110,6 +110,9 @@ def _scanned_lists(loop: WhileLoop, arguments: Sequence[Any], count: TripCount |
     found = set()
     for k, at in loop.writes.items():
         items, start = arguments[k], arguments[at]
+        if k in loop.grows and loop.steps.get(at) == 1 and _is_empty(items) and _is_zero(start):
+            found.add(k)
+            continue
         if count is None or loop.steps.get(at) != 1 or not isinstance(items, TensorList) or items.stacked is not None:
             continue
         first = shape_values.content(start)
@@ -120,11 +123,17 @@ def _scanned_lists(loop: WhileLoop, arguments: Sequence[Any], count: TripCount |
         length = shape_values.content(items.count) if isinstance(items, TensorList) and items.stacked is None else None
         if length is not None and length.item() == 1:
             found.add(k)
-    for k in loop.pushes:
-        length = shape_values.content(arguments[k].count) if isinstance(arguments[k], TensorList) else None
-        if length is not None and length.item() == 0:
-            found.add(k)
+    found |= {k for k in loop.pushes if _is_empty(arguments[k])}
     return found
+
+
+def _is_empty(items: Any) -> bool:
+    return isinstance(items, TensorList) and _is_zero(items.count)
+
+
+def _is_zero(number: ir.Value) -> bool:
+    content = shape_values.content(number)
+    return content is not None and content.item() == 0
 
 
 def _emit_body(
@@ -152,7 +161,8 @@ def _emit_body(
         if k in lists:
             inner[k] = tensor_list_from_stacked(inside, inner[k])
     for k in scanned:
-        inner[k] = replace(arguments[k], blank=True)
+        length = iteration if k in loop.pushes else arguments[k].count
+        inner[k] = replace(arguments[k], blank=True, count=length)
     if count is not None:
         for k, step in loop.steps.items():
             inner[k] = _counter_value(inside, iteration, arguments[k], step)
@@ -279,7 +289,7 @@ def _emit_loop(
 def _list_sizes(loop: WhileLoop, arguments: Sequence[Any], scans: Sequence[int]) -> list[Any]:
     """What is known of the size of each list ("" for nothing), None for those that a loop does not fill."""
     found = [shape_values.content(arguments[k].count) for k in scans]
-    unfilled = loop.keeps | loop.pushes
+    unfilled = loop.keeps | loop.pushes | {k for k in scans if _is_empty(arguments[k])}
     return [None if k in unfilled else "" if n is None else n.item() for k, n in zip(scans, found, strict=True)]
 
 
@@ -291,7 +301,9 @@ def _list_from_sequence(
         last = g.facts(g.Slice(sequence, [-1], [np.iinfo(np.int64).max], [0]), shape=[1, *g.shape(sequence)[1:]])
         return tensor_list_from_stacked(g, last)
     content = shape_values.content(size)
-    whole = count is None or k in loop.pushes or (content is not None and content.item() == count.content)
+    whole = (
+        count is None or k in loop.pushes or _is_zero(size) or (content is not None and content.item() == count.content)
+    )
     return tensor_list_from_stacked(g, sequence if whole else pad_to_size(g, sequence, size))
 
 

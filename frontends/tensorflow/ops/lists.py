@@ -13,17 +13,22 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
+from ..common.ragged_rows import RaggedTensor, ragged_row
 from ..common.tensor_lists import (
     TensorList,
     element_dims,
+    grow_to,
     merge_dims,
     stack_elements,
     tensor_list_from_stacked,
     write_element,
+    write_growing,
 )
 from ..rules import tf_op
 
-_RAGGED = tf_op.limit("TensorListFromTensor", "the rows of a ragged tensor, which have lengths of their own")
+tf_op.gap("makes a list of parts with lengths of their own, which one tensor does not hold", "TensorListSplit")
+
+_RAGGED = tf_op.limit("TensorListSetItem", "a list of ragged tensors, which have lengths of their own")
 
 
 @tf_op("TensorListReserve")
@@ -37,27 +42,31 @@ def empty(g: Graph, element_shape: ir.Value, max_num_elements: ir.Value, *, elem
 
 
 @tf_op("TensorListFromTensor")
-def from_tensor(g: Graph, tensor: ir.Value, element_shape: ir.Value) -> TensorList:
-    if not isinstance(tensor, ir.Value):
-        raise Unsupported(_RAGGED)
+def from_tensor(g: Graph, tensor: Any, element_shape: ir.Value) -> Any:
+    """(A ragged tensor stands for the list of its rows, which can only be read.)"""
+    if isinstance(tensor, RaggedTensor):
+        return tensor
     return tensor_list_from_stacked(g, tensor)
 
 
 @tf_op("TensorListGetItem")
 def get_item(
-    g: Graph, input_handle: TensorList, index: ir.Value, element_shape: ir.Value, *, element_dtype: ir.DataType
-) -> ir.Value:
+    g: Graph, input_handle: Any, index: ir.Value, element_shape: ir.Value, *, element_dtype: ir.DataType
+) -> Any:
+    if isinstance(input_handle, RaggedTensor):
+        return ragged_row(g, input_handle, index)
     known_now = replace(input_handle, element=merge_dims(input_handle.element, element_dims(element_shape)))
     return g.Gather(stack_elements(g, known_now), index, axis=0)
 
 
 @tf_op("TensorListSetItem")
 def set_item(
-    g: Graph, input_handle: TensorList, index: ir.Value, item: ir.Value, *, resize_if_index_out_of_bounds: bool
+    g: Graph, input_handle: TensorList, index: ir.Value, item: Any, *, resize_if_index_out_of_bounds: bool
 ) -> TensorList:
-    if resize_if_index_out_of_bounds:
-        raise Unsupported("a list that grows when it is written behind its end")
-    return write_element(g, input_handle, index, item)
+    if isinstance(item, RaggedTensor):
+        raise Unsupported(_RAGGED)
+    write = write_growing if resize_if_index_out_of_bounds else write_element
+    return write(g, input_handle, index, item)
 
 
 @tf_op("TensorListPushBack")
@@ -92,7 +101,9 @@ def stack(
 
 
 @tf_op("TensorListLength")
-def length(g: Graph, input_handle: TensorList) -> ir.Value:
+def length(g: Graph, input_handle: Any) -> ir.Value:
+    if isinstance(input_handle, RaggedTensor):
+        return cast(g, input_handle.count(g), ir.DataType.INT32)
     return cast(g, input_handle.count, ir.DataType.INT32)
 
 
@@ -131,16 +142,25 @@ def scatter(
     if count is not None and count.item() == -1:
         indices_known = shape_values.content(indices)
         if indices_known is None or not all(isinstance(i, int) for i in indices_known):
-            raise Unsupported("a list as long as an index that depends on data asks for")
+            size = g.Squeeze(_size_for(g, indices), [0])
+            return _scatter_elements(g, TensorList(g.dtype(tensor), g.shape(tensor)[1:], size), tensor, indices)
         num_elements = g.const(np.array(max(indices_known.tolist(), default=-1) + 1, np.int64))
     return _scatter_elements(g, TensorList(g.dtype(tensor), g.shape(tensor)[1:], num_elements), tensor, indices)
 
 
 @tf_op("TensorListScatterIntoExistingList")
 def scatter_into(g: Graph, input_handle: TensorList, tensor: ir.Value, indices: ir.Value) -> TensorList:
-    return _scatter_elements(
-        g, replace(input_handle, element=merge_dims(input_handle.element, g.shape(tensor)[1:])), tensor, indices
-    )
+    items = replace(input_handle, element=merge_dims(input_handle.element, g.shape(tensor)[1:]))
+    before, places = shape_values.content(items.count), shape_values.content(indices)
+    known = before is not None and places is not None and all(isinstance(n, int) for n in (*before.ravel(), *places))
+    if not known or max(places.tolist(), default=-1) >= before.item():
+        items = grow_to(g, items, _size_for(g, indices))
+    return _scatter_elements(g, items, tensor, indices)
+
+
+def _size_for(g: Graph, indices: ir.Value) -> ir.Value:
+    """How many elements a list has that is written at all of `indices`, [1]."""
+    return g.ReduceMax(g.Add(g.Concat([-1], int64(g, indices), axis=0), [1]), [0], keepdims=1)
 
 
 def _scatter_elements(g: Graph, items: TensorList, tensor: ir.Value, indices: ir.Value) -> TensorList:
@@ -163,9 +183,7 @@ def concat(
     whole = stack_elements(
         g, replace(input_handle, element=merge_dims(input_handle.element, element_dims(element_shape)))
     )
-    dims = g.shape(whole)
-    if not all(isinstance(d, int) for d in dims[2:]):
-        raise Unsupported("elements with inner dims that are not static")
-    joined = g.Reshape(whole, np.array([-1, *(int(d or 0) for d in dims[2:])], np.int64))
-    lengths = g.Expand(g.Shape(whole, start=1, end=2), g.Shape(whole, start=0, end=1))
-    return [joined, lengths]
+    rank, dims = g.rank(whole), g.shape(whole)
+    count, length = (g.Shape(whole, start=i, end=i + 1) for i in range(2))
+    joined = g.Reshape(whole, g.Concat(g.Mul(count, length), g.Shape(whole, start=2, end=rank), axis=0), allowzero=1)
+    return [g.facts(joined, g.dtype(whole), [None, *dims[2:]]), g.Expand(length, count)]

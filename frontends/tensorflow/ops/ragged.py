@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -15,6 +14,7 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
+from ..common.ragged_rows import RaggedTensor
 from ..rules import tf_op
 
 _INT64 = ir.DataType.INT64
@@ -22,15 +22,7 @@ PARTITIONS = tf_op.limit(
     "RaggedTensorToTensor", "rows that are given as row limits or lengths, or a shape that is data"
 )
 VALUES = tf_op.limit("RaggedTensorToSparse", "values with dims of their own")
-SUBSETS = tf_op.limit("RaggedTensorFromVariant", "rows of a ragged tensor taken one at a time")
-
-
-@dataclass(frozen=True)
-class RaggedTensor:
-    """A ragged tensor as a variant."""
-
-    splits: tuple[ir.Value, ...]
-    values: ir.Value
+SUBSETS = tf_op.limit("RaggedTensorFromVariant", "a ragged tensor of another ragged rank than was put away")
 
 
 def row_ids(g: Graph, splits: ir.Value) -> ir.Value:

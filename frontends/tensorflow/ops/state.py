@@ -11,6 +11,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.ragged_rows import RaggedTensor
 from ..graph.variables import Variable
 from ..rules import tf_op
 
@@ -63,7 +64,10 @@ def var_is_initialized(g: Graph, resource: Variable) -> ir.Value:
 
 
 @tf_op("Shape")
-def shape(g: Graph, input: ir.Value, *, out_type: ir.DataType) -> ir.Value:
+def shape(g: Graph, input: ir.Value | RaggedTensor, *, out_type: ir.DataType) -> ir.Value:
+    """(A ragged tensor as a variant is a vector of its rows.)"""
+    if isinstance(input, RaggedTensor):
+        return _cast_from_int64(g, g.Reshape(input.count(g), [1]), out_type)
     return _cast_from_int64(g, g.Shape(input), out_type)
 
 

@@ -176,11 +176,11 @@ def ragged_max(v: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
 
 
 ROWS = [
-    row("appended", autographed(appended), [X], [X[:1]]),
+    row("appended", autographed(appended), [X], [X[:1]], forms=BOTH),
     row("appended_at_its_size", autographed(appended_at_its_size), [X]),
     row("filtered", autographed(filtered), [X], [-X]),
     row("joined", autographed(joined), [X]),
-    row("joined_unequal", autographed(joined_unequal), [X]),
+    row("joined_unequal", autographed(joined_unequal), [X], gap="elements' shape is not known"),
     row("appended_while", autographed(appended_while), [X]),
     row("read_and_written", autographed(read_and_written), [X]),
     row("read_and_grown", autographed(read_and_grown), [X]),
@@ -192,7 +192,7 @@ ROWS = [
     row("gathered", gathered, [X, i32([2, 0])], forms=BOTH),
     row("scattered", scattered, [X, i32([2, 0, 1])], forms=BOTH),
     row("scattered_by_data", scattered_by_data, [X, i32([2, 0, 1])]),
-    row("parts", parts, [X, i64([1, 2, 0])]),
+    row("parts", parts, [X, i64([1, 2, 0])], gap="parts with lengths of their own"),
     row("written_once", written_once, [f32(4)], forms=BOTH),
     row("beam", autographed(beam), [f32(5, 5)]),
     row("so_far", autographed(so_far), [X]),
@@ -250,7 +250,7 @@ ROWS = [
     row("vectorized_choices", lambda x: tf.vectorized_map(lambda r: tf.where(r > 0, r, tf.zeros_like(r)), x), [X]),
     row("vectorized_solves", lambda x: tf.vectorized_map(lambda r: tf.linalg.inv(r), x), [f32(2, 3, 3)]),
     row("map_over_ragged", ragged_map, [f32(5), i64([2, 0, 3])], [f32(3), i64([3])]),
-    row("map_from_ragged_to_ragged", ragged_to_ragged, [f32(5), i64([2, 0, 3])]),
+    row("map_from_ragged_to_ragged", ragged_to_ragged, [f32(5), i64([2, 0, 3])], gap="a list of ragged"),
     row("map_of_maxima_of_ragged", ragged_max, [f32(5), i64([2, 0, 3])]),
     row("stacked_over_time", lambda x: tf.stack([x[:, i] * i for i in range(3)], 1), [X]),
 ]

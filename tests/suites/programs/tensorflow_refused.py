@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-_EVERYWHERE = {
-    "while_with_a_list": "a list that grows when it is written behind its end",
-    "ragged_map": "the rows of a ragged tensor, which have lengths of their own",
-}
-
 _SUBGRAPHS = "Keras's functional models have no subgraphs"
 _SHAPE = "computed at run time|of dynamic number|a dim of which nothing is known"
 _DATA = "a result whose shape depends on the data"
 _KERAS = {
     **dict.fromkeys(
-        ["while_of_integers", "conditions_in_conditions", "switch_of_four", "loop_with_break", "array_read_in_a_loop"],
+        [
+            "while_with_a_list",
+            "ragged_map",
+            "while_of_integers",
+            "conditions_in_conditions",
+            "switch_of_four",
+            "loop_with_break",
+            "array_read_in_a_loop",
+        ],
         _SUBGRAPHS,
     ),
     **dict.fromkeys(
@@ -32,6 +35,5 @@ _KERAS = {
     "complex_numbers": "Keras has no complex tensors in its models",
 }
 
-REFUSED: dict[str, dict[str, str]] = {form: dict(_EVERYWHERE) for form in ("onnx", "tf", "tf-frozen")}
-REFUSED["keras"] = {**_EVERYWHERE, **_KERAS}
+REFUSED: dict[str, dict[str, str]] = {"onnx": {}, "tf": {}, "tf-frozen": {}, "keras": _KERAS}
 """By format and program."""

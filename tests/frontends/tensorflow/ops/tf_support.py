@@ -43,7 +43,9 @@ RANK_UNKNOWN = {("Squeeze", ""), ("Reshape", "dynamic"), ("BroadcastArgs", ""), 
                 ("TensorStridedSliceUpdate", "row"), ("StridedSlice", "every 2"),
                 ("StridedSlice", "every -3"), ("SpaceToBatchND", "blocks by data"),
                 ("BatchToSpaceND", "blocks by data"),
-                *(("MatrixSetDiagV3", f"by data, {a}_{b}") for a in ("LEFT", "RIGHT") for b in ("LEFT", "RIGHT"))}  # fmt: skip
+                ("MatrixSetDiagV3", "by data, LEFT_LEFT"), ("MatrixSetDiagV3", "by data, LEFT_RIGHT"),
+                ("MatrixSetDiagV3", "by data, RIGHT_LEFT"),
+                ("MatrixSetDiagV3", "by data, RIGHT_RIGHT")}  # fmt: skip
 """Rows (operator, label) that have no form with an open batch.
 
 The rank that Squeeze without dims gives, and what takes a shape of unknown length, nobody knows beforehand. TensorFlow
