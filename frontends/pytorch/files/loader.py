@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +33,8 @@ from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .legacy import is_legacy, load_legacy
 from .pt2_archive import read_exported
 from .torchscript_safety import custom_operators, refuse_damaged_debug_info, refuse_unsafe
+
+_ODD = re.compile(r"[\"'\\\x00-\x1f]")
 
 
 def load(source: Source, options: Options, report: Report | None = None) -> Any:
@@ -107,7 +110,21 @@ def _load_module(source: Source, options: Options, report: Report) -> torch.nn.M
         )
     if module is not thing:
         report.note("the module was taken from inside a checkpoint")
+    if not options.trust:
+        _refuse_odd_names(module, path)
     return module
+
+
+def _refuse_odd_names(module: torch.nn.Module, path: Path) -> None:
+    """Raise `UnsafeInput` for a name that would end the quotes which it gets in code that PyTorch makes."""
+    try:
+        names = {
+            str(n) for part in module.modules() for t in (part._modules, part._parameters, part._buffers) for n in t
+        }
+    except (AttributeError, TypeError, RecursionError) as error:
+        raise BadInput(f"{path} holds a module without its parts: {error}", hint="get the file again") from error
+    if odd := sorted(name for name in names if _ODD.search(name)):
+        raise UnsafeInput(f"{path} has layers or weights called {odd[0][:200]!r}", hint="if you trust it, add --trust")
 
 
 def _layer_class(name: str) -> tuple[str, type | None]:

@@ -111,3 +111,11 @@ def test_what_pytorch_writes_is_taken(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_conditions_on_sizes_are_taken(text: str) -> None:
     assert is_condition(text)
+
+
+def test_layers_of_a_pickle_are_not_called_code(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Linear(3, 3))
+    module._modules['a"),exec("x"),("'] = nn.Linear(3, 3)
+    torch.save(module, tmp_path / "m.pt")
+    with pytest.raises(UnsafeInput, match="has layers or weights called"):
+        api.inspect(tmp_path / "m.pt", inputs="x:float32[2,3]")
