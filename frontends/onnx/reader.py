@@ -27,6 +27,7 @@ from .functions import check_functions, drop_overruled_functions, inline_functio
 from .lazy_proto import ByteSpan, parse_model
 from .lift import fix_inputs, lift_opset
 from .nested import flatten_inputs
+from .notes import check_notes
 from .weights import check_tensor, dense_tensor, external_files, external_tensor, mapped_tensor
 
 Weights = dict[str, ir.TensorProtocol]
@@ -60,6 +61,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
         model = ir.serde.deserialize_model(proto)
     except Exception as error:  # onnx_ir wraps whatever it met
         raise BadInput(f"the ONNX model is broken: {_error_line(error)}", hint=_HINT) from error
+    check_notes(model)
     _attach_weights(model, weights)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=SMALL)(model)
     if overridable:

@@ -192,7 +192,12 @@ def _others() -> dict[str, onnx.ModelProto]:
     named.graph.name = named.producer_name = named.doc_string = strange
     inputs = model_of([Node("Neg", [strange], [strange + "o"])], inputs=[Info(strange, 1, [strange])],
                       outputs=[Info(strange + "o", 1, None)])  # fmt: skip
+    notes = {key: model_of([Node("Neg", ["x"], ["y"])]) for key in ("dims", "example_dims", "guards", "range", "state")}
+    for key, model in notes.items():
+        for holder in (model, model.graph.input[0]):
+            holder.metadata_props.add(key=f"convert.{key}", value="[" * 50_000 if key == "state" else '["n**n**n", {}]')
     return {
+        **{f"a note of {key}": model for key, model in notes.items()},
         "a custom domain": model_of([Node("Shell", ["x"], ["y"], domain="os.system", cmd="touch x")]),
         "com.microsoft": model_of([Node("EPContext", ["x"], ["y"], domain="com.microsoft", ep_cache_context="/etc/x")]),
         "a Python operator": model_of([Node("PyOp", ["x"], ["y"], domain="ai.onnx.contrib", code="import os")]),

@@ -1,0 +1,91 @@
+"""Holds the notes that this tool leaves in ONNX files (`convert/graph/metadata.py`) to their form, as anybody may write
+some: bounds of dims, sizes to try, conditions on them, ranges of inputs, initial states.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.errors import BadInput
+from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY, STATE_KEY
+
+_CHARACTERS = 10_000
+"""Of one condition; PyTorch's longest have some hundred."""
+_NUMBERS = 1 << 62
+
+
+def check_notes(model: ir.Model) -> None:
+    """Raise `BadInput` for a note of the model or of an input that is not as it is written."""
+    forms: dict[str, Callable[[Any], bool]] = {
+        DIMS_KEY: _are_bounds,
+        EXAMPLE_KEY: lambda told: _is_table(told, _is_size),
+        GUARDS_KEY: lambda told: isinstance(told, list) and all(map(_is_expression, told)),
+        STATE_KEY: lambda told: isinstance(told, dict),
+    }
+    for key, fits in forms.items():
+        _check(model.metadata_props, key, fits)
+    dims = {str(d) for value in model.graph.inputs for d in value.shape or () if not isinstance(d, int)}
+    for value in model.graph.inputs:
+        _check(value.metadata_props, RANGE_KEY, lambda told: _is_range(told, dims))
+
+
+def _check(notes: Mapping[str, str], key: str, fits: Callable[[Any], bool]) -> None:
+    if key not in notes:
+        return
+    try:
+        fit = fits(json.loads(notes[key]))
+    except (ValueError, RecursionError):
+        fit = False
+    if not fit:
+        shown = notes[key] if len(notes[key]) < 100 else f"{notes[key][:100]} …"
+        raise BadInput(f"the note {key} in the file is damaged: {shown!r}", hint=f"remove the metadata {key}")
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value < _NUMBERS
+
+
+def _is_table(told: Any, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(told, dict) and all(map(fits, told.values()))
+
+
+def _are_bounds(told: Any) -> bool:
+    """{"batch": [1, null]}."""
+    return _is_table(
+        told,
+        lambda pair: (
+            isinstance(pair, list)
+            and len(pair) == 2
+            and _is_size(pair[0])
+            and (pair[1] is None or (_is_size(pair[1]) and pair[1] >= pair[0]))
+        ),
+    )
+
+
+def _is_expression(text: Any) -> bool:
+    try:
+        return isinstance(text, str) and len(text) < _CHARACTERS and bool(ast.parse(text, mode="eval"))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+
+
+def _is_range(told: Any, dims: set[str]) -> bool:
+    """[1, "time"], and "descending" behind that."""
+    if not isinstance(told, list) or len(told) not in (2, 3) or told[2:] not in ([], ["descending"]):
+        return False
+    return all(_is_bound(bound, dims) for bound in told[:2])
+
+
+def _is_bound(bound: Any, dims: set[str]) -> bool:
+    if isinstance(bound, int):
+        return abs(bound) < _NUMBERS
+    if not _is_expression(bound):
+        return False
+    nodes = list(ast.walk(ast.parse(bound, mode="eval")))
+    called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
+    return all(n.id in dims or id(n) in called for n in nodes if isinstance(n, ast.Name))
