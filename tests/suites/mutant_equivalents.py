@@ -16,6 +16,11 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
     ("compare.py", "if not pairs or pairs[0][0].shape[-1] < 2:", "if not pairs or pairs[0][ -1].shape[-1] < 2:"): (
         "both are of one shape"
     ),
+    (
+        "weights.py",
+        'if node.op_type == "Constant" and not node.domain and node.outputs[0].const_value is None:',
+        'if node.op_type <= "Constant" and not node.domain and node.outputs[0].const_value is None:',
+    ): "of other nodes there is no tensor",
     ("boundary.py", "full = rank(value) or 0", "full = rank(value) or -1"): "neither is more than 2",
     ("min_cut.py", "residual.data[residual.data < 0] = 0", "residual.data[residual.data <= 0] = 0"): "0 stays 0",
     (

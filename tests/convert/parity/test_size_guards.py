@@ -52,6 +52,8 @@ def test_nothing_else_is_evaluated(text: str) -> None:
         ({"h": 16, "w": 17}, ["h*w > 300", "w != 17"], {"h": 16, "w": 19}),
         ({"h": 16}, ["h == 1000"], {"h": 16}),
         ({"n": 2}, ["n // 0 == 1"], {"n": 2}),
+        ({"h": 10, "w": 10}, ["h == 9 and abs(w - 10) == 1"], {"h": 9, "w": 11}),
+        ({"h": 10, "w": 10}, ["h == 11 and abs(w - 10) == 1"], {"h": 11, "w": 9}),
     ],
 )
 def test_the_nearest_sizes_that_meet_the_guards(
