@@ -31,10 +31,18 @@ class Difference:
     empty: bool = False
     """Whether it concerns inputs without elements only: first inputs with a dim that is not fixed, or is 0."""
 
+    sources: tuple[str, ...] = ()
+    """The source's operators, without their overloads, whose nodes it concerns; () for all."""
+
     def of(self, node: ir.Node) -> bool:
         """Whether it concerns this node."""
         if node.op_type not in self.operators:
             return False
+        if self.sources:
+            from convert.graph.metadata import OPERATOR_KEY  # costs an import of onnx
+
+            if node.metadata_props.get(OPERATOR_KEY, "").split(".")[0] not in self.sources:
+                return False
         first = node.inputs[0] if node.inputs else None
         dtype, shape = (None, None) if first is None else (first.dtype, first.shape)
         if self.rank is not None and shape is not None and len(shape) != self.rank:
@@ -50,8 +58,15 @@ def differences_in(model: ir.Model, declared: Sequence[Difference]) -> list[tupl
     for node in model.graph.all_nodes():
         for i, difference in enumerate(declared):
             if difference.of(node):
-                names.setdefault(i, set()).add(node.op_type)
+                names.setdefault(i, set()).add(_called(node, difference))
     return [(declared[i], sorted(found)) for i, found in sorted(names.items())]
+
+
+def _called(node: ir.Node, difference: Difference) -> str:
+    """As the source calls the operator where that is what the difference is about."""
+    from convert.graph.metadata import OPERATOR_KEY
+
+    return node.metadata_props[OPERATOR_KEY].split(".")[0] if difference.sources else str(node.op_type)
 
 
 def difference_notes(model: ir.Model, declared: Sequence[Difference]) -> list[str]:
@@ -64,6 +79,6 @@ def reasons_by_operator(declared: Iterable[Difference]) -> Mapping[str, str]:
     """For `convert ops`: what differs, by operator."""
     found: dict[str, list[str]] = {}
     for difference in declared:
-        for operator in difference.operators:
+        for operator in difference.sources or difference.operators:
             found.setdefault(operator, []).append(difference.reason)
     return {operator: "; ".join(reasons) for operator, reasons in found.items()}

@@ -25,6 +25,9 @@ _INTEGERS = 10
 _BATCH, _SPATIAL = 2, 16
 _ELEMENTS = 1 << 48  # beyond them numpy has no address for an array, and says so in words of its own
 _MOST = 64  # the largest upper bound that is tried out
+GIVEN = "given inputs"
+"""The label of a feed that is the user's own."""
+NO_SPANS: Mapping[str, tuple[int, int]] = {}
 
 RANK = "number of dims"
 """What the rank of inputs that do not tell theirs is called among the sizes of dynamic dims; all have the same."""
@@ -82,18 +85,42 @@ def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
             raise UsageError(f"input {value.name!r} is {array.dtype}, the model takes {dtype_name(value.dtype)}")
         if value.shape is not None and not _shape_fits(array.shape, value.shape):
             raise UsageError(f"input {value.name!r} has shape {list(array.shape)}, the model takes {value.shape}")
-    return Feed("given inputs", {n: arrays[n] for n in names})
+    return Feed(GIVEN, {n: arrays[n] for n in names})
 
 
-def generate_feeds(model: ir.Model, seeds: int = 3, sizes: Sequence[Mapping[str, int]] = ()) -> list[Feed]:
+Spans: TypeAlias = Mapping[str, tuple[int, int]]
+"""The least and the greatest integer for inputs by name."""
+
+
+def generate_feeds(
+    model: ir.Model, seeds: int = 3, sizes: Sequence[Mapping[str, int]] = (), spans: Spans = NO_SPANS
+) -> list[Feed]:
     """Seeded feeds: normal and uniform in turn, at several sizes of every dynamic dim, 1 included for the batch.
 
     Integers stay inside the range that their reader noted, or that their consumers imply (rows of a Gather, depth of
-    a OneHot, places in a cache that is written to). sizes: those to take, in turn, instead of the usual ones.
+    a OneHot, places in a cache that is written to). sizes: those to take, in turn, instead of the usual ones. spans:
+    closer limits of integers.
     """
     if sizes:
-        return [sized_feed(model, seed, sizes[seed % len(sizes)]) for seed in range(seeds)]
-    return [sized_feed(model, seed, dims) for seed, dims in enumerate(feed_sizes(model, seeds))]
+        return [sized_feed(model, seed, sizes[seed % len(sizes)], spans) for seed in range(seeds)]
+    return [sized_feed(model, seed, dims, spans) for seed, dims in enumerate(feed_sizes(model, seeds))]
+
+
+def closer_spans(model: ir.Model, examples: Mapping[Any, np.ndarray]) -> dict[str, tuple[int, int]]:
+    """For each input of integers of which no range is noted: that of the user's example, else 1 alone.
+
+    1 is no divisor by zero, and a place in whatever has two elements.
+    """
+    names = [str(v.name) for v in model.graph.inputs]
+    given = {names[k] if isinstance(k, int) and k < len(names) else str(k): np.asarray(a) for k, a in examples.items()}
+    found = {}
+    for value in model.graph.inputs:
+        name = str(value.name)
+        if value.dtype is None or numpy_dtype(value.dtype).kind not in "iu" or RANGE_KEY in value.metadata_props:
+            continue
+        example = given.get(name)
+        found[name] = (1, 1) if example is None or not example.size else (int(example.min()), int(example.max()))
+    return found
 
 
 def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
@@ -138,11 +165,14 @@ def special_feed(model: ir.Model, seed: int) -> Feed | None:
     return Feed(label, arrays, edge=True, special=True)
 
 
-def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int]) -> Feed:
+def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int], spans: Spans = NO_SPANS) -> Feed:
     """A feed of this seed at these sizes: normal numbers for even seeds, uniform ones for odd."""
     rng = np.random.default_rng(seed)
     normal = seed % 2 == 0
-    arrays = {str(v.name): _random_array(v, dims, rng, normal, _integer_limits(v)) for v in model.graph.inputs}
+    arrays = {
+        str(v.name): _random_array(v, dims, rng, normal, _integer_limits(v), spans.get(str(v.name)))
+        for v in model.graph.inputs
+    }
     sizes = ", ".join(f"{k}={n}" for k, n in dims.items())
     return Feed(f"seed {seed}, {'normal' if normal else 'uniform'}" + (f", {sizes}" if sizes else ""), arrays)
 
@@ -223,7 +253,12 @@ def fed_shape(value: ir.Value, dims: Mapping[str, int]) -> list[int]:
 
 
 def _random_array(
-    value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, normal: bool, limits: Sequence[Limit]
+    value: ir.Value,
+    dims: Mapping[str, int],
+    rng: np.random.Generator,
+    normal: bool,
+    limits: Sequence[Limit],
+    span: tuple[int, int] | None,
 ) -> np.ndarray:
     if value.dtype is None:
         raise UsageError(f"the dtype of input {value.name!r} is not known", hint="give inputs with --inputs data.npz")
@@ -237,7 +272,7 @@ def _random_array(
     if dtype.kind == "b":
         return rng.random(shape) < 0.5
     if dtype.kind in "iu":
-        return _random_integers(value, dims, rng, shape, limits).astype(dtype)
+        return _random_integers(value, dims, rng, shape, limits, span).astype(dtype)
     array = rng.standard_normal(shape) if normal else rng.uniform(0.0, 1.0, shape)
     if dtype.kind == "c":
         array = array + 1j * rng.standard_normal(shape)
@@ -249,7 +284,12 @@ Limit: TypeAlias = int | str
 
 
 def _random_integers(
-    value: ir.Value, dims: Mapping[str, int], rng: np.random.Generator, shape: list[int], limits: Sequence[Limit]
+    value: ir.Value,
+    dims: Mapping[str, int],
+    rng: np.random.Generator,
+    shape: list[int],
+    limits: Sequence[Limit],
+    span: tuple[int, int] | None,
 ) -> np.ndarray:
     noted = json.loads(value.metadata_props.get(RANGE_KEY, "null"))
     if noted is not None:
@@ -257,7 +297,10 @@ def _random_integers(
         array = rng.integers(low, max(low, high) + 1, size=shape)
         return np.sort(array)[::-1] if "descending" in noted else array
     known = [_bound_value(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
-    return rng.integers(0, max(min(known), 1) if known else _INTEGERS, size=shape)
+    low, end = 0, max(min(known), 1) if known else _INTEGERS
+    if span is not None:
+        low, end = min(span[0], end - 1) if known else span[0], min(span[1] + 1, end) if known else span[1] + 1
+    return rng.integers(low, end, size=shape)
 
 
 def _bound_value(bound: Limit, dims: Mapping[str, int]) -> int:
@@ -280,14 +323,22 @@ def _integer_limits(value: ir.Value) -> list[Limit]:
             limit = _implied_bound(node, index)
             if limit is not None:
                 found.append(limit)
-            elif (node.op_type in _PASSING and index == 0) or (node.op_type == "Where" and index > 0):
-                queue.append(node.outputs[0])
+            elif (
+                (node.op_type in _PASSING and index == 0)
+                or node.op_type in _JOINING
+                or (node.op_type == "Where" and index > 0)
+            ):
+                queue += node.outputs
     return found
 
 
 _PASSING = frozenset(
-    {"Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Slice", "Concat"}
-)
+    {
+        "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Slice", "Split",
+        "Gather", "GatherElements", "GatherND", "Tile",
+    }
+)  # fmt: skip
+_JOINING = frozenset({"Concat"})
 _BY_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
 _BY_ROWS = frozenset({"GatherND", "ScatterND"})
 

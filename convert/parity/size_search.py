@@ -19,7 +19,16 @@ from convert.graph.shape_inference import infer_proto, weightless_proto
 from convert.graph.tensors import dtype_name
 from convert.graph.values import constant, known_dims
 from convert.options import Options
-from convert.parity.inputs import complete_sizes, fed_shape, feed_sizes, free_dims, size_facts, sized_feed
+from convert.parity.inputs import (
+    NO_SPANS,
+    Spans,
+    complete_sizes,
+    fed_shape,
+    feed_sizes,
+    free_dims,
+    size_facts,
+    sized_feed,
+)
 from convert.parity.size_guards import broken_guards
 from convert.runners.process import PROBE, PROBE_FIRST, Limits, execute
 from convert.source import Source
@@ -37,24 +46,32 @@ _LARGEST, _MOST_ELEMENTS = 1024, 1 << 21
 
 
 def search_sizes(
-    source: Source, graph: ir.Model, error: ConvertError, options: Options, limits: Limits, count: int
+    source: Source,
+    graph: ir.Model,
+    error: ConvertError,
+    options: Options,
+    limits: Limits,
+    count: int,
+    spans: Spans = NO_SPANS,
 ) -> list[Sizes]:
     """`count` sets of sizes at which the source runs, the first of them the nearest to the usual ones.
 
     error: what the source said of the usual sizes. Raised again where there is nothing to be tried, and with the sizes
-    that were tried and `--input` where none of them runs.
+    that were tried and `--input` where none of them runs. spans: limits of the integers.
     """
     free = free_dims(graph)
     if not free or isinstance(error, (Unsupported, ResourceLimit, UsageError)):
         raise error
     usual = next(iter(feed_sizes(graph, 1)))
     tried = list(islice(_that_fit(graph, _candidates(graph, usual)), _MOST_TRIED))
-    runs = _probe(source, graph, tried, options, limits, PROBE_FIRST)
+    runs = _probe(source, graph, tried, options, limits, PROBE_FIRST, spans)
     if True not in runs:
         raise type(error)(_refusal(error, tried, free), hint=_remedy(graph, free))
     first = tried[runs.index(True)]
     others = list(islice(_that_fit(graph, _variants(graph, first)), _MOST_TRIED))
-    taken = [s for s, ran in zip(others, _probe(source, graph, others, options, limits, PROBE), strict=True) if ran]
+    taken = [
+        s for s, ran in zip(others, _probe(source, graph, others, options, limits, PROBE, spans), strict=True) if ran
+    ]
     return _spread_choice(first, taken, count)
 
 
@@ -87,12 +104,18 @@ def _size_text(sizes: Mapping[str, int], free: Iterable[str]) -> str:
 
 
 def _probe(
-    source: Source, graph: ir.Model, sizes: Sequence[Sizes], options: Options, limits: Limits, how: str
+    source: Source,
+    graph: ir.Model,
+    sizes: Sequence[Sizes],
+    options: Options,
+    limits: Limits,
+    how: str,
+    spans: Spans,
 ) -> list[bool]:
     """Which of these sizes the source runs at; none where trying them is too much for its process."""
     if not sizes:
         return []
-    feeds = [sized_feed(graph, 0, s).arrays for s in sizes]
+    feeds = [sized_feed(graph, 0, s, spans).arrays for s in sizes]
     running = execute(source, feeds, (how,), options, limits)
     try:
         found = running.results()[how]

@@ -106,7 +106,7 @@ def operators_behind(model: ir.Model, output: ir.Value, declared: Sequence[Diffe
         if node is None:
             continue
         if any(difference.excuses and difference.of(node) for difference in declared):
-            found.add(node.op_type)
+            found.add(str(node.op_type))
         fresh = [v for v in _origins(model, node, value) if v is not None and v not in seen]
         seen.update(fresh)
         pending += fresh

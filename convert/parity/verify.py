@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ from convert.parity.repeats import (
     unrepeatable_sides,
 )
 from convert.parity.saved import input_sets, save_feeds
-from convert.parity.size_search import describe_search, search_sizes
+from convert.parity.source_runs import RunFailure, run_where_it_runs
 from convert.parity.special_verdict import judge_special, take_special
 from convert.passes.layout.boundary import boundary_permutations
 from convert.runners.process import Outputs, execute, run_all
@@ -90,6 +90,9 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     def run(feeds: Sequence[Feed]) -> RunOutputs:
         return _run_everything(source, target, graph, feeds, stored, options, method)
 
+    def draw(sizes: Sequence[Mapping[str, int]], spans: inputs.Spans) -> list[Feed]:
+        return _feeds(graph, options, method, sizes, spans)
+
     def again(feeds: Sequence[Feed]) -> RunOutputs:
         return without_foreign_float64(graph, run(feeds))
 
@@ -99,8 +102,8 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         return [kept_outputs(o, method.counterparts) for o in found]
 
     try:
-        runs, feeds, notes = _run_where_it_runs(run, feeds, source, graph, options, method)
-    except _RunFailure as failed:
+        runs, feeds, notes = run_where_it_runs(run, draw, feeds, source, graph, options, method)
+    except RunFailure as failed:
         return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
     feeds, runs, special = take_special(feeds[: len(runs.target)], runs)
     runs = without_foreign_float64(graph, runs)
@@ -132,27 +135,6 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     return verdict
 
 
-def _run_where_it_runs(
-    run: Callable[[Sequence[Feed]], RunOutputs],
-    feeds: Sequence[Feed],
-    source: Source,
-    graph: ir.Model,
-    options: Options,
-    method: VerifyMethod,
-) -> tuple[RunOutputs, list[Feed], list[str]]:
-    """What `run` gives, on other sizes of the dynamic dims where the source refuses those of `feeds`, and a note."""
-    try:
-        return run(feeds), list(feeds), []
-    except _RunFailure:
-        raise
-    except ConvertError as error:
-        if method.arrays is not None:
-            raise
-        sizes = search_sizes(source, graph, error, options, method.limits, method.seeds)
-    feeds = _feeds(graph, options, method, sizes)
-    return run(feeds), feeds, [describe_search(graph, sizes)]
-
-
 def _has_same_arrays(one: Feed, other: Feed) -> bool:
     return all(np.array_equal(array, other.arrays[name]) for name, array in one.arrays.items())
 
@@ -161,26 +143,22 @@ def _is_tensor(value: ir.Value) -> bool:
     return not isinstance(value.type, (ir.SequenceType, ir.OptionalType))
 
 
-class _RunFailure(ConvertError):
-    """What the frontend or the backend made did not run, while the source did."""
-
-    def __init__(self, guilty: str, error: ConvertError) -> None:
-        super().__init__(error.message, hint=error.hint)
-        self.guilty, self.error = guilty, error
-
-
 def _feeds(
-    graph: ir.Model, options: Options, method: VerifyMethod, sizes: Sequence[Mapping[str, int]] = ()
+    graph: ir.Model,
+    options: Options,
+    method: VerifyMethod,
+    sizes: Sequence[Mapping[str, int]] = (),
+    spans: inputs.Spans = inputs.NO_SPANS,
 ) -> list[Feed]:
     if method.arrays is not None:
         return _common_feeds(_given_feeds(graph, method.arrays), method)
-    feeds = inputs.generate_feeds(graph, method.seeds, sizes)
+    feeds = inputs.generate_feeds(graph, method.seeds, sizes, spans)
     if len(options.examples) == len(graph.graph.inputs) > 0:
         given = inputs.given_feed(graph, options.examples)
         # The same numbers twice would look like an output that does not depend on them.
         feeds = [given, *(f for f in feeds if not _has_same_arrays(f, given))]
     # Fewer seeds do not reach every size that is tried anyway; where sizes were found by trial, others prove nothing.
-    if method.seeds < _EDGES or sizes:
+    if method.seeds < _EDGES or sizes or spans:
         return _common_feeds(feeds, method)
     # The last is left out first: sizes are refused more often than numbers.
     pairs = method.counterparts
@@ -210,7 +188,7 @@ def _run_everything(
 ) -> RunOutputs:
     """Everything on the same inputs; not on those at the edge, which come last, where the source does not take them.
 
-    Raises `ConvertError` where the source does not run, `_RunFailure` where it does and something else does not.
+    Raises `ConvertError` where the source does not run, `RunFailure` where it does and something else does not.
     """
     edges = sum(f.edge for f in feeds)
     arrays = [f.arrays for f in feeds]
@@ -242,9 +220,9 @@ def _run_everything(
             return _run_everything(source, target, graph, feeds[:-1], stored, options, method)
         raise limited
     if isinstance(graph_outputs, ConvertError) and not isinstance(graph_outputs, Unsupported):
-        raise _RunFailure("frontend", graph_outputs)
+        raise RunFailure("frontend", graph_outputs)
     if isinstance(got, ConvertError):
-        raise _RunFailure("backend", got)
+        raise RunFailure("backend", got)
     assert isinstance(expected, dict)
     back = {n: inverse_permutation(p) for n, p in moved.items()}
     uses = {way: [transpose_arrays(ends.name_outputs(o), back) for o in outputs] for way, outputs in got.items()}
@@ -253,7 +231,7 @@ def _run_everything(
     whole = [o for way, o in uses.items() if len(o) > 1 or way == use]
     for guilty, outputs in (("frontend", graph_outputs), *(("backend", o) for o in whole)):
         if not isinstance(outputs, ConvertError) and len(outputs) < count:
-            raise _RunFailure(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
+            raise RunFailure(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
     graph_outputs = graph_outputs if isinstance(graph_outputs, Unsupported) else graph_outputs[:count]
     kept: dict[str, Outputs | Unsupported] = {
         p: o

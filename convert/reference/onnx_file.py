@@ -33,7 +33,7 @@ _SAME_SINCE = {
     "GlobalMaxPool": 1, "HardSigmoid": 6, "HardSwish": 14, "Identity": 1, "InstanceNormalization": 6, "LRN": 1,
     "LSTM": 7, "LogSoftmax": 13, "LpNormalization": 1, "LpPool": 2, "MatMul": 1, "MaxPool": 1,
     "MeanVarianceNormalization": 9, "Mish": 18, "RNN": 7, "Range": 11, "ReduceLogSumExp": 18, "Resize": 13, "Selu": 6,
-    "Slice": 10,
+    "OneHot": 11, "Pad": 11, "ScatterElements": 11, "ScatterND": 11, "Slice": 10,
     "Sigmoid": 6, "Softmax": 13, "Softplus": 1, "Celu": 12, "Einsum": 12,
 }  # fmt: skip
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convert.errors import ConvertError, ResourceLimit, Unsupported
-from convert.extras import import_problem
 from convert.runners.sandbox import confine, die_with_parent
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def run(arguments: Sequence[str]) -> None:
 def _run_job(folder: Path) -> None:
     from convert import plugin
     from convert.rules.user_files import load_rules
-    from convert.runners.process import load_arrays, run_all, save_arrays
+    from convert.runners.process import failed_run, load_arrays, run_all, save_arrays
 
     source, count, precisions, options, limits, optional = pickle.loads((folder / "job.pickle").read_bytes())
     status: dict[str, object] = {"unsupported": {}}
@@ -56,10 +55,7 @@ def _run_job(folder: Path) -> None:
     except ConvertError as error:
         status = _error_record(_limit_error(limits, source.label, error))
     except Exception as error:
-        text = " ".join(str(error).split())[:600]
-        told = import_problem(error) or (f"running {source.label} failed: {type(error).__name__}: {text}", "")
-        failed = ConvertError(told[0], hint=told[1])
-        status = _error_record(_limit_error(limits, source.label, failed))
+        status = _error_record(_limit_error(limits, source.label, failed_run(source, error)))
     (folder / "status.part").write_text(json.dumps(status))
     (folder / "status.part").rename(folder / "status.json")
 

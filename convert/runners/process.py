@@ -19,6 +19,7 @@ import numpy as np
 
 from convert import errors, plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
+from convert.extras import import_problem
 from convert.files.scratch import held_folder
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
@@ -85,7 +86,12 @@ class RunningChild:
             runner = plugin.runner_for(self.source.kind)
             if runner is None:
                 raise Unsupported(f"no runner executes a {self.source.kind}")
-            return run_all(runner, self.source, self.feeds, self.precisions, self.options, self.optional)
+            try:
+                return run_all(runner, self.source, self.feeds, self.precisions, self.options, self.optional)
+            except ConvertError:
+                raise
+            except Exception as error:  # frameworks raise classes of their own
+                raise failed_run(self.source, error) from error
         try:
             self.process.wait(timeout=self.limits.seconds)
         except subprocess.TimeoutExpired:
@@ -149,6 +155,13 @@ class RunningChild:
         for number, (way, count) in enumerate(told["outputs"]):
             found[way] = [load_arrays(folder / f"{number}.{i}") for i in range(count)]
         return found
+
+
+def failed_run(source: Source, error: Exception) -> ConvertError:
+    """What a framework raised while it ran `source`, as an error that names both."""
+    text = " ".join(str(error).split())[:600]
+    message, hint = import_problem(error) or (f"running {source.label} failed: {type(error).__name__}: {text}", "")
+    return ConvertError(message, hint=hint)
 
 
 def settings_of(source: Source) -> list[dict[str, str]]:

@@ -115,6 +115,29 @@ def slices(count: int, x: Array, starts: Array, ends: Array, axes: Array | None,
     return x[tuple(place)]
 
 
+@kernel("OneHot")
+def one_hot(count: int, indices: Array, depth: Array, values: Array, *, axis: int) -> Array:
+    """ONNX's own takes no depth that is a tensor of one element, as its specification allows."""
+    depth = int(np.asarray(depth).reshape(()))
+    axis = axis % (indices.ndim + 1)
+    places = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
+    steps = np.arange(depth).reshape([-1 if d == axis else 1 for d in range(places.ndim)])
+    return np.where(places == steps, values[1], values[0])
+
+
+@kernel("Pad")
+def pad(count: int, x: Array, pads: Array, value: Array | None, axes: Array | None, *, mode: str) -> Array:
+    """ONNX's own takes no negative pads, which cut off before the others are put on."""
+    numbers = list(range(x.ndim)) if axes is None else [int(a) % x.ndim for a in axes]
+    before, after = np.zeros(x.ndim, np.int64), np.zeros(x.ndim, np.int64)
+    before[numbers], after[numbers] = np.split(np.asarray(pads), 2)
+    x = x[tuple(slice(max(-b, 0), n - max(-a, 0)) for b, a, n in zip(before, after, x.shape, strict=True))]
+    widths = list(zip(before.clip(0), after.clip(0), strict=True))
+    if mode != "constant":
+        return np.pad(x, widths, mode=mode)
+    return np.pad(x, widths, constant_values=np.zeros((), x.dtype) if value is None else value.reshape(()))
+
+
 @kernel("Expand")
 def expand(count: int, x: Array, shape: Array) -> Array:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in shape)))

@@ -36,6 +36,7 @@ from ..torchscript.state import attributes
 from ..torchscript.state import override_attributes as holding_script
 from . import float64_quantized  # noqa: F401  (fills the table)
 from .float64_ops import DOUBLE, double_kernel
+from .higher_order import run_higher_order, uncompiled_control_flow
 
 Feed = Mapping[str, np.ndarray]
 
@@ -205,9 +206,18 @@ _WIDER = {
 }
 
 
+_LIMITS = {
+    getattr(torch.finfo(torch.float64), limit): getattr(torch.finfo(torch.float32), limit)
+    for limit in ("eps", "tiny", "max", "min")
+}
+"""What a program takes from `torch.finfo(x.dtype)`, as norms do for their epsilon: float32 is what is deployed."""
+
+
 def _widen(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.to(_WIDER[value.dtype]) if value.dtype in _WIDER else value
+    if isinstance(value, float):
+        return _LIMITS.get(value, value)
     return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 
 
@@ -217,8 +227,13 @@ class Float64Mode(TorchDispatchMode):
     It works below modules, exported programs and the TorchScript interpreter alike.
     """
 
+    supports_higher_order_operators = True
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = pytree.tree_map(_widen, (args, kwargs or {}))
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            with self:  # what it calls is widened as well
+                return run_higher_order(func.name(), args, kwargs)
         return pytree.tree_map(_widen, (double_kernel(func) or func)(*args, **kwargs))
 
 
@@ -249,7 +264,7 @@ def all_in_double() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with TorchaoFloat64Mode(), Float64Mode(), _Float32Literals():
+        with uncompiled_control_flow(), TorchaoFloat64Mode(), Float64Mode(), _Float32Literals():
             yield
     finally:
         torch.set_default_dtype(before)

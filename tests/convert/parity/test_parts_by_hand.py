@@ -247,7 +247,7 @@ def test_a_target_that_takes_denormals_for_zeros(target: Any, source: np.ndarray
 
 
 def test_no_sizes_are_probed_without_a_process() -> None:
-    assert _probe(SOURCE, graph(), [], Options(), Limits(), "probe") == []
+    assert _probe(SOURCE, graph(), [], Options(), Limits(), "probe", {}) == []
 
 
 def test_a_value_that_is_reached_twice_is_followed_once() -> None:

@@ -14,7 +14,7 @@ from convert import plugin
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import profile
+from convert.parity import profile, source_runs
 from convert.parity import verify as room
 from convert.parity.counterparts import Counterparts
 from convert.parity.inputs import load_inputs
@@ -131,13 +131,13 @@ def test_other_sizes_are_searched_for_where_the_source_refuses_those(monkeypatch
         return function
 
     asked: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(room, "search_sizes", lambda *given: asked.append(given) or [{"n": 7}])
+    monkeypatch.setattr(source_runs, "search_sizes", lambda *given: asked.append(given) or [{"n": 7}])
     source = Side(float32=only_seven(np.float32), float64=only_seven(np.float64))
     verdict = sides(monkeypatch, source=source, seeds=4)[0]
     assert verdict.status == PASS
     assert verdict.feeds == [f"seed {i}, {('normal', 'uniform')[i % 2]}, n=7" for i in range(4)]
     assert verdict.notes[0].startswith("the source does not run at the sizes that are usual: compared at n=7")
-    ((_, _, error, _, _, count),) = asked
+    ((_, _, error, _, _, count, _),) = asked
     assert (error.message, count) == ("seven (the source of the comparison)", 4)
 
 

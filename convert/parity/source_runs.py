@@ -1,0 +1,85 @@
+"""Inputs that a source runs on, where it refuses those that were drawn: other integers, other sizes, the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import onnx_ir as ir
+
+from convert.errors import ConvertError, ResourceLimit, Unsupported, UsageError
+from convert.options import Options
+from convert.parity.inputs import GIVEN, Feed, Spans, closer_spans
+from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.size_search import describe_search, search_sizes
+from convert.source import Source
+
+Run = Callable[[Sequence[Feed]], RunOutputs]
+Draw = Callable[[Sequence[Mapping[str, int]], Spans], list[Feed]]
+"""Feeds at these sizes and of these integers, the usual ones where nothing is said."""
+
+
+class RunFailure(ConvertError):
+    """What the frontend or the backend made did not run, while the source did."""
+
+    def __init__(self, guilty: str, error: ConvertError) -> None:
+        super().__init__(error.message, hint=error.hint)
+        self.guilty, self.error = guilty, error
+
+
+class _SourceRefusal(Exception):
+    """The source does not run on some inputs."""
+
+    def __init__(self, error: ConvertError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def run_where_it_runs(
+    run: Run,
+    draw: Draw,
+    feeds: Sequence[Feed],
+    source: Source,
+    graph: ir.Model,
+    options: Options,
+    method: VerifyMethod,
+) -> tuple[RunOutputs, list[Feed], list[str]]:
+    """What `run` gives, the feeds that it gives it for, and notes on what was not as usual.
+
+    Where the source refuses `feeds`, closer integers are tried, then other sizes of the dynamic dims, then the user's
+    examples alone. Raises what the source said where nothing helps, or where the inputs are the user's choice.
+    """
+    try:
+        return _run(run, feeds), list(feeds), []
+    except _SourceRefusal as refusal:
+        if method.arrays is not None:
+            raise refusal.error from None
+        refused = refusal.error
+    notes, spans = [], closer_spans(graph, options.examples)
+    if spans:
+        closer = draw((), spans)
+        limits = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in spans.items())
+        notes = [f"the source does not run on every integer: compared with {limits} (--inputs gives others)"]
+        try:
+            return _run(run, closer), closer, notes
+        except _SourceRefusal:
+            pass
+    try:
+        sizes = search_sizes(source, graph, refused, options, method.limits, method.seeds, spans)
+    except ConvertError:
+        given = [feed for feed in feeds if feed.label == GIVEN]
+        if not given:
+            raise
+        said = f"compared on the example alone: the source runs on no inputs that were drawn ({refused.message})"
+        return run(given), given, [said]
+    found = draw(sizes, spans)
+    return run(found), found, [*notes, describe_search(graph, sizes)]
+
+
+def _run(run: Run, feeds: Sequence[Feed]) -> RunOutputs:
+    """What `run` gives; raises `_SourceRefusal` where it is the source that does not take some of the inputs."""
+    try:
+        return run(feeds)
+    except (RunFailure, Unsupported, ResourceLimit, UsageError):
+        raise
+    except ConvertError as error:
+        raise _SourceRefusal(error) from error
