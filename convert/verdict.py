@@ -97,6 +97,22 @@ class Place:
     error: float | None
 
 
+@dataclass(frozen=True)
+class WeightDifference:
+    """A weight that both sides have by one name, and whose numbers differ by more than rounding.
+
+    `distance` is the root mean square of the differences, `largest` the largest of them, both relative to the root
+    mean square of the source's weight; `elements` how many of `size` differ so (None where only the order is other).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    size: int
+    distance: float
+    largest: float
+    elements: int | None
+
+
 @dataclass
 class Verdict:
     """The outcome for a pair. `guilty` is `frontend` or `backend` where the shared graph told them apart.
@@ -117,6 +133,8 @@ class Verdict:
     """How the target stores numbers (`plugin.STORED`), where it is less precise than the source on purpose."""
     notes: list[str] = field(default_factory=list)
     """What of it is not as usual: outputs that were not compared, sizes that had to be searched for."""
+    weights: list[WeightDifference] = field(default_factory=list)
+    """Of two artefacts whose outputs differ: weights of the same names that do, those first that differ most."""
 
     @property
     def exit_code(self) -> int:

@@ -169,11 +169,25 @@ def _verdict(done: Report, verbose: int) -> None:
             + ("" if row.agreement is None else f", {row.agreement:.1%} of rows have the same largest element")
             + (f" — {row.reason}" if row.status != "PASS" and row.reason not in verdict.reason else "")
         )
+    _weights(verdict)
     _failure(verdict)
     if verbose:
         echo(f"  reference: {verdict.reference}")
         for feed in verdict.feeds:
             echo(f"  inputs: {feed}")
+
+
+def _weights(verdict: Verdict) -> None:
+    """A short table of the weights that both sides have by one name, and that differ."""
+    rows = [("weights that differ", "shape", "elements", "by, of its size", "at most")]
+    for weight in verdict.weights:
+        shape = "[" + ",".join(map(str, weight.shape)) + "]"
+        count = "in other order" if weight.elements is None else f"{weight.elements:,} of {weight.size:,}"
+        rows.append((weight.name, shape, count, f"{weight.distance:.2g}", f"{weight.largest:.2g}"))
+    if len(rows) > 1:
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            echo("  " + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _failure(verdict: Verdict) -> None:

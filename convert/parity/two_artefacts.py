@@ -14,7 +14,7 @@ from convert.options import Options
 from convert.parity.counterparts import find_counterparts, narrow_dims
 from convert.parity.judge import VerifyMethod
 from convert.parity.verify import verify
-from convert.parity.weights import describe_weights
+from convert.parity.weights import describe_weights, weight_differences
 from convert.report import Report
 from convert.source import Source
 from convert.verdict import FAIL, Verdict
@@ -46,6 +46,7 @@ def verify_two(
         verdict.guilty = ""
     if verdict.status == FAIL and other is not None and not verdict.stored:
         verdict.reason = "; ".join(t for t in (describe_weights(graph, other, names), verdict.reason) if t)
+        verdict.weights = weight_differences(graph, other)
     return verdict
 
 

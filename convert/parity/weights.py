@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import widened_array
+from convert.verdict import WeightDifference
 
 # Weights that are closer than this were rounded on their way, not changed.
 _ROUNDED = 1e-5
@@ -48,6 +49,23 @@ def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) ->
     if ours:
         text += f", {len(ours)} without a counterpart in {names[1]}, which may have folded or rearranged them"
     return text
+
+
+def weight_differences(left: ir.Model, right: ir.Model, most: int = 10) -> list[WeightDifference]:
+    """The floating weights that both graphs have by one name and of one size, and that differ; the worst first."""
+    held = _weights(left), _weights(right)
+    ours, theirs = _comparable(*held), _comparable(*reversed(held))
+    found = []
+    for name in ours.keys() & theirs.keys():
+        a, b = ours[name], theirs[name]
+        if a.size != b.size or _distance(a, b) <= _ROUNDED:
+            continue
+        scale = max(_rms(a), float(np.finfo(np.float32).tiny))
+        shapes = [tuple(held[i][name].shape.numpy()) for i in (0, 1)]
+        apart = np.abs(a - b) if shapes[0] == shapes[1] else np.abs(np.sort(a) - np.sort(b))
+        count = int(np.count_nonzero(apart > _ROUNDED * scale)) if shapes[0] == shapes[1] else None
+        found.append(WeightDifference(name, shapes[0], a.size, _rms(apart) / scale, float(apart.max()) / scale, count))
+    return sorted(found, key=lambda w: (-w.distance, w.name))[:most]
 
 
 def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:

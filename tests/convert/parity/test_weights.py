@@ -9,7 +9,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.parity.weights import describe_weights
+from convert.cli import render
+from convert.parity.weights import describe_weights, weight_differences
+from convert.report import Report
+from convert.verdict import FAIL, Verdict, WeightDifference
 
 RNG = np.random.default_rng(3)
 W = RNG.standard_normal((4, 3)).astype(np.float32)
@@ -129,3 +132,35 @@ def test_two_equal_weights_need_two_counterparts() -> None:
     assert described(holding(a=W, b=W), holding(c=W, d=W.T)) == ""
     found = described(holding(a=W, b=W), holding(c=W))
     assert found.startswith("weights differ: 1 of 2 tensors (b), 1 without")
+
+
+def test_a_row_for_each_that_both_have_by_one_name() -> None:
+    one, other = W.copy(), W.copy()
+    other[1, 2] += 1
+    far = np.array([3.0, 4.0], np.float32)
+    left = holding(w=one, v=V, f=far, only=V + 1, s=W)
+    right = holding(w=other, v=V, f=far * 2, elsewhere=V + 2, s=(W.T * np.float32(1.5)).copy())
+    rows = weight_differences(left, right)
+    assert [(r.name, r.shape, r.size, r.elements) for r in rows] == [
+        ("f", (2,), 2, 2), ("s", (4, 3), 12, None), ("w", (4, 3), 12, 1)
+    ]  # fmt: skip
+    size = np.sqrt(np.mean(np.square(W, dtype=np.float64)))
+    assert rows[0].distance == pytest.approx(1.0)
+    assert rows[0].largest == pytest.approx(4 / np.sqrt(12.5))
+    assert rows[1].distance == pytest.approx(0.5)
+    assert rows[2].distance == pytest.approx(1 / np.sqrt(12) / size)
+    assert rows[2].largest == pytest.approx(1 / size)
+    many = {f"n{i:02}": W for i in range(15)}
+    found = weight_differences(holding(**many), holding(**{n: W * np.float32(2) for n in many}))
+    assert [r.name for r in found] == [f"n{i:02}" for i in range(10)]
+    assert weight_differences(holding(w=W), holding(w=W.T.copy())) == []
+
+
+def test_the_table_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    row = WeightDifference("conv.weight", (4, 3, 1, 1), 12, 0.25, 1.5, 3)
+    render.report(Report("verify", verdict=Verdict(FAIL, "weights differ", weights=[row])), quiet=True, verbose=0)
+    told = capsys.readouterr().out.splitlines()
+    assert told[1:] == [
+        "  weights that differ  shape      elements  by, of its size  at most",
+        "  conv.weight          [4,3,1,1]  3 of 12   0.25             1.5",
+    ]
