@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from convert.cli.verb_command import VerbCommand
+from convert.cli.verb_command import VerbCommand, complete_formats
 
 
 @click.command(
@@ -23,8 +23,10 @@ from convert.cli.verb_command import VerbCommand
         "ls *.onnx | convert batch --to caffe2",
     ),
 )
-@click.argument("what", nargs=-1, metavar="MANIFEST|DIR|GLOB…")
-@click.option("-t", "--to", multiple=True, metavar="FORMAT", help="Output format; repeatable.")
+@click.argument("what", nargs=-1, type=click.Path(), metavar="MANIFEST|DIR|GLOB…")
+@click.option(
+    "-t", "--to", multiple=True, metavar="FORMAT", shell_complete=complete_formats, help="Output format; repeatable."
+)
 @click.option("-o", "--output", default="converted", show_default=True, metavar="DIR|URL",
               help="Where outputs go: a folder, or a place such as s3://bucket/zoo.")  # fmt: skip
 @click.option("--journal", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",

@@ -21,7 +21,7 @@ from convert.cli.limit_options import LimitOptions, with_limit_options
 from convert.cli.output_options import SUPERVISED, OutputOptions, exit_on_error, run, with_output_options
 from convert.cli.output_words import placed
 from convert.cli.read_options import ReadOptions, with_read_options
-from convert.cli.verb_command import VerbCommand
+from convert.cli.verb_command import VerbCommand, complete_formats
 from convert.cli.verb_group import VerbGroup
 from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.destination import format_named
@@ -30,17 +30,13 @@ from convert.report import Report
 from convert.terminal import echo
 
 
-def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in plugin.formats() if name.startswith(incomplete)]
-
-
 def _complete_frontends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in plugin.frontends() if name.startswith(incomplete)]
 
 
 def _complete_output(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Files, and behind the model formats as well."""
-    formats = _complete_formats(ctx, param, incomplete) if ctx.params.get(str(param.name)) else []
+    formats = complete_formats(ctx, param, incomplete) if ctx.params.get(str(param.name)) else []
     return [*(CompletionItem(name) for name in formats), CompletionItem(incomplete, type="file")]
 
 
@@ -69,7 +65,7 @@ def cli() -> None:
     "-t",
     "--to",
     metavar="FORMAT",
-    shell_complete=_complete_formats,
+    shell_complete=complete_formats,
     help="Output format (see `convert formats`); may be left out when OUTPUT tells.",
 )
 @click.option(
@@ -150,7 +146,7 @@ def convert_model(
         "convert verify model.py:Net weights.pt model.onnx model.savedmodel",
     ),
 )
-@click.argument("chain", nargs=-1, required=True, metavar="SOURCE TARGET [TARGET]…")
+@click.argument("chain", nargs=-1, required=True, type=click.Path(), metavar="SOURCE TARGET [TARGET]…")
 @click.option(
     "--layout",
     type=click.Choice(["nchw", "nhwc"], case_sensitive=False),
@@ -251,7 +247,7 @@ def formats(as_json: bool, verbose: bool) -> None:
         "convert ops --skeleton mine::cube > my_rules.py",
     ),
 )
-@click.option("-t", "--to", metavar="FORMAT", shell_complete=_complete_formats, help="Operators that a backend writes.")
+@click.option("-t", "--to", metavar="FORMAT", shell_complete=complete_formats, help="Operators that a backend writes.")
 @click.option(
     "--from", "origin", metavar="FRONTEND", shell_complete=_complete_frontends, help="Operators that a frontend reads."
 )
@@ -270,7 +266,8 @@ def ops(
 ) -> None:
     """List the operators of a frontend or a backend, with declared gaps and their reasons.
 
-    --of FILE names operators, one at the start of each line: how many of them have rules, and why the rest do not.
+    Of the operators that a file names (--of), one at the start of each line: how many have rules, and why the rest
+    do not.
     """
 
     def work() -> None:

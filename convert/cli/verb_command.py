@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from convert import plugin
 from convert.errors import UsageError
 
 COMMON = "Used most"
@@ -27,6 +28,11 @@ def section_of(parameter: click.Parameter) -> str:
     declared: str = getattr(parameter, "section", "")
     found = (section for section, names in _SECTION_OF.items() if parameter.name in names)
     return declared or next(found, SECTIONS[-1])
+
+
+def complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The formats whose names begin so, for the shell."""
+    return [name for name in plugin.formats() if name.startswith(incomplete)]
 
 
 class VerbCommand(click.Command):
