@@ -76,7 +76,7 @@ KERAS_CONFIG_BYTES = 256 << 20
 """bytes: of config.json in a .keras file"""
 
 HDF5_SECONDS = 15.0
-"""seconds: that the HDF5 library has for going over a file, besides what its size allows; some keep it forever"""
+"""seconds: of a processor for the HDF5 library to go over a file, besides what its size allows; some keep it forever"""
 
 HDF5_BYTES_PER_SECOND = 10_000_000
 """bytes: of an HDF5 file for each further second"""

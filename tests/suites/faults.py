@@ -145,6 +145,7 @@ def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str)
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_hear_signals,
     )
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(moment)
@@ -173,6 +174,13 @@ def kill_once(verb: str, name: str, place: Place, rng: random.Random, whom: str)
         if contents(place.folder / "out") != place.new:
             wrong.append("the next run did not write what it should")
     return [f"{verb}, SIG{name} to {whom} at {moment:.2f} of {place.seconds:.2f} s: {fault}" for fault in wrong]
+
+
+def _hear_signals() -> None:
+    """A shell has its background processes ignore SIGINT, and they hand that on."""
+    for name in SIGNALS:
+        if name != "KILL":
+            signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_DFL)
 
 
 def _is_before_us(err: str) -> bool:

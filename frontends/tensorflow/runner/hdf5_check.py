@@ -8,15 +8,21 @@ The library loops for ever, or crashes, over some damaged files; what ends here 
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import subprocess
 import sys
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from convert import limits
 from convert.errors import BadInput
 from convert.runners.sandbox import die_with_parent, keep_from_forking
+
+_BUSY = 10
+"""Times as long that the walk may last on a machine that does much else."""
 
 
 def check(path: Path) -> None:
@@ -29,17 +35,27 @@ def check(path: Path) -> None:
 def _check_once(path: Path, modified: int, size: int) -> None:
     patience = limits.HDF5_SECONDS + size / limits.HDF5_BYTES_PER_SECOND
     command = [sys.executable, "-m", "convert.frontends.tensorflow.runner.hdf5_check", str(path), str(os.getpid())]
-    try:
+    told = f"HDF5 has not come to its end after {patience:.0f} s of processor time"
+    with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=patience, check=False, preexec_fn=keep_from_forking
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_BUSY * patience,
+            check=False,
+            preexec_fn=partial(_confine, int(patience) + 1),
         )
-    except subprocess.TimeoutExpired:
-        told = f"HDF5 has not come to its end after {patience:.0f} s"
-    else:
         if done.returncode == 0:
             return
-        told = (done.stderr.strip().splitlines() or [f"HDF5 ended with code {done.returncode}"])[-1]
+        if done.returncode not in (-signal.SIGXCPU, -signal.SIGKILL):
+            told = (done.stderr.strip().splitlines() or [f"HDF5 ended with code {done.returncode}"])[-1]
     raise BadInput(f"{path} is damaged: {told}", hint=_AGAIN)
+
+
+def _confine(seconds: int) -> None:
+    """Of the process that walks: so much time of a processor, however busy the machine is, and no others beside it."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    keep_from_forking()
 
 
 def check_sizes(root: Any, label: str) -> None:

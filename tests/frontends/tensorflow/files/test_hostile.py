@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -275,11 +277,15 @@ def test_damaged_keras_files(tmp_path: Path) -> None:
 def test_hdf5_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe stands for a damaged file over which the library loops."""
     monkeypatch.setattr(limits, "HDF5_SECONDS", 3.0)
+    monkeypatch.setattr(hdf5_check, "_BUSY", 1)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInput, match="not come to its end after 3 s"):
         hdf5_check.check(tmp_path / "pipe")
     keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]).save(tmp_path / "m.h5")
+    monkeypatch.undo()
     hdf5_check.check(tmp_path / "m.h5")
+    command = [sys.executable, "-c", "while True: pass"]
+    assert subprocess.run(command, check=False, preexec_fn=lambda: hdf5_check._confine(1)).returncode < 0
 
 
 def test_saved_model_without_variables_or_graph(tmp_path: Path) -> None:
