@@ -7,7 +7,6 @@ from pathlib import Path
 from convert import plugin
 from convert.elsewhere import ROUTES, route_by_name, route_by_suffix
 from convert.errors import UsageError
-from convert.files.folders import real_path
 from convert.source import Source
 
 
@@ -85,6 +84,8 @@ def exists_error(place: Path, form: plugin.Format, source: Source) -> UsageError
 
 
 def _stem(path: Path) -> str:
+    from convert.files.folders import real_path
+
     name = real_path(path).name
     return name if path.is_dir() and "." not in name else name.rsplit(".", 1)[0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import unicodedata
 
@@ -38,6 +37,8 @@ def bytes_text(count: int) -> str:
 
 def escape(text: str) -> str:
     """`text` for the body or an attribute of a page."""
+    import html  # its table of entities takes a while, and the command line needs none of it
+
     return html.escape(visible(text))
 
 

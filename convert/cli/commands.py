@@ -7,10 +7,9 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from convert import __version__, plugin
 from convert.cli import render, signals, streams
@@ -29,6 +28,9 @@ from convert.errors import UsageError
 from convert.report import Report
 from convert.terminal import echo
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 
 def _complete_frontends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in plugin.frontends() if name.startswith(incomplete)]
@@ -36,6 +38,8 @@ def _complete_frontends(ctx: click.Context, param: click.Parameter, incomplete: 
 
 def _complete_output(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Files, and behind the model formats as well."""
+    from click.shell_completion import CompletionItem
+
     formats = complete_formats(ctx, param, incomplete) if ctx.params.get(str(param.name)) else []
     return [*(CompletionItem(name) for name in formats), CompletionItem(incomplete, type="file")]
 

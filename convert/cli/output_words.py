@@ -9,7 +9,6 @@ from pathlib import Path
 
 from convert.destination import format_named, format_of, names_format
 from convert.errors import UsageError
-from convert.files.sniff import sniff
 
 
 def placed(words: Sequence[str], to: str | None, output: Path | None) -> tuple[Path, str, Path | None]:
@@ -41,6 +40,8 @@ def placed(words: Sequence[str], to: str | None, output: Path | None) -> tuple[P
     if output is not None and str(output) in ("-", "/dev/stdout"):
         raise UsageError("an output is a file or a folder, and stdout carries the result", hint="give -o PATH")
     if to is None and output is None:
+        from convert.files.sniff import sniff
+
         sniff(Path(source))  # a folder of models, or what is not there, is told before the format that lacks
     try:
         form = format_of(to, output)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from convert.cli import render
 from convert.cli.first_words import MODEL, arranged
 from convert.cli.output_options import WORDS
 from convert.cli.verb_command import VerbCommand
 from convert.errors import ConvertError, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _COMPLETION = (
     'Completion: put eval "$(_CONVERT_COMPLETE=bash_source convert)" into ~/.bashrc; zsh_source and fish_source are '
@@ -50,6 +52,8 @@ class VerbGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Verbs and files, and the options of a conversion."""
+        from click.shell_completion import CompletionItem
+
         if incomplete.startswith("-"):
             command = self.commands[MODEL]
             return command.shell_complete(click.Context(command, ctx, resilient_parsing=True), incomplete)
