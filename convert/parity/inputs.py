@@ -270,9 +270,9 @@ def _random_array(
     if value.dtype == ir.DataType.STRING:
         return rng.choice(np.array(["", "a", "bc", "Hello"], dtype=object), size=shape)
     if dtype.kind == "b":
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)  # of a scalar numpy makes a number, which no runtime takes
     if dtype.kind in "iu":
-        return _random_integers(value, dims, rng, shape, limits, span).astype(dtype)
+        return np.asarray(_random_integers(value, dims, rng, shape, limits, span)).astype(dtype)
     array = rng.standard_normal(shape) if normal else rng.uniform(0.0, 1.0, shape)
     if dtype.kind == "c":
         array = array + 1j * rng.standard_normal(shape)

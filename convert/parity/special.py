@@ -117,7 +117,7 @@ def _wrong_floats(source: np.ndarray, others: Sequence[np.ndarray], got: np.ndar
 
 def _of_row(size: np.ndarray) -> np.ndarray:
     """The largest of each part along the first axis, without what is on its way to infinity."""
-    if size.ndim < 2:
+    if size.ndim < 2 or not size.size:
         return np.max(np.where(size < BEYOND, size, 0), initial=0.0)
     kept = np.where(size < BEYOND, size, 0).reshape(len(size), -1).max(axis=1, initial=0.0)
     return kept.reshape(-1, *[1] * (size.ndim - 1))

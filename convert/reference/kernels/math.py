@@ -146,3 +146,9 @@ def expand(count: int, x: Array, shape: Array) -> Array:
 @kernel("Identity")
 def identity(count: int, x: Array) -> Array:
     return x
+
+
+@kernel("Optional")
+def optional(count: int, x: Any, *, type: Any) -> Any:
+    """ONNX's own makes a list of its element."""
+    return x

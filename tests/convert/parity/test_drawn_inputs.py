@@ -17,6 +17,7 @@ from convert.errors import BadInput, ResourceLimit, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
 from convert.parity.inputs import (
+    closer_spans,
     feed_sizes,
     generate_feeds,
     given_feed,
@@ -397,3 +398,33 @@ def test_what_sizes_depend_on(build: Callable[[Graph, ir.Value], ir.Value], reac
     x = g.input("x", T.INT64, [2])
     g.output(build(g, x), "y")
     assert reaches_shapes(x) == reaches
+
+
+@pytest.mark.parametrize("dtype", [T.BOOL, T.INT64, T.FLOAT])
+def test_scalars_are_arrays(dtype: ir.DataType) -> None:
+    """onnxruntime takes no numbers of numpy."""
+    for feed in generate_feeds(plain(dtype, ())):
+        assert isinstance(feed.arrays["x"], np.ndarray)
+        assert feed.arrays["x"].shape == ()
+
+
+def test_what_a_constant_index_picks_is_an_index_still() -> None:
+    g = Graph()
+    edges = g.input("x", T.INT64, (2, 400))
+    g.output(g.Gather(np.zeros((3, 2), np.float32), g.Gather(edges, np.array(1), axis=0)), "y")
+    assert {int(feed.arrays["x"].max()) for feed in generate_feeds(g.model())} == {2}
+
+
+def test_closer_integers_are_those_of_the_example_or_one() -> None:
+    g = Graph()
+    a, b = g.input("a", T.INT64, (3,)), g.input("b", T.INT32, (3,))
+    g.output(g.Add(a, g.Cast(b, to=T.INT64)), "y")
+    model = g.model()
+    assert closer_spans(model, {}) == {"a": (1, 1), "b": (1, 1)}
+    assert closer_spans(model, {1: np.array([4, -2, 7])}) == {"a": (1, 1), "b": (-2, 7)}
+    assert closer_spans(plain(), {"x": np.ones((2, 4))}) == {}
+    drawn = generate_feeds(model, 9, (), {"a": (1, 1), "b": (-2, 7)})
+    assert {int(n) for feed in drawn for n in feed.arrays["a"]} == {1}
+    values = {int(n) for feed in drawn for n in feed.arrays["b"]}
+    assert values <= set(range(-2, 8))
+    assert len(values) > 5

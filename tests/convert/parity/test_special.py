@@ -257,3 +257,9 @@ def test_the_smallest_feed_is_empty_where_the_contract_allows_it(low: int | None
     shapes = [f.arrays["x"].shape for f in generate_feeds(model)]
     found = [shape[1] for shape in shapes] if feed is None else [feed.arrays["x"].shape[1]]
     assert min(found) == least
+
+
+def test_outputs_without_elements_do_not_differ() -> None:
+    empty = np.zeros((0, 3), np.float32)
+    assert special_difference(empty, empty.astype(np.float64), None, empty) == ""
+    assert special_difference(empty, None, None, np.zeros((0, 2), np.float32)).startswith("shape [0, 2]")

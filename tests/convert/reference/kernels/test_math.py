@@ -72,3 +72,8 @@ def test_a_maximum_of_nan_is_nan() -> None:
     proto = model([node], [info(n, [2]) for n in "xu"], [info("y", None)], [array("i", np.array([0, 1]), np.int64)])
     found = run(read(proto), {"x": np.array([np.nan, 1], np.float32), "u": np.array([2, np.nan], np.float32)})["y"]
     assert np.isnan(found).all()
+
+
+def test_an_optional_holds_its_element() -> None:
+    nodes = [helper.make_node("Optional", ["x"], ["o"]), helper.make_node("OptionalGetElement", ["o"], ["e"])]
+    ort_case([*nodes, helper.make_node("Exp", ["e"], ["y"])], {"x": RNG.normal(size=(2,)).astype(np.float32)}, [])
