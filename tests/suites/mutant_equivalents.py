@@ -21,6 +21,22 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         'if node.op_type == "Constant" and not node.domain and node.outputs[0].const_value is None:',
         'if node.op_type <= "Constant" and not node.domain and node.outputs[0].const_value is None:',
     ): "of other nodes there is no tensor",
+    (
+        "judge.py",
+        'return feed.label if draws == 1 else f"{feed.label}, with {draws - 1} more draws around it"',
+        'return feed.label if draws <= 1 else f"{feed.label}, with {draws - 1} more draws around it"',
+    ): "a feed is a draw of its own",
+    (
+        "model.py",
+        "return Side.FREE if len(kept) > 2 and order == [kept[i] for i in move(len(kept))] else None",
+        "return Side.FREE if len(kept) > 1 and order == [kept[i] for i in move(len(kept))] else None",
+    ): "two dims are not moved, and in their order they are as is",
+    ("move_through_reshape.py", "first.graph.remove(first, safe=True)", "first.graph.remove(first, safe=False)"): (
+        "it looks whether the node is read, which it is not"
+    ),
+    ("min_cut.py", "infinite = sum(prices) + 1", "infinite = sum(prices) | 1"): (
+        "all as is or all moved costs half of the sum at most, which is less than the sum too"
+    ),
     ("boundary.py", "full = rank(value) or 0", "full = rank(value) or -1"): "neither is more than 2",
     ("min_cut.py", "residual.data[residual.data < 0] = 0", "residual.data[residual.data <= 0] = 0"): "0 stays 0",
     (
