@@ -8,7 +8,7 @@ is taken apart into two factors (Cooley and Tukey, "An algorithm for the machine
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,12 +47,14 @@ def dft(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     inverse, onesided = (node.attributes.get_int(name, 0) != 0 for name in ("inverse", "onesided"))
     perm = [i for i in range(last) if i != place] + [place]
     pair = _split_parts(g, x)
-    moved = _Pair(*(p if p is None or place == last - 1 else g.Transpose(p, perm=perm) for p in _both(pair)))
+    if place != last - 1:
+        pair = _each(pair, lambda p: g.Transpose(p, perm=perm))
     size = _length(g, g.shape(x)[place], length, halved=inverse and onesided)
-    made = _transform(g, moved, size, inverse=inverse, onesided=onesided)
+    made = _transform(g, pair, size, inverse=inverse, onesided=onesided)
     back = [perm.index(i) for i in range(last)]
-    parts = [p if p is None or place == last - 1 else g.Transpose(p, perm=back) for p in _both(made)]
-    return [_joined(g, g.dtype(x), parts)]
+    if place != last - 1:
+        made = _each(made, lambda p: g.Transpose(p, perm=back))
+    return [_joined(g, g.dtype(x), made)]
 
 
 def stft(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
@@ -67,22 +69,21 @@ def stft(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     steps = g.static(step)
     hop = int(steps.ravel()[0]) if steps is not None else _scalar(g, step)
     places = _frame_places(g, g.shape(signal)[1], signal, size, hop)
-    parts = _split_parts(g, signal)
-    frames = [None if p is None else g.Gather(p, places, axis=1) for p in _both(parts)]
+    frames = _each(_split_parts(g, signal), lambda p: g.Gather(p, places, axis=1))
     if window is not None:
-        frames = [None if p is None else g.Mul(p, g.Cast(window, to=g.dtype(p))) for p in frames]
-    assert frames[0] is not None
-    real = node.attributes.get_int("onesided", 1) != 0 and parts.imag is None
-    made = _transform(g, _Pair(frames[0], frames[1]), size, inverse=False, onesided=real)
-    return [_joined(g, g.dtype(signal), _both(made))]
+        weights = g.Cast(window, to=g.dtype(frames.real))
+        frames = _each(frames, lambda p: g.Mul(p, weights))
+    real = node.attributes.get_int("onesided", 1) != 0 and frames.imag is None
+    return [_joined(g, g.dtype(signal), _transform(g, frames, size, inverse=False, onesided=real))]
 
 
 def _scalar(g: Graph, x: ir.Value) -> ir.Value:
     return g.Reshape(g.Cast(x, to=ir.DataType.INT64), np.zeros(0, np.int64))
 
 
-def _both(pair: _Pair) -> list[ir.Value | None]:
-    return [pair.real, pair.imag]
+def _each(pair: _Pair, change: Callable[[ir.Value], ir.Value]) -> _Pair:
+    """The parts that there are, changed alike."""
+    return _Pair(change(pair.real), None if pair.imag is None else change(pair.imag))
 
 
 def _split_parts(g: Graph, x: ir.Value) -> _Pair:
@@ -93,12 +94,12 @@ def _split_parts(g: Graph, x: ir.Value) -> _Pair:
     wide = x if g.dtype(x) in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else g.Cast(x, to=ir.DataType.FLOAT)
     if parts == 1:
         return _Pair(g.Squeeze(wide, [-1]), None)
-    return _Pair(*(g.Gather(wide, np.int64(i), axis=-1) for i in (0, 1)))
+    return _Pair(g.Gather(wide, np.int64(0), axis=-1), g.Gather(wide, np.int64(1), axis=-1))
 
 
-def _joined(g: Graph, dtype: ir.DataType, parts: Sequence[ir.Value | None]) -> ir.Value:
+def _joined(g: Graph, dtype: ir.DataType, pair: _Pair) -> ir.Value:
     """[..., 2], or [..., 1] where there is a real part only."""
-    columns = [g.Unsqueeze(p, [-1]) for p in parts if p is not None]
+    columns = [g.Unsqueeze(p, [-1]) for p in (pair.real, pair.imag) if p is not None]
     y = columns[0] if len(columns) == 1 else g.Concat(*columns, axis=-1)
     return y if g.dtype(y) == dtype else g.Cast(y, to=dtype)
 
@@ -143,16 +144,15 @@ def _transform(g: Graph, x: _Pair, size: int | ir.Value | None, *, inverse: bool
     """A transform to `size` numbers along the last axis; what is longer is cut, what is shorter has zeros behind it."""
     rows = g.shape(x.real)[-1]
     if isinstance(size, int) and size > LARGEST and rows == size and not (inverse and onesided):
-        made = _transform_by_factors(g, x, size, inverse)
-        parts = [p if p is None or not onesided else g.Slice(p, [0], [size // 2 + 1], [-1]) for p in _both(made)]
-        whole = _Pair(parts[0], parts[1])  # type: ignore[arg-type]
-        return _Pair(*(_scaled(g, p, 1 / size) for p in _both(whole))) if inverse else whole  # type: ignore[arg-type]
+        made, half, share = _transform_by_factors(g, x, size, inverse), size // 2 + 1, 1 / size
+        made = _each(made, lambda p: g.Slice(p, [0], [half], [-1])) if onesided else made
+        return _each(made, lambda p: g.Mul(p, share)) if inverse else made
+    taken: int | ir.Value
     if isinstance(size, int):
         if size > 2 * LARGEST:
             raise Unsupported(f"a transform of {size} numbers has no matrix of a bearable size")
-        half = size // 2 + 1
         matrices = _constant_matrices(g, g.dtype(x.real), rows, size, inverse, onesided)
-        taken = half if inverse and onesided else size
+        taken = size // 2 + 1 if inverse and onesided else size
     else:
         if size is None:
             size = _size_of(g, x.real, -1)
@@ -162,7 +162,7 @@ def _transform(g: Graph, x: _Pair, size: int | ir.Value | None, *, inverse: bool
         matrices = _computed_matrices(g, x.real, size, inverse, onesided)
         rows = None
     if not (isinstance(rows, int) and isinstance(taken, int) and rows <= taken):
-        x = _Pair(*(p if p is None else _first(g, p, taken, -1) for p in _both(x)))  # type: ignore[arg-type]
+        x = _each(x, lambda p: _first(g, p, taken, -1))
     if not (isinstance(rows, int) and isinstance(taken, int)):
         matrices = [_first(g, m, _size_of(g, x.real, -1), 0) for m in matrices]
     elif rows < taken:
@@ -183,10 +183,6 @@ def _product(g: Graph, x: _Pair, cos: ir.Value, sin: ir.Value, *, real: bool = F
         return _Pair(a, None if real else g.MatMul(x.real, sin))
     a = g.Sub(a, g.MatMul(x.imag, sin))
     return _Pair(a, None if real else g.Add(g.MatMul(x.real, sin), g.MatMul(x.imag, cos)))
-
-
-def _scaled(g: Graph, x: ir.Value | None, factor: float) -> ir.Value | None:
-    return None if x is None else g.Mul(x, factor)
 
 
 def _angles(rows: int, columns: int, n: int) -> np.ndarray:
@@ -252,12 +248,10 @@ def _transform_by_factors(g: Graph, x: _Pair, n: int, inverse: bool) -> _Pair:
     def factor(x: _Pair, size: int) -> _Pair:
         angles = _angles(size, size, size)
         cos, sin = (g.const(rounded_tensor(m, dtype)) for m in (np.cos(angles), sign * np.sin(angles)))
-        turned = [p if p is None else g.Transpose(p, perm=swap) for p in _both(x)]
-        return _product(g, _Pair(turned[0], turned[1]), cos, sin)  # type: ignore[arg-type]
+        return _product(g, _each(x, lambda p: g.Transpose(p, perm=swap)), cos, sin)
 
     apart = np.array([*dims, a, b], np.int64)
-    x = _Pair(*(p if p is None else g.Reshape(p, apart) for p in _both(x)))  # type: ignore[arg-type]
-    x = factor(x, a)
+    x = factor(_each(x, lambda p: g.Reshape(p, apart)), a)
     angles = 2 * math.pi / n * np.outer(np.arange(b), np.arange(a))
     cos, sin = (g.const(rounded_tensor(m, dtype)) for m in (np.cos(angles), sign * np.sin(angles)))
     imag = x.imag
@@ -265,5 +259,4 @@ def _transform_by_factors(g: Graph, x: _Pair, n: int, inverse: bool) -> _Pair:
     turned = g.Sub(g.Mul(x.real, cos), g.Mul(imag, sin)), g.Add(g.Mul(x.real, sin), g.Mul(imag, cos))
     x = factor(_Pair(*turned), b)
     whole = np.array([*dims, n], np.int64)
-    made = [g.Reshape(g.Transpose(p, perm=swap), whole) for p in _both(x) if p is not None]
-    return _Pair(made[0], made[1])
+    return _each(x, lambda p: g.Reshape(g.Transpose(p, perm=swap), whole))

@@ -50,7 +50,8 @@ def grid_sample(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | No
             number = g.Cast(near, to=ir.DataType.INT64)
             index = number if index is None else g.Add(g.Mul(index, length), number)
             weight = share if weight is None or share is None else g.Mul(weight, share)
-        picked = _picked(g, x, flat, index)  # type: ignore[arg-type]
+        assert index is not None
+        picked = _picked(g, x, flat, index)
         picked = picked if dtype == kind else g.Cast(picked, to=kind)
         picked = g.Where(g.Unsqueeze(inside, [1]), picked, g.const(0.0, kind))
         part = picked if weight is None else g.Mul(picked, g.Unsqueeze(weight, [1]))
@@ -64,8 +65,8 @@ def _unnormalized(g: Graph, p: ir.Value, n: ir.Value, corners: bool) -> ir.Value
     kind = g.dtype(p)
     one, two = g.const(1.0, kind), g.const(2.0, kind)
     if corners:
-        return g.Mul(g.Div(g.Add(p, one), two), g.Sub(n, one))  # type: ignore[no-any-return]
-    return g.Div(g.Sub(g.Mul(g.Add(p, one), n), one), two)  # type: ignore[no-any-return]
+        return g.Mul(g.Div(g.Add(p, one), two), g.Sub(n, one))
+    return g.Div(g.Sub(g.Mul(g.Add(p, one), n), one), two)
 
 
 def _moved_inside(g: Graph, w: ir.Value, n: ir.Value, edge: str, corners: bool) -> ir.Value:
@@ -81,7 +82,7 @@ def _moved_inside(g: Graph, w: ir.Value, n: ir.Value, edge: str, corners: bool) 
         period = g.Max(g.Mul(span, two), g.const(np.finfo(np.float32).tiny, kind))
         rest = g.Sub(far, g.Mul(g.Floor(g.Div(far, period)), period))
         w = g.Add(g.Min(rest, g.Sub(period, rest)), low)
-    return g.Max(g.Min(w, last), zero)  # type: ignore[no-any-return]
+    return g.Max(g.Min(w, last), zero)
 
 
 def _terms(g: Graph, w: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | None]]:
@@ -98,13 +99,13 @@ def _terms(g: Graph, w: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | 
     def near(d: ir.Value) -> ir.Value:
         """(a + 2) d³ - (a + 3) d² + 1 with a = -0.75."""
         inner = g.Sub(g.Mul(d, g.const(1.25, kind)), g.const(2.25, kind))
-        return g.Add(g.Mul(g.Mul(inner, d), d), one)  # type: ignore[no-any-return]
+        return g.Add(g.Mul(g.Mul(inner, d), d), one)
 
     def far(d: ir.Value) -> ir.Value:
         """a d³ - 5 a d² + 8 a d - 4 a."""
         inner = g.Add(g.Mul(d, g.const(-0.75, kind)), g.const(3.75, kind))
         inner = g.Sub(g.Mul(inner, d), g.const(6.0, kind))
-        return g.Add(g.Mul(inner, d), g.const(3.0, kind))  # type: ignore[no-any-return]
+        return g.Add(g.Mul(inner, d), g.const(3.0, kind))
 
     rest = g.Sub(one, t)
     shares = (far(g.Add(t, one)), near(t), near(rest), far(g.Add(rest, one)))
@@ -118,4 +119,4 @@ def _picked(g: Graph, x: ir.Value, flat: ir.Value, index: ir.Value) -> ir.Value:
     wide = g.Expand(row, shape)
     found = g.GatherElements(flat, wide, axis=2)
     dims = g.Concat(g.Slice(g.dims(x), [0], [2], [0]), g.Slice(g.dims(index), [1], [99], [0]), axis=0)
-    return g.Reshape(found, dims)  # type: ignore[no-any-return]
+    return g.Reshape(found, dims)

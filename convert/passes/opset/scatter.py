@@ -30,7 +30,7 @@ def scatter_elements(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]
         places, given = (body.Gather(x, body.Reshape(number, np.array([1])), axis=axis) for x in (indices, updates))
         held = body.GatherElements(old, places, axis=axis)
         new = body.node(_OPERATORS[reduction], [held, given])
-        return body.ScatterElements(old, places, new, axis=axis)  # type: ignore[no-any-return]
+        return body.ScatterElements(old, places, new, axis=axis)
 
     return [_repeated(g, data, g.shape(indices)[axis], lambda: g.Gather(g.Shape(indices), np.int64(axis)), step)]
 
@@ -57,7 +57,7 @@ def scatter_nd(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | Non
     def step(body: Graph, number: ir.Value, old: ir.Value) -> ir.Value:
         place = body.Reshape(number, np.array([1]))
         row, new = body.Gather(rows, place, axis=0), body.Gather(given, place, axis=0)
-        return body.ScatterND(old, row, body.node(operator, [body.GatherND(old, row), new]))  # type: ignore[no-any-return]
+        return body.ScatterND(old, row, body.node(operator, [body.GatherND(old, row), new]))
 
     return [_repeated(g, data, g.shape(rows)[0], lambda: g.Gather(g.Shape(rows), np.int64(0)), step)]
 
