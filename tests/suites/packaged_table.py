@@ -22,7 +22,8 @@ if __name__ == "__main__":
 
 from tests.suites.packaged import downloaded
 
-TARGETS = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2")
+TARGETS = {"onnx": ".onnx", "tf": "", "tf-frozen": ".pb", "keras": ".keras", "tflite": ".tflite", "caffe2": ""}
+"""Formats, and what their files end in."""
 
 PACKAGES = {
     "silero-vad==6.2.3": ("silero_vad/data/silero_vad_16k_op15.onnx", "silero_vad/data/silero_vad_half.onnx"),
@@ -70,10 +71,10 @@ def measure(path: Path, target: str, seconds: float) -> Row:
     """Convert and verify with two seeds."""
     specs = [part for spec in INPUTS.get(path.stem, ()) for part in ("--input", spec)]
     with tempfile.TemporaryDirectory(prefix="convert-packaged-") as folder:
-        command = [sys.executable, "-m", "convert", "convert", str(path), "--to", target, "--seeds", "2", *specs]
+        command = [sys.executable, "-m", "convert", str(path), "--to", target, "--seeds", "2", *specs]
         try:
             done = subprocess.run(
-                [*command, "-o", f"{folder}/model"], capture_output=True, text=True, timeout=seconds, check=False
+                [*command, "-o", f"{folder}/model{TARGETS[target]}"], capture_output=True, text=True, timeout=seconds, check=False
             )
         except subprocess.TimeoutExpired:
             return Row(path.name, target, "late", f"not done after {seconds:.0f} s")
@@ -91,7 +92,7 @@ def models(package: str, folder: Path | None, scratch: Path) -> list[Path]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 0 if nothing failed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--targets", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--targets", nargs="+", choices=list(TARGETS), default=list(TARGETS))
     parser.add_argument("--only", default="", help="models whose path holds this")
     parser.add_argument("--folder", type=Path, help="unpacked wheels")
     parser.add_argument("--seconds", type=float, default=600.0, help="the most that one conversion takes")
