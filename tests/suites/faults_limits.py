@@ -71,7 +71,8 @@ def _on_small_disk(verb: str, place: faults.Place, size: int, folder: str) -> li
     """A run with `folder` on a disk that has so many KiB left, in a mount namespace: what is in it is copied back."""
     held = sum(p.stat().st_size for p in (place.folder / folder).rglob("*")) // 1024
     script = (
-        f"set -e; rm -rf kept; cp -a {folder} kept; mount -t tmpfs -o size={size + held}k none {folder}; cp -a kept/. {folder}; "
+        f"set -e; rm -rf kept; cp -a {folder} kept; mount -t tmpfs -o size={size + held}k none {folder}; "
+        f"cp -a kept/. {folder}; "
         f'code=0; "$@" || code=$?; rm -rf kept/* kept/.[!.]*; cp -a {folder}/. kept; umount {folder}; '
         f"rm -rf {folder}; mv kept {folder}; exit $code"
     )
