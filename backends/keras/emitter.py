@@ -127,6 +127,8 @@ class Emitter:
         if x.size > _SMALL and x.dtype.startswith(("float", "bfloat")):
             return self.parameter(x)
         zero = ops.cast(ops.squeeze(self.index(), 0), x.dtype)
+        if not x.size:  # Keras writes arrays as lists, in which a dim of 0 hides those behind it
+            return ops.reshape(ops.broadcast_to(zero, (0,)), x.shape)
         return ops.logical_or(zero, x.array) if x.dtype == "bool" else ops.add(zero, x.array)
 
     def index(self) -> KerasTensor:
@@ -144,8 +146,13 @@ class Emitter:
         if dim not in self._dims:
             raise Unsupported(f"no tensor at hand has the dim {dim!r}")
         x, axis = self._dims[dim]
-        place = tuple(slice(None) if i == axis else 0 for i in range(len(x.shape)))
-        return ops.cast(ops.ones_like(x[place]), dtype)
+        # An axis that may be empty has no first element.
+        others = [i for i, n in enumerate(x.shape) if i != axis and not n]
+        place = tuple(slice(None) if i == axis or i in others else 0 for i in range(len(x.shape)))
+        row, kept = x[place], sorted([axis, *others])
+        if others:
+            row = ops.sum(row, [kept.index(i) for i in others])
+        return ops.cast(ops.ones_like(row), dtype)
 
     def size(self, dim: int | str | None) -> Any:
         """A dim as an int64 scalar: a number where it is known, else a tensor."""

@@ -39,12 +39,16 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
             kind = ir.serde.deserialize_type_proto_for_type(found[output.name])
             output.type = kind
             output.shape = ir.serde.deserialize_type_proto_for_shape(found[output.name])
-    if node.op_type == "Resize" and not node.domain:
-        resized_by_runtimes(node)
-    if node.op_type == "Einsum" and not node.domain:
-        repeat_ones_of_einsum(node)
+    correct_inference(node)
     if node.op_type in ("Expand", "Reshape") and not node.domain and node.outputs[0].shape is None:
         node.outputs[0].shape = shape_of_known_rank(node)
+
+
+def correct_inference(node: ir.Node) -> bool:
+    """Set the shape that runtimes give the output of a node that ONNX's inference is wrong about; whether it was."""
+    if node.domain or node.op_type not in ("Resize", "Einsum"):
+        return False
+    return resized_by_runtimes(node) if node.op_type == "Resize" else repeat_ones_of_einsum(node)
 
 
 def shape_of_known_rank(node: ir.Node) -> ir.Shape | None:
@@ -81,12 +85,13 @@ def resized_by_runtimes(node: ir.Node) -> bool:
     return changed
 
 
-def repeat_ones_of_einsum(node: ir.Node) -> None:
-    """Set the dims of an Einsum that ONNX's inference takes from an operand whose dim of 1 another one repeats."""
+def repeat_ones_of_einsum(node: ir.Node) -> bool:
+    """Set the dims of an Einsum that ONNX's inference takes from an operand whose dim of 1 another one repeats; whether
+    there are any."""
     y, shapes = node.outputs[0], [None if v is None or v.shape is None else list(v.shape) for v in node.inputs]
     equation = node.attributes.get_string("equation", "").replace(" ", "")
     if y.shape is None or any(s is None for s in shapes):
-        return
+        return False
     terms, result = result_of_equation(equation)
     sizes: dict[str, list[int | ir.SymbolicDim]] = {}
     for term, shape in zip(terms, shapes, strict=True):
@@ -97,7 +102,10 @@ def repeat_ones_of_einsum(node: ir.Node) -> None:
         longer = [n for n in sizes[label] if n != 1]
         if dims[axis] == 1 and longer:
             dims[axis] = next((n for n in longer if isinstance(n, int)), longer[0])
-    y.shape = ir.Shape(dims)
+    changed = dims != list(y.shape)
+    if changed:
+        y.shape = ir.Shape(dims)
+    return changed
 
 
 def type_proto(value: ir.Value) -> onnx.TypeProto:

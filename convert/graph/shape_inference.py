@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx
 import onnx_ir as ir
 
 from convert import limits
+from convert.graph.node_inference import correct_inference, type_proto
 from convert.graph.tensors import dims_of
 from convert.graph.values import known_dims
 
@@ -18,14 +21,43 @@ def infer_facts(model: ir.Model) -> None:
 
     Shapes are inferred afresh (a stale `value_info` in a file is not believed) except where inference is silent: there
     what was known stays. Graph inputs and outputs keep every dim that they declare. Dims that inference invents a name
-    for become unknown.
+    for become unknown. What it is wrong about (see `correct_inference`) is corrected, and what follows inferred again.
     """
     proto = weightless_proto(model, value_info=False)
-    try:
-        inferred = infer_proto(proto)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-        return
-    _copy_facts(model.graph, inferred.graph, _dim_names(proto.graph))
+    proto.opset_import.add(domain=_SETTLED, version=1)
+    names = _dim_names(proto.graph)
+    declared = [(v, v.shape) for graph in model.graphs() for v in graph.outputs]
+    for _ in range(_ROUNDS):
+        try:
+            inferred = infer_proto(proto)
+        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+            return
+        _copy_facts(model.graph, inferred.graph, names)
+        if not _settle(model.graph, proto.graph):
+            return
+        for value, shape in declared:
+            value.shape = shape
+
+
+_SETTLED, _ROUNDS = "convert.settled", 16
+
+
+def _settle(graph: ir.Graph, proto: onnx.GraphProto) -> bool:
+    """Have inference take the corrected shapes of nodes in `graph` as they are, in `proto`; whether there are any.
+
+    A node of a domain without schemas keeps what is said of its outputs.
+    """
+    found = False
+    for node, twin in zip(graph, proto.node, strict=True):
+        if not twin.domain and correct_inference(node):
+            found = True
+            twin.domain = _SETTLED
+            output = node.outputs[0]
+            if not output.is_graph_output():
+                proto.value_info.append(onnx.ValueInfoProto(name=output.name, type=type_proto(output)))
+        for inner, body in _bodies(node, twin):
+            found |= _settle(inner, body)
+    return found
 
 
 def infer_proto(proto: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
@@ -97,10 +129,15 @@ def _copy_facts(graph: ir.Graph, inferred: onnx.GraphProto, names: set[str]) -> 
         for output in node.outputs:
             if output.name in found:
                 _set_facts(output, found[output.name], names)
-        graphs = {a.name: [a.g, *a.graphs] if a.HasField("g") else list(a.graphs) for a in proto.attribute}
-        for name, attribute in node.attributes.items():
-            for subgraph, body in zip(subgraphs(attribute), graphs.get(name, []), strict=False):
-                _copy_facts(subgraph, body, names)
+        for subgraph, body in _bodies(node, proto):
+            _copy_facts(subgraph, body, names)
+
+
+def _bodies(node: ir.Node, proto: onnx.NodeProto) -> Iterator[tuple[ir.Graph, onnx.GraphProto]]:
+    """The graphs that a node holds, each with its form in the proto."""
+    graphs = {a.name: [a.g, *a.graphs] if a.HasField("g") else list(a.graphs) for a in proto.attribute}
+    for name, attribute in node.attributes.items():
+        yield from zip(subgraphs(attribute), graphs.get(name, []), strict=False)
 
 
 def _set_facts(value: ir.Value, proto: onnx.TypeProto, names: set[str]) -> None:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 
 from ..rules import LITE, onnx_op
+from .reduce import kept_from_reordering
 
 
 def scalar_like(x: tf.Tensor, value: float) -> tf.Tensor:
@@ -143,4 +144,4 @@ def log_softmax(t, x, *, axis):
 @onnx_op("Hardmax")
 def hardmax(t, x, *, axis):
     size = t.shape(x)[axis]
-    return tf.one_hot(tf.argmax(x, axis), size, dtype=x.dtype, axis=axis % t.rank(x))
+    return tf.one_hot(tf.argmax(kept_from_reordering(x), axis), size, dtype=x.dtype, axis=axis % t.rank(x))

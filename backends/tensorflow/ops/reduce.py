@@ -85,10 +85,19 @@ def arg_extremum_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Te
             last = t.shape(x)[axis] - 1
             found = tf.cast(last, tf.int64) - function(tf.reverse(x, [axis]), axis)
         else:
-            found = function(x, axis)
+            found = function(kept_from_reordering(x), axis)
         return tf.expand_dims(found, axis) if keepdims else found
 
     return rule
+
+
+def kept_from_reordering(x: Value) -> tf.Tensor:
+    """The input of an ArgMax or ArgMin, behind an EnsureShape, over which TensorFlow does not look.
+
+    It takes ArgMax(Relu(x)) for ArgMax(x), and so with all functions that grow (Sigmoid, Floor, Sign …), which is
+    another index where these make numbers equal.
+    """
+    return tf.ensure_shape(x, x.shape)
 
 
 onnx_op("ArgMax")(arg_extremum_rule(lambda x, axis: tf.argmax(x, axis)))

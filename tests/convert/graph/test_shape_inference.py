@@ -1,0 +1,40 @@
+"""Shapes of a whole model where ONNX's own inference has others than its runtimes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+
+from convert.graph.shape_inference import infer_facts
+
+REPEATED = """<ir_version: 8, opset_import: ["" : 18]> g (float[n, 1, 2, 1] x, float[n, 3, 2, 1] z, bool c)
+  => (float[a, b, d, e] y, float[f, g, h] s) <float[4] scales = {1, 1, 1, 2.6}> {
+  y0 = Einsum <equation = "bhij,bhij->bihj"> (x, z)
+  y1 = Mul (y0, y0)
+  y2 = If (c) <then_branch = t () => (u) { u0 = Einsum <equation = "bhij,bhij->hbij"> (x, z) u = Relu (u0) },
+    else_branch = e () => (v) { v0 = Einsum <equation = "bhij,bhij->hbij"> (z, x) v = Neg (v0) }>
+  y3 = Transpose <perm = [1, 2, 0, 3]> (y2)
+  y = Add (y1, y3)
+  r0 = Resize (z, , scales)
+  s0 = Einsum <equation = "bhij,bhij->bhi"> (x, z)
+  s = Sqrt (s0) }"""
+
+
+def test_dims_of_one_that_an_einsum_repeats_are_known_behind_it() -> None:
+    proto = onnx.parser.parse_model(REPEATED)
+    for output in proto.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in ("y1", "y2", "y3", "r0"))
+    rng = np.random.default_rng(0)
+    feed = {"x": rng.random((4, 1, 2, 1), np.float32), "z": rng.random((4, 3, 2, 1), np.float32), "c": np.array(True)}
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    model = ir.serde.deserialize_model(proto)
+    infer_facts(model)
+    for output, array in zip(model.graph.outputs, session.run(None, feed), strict=True):
+        shape = output.shape
+        assert shape is not None, output.name
+        known = [size if not isinstance(d, int) else d for d, size in zip(shape, array.shape, strict=True)]
+        assert sum(isinstance(d, int) for d in shape) == array.ndim - 1, output
+        assert tuple(known) == array.shape, output
