@@ -31,12 +31,16 @@ class Difference:
     empty: bool = False
     """Whether it concerns inputs without elements only: first inputs with a dim that is not fixed, or is 0."""
 
+    reductions: tuple[str, ...] = ()
+    """The values of the attribute `reduction` that it concerns; () for all."""
     sources: tuple[str, ...] = ()
     """The source's operators, without their overloads, whose nodes it concerns; () for all."""
 
     def of(self, node: ir.Node) -> bool:
         """Whether it concerns this node."""
         if node.op_type not in self.operators:
+            return False
+        if self.reductions and node.attributes.get_string("reduction", "none") not in self.reductions:
             return False
         if self.sources:
             from convert.graph.metadata import OPERATOR_KEY  # costs an import of onnx

@@ -10,6 +10,12 @@ DIFFERENCES = {
     "onnx": (
         Difference(("ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "Hardmax"), _PASSED_OVER, integers=False),
         Difference(("MaxPool", "GlobalMaxPool"), f"{_PASSED_OVER}; nothing but −∞ gives −3.4e38", integers=False),
+        Difference(
+            ("ScatterElements", "ScatterND"),
+            "onnxruntime's larger or smaller of two passes over NaN in what is written to",
+            integers=False,
+            reductions=("max", "min"),
+        ),
         Difference(("Unique",), "onnxruntime takes NaN for equal to every number", integers=False),
         Difference(
             ("LSTM", "GRU"), "onnxruntime's cells make numbers of NaN, RNN keeps it", integers=False, excuses=False

@@ -12,6 +12,12 @@ _PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes ov
 _AMPLIFIED = (
     "Cast", "Ceil", "Log", "LpNormalization", "NonZero", "Pow", "ReduceLogSum", "Sign",
 )  # fmt: skip
+SCATTERED = Difference(
+    ("ScatterElements", "ScatterND"),
+    "TensorFlow's larger or smaller of two passes over NaN in what is written",
+    integers=False,
+    reductions=("max", "min"),
+)
 FUSED = Difference(
     ("Conv", "Gemm"),
     "oneDNN's kernels that have Relu, and Gemm's that have Relu6, fused into them make 0 of NaN",
@@ -38,6 +44,7 @@ _TENSORFLOW = (
     FUSED,
     EMPTY,
     DENORMALS,
+    SCATTERED,
     _PASSED_OVER,
     _INTEGERS,
 )

@@ -106,21 +106,23 @@ def generate_feeds(
     return [sized_feed(model, seed, dims, spans) for seed, dims in enumerate(feed_sizes(model, seeds))]
 
 
-def closer_spans(model: ir.Model, examples: Mapping[Any, np.ndarray]) -> dict[str, tuple[int, int]]:
-    """For each input of integers of which no range is noted: that of the user's example, else 1 alone.
+def closer_spans(model: ir.Model, examples: Mapping[Any, np.ndarray]) -> list[dict[str, tuple[int, int]]]:
+    """Limits of the inputs of integers of which no range is noted, to be tried in turn; none without such inputs.
 
-    1 is no divisor by zero, and a place in whatever has two elements.
+    Those of the user's example; where there is none, numbers but 0, which divides nothing, and then 1 alone, which is
+    also a place in whatever has two elements.
     """
     names = [str(v.name) for v in model.graph.inputs]
     given = {names[k] if isinstance(k, int) and k < len(names) else str(k): np.asarray(a) for k, a in examples.items()}
-    found = {}
+    wide, close = {}, {}
     for value in model.graph.inputs:
         name = str(value.name)
         if value.dtype is None or numpy_dtype(value.dtype).kind not in "iu" or RANGE_KEY in value.metadata_props:
             continue
-        example = given.get(name)
-        found[name] = (1, 1) if example is None or not example.size else (int(example.min()), int(example.max()))
-    return found
+        example = given.get(name, np.zeros(0))
+        own = (int(example.min()), int(example.max())) if example.size else None
+        wide[name], close[name] = own or (1, _INTEGERS - 1), own or (1, 1)
+    return [spans for spans in ([wide] if wide == close else [wide, close]) if spans]
 
 
 def smallest_feed(model: ir.Model, seed: int) -> Feed | None:

@@ -54,8 +54,9 @@ def run_where_it_runs(
         if method.arrays is not None:
             raise refusal.error from None
         refused = refusal.error
-    notes, spans = [], closer_spans(graph, options.examples)
-    if spans:
+    notes: list[str] = []
+    spans: Spans = {}
+    for spans in closer_spans(graph, options.examples):
         closer = draw((), spans)
         limits = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in spans.items())
         notes = [f"the source does not run on every integer: compared with {limits} (--inputs gives others)"]

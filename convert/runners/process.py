@@ -87,7 +87,8 @@ class RunningChild:
             if runner is None:
                 raise Unsupported(f"no runner executes a {self.source.kind}")
             try:
-                return run_all(runner, self.source, self.feeds, self.precisions, self.options, self.optional)
+                found = run_all(runner, self.source, self.feeds, self.precisions, self.options, self.optional)
+                return {p: o if isinstance(o, Unsupported) else [*map(_decoded, o)] for p, o in found.items()}
             except ConvertError:
                 raise
             except Exception as error:  # frameworks raise classes of their own
@@ -305,12 +306,22 @@ def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
         dtype = array.dtype.name
         raw = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
         if array.dtype.kind in "OUS":
-            texts = [s.decode() if isinstance(s, bytes) else str(s) for s in array.ravel().tolist()]
-            index.append({"name": name, "dtype": "string", "shape": list(array.shape), "texts": texts})
+            index.append({"name": name, "dtype": "string", "shape": list(array.shape), "texts": _texts(array)})
             continue
         np.save(folder / f"{i}.npy", raw, allow_pickle=False)
         index.append({"name": name, "dtype": dtype, "file": f"{i}.npy"})
     (folder / "index.json").write_text(json.dumps(index))
+
+
+def _texts(array: np.ndarray) -> list[str]:
+    """The elements of an array of strings, which TensorFlow gives as bytes."""
+    return [s.decode() if isinstance(s, bytes) else str(s) for s in array.ravel().tolist()]
+
+
+def _decoded(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With strings as text, as they come from a child."""
+    found = {name: np.asarray(array) for name, array in arrays.items()}
+    return {n: np.array(_texts(a), object).reshape(a.shape) if a.dtype.kind in "OUS" else a for n, a in found.items()}
 
 
 def load_arrays(folder: Path) -> dict[str, np.ndarray]:

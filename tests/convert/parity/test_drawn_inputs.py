@@ -415,14 +415,15 @@ def test_what_a_constant_index_picks_is_an_index_still() -> None:
     assert {int(feed.arrays["x"].max()) for feed in generate_feeds(g.model())} == {2}
 
 
-def test_closer_integers_are_those_of_the_example_or_one() -> None:
+def test_closer_integers_are_those_of_the_example_or_not_zero() -> None:
     g = Graph()
     a, b = g.input("a", T.INT64, (3,)), g.input("b", T.INT32, (3,))
     g.output(g.Add(a, g.Cast(b, to=T.INT64)), "y")
     model = g.model()
-    assert closer_spans(model, {}) == {"a": (1, 1), "b": (1, 1)}
-    assert closer_spans(model, {1: np.array([4, -2, 7])}) == {"a": (1, 1), "b": (-2, 7)}
-    assert closer_spans(plain(), {"x": np.ones((2, 4))}) == {}
+    assert closer_spans(model, {}) == [{"a": (1, 9), "b": (1, 9)}, {"a": (1, 1), "b": (1, 1)}]
+    assert closer_spans(model, {1: np.array([4, -2, 7])}) == [{"a": (1, 9), "b": (-2, 7)}, {"a": (1, 1), "b": (-2, 7)}]
+    assert closer_spans(model, {"a": np.array([3]), "b": np.array([0, 2])}) == [{"a": (3, 3), "b": (0, 2)}]
+    assert closer_spans(plain(), {"x": np.ones((2, 4))}) == []
     drawn = generate_feeds(model, 9, (), {"a": (1, 1), "b": (-2, 7)})
     assert {int(n) for feed in drawn for n in feed.arrays["a"]} == {1}
     values = {int(n) for feed in drawn for n in feed.arrays["b"]}

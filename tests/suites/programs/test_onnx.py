@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import convert
 from convert import plugin
 from tests.suites.programs.compare import FORMATS, check, refusal, skip_without_runtime
 from tests.suites.programs.onnx import PROGRAMS
@@ -73,8 +74,24 @@ def test_what_runtimes_make_of_nothing_is_declared() -> None:
         assert any(not array.size for feed in ROWS[name].feeds for array in feed.values())
 
 
+PROVING_NOTHING: dict[str, str] = {}
+"""Programs of which the inputs that are drawn say nothing, with what the verdict says."""
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", ROWS)
 def test_program(name: str, form: str, tmp_path: Path) -> None:
     skip_without_runtime(form)
     check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in REFUSED["onnx"]])
+def test_program_is_verified(name: str, tmp_path: Path) -> None:
+    """What is right, as the tests above say, gets no other verdict than PASS."""
+    report = convert.convert(ROWS[name].model, "onnx", tmp_path / "m.onnx")
+    assert report.verdict is not None
+    if name in PROVING_NOTHING:
+        assert (report.verdict.status, PROVING_NOTHING[name] in report.verdict.reason) == ("INCONCLUSIVE", True)
+    else:
+        assert report.verdict.status == "PASS", report.verdict.reason

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import convert
 from tests.suites.programs.compare import FORMATS, check, refusal, skip_without_runtime
 from tests.suites.programs.tensorflow import PROGRAMS
 from tests.suites.programs.tensorflow_refused import REFUSED
@@ -47,3 +48,19 @@ def test_program(name: str, form: str, tmp_path: Path) -> None:
     if reason := FAILING.get((form, name)):
         pytest.xfail(reason)
     check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))
+
+
+PROVING_NOTHING = {"switch_of_four": "one value everywhere"}
+"""Programs of which the inputs that are drawn say nothing, with what the verdict says."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in REFUSED.get("onnx", {})])
+def test_program_is_verified(name: str, tmp_path: Path) -> None:
+    """What is right, as the tests above say, gets no other verdict than PASS."""
+    report = convert.convert(source(name), "onnx", tmp_path / "m.onnx")
+    assert report.verdict is not None
+    if name in PROVING_NOTHING:
+        assert (report.verdict.status, PROVING_NOTHING[name] in report.verdict.reason) == ("INCONCLUSIVE", True)
+    else:
+        assert report.verdict.status == "PASS", report.verdict.reason

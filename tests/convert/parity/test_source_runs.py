@@ -1,0 +1,102 @@
+"""What is tried where a source refuses the inputs that were drawn, with sources that say what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.errors import BadInput, ConvertError, Unsupported
+from convert.graph import Graph
+from convert.options import Options
+from convert.parity import source_runs as room
+from convert.parity.inputs import GIVEN, Feed, Spans, generate_feeds, given_feed
+from convert.parity.judge import VerifyMethod
+from convert.source import Source
+
+EXAMPLE = {"i": np.array([7, 5, 7])}
+Takes = Callable[[np.ndarray], bool]
+
+
+def model(dims: Sequence[int | str] = (3,)) -> ir.Model:
+    g = Graph()
+    g.output(g.Neg(g.input("i", ir.DataType.INT64, dims)), "y")
+    return g.model()
+
+
+def attempt(
+    takes: Takes, *, examples: Mapping[str, Any] | None = None, graph: ir.Model | None = None, **method: Any
+) -> tuple[list[Feed], list[str]]:
+    """The feeds that the source was run on in the end, and the notes."""
+    graph = graph or model()
+    options = Options(examples=examples or {})
+
+    def draw(sizes: Sequence[Mapping[str, int]], spans: Spans) -> list[Feed]:
+        given = [given_feed(graph, options.examples)] if options.examples else []
+        return [*given, *generate_feeds(graph, 3, sizes, spans)]
+
+    def run(feeds: Sequence[Feed]) -> Any:
+        if not all(takes(feed.arrays["i"]) for feed in feeds):
+            raise BadInput("it does not like them")
+        return "outputs"
+
+    found = room.run_where_it_runs(
+        run, draw, draw((), {}), Source("onnx-object"), graph, options, VerifyMethod(**method)
+    )
+    assert found[0] == "outputs"
+    return found[1], found[2]
+
+
+def test_what_runs_at_once_is_as_usual() -> None:
+    feeds, notes = attempt(lambda i: True)
+    assert (len(feeds), notes) == (3, [])
+
+
+@pytest.mark.parametrize(("most", "limits"), [(9, "1 to 9"), (4, "1 to 1")])
+def test_a_divisor_is_not_zero_and_a_place_may_have_to_be_near(most: int, limits: str) -> None:
+    feeds, (note,) = attempt(lambda i: bool(((i > 0) & (i <= most)).all()), graph=model((50,)))
+    assert len(feeds) == 3
+    assert note.startswith(f"the source does not run on every integer: compared with i from {limits}")
+
+
+def test_integers_are_drawn_from_those_of_the_example() -> None:
+    feeds, (note,) = attempt(lambda i: bool((i >= 5).all() and (i <= 7).all()), examples=EXAMPLE)
+    assert feeds[0].label == GIVEN
+    assert len(feeds) == 4
+    assert "i from 5 to 7" in note
+
+
+def test_the_example_alone_is_left_where_nothing_else_runs() -> None:
+    feeds, (note,) = attempt(lambda i: i.tolist() == [7, 5, 7], examples=EXAMPLE)
+    assert [feed.label for feed in feeds] == [GIVEN]
+    assert note.startswith("compared on the example alone: the source runs on no inputs that were drawn (it does not")
+
+
+def test_sizes_are_searched_for_with_closer_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(room, "search_sizes", lambda *given: asked.append(given) or [{"n": 7}])
+    feeds, notes = attempt(lambda i: len(i) == 7 and bool((i == 1).all()), graph=model(("n",)))
+    assert [len(feed.arrays["i"]) for feed in feeds] == [7, 7, 7]
+    assert asked[0][-1] == {"i": (1, 1)}
+    assert [note.split(":")[0] for note in notes] == [
+        "the source does not run on every integer",
+        "the source does not run at the sizes that are usual",
+    ]
+
+
+@pytest.mark.parametrize("error", [Unsupported("no"), room.RunFailure("backend", BadInput("no"))])
+def test_what_is_not_the_inputs_fault_is_raised_at_once(error: ConvertError) -> None:
+    def run(feeds: Sequence[Feed]) -> Any:
+        raise error
+
+    feeds = generate_feeds(model())
+    with pytest.raises(type(error), match="no"):
+        room.run_where_it_runs(run, lambda *g: [], feeds, Source("onnx-object"), model(), Options(), VerifyMethod())
+
+
+def test_the_users_own_inputs_are_not_exchanged() -> None:
+    with pytest.raises(BadInput, match="it does not like them"):
+        attempt(lambda i: False, arrays={"i": np.array([1, 2, 3])})
