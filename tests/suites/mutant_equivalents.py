@@ -329,6 +329,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"reshape\(-1", "reshape(- 2", "numpy takes any negative size for the one that is not known"),
     (r"\.dtype != (\w+)\.dtype", r".dtype is not \1.dtype", "numpy has one object of each dtype"),
     (r"graph is not (\w+)", r"graph != \1", "graphs have no equality of their own"),
+    (r"% full != full - 1", "% full is not full - 1", "Python has one object of each small number"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
 ]
