@@ -37,6 +37,11 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
     ("min_cut.py", "infinite = sum(prices) + 1", "infinite = sum(prices) | 1"): (
         "all as is or all moved costs half of the sum at most, which is less than the sum too"
     ),
+    (
+        "special.py",
+        "wrong |= finite & (size < BEYOND) & (np.abs(np.where(finite, given - source, 0)) > bound)",
+        "wrong |= finite & (size < BEYOND) & (np.abs(np.where(finite, given - source, -1)) > bound)",
+    ): "only what is finite counts",
     ("boundary.py", "full = rank(value) or 0", "full = rank(value) or -1"): "neither is more than 2",
     ("min_cut.py", "residual.data[residual.data < 0] = 0", "residual.data[residual.data <= 0] = 0"): "0 stays 0",
     (

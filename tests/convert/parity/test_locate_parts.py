@@ -127,8 +127,8 @@ def test_the_counterpart_of_an_operator_is_the_last_of_its_place_and_size() -> N
     g.output(made(g.Abs(third), "aten::abs", "act", "net.py:7"), "y")
     model = g.model()
     names = [str(v.name) for v in (first, second, third)]
-    step = TraceStep(place("aten::gelu", "act", "net.py:7"), (), ("theirs",))
-    theirs = Trace([], {"theirs": summarize(np.ones(3))})
+    step = TraceStep(place("aten::gelu", "act", "net.py:7"), (), ("theirs", "mask"))
+    theirs = Trace([], {"theirs": summarize(np.ones(3)), "mask": summarize(np.ones(7))})
 
     def told(**sizes: int) -> str:
         return _describe_counterpart(model, step, theirs, trace_of(model, **sizes))

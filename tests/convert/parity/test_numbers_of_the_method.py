@@ -9,7 +9,7 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.parity.compare import ROUNDOFF, argmax_agreement
+from convert.parity.compare import ROUNDOFF, argmax_agreement, compare
 from convert.parity.distribution import distribution_difference, is_small
 from convert.parity.floors import hold_floors, moved_array, without_foreign_float64
 from convert.parity.inputs import Feed
@@ -26,6 +26,15 @@ F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 def test_the_roundoff_of_a_dtype_is_half_a_unit_in_the_last_place_of_one() -> None:
     kinds = {"float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
     assert {n: float(ml_dtypes.finfo(k).eps) / 2 for n, k in kinds.items()} == ROUNDOFF
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.9, PASS), (1.1, FAIL)])
+def test_complex_numbers_have_the_roundoff_of_float32(share: float, status: str) -> None:
+    """A source without an error of its own: four times four roundings are the bound."""
+    exact = np.exp(1j * np.arange(8.0)).astype(np.complex64).astype(np.complex128)
+    target = (exact * (1 + share * 16 * 2.0**-24)).astype(np.complex128)
+    found = compare("y", [exact], [exact], [target])
+    assert found.status == status
 
 
 def unknown(*dims: str) -> ir.Model:
