@@ -16,8 +16,9 @@ def write_kernel_shapes(model: ir.Model) -> bool:
         if place is None or "kernel_shape" in node.attributes or len(node.inputs) <= place:
             continue
         weight = node.inputs[place]
-        sizes = [] if weight is None or weight.shape is None else list(weight.shape)[2:]
-        if sizes and all(isinstance(size, int) for size in sizes):
-            node.attributes["kernel_shape"] = ir.AttrInt64s("kernel_shape", [int(size) for size in sizes])
+        dims = [] if weight is None or weight.shape is None else list(weight.shape)[2:]
+        sizes = [size for size in dims if isinstance(size, int)]
+        if sizes and len(sizes) == len(dims):
+            node.attributes["kernel_shape"] = ir.AttrInt64s("kernel_shape", sizes)
             modified = True
     return modified

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from convert import plugin
-from convert.cli.verb_command import VerbCommand
+from convert.cli.verb_command import DeclaredOption, VerbCommand
 from convert.errors import ConvertError
 from convert.plugin import Option
 
@@ -71,11 +71,11 @@ def _load(value: Any) -> Any:
     return load_inputs(value)
 
 
-def _click_option(option: Option[Any]) -> click.Option:
+def _click_option(option: Option[Any]) -> DeclaredOption:
     words = ["--" + option.name.replace("_", "-"), option.name]
     empty = option.default in ("", {})
     if isinstance(option.default, bool):
-        return click.Option(words, is_flag=True, help=option.help)
+        return DeclaredOption(words, is_flag=True, help=option.help)
     kind: Any = type(option.default)
     metavar = option.metavar or None
     if isinstance(option.default, dict):
@@ -85,4 +85,4 @@ def _click_option(option: Option[Any]) -> click.Option:
     elif option.low is not None or option.high is not None:
         kind = (click.IntRange if kind is int else click.FloatRange)(option.low, option.high)
     default = None if empty else option.default
-    return click.Option(words, type=kind, default=default, show_default=not empty, metavar=metavar, help=option.help)
+    return DeclaredOption(words, type=kind, default=default, show_default=not empty, metavar=metavar, help=option.help)

@@ -23,6 +23,12 @@ _SECTION_OF = {
 """Which section of the help an option stands in, by the name of its parameter; any other is in the last one."""
 
 
+class DeclaredOption(click.Option):
+    """An option that a frontend or backend declares, with the section of the help that it stands in."""
+
+    section = ""
+
+
 def section_of(parameter: click.Parameter) -> str:
     """The section of an option; one that a frontend or backend declares says its own."""
     declared: str = getattr(parameter, "section", "")

@@ -27,10 +27,11 @@ class VerbGroup(click.Group):
 
     def main(self, *args: Any, **rest: Any) -> Any:
         """Run and exit; wrong usage is one paragraph and exit code 2, as every error is."""
+        run: Any = super().main
         if rest.pop("standalone_mode", True) is False:
-            return super().main(*args, standalone_mode=False, **rest)
+            return run(*args, standalone_mode=False, **rest)
         try:
-            sys.exit(super().main(*args, standalone_mode=False, **rest))
+            sys.exit(run(*args, standalone_mode=False, **rest))
         except click.Abort:
             sys.exit(130)
         except ConvertError as error:
