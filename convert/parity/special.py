@@ -119,8 +119,8 @@ def _of_row(size: np.ndarray) -> np.ndarray:
     """The largest of each part along the first axis, without what is on its way to infinity."""
     if size.ndim < 2 or not size.size:
         return np.max(np.where(size < BEYOND, size, 0), initial=0.0)
-    kept = np.where(size < BEYOND, size, 0).reshape(len(size), -1).max(axis=1, initial=0.0)
-    return kept.reshape(-1, *[1] * (size.ndim - 1))
+    behind = tuple(range(1, size.ndim))
+    return np.max(np.where(size < BEYOND, size, 0), axis=behind, keepdims=True, initial=0.0)
 
 
 def _kinds(array: np.ndarray) -> np.ndarray:

@@ -26,6 +26,8 @@ from .captured import Capture, admitted_sizes, count_admitted, without_immateria
 from .dims import finite_bound, is_fixed
 from .explain import check_runs, dtype_hint, explain_error, is_about_data, location_suffix, short_message
 from .guards import record_size_messages, specialization_lines
+from .patches.checks import without_checks
+from .patches.detectors import detectors_as_tensors
 from .patches.fast_shapes import infer_layer_shapes
 from .patches.masks import masks_as_given
 from .patches.replacements import CaptureReplacements
@@ -180,6 +182,7 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     dynamic = arranged_shapes(module, shapes)
     with (
         warnings.catch_warnings(),
+        without_checks() as checks,  # before branches are recorded, which looks at who asks
         track_assignments(module) as assigned,
         record_branches() as branches,
         watch_seeds() as seeds,
@@ -187,6 +190,8 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     ):
         warnings.simplefilter("ignore")
         program = export_program(module, args, kwargs, dynamic)
+    for line in checks:
+        report.note(f"a check that only raises an exception is left out: {line}")
     refuse_assignments(program, assigned, report)
     if seeds:
         refuse_seeded(program)
@@ -212,6 +217,7 @@ def export_program(
         infer_rnn_shapes(),
         infer_layer_shapes(),
         short_stacks(),
+        detectors_as_tensors(),
         masks_as_given(),
         # opt_einsum compares sizes, and the capture would hold for these sizes only.
         torch.backends.opt_einsum.flags(enabled=False),

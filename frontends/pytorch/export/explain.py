@@ -118,7 +118,7 @@ def _user_line(error: Exception) -> str:
     torch_folder, own = str(Path(torch.__file__).parent), str(Path(__file__).parent)
     for e in reversed(list(_exception_chain(error))):
         for frame in reversed(traceback.extract_tb(e.__traceback__)):
-            if not frame.filename.startswith((torch_folder, own)) and "contextlib" not in frame.filename:
+            if not frame.filename.startswith((torch_folder, own, "<")) and "contextlib" not in frame.filename:
                 return (
                     f"{shown_path(frame.filename)}:{frame.lineno} ({frame.line})"
                     if frame.line

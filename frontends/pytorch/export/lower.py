@@ -229,7 +229,8 @@ def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) ->
     args: Any = torch.fx.node.map_arg(node.args, lambda n: env[n])
     kwargs: Any = torch.fx.node.map_arg(node.kwargs, lambda n: env[n])
     if target is operator.getitem:
-        return args[0][args[1]]
+        # A node with one output gives it alone, whoever counts pieces.
+        return args[0] if isinstance(args[0], ir.Value) and args[1] in (0, -1) else args[0][args[1]]
     key = operator_key(target, takes_complex(node))
     if key is None:
         return _inline_region(g, target, args)

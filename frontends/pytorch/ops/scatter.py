@@ -133,7 +133,8 @@ def slice_scatter(g, x, src, dim=0, start=None, end=None, step=1):
         return _replace_slice(g, x, src, axis, start, end)
     length = g.shape(x)[axis]
     if not isinstance(length, int) or not isinstance(start, int) or not isinstance(end, int):
-        raise Unsupported("slice_scatter with a step along a dim of unknown length")
+        every = arange(g, size(g, x, axis))
+        return _scatter_slices(g, x, dim, g.Slice(every, vector(g, start), vector(g, end), [0], [step]), src)
     return _scatter_slices(g, x, dim, g.const(np.arange(length, dtype=np.int64)[start:end:step]), src)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import io
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -243,9 +245,21 @@ class _Float32Literals(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         made = func in (torch.tensor, torch.as_tensor) and not isinstance(args[0] if args else None, torch.Tensor)
-        if made and result.dtype == torch.float64 and (kwargs or {}).get("dtype") is None:
+        asked = (kwargs or {}).get("dtype")
+        # `dtype=x.dtype` is float32 in the deployed program, and float64 here only because x was widened.
+        if made and result.dtype == torch.float64 and (asked is None or not _names_double(sys._getframe(1))):
             return torch.from_numpy(result.numpy().astype(np.float32).astype(np.float64))  # below the modes
         return result
+
+
+def _names_double(frame: Any) -> bool:
+    """True where the line that makes a tensor, or the function around it, names float64."""
+    while frame is not None and frame.f_code.co_filename.startswith(_SKIPPED):
+        frame = frame.f_back
+    return frame is not None and bool({"float64", "double"} & {*frame.f_code.co_names, *frame.f_code.co_consts})
+
+
+_SKIPPED = (__file__, str(Path(torch.__file__).parent))
 
 
 class TorchaoFloat64Mode(TorchFunctionMode):

@@ -10,6 +10,7 @@ from convert.errors import ResourceLimit, Unsupported
 
 from .context import Walk
 from .evaluate import as_python
+from .number_lists import NUMBER_LISTS, sort_known
 from .sequences import (
     call_on_sequence,
     chunk_sizes,
@@ -314,6 +315,16 @@ TEXT: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
 which matters to messages alone: as a key it would be refused."""
 
 
+def _first_of(rule: Container, other: Container | None) -> Container:
+    """The first of two rules that takes the arguments."""
+
+    def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
+        found = rule(walk, node, args)
+        return other(walk, node, args) if found is NotImplemented and other is not None else found
+
+    return apply
+
+
 CONTAINERS: dict[str, Container] = {
     "prim::ListConstruct": lambda walk, node, args: _make_list(walk, args),
     "prim::TupleConstruct": lambda walk, node, args: tuple(args),
@@ -353,7 +364,9 @@ CONTAINERS: dict[str, Container] = {
     "prim::tolist": tolist_rule,
     "aten::cat": concat_rule(0),
     "aten::stack": concat_rule(1),
+    "aten::sort": sort_known,
     **DICTS,
     **TEXT,
 }
+CONTAINERS |= {kind: _first_of(rule, CONTAINERS.get(kind)) for kind, rule in NUMBER_LISTS.items()}
 """The operators that take or make containers; what is none of theirs they hand on."""

@@ -191,6 +191,18 @@ def _run_call(walk: Walk, node: Any, call: Callable[[], Any]) -> Any:
     return result if node.outputsSize() == 1 else ()
 
 
+def _module_of_container(walk: Walk, env: Env, node: Any) -> Any:
+    """A module of a list or dict of modules with one interface, at a place that is known when the program is read."""
+    container, key = (env[v.unique()] for v in node.inputs())
+    if not isinstance(key, (int, str)):
+        raise Unsupported("a module of a list, at a place that is known at run time only")
+    names = [name for name, _ in torch._C.ModuleDict(container.script).items()]
+    name = names[key] if isinstance(key, int) else key
+    if name not in container.state:
+        _fetch_attribute(walk, container, name)
+    return container.state[name]
+
+
 def _raise(walk: Walk, env: Env, node: Any) -> Any:
     raise ProgramError(str(env[node.inputsAt(0).unique()]))
 
@@ -211,5 +223,6 @@ STRUCTURE: dict[str, Callable[[Walk, Env, Any], Any]] = {
     "prim::If": lambda walk, env, node: run_if(walk, env, node, run_block),
     "prim::Loop": lambda walk, env, node: run_loop(walk, env, node, run_block),
     "prim::fork": _fork,
+    "prim::ModuleContainerIndex": _module_of_container,
     "prim::Uninitialized": lambda walk, env, node: UNINITIALIZED,
 }

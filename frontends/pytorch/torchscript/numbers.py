@@ -14,6 +14,7 @@ from convert.graph import Graph
 from convert.graph.metadata import DIM_KEY
 
 from ..common.values import cast, mark_scalar
+from .number_functions import FUNCTIONS, SHIFTS
 from .values import UNKNOWN, List, Number, is_known
 
 INT, FLOAT, BOOL = ir.DataType.INT64, ir.DataType.DOUBLE, ir.DataType.BOOL
@@ -33,16 +34,22 @@ def apply_operator(g: Graph, kind: str, args: list[Any], returns: list[str], sch
         found = [a for a in args if isinstance(a, List)]
         if found and isinstance(found[0].state, tuple):
             return _LISTS[kind](g, args)
+    if kind == "aten::divmod":
+        halves = ("aten::floordiv", "aten::remainder")
+        return tuple(apply_operator(g, half, args, returns[:1], schema) for half in halves)
     if kind not in _FORMULAS or not all(isinstance(a, (Number, bool, int, float)) for a in args):
         raise Unsupported("no PyTorch rule for this operator on values that are known at run time only")
-    common = float if any(_number_type(a) is float for a in args) else int
-    values = [_number_value(g, a, bool if kind in _LOGIC and _number_type(a) is bool else common) for a in args]
+    common = float if any(type_of_number(a) is float for a in args) else int
+    if kind in FUNCTIONS:
+        common = float
+    values = [_number_value(g, a, bool if kind in _LOGIC and type_of_number(a) is bool else common) for a in args]
     result = _FORMULAS[kind](g, *values)
     wanted = _KINDS.get(returns[0] if returns else "") or (common if g.dtype(result) != BOOL else bool)
     return Number(mark_scalar(cast(g, result, _DTYPES[wanted])), wanted, _example_result(schema, args))
 
 
-def _number_type(number: Any) -> type:
+def type_of_number(number: Any) -> type:
+    """Of a number, known or not."""
     return number.kind if isinstance(number, Number) else type(number)
 
 
@@ -65,7 +72,7 @@ def _example_result(schema: torch.FunctionSchema, args: list[Any]) -> Any:
 
 def as_number(g: Graph, number: Any) -> ir.Value:
     """A number, known or not, as a value of rank 0."""
-    return _number_value(g, number, _number_type(number))
+    return _number_value(g, number, type_of_number(number))
 
 
 # -- formulas ---------------------------------------------------------------------------------------------------------
@@ -150,6 +157,8 @@ _FORMULAS: dict[str, Callable[..., ir.Value]] = {
     "aten::__derive_index": lambda g, index, start, step: g.Add(start, g.Mul(index, step)),
     "aten::sym_int": lambda g, a: cast(g, a, INT),
     "aten::sym_float": lambda g, a: cast(g, a, FLOAT),
+    **SHIFTS,
+    **FUNCTIONS,
 }
 
 
@@ -161,7 +170,7 @@ def _fold_rule(name: str) -> Callable[[Graph, list[Any]], Any]:
 
     def reduce(g: Graph, args: list[Any]) -> Any:
         items = list(args[0].state)
-        kind = float if any(_number_type(i) is float for i in items) else int
+        kind = float if any(type_of_number(i) is float for i in items) else int
         result = _number_value(g, items[0], kind) if items else g.const(0)
         for item in items[1:]:
             result = g.node(name, [result, _number_value(g, item, kind)])
@@ -182,7 +191,7 @@ def _same_numbers(g: Graph, args: list[Any]) -> Any:
     for x, y in zip(a, b, strict=True):
         if (is_known(x) and is_known(y)) or (isinstance(x, Number) and isinstance(y, Number) and x.value is y.value):
             continue
-        kind = float if float in (_number_type(x), _number_type(y)) else int
+        kind = float if float in (type_of_number(x), type_of_number(y)) else int
         same = g.Equal(_number_value(g, x, kind), _number_value(g, y, kind))
         result = same if result is None else g.And(result, same)
     return True if result is None else Number(mark_scalar(result), bool)

@@ -8,7 +8,6 @@ from tests.suites.programs.pytorch_values import VALUES
 PROGRAMS = [*VALUES, *MODULES]
 
 _ANY = {
-    "stepped_write": "slice_scatter with a step along a dim of unknown length",
     "outer and kron": "takes only one size of a dim",
     "cache": "decides in Python on the value of a tensor",
     "gradient": "_unwrap_for_grad.*no PyTorch rule",

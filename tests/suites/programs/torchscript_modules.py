@@ -158,3 +158,43 @@ def without_gradient(x: Tensor) -> Tensor:
     with torch.no_grad():
         y = x * 2
     return y + x
+
+
+# -- interfaces ------------------------------------------------------------------------------------------------------
+
+
+@torch.jit.interface
+class Step(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        pass
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+class Doubled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2
+
+
+@script()
+class ByInterface(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = nn.ModuleList([Scaled(), Doubled(), Scaled()])
+        self.named = nn.ModuleDict({"a": Scaled(), "b": Doubled()})
+
+    def forward(self, x: Tensor) -> Tensor:
+        for k in range(3):
+            step: Step = self.steps[k]
+            x = step.forward(x)
+        for name in ["a", "b"]:
+            other: Step = self.named[name]
+            x = other.forward(x)
+        return x

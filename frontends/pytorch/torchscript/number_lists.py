@@ -1,0 +1,129 @@
+"""Lists of numbers that are known at run time only: sums, extremes, order and searches, on the row of their items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common.values import cast, mark_scalar
+from .context import Walk
+from .numbers import as_number, type_of_number
+from .sequences import length_of, set_sequence_type
+from .values import NUMBERS, List, Number, Sequence, is_known
+
+
+def _is_numbers(thing: Any) -> bool:
+    """True for a list of numbers, some of them known at run time only."""
+    if not isinstance(thing, List):
+        return False
+    if isinstance(thing.state, Sequence):
+        return thing.state.item in NUMBERS
+    return not is_known(thing) and all(isinstance(i, (Number, bool, int, float)) for i in thing.state)
+
+
+def _row(walk: Walk, state: Any) -> tuple[ir.Value, type]:
+    """The items as a tensor of one dim, and their type."""
+    g = walk.g
+    if isinstance(state, Sequence):
+        # Item by item: ConcatFromSequence takes no sequence without items, nor does every runtime know their rank.
+        body = g.body("row")
+        turn = body.input("step", ir.DataType.INT64, [])
+        body.input("go_on", ir.DataType.BOOL, [])
+        item = body.facts(body.SequenceAt(state.value, turn), dtype=state.dtype)
+        body.output(body.const(True))
+        body.output(body.Reshape(item, np.zeros(0, np.int64)))
+        row = g.Loop(length_of(walk, state), g.const(True), body=body)
+        return g.facts(row, dtype=state.dtype, shape=[None]), state.item
+    kinds = {type_of_number(i) for i in state}
+    kind = next(k for k in (float, int, bool) if k in kinds)
+    return g.Concat(*(g.Unsqueeze(cast(g, as_number(g, i), NUMBERS[kind]), [0]) for i in state), axis=0), kind
+
+
+def _list_of(walk: Walk, row: ir.Value, kind: type, like: Any) -> Any:
+    """The numbers of a row as the state of a list, as many as `like` has."""
+    g = walk.g
+    if not isinstance(like, Sequence):
+        return tuple(Number(mark_scalar(g.Gather(row, i, axis=0)), kind) for i in range(len(like)))
+    return replace(like, value=set_sequence_type(g.SplitToSequence(row, axis=0, keepdims=0), like.dtype))
+
+
+def _rule(function: Callable[..., Any]) -> Callable[[Walk, Any, list[Any]], Any]:
+    """`function(walk, list, row, kind, *args)` for lists of run-time numbers."""
+
+    def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
+        if not args or not _is_numbers(args[0]):
+            return NotImplemented
+        with walk.g.at(walk.location(node)):
+            return function(walk, args[0], *_row(walk, args[0].state), *args[1:])
+
+    return apply
+
+
+def _sum(walk: Walk, thing: List, row: ir.Value, kind: type) -> Number:
+    kind = float if kind is float else int
+    return Number(mark_scalar(walk.g.ReduceSum(cast(walk.g, row, NUMBERS[kind]), keepdims=0)), kind)
+
+
+def _extreme_rule(name: str) -> Callable[..., Any]:
+    def reduce(walk: Walk, thing: List, row: ir.Value, kind: type, *others: Any) -> Any:
+        if others or kind is bool:
+            raise Unsupported("the larger or smaller of two lists, or of flags, that are known at run time only")
+        return Number(mark_scalar(walk.g.node(name, [row], {"keepdims": 0})), kind)
+
+    return reduce
+
+
+def _sorted_row(walk: Walk, row: ir.Value, kind: type, reverse: Any) -> ir.Value:
+    if kind is bool or not isinstance(reverse, bool):
+        raise Unsupported("sorting flags, or in an order, known at run time only")
+    ordered: ir.Value = walk.g.TopK(row, walk.g.Shape(row), axis=0, largest=int(reverse), outputs=2)[0]
+    return ordered
+
+
+def _sorted(walk: Walk, thing: List, row: ir.Value, kind: type, reverse: Any = False) -> List:
+    return List(_list_of(walk, _sorted_row(walk, row, kind, reverse), kind, thing.state), walk.memory.scope)
+
+
+def _sort(walk: Walk, thing: List, row: ir.Value, kind: type, reverse: Any = False) -> Any:
+    walk.memory.write(thing, _list_of(walk, _sorted_row(walk, row, kind, reverse), kind, thing.state))
+    return ()
+
+
+def _same(g: Graph, row: ir.Value, kind: type, wanted: Any) -> ir.Value:
+    common = float if float in (kind, type_of_number(wanted)) else int
+    return g.Equal(cast(g, row, NUMBERS[common]), cast(g, as_number(g, wanted), NUMBERS[common]))
+
+
+def _count(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -> Number:
+    g = walk.g
+    return Number(mark_scalar(g.ReduceSum(cast(g, _same(g, row, kind, wanted), NUMBERS[int]), keepdims=0)), int)
+
+
+def _contains(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -> Number:
+    return Number(mark_scalar(walk.g.Greater(_count(walk, thing, row, kind, wanted).value, 0)), bool)
+
+
+def sort_known(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """list.sort of known numbers or texts."""
+    if not isinstance(args[0], List) or not is_known(args[0]) or not isinstance(args[0].state, tuple):
+        return NotImplemented
+    walk.memory.write(args[0], tuple(sorted(args[0].state, reverse=len(args) > 1 and bool(args[1]))))
+    return ()
+
+
+NUMBER_LISTS: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
+    "aten::sum": _rule(_sum),
+    "prim::min": _rule(_extreme_rule("ReduceMin")),
+    "prim::max": _rule(_extreme_rule("ReduceMax")),
+    "aten::sorted": _rule(_sorted),
+    "aten::sort": _rule(_sort),
+    "aten::count": _rule(_count),
+    "aten::__contains__": _rule(_contains),
+}

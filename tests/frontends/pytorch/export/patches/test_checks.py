@@ -1,0 +1,92 @@
+"""Checks on data that only raise are left out of a capture and said; what decides on more is refused with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from convert.errors import Unsupported
+from convert.report import Report
+from tests.support.pytorch_tools import agrees, noise, read
+
+
+class Checked(nn.Module):
+    def __init__(self, check: Callable[[torch.Tensor], None]) -> None:
+        super().__init__()
+        self.check = check
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.check(x)
+        return x * 2
+
+
+def raises(x: torch.Tensor) -> None:
+    if (x.abs() > 100).any():
+        raise ValueError("too large")
+
+
+def raises_with_words(x: torch.Tensor) -> None:
+    large = x > 100
+    if large.any():
+        first = torch.where(large)[0][0].tolist()
+        raise ValueError(f"too large at {first}")
+
+
+def asserts(x: torch.Tensor) -> None:
+    assert (x < 100).all(), "too large"
+
+
+def calls_assert(x: torch.Tensor) -> None:
+    torch._assert((x < 100).all(), "too large")
+
+
+def negated(x: torch.Tensor) -> None:
+    if not (torch.isfinite(x).all() and (x < 100).all()):
+        raise ValueError("too large")
+
+
+def of_two(x: torch.Tensor) -> None:
+    if x.max() > 100 or x.min() < -100:
+        torch._assert(False, "too large")
+
+
+def of_numbers(x: torch.Tensor) -> None:
+    if x.sum().item() > 1e6:
+        raise ValueError("too large")
+
+
+def of_counts(x: torch.Tensor) -> None:
+    if x.flatten().nonzero().shape[0] > 10_000:
+        raise ValueError("too many")
+
+
+@pytest.mark.parametrize(
+    "check", [raises, raises_with_words, asserts, calls_assert, negated, of_two, of_numbers, of_counts]
+)
+def test_a_check_is_left_out_and_said(check: Callable[[torch.Tensor], None]) -> None:
+    report, module = Report("convert"), Checked(check)
+    model = read(module, "x:float32[n,3]", report=report)
+    (note,) = [n for n in report.notes if "only raises" in n]
+    assert "test_checks.py" in note
+    agrees(module, model, noise(2, 3))
+
+
+def decides(x: torch.Tensor) -> None:
+    if x.sum() > 3:
+        x += 1
+
+
+def mixed(x: torch.Tensor) -> None:
+    if (x > 100).any() and not (x < 0).any():
+        raise ValueError("both ways of a part are needed")
+
+
+@pytest.mark.parametrize(("check", "line"), [(decides, "if x.sum() > 3"), (mixed, "if (x > 100)")])
+def test_what_decides_on_more_is_refused_with_its_line(check: Callable[[torch.Tensor], None], line: str) -> None:
+    with pytest.raises(Unsupported) as error:
+        read(Checked(check), "x:float32[n,3]")
+    assert "test_checks.py" in error.value.message
+    assert line in error.value.message
