@@ -74,7 +74,11 @@ def measure(path: Path, target: str, seconds: float) -> Row:
         command = [sys.executable, "-m", "convert", str(path), "--to", target, "--seeds", "2", *specs]
         try:
             done = subprocess.run(
-                [*command, "-o", f"{folder}/model{TARGETS[target]}"], capture_output=True, text=True, timeout=seconds, check=False
+                [*command, "-o", f"{folder}/model{TARGETS[target]}"],
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return Row(path.name, target, "late", f"not done after {seconds:.0f} s")

@@ -12,6 +12,7 @@ import pytest
 from convert.backends.onnx.lower import lower
 
 import convert
+from convert.errors import UsageError
 from convert.graph import Graph
 from convert.graph.metadata import LAYOUT_KEY
 from convert.parity.judge import VerifyMethod
@@ -98,4 +99,6 @@ def test_verifying_an_artefact_in_the_other_layout(tmp_path: Path) -> None:
     source, target = single(), tmp_path / "last.onnx"
     convert.convert(source, "onnx", target, layout="nhwc", verify=False)
     assert convert.verify(source, target, layout="nhwc", method=VerifyMethod(seeds=1)).verdict.status == "PASS"
-    assert convert.verify(source, target, method=VerifyMethod(seeds=1)).verdict.status == "FAIL"
+    with pytest.raises(UsageError, match="input 'x' has another layout") as caught:
+        convert.verify(source, target, method=VerifyMethod(seeds=1))
+    assert caught.value.hint.startswith("--layout nhwc says that")
