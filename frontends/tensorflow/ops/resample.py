@@ -13,8 +13,9 @@ from convert.graph import Graph
 
 from ..common import shape_values
 from ..common.conv_layout import to_channels_first, to_data_format
-from ..common.lazy_reshape import cast
+from ..common.lazy_reshape import cast, int64
 from ..rules import tf_op
+from .resample_computed import area_weights, cubic_weights, kernel_weights
 
 _STEPS = 1024
 F32 = np.float32
@@ -27,13 +28,20 @@ def resize_bicubic(
     def weights(given: int, wanted: int) -> np.ndarray:
         return _cubic_weights(given, wanted, _scale(given, wanted, align_corners), half_pixel_centers)
 
-    return _apply_weights(g, images, size, weights)
+    def computed(given: ir.Value, wanted: ir.Value, direction: int) -> ir.Value:
+        return cubic_weights(g, given, wanted, align_corners, half_pixel_centers)
+
+    return _apply_weights(g, images, size, weights, computed)
 
 
 @tf_op("ResizeArea")
 def resize_area(g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool) -> ir.Value:
     return _apply_weights(
-        g, images, size, lambda given, wanted: _area_weights(given, wanted, _scale(given, wanted, align_corners))
+        g,
+        images,
+        size,
+        lambda given, wanted: _area_weights(given, wanted, _scale(given, wanted, align_corners)),
+        lambda given, wanted, direction: area_weights(g, given, wanted, align_corners),
     )
 
 
@@ -49,25 +57,50 @@ def scale_and_translate(
     antialias: bool,
 ) -> ir.Value:
     scales, shifts = _static_content(g, scale), _static_content(g, translation)
-    if scales is None or shifts is None:
-        raise Unsupported("a scale or a translation that depends on data")
     if kernel_type not in _KERNELS:
         raise Unsupported(f"kernel_type={kernel_type!r} is not handled")
+
+    def computed(given: ir.Value, wanted: ir.Value, direction: int) -> ir.Value:
+        own = [g.Gather(v, np.int64(direction)) for v in (scale, translation)]
+        return kernel_weights(g, given, wanted, *own, kernel_type, antialias)
+
+    if scales is None or shifts is None:
+        return _apply_weights(g, images, size, None, computed)
     pairs = iter(zip(scales.tolist(), shifts.tolist(), strict=True))
     return _apply_weights(
-        g, images, size, lambda given, wanted: _kernel_weights(given, wanted, *next(pairs), kernel_type, antialias)
+        g,
+        images,
+        size,
+        lambda given, wanted: _kernel_weights(given, wanted, *next(pairs), kernel_type, antialias),
+        computed,
     )
 
 
-def _apply_weights(g: Graph, images: ir.Value, size: ir.Value, weights: Callable[[int, int], np.ndarray]) -> ir.Value:
-    """rows · x · columnsᵀ on every channel of NHWC; `weights` makes [wanted, given]."""
+def _apply_weights(
+    g: Graph,
+    images: ir.Value,
+    size: ir.Value,
+    weights: Callable[[int, int], np.ndarray] | None,
+    computed: Callable[[ir.Value, ir.Value, int], ir.Value],
+) -> ir.Value:
+    """rows · x · columnsᵀ on every channel of NHWC.
+
+    `weights` makes [wanted, given] of known sizes, `computed` of int64 scalars, for rows (0) and columns (1).
+    """
     x = to_channels_first(g, cast(g, images, ir.DataType.FLOAT), "NHWC")
-    given, wanted = g.shape(x)[2:], shape_values.ints(size, "size")
-    if not all(isinstance(d, int) for d in given):
-        raise Unsupported("this resize needs a static height and width")
-    rows, columns = (weights(int(d or 0), w) for d, w in zip(given, wanted, strict=True))
-    y = g.MatMul(g.MatMul(rows.astype(F32), x), np.ascontiguousarray(columns.astype(F32).T))
-    return to_data_format(g, y, "NHWC")
+    given = g.shape(x)[2:]
+    if weights is not None and shape_values.is_known(size) and all(isinstance(d, int) for d in given):
+        wanted = shape_values.ints(size, "size")
+        rows, columns = (weights(int(d or 0), w) for d, w in zip(given, wanted, strict=True))
+        y = g.MatMul(g.MatMul(rows.astype(F32), x), np.ascontiguousarray(columns.astype(F32).T))
+        return to_data_format(g, y, "NHWC")
+    content = shape_values.content(size)
+    known = [None, None] if content is None else content.tolist()
+    sizes = [g.Gather(int64(g, size), np.int64(i)) for i in range(2)]
+    here = [g.Squeeze(g.Shape(x, start=2 + i, end=3 + i), [0]) for i in range(2)]
+    down, across = (computed(own, wanted, i) for i, (own, wanted) in enumerate(zip(here, sizes, strict=True)))
+    y = g.MatMul(g.MatMul(down, x), g.Transpose(across, perm=[1, 0]))
+    return to_data_format(g, g.facts(y, ir.DataType.FLOAT, [*g.shape(x)[:2], *known]), "NHWC")
 
 
 def _scale(given: int, wanted: int, align_corners: bool) -> np.float32:
