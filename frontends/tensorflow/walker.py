@@ -265,12 +265,16 @@ class FunctionRegion:
 
 def attribute_dtype(operator: str, inputs: Sequence[Any], decoded: Mapping[str, Any]) -> Any:
     """The dtype of an operator whose integer result is known."""
+    if operator in ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"):
+        return attributes.DTYPES[10]
     for name in ("out_type", "DstT", "output_type"):
         if decoded.get(name) is not None:
             return decoded[name]
     flat = [v for i in inputs for v in (i if isinstance(i, list) else [i])]
     return (
-        flat[1 if operator in ("Fill", "Split", "Concat") else 0].dtype if operator != "Rank" else attributes.DTYPES[3]
+        flat[1 if operator in ("Fill", "Split", "Concat", "Select", "SelectV2") else 0].dtype
+        if operator != "Rank"
+        else attributes.DTYPES[3]
     )
 
 

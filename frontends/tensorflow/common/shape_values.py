@@ -232,7 +232,12 @@ def _if_all_ints(compute: Callable[[Sequence[int]], int]) -> Callable[[Sequence[
 
 
 def _cast(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    return content(args[0]) if attributes["DstT"] in _INTEGERS else None
+    if attributes["DstT"] not in _INTEGERS:
+        return None
+    truth = g.static(args[0]) if args[0].dtype == ir.DataType.BOOL else None
+    if truth is not None and truth.size <= _LARGEST:
+        return truth.astype(np.int64).astype(object)
+    return content(args[0])
 
 
 def _range(start: Content, limit: Any, delta: Any, *, attributes: Mapping[str, Any]) -> Any:
@@ -268,6 +273,33 @@ def _squeeze(known: Content, attributes: Mapping[str, Any]) -> Any:
     return np.squeeze(known, tuple(attributes.get("squeeze_dims") or ()) or None)
 
 
+def _compare(compute: Callable[[int, int], bool]) -> Any:
+    def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        a, b = map(content, args)
+        known = a is not None and b is not None and all(isinstance(i, int) for c in (a, b) for i in c.ravel())
+        return np.asarray(np.frompyfunc(compute, 2, 1)(a, b), dtype=object) if known else None
+
+    return rule
+
+
+def _select(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    """What a condition that is known takes; one for each element where it is a vector."""
+    here, a, b = g.static(args[0]), content(args[1]), content(args[2])
+    if here is None or here.size > _LARGEST:
+        return None
+    if here.ndim == 0:
+        return a if here.item() else b
+    return None if a is None or b is None else np.where(here, a, b)
+
+
+def _list_diff(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    a, b = map(content, args)
+    if a is None or b is None or not all(isinstance(i, int) for c in (a, b) for i in c):
+        return None
+    left = [(i, item) for i, item in enumerate(a.tolist()) if item not in b.tolist()]
+    return [np.array([part[k] for part in left], dtype=object) for k in (1, 0)]
+
+
 _TABLE: dict[str, Callable[..., Any]] = {
     "Shape": _shape,
     "ShapeN": _shape_n,
@@ -297,6 +329,15 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "FloorMod": _binary_rule(lambda a, b: a % b, None),
     "Maximum": _binary_rule(max, None),
     "Minimum": _minimum,
+    "Equal": _compare(lambda a, b: a == b),
+    "NotEqual": _compare(lambda a, b: a != b),
+    "Less": _compare(lambda a, b: a < b),
+    "LessEqual": _compare(lambda a, b: a <= b),
+    "Greater": _compare(lambda a, b: a > b),
+    "GreaterEqual": _compare(lambda a, b: a >= b),
+    "Select": _select,
+    "SelectV2": _select,
+    "ListDiff": _list_diff,
     "Prod": _reduce_rule(dim_product),
     "UnsortedSegmentProd": _rule_with_constants(2, _segment_products),  # how TensorFlow Lite joins dims for an Einsum
     "Sum": _reduce_rule(_if_all_ints(sum)),

@@ -24,7 +24,8 @@ def mat_mul(g: Graph, a: ir.Value, b: ir.Value, *, transpose_a: bool, transpose_
 @tf_op("BatchMatMul", "BatchMatMulV2")
 def batch_mat_mul(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: bool) -> ir.Value:
     x, y = _transpose_if(g, x, adj_x), _transpose_if(g, y, adj_y)
-    return attention(g, x, y) or g.MatMul(x, y)
+    known = x.shape is not None and y.shape is not None
+    return (attention(g, x, y) if known else None) or g.MatMul(x, y)
 
 
 @tf_op("BatchMatMulV3")
@@ -36,10 +37,12 @@ def batch_mat_mul_v3(g: Graph, x: ir.Value, y: ir.Value, *, adj_x: bool, adj_y: 
 
 
 def _transpose_if(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:
+    if not wanted:
+        return x
     rank = g.rank(x)
-    if wanted and x.dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
+    if x.dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
         raise Unsupported("complex matrices")
-    return transpose(g, x, [*range(rank - 2), rank - 1, rank - 2]) if wanted else x
+    return transpose(g, x, [*range(rank - 2), rank - 1, rank - 2])
 
 
 @tf_op("MatrixDeterminant")

@@ -39,13 +39,15 @@ def ctc_greedy_decoder(
     g: Graph, inputs: ir.Value, sequence_length: ir.Value, *, merge_repeated: bool, blank_index: int
 ) -> list[ir.Value]:
     """The best class of each step, without blanks and, if asked for, repetitions (ctc_decoder_ops.cc)."""
-    classes = g.shape(inputs)[2]
-    if not isinstance(classes, int):
-        raise Unsupported("an unknown number of classes")
+    blank: int | ir.Value = blank_index
+    if blank_index < 0:
+        classes = g.shape(inputs)[2]
+        last = g.Squeeze(g.Shape(inputs, start=2, end=3), [0])
+        blank = blank_index % classes if isinstance(classes, int) else g.Add(last, np.int64(blank_index))
     best = g.ArgMax(inputs, axis=2, keepdims=0)
     steps = g.Unsqueeze(g.Range(0, g.Squeeze(g.Shape(inputs, start=0, end=1), [0]), 1), [1])
     inside = g.Less(steps, int64(g, sequence_length))
-    keep = g.And(inside, g.Not(g.Equal(best, g.const(blank_index % classes, _INT64))))
+    keep = g.And(inside, g.Not(g.Equal(best, blank if isinstance(blank, ir.Value) else g.const(blank, _INT64))))
     if merge_repeated:
         before = g.Slice(g.Pad(best, np.array([1, 0, 0, 0]), g.const(-1, _INT64)), [0], [-1], [0])
         keep = g.And(keep, g.Not(g.Equal(best, before)))

@@ -52,7 +52,10 @@ def static_regex_full_match(g: Graph, input: ir.Value, *, pattern: str) -> ir.Va
 def as_string(
     g: Graph, input: ir.Value, *, precision: int, scientific: bool, shortest: bool, width: int, fill: str
 ) -> ir.Value:
-    if input.dtype not in _INTEGERS or width != -1 or fill or precision != -1 or scientific or shortest:
+    plain = width == -1 and not fill and precision == -1 and not scientific and not shortest
+    if input.dtype == ir.DataType.BOOL and plain:
+        return g.Where(input, g.const(np.array("true")), g.const(np.array("false")))
+    if input.dtype not in _INTEGERS or not plain:
         raise Unsupported("formatted in a way that ONNX does not have: integers as they are is all")
     return g.Cast(input, to=ir.DataType.STRING)
 

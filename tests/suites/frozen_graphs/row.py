@@ -26,6 +26,13 @@ class FrozenRow:
     forms: Sequence[str]
     gap: str = ""
 
+    def declared(self, form: str) -> str:
+        """The pattern of the reason for which this form is refused, or nothing."""
+        forms, told, pattern = self.gap.partition(": ")
+        if not told or not {*forms.split()} <= {*FORMS}:
+            return self.gap
+        return pattern if form in forms.split() else ""
+
 
 @dataclass(frozen=True)
 class FrozenGraph:
@@ -39,7 +46,10 @@ class FrozenGraph:
 
 
 def row(name: str, function: Callable[..., Any], *feeds: Feed, forms: str = "static open", gap: str = "") -> FrozenRow:
-    """A row of a table. forms: words of `FORMS`; gap: a pattern of the reason for which it is refused, if it is."""
+    """A row of a table. forms: words of `FORMS`.
+
+    gap: a pattern of the reason for which it is refused, if it is; behind "open: " or the like for these forms only.
+    """
     return FrozenRow(name, function, [[np.asarray(a) for a in feed] for feed in feeds], forms.split(), gap)
 
 
