@@ -152,8 +152,8 @@ def scatter(
 def scatter_into(g: Graph, input_handle: TensorList, tensor: ir.Value, indices: ir.Value) -> TensorList:
     items = replace(input_handle, element=merge_dims(input_handle.element, g.shape(tensor)[1:]))
     before, places = shape_values.content(items.count), shape_values.content(indices)
-    known = before is not None and places is not None and all(isinstance(n, int) for n in (*before.ravel(), *places))
-    if not known or max(places.tolist(), default=-1) >= before.item():
+    numbers = [] if before is None or places is None else [*before.ravel(), *places.ravel()]
+    if not numbers or not all(isinstance(n, int) for n in numbers) or max([-1, *numbers[1:]]) >= numbers[0]:
         items = grow_to(g, items, _size_for(g, indices))
     return _scatter_elements(g, items, tensor, indices)
 

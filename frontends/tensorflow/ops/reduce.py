@@ -175,8 +175,8 @@ def _logsumexp_along(g: Graph, x: ir.Value, along: int, exclusive: bool, reverse
     rank, dims = g.rank(x), g.shape(x)
     count = dims[along]
     if isinstance(count, int):
-        mask: np.ndarray | ir.Value = np.tri(count, count, -1 if exclusive else 0, dtype=bool)
-        mask = mask.T if reverse else mask
+        triangle = np.tri(count, count, -1 if exclusive else 0, dtype=bool)
+        mask = g.const(triangle.T if reverse else triangle)
     else:
         places = g.Range(0, g.Squeeze(g.Shape(x, start=along, end=along + 1), [0]), 1)
         own, other = g.Unsqueeze(places, [1]), places

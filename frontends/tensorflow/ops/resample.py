@@ -61,8 +61,8 @@ def scale_and_translate(
         raise Unsupported(f"kernel_type={kernel_type!r} is not handled")
 
     def computed(given: ir.Value, wanted: ir.Value, direction: int) -> ir.Value:
-        own = [g.Gather(v, np.int64(direction)) for v in (scale, translation)]
-        return kernel_weights(g, given, wanted, *own, kernel_type, antialias)
+        own, shift = (g.Gather(v, np.int64(direction)) for v in (scale, translation))
+        return kernel_weights(g, given, wanted, own, shift, kernel_type, antialias)
 
     if scales is None or shifts is None:
         return _apply_weights(g, images, size, None, computed)
