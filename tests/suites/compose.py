@@ -169,7 +169,8 @@ def examined(child: Child, source: str, seed: int, targets: Sequence[str], shrin
     found = Found(source, seed)
     program = child.ask("grow", source, seed)
     if isinstance(program, tuple):
-        found.outcomes = {"grow": Outcome("crashed", program[2])}
+        # Only the source's runtimes work while a program is drawn.
+        found.outcomes = {"grow": Outcome("invalid", program[2])}
         return found
     found.outcomes = run_program(child, program, targets)
     for target, outcome in list(found.outcomes.items()):

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch", reason="half of the graphs are PyTorch's")
 
 from tests.suites.compose import ALL, BAD, run_seeds
-from tests.suites.compose_judge import fault, moved
+from tests.suites.compose_judge import FREE, fault, moved
 
 
 def bad(seeds: range, targets: tuple[str, ...], workers: int) -> dict[tuple[str, str], int]:
@@ -42,7 +42,11 @@ def test_the_judge_takes_rounding_and_nothing_else() -> None:
     assert "times what rounding explains" in fault((want * (1 + 1e-5)).astype(np.float32), want, plain, noisy)
     assert "not finite" in fault(np.where(want > 1, np.nan, want).astype(np.float32), want, plain, noisy)
     assert "instead of" in fault(plain[None], want, plain, noisy)
+    assert np.array_equal(moved(np.array([0.0, 2.0]), FREE), [0, 2])
     whole = np.arange(5)
     assert fault(whole, whole, whole, [whole, np.array([0, 1, 2, 3, 5])]) == ""
     assert fault(np.array([0, 1, 2, 3, 5]), whole, whole, [whole]) == "1 of 5 elements differ"
     assert fault(np.array([0, 1, 2, 3, 5]), whole, whole, [whole, np.array([0, 1, 2, 3, 5])]) == ""
+    free = [np.array([0, 1, 2, 3, 5])]
+    assert fault(np.array([0, 1, 2, 3, 5]), whole, whole, [whole], free) == ""
+    assert fault(np.array([0, 1, 2, 5, 4]), whole, whole, [whole], free) == "1 of 5 elements differ"
