@@ -276,8 +276,9 @@ def _squeeze(known: Content, attributes: Mapping[str, Any]) -> Any:
 def _compare(compute: Callable[[int, int], bool]) -> Any:
     def rule(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         a, b = map(content, args)
-        known = a is not None and b is not None and all(isinstance(i, int) for c in (a, b) for i in c.ravel())
-        return np.asarray(np.frompyfunc(compute, 2, 1)(a, b), dtype=object) if known else None
+        if a is None or b is None or not all(isinstance(i, int) for c in (a, b) for i in c.ravel()):
+            return None
+        return np.asarray(np.frompyfunc(compute, 2, 1)(a, b), dtype=object)
 
     return rule
 

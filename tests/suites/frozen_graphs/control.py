@@ -126,7 +126,13 @@ ROWS = [
         [boolean(False)],
         forms=BOTH,
     ),
-    row("cond_of_no_rank", lambda x, c: tf.cond(c, lambda: x * 2, lambda: -x), [X, boolean(True)], forms="unranked"),
+    row(
+        "cond_of_no_rank",
+        lambda x, c: tf.cond(c, lambda: x * 2, lambda: -x),
+        [X, boolean(True)],
+        forms="unranked",
+        gap="a condition that is not a scalar",
+    ),
     row(
         "cond_on_a_number",
         lambda x, n: tf.cond(tf.cast(n, tf.bool), lambda: x, lambda: -x),

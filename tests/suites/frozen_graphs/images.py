@@ -114,6 +114,7 @@ ROWS = [
         [X],
         [X[:, :5, :7]],
         forms="open",
+        gap="size is not static",
     ),
     *(
         row(f"resized_{m}", lambda x, m=m: tf.image.resize(x, [9, 5], m), [X])
