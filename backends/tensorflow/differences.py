@@ -39,6 +39,7 @@ _TENSORFLOW = (
     Difference(("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False),
     Difference(("Softmax",), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False),
     Difference(("TopK",), "TensorFlow has no order for NaN", integers=False),
+    Difference(("DFT", "STFT"), "which parts of a row with an infinity are NaN depends on its length", integers=False),
     Difference(("LRN",), "TensorFlow hands NaN and infinities on to all channels", integers=False),
     Difference(("ConvTranspose", "RoiAlign"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False),
     FUSED,
