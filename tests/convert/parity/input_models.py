@@ -1,0 +1,26 @@
+"""Models of one input, for the tests of what is drawn for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY
+
+
+def plain(dtype: ir.DataType = ir.DataType.FLOAT, shape: Any = ("n", 4), name: str = "x") -> ir.Model:
+    """y = x."""
+    g = Graph()
+    g.output(g.Identity(g.input(name, dtype, shape)), "y")
+    return g.model()
+
+
+def sized(shape: Any, bounds: Any = None, examples: Any = None, guards: Any = None) -> ir.Model:
+    """y = x, with what is known of its dims."""
+    model = plain(shape=shape)
+    held = {DIMS_KEY: bounds or {}, EXAMPLE_KEY: examples or {}, GUARDS_KEY: guards or []}
+    model.metadata_props.update({k: json.dumps(v) for k, v in held.items()})
+    return model
