@@ -108,6 +108,10 @@ def test_integers_are_the_same_where_all_agree(dtype: type) -> None:
     assert none.startswith("1 of 2 elements differ")
 
 
+def test_outputs_without_rows_are_the_same() -> None:
+    assert special_difference(np.zeros((0, 4), np.float32), np.zeros((0, 4)), None, np.zeros((0, 4), np.float32)) == ""
+
+
 def test_complex_numbers_are_finite_or_not() -> None:
     source = np.array([1 + 1j, complex(NAN, 1)], np.complex64)
     assert special_difference(source, source, None, source) == ""

@@ -97,7 +97,7 @@ def _conditions(file: str) -> dict[int, bool]:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
         return {}
-    found = {}
+    found: dict[int, bool] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             wanted = _wanted_values(node.test, True)

@@ -73,7 +73,7 @@ def _bilinear_weights(low: Tensor, high: Tensor, length: Any, cells: int, dtype:
     return weights * inside[:, :, None]
 
 
-_REPLACED = {
+_REPLACED: dict[str, dict[str, Any]] = {
     "torchvision.ops.boxes": {"_batched_nms_coordinate_trick": batched_nms, "_batched_nms_vanilla": batched_nms},
     "torchvision.models.detection.roi_heads": {"paste_masks_in_image": paste_masks},
     "torchvision.models.detection.transform": {"paste_masks_in_image": paste_masks},

@@ -1,0 +1,117 @@
+"""torchvision's detectors with small backbones, called with a list of pictures, converted to ONNX and verified.
+
+    python tests/suites/detectors.py faster retina mask
+
+The compiled part of torchvision is not needed: nms and roi_align are those of the tests, in numpy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import convert
+from tests.frontends.pytorch.ops import test_vision
+from tests.support.timm_helper import declare_torchvision_operators
+
+_ROI_ALIGN = (
+    "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "int sampling_ratio, bool aligned) -> Tensor"
+)
+_LIBRARIES: list[Any] = []
+
+
+def define_operators() -> None:
+    """torchvision's two operators on numpy, and what they give for tensors without content."""
+    declare_torchvision_operators()
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    library.define(_ROI_ALIGN)
+
+    def nms(dets: Tensor, scores: Tensor, threshold: float) -> Tensor:
+        kept = test_vision.nms(dets.detach().numpy(), scores.detach().numpy(), threshold)
+        return torch.from_numpy(np.asarray(kept, np.int64).reshape(-1))
+
+    def roi_align(x: Tensor, rois: Tensor, scale: float, height: int, width: int, ratio: int, aligned: bool) -> Tensor:
+        given, boxes = x.detach().numpy(), rois.detach().numpy()
+        return torch.from_numpy(test_vision.roi_align(given, boxes, scale, height, width, ratio, aligned)).to(x.dtype)
+
+    def number_of_boxes(dets: Tensor, scores: Tensor, threshold: float) -> Tensor:
+        return dets.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.int64)
+
+    def shape_of_regions(
+        x: Tensor, rois: Tensor, scale: float, height: int, width: int, ratio: int, aligned: bool
+    ) -> Tensor:
+        return x.new_empty((rois.shape[0], x.shape[1], height, width))
+
+    library.impl("nms", nms, "CPU")
+    library.impl("roi_align", roi_align, "CPU")
+    torch.library.register_fake("torchvision::nms", number_of_boxes, lib=library)
+    torch.library.register_fake("torchvision::roi_align", shape_of_regions, lib=library)
+    _LIBRARIES.append(library)
+    import torchvision.extension
+
+    torchvision.extension._has_ops = lambda: True
+
+
+class Backbone(nn.Module):
+    """Two convolutions, sixteen times smaller than the picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out_channels = 8
+        self.first, self.second = nn.Conv2d(3, 8, 7, 4, 3), nn.Conv2d(8, 8, 3, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x).relu()).relu()
+
+
+def make(name: str) -> nn.Module:
+    """A detector of that name in eval mode, with the same weights every time."""
+    from torchvision.models.detection import FasterRCNN, MaskRCNN, RetinaNet
+    from torchvision.models.detection.rpn import AnchorGenerator
+    from torchvision.ops import MultiScaleRoIAlign
+
+    anchors = AnchorGenerator(((16, 32),), ((0.5, 1.0, 2.0),))
+    sizes = {"min_size": 64, "max_size": 96, "num_classes": 3}
+    regions: dict[str, Any] = {
+        "rpn_anchor_generator": anchors, "box_roi_pool": MultiScaleRoIAlign(["0"], 7, 2), "rpn_pre_nms_top_n_test": 20,
+        "rpn_post_nms_top_n_test": 8, "box_detections_per_img": 5, "box_score_thresh": 0.2, **sizes,
+    }  # fmt: skip
+    masks = MultiScaleRoIAlign(["0"], 14, 2)
+    made: dict[str, Callable[[], nn.Module]] = {
+        "faster": lambda: FasterRCNN(Backbone(), **regions),
+        "mask": lambda: MaskRCNN(Backbone(), mask_roi_pool=masks, **regions),
+        "retina": lambda: RetinaNet(
+            Backbone(), anchor_generator=anchors, score_thresh=0.005, topk_candidates=20, detections_per_img=5, **sizes
+        ),
+    }
+    torch.manual_seed(0)
+    return made[name]().eval()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=["faster", "retina", "mask"])
+    define_operators()
+    for name in parser.parse_args().names:
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            picture = torch.rand(3, 70, 90, generator=torch.Generator().manual_seed(0))
+            try:
+                done = convert.convert(make(name), "onnx", Path(folder) / "m.onnx", inputs={"images": [picture]})
+                told = f"{done.verdict.status} {done.verdict.reason}" if done.verdict else done.unverified
+            except convert.ConvertError as error:
+                told = f"{type(error).__name__}: {error.message}"
+        print(f"{name}: {told} ({time.perf_counter() - start:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
