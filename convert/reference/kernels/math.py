@@ -126,7 +126,7 @@ def one_hot(count: int, indices: Array, depth: Array, values: Array, *, axis: in
 
 
 @kernel("Pad")
-def pad(count: int, x: Array, pads: Array, value: Array | None, axes: Array | None, *, mode: str) -> Array:
+def pad(count: int, x: Array, pads: Array, value: Array | None, axes: Array | None, *, mode: Any) -> Array:
     """ONNX's own takes no negative pads, which cut off before the others are put on."""
     numbers = list(range(x.ndim)) if axes is None else [int(a) % x.ndim for a in axes]
     before, after = np.zeros(x.ndim, np.int64), np.zeros(x.ndim, np.int64)
