@@ -31,6 +31,9 @@ class Difference:
     empty: bool = False
     """Whether it concerns inputs without elements only: first inputs with a dim that is not fixed, or is 0."""
 
+    flushes: bool = False
+    """Whether it is that denormal numbers count as 0: what compares them, or asks for zeros, decides otherwise then. A
+    verification gives such a target none."""
     reductions: tuple[str, ...] = ()
     """The values of the attribute `reduction` that it concerns; () for all."""
     sources: tuple[str, ...] = ()

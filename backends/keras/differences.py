@@ -39,10 +39,25 @@ DIFFERENCES = {
             rank=2,
         ),
         Difference(
-            ("Cast", "Ceil", "Log", "LpNormalization", "NonZero", "Pow", "ReduceLogSum", "Sign"),
+            (
+                "Cast",
+                "Ceil",
+                "Equal",
+                "Greater",
+                "GreaterOrEqual",
+                "Less",
+                "LessOrEqual",
+                "Log",
+                "LpNormalization",
+                "NonZero",
+                "Pow",
+                "ReduceLogSum",
+                "Sign",
+            ),  # fmt: skip
             "threads of TensorFlow's pool take denormal numbers for 0",
             integers=False,
             excuses=False,
+            flushes=True,
         ),
         Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False),
     )

@@ -10,7 +10,8 @@ _INTEGERS = Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range
 _PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False)
 
 _AMPLIFIED = (
-    "Cast", "Ceil", "Log", "LpNormalization", "NonZero", "Pow", "ReduceLogSum", "Sign",
+    "Cast", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "LpNormalization", "NonZero",
+    "Pow", "ReduceLogSum", "Sign",
 )  # fmt: skip
 SCATTERED = Difference(
     ("ScatterElements", "ScatterND"),
@@ -25,7 +26,7 @@ FUSED = Difference(
     excuses=False,
 )
 DENORMALS = Difference(
-    _AMPLIFIED, "threads of TensorFlow's pool take denormal numbers for 0", integers=False, excuses=False
+    _AMPLIFIED, "threads of TensorFlow's pool take denormal numbers for 0", integers=False, excuses=False, flushes=True
 )
 EMPTY = Difference(
     ("Conv",),

@@ -147,10 +147,10 @@ def _least_size(bounds: Sequence[int | None] | None) -> int:
     return 1 if low is None else low
 
 
-def special_feed(model: ir.Model, seed: int) -> Feed | None:
+def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | None:
     """A feed with NaN, infinities, zeros, denormals and limits of integers (`special`); None where no input takes any.
 
-    Where the leading dims may be so many, they hold a row of each kind.
+    Where the leading dims may be so many, they hold a row of each kind. denormals: whether there are any among them.
     """
     bounds, _, guards = size_facts(model)
     sizes = next(iter(feed_sizes(model, 1)))
@@ -159,11 +159,15 @@ def special_feed(model: ir.Model, seed: int) -> Feed | None:
     wanted = fit_sizes(wanted, guards, bounds)
     dims = sizes if broken_guards(guards, wanted) else complete_sizes(model, wanted)
     plain = sized_feed(model, seed, dims).arrays
-    arrays = {str(v.name): special_array(v, plain[str(v.name)], bool(_integer_limits(v))) for v in model.graph.inputs}
+    arrays = {
+        str(v.name): special_array(v, plain[str(v.name)], bool(_integer_limits(v)), denormals)
+        for v in model.graph.inputs
+    }
     if all(np.array_equal(arrays[n], plain[n]) for n in arrays):
         return None
     told = "".join(f", {k}={n}" for k, n in dims.items())
-    label = f"special values (NaN, infinities, zeros, denormals, limits of integers){told}"
+    kinds = ["NaN", "infinities", "zeros", *(["denormals"] if denormals else []), "limits of integers"]
+    label = f"special values ({', '.join(kinds)}){told}"
     return Feed(label, arrays, edge=True, special=True)
 
 

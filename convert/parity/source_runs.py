@@ -53,27 +53,30 @@ def run_where_it_runs(
     except _SourceRefusal as refusal:
         if method.arrays is not None:
             raise refusal.error from None
-        refused = refusal.error
+        refused = first = refusal.error
     notes: list[str] = []
     spans: Spans = {}
     for spans in closer_spans(graph, options.examples):
         closer = draw((), spans)
-        limits = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in spans.items())
-        notes = [f"the source does not run on every integer: compared with {limits} (--inputs gives others)"]
+        shown = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in spans.items())
+        notes = [f"the source does not run on every integer: compared with {shown} (--inputs gives others)"]
         try:
             return _run(run, closer), closer, notes
         except _SourceRefusal:
             pass
-    try:
-        sizes = search_sizes(source, graph, refused, options, method.limits, method.seeds, spans)
-    except ConvertError:
-        given = [feed for feed in feeds if feed.label == GIVEN]
-        if not given:
-            raise
-        said = f"compared on the example alone: the source runs on no inputs that were drawn ({refused.message})"
-        return run(given), given, [said]
-    found = draw(sizes, spans)
-    return run(found), found, [*notes, describe_search(graph, sizes)]
+    for limits, said in (({}, []), (spans, notes)) if spans else (({}, []),):
+        try:
+            sizes = search_sizes(source, graph, refused, options, method.limits, method.seeds, limits)
+        except ConvertError as error:
+            refused = error
+            continue
+        found = draw(sizes, limits)
+        return run(found), found, [*said, describe_search(graph, sizes)]
+    given = [feed for feed in feeds if feed.label == GIVEN]
+    if not given:
+        raise refused
+    note = f"compared on the example alone: the source runs on no inputs that were drawn ({first.message})"
+    return run(given), given, [note]
 
 
 def _run(run: Run, feeds: Sequence[Feed]) -> RunOutputs:

@@ -24,10 +24,10 @@ ROWS = 4
 """The rows of a batch: one with NaN, one with infinities, one of zeros, one of denormals."""
 
 
-def special_array(value: ir.Value, plain: np.ndarray, limited: bool) -> np.ndarray:
+def special_array(value: ir.Value, plain: np.ndarray, limited: bool, denormals: bool = True) -> np.ndarray:
     """`plain` with special values: a NaN in the first row along the first axis, infinities in the second, a row of
-    zeros, and denormals in those after it; one NaN where there are no rows. Integers have the limits of their dtype,
-    unless `limited`.
+    zeros, and denormals (or what is there) in those after it; one NaN where there are no rows. Integers have the limits
+    of their dtype, unless `limited`.
     """
     array = plain.copy()
     if not array.size:
@@ -47,6 +47,7 @@ def special_array(value: ir.Value, plain: np.ndarray, limited: bool) -> np.ndarr
         rows[1, [0, middle]] = np.inf, -np.inf
     if len(rows) > 2:
         rows[2] = 0
+    if len(rows) > 3 and denormals:
         least = np.finfo(array.dtype).tiny / np.array(4, array.dtype)
         rows[3:] = np.resize(np.array([least, -least]), rows.shape[1])
     return rows.reshape(array.shape)

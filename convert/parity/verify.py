@@ -78,7 +78,8 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
     names = method.names or names_in_target(graph, plugin.names_of_kind(target.kind))
     method = replace(method, names=names)
-    feeds = _feeds(graph, options, method)
+    denormals = not any(difference.flushes for difference in plugin.target_differences(target.kind))
+    feeds = _feeds(graph, options, method, denormals)
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
     stored = _storage_format(target, graph)
@@ -91,7 +92,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         return _run_everything(source, target, graph, feeds, stored, options, method)
 
     def draw(sizes: Sequence[Mapping[str, int]], spans: inputs.Spans) -> list[Feed]:
-        return _feeds(graph, options, method, sizes, spans)
+        return _feeds(graph, options, method, denormals, sizes, spans)
 
     def again(feeds: Sequence[Feed]) -> RunOutputs:
         return without_foreign_float64(graph, run(feeds))
@@ -147,6 +148,7 @@ def _feeds(
     graph: ir.Model,
     options: Options,
     method: VerifyMethod,
+    denormals: bool,
     sizes: Sequence[Mapping[str, int]] = (),
     spans: inputs.Spans = inputs.NO_SPANS,
 ) -> list[Feed]:
@@ -163,7 +165,7 @@ def _feeds(
     # The last is left out first: sizes are refused more often than numbers.
     pairs = method.counterparts
     whole = pairs is None or (not pairs.dtypes and len(pairs.kept) == len(graph.graph.outputs))
-    special = inputs.special_feed(graph, method.seeds) if whole else None
+    special = inputs.special_feed(graph, method.seeds, denormals) if whole else None
     edges = (special, inputs.smallest_feed(graph, method.seeds))
     return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
 

@@ -75,12 +75,26 @@ def test_the_example_alone_is_left_where_nothing_else_runs() -> None:
     assert note.startswith("compared on the example alone: the source runs on no inputs that were drawn (it does not")
 
 
+def test_sizes_are_searched_for_with_the_usual_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "search_sizes", lambda *given: [{"n": 7}])
+    feeds, (note,) = attempt(lambda i: len(i) == 7, graph=model(("n",)))
+    assert len({int(n) for feed in feeds for n in feed.arrays["i"]}) > 3
+    assert note.startswith("the source does not run at the sizes that are usual")
+
+
 def test_sizes_are_searched_for_with_closer_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(room, "search_sizes", lambda *given: asked.append(given) or [{"n": 7}])
+
+    def search(*given: Any) -> Any:
+        asked.append(given[-1])
+        if not given[-1]:
+            raise BadInput("at no size")
+        return [{"n": 7}]
+
+    monkeypatch.setattr(room, "search_sizes", search)
     feeds, notes = attempt(lambda i: len(i) == 7 and bool((i == 1).all()), graph=model(("n",)))
     assert [len(feed.arrays["i"]) for feed in feeds] == [7, 7, 7]
-    assert asked[0][-1] == {"i": (1, 1)}
+    assert asked == [{}, {"i": (1, 1)}]
     assert [note.split(":")[0] for note in notes] == [
         "the source does not run on every integer",
         "the source does not run at the sizes that are usual",

@@ -90,6 +90,10 @@ def _passing_value(frame: FrameType | None, found: list[str]) -> bool | None:
     return passes
 
 
+_DECIDING = (ast.IfExp, ast.comprehension, ast.Lambda)
+"""What has conditions of its own in the line of another one."""
+
+
 @cache
 def _conditions(file: str) -> dict[int, bool]:
     """The lines of conditions that only decide whether an exception is raised, with the value that avoids it."""
@@ -105,7 +109,7 @@ def _conditions(file: str) -> dict[int, bool]:
             wanted = _wanted_values(node.test, False)
         else:
             continue
-        if len(wanted) == 1:
+        if len(wanted) == 1 and not any(isinstance(part, _DECIDING) for part in ast.walk(node.test)):
             end = node.test.end_lineno or node.test.lineno
             found |= dict.fromkeys(range(node.test.lineno, end + 1), next(iter(wanted)))
     return found

@@ -84,7 +84,14 @@ def mixed(x: torch.Tensor) -> None:
         raise ValueError("both ways of a part are needed")
 
 
-@pytest.mark.parametrize(("check", "line"), [(decides, "if x.sum() > 3"), (mixed, "if (x > 100)")])
+def chooses(x: torch.Tensor) -> None:
+    if (x if x.sum() > 3 else -x).min() < -100:
+        raise ValueError("the line has a condition of another kind")
+
+
+@pytest.mark.parametrize(
+    ("check", "line"), [(decides, "if x.sum() > 3"), (mixed, "if (x > 100)"), (chooses, "if (x if x.sum()")]
+)
 def test_what_decides_on_more_is_refused_with_its_line(check: Callable[[torch.Tensor], None], line: str) -> None:
     with pytest.raises(Unsupported) as error:
         read(Checked(check), "x:float32[n,3]")
