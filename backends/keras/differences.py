@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from convert.differences import Difference
 
+_AMPLIFIED = (
+    "Cast", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "LpNormalization", "NonZero",
+    "Pow", "ReduceLogSum", "Sign",
+)  # fmt: skip
+
 DIFFERENCES = {
     "keras": (
         Difference(("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False),
@@ -39,21 +44,7 @@ DIFFERENCES = {
             rank=2,
         ),
         Difference(
-            (
-                "Cast",
-                "Ceil",
-                "Equal",
-                "Greater",
-                "GreaterOrEqual",
-                "Less",
-                "LessOrEqual",
-                "Log",
-                "LpNormalization",
-                "NonZero",
-                "Pow",
-                "ReduceLogSum",
-                "Sign",
-            ),  # fmt: skip
+            _AMPLIFIED,
             "threads of TensorFlow's pool take denormal numbers for 0",
             integers=False,
             excuses=False,
