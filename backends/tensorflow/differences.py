@@ -42,7 +42,9 @@ _TENSORFLOW = (
     Difference(("TopK",), "TensorFlow has no order for NaN", integers=False),
     Difference(("DFT", "STFT"), "which parts of a row with an infinity are NaN depends on its length", integers=False),
     Difference(("LRN",), "TensorFlow hands NaN and infinities on to all channels", integers=False),
-    Difference(("ConvTranspose", "RoiAlign"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False),
+    Difference(
+        ("ConvTranspose", "GridSample", "RoiAlign"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False
+    ),
     FUSED,
     EMPTY,
     DENORMALS,
