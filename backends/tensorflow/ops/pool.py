@@ -13,6 +13,7 @@ from convert.errors import Unsupported
 
 from ..emit import Dim, Emitter, Value
 from ..rules import channels_last, onnx_op
+from .reduce import kept_from_reordering
 from .windows import SpatialWindows, pad_spatial, spatial_shape, windows
 
 
@@ -37,8 +38,9 @@ def pool_windows(x: tf.Tensor, kind: str, window: SpatialWindows, counts: Sequen
     """MAX or AVG over each window of an input that is padded already."""
     rank = len(window.kernel)
     if rank <= 3 and set(window.dilations) == {1} and x.dtype in (tf.float32, tf.float64, tf.float16):
-        function = {"MAX": tf.nn.max_pool, "AVG": tf.nn.avg_pool}[kind]
-        return function(x, window.kernel, window.strides, "VALID")
+        if kind == "MAX":
+            return tf.nn.max_pool(kept_from_reordering(x), window.kernel, window.strides, "VALID")
+        return tf.nn.avg_pool(x, window.kernel, window.strides, "VALID")
     # Both a maximum and a sum over a window are taken one axis after the other.
     for axis, (k, d, s, n) in enumerate(zip(window.kernel, window.dilations, window.strides, counts, strict=True)):
         ahead = (slice(None),) * (axis + 1)
@@ -177,7 +179,7 @@ def global_average_pool(t, x):
 
 @channels_last("GlobalMaxPool")
 def global_max_pool(t, x):
-    return tf.reduce_max(x, spatial_axes(t, x), keepdims=True)
+    return tf.reduce_max(kept_from_reordering(x), spatial_axes(t, x), keepdims=True)
 
 
 @channels_last("GlobalLpPool")

@@ -68,9 +68,9 @@ register_reductions(
     ReduceL2=lambda x, axes, keep: square_root(tf.reduce_sum(tf.square(x), axes, keep)),
     ReduceLogSum=lambda x, axes, keep: log(tf.reduce_sum(x, axes, keep)),
     ReduceLogSumExp=log_sum_exp,
-    ReduceMax=tf.reduce_max,
+    ReduceMax=lambda x, axes, keep: tf.reduce_max(kept_from_reordering(x), axes, keep),
     ReduceMean=tf.reduce_mean,
-    ReduceMin=tf.reduce_min,
+    ReduceMin=lambda x, axes, keep: tf.reduce_min(kept_from_reordering(x), axes, keep),
     ReduceProd=tf.reduce_prod,
     ReduceSum=tf.reduce_sum,
     ReduceSumSquare=lambda x, axes, keep: tf.reduce_sum(tf.square(x), axes, keep),
@@ -92,10 +92,11 @@ def arg_extremum_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Te
 
 
 def kept_from_reordering(x: Value) -> tf.Tensor:
-    """The input of an ArgMax or ArgMin, behind an EnsureShape, over which TensorFlow does not look.
+    """The input of a maximum, a minimum or their place, behind an EnsureShape, over which TensorFlow does not look.
 
     It takes ArgMax(Relu(x)) for ArgMax(x), and so with all functions that grow (Sigmoid, Floor, Sign …), which is
-    another index where these make numbers equal.
+    another index where these make numbers equal. Max(Tanh(x)) it takes for Tanh(Max(x)), and loses the Tanh where what
+    reads it is Exp(…) - 1, which it takes for Expm1 (TensorFlow 2.21, with MaxPool, Max and Min).
     """
     return tf.ensure_shape(x, x.shape)
 

@@ -1,4 +1,4 @@
-"""Places of extremes of what a function has made equal: TensorFlow takes ArgMax(Relu(x)) for ArgMax(x) by itself."""
+"""Extremes of what a function gives, and their places: TensorFlow exchanges the two by itself, to the harm of some."""
 
 from __future__ import annotations
 
@@ -45,3 +45,36 @@ def test_equal_numbers_have_their_first_place(form: str, tmp_path: Path) -> None
     names = [output.name for output in model.graph.output]
     for name, want in zip(names, session.run(names, {"x": X}), strict=True):
         np.testing.assert_array_equal(got[name], want, err_msg=name)
+
+
+MONOTONE = ("Relu", "Sigmoid", "Tanh", "Exp", "Neg", "Floor", "Erf")
+EXTREMES = {
+    "ReduceMax": "ReduceMax <axes = [2, 3]>",
+    "ReduceMin": "ReduceMin <axes = [2, 3]>",
+    "GlobalMaxPool": "GlobalMaxPool",
+    "MaxPool": "MaxPool <kernel_shape = [2, 2]>",
+    "MaxPool3": "MaxPool <kernel_shape = [2, 2], dilations = [1, 1], strides = [2, 2]>",
+}
+
+
+@pytest.mark.parametrize("form", ["tf", pytest.param("tf-frozen", marks=pytest.mark.long)])
+def test_an_extreme_keeps_its_function_before_exp_minus_one(form: str, tmp_path: Path) -> None:
+    """TensorFlow exchanges maximum and function, then makes Expm1 of the rest and loses the function on the way."""
+    names = [(kind, function) for kind in EXTREMES for function in MONOTONE]
+    # Each function has an input of its own: one that is read twice is left alone.
+    body = " ".join(
+        f"c_{i} = Constant <value_float = {1 + i / 64}> () i_{i} = Mul (x, c_{i}) a_{i} = {f} (i_{i}) "
+        f"m_{i} = {EXTREMES[k]} (a_{i}) e_{i} = Exp (m_{i}) y_{i} = Sub (e_{i}, one)"
+        for i, (k, f) in enumerate(names)
+    )
+    outputs = ", ".join(f"float[n, 3, h, w] y_{i}" for i in range(len(names)))
+    head = f"g (float[n, 3, 2, 2] x) => ({outputs}) <float one = {{1}}>"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {head} {{ {body} }}')
+    path = tmp_path / {"tf": "m.savedmodel", "tf-frozen": "m.pb"}[form]
+    convert.convert(model, form, path, verify=False)
+    x = np.random.default_rng(0).normal(size=(4, 3, 2, 2)).astype(np.float32)
+    (got,) = run_target(form, path, [{"x": x}])
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = [output.name for output in model.graph.output]
+    for name, kind, want in zip(found, names, session.run(found, {"x": x}), strict=True):
+        np.testing.assert_allclose(got[name], want, rtol=1e-5, atol=1e-5, err_msg=str(kind))
