@@ -35,7 +35,7 @@ def reduction_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tenso
     def rule(t, x, axes, *, keepdims, noop_with_empty_axes):
         chosen = axes_of(t, x, axes, noop_with_empty_axes)
         if x.dtype == tf.bool:
-            return (tf.reduce_all if function is tf.reduce_min else tf.reduce_any)(x, chosen, bool(keepdims))
+            return (tf.reduce_all if function is least else tf.reduce_any)(x, chosen, bool(keepdims))
         wide = _WIDE.get(x.dtype)
         y = function(x if wide is None else tf.cast(x, wide), chosen, bool(keepdims))
         return y if wide is None else tf.cast(y, x.dtype)
@@ -57,6 +57,24 @@ def log_sum_exp(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) ->
     return tf.cast(tf.reduce_logsumexp(tf.cast(x, tf.float64), axes, keep), x.dtype)
 
 
+def kept_from_reordering(x: Value) -> tf.Tensor:
+    """The input of a maximum, a minimum or their place, behind an EnsureShape, over which TensorFlow does not look.
+
+    It takes ArgMax(Relu(x)) for ArgMax(x), and so with all functions that grow (Sigmoid, Floor, Sign …), which is
+    another index where these make numbers equal. Max(Tanh(x)) it takes for Tanh(Max(x)), and loses the Tanh where what
+    reads it is Exp(…) - 1, which it takes for Expm1 (TensorFlow 2.21, with MaxPool, Max and Min).
+    """
+    return tf.ensure_shape(x, x.shape)
+
+
+def largest(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Tensor:
+    return tf.reduce_max(kept_from_reordering(x), axes, keep)
+
+
+def least(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Tensor:
+    return tf.reduce_min(kept_from_reordering(x), axes, keep)
+
+
 def register_reductions(**functions: Callable[..., tf.Tensor]) -> None:
     """Enter reductions into the table."""
     for operator, function in functions.items():
@@ -68,9 +86,9 @@ register_reductions(
     ReduceL2=lambda x, axes, keep: square_root(tf.reduce_sum(tf.square(x), axes, keep)),
     ReduceLogSum=lambda x, axes, keep: log(tf.reduce_sum(x, axes, keep)),
     ReduceLogSumExp=log_sum_exp,
-    ReduceMax=lambda x, axes, keep: tf.reduce_max(kept_from_reordering(x), axes, keep),
+    ReduceMax=largest,
     ReduceMean=tf.reduce_mean,
-    ReduceMin=lambda x, axes, keep: tf.reduce_min(kept_from_reordering(x), axes, keep),
+    ReduceMin=least,
     ReduceProd=tf.reduce_prod,
     ReduceSum=tf.reduce_sum,
     ReduceSumSquare=lambda x, axes, keep: tf.reduce_sum(tf.square(x), axes, keep),
@@ -89,16 +107,6 @@ def arg_extremum_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Te
         return tf.expand_dims(found, axis) if keepdims else found
 
     return rule
-
-
-def kept_from_reordering(x: Value) -> tf.Tensor:
-    """The input of a maximum, a minimum or their place, behind an EnsureShape, over which TensorFlow does not look.
-
-    It takes ArgMax(Relu(x)) for ArgMax(x), and so with all functions that grow (Sigmoid, Floor, Sign …), which is
-    another index where these make numbers equal. Max(Tanh(x)) it takes for Tanh(Max(x)), and loses the Tanh where what
-    reads it is Exp(…) - 1, which it takes for Expm1 (TensorFlow 2.21, with MaxPool, Max and Min).
-    """
-    return tf.ensure_shape(x, x.shape)
 
 
 onnx_op("ArgMax")(arg_extremum_rule(lambda x, axis: tf.argmax(x, axis)))
