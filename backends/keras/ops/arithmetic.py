@@ -115,9 +115,15 @@ def merge_rule(pair: tuple[type[layers.Layer], Callable[..., Any]]) -> Rule:
     return rule
 
 
-onnx_op.same(
-    merge_rule, Add=(layers.Add, plus), Mul=(layers.Multiply, ops.multiply), Sub=(layers.Subtract, ops.subtract)
-)
+onnx_op.same(merge_rule, Add=(layers.Add, plus), Mul=(layers.Multiply, ops.multiply))
+
+
+@onnx_op("Sub")
+def subtract(k, a, b):
+    """Of a number its opposite is added: TensorFlow takes Exp(Max(Tanh(x))) - 1 for Expm1(Max(x)) (2.21)."""
+    if isinstance(b, Constant) and b.size == 1 and is_floating(b):
+        return plus(k.tensor(a), -k.tensor(b))
+    return merge_rule((layers.Subtract, ops.subtract))(k, a, b)
 
 
 def variadic_rule(pair: tuple[type[layers.Layer], Callable[..., Any]]) -> Rule:
