@@ -250,14 +250,6 @@ def _float_attribute(attributes: Any, name: str, default: float) -> float:
     return unrounded_number(attributes[name].f) if name in attributes else default
 
 
-def _selu(attributes: Any, x: Any) -> list[Any]:
-    """With the kernel's constants as float32 has them, as every other constant of the model."""
-    import tensorflow as tf
-
-    scale, alpha = float(np.float32(1.0507009873554805)), float(np.float32(1.7580993408473766))
-    return [tf.where(x < 0, alpha * tf.math.expm1(x), scale * x)]
-
-
 def _pool(reduce: Callable[..., Any], fill: float) -> Callable[..., list[Any]]:
     """A pool over three dims as a reduction over shifted views; SAME averages count what is inside only."""
 
@@ -306,7 +298,6 @@ _SPELLED_OUT: dict[str, Callable[..., list[Any]]] = {
     "ResizeBilinear": _resize_bilinear,
     "LRN": _lrn,
     "LeakyRelu": _leaky_relu,
-    "Selu": _selu,
     "MaxPool3D": _pool(_reduce_max, -np.inf),
     "AvgPool3D": _pool(_reduce_mean, 0.0),
 }
