@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
 import tensorflow as tf
 
 from convert.graph.values import known_dims
@@ -108,7 +109,31 @@ def _may_turn_out_one_matrix(t: Emitter, a: Value, b: Value) -> bool:
 @onnx_op(f"{LITE}::MatMul")
 def matmul_of_lite(t, a, b):
     """TensorFlow Lite's FULLY_CONNECTED takes rows of any rank."""
+    if not isinstance(b, Constant) and _are_of_one_tensor(t):
+        # XNNPACK is wrong about the product of two transposes of one tensor (ai-edge-litert 2.3); nothing takes the
+        # larger of equals for the tensor itself.
+        b = tf.maximum(b, b)
     return matrix_product(a, b, flat=False)
+
+
+def _are_of_one_tensor(t: Emitter) -> bool:
+    """Whether both factors are one value, or both transposes of one."""
+    assert t.node is not None
+    a, b = t.node.inputs[:2]
+    (x, moved), (y, moved_too) = (_before_transposes(v) for v in (a, b))
+    return a is b or (x is y and moved and moved_too)
+
+
+def _before_transposes(value: ir.Value | None) -> tuple[ir.Value | None, bool]:
+    """What a value is a rearrangement of, and whether by a Transpose."""
+    moved = False
+    while value is not None and (node := value.producer()) is not None and node.op_type in _REARRANGING:
+        moved = moved or node.op_type == "Transpose"
+        value = node.inputs[0]
+    return value, moved
+
+
+_REARRANGING = frozenset({"Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten"})
 
 
 @onnx_op("Gemm")

@@ -1,0 +1,35 @@
+"""Products of two rearrangements of one tensor, which XNNPACK multiplies otherwise where both are transposes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+pytest.importorskip("tensorflow", reason="TensorFlow writes the artefacts")
+pytest.importorskip("ai_edge_litert", reason="TensorFlow Lite runs them")
+
+import convert
+from tests.support.run_targets import run_target
+
+MODEL = """<ir_version: 8, opset_import: ["" : 18]> g (float[2, 4, 4, 3] x) =>
+  (float[2, 3, 4, 4] y, float[2, 3, 4, 4] z, float[2, 3, 4, 4] r) {
+  a = Transpose <perm = [0, 3, 1, 2]> (x)
+  y = MatMul (a, a)
+  b = Transpose <perm = [0, 3, 2, 1]> (x)
+  z = MatMul (a, b)
+  p = Relu (a)
+  r = MatMul (p, p) }"""
+
+
+def test_both_factors_count(tmp_path: Path) -> None:
+    model, path = onnx.parser.parse_model(MODEL), tmp_path / "m.tflite"
+    convert.convert(model, "tflite", path, verify=False)
+    feed = {"x": np.random.default_rng(0).normal(size=(2, 4, 4, 3)).astype(np.float32)}
+    (got,) = run_target("tflite", path, [feed])
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for name, want in zip("yzr", session.run(["y", "z", "r"], feed), strict=True):
+        np.testing.assert_allclose(got[name], want, rtol=1e-5, atol=1e-5, err_msg=name)
