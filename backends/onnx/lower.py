@@ -17,6 +17,7 @@ from convert.passes.layout.assign import assign_layout
 from convert.passes.opset.convert import convert_opset
 from convert.passes.size_checks import write_size_checks_as_reshapes
 
+from .chained_scales import join_chained_scales
 from .full_resize import full_resize
 from .kernel_shapes import write_kernel_shapes
 from .onnxruntime_casts import cast_for_kernels
@@ -75,6 +76,7 @@ PASSES = (
     clean,
     exact_probabilities,
     full_resize,
+    join_chained_scales,
     cast_for_kernels,
     write_kernel_shapes,
 )

@@ -1,0 +1,79 @@
+"""Products with numbers in a row before matrix products: the file loads in onnxruntime as its users load it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from convert.backends import onnx as backend
+
+from convert.graph import Graph
+from convert.options import Options
+from convert.report import Report
+from tests.support.onnx_support import run_ort
+
+T = np.linspace(-2, 2, 64, dtype=np.float32).reshape(2, 4, 8)
+
+Chain = Callable[[Graph, ir.Value], tuple[ir.Value, ir.Value]]
+
+# The first product and the second, as a graph and in numpy's arithmetic. Each fails to load when written as it is.
+CHAINS: dict[str, tuple[Chain, float, float]] = {
+    "Mul, Mul": (lambda g, t: (w := g.Mul(t, 1.3), g.Mul(w, 0.35)), 1.3, 0.35),
+    "Div, Mul": (lambda g, t: (w := g.Div(t, 1.3), g.Mul(w, 0.35)), 1 / 1.3, 0.35),
+    "Mul, Div": (lambda g, t: (w := g.Mul(1.3, t), g.Div(w, 0.35)), 1.3, 1 / 0.35),
+    "a number of rank 2": (lambda g, t: (w := g.Mul(t, np.float32([[1.3]])), g.Mul(w, 0.35)), 1.3, 0.35),
+}
+
+
+def scaled(chain: Chain, transposed: bool) -> Graph:
+    g = Graph()
+    t = g.Tanh(g.input("x", ir.DataType.FLOAT, [2, 4, 8]))
+    w, q = chain(g, t)
+    key = g.Transpose(w if transposed else t, perm=[0, 2, 1])
+    g.output(g.MatMul(g.MatMul(q, key), w), "y")
+    return g
+
+
+def written(g: Graph, path: Path) -> list[str]:
+    backend.write(g.model(), path, "onnx", Options(), Report("test"))
+    return [n.op_type for n in onnx.load(path).graph.node]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("name", CHAINS)
+def test_two_scales_before_matrix_products_load(name: str, transposed: bool, tmp_path: Path) -> None:
+    chain, first, second = CHAINS[name]
+    written(scaled(chain, transposed), tmp_path / "m.onnx")
+    (got,) = run_ort(tmp_path / "m.onnx", {"x": T})
+    t = np.tanh(T.astype(np.float64))
+    w, q = t * first, t * first * second
+    want = q @ np.swapaxes(w if transposed else t, 1, 2) @ w
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+
+
+def test_both_products_are_of_the_same_tensor(tmp_path: Path) -> None:
+    """Whether an onnxruntime shows it or not."""
+    written(scaled(CHAINS["Mul, Mul"][0], True), tmp_path / "m.onnx")
+    nodes = onnx.load(tmp_path / "m.onnx").graph.node
+    assert [n.input[0] for n in nodes if n.op_type == "Mul"] == [nodes[0].output[0]] * 2
+
+
+@pytest.mark.parametrize("factors", [(1e30, 1e30), (1e-30, 1e-30)])
+def test_what_overflows_stays_two_products(factors: tuple[float, float], tmp_path: Path) -> None:
+    g = Graph()
+    w = g.Mul(g.input("x", ir.DataType.FLOAT, [2, 4, 8]), factors[0])
+    q = g.Mul(w, factors[1])
+    g.output(g.Add(g.MatMul(q, g.Transpose(w, perm=[0, 2, 1])), g.ReduceMax(w)), "y")
+    assert written(g, tmp_path / "m.onnx").count("Mul") == 2
+
+
+def test_scales_that_other_operators_read_stay(tmp_path: Path) -> None:
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, [2, 4, 8])
+    w = g.Mul(x, 1.3)
+    g.output(g.Add(g.Mul(w, 0.35), g.Relu(w)), "y")
+    assert written(g, tmp_path / "m.onnx") == ["Mul", "Mul", "Relu", "Add"]
