@@ -45,7 +45,7 @@ def scatter_nd(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | Non
         return None
     operator = _OPERATORS[reduction]
     known = g.static(indices)
-    if known is not None and len(np.unique(known.reshape(-1, known.shape[-1]), axis=0)) == known[..., 0].size:
+    if known is not None and _are_apart(known, g.shape(data)):
         return [g.ScatterND(data, indices, g.node(operator, [g.GatherND(data, indices), updates]))]
     depth, rank = g.shape(indices)[-1], g.rank(data)
     if not isinstance(depth, int):
@@ -60,6 +60,18 @@ def scatter_nd(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | Non
         return body.ScatterND(old, row, body.node(operator, [body.GatherND(old, row), new]))
 
     return [_repeated(g, data, g.shape(rows)[0], lambda: g.Gather(g.Shape(rows), np.int64(0)), step)]
+
+
+def _are_apart(indices: np.ndarray, shape: Sequence[object]) -> bool:
+    """Whether no two rows of indices name one place, which may be counted from either end of a dim."""
+    rows = indices.reshape(-1, indices.shape[-1]).copy()
+    for dim, column in zip(shape, rows.T, strict=False):
+        negative = column < 0
+        if isinstance(dim, int):
+            column[negative] += dim
+        elif negative.any() and not negative.all():
+            return False
+    return len(np.unique(rows, axis=0)) == len(rows)
 
 
 def _is_lacking(reduction: str, target: int) -> bool:

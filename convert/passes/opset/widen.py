@@ -12,7 +12,7 @@ _T = ir.DataType
 
 WIDER = {
     **dict.fromkeys((_T.INT8, _T.INT16, _T.UINT8, _T.UINT16), (_T.INT32, _T.INT64, _T.FLOAT)),
-    _T.INT32: (_T.INT64, _T.DOUBLE, _T.FLOAT),
+    _T.INT32: (_T.INT64, _T.DOUBLE),
     _T.UINT32: (_T.INT64, _T.DOUBLE),
     _T.BOOL: (_T.INT32, _T.FLOAT),
     **dict.fromkeys((_T.FLOAT16, _T.BFLOAT16), (_T.FLOAT,)),
@@ -22,27 +22,13 @@ WIDER = {
 _ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div"})
 """Operators of several numbers, whose results in a wider integer wrap to those in the narrow one; not in floats."""
 
-_ANY = frozenset(
-    {
-        *("Abs", "ArgMax", "ArgMin", "Clip", "Compress", "Einsum", "Equal", "Exp", "Expand", "Gelu", "Gemm", "Greater"),
-        *(
-            "GreaterOrEqual",
-            "IsInf",
-            "IsNaN",
-            "Less",
-            "LessOrEqual",
-            "Log",
-            "LogSoftmax",
-            "MatMul",
-            "Max",
-            "Min",
-            "Mod",
-        ),
-        *("Neg", "OneHot", "PRelu", "Pad", "Pow", "Range", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu"),
-        *("ReverseSequence", "Sigmoid", "Sign", "Softmax", "Sqrt", "Tanh", "TopK", "Unique", "Where", "LeakyRelu"),
-        *("HardSigmoid", "Erf", "Reciprocal", "Round", "Floor", "Ceil", "Softplus", "BatchNormalization", "Conv"),
-    }
-)
+_ANY = frozenset({
+    "Abs", "ArgMax", "ArgMin", "BatchNormalization", "Ceil", "Clip", "Compress", "Conv", "Einsum", "Equal", "Erf",
+    "Exp", "Expand", "Floor", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "HardSigmoid", "IsInf", "IsNaN",
+    "LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax", "MatMul", "Max", "Min", "Mod", "Neg", "OneHot", "PRelu",
+    "Pad", "Pow", "Range", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu",
+    "ReverseSequence", "Round", "Sigmoid", "Sign", "Softmax", "Softplus", "Sqrt", "Tanh", "TopK", "Unique", "Where",
+})  # fmt: skip
 _SUMS = frozenset({"Einsum", "Gemm", "MatMul", "ReduceSum", "Range", "Pow", "Mod", "Exp", "Log", "ReduceMean"})
 _TAKEN = _ARITHMETIC | _ANY
 

@@ -60,6 +60,12 @@ case(
     lambda g, x, u: g.ScatterND(x, np.array([[2], [0]]), u, reduction="add"),
     11,
 )
+case(
+    "ScatterND add at one place, counted from both ends",
+    [normal(3, 3), normal(2, 3)],
+    lambda g, x, u: g.ScatterND(x, np.array([[2], [-1]]), u, reduction="add"),
+    11,
+)
 for mode, edge, corners in itertools.product(("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)):
     case(
         f"GridSample {mode} {edge} {corners}",
