@@ -26,7 +26,7 @@ def infer_facts(model: ir.Model) -> None:
     proto = weightless_proto(model, value_info=False)
     proto.opset_import.add(domain=_SETTLED, version=1)
     names = _dim_names(proto.graph)
-    declared = [(v, v.shape) for graph in model.graphs() for v in graph.outputs]
+    before = [(v, v.shape) for node in model.graph.all_nodes() for v in node.outputs]
     for _ in range(_ROUNDS):
         try:
             inferred = infer_proto(proto)
@@ -35,7 +35,7 @@ def infer_facts(model: ir.Model) -> None:
         _copy_facts(model.graph, inferred.graph, names)
         if not _settle(model.graph, proto.graph):
             return
-        for value, shape in declared:
+        for value, shape in before:  # what followed from a wrong shape goes, also where nothing takes its place
             value.shape = shape
 
 

@@ -10,7 +10,8 @@ import onnxruntime
 from convert.graph.shape_inference import infer_facts
 
 REPEATED = """<ir_version: 8, opset_import: ["" : 18]> g (float[n, 1, 2, 1] x, float[n, 3, 2, 1] z, bool c)
-  => (float[a, b, d, e] y, float[f, g, h] s) <float[4] scales = {1, 1, 1, 2.6}> {
+  => (float[a, b, d, e] y, float[f, g, h] s, float[i, j, k, l] t)
+  <float[4] scales = {1, 1, 1, 2.6}, float[1, 1, 2, 1] w = {1, 2}, int64[4] repeats = {1, 2, 1, 2}> {
   y0 = Einsum <equation = "bhij,bhij->bihj"> (x, z)
   y1 = Mul (y0, y0)
   y2 = If (c) <then_branch = t () => (u) { u0 = Einsum <equation = "bhij,bhij->hbij"> (x, z) u = Relu (u0) },
@@ -19,7 +20,10 @@ REPEATED = """<ir_version: 8, opset_import: ["" : 18]> g (float[n, 1, 2, 1] x, f
   y = Add (y1, y3)
   r0 = Resize (z, , scales)
   s0 = Einsum <equation = "bhij,bhij->bhi"> (x, z)
-  s = Sqrt (s0) }"""
+  s = Sqrt (s0)
+  t0 = Einsum <equation = "bhij,bhij->bihj"> (w, z)
+  t1 = Tile (t0, repeats)
+  t = Neg (t1) }"""
 
 
 def test_dims_of_one_that_an_einsum_repeats_are_known_behind_it() -> None:
@@ -32,9 +36,12 @@ def test_dims_of_one_that_an_einsum_repeats_are_known_behind_it() -> None:
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     model = ir.serde.deserialize_model(proto)
     infer_facts(model)
-    for output, array in zip(model.graph.outputs, session.run(None, feed), strict=True):
+    arrays = session.run(None, feed)
+    for output, array in zip(model.graph.outputs, arrays, strict=True):
         shape = output.shape
         assert shape is not None, output.name
         known = [size if not isinstance(d, int) else d for d, size in zip(shape, array.shape, strict=True)]
         assert sum(isinstance(d, int) for d in shape) == array.ndim - 1, output
         assert tuple(known) == array.shape, output
+    tiled = next(node for node in model.graph if node.op_type == "Tile").outputs[0]  # no output, which starts anew
+    assert [d if isinstance(d, int) else 4 for d in tiled.shape or ()] == list(arrays[2].shape)
