@@ -19,6 +19,7 @@ from convert.passes.size_checks import write_size_checks_as_reshapes
 
 from .chained_scales import join_chained_scales
 from .full_resize import full_resize
+from .inferred_shapes import write_inferred_shapes
 from .kernel_shapes import write_kernel_shapes
 from .onnxruntime_casts import cast_for_kernels
 from .options import NEWEST, OLDEST
@@ -75,6 +76,7 @@ PASSES = (
     fold_batch_norms,
     clean,
     exact_probabilities,
+    write_inferred_shapes,
     full_resize,
     join_chained_scales,
     cast_for_kernels,
