@@ -55,6 +55,7 @@ def outcomes(
     """The outcome for each format; `stage` is told what is under way, for the case that it ends the process."""
     stage("source")
     try:
+        KINDS[program.kind].source(program)  # ONNX's checker may find a model wrong that runs operator by operator
         wanted = KINDS[program.kind].references(program, runs)
     except Exception as error:
         return {"source": Outcome("invalid", _line(error))}
