@@ -52,6 +52,8 @@ class Pickle:
     """Those that it calls with arguments of its own choice (REDUCE, OBJ, INST, NEWOBJ_EX), sorted."""
     tensors: tuple[tuple[Any, ...], ...] = ()
     """The arguments of each call that makes a tensor of a storage: storage, offset, sizes, strides and more."""
+    storages: tuple[PickledObject, ...] = ()
+    """What each persistent id of a storage stands for, in their order."""
 
 
 _AGAIN = "get the file again, or save it again"
@@ -79,7 +81,8 @@ def read_pickle(data: bytes | mmap.mmap) -> Pickle:
     except (ValueError, LookupError, OverflowError, TypeError, AttributeError) as error:
         reason = re.split("[;\n]", str(error))[0][:200] if isinstance(error, ValueError) else "its opcodes do not fit"
         raise BadInput(f"a pickle is truncated or corrupt: {reason}", hint=_AGAIN) from None
-    return Pickle(top, tuple(sorted(machine.globals)), tuple(sorted(machine.called)), tuple(machine.tensors))
+    return Pickle(top, tuple(sorted(machine.globals)), tuple(sorted(machine.called)), tuple(machine.tensors),
+                  tuple(machine.storages))  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -92,6 +95,7 @@ class _Machine:
     globals: set[str] = field(default_factory=set)
     called: set[str] = field(default_factory=set)
     tensors: list[tuple[Any, ...]] = field(default_factory=list)
+    storages: list[PickledObject] = field(default_factory=list)
     protocol: int = 0
     hashed: int = 0
 
@@ -167,6 +171,8 @@ def _execute_opcode(machine: _Machine, opcode: pickletools.OpcodeInfo, argument:
             pass
         case "PERSID" | "BINPERSID":
             stack.append(_persistent_object(argument if name == "PERSID" else stack.pop()))
+            if class_name(stack[-1]) == STORAGE:
+                machine.storages.append(stack[-1])
         case "GLOBAL" | "STACK_GLOBAL" | "INST" | "OBJ" | "REDUCE" | "NEWOBJ" | "NEWOBJ_EX" | "EXT1" | "EXT2" | "EXT4":
             _import_or_call(machine, name, argument)
         case "BUILD":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +49,24 @@ def _check_tensors(archive: zipfile.ZipFile, label: str) -> None:
         name = member(archive, pickle)
         if name is None:
             continue
+
+        def held(key: Any, place: str = f"{record_root(archive)}{folder}/") -> int | None:
+            entry = f"{place}{key}"
+            return archive.getinfo(entry).file_size if entry in archive.NameToInfo else None
+
         for arguments in read_pickle(read_member(archive, name, limits.PICKLE_BYTES)).tensors:
-            if reason := _view_error(archive, folder, arguments):
-                raise UnsafeInput(
-                    f"{label}: {pickle} has a tensor whose numbers are not in the file: {reason}",
-                    hint="get the file again, or save it again",
-                )
+            if reason := view_error(arguments, held):
+                raise UnsafeInput(f"{label}: {pickle} {NOT_THERE}: {reason}", hint=HINT)
 
 
-def _view_error(archive: zipfile.ZipFile, folder: str, arguments: Sequence[Any]) -> str:
-    """Why a tensor with these arguments of `_rebuild_tensor` reads what is not there; empty if it does not."""
+NOT_THERE, HINT = "has a tensor whose numbers are not in the file", "get the file again, or save it again"
+
+
+def view_error(arguments: Sequence[Any], held_bytes: Callable[[Any], int | None]) -> str:
+    """Why a tensor with these arguments of `_rebuild_tensor` reads what is not there; empty if it does not.
+
+    held_bytes: of a storage's key, what the file holds of it.
+    """
     if len(arguments) < 4 or class_name(arguments[0]) != STORAGE:
         return "it is made of no storage"
     kind, key, _, length = (*arguments[0].items[1:5], None, None, None, None)[:4]
@@ -66,11 +74,10 @@ def _view_error(archive: zipfile.ZipFile, folder: str, arguments: Sequence[Any])
     (offset,) = _integers([arguments[1]]) or (None,)
     if offset is None or sizes is None or strides is None or len(sizes) != len(strides) or not isinstance(length, int):
         return "its sizes are no numbers"
-    unit = _element_bytes(kind)
+    unit = element_bytes(kind)
     if unit is None:
         return f"its storage is a {class_name(kind)}"
-    entry = f"{record_root(archive)}{folder}/{key}"
-    held = archive.getinfo(entry).file_size if entry in archive.NameToInfo else None
+    held = held_bytes(key)
     if held is not None and (held < length * unit or (held > length * unit and class_name(kind) not in _PACKED)):
         return f"the storage {key} has {held:,} bytes, and should have {length * unit:,}"
     if held is None and length:
@@ -90,7 +97,8 @@ def _integers(value: Any) -> tuple[int, ...] | None:
     return tuple(items) if whole else None
 
 
-def _element_bytes(kind: Any) -> int | None:
+def element_bytes(kind: Any) -> int | None:
+    """Bytes of an element of a storage of this class; None for what is no such class."""
     name = class_name(kind).rpartition(".")[2].removesuffix("Storage")
     return _BYTES.get(name) if isinstance(kind, Global) else None
 

@@ -120,11 +120,11 @@ def write_torch_zip(path: Path, data: bytes, storages: Sequence[bytes] = ()) -> 
     return path
 
 
-def write_torch_legacy(path: Path, data: bytes) -> Path:
-    """A file as `torch.save` lays it out without zip: magic number, protocol, system, object, storage keys."""
+def write_torch_legacy(path: Path, data: bytes, keys: Sequence[str] = (), storages: bytes = b"") -> Path:
+    """A file of `torch.save` without zip: magic number, protocol, system, object, the keys of its storages, these."""
     system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
     head = [0x1950A86A20F9469CFC6C, 1001, system]
-    path.write_bytes(b"".join(pickle.dumps(part, 2) for part in head) + data + pickle.dumps([], 2))
+    path.write_bytes(b"".join(pickle.dumps(part, 2) for part in head) + data + pickle.dumps([*keys], 2) + storages)
     return path
 
 

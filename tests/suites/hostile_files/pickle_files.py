@@ -38,10 +38,12 @@ def number(value: int) -> bytes:
     return b"\x8a" + bytes([len(raw)]) + raw
 
 
-def storage(kind: str = "FloatStorage", key: str = "0", length: int = 4, module: str = "torch") -> bytes:
-    """A persistent id that names a storage."""
+def storage(
+    kind: str = "FloatStorage", key: str = "0", length: int = 4, module: str = "torch", more: bytes = b""
+) -> bytes:
+    """A persistent id that names a storage; `more` is what files without zip have behind it."""
     parts = text("storage") + imported(module, kind) + text(key) + text("cpu") + number(length)
-    return MARK + parts + b"t" + b"Q"
+    return MARK + parts + more + b"t" + b"Q"
 
 
 def tensor(held: bytes, offset: int = 0, sizes: tuple[int, ...] = (2, 2), strides: tuple[int, ...] = (2, 1)) -> bytes:
@@ -137,6 +139,32 @@ def _out_of_bounds() -> dict[str, bytes]:
     }
 
 
+def before_zip() -> dict[str, tuple[bytes, tuple[str, ...], bytes]]:
+    """Of files without zip that hold 4 numbers: the pickle, the list of storages, and the storages themselves."""
+    four = struct.pack("<q4f", 4, 1, 2, 3, 4)
+    whole = storage(more=b"N")
+    part = MARK + text("part") + number(2) + number(1000) + b"t"
+    return {
+        "a storage that is not listed": (weights(tensor(whole)), (), four),
+        "a long storage that is not listed": (
+            weights(tensor(storage(length=1000, more=b"N"), sizes=(1000,), strides=(1,))), (), b""),
+        "a tensor beyond its storage": (weights(tensor(whole, sizes=(1000,), strides=(1,))), ("0",), four),
+        "a tensor that begins beyond its storage": (weights(tensor(whole, offset=1000)), ("0",), four),
+        "a storage that is cut off": (weights(tensor(whole)), ("0",), four[:-4]),
+        "a storage of fewer numbers": (weights(tensor(whole)), ("0",), struct.pack("<q1f", 1, 1)),
+        "a storage of more numbers": (weights(tensor(whole)), ("0",), struct.pack("<q4f", 1 << 60, 1, 2, 3, 4)),
+        "a storage of -4 numbers": (weights(tensor(whole)), ("0",), struct.pack("<q4f", -4, 1, 2, 3, 4)),
+        "a storage of two classes": (
+            weights(tensor(whole))[:-1] + text("more") + tensor(
+                storage("CharStorage", length=16, more=b"N"), sizes=(16,), strides=(1,)) + b"s" + STOP, ("0",), four),
+        "a part beyond its storage": (
+            weights(tensor(storage(more=part), sizes=(1000,), strides=(1,))), ("0",), four),
+        "a part of no numbers": (weights(tensor(storage(more=text("part")))), ("0",), four),
+        "a key that is no name": (weights(tensor(whole)), (5,), four),  # type: ignore[dict-item]
+        "a storage listed twice": (weights(tensor(whole)), ("0", "0"), four + four),
+    }  # fmt: skip
+
+
 def pickle_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """As a zip archive each, those that execute code as a file of the old form, too."""
     known = {name: data for name, (data, _) in pickles(canary.marker).items()}
@@ -146,4 +174,7 @@ def pickle_files(folder: Path, canary: Canary) -> Iterator[Case]:
         yield Case(name, path, good=GOOD)
     for name, data in running.items():
         path = write_torch_legacy(folder / f"{file_name(name)}.pth", data)
+        yield Case(f"{name}, before zip", path, good=GOOD)
+    for name, (data, keys, content) in before_zip().items():
+        path = write_torch_legacy(folder / f"old_{file_name(name)}.pth", data, keys, content)
         yield Case(f"{name}, before zip", path, good=GOOD)
