@@ -33,6 +33,9 @@ FOLDER_ENTRIES = 100_000
 FOLDER_CONFIG_BYTES = 10 << 20
 """bytes: of config.json in a Hugging Face folder that are read"""
 
+FOLDER_INDEX_BYTES = 100 << 20
+"""bytes: of an index that says which file of a Hugging Face folder holds which weight; the largest have 10 MB"""
+
 SAFETENSORS_HEADER_BYTES = 100 << 20
 """bytes: of the JSON at the beginning of a .safetensors file; the format allows 100 MB"""
 

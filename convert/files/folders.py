@@ -100,6 +100,9 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     # The hub's cache holds links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
     root = path.parent.parent if path.absolute().parent.name == "snapshots" else path
     _check_files(path, root, ["config.json", *weights])
+    for name in weights:
+        if name.endswith(".index.json"):
+            _check_files(path, root, shards(path / name))
     config = path / "config.json"
     try:
         with config.open("rb") as file:
@@ -109,6 +112,30 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     if not isinstance(parsed, dict):
         raise BadInput(f"{config} is not a JSON object", hint="get the file again")
     return "hf-folder"
+
+
+def shards(index: Path) -> list[str]:
+    """The files that an index of a Hugging Face folder names, sorted.
+
+    Raises `BadInput` if it is no index, `UnsafeInput` if it names a file by a path that leaves the folder.
+    """
+    try:
+        with index.open("rb") as file:
+            text = file.read(limits.FOLDER_INDEX_BYTES + 1)
+        table = json.loads(text)["weight_map"].values() if len(text) <= limits.FOLDER_INDEX_BYTES else None
+        found = sorted({name for name in table if isinstance(name, str) and name.isprintable()} if table else ())
+        broken = not table or any(name not in found for name in set(table))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        found, broken = [], True
+    if broken:
+        raise BadInput(f"{index} does not say which file holds which weight", hint="get the whole folder again")
+    for name in found:
+        if os.path.isabs(name) or ".." in Path(name).parts:
+            raise UnsafeInput(
+                f"{index} names {name}, outside of the model's folder",
+                hint="copy the file into the folder if you trust where it points, and name it so",
+            )
+    return found
 
 
 def real_path(path: Path) -> Path:

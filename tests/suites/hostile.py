@@ -40,6 +40,7 @@ from tests.suites import hostile_watch as watch
 from tests.suites.hostile_files.archive_files import archive_files
 from tests.suites.hostile_files.caffe2_files import caffe2_files
 from tests.suites.hostile_files.case import Canary, Case, Maker
+from tests.suites.hostile_files.hugging_files import hugging_files
 from tests.suites.hostile_files.keras_files import keras_files
 from tests.suites.hostile_files.lite_files import lite_files
 from tests.suites.hostile_files.onnx_files import onnx_files
@@ -55,6 +56,7 @@ MAKERS: dict[str, Maker] = {
     "torchscript": torchscript_files,
     "exported": exported_files,
     "safetensors": safetensors_files,
+    "hugging": hugging_files,
     "onnx": onnx_files,
     "tensorflow": tensorflow_files,
     "keras": keras_files,
@@ -64,7 +66,8 @@ MAKERS: dict[str, Maker] = {
     "manifests": manifest_files,
 }
 ROOMS = {
-    "pickles": "pt", "archives": "pt", "torchscript": "pt", "exported": "pt", "safetensors": "pt", "onnx": "onnx",
+    "pickles": "pt", "archives": "pt", "torchscript": "pt", "exported": "pt", "safetensors": "pt",
+    "hugging": "pt", "onnx": "onnx",
     "tensorflow": "savedmodel", "keras": "savedmodel", "lite": "savedmodel", "caffe2": "caffe2", "places": "onnx",
     "manifests": "onnx",
 }  # fmt: skip
@@ -267,6 +270,11 @@ def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
     from tests.suites.fuzz import preload
 
     preload(["onnx"] if given.light else sorted({ROOMS[kind] for kind in given.classes.split(",")}))
+    if "hugging" in given.classes.split(",") and not given.light:
+        from tests.support.timm_helper import declare_torchvision_operators
+
+        declare_torchvision_operators()
+        import transformers.models.bert.modeling_bert  # noqa: F401
     verifies = {"convert", "source", "target"} & set(given.verbs.split(","))
     helper = watch.start_helper(place) if verifies and not given.light else None
     runs, number = [], 0

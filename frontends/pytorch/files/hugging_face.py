@@ -15,11 +15,12 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from convert.errors import BadInput, ConvertError, UnsafeInput, Unsupported
+from convert.errors import BadInput, ConvertError, Unsupported
 from convert.extras import install_command
 from convert.graph.metadata import RANGE_KEY
 from convert.options import DimSpec, InputSpec, Options
 from convert.report import Report
+from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
 PAST = "past_key_values"
@@ -30,7 +31,8 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     """The model in the folder, in eval mode.
 
     The class is the one that config.json names, else AutoModel's. Nothing is fetched, and code that the folder brings
-    is not executed without `options.trust`. Raises `BadInput`, `UnsafeInput`, `ConvertError` without transformers.
+    is not executed without `options.trust`; `check_folder` has seen it. Raises `BadInput`, `ConvertError` without
+    transformers.
     """
     try:
         import transformers
@@ -42,22 +44,21 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
         ) from None
     except Exception as error:
         raise _broken(error) from error
-    config = json.loads((path / "config.json").read_text("utf-8"))
-    if "auto_map" in config and not options.trust:
-        raise UnsafeInput(
-            f"{path} brings code of its own ({', '.join(map(str, dict(config['auto_map']).values()))})",
-            hint="if you trust it, add --trust",
-        )
+    config = json.loads((path / "config.json").read_bytes())
     try:
         kind = _model_class(transformers, config)
     except Exception as error:  # its classes are imported when they are asked for
         raise _broken(error) from error
+
+    def loaded_model() -> tuple[Any, Any]:
+        return kind.from_pretrained(
+            str(path), local_files_only=True, output_loading_info=True, trust_remote_code=options.trust
+        )
+
     try:
-        with warnings.catch_warnings(), _without_progress(transformers):
+        with warnings.catch_warnings(), _silent(transformers), _offline():
             warnings.simplefilter("ignore")
-            model, loaded = kind.from_pretrained(
-                path, local_files_only=True, output_loading_info=True, trust_remote_code=options.trust
-            )
+            model, loaded = loaded_model() if options.trust else in_confined_thread(loaded_model)
     except Exception as error:
         raise BadInput(
             f"transformers could not load {path}: {type(error).__name__}: {' '.join(str(error).split())[:400]}",
@@ -68,6 +69,11 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
         raise BadInput(
             f"{path} lacks weights of {type(model).__name__}: {', '.join(missing[:8])}{' …' if missing[8:] else ''}",
             hint="they would be random; name the class that the weights are of under architectures in config.json",
+        )
+    if unused := sorted(loaded["unexpected_keys"]):
+        report.note(
+            f"weights of the folder that {type(model).__name__} has no place for are left out: "
+            f"{', '.join(unused[:8])}{' …' if unused[8:] else ''}"
         )
     report.note(f"the folder was loaded as {type(model).__name__} of transformers {transformers.__version__}")
     return model.eval()
@@ -82,19 +88,36 @@ def _broken(error: Exception) -> ConvertError:
 
 
 @contextmanager
-def _without_progress(transformers: Any) -> Iterator[None]:
+def _silent(transformers: Any) -> Iterator[None]:
+    """Without progress and warnings, which hold the file's own words as they are."""
     logging = transformers.utils.logging
-    shown = logging.is_progress_bar_enabled()
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
+        logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()
 
 
+@contextmanager
+def _offline() -> Iterator[None]:
+    """`local_files_only` is not passed on to a model's parts."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
 def _model_class(transformers: Any, config: Mapping[str, Any]) -> Any:
-    for name in config.get("architectures") or ():
+    names = config.get("architectures")
+    for name in names if isinstance(names, list) else ():
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found

@@ -16,6 +16,7 @@ from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.extras import install_command
 from convert.files import pickle_scan
 from convert.files.archive_layout import check_checksums
+from convert.files.legacy_storages import check_legacy_storages
 from convert.files.pickle_opcodes import read_pickle
 from convert.files.storages import check_storages
 from convert.options import Options
@@ -30,6 +31,7 @@ from .checkpoint import find_nested, stand_ins, state_dicts
 from .custom_operators import declare_operators
 from .factory import build_with_factory
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
+from .hugging_face_safety import check_folder, pickled_weights
 from .legacy import is_legacy, load_legacy
 from .pt2_archive import read_exported
 from .torchscript_safety import custom_operators, refuse_damaged_debug_info, refuse_unsafe
@@ -49,7 +51,7 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         "torch-state-dict": lambda: build_with_factory(source, load_weights(source, options), options, report),
         "safetensors": lambda: build_with_factory(source, load_weights(source, options), options, report),
         "torchscript": lambda: _load_torchscript(source.file, options.trust),
-        "hf-folder": lambda: load_folder(source.file, options, report),
+        "hf-folder": lambda: _load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
     }
     if source.path is not None and source.kind in _ARCHIVES:
@@ -73,13 +75,23 @@ _ARCHIVES = ("torch-module", "torch-state-dict", "torchscript", "torch-export")
 
 
 def _check_archive(path: Path, options: Options, report: Report) -> None:
-    """Hold what a zip archive brings against its checksums, and its tensors against its bytes unless it is trusted."""
+    """Hold a zip archive against its checksums, and the tensors of any file against its bytes unless it is trusted."""
     if is_legacy(path):
+        if not options.trust:
+            check_legacy_storages(path)
         return
     if not options.trust:
         check_storages(path)
     if not check_checksums(path):
         report.note(f"{path.name} was written without checksums: a change of its weights cannot be noticed")
+
+
+def _load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module:
+    if not options.trust:
+        check_folder(path)
+    for file in pickled_weights(path):
+        _check_archive(file, options, report)
+    return load_folder(path, options, report)
 
 
 # -- pickles ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,89 @@
+"""Refuses folders of Hugging Face that send transformers elsewhere: to code, to the hub, to files beside the folder.
+
+What is told here by its name is closed a second time: such a folder is loaded offline, in a thread that can write to no
+file, connect to nothing and start no program.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from convert.errors import BadInput, UnsafeInput
+from convert.files.folders import shards
+
+_KERNELS = re.compile(r"_?(attn|experts)_implementation(_internal)?")
+_NETWORKS = ("architecture", "backbone")
+"""Names of networks, which timm and transformers take for a place, too: `hf-hub:user/name`, `local-dir:/folder`."""
+_ARGUMENTS = ("model_args", "backbone_kwargs")
+_ELSEWHERE = ("cache_dir", "checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay")
+"""Arguments of `timm.create_model` that say where weights come from."""
+
+
+def check_folder(path: Path) -> None:
+    """Raise `UnsafeInput` for a configuration that needs code or the hub, `BadInput` for an adapter.
+
+    An older or newer transformers may take `config.1.2.3.json` in the place of config.json.
+    """
+    for file in [path / "config.json", *sorted(path.glob("config.*.json"))]:
+        try:
+            config = json.loads(file.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise BadInput(f"{file} is not JSON: {error}", hint="get the file again") from None
+        entries = list(_entries(config))
+        if code := [text for key, value in entries if key == "auto_map" for text in _texts(value)]:
+            raise UnsafeInput(f"{path} brings code of its own ({', '.join(code)})", hint="if you trust it, add --trust")
+        if places := sorted({place for key, value in entries for place in _places(key, value)}):
+            raise UnsafeInput(
+                f"{file} sends transformers elsewhere: {', '.join(places)[:1000]}",
+                hint="only what is in the folder is read; save the whole model into it",
+            )
+    if (path / "adapter_config.json").exists():
+        raise BadInput(
+            f"{path} holds an adapter, which belongs to a model that is not in the folder",
+            hint="load both with peft, merge them (merge_and_unload), and save the result",
+        )
+
+
+def pickled_weights(path: Path) -> list[Path]:
+    """The files of a folder that transformers may load as pickles."""
+    indices = [*path.glob("*.safetensors.index.json"), *path.glob("pytorch_model*.bin.index.json")]
+    names = {name for index in indices for name in shards(index)}
+    if not (path / "model.safetensors").exists():  # which goes before all others
+        names |= {file.name for file in path.glob("pytorch_model*.bin")}
+    return [path / name for name in sorted(names) if not name.endswith(".safetensors") and (path / name).is_file()]
+
+
+def _entries(config: Any) -> Iterator[tuple[str, Any]]:
+    """Every key with its value, however deep."""
+    waiting = [config]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            yield from item.items()
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+
+
+def _texts(value: Any) -> list[str]:
+    """The strings and numbers in a value, in order."""
+    if isinstance(value, (dict, list)):
+        return [text for part in (value.values() if isinstance(value, dict) else value) for text in _texts(part)]
+    return [str(value)]
+
+
+def _places(key: str, value: Any) -> list[str]:
+    """What an entry names that is not in the folder."""
+    if _KERNELS.fullmatch(key):
+        return [f"{key} {text!r}" for text in _texts(value) if "/" in text]
+    if key in _NETWORKS:
+        return [f"{key} {text!r}" for text in _texts(value) if re.search(r"[:/\\]", text)]
+    if key == "transformers_weights":
+        return [f"{key} {text!r}" for text in _texts(value) if re.search(r"[/\\]|\.bin$", text)]
+    if key in _ARGUMENTS and isinstance(value, dict):
+        return [f"{name} {value[name]!r}" for name in _ELSEWHERE if value.get(name)]
+    return []
