@@ -238,6 +238,7 @@ class Emitter:
             return constant_of(array, value.name or "const")
         if dtype is not None and keras.backend.standardize_dtype(made.dtype) != dtype:
             made = ops.cast(made, dtype)
+        made = _with_known_dims(made, dims_of_value(value) if value.shape is not None else [])
         if value.shape is not None and len(value.shape) == len(made.shape):
             for axis, d in enumerate(dims_of_value(value)):
                 if isinstance(d, str):
@@ -275,6 +276,13 @@ class Emitter:
             return inputs
         first, *others = inputs
         return [self.live(first) if isinstance(first, Constant) else first, *others]
+
+
+def _with_known_dims(x: KerasTensor, dims: Sequence[int | str | None]) -> KerasTensor:
+    """A tensor with the dims that the graph knows: Keras forgets that `x[:1]` has one row, and layers want to know."""
+    known = [d if isinstance(d, int) else -1 for d in dims]
+    forgotten = len(dims) == len(x.shape) and any(own is None and d != -1 for own, d in zip(x.shape, known, strict=True))
+    return ops.reshape(x, known) if forgotten and known.count(-1) <= 1 and 0 not in known else x
 
 
 def _attribute(attribute: ir.Attr) -> Any:
