@@ -281,8 +281,10 @@ class Emitter:
 def _with_known_dims(x: KerasTensor, dims: Sequence[int | str | None]) -> KerasTensor:
     """A tensor with the dims that the graph knows: Keras forgets that `x[:1]` has one row, and layers want to know."""
     known = [d if isinstance(d, int) else -1 for d in dims]
-    forgotten = len(dims) == len(x.shape) and any(own is None and d != -1 for own, d in zip(x.shape, known, strict=True))
-    return ops.reshape(x, known) if forgotten and known.count(-1) <= 1 and 0 not in known else x
+    if len(dims) != len(x.shape) or known.count(-1) > 1 or 0 in known:
+        return x
+    forgotten = any(own is None and d != -1 for own, d in zip(x.shape, known, strict=True))
+    return ops.reshape(x, known) if forgotten else x
 
 
 def _attribute(attribute: ir.Attr) -> Any:

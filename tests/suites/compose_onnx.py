@@ -105,10 +105,11 @@ def widened(feed: Values) -> Values:
     return {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in feed.items()}
 
 
-def _moved_values(values: Values, seed: int, copied: bool = True) -> Values:
-    """Floats a little off; as they are for seed 0, and what is copied in free runs."""
+def _moved_values(values: Values, seed: int, operator: str = "") -> Values:
+    """What a row gave, or inputs: floats a little off; as they are for seed 0, and what is copied in free runs."""
+    copied = not operator or operator in COPIES
     seed = 0 if copied and seed >= FREE else seed
-    return {k: moved(v, seed) if seed and v.dtype == np.float64 and v.size else v for k, v in values.items()}
+    return {k: moved(v, seed, operator) if seed and v.dtype == np.float64 and v.size else v for k, v in values.items()}
 
 
 def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]:
@@ -120,7 +121,7 @@ def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]
         for env, value in zip(plain, by_runtime(step, plain), strict=True):
             env[step.name] = value
         for place, (env, value) in enumerate(zip(flat, by_reference(step, flat), strict=True)):
-            env |= _moved_values({step.name: value}, moves[place % len(moves)], step.operator in COPIES)
+            env |= _moved_values({step.name: value}, moves[place % len(moves)], step.operator)
     return [
         {name: [row[0][name], env[name], *(m[name] for m in row[1:])] for name in program.outputs}
         for env, row in zip(plain, many, strict=True)

@@ -76,19 +76,20 @@ class Net(nn.Module):
         exec(compile(text, "<program>", "exec"), space)
         # A class of its own, whose forward names the inputs.
         self.__class__ = type("Net", (Net,), {"forward": space["run"]})
-        self.steps = [(s.name, compile(s.code, "<step>", "eval"), s.operator in COPIES) for s in program.steps]
+        self.steps = [(s.name, compile(s.code, "<step>", "eval"), s.operator) for s in program.steps]
 
     def walk(self, feed: dict[str, torch.Tensor], seed: int | None = None) -> dict[str, torch.Tensor]:
         """All values; with a seed, each that is computed in float64 is moved a little."""
 
-        def settled(value: torch.Tensor, copied: bool = True) -> torch.Tensor:
+        def settled(value: torch.Tensor, operator: str = "") -> torch.Tensor:
+            copied = not operator or operator in COPIES
             if seed is None or (copied and seed >= FREE) or value.dtype != torch.float64 or not value.numel():
                 return value
-            return torch.from_numpy(moved(value.numpy(), seed))
+            return torch.from_numpy(moved(value.numpy(), seed, operator))
 
         env: dict[str, Any] = {name: settled(value) for name, value in feed.items()}
-        for name, code, copied in self.steps:
-            env[name] = settled(eval(code, {**NAMES, "self": self, **env}), copied)
+        for name, code, operator in self.steps:
+            env[name] = settled(eval(code, {**NAMES, "self": self, **env}), operator)
         return env
 
 
