@@ -12,6 +12,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from convert.activity import check_time
@@ -65,6 +66,29 @@ def run(
             raise UsageError(f"the graph has no value {missing[0]!r}")
         return {n: found[n] for n in outputs}
     return dict(zip(names, results, strict=True))
+
+
+def evaluate_node(node: ir.Node, opset: int = OPSET) -> list[Array]:
+    """The outputs of one node whose inputs are constants and which has no subgraphs.
+
+    opset: of the default domain. Kernels of ours are of the canonical one; an operator that was another before runs in
+    ONNX's implementation. Raises whatever a kernel raises.
+    """
+    executor = Executor(set(), False)
+    inputs = [executor.get(v) for v in node.inputs]
+    with np.errstate(all="ignore"):
+        if _since(node, opset) == _since(node, OPSET):
+            results = executor._results(node, inputs)
+        else:
+            results = fallback(node, inputs, lambda body, given: Executor(set(), False).graph(body, given), opset)
+    return [_cast_to_declared(array, value) for value, array in zip(node.outputs, results, strict=False)]
+
+
+def _since(node: ir.Node, opset: int) -> int:
+    """The opset that brought the form of an operator that `opset` has; 0 where it has none."""
+    if not onnx.defs.has(node.op_type, opset, node.domain):
+        return 0
+    return int(onnx.defs.get_schema(node.op_type, opset, node.domain).since_version)
 
 
 class Executor:

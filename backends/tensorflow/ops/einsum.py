@@ -11,6 +11,7 @@ from ..emit import Dim, LazyDims, Value
 from ..rules import LITE, onnx_op
 from .linalg import WIDER
 from .shape import dims_product, pack_dims
+from .sums import total
 
 
 @onnx_op("Einsum")
@@ -78,7 +79,7 @@ def _grouped(x: Value, dims: dict[str, Dim], *groups: str) -> tf.Tensor:
 def _summed(x: Value, term: str, kept: set[str]) -> Value:
     """x without the labels that are not kept."""
     axes = [i for i, label in enumerate(term) if label not in kept]
-    return tf.reduce_sum(x, axes) if axes else x
+    return total(x, axes, False) if axes else x
 
 
 def _ordered(x: Value, labels: str | list[str], wanted: str) -> Value:

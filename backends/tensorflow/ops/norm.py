@@ -10,6 +10,8 @@ from convert.errors import Unsupported
 from ..constants import tf_dtype
 from ..rules import channels_last, onnx_op
 from .shape import pack_dims
+from .sums import mean as mean_of
+from .sums import moments
 
 
 @channels_last("BatchNormalization")
@@ -19,7 +21,7 @@ def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, trai
     if not training_mode:
         factor = scale * tf.math.rsqrt(tf.cast(var, kind) + tf.constant(epsilon, kind))
         return tf.cast(wide * factor + (bias - factor * tf.cast(mean, kind)), x.dtype)
-    now_mean, now_var = tf.nn.moments(wide, list(range(t.rank(x) - 1)))
+    now_mean, now_var = moments(wide, list(range(t.rank(x) - 1)))
     y = tf.nn.batch_normalization(wide, now_mean, now_var, bias, scale, epsilon)
     keep = tf.constant(momentum, mean.dtype)
     new_mean = tf.multiply(mean, keep) + tf.cast(now_mean, mean.dtype) * (1 - keep)
@@ -30,7 +32,7 @@ def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, trai
 def instance_normalization(t, x, scale, bias, *, epsilon):
     kind = x.dtype if x.dtype.size >= 4 else tf.float32
     wide, scale, bias = tf.cast(x, kind), tf.cast(scale, kind), tf.cast(bias, kind)
-    mean, var = tf.nn.moments(wide, list(range(1, t.rank(x) - 1)), keepdims=True)
+    mean, var = moments(wide, list(range(1, t.rank(x) - 1)), True)
     return tf.cast(tf.nn.batch_normalization(wide, mean, var, bias, scale, epsilon), x.dtype)
 
 
@@ -41,7 +43,7 @@ def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
     kind = tf_dtype(ir.DataType(stash_type))
     split = tf.reshape(tf.cast(x, kind), pack_dims([*dims[:-1], num_groups, per_group]))
     axes = [*range(1, len(dims) - 1), len(dims)]
-    mean, var = tf.nn.moments(split, axes, keepdims=True)
+    mean, var = moments(split, axes, True)
     normal = (split - mean) * tf.math.rsqrt(var + tf.constant(epsilon, kind))
     normal = tf.cast(tf.reshape(normal, pack_dims(dims)), x.dtype)
     return normal * scale + bias
@@ -53,8 +55,8 @@ def layer_normalization(t, x, scale, bias, *, axis, epsilon, stash_type):
     rank = t.rank(x)
     axes = list(range(axis % rank if rank else 0, rank))
     wide = tf.cast(x, kind)
-    mean = tf.reduce_mean(wide, axes, keepdims=True)
-    var = tf.reduce_mean(tf.square(wide - mean), axes, keepdims=True)
+    mean = mean_of(wide, axes, True)
+    var = mean_of(tf.square(wide - mean), axes, True)
     inverse = tf.math.rsqrt(var + tf.constant(epsilon, kind))
     y = tf.multiply(tf.cast((wide - mean) * inverse, x.dtype), scale)
     return (y if bias is None else y + bias), mean, inverse
@@ -65,13 +67,13 @@ def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
     kind = tf_dtype(ir.DataType(stash_type))
     rank = t.rank(x)
     wide = tf.cast(x, kind)
-    square = tf.reduce_mean(tf.square(wide), list(range(axis % rank, rank)), keepdims=True)
+    square = mean_of(tf.square(wide), list(range(axis % rank, rank)), True)
     return tf.multiply(tf.cast(wide * tf.math.rsqrt(square + tf.constant(epsilon, kind)), scale.dtype), scale)
 
 
 @onnx_op("MeanVarianceNormalization")
 def mean_variance_normalization(t, x, *, axes):
-    mean, var = tf.nn.moments(x, axes if axes is not None else [0, 2, 3], keepdims=True)
+    mean, var = moments(x, axes if axes is not None else [0, 2, 3], True)
     return (x - mean) / (tf.sqrt(var) + tf.constant(1e-9, x.dtype))
 
 

@@ -14,6 +14,7 @@ from convert.errors import Unsupported
 from ..emit import Dim, Emitter, Value
 from ..rules import channels_last, onnx_op
 from .reduce import kept_from_reordering
+from .sums import mean, total
 from .windows import SpatialWindows, pad_spatial, spatial_shape, windows
 
 
@@ -174,7 +175,7 @@ def spatial_axes(t: Emitter, x: Value) -> list[int]:
 
 @channels_last("GlobalAveragePool")
 def global_average_pool(t, x):
-    return tf.reduce_mean(x, spatial_axes(t, x), keepdims=True)
+    return mean(x, spatial_axes(t, x), True)
 
 
 @channels_last("GlobalMaxPool")
@@ -185,4 +186,4 @@ def global_max_pool(t, x):
 @channels_last("GlobalLpPool")
 def global_lp_pool(t, x, *, p):
     power = tf.constant(p, x.dtype)
-    return tf.pow(tf.reduce_sum(tf.pow(tf.abs(x), power), spatial_axes(t, x), keepdims=True), 1 / power)
+    return tf.pow(total(tf.pow(tf.abs(x), power), spatial_axes(t, x), True), 1 / power)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ..emit import Emitter, Value
 from ..rules import onnx_op
+from .sums import mean, total
 from .unary import UNSIGNED
 
 # Integers without a kernel of their own are reduced in these.
@@ -53,7 +54,10 @@ def square_root(x: tf.Tensor) -> tf.Tensor:
 
 def log_sum_exp(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Tensor:
     if x.dtype.is_floating:
-        return tf.reduce_logsumexp(x, axes, keep)
+        largest = tf.reduce_max(x, axes, keepdims=True)
+        largest = tf.where(tf.math.is_finite(largest), largest, tf.zeros_like(largest))
+        logarithm = tf.math.log(total(tf.exp(x - largest), axes, keep))
+        return logarithm + (largest if keep else tf.reshape(largest, tf.shape(logarithm)))
     return tf.cast(tf.reduce_logsumexp(tf.cast(x, tf.float64), axes, keep), x.dtype)
 
 
@@ -82,16 +86,16 @@ def register_reductions(**functions: Callable[..., tf.Tensor]) -> None:
 
 
 register_reductions(
-    ReduceL1=lambda x, axes, keep: tf.reduce_sum(x if x.dtype in UNSIGNED else tf.abs(x), axes, keep),
-    ReduceL2=lambda x, axes, keep: square_root(tf.reduce_sum(tf.square(x), axes, keep)),
-    ReduceLogSum=lambda x, axes, keep: log(tf.reduce_sum(x, axes, keep)),
+    ReduceL1=lambda x, axes, keep: total(x if x.dtype in UNSIGNED else tf.abs(x), axes, keep),
+    ReduceL2=lambda x, axes, keep: square_root(total(tf.square(x), axes, keep)),
+    ReduceLogSum=lambda x, axes, keep: log(total(x, axes, keep)),
     ReduceLogSumExp=log_sum_exp,
     ReduceMax=largest,
-    ReduceMean=tf.reduce_mean,
+    ReduceMean=mean,
     ReduceMin=least,
     ReduceProd=tf.reduce_prod,
-    ReduceSum=tf.reduce_sum,
-    ReduceSumSquare=lambda x, axes, keep: tf.reduce_sum(tf.square(x), axes, keep),
+    ReduceSum=total,
+    ReduceSumSquare=lambda x, axes, keep: total(tf.square(x), axes, keep),
 )
 
 

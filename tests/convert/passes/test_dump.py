@@ -31,7 +31,7 @@ def names(folder: Path) -> list[str]:
         (
             "onnx",
             "read clean assign_channels_first fold_batch_norms clean exact_probabilities full_resize"
-            " cast_for_kernels write_kernel_shapes to_opset hoist_weights",
+            " join_chained_scales cast_for_kernels write_kernel_shapes to_opset hoist_weights",
         ),
         (
             "caffe2",

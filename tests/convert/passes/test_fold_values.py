@@ -1,0 +1,81 @@
+"""What is folded holds the numbers that the runtime would have computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+
+from convert.graph import Graph
+from convert.passes.fold import fold_constants
+from tests.support.onnx_support import assert_same, data_of, node_tests
+
+FRACTIONS = {f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")}
+"""The expected numbers are of ONNX's own implementation; onnxruntime counts whole outputs, as the kernel does."""
+
+RNG = np.random.default_rng(3)
+
+
+def constants_of(case: Any) -> tuple[ir.Model, list[Any]]:
+    """An official case whose inputs are initializers, and what it gives."""
+    inputs, outputs = data_of(case)
+    proto = onnx.ModelProto()
+    proto.CopyFrom(case.model)
+    names = [v.name for v in proto.graph.input]
+    del proto.graph.input[:]
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(a, n) for n, a in zip(names, inputs, strict=True))
+    # What is an output stays a node.
+    for value in proto.graph.output:
+        proto.graph.node.add(op_type="Identity", input=[value.name], output=[f"{value.name}.out"])
+        value.name += ".out"
+    return ir.serde.deserialize_model(onnx.shape_inference.infer_shapes(proto)), outputs
+
+
+def test_official_cases() -> None:
+    folded = 0
+    for name, case in node_tests().items():
+        inputs, outputs = data_of(case)
+        if (
+            name in FRACTIONS
+            or not all(isinstance(a, np.ndarray) for a in (*inputs, *outputs))
+            or not case.model.graph.input
+        ):
+            continue
+        if (
+            all(i.domain for i in case.model.opset_import)
+            or any(a.dtype.kind in "OSU" for a in inputs)
+            or "training_dropout" in name
+        ):
+            continue
+        model, wanted = constants_of(case)
+        fold_constants(model)
+        for value, want in zip(model.graph.outputs, wanted, strict=True):
+            identity = value.producer()
+            tensor = identity.inputs[0].const_value if identity is not None and identity.inputs[0] is not None else None
+            if tensor is not None:
+                assert_same(tensor.numpy(), want, case.rtol)
+                folded += 1
+    assert folded > 800
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("bias", [False, True])
+def test_transposed_convolutions(groups: int, bias: bool) -> None:
+    """ONNX's own implementation adds the bias wrongly where there are groups."""
+    x, w, b = (RNG.standard_normal(s).astype(np.float32) for s in ((1, 6, 4, 3), (6, 2, 2, 3), (2 * groups,)))
+    g = Graph()
+    y = g.ConvTranspose(x, w, *([b] if bias else []), strides=[2, 1], group=groups)
+    g.output(g.Add(y, g.input("z", ir.DataType.FLOAT, [1])), "y")
+    model = g.model()
+    fold_constants(model)
+    (add,) = model.graph
+    assert add.inputs[0] is not None
+    assert add.inputs[0].const_value is not None
+    want = torch.conv_transpose2d(
+        torch.tensor(x), torch.tensor(w), torch.tensor(b) if bias else None, (2, 1), groups=groups
+    )
+    np.testing.assert_allclose(add.inputs[0].const_value.numpy(), want.numpy(), rtol=1e-5, atol=1e-5)
