@@ -29,8 +29,8 @@ def test_entries_are_files_and_folders() -> None:
 
 def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No room has a circle of files, and its entries import one another in one direction, but for two arrows that are
-    meant: a task of a batch runs the command line itself, and constants are folded by the kernels of the executor, which
-    uses passes itself."""
+    meant: a task of a batch runs the command line itself, and constants are folded by the kernels of the executor,
+    which uses passes itself."""
     monkeypatch.setattr("sys.argv", ["structure.py"])
     main()
     lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]

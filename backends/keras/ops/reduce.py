@@ -39,8 +39,22 @@ def _logical(function: Callable[..., Any], of_bools: Callable[..., Any]) -> Call
     return reduced
 
 
-def _sum(x: KerasTensor, axes: Sequence[int] | None, keep: bool) -> KerasTensor:
-    return ops.sum(x, axis=axes, keepdims=keep)
+def _by_axis(function: Callable[..., Any]) -> Callable[[KerasTensor, Sequence[int] | None, bool], KerasTensor]:
+    """A sum or mean over several axes of floats, one after another: over all at once TensorFlow loses digits."""
+
+    def reduced(x: KerasTensor, axes: Sequence[int] | None, keep: bool) -> KerasTensor:
+        chosen = tuple(range(len(x.shape))) if axes is None else tuple(axes)
+        if len(chosen) < 2 or x.dtype not in ("float32", "float64"):
+            return function(x, axis=axes, keepdims=keep)
+        for axis in chosen:
+            x = function(x, axis=axis, keepdims=True)
+        return x if keep else ops.squeeze(x, chosen)
+
+    return reduced
+
+
+_sum = _by_axis(ops.sum)
+mean_by_axis = _by_axis(ops.mean)
 
 
 def _widen_integers(x: KerasTensor) -> KerasTensor:
@@ -55,7 +69,7 @@ onnx_op.same(
     ReduceLogSum=lambda x, axes, keep: ops.log(_sum(_widen_integers(x), axes, keep)),
     ReduceLogSumExp=lambda x, axes, keep: ops.logsumexp(_widen_integers(x), axis=axes, keepdims=keep),
     ReduceMax=_logical(ops.max, ops.any),
-    ReduceMean=lambda x, axes, keep: ops.mean(_widen_integers(x), axis=axes, keepdims=keep),
+    ReduceMean=lambda x, axes, keep: mean_by_axis(_widen_integers(x), axes, keep),
     ReduceMin=_logical(ops.min, ops.all),
     ReduceProd=lambda x, axes, keep: ops.prod(x, axis=axes, keepdims=keep),
     ReduceSum=_sum,
