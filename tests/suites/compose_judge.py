@@ -32,6 +32,12 @@ COPIES = {
 }  # fmt: skip
 """Rows of the tables that compute nothing: of these, and of inputs, a free run moves no number."""
 
+MEANS = {
+    "norm", "layer_norm", "{x}.std({a}, unbiased=False, keepdim={d})", "{x}.var({a}, keepdim={d}, correction=0)",
+    "{x} - {x}.mean({a}, keepdim=True)",
+}  # fmt: skip
+"""Rows that subtract a mean: of equal numbers nothing is left but what rounding did to it. In free runs each number
+that they read is moved, whole ones and copies too."""
 
 LESS_ONE = {
     "F.elu({x}, {p})", "F.selu({x})", "F.celu({x}, {p})",
@@ -40,14 +46,15 @@ LESS_ONE = {
 """Rows that are defined as a multiple of exp(x) - 1 below 0. Runtimes compute that as it is written, or as expm1."""
 
 
-def moved(array: np.ndarray, seed: int, operator: str = "") -> np.ndarray:
-    """A float64 array, which a row gave, with each number moved by about one unit in the last place of float32."""
+def moved(array: np.ndarray, seed: int, operator: str = "", whole: bool = False) -> np.ndarray:
+    """A float64 array, which a row gave, with each number moved by about one unit in the last place of float32; `whole`
+    ones, too, where that is asked for."""
     if operator in LESS_ONE:
         rounded = array + UNIT * np.sin(array * 6911.0 + 1.3 * seed)  # of exp(x), which is nearly one
         array = np.where((array < 0) & (array > -0.5), rounded, array)
-    if seed >= FREE:  # what rounding does to a mean of equal numbers, of which a norm then has nothing else
+    if seed >= FREE:
         free = array * (1 + 2 * UNIT * np.random.default_rng(seed).uniform(-1, 1, array.shape))
-        return np.where(array == np.round(array), array, free)
+        return free if whole else np.where(array == np.round(array), array, free)
     draw = np.sin(array * 7919.0 * (1 + seed % 7) + 1.7 * seed) * 43758.5453
     shift = 2 * (draw - np.floor(draw)) - 1
     return np.where(array == np.round(array), array, array * (1 + 2 * UNIT * shift))

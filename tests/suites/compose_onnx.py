@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tests.suites import compose_onnx_layers  # noqa: F401  (adds its rows)
-from tests.suites.compose_judge import COPIES, FREE, moved, seeds
+from tests.suites.compose_judge import COPIES, FREE, MEANS, moved, seeds
 from tests.suites.compose_onnx_ops import ROWS
 from tests.suites.compose_program import (
     LARGEST,
@@ -112,6 +112,13 @@ def _moved_values(values: Values, seed: int, operator: str = "") -> Values:
     return {k: moved(v, seed, operator) if seed and v.dtype == np.float64 and v.size else v for k, v in values.items()}
 
 
+def _read_values(step: Step, values: Values, seed: int) -> Values:
+    """What a step reads in a run: see `MEANS`."""
+    if seed < FREE or step.operator not in MEANS:
+        return values
+    return {k: moved(v, seed, whole=True) if v.dtype == np.float64 else v for k in step.uses for v in [values[k]]}
+
+
 def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]:
     """For each feed the outputs of the source: in float64, in float32, and moved ones in float64."""
     plain, moves = [dict(f) for f in program.feeds], [0, *seeds(runs)]
@@ -120,7 +127,8 @@ def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]
     for step in program.steps:
         for env, value in zip(plain, by_runtime(step, plain), strict=True):
             env[step.name] = value
-        for place, (env, value) in enumerate(zip(flat, by_reference(step, flat), strict=True)):
+        read = [_read_values(step, env, moves[place % len(moves)]) for place, env in enumerate(flat)]
+        for place, (env, value) in enumerate(zip(flat, by_reference(step, read), strict=True)):
             env |= _moved_values({step.name: value}, moves[place % len(moves)], step.operator)
     return [
         {name: [row[0][name], env[name], *(m[name] for m in row[1:])] for name in program.outputs}

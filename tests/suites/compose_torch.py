@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.suites import compose_torch_layers  # noqa: F401  (adds its rows)
-from tests.suites.compose_judge import COPIES, FREE, moved, seeds
+from tests.suites.compose_judge import COPIES, FREE, MEANS, moved, seeds
 from tests.suites.compose_program import (
     LARGEST,
     MOST_ELEMENTS,
@@ -76,20 +76,22 @@ class Net(nn.Module):
         exec(compile(text, "<program>", "exec"), space)
         # A class of its own, whose forward names the inputs.
         self.__class__ = type("Net", (Net,), {"forward": space["run"]})
-        self.steps = [(s.name, compile(s.code, "<step>", "eval"), s.operator) for s in program.steps]
+        self.steps = [(s, compile(s.code, "<step>", "eval")) for s in program.steps]
 
     def walk(self, feed: dict[str, torch.Tensor], seed: int | None = None) -> dict[str, torch.Tensor]:
         """All values; with a seed, each that is computed in float64 is moved a little."""
 
-        def settled(value: torch.Tensor, operator: str = "") -> torch.Tensor:
-            copied = not operator or operator in COPIES
+        def settled(value: torch.Tensor, operator: str = "", whole: bool = False) -> torch.Tensor:
+            copied = not whole and (not operator or operator in COPIES)
             if seed is None or (copied and seed >= FREE) or value.dtype != torch.float64 or not value.numel():
                 return value
-            return torch.from_numpy(moved(value.numpy(), seed, operator))
+            return torch.from_numpy(moved(value.numpy(), seed, operator, whole))
 
         env: dict[str, Any] = {name: settled(value) for name, value in feed.items()}
-        for name, code, operator in self.steps:
-            env[name] = settled(eval(code, {**NAMES, "self": self, **env}), operator)
+        for step, code in self.steps:
+            free = seed is not None and seed >= FREE and step.operator in MEANS
+            read = {name: settled(env[name], whole=True) for name in step.uses} if free else {}
+            env[step.name] = settled(eval(code, {**NAMES, "self": self, **env, **read}), step.operator)
         return env
 
 

@@ -14,6 +14,8 @@ pytest.importorskip("torch", reason="half of the graphs are PyTorch's")
 
 from tests.suites.compose import ALL, BAD, run_seeds
 from tests.suites.compose_judge import FREE, fault, moved
+from tests.suites.compose_onnx import references
+from tests.suites.compose_program import Input, Program, Step
 
 
 def bad(seeds: range, targets: tuple[str, ...], workers: int) -> dict[tuple[str, str], int]:
@@ -50,3 +52,19 @@ def test_the_judge_takes_rounding_and_nothing_else() -> None:
     free = [np.array([0, 1, 2, 3, 5])]
     assert fault(np.array([0, 1, 2, 3, 5]), whole, whole, [whole], free) == ""
     assert fault(np.array([0, 1, 2, 5, 4]), whole, whole, [whole], free) == "1 of 5 elements differ"
+
+
+def test_a_norm_of_equal_numbers_may_have_what_rounding_does_to_their_mean() -> None:
+    code = "[node('LayerNormalization', ['x', 'k0', 'k1'], ['y'])]"
+    layers = (("k0", "1 + floats(0, 3) * np.float32(0.2)"), ("k1", "floats(1, 3)"))
+    x = np.repeat(np.array([[0.3], [-3], [1.7]], np.float32), 3, 1)
+    step = Step("y", code, ("x",), layers, "layer_norm")
+    program = Program("onnx", (Input("x", "float32", (3, 3)),), (step,), ("y",), [{"x": x}])
+    want, plain, *noisy = references(program, 12)[0]["y"]
+
+    def said(share: float) -> str:
+        left = x * share / np.sqrt(1e-5)
+        return fault((want + left).astype(np.float32), want, plain, noisy[:12], noisy[12:])
+
+    assert said(2.0**-23) == ""
+    assert "times what rounding explains" in said(1e-5)
