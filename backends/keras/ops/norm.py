@@ -47,6 +47,8 @@ def _group_norm(k: Emitter, x: KerasTensor, scale: Value, bias: Value, epsilon: 
     """
     if x.shape[-1] is None:
         raise Unsupported("channels of dynamic number")
+    if groups == x.shape[-1] and x.dtype in ("float32", "float64") and all(d in (1, None) for d in x.shape[1:-1]):
+        x = _centered(x)
     first = k.channels_first(x)
     if isinstance(scale, Constant) and isinstance(bias, Constant):
         weights = {"gamma": scale, "beta": bias}
@@ -56,6 +58,15 @@ def _group_norm(k: Emitter, x: KerasTensor, scale: Value, bias: Value, epsilon: 
     plain = layers.GroupNormalization(groups, axis=1, epsilon=epsilon, center=False, scale=False, dtype=x.dtype)
     scale, bias = k.tensors(scale, bias)
     return plus(k.channels_last(plain(first)) * scale, bias)
+
+
+def _centered(x: KerasTensor) -> KerasTensor:
+    """Without the mean of each channel: of groups of one element nothing is left.
+
+    The layer multiplies element and mean by 1 / √ε, and subtracts then: what the products round is 316 times larger.
+    """
+    spatial = list(range(1, len(x.shape) - 1))
+    return ops.subtract(x, mean_by_axis(x, spatial, True) if spatial else x)
 
 
 @onnx_op("LayerNormalization")

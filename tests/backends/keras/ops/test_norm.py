@@ -12,6 +12,7 @@ ROWS = [
     *shared_rows(__name__),
     case("BatchNormalization", f32(2, 3, 4, 5), *(const(f32(3, low=0.5)) for _ in range(4))),
     case("GroupNormalization", f32(2, 6, 4, 5), const(f32(6)), const(f32(6)), num_groups=3),
+    case("GroupNormalization", f32(4, 3, 1, 1), const(f32(3)), const(f32(3) / 1000), num_groups=3).named("of one"),
     case("InstanceNormalization", f32(2, 3, 4, 5), const(f32(3)), const(f32(3)), epsilon=1e-3),
     case("LayerNormalization", f32(2, 3, 8), const(f32(8)), const(f32(8))),
     case("RMSNormalization", f32(2, 3, 8), const(f32(8))),

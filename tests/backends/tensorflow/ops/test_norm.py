@@ -17,6 +17,8 @@ ROWS = [
     case("InstanceNormalization", f32(2, 3, 4, 5), f32(3), f32(3)),
     case("InstanceNormalization", f32(2, 3, 9), f32(3), f32(3), epsilon=1e-2),
     case("GroupNormalization", f32(2, 6, 4, 5), f32(6), f32(6), num_groups=3),
+    case("GroupNormalization", f32(2, 6, 4, 5), f32(6), f32(6), num_groups=1).named("of one group"),
+    case("GroupNormalization", np.ones((2, 1, 27, 15), np.float32), f32(1), f32(1), num_groups=1).named("of ones"),
     case("LayerNormalization", f32(2, 3, 8), f32(8), f32(8)),
     case("LayerNormalization", f32(2, 3, 8), f32(3, 8), axis=1, epsilon=1e-2, _outputs=3),
     case("RMSNormalization", f32(2, 3, 8), f32(8)),
