@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         raise Unsupported("channels of dynamic number")
     kernel = kernel_shape or list(w.shape[2:])
     window = windows(spatial_sizes(x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    if group == 1 and max(window.dilations) == 1:
+        x, w, window = _apart_from_one_column(x, w, window)
     if not window.has_same_pads:
         x = pad_zeros(x, window.before, window.after)
     # Layers have either strides or dilations, and depthwise ones equal strides.
@@ -54,6 +57,30 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
             **arguments,
         )
     return y if whole else take_strided(y, window.strides)
+
+
+def _apart_from_one_column(x: KerasTensor, w: Value, window: KerasWindows) -> tuple[KerasTensor, Value, KerasWindows]:
+    """The same convolution in a form that oneDNN does right.
+
+    Of one channel, with a stride along the width alone and room for one window there, it reads elements that are not
+    the window's (TensorFlow 2.21). A single window needs no stride; where the width is not known, a channel of zeros
+    helps.
+    """
+    strides, width, reach = window.strides, x.shape[-2], window.reach[-1]
+    if x.shape[-1] != 1 or len(strides) < 2 or strides[-1] == 1 or strides[-2] > 1:
+        return x, w, window
+    if width is not None and not window.same:
+        if width + window.before[-1] + window.after[-1] >= reach + strides[-1]:
+            return x, w, window
+        after = (*window.after[:-1], reach - width - window.before[-1])  # what the window does not reach is cut off
+        return x, w, replace(window, strides=(*strides[:-1], 1), after=after)
+    if width is not None and width > strides[-1]:
+        return x, w, window
+    x = ops.concatenate([x, ops.zeros_like(x)], -1)
+    if isinstance(w, Constant):
+        wide = (w.shape[0], 2, *w.shape[2:])
+        return x, w.map(wide, lambda a: np.concatenate([a, np.zeros_like(a)], 1)), window
+    return x, ops.concatenate([w, ops.zeros_like(w)], 1), window
 
 
 def _depthwise(

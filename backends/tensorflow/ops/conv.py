@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import tensorflow as tf
 
@@ -61,8 +62,31 @@ def _convolve(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindow
         return _depthwise(t, x, kernel, window, group)
     if group > 1 and any(d > 1 for d in window.dilations):
         return _convolve_groups(t, x, kernel, window, group)
+    x, kernel, window = _apart_from_one_column(t, x, kernel, window)
     x, padding = _padding_2d(x, window)
     return tf.nn.conv2d(x, kernel, window.strides, padding, dilations=window.dilations)
+
+
+def _apart_from_one_column(
+    t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows
+) -> tuple[tf.Tensor, tf.Tensor, SpatialWindows]:
+    """The same convolution in a form that oneDNN does right.
+
+    Of one channel, with a stride along the width alone and room for one window there, it reads elements that are not
+    the window's (TensorFlow 2.21). A single window needs no stride; where the width is not known, a channel of zeros
+    helps.
+    """
+    if kernel.shape[-2] != 1 or window.strides[-1] == 1 or window.strides[-2] > 1:
+        return x, kernel, window
+    width, reach = t.shape(x)[-2], window.reach[-1]
+    windows_along = window.outputs(spatial_shape(t, x))[-1]
+    if not isinstance(windows_along, int) or not isinstance(reach, int):
+        # No Pad: oneDNN takes one before a convolution for its own, and leaves the channels as they are.
+        return tf.concat([x, tf.zeros_like(x)], -1), tf.concat([kernel, tf.zeros_like(kernel)], -2), window
+    if windows_along != 1:
+        return x, kernel, window
+    left = reach - width - window.before[-1]  # what the window does not reach is cut off
+    return x, kernel, replace(window, strides=(*window.strides[:-1], 1), after=(*window.after[:-1], left))
 
 
 def _padding_2d(x: tf.Tensor, window: SpatialWindows) -> tuple[tf.Tensor, str | list[list[int]]]:
@@ -121,6 +145,7 @@ def _has_same_pads(window: SpatialWindows) -> bool:
 def _convolve_3d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
     if group > 1:
         return _convolve_groups(t, x, kernel, window, group)
+    x, kernel, window = _apart_from_one_column(t, x, kernel, window)
     x = pad_spatial(x, window.before, window.after)
     if set(window.dilations) == {1}:
         return tf.nn.conv3d(x, kernel, [1, *window.strides, 1], "VALID")

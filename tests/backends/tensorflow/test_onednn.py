@@ -266,6 +266,25 @@ def test_windows_that_hold_padding_only_are_not_fused_with_a_bias(dims: list[int
     np.testing.assert_allclose(call(path, x), want, rtol=1e-6)
 
 
+@pytest.mark.parametrize("width", [3, 4, "w"])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_one_window_along_the_width_has_no_stride(rank: int, width: Any, tmp_path: Path) -> None:
+    """Of one channel and with no stride along the height, oneDNN reads elements that are not the window's.
+
+    `tests.suites.compose --source onnx --seed 550`; TensorFlow 2.21. Where the width is open there are two channels.
+    """
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], strides=[1] * (rank - 1) + [2])]
+    weights = {"w": RANDOM.normal(size=(4, 1, *[3] * rank)).astype(np.float32)}
+    outer = [5] * (rank - 2) + [6]
+    proto = model(nodes, ["n", 1, *outer, width], ["n", 4, *[None] * rank], **weights)
+    path = written(proto, tmp_path, "constants")
+    (found,) = [op for op in operations(path) if op.type in ("Conv2D", "Conv3D")]
+    assert found.get_attr("strides")[-2] == 1 or found.inputs[1].shape[-2] == 2
+    for size in (3, 4, 5, 9) if width == "w" else (width,):
+        x = RANDOM.normal(size=(4, 1, *outer, size)).astype(np.float32)
+        np.testing.assert_allclose(call(path, x), onnxruntime_of(proto, {"x": x})[0], rtol=1e-4, atol=2e-5)
+
+
 def test_forms_that_have_no_kernel_under_one_setting_are_not_emitted(tmp_path: Path) -> None:
     """Found in TensorFlow 2.21, not all of them on every processor, so that the graph has to show it.
 

@@ -49,6 +49,14 @@ ROWS = [
     conv(1, 4, (4, 5, 6), 4, (2, 2, 2), True, group=2, strides=[1, 2, 1]),
     conv(1, 2, (5, 5, 6), 3, (2, 2, 2), dilations=[2, 1, 2]),
     conv(1, 4, (5, 5, 6), 4, (2, 2, 2), group=4, dilations=[2, 2, 2], strides=[2, 1, 1]),
+    # One channel, one window along the width and a stride there alone: oneDNN reads other elements.
+    conv(3, 1, (6, 3), 4, (3, 3), True, strides=[1, 2]),
+    conv(3, 1, (6, 4), 4, (3, 3), strides=[1, 3]),
+    conv(3, 1, (5, 1), 2, (2, 3), True, strides=[1, 2], pads=[1, 1, 1, 1]),
+    conv(3, 1, (5, 2), 2, (2, 2), True, strides=[1, 3], auto_pad="SAME_UPPER"),
+    conv(3, 1, (6, 4), 4, (3, 3), strides=[1, 2], dilations=[2, 1]),
+    conv(2, 1, (2, 6, 4), 3, (2, 3, 3), strides=[1, 1, 2]),
+    conv(3, 2, (6, 3), 4, (3, 3), strides=[1, 2], group=2),
     case("Conv", f32(2, 4, 6, 6), const(f32(4, 2, 3, 3)), f32(4), group=2, pads=[1, 1, 1, 1]).named("bias at run time"),
     case("Conv", f32(2, 4, 7, 8), f32(6, 2, 3, 3), f32(6), group=2, pads=[1, 0, 1, 2]).named("weights at run time"),
     case("Conv", f32(1, 3, 9), f32(3, 1, 4), group=3, auto_pad="SAME_UPPER", strides=[2]).named(
