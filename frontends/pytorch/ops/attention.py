@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.sizes import broadcast_to_rank, reshape, size
+from ..common.sizes import broadcast_to_rank, reshape, size, vector
 from ..rules import torch_op
 
 _DROPOUT = torch_op.limit(
@@ -50,13 +49,13 @@ def _broadcast_leading_dims(g: Graph, query: ir.Value, key: ir.Value, value: ir.
     if len(leads) == 1 and None not in (lead := leads.pop()) and all(g.rank(x) == rank for x in given):
         return given
     given = [broadcast_to_rank(g, x, rank) for x in given]
-    if any(None in g.shape(x)[: rank - kept] or not isinstance(n, int) for x in given for n in g.shape(x)[:-kept]):
+    if any(None in g.shape(x)[:-kept] for x in given):
         return given
-    lead = np.broadcast_shapes(*(tuple(n for n in g.shape(x)[:-kept] if isinstance(n, int)) for x in given))
-    return [
-        x if g.shape(x)[: rank - kept] == lead else g.Expand(x, g.const(np.array([*lead, *[1] * kept], np.int64)))
-        for x in given
-    ]
+    # Of each leading dim the first that is not 1: others are the same, or 1 and broadcast.
+    owners = [next((x for x in given if g.shape(x)[d] != 1), query) for d in range(rank - kept)]
+    lead = tuple(g.shape(x)[d] for d, x in enumerate(owners))
+    sizes = [size(g, x, d) for d, x in enumerate(owners)]
+    return [x if g.shape(x)[:-kept] == lead else g.Expand(x, vector(g, [*sizes, *[1] * kept])) for x in given]
 
 
 def _reshape_to_heads(g: Graph, x: ir.Value) -> ir.Value:

@@ -30,8 +30,8 @@ def names(folder: Path) -> list[str]:
     [
         (
             "onnx",
-            "read clean assign_channels_first fold_batch_norms clean exact_probabilities full_resize"
-            " join_chained_scales cast_for_kernels write_kernel_shapes to_opset hoist_weights",
+            "read clean assign_channels_first fold_batch_norms clean exact_probabilities write_inferred_shapes"
+            " full_resize join_chained_scales cast_for_kernels write_kernel_shapes to_opset hoist_weights",
         ),
         (
             "caffe2",
