@@ -119,8 +119,24 @@ def _upsample(
         config: dict[str, Any] = {} if rank == 1 else {"data_format": "channels_last"}
         return k.layer(kind, x, size=size if rank > 1 else size[0], **config)
     if rank == 2 and method.mode == "linear" and method.coordinates in ("half_pixel", "pytorch_half_pixel"):
+        if None in x.shape[1:-1]:
+            return _smooth_repetitions(k, x, size)
         return k.layer(layers.UpSampling2D, x, size=size, interpolation="bilinear", data_format="channels_last")
     return None
+
+
+def _smooth_repetitions(k: Emitter, x: KerasTensor, size: tuple[int, ...]) -> KerasTensor:
+    """Bilinear upsampling of a picture of dynamic size, for which Keras's own layer works in eager mode only.
+
+    Means over `size` of the repeated pixels are what lies on the line between two; for an even factor the mean of two
+    such is in the middle of a pixel. At the border the outermost pixels are repeated.
+    """
+    x = k.layer(layers.UpSampling2D, x, size=size, data_format="channels_last")
+    x = ops.pad(x, [(0, 0), *((n // 2, n // 2) for n in size), (0, 0)], mode="symmetric")
+    for window in (size, tuple(2 - n % 2 for n in size)):
+        if max(window) > 1:
+            x = k.layer(layers.AveragePooling2D, x, pool_size=window, strides=1, data_format="channels_last")
+    return x
 
 
 def _is_repetition(factor: int, method: Interpolation) -> bool:

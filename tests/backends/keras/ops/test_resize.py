@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import convert
 from tests.backends.keras.ops.keras_support import Outcomes, check, shared_rows
 from tests.support.cases import Case, params
+from tests.support.run_targets import run_target
 
+RNG = np.random.default_rng(0)
 ROWS = shared_rows(__name__)
 
 
 @pytest.mark.parametrize("row", params(ROWS))
 def test_operator(row: Case, keras_outcomes: Outcomes) -> None:
     check(row, keras_outcomes)
+
+
+@pytest.mark.parametrize("factors", [(2, 2), (3, 4), (1, 5)])
+def test_bilinear_pictures_of_dynamic_size(factors: tuple[int, int], tmp_path: Path) -> None:
+    class Upsampled(nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"y": functional.interpolate(x, scale_factor=factors, mode="bilinear")}
+
+    path = tmp_path / "m.keras"
+    convert.convert(Upsampled().eval(), "keras", path, inputs=["x:float32[b,6,h,w]"], verify=False)
+    feeds = [RNG.standard_normal((2, 6, *size)).astype(np.float32) for size in ((4, 5), (1, 1), (7, 2))]
+    for x, got in zip(feeds, run_target("keras", path, [{"x": x} for x in feeds]), strict=True):
+        want = Upsampled()(torch.from_numpy(x))["y"].numpy()
+        np.testing.assert_allclose(got["y"], want, rtol=0, atol=8 * 2.0**-23 * np.abs(want).max())
