@@ -243,6 +243,8 @@ def pad(d: Draw) -> str:
     count = d.integer(1, min(3, d.rank(x)))
     widths = [d.integer(0, 2) if d.chance(0.85) else -1 for _ in range(2 * count)]
     mode = d.one_of("constant", "constant", "reflect", "replicate", "circular")
+    if mode == "circular":  # of what negative amounts leave it may take more than there is: memory that is not written
+        widths = [max(n, 0) for n in widths]
     value = f", value={d.number()}" if mode == "constant" and d.chance(0.4) else ""
     return f"F.pad({x}, {widths}, mode='{mode}'{value})"
 

@@ -57,6 +57,9 @@ def _pad_circular(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> 
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if not isinstance(begin, int) or not isinstance(end, int):
             raise Unsupported("circular padding by amounts that are computed at run time")
+        length = g.shape(x)[axis]
+        if isinstance(length, int) and max(begin, end) > length:
+            raise Unsupported("circular padding by more than a negative amount leaves: PyTorch gives unwritten memory")
         parts = [x]
         if begin:
             parts.insert(0, g.Slice(x, [-begin], [END], [axis]))

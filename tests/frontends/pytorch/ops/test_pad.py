@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
+import convert
+from convert.errors import Unsupported
 from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
 from tests.support.cases import Case, case, f32, params
 
@@ -23,6 +28,7 @@ ROWS = [
         case("replication_pad3d", f32(1, 2, 3, 4, 5), [1, 1, 1, 2, 1, 0]),
     ),
     case("pad", f32(2, 3, 4), [1, 2, 2, 1], "circular").named("circular"),
+    case("pad", f32(2, 3, 4), [-1, 2, 1, -1], "circular").named("circular, cut"),
     case("pad", f32(1, 3, 4), [1, -1], "replicate").named("replicate, cut"),
 ]
 
@@ -35,3 +41,13 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+@pytest.mark.parametrize("amounts", [[-1, 3], [2, -2]])
+def test_circular_padding_by_more_than_is_left(amounts: list[int]) -> None:
+    class Padded(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return functional.pad(x, amounts, mode="circular")
+
+    with pytest.raises(Unsupported, match="unwritten memory"):
+        convert.convert(Padded().eval(), "onnx", "m.onnx", inputs=[torch.ones(2, 3, 3)], dry_run=True)
