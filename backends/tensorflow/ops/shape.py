@@ -120,12 +120,22 @@ def transpose(t, x, *, perm):
 def expand(t, x, shape):
     known = t.ints(shape)
     if known is not None and x.shape.is_fully_defined():
-        return tf.broadcast_to(x, np.broadcast_shapes(tuple(x.shape.as_list()), tuple(known)))
+        return _broadcast(x, np.broadcast_shapes(tuple(x.shape.as_list()), tuple(known)))
     target = tf.constant(known, tf.int32) if known is not None else tf.cast(shape, tf.int32)
-    y = tf.broadcast_to(x, tf.broadcast_dynamic_shape(t.dims(x), target))
+    y = _broadcast(x, tf.broadcast_dynamic_shape(t.dims(x), target))
     if y.shape.rank is None and x.shape.rank is not None and target.shape[0] is not None:
         y.set_shape([None] * max(x.shape.rank, target.shape[0]))  # TensorFlow does not tell
     return y
+
+
+def _broadcast(x: Value, dims: Sequence[int] | tf.Tensor) -> tf.Tensor:
+    """`tf.broadcast_to`, which takes five groups of dims: of more than five dims the first ones come first."""
+    if isinstance(dims, Sequence):
+        front = np.broadcast_shapes(tuple(x.shape.as_list()), (*dims[:-3], 1, 1, 1))
+        return tf.broadcast_to(tf.broadcast_to(x, front) if len(dims) > 5 else x, dims)
+    if max(x.shape.rank or 0, dims.shape[0] or 0) > 5:
+        x = tf.broadcast_to(x, tf.broadcast_dynamic_shape(tf.shape(x), tf.concat([dims[:-3], [1, 1, 1]], 0)))
+    return tf.broadcast_to(x, dims)
 
 
 @onnx_op("Tile")
