@@ -93,6 +93,33 @@ def hold_floors(
             verdict.reason = f"{row.name}: rounding alone moves the output by {floor:.0%} of its size"
 
 
+def excuse_cancelled(
+    verdict: Verdict,
+    graph: ir.Model,
+    feeds: Sequence[Feed],
+    runs: RunOutputs,
+    respond: Callable[[Sequence[Feed]], Outputs],
+) -> None:
+    """Take back, in place, failures of outputs of which nothing but rounding is left: INCONCLUSIVE, never a PASS.
+
+    Such is the divergence of a distribution from itself: 0 but for rounding, in float64 as well. `respond` as for
+    `hold_floors`. An output is excused where rounding moves it by all of its size or more, and where that explains what
+    is wrong with it, in float64 by as much less as float64 is more exact.
+    """
+    failed = [(i, r) for i, r in enumerate(verdict.outputs) if r.status == FAIL]
+    if verdict.status != FAIL or not failed or isinstance(runs.source["float32"], Unsupported):
+        return
+    explained = explained_floors(graph, feeds, runs, respond)
+    for place, row in failed:
+        most = OUTLIER * explained.get(place, 0.0)
+        in_float64 = most * ROUNDOFF["float64"] / ROUNDOFF["float32"]
+        if most >= OUTLIER and row.error <= most and (row.twin or 0.0) <= max(FLOAT64_BOUND, in_float64):
+            row.status, row.reason = INCONCLUSIVE, "nothing but rounding is left of it, which moves it by its own size"
+    if all(r.status != FAIL for r in verdict.outputs):
+        verdict.status, verdict.guilty = INCONCLUSIVE, ""
+        verdict.reason = f"{failed[0][1].name}: {failed[0][1].reason}"
+
+
 def explained_floors(
     graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, respond: Callable[[Sequence[Feed]], Outputs]
 ) -> dict[int, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -10,13 +11,24 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+import torch
 from convert.frontends.onnx import functions
 from onnx import helper
+from torch import nn
+from torch.nn import functional
 
 import convert
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
-from convert.parity.floors import MOST, distance, explained_floors, hold_floors, moved_array, without_foreign_float64
+from convert.parity.floors import (
+    MOST,
+    distance,
+    excuse_cancelled,
+    explained_floors,
+    hold_floors,
+    moved_array,
+    without_foreign_float64,
+)
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
@@ -259,3 +271,69 @@ def test_a_reader_that_drops_an_attribute_is_found_out(
     assert clean is not None
     assert clean.status == PASS
     assert clean.reference == ("the source in float64" if evaluator else "the shared graph in float64")
+
+
+# -- outputs of which nothing is left ---------------------------------------------------------------------------------
+
+
+class Divergence(nn.Module):
+    """Of a distribution from itself: 0 but for rounding; `scale` tells the second from the first."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        self.dense = nn.Linear(8, 5)
+        self.scale = scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.dense(x)
+        return functional.kl_div(functional.log_softmax(y, -1), functional.softmax(y * self.scale, -1))
+
+
+@pytest.fixture(scope="module")
+def divergences(tmp_path_factory: pytest.TempPathFactory) -> dict[float, Path]:
+    folder = tmp_path_factory.mktemp("divergences")
+    made = {}
+    for scale in (1.0, 1.01):
+        torch.manual_seed(0)
+        made[scale] = folder / f"{scale}.pt2"
+        torch.export.save(torch.export.export(Divergence(scale).eval(), (torch.ones(4, 8),)), made[scale])
+    return made
+
+
+def test_a_loss_of_nothing_but_rounding_is_no_failure(divergences: dict[float, Path], tmp_path: Path) -> None:
+    report = convert.convert(divergences[1.0], "onnx", tmp_path / "m.onnx")
+    assert report.verdict is not None
+    assert report.verdict.status == INCONCLUSIVE
+    assert "nothing but rounding" in report.verdict.reason or "rounding alone" in report.verdict.reason
+
+
+def test_another_loss_is_a_failure(divergences: dict[float, Path], tmp_path: Path) -> None:
+    convert.convert(divergences[1.01], "onnx", tmp_path / "m.onnx", verify=False)
+    verdict = convert.verify(divergences[1.0], tmp_path / "m.onnx").verdict
+    assert verdict is not None
+    assert verdict.status == FAIL
+
+
+def excused(error: float, twin: float | None, made: ir.Model = graph(*STEEP)) -> Verdict:  # noqa: B008
+    """What becomes of a failed output of `made`, which has this error and this distance in float64."""
+    verdict = Verdict(FAIL, outputs=[OutputVerdict("y", FAIL, "why", error=error, twin=twin)], guilty="backend")
+    exact = outputs(lambda x: x * 1e-30)  # next to nothing of what rounding leaves
+    runs = RunOutputs({"float32": outputs(steep, np.float32), "float64": exact}, exact, exact)
+    excuse_cancelled(verdict, made, FEEDS, runs, lambda feeds: outputs(steep, np.float32, feeds))
+    return verdict
+
+
+@pytest.mark.parametrize(("error", "twin", "status"), [(1.0, None, INCONCLUSIVE), (1.0, 0.0, INCONCLUSIVE),
+                                                       (1e40, 0.0, FAIL), (1.0, 1e35, FAIL)])  # fmt: skip
+def test_what_rounding_leaves_excuses_as_much(error: float, twin: float | None, status: str) -> None:
+    verdict = excused(error, twin)
+    assert (verdict.status, verdict.outputs[0].status) == (status, status)
+    assert verdict.guilty == ("" if status == INCONCLUSIVE else "backend")
+
+
+def test_an_output_of_its_own_size_is_not_excused() -> None:
+    verdict = Verdict(FAIL, outputs=[OutputVerdict("y", FAIL, "why", error=1e-3, twin=0.0)], guilty="backend")
+    exact = outputs(triple)
+    runs = RunOutputs({"float32": outputs(triple, np.float32), "float64": exact}, exact, exact)
+    excuse_cancelled(verdict, graph(*THREEFOLD), FEEDS, runs, lambda feeds: outputs(triple, np.float32, feeds))
+    assert verdict.status == FAIL
