@@ -10,6 +10,7 @@ import onnx_ir as ir
 from convert.errors import Problem, Unsupported, UsageError
 from convert.graph import location_of
 from convert.graph.shape_inference import SMALL
+from convert.graph.values import is_used
 from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
@@ -57,7 +58,7 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
         raise UsageError(f"opset {opset} cannot be written", hint=f"give --opset {OLDEST} to {NEWEST}")
     _refuse_private(model)
     older = (write_size_checks_as_reshapes,) if opset < _COMPUTED_SPLIT else ()
-    run_passes(model, (*PASSES, *older, to_opset, hoist_weights), dump)
+    run_passes(model, (*PASSES, *older, to_opset, join_chained_scales, hoist_weights, drop_unused_weights), dump)
     used = {node.domain for node in model.graph.all_nodes()} | {""}
     imports = model.graph.opset_imports
     for domain in [d for d in imports if d not in used]:
@@ -78,7 +79,6 @@ PASSES = (
     exact_probabilities,
     write_inferred_shapes,
     full_resize,
-    join_chained_scales,
     cast_for_kernels,
     write_kernel_shapes,
 )
@@ -100,6 +100,17 @@ def hoist_weights(model: ir.Model) -> bool:
             names.add(value.name)
             main.register_initializer(value)
             modified = True
+    return modified
+
+
+def drop_unused_weights(model: ir.Model) -> bool:
+    """Without initializers that nothing reads, which bodies of functions leave: onnxruntime warns of them."""
+    modified = False
+    for graph in model.graphs():
+        for name, value in list(graph.initializers.items()):
+            if not is_used(value):
+                graph.initializers.pop(name)
+                modified = True
     return modified
 
 

@@ -9,8 +9,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+import torch
 from convert.backends import onnx as backend
+from torch import nn
+from torch.nn import functional
 
+import convert
 from convert.graph import Graph
 from convert.options import Options
 from convert.report import Report
@@ -53,6 +57,22 @@ def test_two_scales_before_matrix_products_load(name: str, transposed: bool, tmp
     w, q = t * first, t * first * second
     want = q @ np.swapaxes(w if transposed else t, 1, 2) @ w
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("opset", [13, 17, 22, 23])
+def test_attention_of_a_scaled_tensor_with_itself(opset: int, tmp_path: Path) -> None:
+    class Attention(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            w = x.tanh() * 1.3
+            return functional.scaled_dot_product_attention(w, w, w)
+
+    x = torch.from_numpy(T[:, None])
+    convert.convert(Attention().eval(), "onnx", tmp_path / "m.onnx", inputs=[x], opset=opset, verify=False)
+    (got,) = run_ort(tmp_path / "m.onnx", {"x": x.numpy()})
+    np.testing.assert_allclose(got, Attention()(x.double()).numpy(), rtol=1e-5, atol=1e-6)
+    model = onnx.load(tmp_path / "m.onnx")
+    read = {name for node in model.graph.node for name in node.input}
+    assert {i.name for i in model.graph.initializer} <= read
 
 
 def test_both_products_are_of_the_same_tensor(tmp_path: Path) -> None:
