@@ -9,7 +9,7 @@ import keras
 import onnx_ir as ir
 from keras import KerasTensor, layers
 
-from convert.errors import Location, Problem, Unsupported
+from convert.errors import ConvertError, Location, Problem, ResourceLimit, Unsupported
 from convert.graph import location_of
 from convert.graph.metadata import CHANNELS_LAST
 
@@ -51,7 +51,7 @@ def emit(model: ir.Model) -> EmittedModel:
         except Unsupported as error:
             problems += error.with_location(Location("weight", value.name or "")).problems
     for node in model.graph:
-        problems += _emit_node(k, node, values)
+        problems += _emit_node(k, node, values, bool(problems))
     if problems:
         raise Unsupported(problems=list(_merge_problems(problems)), hint=_HINT)
     found = EmittedModel(weights=k.weights)
@@ -61,8 +61,11 @@ def emit(model: ir.Model) -> EmittedModel:
     return found
 
 
-def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value]) -> Sequence[Problem]:
-    """Emit one node. Where that cannot be, say why and leave stand-ins, so that later nodes can say theirs."""
+def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value], refused: bool) -> Sequence[Problem]:
+    """Emit one node. Where that cannot be, say why and leave stand-ins, so that later nodes can say theirs.
+
+    What a stand-in lacks a rule may fail for: once something is `refused`, a failure says nothing.
+    """
     at = location_of(node)
     at = replace(at, operator=at.operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{OWN}::"))
     try:
@@ -73,6 +76,10 @@ def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value]) -> Sequ
         problems: Sequence[Problem] = ()
     except Unsupported as error:
         made, problems = [_placeholder_tensor(v) for v in node.outputs], error.with_location(at).problems
+    except ConvertError as error:
+        if not refused or isinstance(error, ResourceLimit):
+            raise
+        return []
     values.update((v, m) for v, m in zip(node.outputs, made, strict=False) if m is not None)
     return problems
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import onnx
 import pytest
 
+import convert
+from convert.errors import Unsupported
 from tests.backends.keras.ops.keras_support import Outcomes, check, shared_rows
 from tests.backends.tensorflow.ops.onnx_cases import const
 from tests.support.cases import Case, case, f32, params
+from tests.support.onnx_support import array
 
 ROWS = [
     *shared_rows(__name__),
@@ -23,3 +30,20 @@ ROWS = [
 @pytest.mark.parametrize("row", params(ROWS))
 def test_operator(row: Case, keras_outcomes: Outcomes) -> None:
     check(row, keras_outcomes)
+
+
+BRANCHES = """<ir_version: 8, opset_import: ["" : 20]> g (float[6, 5, 3] x) => (float[6, 2, 5, 2] y)
+  <int64 least = {1000}, float[1, 5, 1, 1] z = {1, 2, 3, 4, 5}> {
+  n = Size (x)
+  many = Greater (n, least)
+  v = If (many) <then_branch = a () => (float t) { t = Mul (x, z) }, else_branch = b () => (float e) { e = Neg (x) }>
+  y = GRU <hidden_size = 2, direction = "bidirectional"> (v, w, r) }"""
+
+
+def test_what_fails_behind_a_refusal_is_no_defect(tmp_path: Path) -> None:
+    """`tests.suites.compose --source onnx --seed 811`: of the branch's result nothing is known, which no GRU takes."""
+    proto, rng = onnx.parser.parse_model(BRANCHES), np.random.default_rng(0)
+    weights = {"w": rng.standard_normal((2, 6, 3)), "r": rng.standard_normal((2, 6, 2))}
+    proto.graph.initializer.extend(array(name, content) for name, content in weights.items())
+    with pytest.raises(Unsupported, match="no subgraphs"):
+        convert.convert(proto, "keras", tmp_path / "m.keras", verify=False)
