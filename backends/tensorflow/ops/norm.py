@@ -82,8 +82,9 @@ def lp_normalization(t, x, *, axis, p):
     if p not in (1, 2):
         raise Unsupported(f"LpNormalization with p={p}")
     norm = tf.reduce_sum(tf.abs(x), axis, keepdims=True) if p == 1 else tf.norm(x, axis=axis, keepdims=True)
-    # The standard leaves a zero vector zero.
-    return tf.math.divide_no_nan(x, norm)
+    # The standard leaves a zero vector zero. DivNoNan of five dims, one of them open, would be a file for TensorFlow
+    # Lite that does not load.
+    return x / (norm + tf.cast(tf.equal(norm, 0), x.dtype))
 
 
 @channels_last("LRN")

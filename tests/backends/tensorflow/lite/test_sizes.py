@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert runs the files")
 
+from tests.support.onnx_support import info, model, run_ort  # noqa: E402
+from tests.support.run_targets import run_target  # noqa: E402
 from tests.support.tensorflow_lite_helper import encode, graph_of  # noqa: E402  (after what it needs)
 
 
@@ -58,3 +61,15 @@ def test_channels_that_are_what_is_left(tmp_path: Path) -> None:
         x = torch.randn(n, 16, 8)
         (got,) = runner(x=x.numpy()).values()
         np.testing.assert_allclose(got, module(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_norms_of_five_dims(p: int, tmp_path: Path) -> None:
+    """`tests.suites.compose --source onnx --seed 942`: DivNoNan, which a zero vector asks for, would not load."""
+    node = helper.make_node("LpNormalization", ["x"], ["y"], axis=3, p=p)
+    proto = model([node], [info("x", ["n", 4, 2, 3, 2])], [info("y", None)])
+    path = encode(graph_of(proto), tmp_path)
+    feeds = [{"x": np.random.default_rng(n).standard_normal((n, 4, 2, 3, 2)).astype(np.float32)} for n in (3, 1)]
+    feeds[0]["x"][1, 2] = 0
+    for feed, got in zip(feeds, run_target("tflite", path, feeds), strict=True):
+        np.testing.assert_allclose(got["y"], run_ort(proto, feed)[0], rtol=1e-6, atol=1e-7)
