@@ -56,7 +56,9 @@ _TENSORFLOW = (
 _LITE = (
     replace(
         EMPTY,
-        operators=("AveragePool", "Conv", "DepthToSpace", "Gemm", "MatMul", "MaxPool", "SpaceToDepth"),
+        operators=(
+            *("AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "Gemm", "MatMul", "MaxPool", "SpaceToDepth"),
+        ),
         reason="of inputs without elements, TensorFlow Lite's XNNPACK ends the run with an error, has another shape or "
         "no bias",
     ),

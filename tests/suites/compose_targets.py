@@ -92,21 +92,54 @@ def _outcome(
         if fit
     ]
     wanted = [w for w, fit in zip(wanted, fits, strict=True) if fit]
+    nodes = list(model.graph.all_nodes())
+    declared = [d for d in plugin.differences(program.kind, target) if d.empty and any(map(d.of, nodes))]
     with tempfile.TemporaryDirectory(prefix="compose-") as folder:
         try:
             path = _write(model, target, Path(folder))
         except Exception as error:
             return _failure(error)
-        try:
-            results = RUN[target](path, feeds, names)
-        except Exception as error:
-            return Outcome("error", f"running: {_line(error)}")
-        found = _judged(program, results, wanted, names, runs)
-        if (
-            found
-            and target == "onnx"
-            and not _judged(program, run_onnx(path, feeds, names, plain=True), wanted, names, runs)
-        ):
+
+        def ran(places: Sequence[int]) -> Outcome:
+            chosen = [feeds[i] for i in places], [wanted[i] for i in places]
+            return _ran(program, target, path, *chosen, names, runs)
+
+        found = ran(range(len(feeds)))
+        if not declared or found.status not in ("error", "wrong"):
+            return found
+        held = [h for h, fit in zip(_holds_elements(program), fits, strict=True) if fit]
+        full = [i for i, h in enumerate(held) if h]
+        if len(full) < len(feeds) and (not full or ran(full).status == "right"):
+            return Outcome("refused", f"declared: {declared[0].reason}")
+        return found
+
+
+def _holds_elements(program: Program) -> list[bool]:
+    """For each feed whether every value has elements; of others a backend may declare what its runtime makes."""
+    values = [list(feed.values()) for feed in program.feeds]
+    for step in program.steps:
+        for found, value in zip(values, KINDS[program.kind].value_at(program, step.name), strict=True):
+            found.append(value)
+    return [all(v.size for v in found) for found in values]
+
+
+def _ran(
+    program: Program,
+    target: str,
+    path: Path,
+    feeds: Feeds,
+    wanted: list[dict[str, list[Any]]],
+    names: list[str],
+    runs: int,
+) -> Outcome:
+    try:
+        results = RUN[target](path, feeds, names)
+    except Exception as error:
+        return Outcome("error", f"running: {_line(error)}")
+    found = _judged(program, results, wanted, names, runs)
+    if found and target == "onnx":
+        plain = run_onnx(path, feeds, names, plain=True)
+        if not _judged(program, plain, wanted, names, runs):
             return Outcome("runtime", f"only with ONNX Runtime's optimizations: {found}")
     return Outcome("wrong", found) if found else Outcome("right")
 
