@@ -77,7 +77,8 @@ def _pad_for_last_window(node: ir.Node) -> bool:
         dropped |= -(-(size + before + after - span) // stride) + 1 > count
         longer |= pad > after
         wanted[axis + len(kernel)] = pad
-    if not dropped or (longer and node.attributes.get_int("count_include_pad", 0)):
+    counted = node.attributes.get_int("count_include_pad", 0)
+    if not dropped or (longer and counted):
         return False
     for name in ("ceil_mode", "auto_pad"):
         node.attributes.pop(name, None)
