@@ -50,6 +50,8 @@ LAYERS = {
     "conv2d": Layer("Conv", (3, 4, 7, 6), (6, 4, 3, 3), 6, (("pads", [1, 0, 1, 2]),)),
     "conv2d_strided": Layer("Conv", (3, 4, 7, 6), (8, 4, 3, 3), 8, (("strides", [2, 2]),)),
     "conv2d_of_one": Layer("Conv", (3, 4, 5, 6), (8, 4, 1, 1), 8),
+    "conv2d_of_one_column": Layer("Conv", (4, 1, 6, 3), (6, 1, 3, 3), 6, (("strides", [1, 2]),)),
+    "conv3d_of_one_column": Layer("Conv", (2, 1, 3, 6, 4), (4, 1, 2, 3, 3), 4, (("strides", [1, 1, 2]),)),
     "conv3d": Layer("Conv", (2, 3, 5, 4, 6), (4, 3, 3, 3, 3), 4, (("pads", [1] * 6),)),
     "grouped": Layer("Conv", (3, 4, 7, 6), (6, 2, 3, 3), 6, (("group", 2), ("pads", [1] * 4))),
     "grouped3d": Layer("Conv", (2, 4, 5, 4, 6), (4, 2, 3, 3, 3), 4, (("group", 2),)),
