@@ -108,13 +108,6 @@ def _take_weights(proto: onnx.ModelProto, spans: dict[int, ByteSpan], path: Path
             kept.append(tensor)
     if len({t.name for t in kept} | set(weights)) < len(proto.graph.initializer):
         raise BadInput("two initializers of the model have the same name", hint=_HINT)
-    for sparse in proto.graph.sparse_initializer:
-        _add_weight(weights, sparse.values.name, dense_tensor(sparse))
-    if len(kept) < len(proto.graph.initializer):
-        small = onnx.GraphProto(initializer=kept)
-        del proto.graph.initializer[:]
-        proto.graph.initializer.extend(small.initializer)
-    del proto.graph.sparse_initializer[:]
     for tensor in _inner_tensors(proto):
         check_tensor(tensor)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -122,7 +115,29 @@ def _take_weights(proto: onnx.ModelProto, spans: dict[int, ByteSpan], path: Path
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
             tensor.raw_data = content
+    for sparse in proto.graph.sparse_initializer:
+        _add_weight(weights, sparse.values.name, dense_tensor(sparse))
+    if len(kept) < len(proto.graph.initializer):
+        small = onnx.GraphProto(initializer=kept)
+        del proto.graph.initializer[:]
+        proto.graph.initializer.extend(small.initializer)
+    del proto.graph.sparse_initializer[:]
+    _write_out_sparse(proto)
     return weights
+
+
+def _write_out_sparse(proto: onnx.ModelProto) -> None:
+    """Make the sparse constants and the sparse initializers of subgraphs dense, as onnx_ir knows none."""
+
+    def dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
+        return onnx.numpy_helper.from_array(dense_tensor(sparse).numpy(), sparse.values.name)
+
+    for attribute in _attributes(proto):
+        if attribute.name == "sparse_value" and attribute.HasField("sparse_tensor"):
+            attribute.CopyFrom(onnx.helper.make_attribute("value", dense(attribute.sparse_tensor)))
+    for graph in _inner_graphs(proto):
+        graph.initializer.extend([dense(sparse) for sparse in graph.sparse_initializer])
+        del graph.sparse_initializer[:]
 
 
 def _add_weight(weights: Weights, name: str, tensor: ir.TensorProtocol) -> None:
@@ -132,17 +147,40 @@ def _add_weight(weights: Weights, name: str, tensor: ir.TensorProtocol) -> None:
 
 
 def _inner_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """The tensors in attributes and in subgraphs, of functions too."""
-    pending: list[Any] = [proto.graph.node, *(f.node for f in proto.functions)]
-    while pending:
-        for node in pending.pop():
-            for attribute in node.attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
-                yield from attribute.tensors
-                for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                    yield from graph.initializer
-                    pending.append(graph.node)
+    """Every tensor but the initializers of the outermost graph: the parts of sparse ones, those of functions too."""
+    for attribute in _attributes(proto):
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        for sparse in (*([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []),
+                       *attribute.sparse_tensors):  # fmt: skip
+            yield from (sparse.values, sparse.indices)
+    for graph in (proto.graph, *_inner_graphs(proto)):
+        if graph is not proto.graph:
+            yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+
+
+def _inner_graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The subgraphs, however deep."""
+    for attribute in _attributes(proto):
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _attributes(proto: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
+    """Every attribute of every node, and what those of functions are where a call leaves them out."""
+    waiting = [
+        a for nodes in (proto.graph.node, *(f.node for f in proto.functions)) for n in nodes for a in n.attribute
+    ]
+    waiting += [attribute for function in proto.functions for attribute in function.attribute_proto]
+    while waiting:
+        attribute = waiting.pop()
+        yield attribute
+        graphs = [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+        waiting += [inner for graph in graphs for node in graph.node for inner in node.attribute]
 
 
 def _copy_without_large(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 from onnx import helper
 
 from convert.errors import BadInput, Unsupported
 from convert.reference.executor import run
 from tests.frontends.onnx.onnx_files import external, weighted
+from tests.suites.hostile_files.onnx_files import held_inside
 from tests.support.onnx_support import FLOAT, array, info, model, read
 
 
@@ -32,6 +34,46 @@ def test_sparse_initializers_become_dense() -> None:
     proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [3, 2]))
     got = run(read(proto), {"x": np.zeros((3, 2), np.float32)})["y"]
     assert got.tolist() == [[0, 5], [0, 0], [7, 0]]
+
+
+def test_sparse_constants_and_sparse_weights_of_branches_become_dense() -> None:
+    sparse = helper.make_sparse_tensor(array("s", [5.0, 7.0]), array("", [1, 4], np.int64), [3, 2])
+    nodes = [helper.make_node("Constant", [], ["s"], sparse_value=sparse), helper.make_node("Add", ["x", "s"], ["y"])]
+    constant = model(nodes, [info("x", [3, 2])], [info("y", [3, 2])])
+    inner = helper.make_graph([helper.make_node("Add", ["x", "s"], ["z"])], "b", [], [info("z", [3, 2])])
+    inner.sparse_initializer.append(sparse)
+    branch = model([helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)], [info("x", [3, 2])],
+                   [info("y", [3, 2])])  # fmt: skip
+    branch.graph.initializer.append(onnx.numpy_helper.from_array(np.array(True), "c"))
+    feeds = {"x": np.zeros((3, 2), np.float32)}
+    for proto in (constant, branch):
+        want = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
+        assert np.array_equal(run(read(proto), feeds)["y"], want)
+
+
+@pytest.mark.parametrize("name", held_inside("x"))
+@pytest.mark.parametrize("location", ["secret", "../secret", "/etc/hostname"])
+def test_no_tensor_inside_is_read_from_elsewhere(
+    name: str, location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`secret` is beside the process, where onnx looks for what the model's folder does not have."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "here").mkdir()
+    for folder in (tmp_path, tmp_path / "here"):
+        (folder / "secret").write_bytes(np.array([41, 42], np.float32).tobytes())
+    path = tmp_path / "model" / "m.onnx"
+    path.write_bytes(held_inside(location)[name].SerializeToString())
+    monkeypatch.chdir(tmp_path / "here")
+    if name == "what it was trained with":  # which nobody reads
+        assert not read(path).graph.initializers
+        return
+    with pytest.raises(BadInput, match=r"are said to be in|is not beside"):
+        read(path)
+    if location == "secret":
+        content = np.array([1])
+        (tmp_path / "model" / "secret").write_bytes(content.tobytes())
+        want = [0, 1] if "indices" in name else content.view(np.float32).tolist()
+        assert run(read(path), {"x": np.zeros(2, np.float32)})["y"].tolist() == want
 
 
 def test_external_data_is_read_lazily(tmp_path: Path) -> None:

@@ -77,6 +77,52 @@ def _elsewhere(folder: Path) -> dict[str, onnx.ModelProto]:
     return found
 
 
+def held_inside(location: str) -> dict[str, onnx.ModelProto]:
+    """Data in another file, of every tensor that is no initializer of the outermost graph."""
+    add, far = Node("Add", ["x", "w"], ["y"]), external(location).graph.initializer[0]
+    index = TensorProto(name="i", data_type=TensorProto.INT64, dims=[1], data_location=TensorProto.EXTERNAL)
+    index.external_data.extend(far.external_data)
+    values = onnx.SparseTensorProto(dims=[2], values=far, indices=numpy_helper.from_array(np.arange(2), "i"))
+    one = numpy_helper.from_array(np.ones(1, "f4"), "w")
+    indices = onnx.SparseTensorProto(dims=[2], values=one, indices=index)
+
+    def branch(sparse: Sequence[Any] = (), held: Sequence[Any] = ()) -> onnx.ModelProto:
+        inner = helper.make_graph([Node("Add", ["x", "w"], ["z"])], "b", [], [Info("z", 1, None)], held)
+        inner.sparse_initializer.extend(sparse)
+        other = helper.make_graph([Node("Neg", ["x"], ["z"])], "c", [], [Info("z", 1, None)])
+        return model_of([Node("If", ["t"], ["y"], then_branch=inner, else_branch=other)], {"t": np.array(True)})
+
+    def sparse_weight(sparse: onnx.SparseTensorProto) -> onnx.ModelProto:
+        model = model_of([add])
+        model.graph.sparse_initializer.append(sparse)
+        return model
+
+    def function(default: bool) -> onnx.ModelProto:
+        told = [helper.make_attribute("v", far)]
+        body = [Node("Constant", [], ["w"]), Node("Add", ["a", "w"], ["b"])]
+        body[0].attribute.append(onnx.AttributeProto(name="value", type=4, ref_attr_name="v"))
+        given: dict[str, Any] = {"attribute_protos": told} if default else {"attributes": ["v"]}
+        made = helper.make_function("mine", "F", ["a"], ["b"], body, IMPORTS, **given)
+        call = Node("F", ["x"], ["y"], domain="mine")
+        call.attribute.extend([] if default else told)
+        return model_of([call], functions=[made])
+
+    training = model_of([Node("Neg", ["x"], ["y"])])
+    training.training_info.add().algorithm.initializer.append(far)
+    return {
+        "a constant": model_of([Node("Constant", [], ["w"], value=far), add]),
+        "a sparse constant": model_of([Node("Constant", [], ["w"], sparse_value=values), add]),
+        "the indices of a sparse constant": model_of([Node("Constant", [], ["w"], sparse_value=indices), add]),
+        "a branch": branch(held=[far]),
+        "a sparse weight of a branch": branch(sparse=[values]),
+        "a sparse weight": sparse_weight(values),
+        "the indices of a sparse weight": sparse_weight(indices),
+        "an attribute of a call": function(False),
+        "an attribute of a function": function(True),
+        "what it was trained with": training,
+    }
+
+
 def _sizes() -> dict[str, onnx.ModelProto]:
     huge = np.array([1 << 60], np.int64)
     wide = np.array([1 << 31, 1 << 31], np.int64)
@@ -216,7 +262,9 @@ def _others() -> dict[str, onnx.ModelProto]:
 
 def onnx_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """All of them, in a folder beside a secret."""
-    models = _elsewhere(folder) | _sizes() | _endless() | _others()
+    inside = {f"{name} in {place}": model for place in ("secret", "../secret", "/etc/passwd")
+              for name, model in held_inside(place).items()}  # fmt: skip
+    models = _elsewhere(folder) | inside | _sizes() | _endless() | _others()
     for number, (name, model) in enumerate(models.items()):
         path = folder / "model" / f"{file_name(name)}_{number}.onnx"
         path.write_bytes(model.SerializeToString())
