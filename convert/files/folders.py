@@ -28,6 +28,7 @@ def folder_kind(path: Path) -> str:
         if name in names:
             _check_files(path, path, [name, *_variables(path)])
             _check_links(path, path, _assets(path))
+            _check_kinds(path, _assets(path))
             if name == "saved_model.pb":
                 _check_message(path / name, "SavedModel")
             return "savedmodel"
@@ -62,8 +63,12 @@ def _variables(path: Path) -> list[str]:
 
 
 def _assets(path: Path) -> list[str]:
-    """The files and folders that a SavedModel brings for its tables, relative to its folder."""
-    return sorted(str(found.relative_to(path)) for found in [path / "assets", *(path / "assets").rglob("*")])
+    """The files and folders that a SavedModel brings for its tables, and what TensorFlow reads beside its graph.
+
+    They are relative to its folder.
+    """
+    beside = [path / "fingerprint.pb", path / "debug", path / "debug" / "saved_model_debug_info.pb"]
+    return sorted(str(found.relative_to(path)) for found in [path / "assets", *(path / "assets").rglob("*"), *beside])
 
 
 def _check_message(file: Path, expected: str) -> None:
@@ -157,6 +162,14 @@ def _check_links(path: Path, root: Path, names: list[str]) -> None:
                 f"{file} is a link to {file.resolve()}, outside of the model's folder",
                 hint="copy the file into the folder if you trust where it points",
             )
+
+
+def _check_kinds(path: Path, names: list[str]) -> None:
+    """Raise `BadInput` where something that is there is a pipe, a socket or a device, which may be read for ever."""
+    for name in names:
+        file = path / name
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise BadInput(f"{file} is not a file", hint="get the whole folder again")
 
 
 def _check_files(path: Path, root: Path, names: list[str]) -> None:

@@ -8,6 +8,7 @@ TensorFlow nor the seconds that importing it takes.
 from __future__ import annotations
 
 import mmap
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -20,51 +21,58 @@ from convert.files.protobuf_wire import encode_varint
 
 # `field number type`, `*` for repeated, `{Type}` for a map from string. Fields that a reader never looks at are left
 # out: they are skipped as unknown fields.
-_MESSAGES = """
+_FAR_OFFSET = (1 << 27) + secrets.randbelow(1 << 28)
+_FAR_SIZE = _FAR_OFFSET + 1
+"""The fields of a tensor that was left in the file: numbers that no file can know, so that none has them."""
+_MESSAGES = f"""
 SavedModel      saved_model_schema_version 1 int64, meta_graphs 2 *MetaGraphDef
 MetaGraphDef    meta_info_def 1 MetaInfoDef, graph_def 2 GraphDef, saver_def 3 SaverDef, \
-collection_def 4 {CollectionDef}, signature_def 5 {SignatureDef}, asset_file_def 6 *AssetFileDef, \
+collection_def 4 {{CollectionDef}}, signature_def 5 {{SignatureDef}}, asset_file_def 6 *AssetFileDef, \
 object_graph_def 7 SavedObjectGraph
 MetaInfoDef     tags 4 *string, tensorflow_version 5 string
 GraphDef        node 1 *NodeDef, library 2 FunctionDefLibrary, versions 4 VersionDef
 VersionDef      producer 1 int32
-NodeDef         name 1 string, op 2 string, input 3 *string, attr 5 {AttrValue}
+NodeDef         name 1 string, op 2 string, input 3 *string, attr 5 {{AttrValue}}
 CollectionDef   node_list 1 NodeList
 NodeList        value 1 *string
 AssetFileDef    tensor_info 1 TensorInfo, filename 2 string
-SavedObjectGraph nodes 1 *SavedObject, concrete_functions 2 {SavedConcreteFunction}
+SavedObjectGraph nodes 1 *SavedObject, concrete_functions 2 {{SavedConcreteFunction}}
 SavedObject     user_object 4 Nothing, asset 5 Nothing, function 6 Nothing, variable 7 Nothing, \
 bare_concrete_function 8 Nothing, constant 9 Nothing, resource 10 Nothing, captured_tensor 12 Nothing
 SavedConcreteFunction bound_inputs 2 *int32
 Nothing         unused 1000 bool
 FunctionDefLibrary function 1 *FunctionDef, gradient 2 *GradientDef
 GradientDef     function_name 1 string, gradient_func 2 string
-FunctionDef     signature 1 OpDef, attr 5 {AttrValue}, arg_attr 7 [ArgAttrs], node_def 3 *NodeDef, ret 4 {string}, \
-control_ret 6 {string}
-ArgAttrs        attr 1 {AttrValue}
+FunctionDef     signature 1 OpDef, attr 5 {{AttrValue}}, arg_attr 7 [ArgAttrs], node_def 3 *NodeDef, ret 4 {{string}}, \
+control_ret 6 {{string}}
+ArgAttrs        attr 1 {{AttrValue}}
 OpDef           name 1 string, input_arg 2 *ArgDef, output_arg 3 *ArgDef
-ArgDef          name 1 string, type 3 int32, type_attr 4 string, number_attr 5 string, type_list_attr 6 string
-AttrValue       list 1 ListValue, s 2 bytes, i 3 int64, f 4 float, b 5 bool, type 6 int32, shape 7 TensorShapeProto, \
-tensor 8 TensorProto, placeholder 9 string, func 10 NameAttrList
-ListValue       s 2 *bytes, i 3 *int64, f 4 *float, b 5 *bool, type 6 *int32, shape 7 *TensorShapeProto, \
+ArgDef          name 1 string, type 3 DataType, type_attr 4 string, number_attr 5 string, type_list_attr 6 string
+AttrValue       list 1 ListValue, s 2 bytes, i 3 int64, f 4 float, b 5 bool, type 6 DataType, \
+shape 7 TensorShapeProto, tensor 8 TensorProto, placeholder 9 string, func 10 NameAttrList
+ListValue       s 2 *bytes, i 3 *int64, f 4 *float, b 5 *bool, type 6 *DataType, shape 7 *TensorShapeProto, \
 tensor 8 *TensorProto, func 9 *NameAttrList
-NameAttrList    name 1 string, attr 2 {AttrValue}
-TensorProto     dtype 1 int32, tensor_shape 2 TensorShapeProto, tensor_content 4 bytes, float_val 5 *float, \
+NameAttrList    name 1 string, attr 2 {{AttrValue}}
+TensorProto     dtype 1 DataType, tensor_shape 2 TensorShapeProto, tensor_content 4 bytes, float_val 5 *float, \
 double_val 6 *double, int_val 7 *int32, string_val 8 *bytes, scomplex_val 9 *float, int64_val 10 *int64, \
 bool_val 11 *bool, dcomplex_val 12 *double, half_val 13 *int32, uint32_val 16 *uint32, uint64_val 17 *uint64, \
-far_offset 1000 uint64, far_size 1001 uint64
+far_offset {_FAR_OFFSET} uint64, far_size {_FAR_SIZE} uint64
 TensorShapeProto dim 2 *Dim, unknown_rank 3 bool
 Dim             size 1 int64, name 2 string
-SignatureDef    inputs 1 {TensorInfo}, outputs 2 {TensorInfo}, method_name 3 string
-TensorInfo      name 1 string, dtype 2 int32, tensor_shape 3 TensorShapeProto, coo_sparse 4 bytes, \
+SignatureDef    inputs 1 {{TensorInfo}}, outputs 2 {{TensorInfo}}, method_name 3 string
+TensorInfo      name 1 string, dtype 2 DataType, tensor_shape 3 TensorShapeProto, coo_sparse 4 bytes, \
 composite_tensor 5 bytes
 SaverDef        filename_tensor_name 1 string, save_tensor_name 2 string, restore_op_name 3 string
 BundleHeaderProto num_shards 1 int32, endianness 2 int32
-BundleEntryProto dtype 1 int32, shape 2 TensorShapeProto, shard_id 3 int32, offset 4 int64, size 5 int64, \
+BundleEntryProto dtype 1 DataType, shape 2 TensorShapeProto, shard_id 3 int32, offset 4 int64, size 5 int64, \
 crc32c 6 fixed32, slices 7 *bytes
 """
 _ONE_OF = {"AttrValue": "value", "SavedObject": "kind"}
-_FAR_OFFSET, _FAR_SIZE = 1000, 1001
+_DTYPES = (  # noqa: SIM905 (types.proto, whose names messages in text have; each has a reference, 100 further on)
+    "INVALID FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32 BFLOAT16 QINT16 "
+    "QUINT16 UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E4M3FNUZ "
+    "FLOAT8_E4M3B11FNUZ FLOAT8_E5M2FNUZ INT4 UINT4 INT2 UINT2 FLOAT4_E2M1FN"
+).split()
 
 # Where tensors can be: message → field number → message, down to TensorProto's content.
 _PATHS: dict[str, dict[int, str]] = {
@@ -176,6 +184,11 @@ def _varint(buffer: memoryview, at: int, end: int) -> tuple[int, int]:
 
 def _build_messages() -> dict[str, Any]:
     file = descriptor_pb2.FileDescriptorProto(name="convert/tensorflow.proto", package="convert_tf", syntax="proto3")
+    dtypes = file.enum_type.add(name="DataType")
+    for number, name in enumerate(_DTYPES):
+        dtypes.value.add(name=f"DT_{name}", number=number)
+    for number, name in enumerate(_DTYPES[1:], 101):
+        dtypes.value.add(name=f"DT_{name}_REF", number=number)
     lines = [line.split(None, 1) for line in _MESSAGES.strip().splitlines()]
     for name, fields in lines:
         message = file.message_type.add(name=name)
@@ -203,6 +216,8 @@ def _add_field(message: Any, name: str, number: str, kind: str, *, one_of: bool)
         field.type, field.type_name = 11, f".convert_tf.{message.name}.{entry_name}"
     elif bare in _SCALARS:
         field.type = _SCALARS[bare]
+    elif bare == "DataType":
+        field.type, field.type_name = 14, ".convert_tf.DataType"
     else:
         field.type, field.type_name = 11, f".convert_tf.{bare}"
     if one_of:

@@ -20,9 +20,10 @@ def parse_saved_model(folder: Path) -> tuple[memoryview, Any]:
         return buffer, parse_message(buffer, "SavedModel", str(binary))
     if text.is_file():
         try:
-            message = text_format.Parse(text.read_text(), MESSAGES["SavedModel"](), allow_unknown_field=True)
-        except (text_format.ParseError, UnicodeDecodeError) as error:
-            raise BadInput(f"{text} is not a SavedModel: {error}") from error
+            message = text_format.Parse(text.read_text("utf-8"), MESSAGES["SavedModel"](), allow_unknown_field=True)
+        except (text_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+            summary = " ".join(str(error).split())[:200]
+            raise BadInput(f"{text} is not a SavedModel: {summary}", hint="is the file complete?") from error
         return memoryview(b""), message
     if (folder / "saved_model.cpb").is_file():
         raise Unsupported(

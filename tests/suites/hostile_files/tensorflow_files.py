@@ -154,6 +154,16 @@ def _changed_folders(folder: Path) -> Iterator[Case]:
         (path / part).unlink()
         (path / part).mkdir()
         yield Case(path.name, path, good=GOOD)
+    for name in ("fingerprint.pb", "debug/saved_model_debug_info.pb", "assets/words.txt", "keras_metadata.pb"):
+        path = copy(f"{name} is a pipe")
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).unlink(missing_ok=True)
+        os.mkfifo(path / name)
+        yield Case(path.name, path, good=GOOD)
+        path = copy(f"{name} is noise")
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_bytes(b"\xff" * 1000)
+        yield Case(path.name, path, good=GOOD)
     path = copy("a sparse terabyte of variables")
     with (path / data).open("r+b") as file:
         file.truncate(1 << 40)
@@ -163,6 +173,29 @@ def _changed_folders(folder: Path) -> Iterator[Case]:
     os.symlink("/", path / "variables")
     yield Case(path.name, path, good=GOOD)
     yield from _changed_indices(folder, copy, index)
+
+
+def _changed_texts(folder: Path) -> Iterator[Case]:
+    """SavedModels whose message is text."""
+    from google.protobuf import text_format
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    good = text_format.MessageToString(saved_model_pb2.SavedModel.FromString((GOOD / "saved_model.pb").read_bytes()))
+    value = ' attr { key: "a" value { func {'
+    texts = {
+        "as it was": good,
+        "an operator that writes": good.replace("graph_def {", 'graph_def { node { name: "w" op: "WriteFile" }', 1),
+        "messages in one another": "meta_graphs { graph_def { node {" + value * 20_000,
+        "unknown messages in one another": "zz {" * 100_000,
+        "a number of a million digits": "saved_model_schema_version: " + "9" * 1_000_000,
+        "noise": "\0\1\2",
+        "control characters": good + '\nmeta_graphs { meta_info_def { tags: "\\033[31m" } }\n\x1b[31m\u202e',
+    }
+    for name, text in texts.items():
+        path = Path(shutil.copytree(GOOD, folder / file_name(f"text {name}")))
+        (path / "saved_model.pb").unlink()
+        (path / "saved_model.pbtxt").write_text(text)
+        yield Case(f"text: {name}", path, good=GOOD)
 
 
 def _changed_indices(folder: Path, copy: Callable[[str], Path], index: str) -> Iterator[Case]:
@@ -239,6 +272,7 @@ def tensorflow_files(folder: Path, canary: Canary) -> Iterator[Case]:
     changed = folder / "changed"
     changed.mkdir()
     yield from _changed_folders(changed)
+    yield from _changed_texts(changed)
     yield from _changed_graphs(changed)
 
 
