@@ -20,7 +20,7 @@ from convert.options import Options
 from convert.parity import inputs
 from convert.parity.as_used import start
 from convert.parity.compare import is_source_far
-from convert.parity.floors import excuse_cancelled, hold_floors, without_foreign_float64
+from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, without_foreign_float64
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, hold_stand_ins, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
@@ -119,6 +119,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         hold_floors(verdict, graph, feeds, runs, respond)
         if runs.narrowed is None:
             excuse_cancelled(verdict, graph, feeds, runs, respond)
+            excuse_order(verdict, graph, feeds, runs)
     if special is not None and verdict.status != FAIL:
         declared = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
         judge_special(verdict, graph, special, *declared)

@@ -52,7 +52,7 @@ def _broadcast_leading_dims(g: Graph, query: ir.Value, key: ir.Value, value: ir.
     if any(None in g.shape(x)[:-kept] for x in given):
         return given
     # Of each leading dim the first that is not 1: others are the same, or 1 and broadcast.
-    owners = [next((x for x in given if g.shape(x)[d] != 1), query) for d in range(rank - kept)]
+    owners = [next((x for x in given if g.shape(x)[d] != 1), given[0]) for d in range(rank - kept)]
     lead = tuple(g.shape(x)[d] for d, x in enumerate(owners))
     sizes = [size(g, x, d) for d, x in enumerate(owners)]
     return [x if g.shape(x)[:-kept] == lead else g.Expand(x, vector(g, [*sizes, *[1] * kept])) for x in given]

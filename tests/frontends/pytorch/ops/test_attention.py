@@ -29,6 +29,7 @@ ROWS = [
         case("scaled_dot_product_attention", f32(5, 8), f32(7, 8), f32(7, 8)).named("two dims"),
         case("scaled_dot_product_attention", f32(2, 4, 3, 5, 8), f32(1, 7, 8), f32(7, 8)).named("shared keys"),
         case("scaled_dot_product_attention", f32(2, 1, 5, 8), f32(3, 7, 8), f32(2, 3, 7, 8)).named("shared heads"),
+        case("scaled_dot_product_attention", f32(2, 5, 8), f32(1, 1, 7, 8), f32(1, 1, 7, 8)).named("keys of rank 4"),
         case("scaled_dot_product_attention", HEADS, f32(2, 3, 7, 8), f32(2, 3, 7, 8), is_causal=True).named(
             "causal rectangle"
         ),

@@ -1,0 +1,75 @@
+"""Runs a graph in float32 with every sum taken number after number, as simple kernels take it.
+
+That is rounding, and more of it than numpy's sums by halves or a source's own kernels have. A runtime whose error is no
+larger may be right: of a mean over a picture, or a product over thousands of channels, nothing else is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.activity import check_time
+from convert.reference.executor import Executor, input_arrays
+
+
+class OneByOne(np.ndarray):
+    """A float32 array, and what is made of it; its sums and matrix products add one number at a time."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        plain = [x.view(np.ndarray) if isinstance(x, OneByOne) else x for x in inputs]
+        if ufunc is np.matmul and method == "__call__" and all(np.ndim(x) > 1 for x in plain):
+            result = _product(*plain)
+        elif ufunc is np.add and method == "reduce" and not {"where", "initial"} & _given(kwargs):
+            result = _total(plain[0], kwargs.get("axis", 0), bool(kwargs.get("keepdims")))
+        else:
+            result = getattr(ufunc, method)(*plain, **kwargs)
+        if out is not None:
+            out[0].view(np.ndarray)[...] = result
+            return out[0]
+        return tuple(map(one_by_one, result)) if isinstance(result, tuple) else one_by_one(result)
+
+
+def one_by_one(x: Any) -> Any:
+    """An array of float32 as a `OneByOne`; what is none as it is."""
+    return x.view(OneByOne) if isinstance(x, np.ndarray) and x.dtype == np.float32 else x
+
+
+def run_one_by_one(model: ir.Model, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Outputs of a model of the canonical opset in its own dtypes, by name; raises as `run` of the executor does."""
+    executor = _OneByOneExecutor(set(), every=False)
+    with np.errstate(all="ignore"):
+        results = executor.graph(model.graph, input_arrays(model.graph, feeds))
+    names = [v.name or "" for v in model.graph.outputs]
+    return {n: x.view(np.ndarray) if isinstance(x, OneByOne) else x for n, x in zip(names, results, strict=True)}
+
+
+class _OneByOneExecutor(Executor):
+    def get(self, value: ir.Value | None) -> Any:
+        return one_by_one(super().get(value))
+
+
+def _given(kwargs: Mapping[str, Any]) -> set[str]:
+    empty = (None, True, np._NoValue)  # type: ignore[attr-defined]
+    return {name for name, value in kwargs.items() if not any(value is e for e in empty)}
+
+
+def _total(x: np.ndarray, axis: int | Iterable[int] | None, keepdims: bool) -> np.ndarray:
+    rank = x.ndim
+    axes = range(rank) if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    axes = sorted(a % rank for a in axes)
+    kept = [n for a, n in enumerate(x.shape) if a not in axes]
+    rows = np.moveaxis(x, axes, range(len(axes))).reshape(-1, *kept) if axes else x[None]
+    total = np.add.accumulate(rows, 0)[-1] if len(rows) else np.zeros(kept, x.dtype)
+    return total.reshape([1 if a in axes else n for a, n in enumerate(x.shape)]) if keepdims else total
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    result = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
+    for k in range(a.shape[-1]):
+        check_time()
+        result += a[..., k, None] * b[..., k, None, :]
+    return result
