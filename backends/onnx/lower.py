@@ -22,6 +22,7 @@ from .chained_scales import join_chained_scales
 from .full_resize import full_resize
 from .inferred_shapes import write_inferred_shapes
 from .kernel_shapes import write_kernel_shapes
+from .old_readers import NEWEST_OLD, forms_of
 from .onnxruntime_casts import cast_for_kernels
 from .options import NEWEST, OLDEST
 from .stable_sigmoid import exact_probabilities
@@ -38,7 +39,11 @@ _DTYPE_IR = {
 }
 
 _WEIGHTS_APART = 4
-"""The IR version since which weights need not be inputs of the graph; opsets 7 and 8 came before it."""
+"""The IR version since which weights need not be inputs of the graph; opsets 7 and 8 came before it.
+
+Readers of that time (MXNet) look for a weight among the inputs; for later ones an input that has content is still a
+constant, where the file says that it is of IR version 3.
+"""
 
 _COMPUTED_SPLIT = 13
 """The opset that made the sizes of Split an input."""
@@ -49,21 +54,25 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
 
     dump: as for `run_passes`.
     """
+    old = opset <= NEWEST_OLD
 
     def to_opset(model: ir.Model) -> bool:
-        convert_opset(model, opset)
+        convert_opset(model, opset, forms=forms_of(opset))
         return True
 
     if not OLDEST <= opset <= NEWEST:
         raise UsageError(f"opset {opset} cannot be written", hint=f"give --opset {OLDEST} to {NEWEST}")
     _refuse_private(model)
     older = (write_size_checks_as_reshapes,) if opset < _COMPUTED_SPLIT else ()
-    run_passes(model, (*PASSES, *older, to_opset, join_chained_scales, hoist_weights, drop_unused_weights), dump)
+    hoist = hoist_all_weights if old else hoist_weights
+    run_passes(model, (*PASSES, *older, to_opset, join_chained_scales, hoist, drop_unused_weights), dump)
     used = {node.domain for node in model.graph.all_nodes()} | {""}
     imports = model.graph.opset_imports
     for domain in [d for d in imports if d not in used]:
         imports.pop(domain)
     model.ir_version = ir_version(model)
+    if model.ir_version < _WEIGHTS_APART:
+        model.graph.inputs.extend(v for v in model.graph.initializers.values() if not v.is_graph_input())
 
 
 def assign_channels_first(model: ir.Model) -> bool:
@@ -84,13 +93,18 @@ PASSES = (
 )
 
 
-def hoist_weights(model: ir.Model) -> bool:
-    """Move large weights out of subgraphs: the outermost graph is where they can be external."""
+def hoist_all_weights(model: ir.Model) -> bool:
+    """Before IR version 4 a weight is an input of its graph, which one of a branch or a loop's body cannot be."""
+    return hoist_weights(model, 0)
+
+
+def hoist_weights(model: ir.Model, largest: int = SMALL) -> bool:
+    """Move weights of more than `largest` bytes out of subgraphs: the outermost graph is where they can be external."""
     main, modified = model.graph, False
     names = {v.name for graph in model.graphs() for v in graph.initializers.values()}
     for graph in [g for g in model.graphs() if g is not main]:
         for name, value in list(graph.initializers.items()):
-            if value.const_value is None or value.const_value.nbytes <= SMALL:
+            if value.const_value is None or value.const_value.nbytes <= largest:
                 continue
             graph.initializers.pop(name)
             count = 0
@@ -119,7 +133,7 @@ def ir_version(model: ir.Model) -> int:
     known = [onnx.helper.make_opsetid(d, v) for d, v in model.graph.opset_imports.items() if d in ("", "ai.onnx.ml")]
     dtypes = {v.dtype for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values())}
     dtypes |= {v.dtype for node in model.graph.all_nodes() for v in node.outputs}
-    least = max(onnx.helper.find_min_ir_version_for(known), _WEIGHTS_APART)
+    least = onnx.helper.find_min_ir_version_for(known)
     return max(least, *(_DTYPE_IR.get(d, 0) for d in dtypes if d is not None), 0)
 
 

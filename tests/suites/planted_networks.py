@@ -151,8 +151,11 @@ def build(name: str) -> Any:
     if name == "quantized":
         return quantized()
     module = NETWORKS[name][0]().eval()
-    if name in ("cnn", "super resolution"):
-        return module
+    return module if name in ("cnn", "super resolution") else vary_weights(module)
+
+
+def vary_weights(module: nn.Module) -> nn.Module:
+    """Norms get statistics and scales that are not trivial, and biases that are zero become others, in place."""
     with torch.no_grad():
         for part in module.modules():
             if isinstance(part, nn.BatchNorm2d):
@@ -161,7 +164,7 @@ def build(name: str) -> Any:
             if isinstance(part, (nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm)):
                 part.weight.uniform_(0.5, 1.5)
                 part.bias.normal_()
-            for name_, bias in part.named_parameters(recurse=False):
-                if "bias" in name_ and not bias.any():
+            for name, bias in part.named_parameters(recurse=False):
+                if "bias" in name and not bias.any():
                     bias.normal_()
     return module

@@ -7,7 +7,7 @@ ONNX function. What none of these can do is listed in one `Unsupported`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -27,11 +27,14 @@ from convert.passes.opset.widen import widen
 _MAX_ROUNDS = 32
 
 
-def convert_opset(model: ir.Model, target: int, *, keep_newer: bool = False) -> None:
+def convert_opset(
+    model: ir.Model, target: int, *, keep_newer: bool = False, forms: Mapping[str, Adapter] | None = None
+) -> None:
     """Rewrite `model` in place for opset `target` of the default domain; needs the model's facts.
 
     Raises `Unsupported` that lists every operator which the target opset cannot express, with the reason. With
-    `keep_newer` a model of a newer opset keeps such nodes instead, and its own opset with them.
+    `keep_newer` a model of a newer opset keeps such nodes instead, and its own opset with them. `forms` are adapters
+    by operator that rewrite nodes of the target opset in their turn, for readers that take another form of it better.
     """
     source = model.graph.opset_imports.get("", target)
     work = [(node, source) for node in model.graph.all_nodes() if node.domain == ""]
@@ -41,6 +44,7 @@ def convert_opset(model: ir.Model, target: int, *, keep_newer: bool = False) -> 
             break
         work = conversion.round(work)
     conversion.note_unfinished(node for node, _ in work)
+    conversion.rewrite(forms or {})
     if conversion.problems and not (keep_newer and source > target):
         conversion.fail()
     model.graph.opset_imports[""] = source if conversion.problems else target
@@ -81,6 +85,11 @@ class _Conversion:
                 else:
                     self._splice_graph(node, result, self.target)
         return left
+
+    def rewrite(self, forms: Mapping[str, Adapter]) -> None:
+        """Give the nodes of the target opset other forms of it; what an adapter makes is not rewritten again."""
+        for node in [n for n in self.model.graph.all_nodes() if n.domain == "" and n.op_type in forms]:
+            self._run(forms[node.op_type], node, self.target)
 
     def note_unfinished(self, nodes: Iterable[ir.Node]) -> None:
         """Count nodes that are left after the last round among what could not be done."""

@@ -17,7 +17,15 @@ from convert.passes.opset.attention import attention
 from convert.passes.opset.bits import bitwise, bitwise_not
 from convert.passes.opset.fourier import dft, stft
 from convert.passes.opset.grid_sample import grid_sample
-from convert.passes.opset.older_forms import arg_last, batch_first, center_crop_pad, col2im, equal
+from convert.passes.opset.older_forms import (
+    arg_last,
+    batch_first,
+    center_crop_pad,
+    col2im,
+    constant_of_shape,
+    equal,
+    erf,
+)
 from convert.passes.opset.quantize import dequantize, quantize
 from convert.passes.opset.resize import resize
 from convert.passes.opset.scatter import scatter_elements, scatter_nd
@@ -150,7 +158,9 @@ EXPANSIONS: dict[str, tuple[int, Expansion]] = {
     "Col2Im": (18, col2im),
     **dict.fromkeys(("ArgMax", "ArgMin"), (12, arg_last)),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), (14, batch_first)),
+    "ConstantOfShape": (9, constant_of_shape),
     "Equal": (11, equal),
+    "Erf": (9, erf),
     "GridSample": (20, grid_sample),
     "Resize": (19, resize),
     "ScatterElements": (18, scatter_elements),

@@ -10,6 +10,8 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.tensors import dtype_name
+from convert.numerics.series import polynomial_ratio
 
 
 def center_crop_pad(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
@@ -109,3 +111,39 @@ def equal(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
     assert b is not None
     other = g.Or(g.Less(a, b), g.Greater(a, b))
     return [g.And(g.Not(other), g.And(is_number(a), is_number(b)))]
+
+
+def constant_of_shape(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """ConstantOfShape: one element, repeated along each dim."""
+    shape, given = node.inputs[0], node.attributes.get_tensor("value")
+    assert shape is not None
+    (rank,) = g.shape(shape)
+    if not isinstance(rank, int):
+        raise Unsupported(f"opset {target} cannot express it for a number of dims that is not known")
+    element = np.zeros(1, np.float32) if given is None else given.numpy()
+    dtype = ir.DataType.FLOAT if given is None else given.dtype
+    return [g.Tile(g.const(element.reshape([1] * rank), dtype), shape)]
+
+
+# Monomial coefficients of the quotient that Eigen (Core/MathFunctionsImpl.h, generic_fast_erf_float) and XLA take for
+# the error function of float32, the highest power of x² first. In float32 it is right to 7 units in the last place,
+# and 1 unit beyond 1 without the second Clip.
+_ERF_ABOVE = (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
+              -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02)  # fmt: skip
+_ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03,
+              -1.42647390514189e-02)  # fmt: skip
+
+
+def erf(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Erf as a quotient of polynomials in float32, for that and for narrower dtypes."""
+    x = node.inputs[0]
+    assert x is not None
+    dtype = g.dtype(x)
+    if dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+        raise Unsupported(f"opset {target} cannot express it in {dtype_name(dtype)}")
+    wide = x if dtype == ir.DataType.FLOAT else g.Cast(x, to=ir.DataType.FLOAT)
+    inside = g.Clip(wide, np.float32(-4), np.float32(4))
+    y = g.Clip(
+        g.Mul(inside, polynomial_ratio(g, g.Mul(inside, inside), _ERF_ABOVE, _ERF_BELOW)), np.float32(-1), np.float32(1)
+    )
+    return [y if dtype == ir.DataType.FLOAT else g.Cast(y, to=dtype)]

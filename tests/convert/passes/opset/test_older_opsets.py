@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.passes.opset.convert import convert_opset
 
@@ -127,6 +129,12 @@ case("DepthToSpace CRD", [normal(2, 8, 2, 3)], lambda g, x: g.DepthToSpace(x, bl
 case("Squeeze and Unsqueeze", [normal(2, 1, 3)],
      lambda g, x: g.Unsqueeze(g.Squeeze(x, np.array([-2])), np.array([-1, 0])), *(7, 9))  # fmt: skip
 case("MaxPool", [normal(1, 2, 6, 6)], lambda g, x: g.MaxPool(x, kernel_shape=[2, 2], dilations=[1, 1]), *(7, 9))
+ERRORS = np.concatenate([np.linspace(-6, 6, 401), 10.0 ** np.arange(-30, 0), [np.inf, -np.inf, np.nan, 0]])
+for kind in (np.float32, np.float16):
+    case(f"Erf {kind.__name__}", [ERRORS.astype(kind)], lambda g, x: g.Erf(x), *(7, 8))
+case("ConstantOfShape", [normal(2, 3)], lambda g, x: g.Mul(g.ConstantOfShape(g.Shape(x)), x), *(7, 8))
+case("ConstantOfShape of integers", [np.array([4, 2])],
+     lambda g, shape: g.ConstantOfShape(shape, value=ir.tensor([7])), *(7, 8))  # fmt: skip
 
 
 @pytest.mark.parametrize("row", CASES, ids=lambda row: row[0])
@@ -168,3 +176,23 @@ def test_batch_first_before_opset_14() -> None:
     orders = ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2))
     for got, want, order in zip(answers(lowered, {"x": x}), wanted, orders, strict=True):
         np.testing.assert_allclose(got, want.transpose(order), rtol=1e-6)
+
+
+def test_erf_before_opset_9() -> None:
+    """Right to 7 units in the last place (onnxruntime's own kernel: to one), and never beyond 1."""
+    g = Graph(opset=22)
+    x = np.concatenate([np.linspace(-5, 5, 20001), 10.0 ** np.linspace(-30, 0, 301)]).astype(np.float32)
+    g.output(g.Erf(g.input("x", T.FLOAT, x.shape)))
+    model = g.model()
+    convert_opset(model, 8)
+    (got,) = answers(model, {"x": x})
+    true = np.array([math.erf(v) for v in x.tolist()])
+    assert (np.abs(got - true) <= 7 * np.spacing(np.abs(true).astype(np.float32))).all()
+    assert np.abs(got).max() == 1
+
+
+def test_erf_of_float64_is_refused_before_opset_9() -> None:
+    g = Graph(opset=22)
+    g.output(g.Erf(g.input("x", T.DOUBLE, (3,))))
+    with pytest.raises(Unsupported, match="opset 8 cannot express it in float64"):
+        convert_opset(g.model(), 8)

@@ -1,0 +1,141 @@
+"""Environments with the programs that read what is written: Python, packages of pip, npm and Debian, by folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SECONDS = 1800
+_VERSION = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
+_PACKAGES = """
+import json
+try:
+    from importlib.metadata import distributions
+    print(json.dumps({d.metadata["Name"].lower(): d.version for d in distributions()}))
+except ImportError:
+    import pkg_resources
+    print(json.dumps({d.key: d.version for d in pkg_resources.working_set}))
+"""
+
+
+class NotToBeHad(Exception):
+    """Why an environment cannot be made here."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What is installed: packages of pip for a version of Python, of npm, and shared libraries out of Debian's."""
+
+    python: str = "3.11"
+    pip: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    """Of pip too, without what they say that they need: pip finds no versions that fit in an hour."""
+    npm: tuple[str, ...] = ()
+    debian: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    """What a library is looked for as → what Debian's package calls it."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A folder in which everything is installed."""
+
+    folder: Path
+    needs: Needs
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+    def variables(self) -> dict[str, str]:
+        """The variables of a process in it: none of ours that change what Python or a library does."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "KERAS", "TF_", "VIRTUAL_ENV"))}
+        places = [self.folder / "links", *sorted({p.parent for p in (self.folder / "debian").rglob("*.so.*")})]
+        return kept | ({"LD_LIBRARY_PATH": ":".join(map(str, places))} if self.needs.debian else {})
+
+    def versions(self) -> dict[str, str]:
+        """The versions of what was asked for, and of Python where it is."""
+        found = {}
+        if self.needs.pip:
+            installed = json.loads(_call([str(self.python), "-c", _PACKAGES], self.folder))
+            wanted = [re.split(r"[=<>\[]", package)[0].lower() for package in (*self.needs.alone, *self.needs.pip)]
+            found = {"python": _call([str(self.python), "-c", _VERSION], self.folder).strip()}
+            found |= {name: installed[name] for name in wanted}
+        for package in (re.sub(r"(?<=.)@.*", "", p) for p in self.needs.npm):
+            described = self.folder / "node_modules" / package / "package.json"
+            found[package] = json.loads(described.read_text())["version"]
+        return found
+
+
+def interpreter(version: str) -> str:
+    """A Python of that version, on PATH or of pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    found = [shutil.which(f"python{version}"), *sorted(map(str, pyenv.glob(f"{version}.*/bin/python{version}")))]
+    for path in filter(None, found):
+        told = subprocess.run([path, "-c", _VERSION], capture_output=True, text=True)
+        if told.stdout.strip() == version:  # what pyenv puts on PATH may be of a version that is switched off
+            return path
+    raise NotToBeHad(f"there is no Python {version}")
+
+
+def environment(needs: Needs, folder: Path) -> Environment:
+    """Make it in `folder`, or find it there. Raises `NotToBeHad`."""
+    made, record = Environment(folder, needs), folder / "installed.json"
+    wanted = json.dumps([needs.python, needs.pip, needs.alone, needs.npm, needs.debian, dict(needs.links)])
+    if record.exists() and record.read_text() == wanted:
+        return made
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if needs.pip:
+        _call([interpreter(needs.python), "-m", "venv", str(folder)], folder)
+        pip = [str(made.python), "-m", "pip", "install", "--quiet"]
+        if tuple(map(int, needs.python.split("."))) < (3, 9):
+            _call([*pip, "--upgrade", "pip<22"], folder)  # the first ones know no wheels of today
+        _call([*pip, *needs.pip], folder)
+    if needs.alone:
+        _call([*pip, "--no-deps", *needs.alone], folder)
+    if needs.npm:
+        _require("npm", "node")
+        (folder / "package.json").write_text("{}")
+        _call(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *needs.npm], folder)
+    if needs.debian:
+        _require("apt-get", "dpkg")
+        _unpack_debian(needs, folder)
+    record.write_text(wanted)
+    return made
+
+
+def _unpack_debian(needs: Needs, folder: Path) -> None:
+    """Debian's packages in a folder of their own: nothing is installed into the system."""
+    unpacked, links = folder / "debian", folder / "links"
+    unpacked.mkdir()
+    links.mkdir()
+    _call(["apt-get", "download", *needs.debian], unpacked)
+    for package in unpacked.glob("*.deb"):
+        _call(["dpkg", "-x", package.name, "."], unpacked)
+    for name, library in needs.links.items():
+        (links / name).symlink_to(next(unpacked.rglob(library)))
+
+
+def _require(*programs: str) -> None:
+    if missing := [p for p in programs if shutil.which(p) is None]:
+        raise NotToBeHad(f"there is no {' and no '.join(missing)}")
+
+
+def _call(command: Sequence[str], folder: Path) -> str:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotToBeHad(f"{Path(command[0]).name}: {error}") from error
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        told = next((line for line in lines if line.startswith(("ERROR", "E:", "npm error"))), (lines or ["?"])[-1])
+        raise NotToBeHad(f"{Path(command[0]).name}: {told[:200]}")
+    return done.stdout

@@ -1,0 +1,9 @@
+"""onnxslim, and what it made of the model in onnxruntime."""
+
+import onnxruntime
+import onnxslim
+from arrays import answer, feeds
+
+path, inputs = feeds()
+session = onnxruntime.InferenceSession(onnxslim.slim(path).SerializeToString(), providers=["CPUExecutionProvider"])
+answer(session.run(None, inputs))
