@@ -17,7 +17,7 @@ _PACKAGES = """
 import json
 try:
     from importlib.metadata import distributions
-    print(json.dumps({d.metadata["Name"].lower(): d.version for d in distributions()}))
+    print(json.dumps({d.metadata["Name"].lower().replace("_", "-"): d.version for d in distributions()}))
 except ImportError:
     import pkg_resources
     print(json.dumps({d.key: d.version for d in pkg_resources.working_set}))
@@ -65,7 +65,10 @@ class Environment:
         found = {}
         if self.needs.pip:
             installed = json.loads(_call([str(self.python), "-c", _PACKAGES], self.folder))
-            wanted = [re.split(r"[=<>\[]", package)[0].lower() for package in (*self.needs.alone, *self.needs.pip)]
+            wanted = [
+                re.split(r"[=<>\[]", package)[0].lower().replace("_", "-")
+                for package in (*self.needs.alone, *self.needs.pip)
+            ]
             found = {"python": _call([str(self.python), "-c", _VERSION], self.folder).strip()}
             found |= {name: installed[name] for name in wanted}
         for package in (re.sub(r"(?<=.)@.*", "", p) for p in self.needs.npm):
