@@ -38,7 +38,7 @@ def join_chained_scales(model: ir.Model) -> bool:
         merged = ir.Node("", "Mul", [x, initializer], num_outputs=1, name=node.name)
         merged.metadata_props.update(node.metadata_props)
         y, old = merged.outputs[0], node.outputs[0]
-        y.dtype, y.shape, y.name, old.name = old.dtype, old.shape, old.name, None
+        y.dtype, y.shape, y.name, old.name = dtype, old.shape, old.name, None
         graph.insert_before(node, merged)
         ir.convenience.replace_all_uses_with(old, y, replace_graph_outputs=True)
         graph.remove(node, safe=True)

@@ -53,7 +53,7 @@ class _OneByOneExecutor(Executor):
 
 
 def _given(kwargs: Mapping[str, Any]) -> set[str]:
-    empty = (None, True, np._NoValue)  # type: ignore[attr-defined]
+    empty = (None, True, np._NoValue)
     return {name for name, value in kwargs.items() if not any(value is e for e in empty)}
 
 

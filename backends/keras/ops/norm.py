@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from keras import KerasTensor, layers, ops
 
@@ -56,8 +58,9 @@ def _group_norm(k: Emitter, x: KerasTensor, scale: Value, bias: Value, epsilon: 
             k.layer(layers.GroupNormalization, first, weights, groups=groups, axis=1, epsilon=epsilon)
         )
     plain = layers.GroupNormalization(groups, axis=1, epsilon=epsilon, center=False, scale=False, dtype=x.dtype)
-    scale, bias = k.tensors(scale, bias)
-    return plus(k.channels_last(plain(first)) * scale, bias)
+    factor, offset = k.tensors(scale, bias)
+    normal: Any = k.channels_last(plain(first))
+    return plus(normal * factor, offset)
 
 
 def _centered(x: KerasTensor) -> KerasTensor:

@@ -8,10 +8,11 @@ are right to a rounding or two and take as long (`tests/benchmarks/norms.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 
-Axes = list[int] | tf.Tensor | None
+Axes: TypeAlias = "list[int] | tf.Tensor | None"
 
 
 def by_axis(reduce: Callable[..., tf.Tensor]) -> Callable[[tf.Tensor, Axes, bool], tf.Tensor]:
@@ -24,7 +25,7 @@ def by_axis(reduce: Callable[..., tf.Tensor]) -> Callable[[tf.Tensor, Axes, bool
         rank = x.shape.rank
         if axes is None and rank is not None:
             axes = list(range(rank))
-        if rank is None or not isinstance(axes, Sequence) or len(axes) < 2 or x.dtype not in (tf.float32, tf.float64):
+        if rank is None or not isinstance(axes, list) or len(axes) < 2 or x.dtype not in (tf.float32, tf.float64):
             return reduce(x, axes, keepdims)
         chosen = sorted(axis % rank for axis in axes)
         for axis in chosen:
