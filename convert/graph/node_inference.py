@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from convert.semantics.einsum import axes_of_labels, result_of_equation
 from convert.semantics.interpolation import resized_length
+from convert.semantics.windows import axis_pads, extent, window_count
 
 # Constants up to this many bytes take part in inference (shapes, axes).
 _SMALL = 4096
@@ -46,9 +47,8 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
 
 def correct_inference(node: ir.Node) -> bool:
     """Set the shape that runtimes give the output of a node that ONNX's inference is wrong about; whether it was."""
-    if node.domain or node.op_type not in ("Resize", "Einsum"):
-        return False
-    return resized_by_runtimes(node) if node.op_type == "Resize" else repeat_ones_of_einsum(node)
+    correct = _CORRECTIONS.get(node.op_type)
+    return correct is not None and not node.domain and correct(node)
 
 
 def shape_of_known_rank(node: ir.Node) -> ir.Shape | None:
@@ -106,6 +106,37 @@ def repeat_ones_of_einsum(node: ir.Node) -> bool:
     if changed:
         y.shape = ir.Shape(dims)
     return changed
+
+
+def leave_out_windows(node: ir.Node) -> bool:
+    """Set the lengths of a pool with ceil_mode whose last window would start in the pad, which inference counts before
+    opset 22; whether there is one."""
+    x, y, auto_pad = node.inputs[0], node.outputs[0], node.attributes.get_string("auto_pad", "NOTSET")
+    kernel = node.attributes.get_ints("kernel_shape")
+    if x is None or x.shape is None or y.shape is None or not kernel or (auto_pad or "").startswith("SAME"):
+        return False
+    if not node.attributes.get_int("ceil_mode", 0):
+        return False
+    strides = node.attributes.get_ints("strides") or [1] * len(kernel)
+    dilations = node.attributes.get_ints("dilations") or [1] * len(kernel)
+    pads = node.attributes.get_ints("pads") or [0] * (2 * len(kernel))
+    dims = list(y.shape)
+    for i, size in enumerate(x.shape[2:]):
+        if isinstance(size, int) and isinstance(dims[2 + i], int):
+            span, given = extent(kernel[i], dilations[i]), (pads[i], pads[i + len(kernel)])
+            before, after = axis_pads(size, span, strides[i], given, auto_pad or "", ceil_mode=1)
+            dims[2 + i] = window_count(size, span, strides[i], before, after)
+    changed = dims != list(y.shape)
+    for output in node.outputs if changed else ():
+        output.shape = ir.Shape(dims)
+    return changed
+
+
+_CORRECTIONS = {
+    "Resize": resized_by_runtimes,
+    "Einsum": repeat_ones_of_einsum,
+    **dict.fromkeys(("AveragePool", "MaxPool", "LpPool"), leave_out_windows),
+}
 
 
 def type_proto(value: ir.Value) -> onnx.TypeProto:

@@ -52,9 +52,9 @@ def _settle(graph: ir.Graph, proto: onnx.GraphProto) -> bool:
         if not twin.domain and correct_inference(node):
             found = True
             twin.domain = _SETTLED
-            output = node.outputs[0]
-            if not output.is_graph_output():
-                proto.value_info.append(onnx.ValueInfoProto(name=output.name, type=type_proto(output)))
+            for output in node.outputs:
+                if output.name and not output.is_graph_output():
+                    proto.value_info.append(onnx.ValueInfoProto(name=output.name, type=type_proto(output)))
         for inner, body in _bodies(node, twin):
             found |= _settle(inner, body)
     return found

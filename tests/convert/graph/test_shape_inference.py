@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
+import pytest
 
 from convert.graph.shape_inference import infer_facts
 
@@ -45,3 +46,32 @@ def test_dims_of_one_that_an_einsum_repeats_are_known_behind_it() -> None:
         assert tuple(known) == array.shape, output
     tiled = next(node for node in model.graph if node.op_type == "Tile").outputs[0]  # no output, which starts anew
     assert [d if isinstance(d, int) else 4 for d in tiled.shape or ()] == list(arrays[2].shape)
+
+
+POOLS = [
+    ("AveragePool", (4, 5, 5), "kernel_shape=[1, 1, 2], strides=[2, 2, 2], ceil_mode=1"),
+    ("MaxPool", (4, 5, 7), "kernel_shape=[1, 2, 2], strides=[2, 3, 3], pads=[0, 1, 1, 0, 1, 1], ceil_mode=1"),
+    ("MaxPool", (6, 6), "kernel_shape=[2, 2], strides=[2, 3], pads=[1, 1, 1, 1], dilations=[1, 2], ceil_mode=1"),
+    ("LpPool", (5, 6), "kernel_shape=[2, 1], strides=[3, 4], ceil_mode=1"),
+    ("AveragePool", (5, 6), "kernel_shape=[3, 2], strides=[2, 3], auto_pad='SAME_UPPER'"),
+]
+
+
+@pytest.mark.parametrize("opset", [19, 21, 22, 23])
+@pytest.mark.parametrize(("operator", "size", "attributes"), POOLS)
+def test_windows_that_would_start_in_the_pad(operator: str, size: tuple[int, ...], attributes: str, opset: int) -> None:
+    x = np.random.default_rng(0).random((2, 3, *size), np.float32)
+    nodes = f"p = {operator} <{attributes}> (x) y = Relu (p)".replace("'", '"')
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : {opset}]> g (float{list(x.shape)} x) => (float[n] y) {{ {nodes} }}'
+    )
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, {"x": x})
+    model = ir.serde.deserialize_model(proto)
+    infer_facts(model)
+    for value in (*model.graph.outputs, *(o for n in model.graph for o in n.outputs)):
+        assert value.shape is not None
+        assert tuple(value.shape) == want.shape
