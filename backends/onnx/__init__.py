@@ -1,4 +1,4 @@
-"""The ONNX backend: writes .onnx files of opset 7 to 23, with external data where the weights need it."""
+"""The ONNX backend: writes .onnx files of opset 7 to 28, with external data where the weights need it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from convert.options import Options
     from convert.report import Report
 
-FORMATS = {"onnx": Format("onnx", ".onnx", False, "ONNX, opset 7 to 23 (--opset, default 20)", kind="onnx", names=ANY)}
+FORMATS = {"onnx": Format("onnx", ".onnx", False, "ONNX, opset 7 to 28 (--opset, default 20)", kind="onnx", names=ANY)}
 OPTIONS = (OPSET,)
 
 

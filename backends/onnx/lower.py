@@ -62,6 +62,11 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
 
     if not OLDEST <= opset <= NEWEST:
         raise UsageError(f"opset {opset} cannot be written", hint=f"give --opset {OLDEST} to {NEWEST}")
+    if opset > onnx.defs.onnx_opset_version():
+        raise UsageError(
+            f"opset {opset} is not in onnx {onnx.__version__}, which is installed",
+            hint=f"give --opset {onnx.defs.onnx_opset_version()} or less, or install a newer onnx",
+        )
     _refuse_private(model)
     older = (write_size_checks_as_reshapes,) if opset < _COMPUTED_SPLIT else ()
     hoist = hoist_all_weights if old else hoist_weights
