@@ -66,7 +66,7 @@ CONSUMERS: tuple[Consumer, ...] = (
     _browser("onnxruntime-node"),
     _browser("onnxruntime-web"),
     Consumer("MXNet", Needs("3.8", ("mxnet==1.9.1", "numpy<1.24", "onnx==1.12.0", "protobuf<3.21")), "run_mxnet.py",
-             options={"opset": 8}, refuses=NO_LSTM),
+             options={"opset": 8}, refuses=dict.fromkeys(NO_LSTM, "not implemented")),
     Consumer("CNTK", Needs("3.6", ("cntk==2.7.post2",), debian=CNTK_LIBRARIES, links=CNTK_LINKS), "run_cntk.py",
              options={"opset": 7}, batch="2",
              refuses={"responses": "Squeeze", "bilinear": "Splice", "lstm": "Squeeze", "gru": "Squeeze"}),
