@@ -12,6 +12,8 @@ from convert.errors import Location
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _TORCH = str(Path(torch.__file__).parent)
+_NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
+"""What torch.export says of nodes that it makes of symbolic sizes, which belong to no module."""
 _OWN = str(Path(__file__).parent)
 
 
@@ -21,6 +23,8 @@ def module_of(node: torch.fx.Node) -> str:
     if not stack:
         return ""
     path = str(list(stack.values())[-1][0])
+    if path == _NO_MODULE:
+        return ""
     return path.removeprefix("L['self'].").replace("L['self']", "")
 
 

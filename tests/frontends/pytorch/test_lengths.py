@@ -68,3 +68,10 @@ def test_capture_leaves_pytorch_as_it_was() -> None:
     frontend.read(Source("torch-module-object", model=module), options, Report("convert"))
     assert torch.ops.aten.lstm.input.py_kernels == before
     assert torch.nn.modules.transformer._detect_is_causal_mask.__module__ == "torch.nn.modules.transformer"
+
+
+def test_sizes_are_not_named_after_what_torch_calls_them_inside() -> None:
+    source = Source("torch-module-object", model=Recurrent(nn.LSTM(4, 3)).eval())
+    model = frontend.read(source, Options(inputs=(parse_input("x:float32[5,b,4]"),)), Report("test"))
+    names = {str(v.name) for n in model.graph for v in n.outputs} | {str(n.name) for n in model.graph}
+    assert not [name for name in names if "hook" in name or name.startswith("_")]
