@@ -21,7 +21,7 @@ from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, reference_outputs
 from convert.parity.randomness import random_outputs
 from convert.runners.process import Outputs
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 SUSPICIOUS = 1e-3
 """Floors from here on are held to what rounding explains. Of the zoo's models in float32 none is as noisy."""
@@ -108,7 +108,7 @@ def excuse_cancelled(
     is wrong with it, in float64 by as much less as float64 is more exact.
     """
     failed = [(i, r) for i, r in enumerate(verdict.outputs) if r.status == FAIL]
-    if verdict.status != FAIL or not failed or isinstance(runs.source["float32"], Unsupported):
+    if verdict.status != FAIL or not failed or not all(_is_of_numbers(i, r, runs) for i, r in failed):
         return
     explained = explained_floors(graph, feeds, runs, respond)
     for place, row in failed:
@@ -129,7 +129,7 @@ def excuse_order(verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs:
     be no larger than that of the graph in float32 with such sums.
     """
     failed = [(i, r) for i, r in enumerate(verdict.outputs) if r.status == FAIL]
-    proven = all(r.twin is not None and r.twin <= FLOAT64_BOUND for _, r in failed)
+    proven = all(r.twin is not None and r.twin <= FLOAT64_BOUND and _is_of_numbers(i, r, runs) for i, r in failed)
     if verdict.status != FAIL or verdict.guilty != "backend" or not failed or not proven:
         return
     from convert.reference.one_by_one import run_one_by_one
@@ -147,6 +147,15 @@ def excuse_order(verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs:
             row.status, row.reason = INCONCLUSIVE, f"{row.reason}; sums taken number after number in float32 explain it"
         verdict.status, verdict.guilty = INCONCLUSIVE, ""
         verdict.reason = f"{failed[0][1].name}: {failed[0][1].reason}"
+
+
+def _is_of_numbers(place: int, row: OutputVerdict, runs: RunOutputs) -> bool:
+    """Whether an output failed by its numbers only: dtypes and shapes are the source's."""
+    single = runs.source["float32"]
+    if isinstance(single, Unsupported) or not 0 < row.error < np.inf:
+        return False
+    pairs = [(list(s.values())[place], t[row.name]) for s, t in zip(single, runs.target, strict=True)]
+    return all(a.dtype == b.dtype and a.shape == b.shape for a, b in pairs)
 
 
 _LONGEST = 60.0

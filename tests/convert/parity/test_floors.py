@@ -24,6 +24,7 @@ from convert.parity.floors import (
     MOST,
     distance,
     excuse_cancelled,
+    excuse_order,
     explained_floors,
     hold_floors,
     moved_array,
@@ -318,7 +319,8 @@ def excused(error: float, twin: float | None, made: ir.Model = graph(*STEEP)) ->
     """What becomes of a failed output of `made`, which has this error and this distance in float64."""
     verdict = Verdict(FAIL, outputs=[OutputVerdict("y", FAIL, "why", error=error, twin=twin)], guilty="backend")
     exact = outputs(lambda x: x * 1e-30)  # next to nothing of what rounding leaves
-    runs = RunOutputs({"float32": outputs(steep, np.float32), "float64": exact}, exact, exact)
+    target = outputs(lambda x: x * np.float32(1e-30), np.float32)
+    runs = RunOutputs({"float32": outputs(steep, np.float32), "float64": exact}, target, exact)
     excuse_cancelled(verdict, made, FEEDS, runs, lambda feeds: outputs(steep, np.float32, feeds))
     return verdict
 
@@ -329,6 +331,16 @@ def test_what_rounding_leaves_excuses_as_much(error: float, twin: float | None, 
     verdict = excused(error, twin)
     assert (verdict.status, verdict.outputs[0].status) == (status, status)
     assert verdict.guilty == ("" if status == INCONCLUSIVE else "backend")
+
+
+def test_another_dtype_or_shape_is_not_excused() -> None:
+    for target in (outputs(steep), [{"y": o["y"][:1]} for o in outputs(steep, np.float32)]):
+        verdict = Verdict(FAIL, outputs=[OutputVerdict("y", FAIL, "why", error=1.0, twin=0.0)], guilty="backend")
+        exact = outputs(lambda x: x * 1e-30)
+        runs = RunOutputs({"float32": outputs(steep, np.float32), "float64": exact}, target, exact)
+        excuse_cancelled(verdict, graph(*STEEP), FEEDS, runs, lambda feeds: outputs(steep, np.float32, feeds))
+        excuse_order(verdict, graph(*STEEP), FEEDS, runs)
+        assert (verdict.status, verdict.guilty) == (FAIL, "backend")
 
 
 def test_an_output_of_its_own_size_is_not_excused() -> None:
