@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import register_initializer
-from convert.graph.values import constant, nodes_of
+from convert.graph.values import constant, rank
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE)
 
@@ -20,7 +20,7 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.Data
 def join_chained_scales(model: ir.Model) -> bool:
     """Each product of a product with a number, both read by matrix products, becomes one. Whether anything changed."""
     changed = False
-    for node in [n for graph in model.graphs() for n in nodes_of(graph)]:
+    for node in list(model.graph.all_nodes()):
         outer = _scale(node)
         inner = None if outer is None else _scale(outer[0].producer())
         if outer is None or inner is None:
@@ -57,6 +57,8 @@ def _scale(node: ir.Node | None) -> tuple[ir.Value, float] | None:
         number = constant(factor)
         if x is None or number is None or number.size != 1 or constant(x) is not None:
             continue
+        if len(number.shape) > (rank(x) or 0):  # it gives the product dims besides
+            return None
         value = float(number.numpy().astype(np.float64).reshape(()))
         if node.op_type == "Mul":
             return x, value

@@ -1,9 +1,10 @@
-"""What statistics one axis after another cost and bring, in TensorFlow and TensorFlow Lite, against all axes at once.
+"""What statistics one axis after another cost and bring in TensorFlow and TensorFlow Lite, and transposes in Keras.
 
     python tests/benchmarks/norms.py
 
 Prints for each norm and size the root-mean-square error against float64 and the CPU milliseconds of a run, with one
-thread. `at once` is `tf.nn.moments` over all axes, `by axis` what the backend writes.
+thread. `at once` is `tf.nn.moments` over all axes, `by axis` what the backend writes; Keras's layer is run with
+channels last, and first between transposes, as the Keras backend writes it.
 """
 
 from __future__ import annotations
@@ -56,6 +57,17 @@ def in_lite(function: tf.types.experimental.ConcreteFunction, x: np.ndarray) -> 
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), seconds
 
 
+def in_keras(x: np.ndarray, groups: int, axis: int) -> tuple[np.ndarray, float]:
+    """Keras's GroupNormalization along that axis, between transposes where it is the first one."""
+    import keras
+
+    given = keras.Input(batch_shape=x.shape)
+    first = keras.ops.transpose(given, (0, 3, 1, 2)) if axis == 1 else given
+    y = keras.layers.GroupNormalization(groups, axis=axis, epsilon=1e-5)(first)
+    model = keras.Model(given, keras.ops.transpose(y, (0, 2, 3, 1)) if axis == 1 else y)
+    return in_tensorflow(tf.function(model, input_signature=[tf.TensorSpec(x.shape)]).get_concrete_function(), x)
+
+
 def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     rng = np.random.default_rng(0)
@@ -70,6 +82,10 @@ def main() -> None:
                 y, seconds = run(made, x)
                 error = float(np.sqrt(np.mean(np.square(y - want))))
                 print(f"{size:3}² {groups:2} groups  {runtime:6} {name}  {error:.1e}  {seconds * 1e3:6.2f} ms")
+        for name, axis in (("last", -1), ("first", 1)):
+            y, seconds = in_keras(x, groups, axis)
+            error = float(np.sqrt(np.mean(np.square(y - want))))
+            print(f"{size:3}² {groups:2} groups  keras  {name:7}  {error:.1e}  {seconds * 1e3:6.2f} ms")
 
 
 if __name__ == "__main__":

@@ -78,9 +78,10 @@ class Environment:
 
 
 def interpreter(version: str) -> str:
-    """A Python of that version, on PATH or of pyenv."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    found = [shutil.which(f"python{version}"), *sorted(map(str, pyenv.glob(f"{version}.*/bin/python{version}")))]
+    """A Python of that version, on PATH or of the pyenv that PYENV_ROOT names."""
+    pyenv = os.environ.get("PYENV_ROOT")
+    versions = Path(pyenv, "versions").glob(f"{version}.*/bin/python{version}") if pyenv else []
+    found = [shutil.which(f"python{version}"), *sorted(map(str, versions))]
     for path in filter(None, found):
         told = subprocess.run([path, "-c", _VERSION], capture_output=True, text=True)
         if told.stdout.strip() == version:  # what pyenv puts on PATH may be of a version that is switched off

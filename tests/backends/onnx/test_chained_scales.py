@@ -82,6 +82,17 @@ def test_both_products_are_of_the_same_tensor(tmp_path: Path) -> None:
     assert [n.input[0] for n in nodes if n.op_type == "Mul"] == [nodes[0].output[0]] * 2
 
 
+def test_a_number_that_gives_dims_besides_stays(tmp_path: Path) -> None:
+    """A vector times [[1.3]] is a matrix."""
+    g = Graph()
+    w = g.Mul(g.input("x", ir.DataType.FLOAT, [8]), np.float32([[1.3]]))
+    q = g.Mul(w, 0.35)
+    g.output(g.MatMul(g.MatMul(q, np.ones((8, 1), np.float32)), w), "y")
+    written(g, tmp_path / "m.onnx")
+    nodes = onnx.load(tmp_path / "m.onnx").graph.node
+    assert [n.input[0] for n in nodes if n.op_type == "Mul"] == ["x", nodes[0].output[0]]
+
+
 @pytest.mark.parametrize("factors", [(1e30, 1e30), (1e-30, 1e-30)])
 def test_what_overflows_stays_two_products(factors: tuple[float, float], tmp_path: Path) -> None:
     g = Graph()
