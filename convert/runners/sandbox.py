@@ -94,17 +94,18 @@ def close_programs() -> None:
         _may_start_programs.clear()
 
 
-def in_confined_thread(work: Callable[[], _T]) -> _T:
+def in_confined_thread(work: Callable[[], _T], folder: Path | None = None) -> _T:
     """What `work` gives, run in a thread that can write to no file, connect to nothing and start no program.
 
-    It is for what a file makes a library run while it is loaded. Landlock and seccomp bind one thread and those that it
-    starts: the others, and what they do with the result, stay as they are. Raises what `work` raises.
+    folder: where it may write all the same. It is for what a file makes a library run while it is loaded. Landlock and
+    seccomp bind one thread and those that it starts: the others, and what they do with the result, stay as they are.
+    Raises what `work` raises.
     """
     results: list[_T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
-        for close in (lambda: _close_files(None), lambda: _close_calls(programs=False, every_thread=False)):
+        for close in (lambda: _close_files(folder), lambda: _close_calls(programs=False, every_thread=False)):
             with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
                 close()
         try:

@@ -48,9 +48,9 @@ def _graph_def_program(source: Source, options: Options, report: Report) -> Prog
 
 def _keras_file_program(source: Source, options: Options, report: Report) -> Program:
     from .files.in_memory import program_from_keras
-    from .runner.keras_archive import load_keras
+    from .runner.keras_archive import with_keras_model
 
-    return program_from_keras(load_keras(source.file, trust=options.trust), options, report)
+    return with_keras_model(source.file, lambda model: program_from_keras(model, options, report), trust=options.trust)
 
 
 def _keras_program(source: Source, options: Options, report: Report) -> Program:

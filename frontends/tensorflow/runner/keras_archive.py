@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from convert import limits
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.files.archives import BROKEN, open_archive, read_member
+from convert.files.scratch import scratch_folder
 from convert.interpreter import raised_recursion_limit
-from convert.runners.sandbox import close_programs
+from convert.runners.sandbox import close_programs, in_confined_thread
 
 from ..common.start_tensorflow import import_tensorflow
 from . import hdf5_check
+
+_T = TypeVar("_T")
 
 # Classes that run code of their own, or of the file's, whatever module they come from.
 _REFUSED = {"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "__lambda__"}
@@ -32,6 +37,8 @@ _CLASSES = {
     "keras.src.applications.convnext.StochasticDepth",
     "keras.src.applications.inception_resnet_v2.CustomScaleLayer",
 }
+_LOADERS = {"clone_model", "deserialize", "get", "load_model", "model_from_json", "save_model", "serialize"}
+"""Functions beside those that compute: called on a text of the file, they make what nobody has looked at."""
 _PARTS = ("layers", "initializers", "regularizers", "constraints", "models")
 _TOP = {"Sequential", "Functional", "Model", "DTypePolicy", "Variable", "KerasTensor"}
 _PLAIN = {"__tensor__", "__numpy__", "__keras_tensor__", "__ellipsis__", "__slice__", "__typespec__", "__tuple__",
@@ -43,11 +50,42 @@ _TRAINERS = ("keras.optimizers", "keras.losses", "keras.metrics", "keras.src.opt
 
 
 def load_keras(path: Path, *, trust: bool = False) -> Any:
-    """The Keras model in a `.keras` or `.h5` file, uncompiled.
+    """The Keras model in a `.keras` or `.h5` file, uncompiled, for a process that is confined already.
 
     Raises `UnsafeInput` for a file that holds code or classes that are not Keras's own (unless `trust`) or that reaches
     for other files, `BadInput` for one that is broken.
     """
+    config = _checked_config(path, trust)
+    if not trust:
+        close_programs()
+    return _load(path, config, trust)
+
+
+def with_keras_model(path: Path, work: Callable[[Any], _T], *, trust: bool = False) -> _T:
+    """What `work` makes of the model in a file; raises as `load_keras` and `work` do.
+
+    Keras runs what a configuration says when it loads it and again when it is traced: both happen in a thread that can
+    write to a folder for temporary files only, connect to nothing and start no program, unless `trust`.
+    """
+    config = _checked_config(path, trust)
+    if trust:
+        return work(_load(path, config, trust))
+    import_tensorflow()  # with its threads, which stay free
+    with scratch_folder() as folder, _temporary_files_in(folder):
+        return in_confined_thread(lambda: work(_load(path, config, trust)), folder)
+
+
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Keras unpacks vocabularies into the folder that Python gives for temporary files."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+def _checked_config(path: Path, trust: bool) -> Any:
     try:
         config = _read_config(path)
         if not trust:
@@ -58,8 +96,10 @@ def load_keras(path: Path, *, trust: bool = False) -> Any:
             f"{path} is damaged: {_error_summary(error)}",
             hint="get the file again and compare its checksum with the source's",
         ) from error
-    if not trust:
-        close_programs()
+    return config
+
+
+def _load(path: Path, config: Any, trust: bool) -> Any:
     import_tensorflow()
     import keras
 
@@ -185,6 +225,8 @@ def _refusal_reason(entry: dict[str, Any]) -> str:
     if name in _PLAIN:
         away = name == "__typespec__" and module and not str(module).startswith(("tensorflow.", "keras."))
         return f"{full} of {module}" if away else ""
+    if name == "function" and inner in _LOADERS:
+        return f"{module}.{inner}"
     if name in _REFUSED or ">" in str(registered) or not _is_keras(str(module) if module else None, name, inner):
         return full if registered == name else f"{full} (registered as {registered})"
     if isinstance(inner, dict) and isinstance(inner.get("vocabulary"), str):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from convert.frontends.tensorflow.runner.allowed import check_file
+from convert.frontends.tensorflow.runner.keras_archive import check_config, with_keras_model
 
 from convert.errors import UnsafeInput
 from convert.options import Options
@@ -139,3 +142,35 @@ def test_the_same_graphs_write_without_the_sandbox(tmp_path: Path) -> None:
     written = {path.name.split(".")[0] for path in canaries.iterdir()}
     pruned = {"SaveV20"}  # a Save that nothing waits for is not run in a function, but it is when a model is loaded
     assert written >= {f"{name}{i}" for name in WRITING for i in (0, 1)} - pruned | {"DebugIdentity"}, told
+
+
+@pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
+def test_keras_files_are_read_where_nothing_can_be_written(tmp_path: Path) -> None:
+    import keras
+
+    lookup = keras.layers.StringLookup()
+    lookup.adapt(["a", "b", "b"])  # so that the words are a file of their own, which Keras unpacks
+    model = keras.Sequential([keras.Input((1,), dtype="string"), lookup])
+    model.save(tmp_path / "m.keras")
+
+    def work(loaded: Any) -> Any:
+        with pytest.raises(PermissionError):
+            (tmp_path / "written").write_text("x")
+        with pytest.raises(PermissionError):
+            os.fork()
+        return loaded.layers[-1].get_vocabulary()
+
+    before = tempfile.gettempdir()
+    assert with_keras_model(tmp_path / "m.keras", work) == ["[UNK]", "b", "a"]
+    assert tempfile.gettempdir() == before
+    tf.saved_model.save(tf.Module(), str(tmp_path / "saved"))  # by threads that TensorFlow had before
+    assert with_keras_model(tmp_path / "m.keras", lambda _: (tmp_path / "trusted").touch(), trust=True) is None
+
+
+@pytest.mark.parametrize("module", ["keras.models", "keras.layers"])
+@pytest.mark.parametrize("name", ["load_model", "model_from_json", "save_model", "deserialize", "get"])
+def test_functions_that_load_are_no_activations(module: str, name: str) -> None:
+    function = {"class_name": "function", "module": module, "config": name, "registered_name": name}
+    layer = {"class_name": "Activation", "module": "keras.layers", "config": {"activation": function}}
+    with pytest.raises(UnsafeInput, match=f"{module}.{name}"):
+        check_config({"class_name": "Sequential", "module": "keras", "config": {"layers": [layer]}}, "m.keras")
