@@ -129,13 +129,22 @@ def expand(t, x, shape):
 
 
 def _broadcast(x: Value, dims: Sequence[int] | tf.Tensor) -> tf.Tensor:
-    """`tf.broadcast_to`, which takes five groups of dims: of more than five dims the first ones come first."""
+    """`tf.broadcast_to`, which takes five groups of dims: of more than five dims four come first, then three each."""
     if isinstance(dims, Sequence):
-        front = np.broadcast_shapes(tuple(x.shape.as_list()), (*dims[:-3], 1, 1, 1))
-        return tf.broadcast_to(tf.broadcast_to(x, front) if len(dims) > 5 else x, dims)
-    if max(x.shape.rank or 0, dims.shape[0] or 0) > 5:
-        x = tf.broadcast_to(x, tf.broadcast_dynamic_shape(tf.shape(x), tf.concat([dims[:-3], [1, 1, 1]], 0)))
+        own = tuple(x.shape.as_list())
+        for count in _first_dims(len(dims)):
+            x = tf.broadcast_to(x, np.broadcast_shapes(own, (*dims[:count], *[1] * (len(dims) - count))))
+    else:
+        rank = max(x.shape.rank or 0, dims.shape[0] or 0)
+        for count in _first_dims(rank):
+            front = tf.concat([dims[:count], [1] * (rank - count)], 0)
+            x = tf.broadcast_to(x, tf.broadcast_dynamic_shape(tf.shape(x), front))
     return tf.broadcast_to(x, dims)
+
+
+def _first_dims(rank: int) -> range:
+    """How many of the first dims are repeated in each step before the last."""
+    return range(4, rank - 1, 3)
 
 
 @onnx_op("Tile")

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from convert.passes import Pass, run_passes
 from convert.passes.batchnorm import fold_batch_norms
+from convert.passes.broadcasts import split_broadcasts
 from convert.passes.clean import clean
 from convert.passes.expand_functions import expand_functions
 from convert.passes.layout.assign import assign_layout
@@ -29,7 +30,14 @@ def expand_unsupported(model: ir.Model) -> bool:
     return expand_functions(model, onnx_op)
 
 
-BEFORE_LAYOUT: tuple[Pass, ...] = (enclose_gradients, expand_unsupported, clean, fold_batch_norms, fold_pads)
+BEFORE_LAYOUT: tuple[Pass, ...] = (
+    enclose_gradients,
+    expand_unsupported,
+    clean,
+    split_broadcasts,
+    fold_batch_norms,
+    fold_pads,
+)
 PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean)
 
 

@@ -203,4 +203,15 @@ LAYERS = [
         weights={"w": np.array([f"word {i}" for i in range(3000)], object)},
         below={"i": 3000},
     ),
+    program(
+        "broadcasts_of_many_groups",
+        """
+        g (float[N, 1, 3, 1, 2, 1] x, float[1, 4, 1, 2, 1, M] z, float[2, 1, 2, 1, 2, 1, 2] p) => (float[N, 4, 3, 2, 2,
+          M] a, float[N, 4, 3, 2, 2, M] b, bool[N, 4, 3, 2, 2, M] c, float[2, 3, 2, 2, 2, 3, 2] d) {
+          a = Add (x, z) b = Max (x, z, x) c = Less (x, z) d = Mul (p, q) }""",
+        {"N": 1, "M": 3},
+        {"N": 2, "M": 1},
+        {"N": 3, "M": 2},
+        weights={"q": weight(1, 3, 1, 2, 1, 3, 1)},
+    ),
 ]

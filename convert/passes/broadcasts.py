@@ -1,0 +1,127 @@
+"""Takes broadcasts of many groups of dims apart: TensorFlow's kernels take five groups, its Select eight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import onnx_ir as ir
+
+from convert.graph import Graph, location_of
+from convert.graph.values import Dim, dims, known_dims
+from convert.passes.layout.rewrite import ModelNames
+
+_TAKEN = 5
+_GROUPS: dict[str, int] = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "Mod", "PRelu", "Max", "Min", "Sum", "Mean"), _TAKEN),
+    **dict.fromkeys(("And", "Or", "Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"), _TAKEN),
+    **dict.fromkeys(("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), _TAKEN),
+    "Where": 8,
+}
+"""Operators that broadcast, with the groups of dims that TensorFlow's kernel takes.
+
+Neighbouring dims are one group where the same operands have a length of 1 (`BCast` of TensorFlow, which leaves out
+dims that are 1 in all of them).
+"""
+_AT_ONCE = 4
+"""Groups that one Expand repeats: with the dims behind them, which it leaves as they are, it broadcasts five."""
+
+
+def split_broadcasts(model: ir.Model, *, equal: bool = False) -> bool:
+    """Operands of broadcasts that TensorFlow does not take are repeated along their first dims; whether there were any.
+
+    Dims of one name are equal. Dims that may be equal, or one of them 1, count as a group of their own; with `equal`
+    they are taken to be equal.
+    """
+    found = [node for node in model.graph.all_nodes() if node.domain == "" and _excess(node, equal)]
+    if not found:
+        return False
+    taken: dict[str, int] = dict.fromkeys(ModelNames(model.graph).taken, 0)
+    for node in found:
+        while count := _excess(node, equal):
+            _repeat(model, node, count, taken)
+    return True
+
+
+def _excess(node: ir.Node, equal: bool) -> int:
+    """How many of the result's first dims are to be repeated before; 0 if the kernel takes the broadcast as it is."""
+    most, by_axis = _GROUPS.get(node.op_type), _lengths(node)
+    if most is None or len(by_axis) <= most:
+        return 0
+    kinds = [(axis, _kind(axis, lengths, equal)) for axis, lengths in enumerate(by_axis) if set(lengths) != {1}]
+    groups = [list(group) for _, group in groupby(kinds, key=lambda pair: pair[1])]
+    return groups[_AT_ONCE - 1][-1][0] + 1 if len(groups) > most else 0
+
+
+def _lengths(node: ir.Node) -> list[tuple[Dim, ...]]:
+    """For each dim of the result, the dims of the operands there; nothing for ranks that are not known."""
+    shapes = [None if x is None else known_dims(x) for x in node.inputs]
+    known = [shape for shape in shapes if shape is not None]
+    full = max(map(len, known), default=0)
+    if len(known) < len(shapes) or len(known) < 2:
+        return []
+    return list(zip(*((1,) * (full - len(shape)) + shape for shape in known), strict=True))
+
+
+def _joined(lengths: tuple[Dim, ...], unknown: str) -> Dim:
+    """The length of the result: a number if one of them is more than 1, `unknown` if two names may be told apart."""
+    others = {d for d in lengths if d != 1}
+    numbers = [d for d in others if isinstance(d, int)]
+    if numbers or not others:
+        return numbers[0] if numbers else 1
+    return others.pop() if len(others) == 1 and None not in others else unknown
+
+
+def _kind(axis: int, lengths: tuple[Dim, ...], equal: bool) -> tuple[object, ...]:
+    """What the dims of a group have in common: which operands are 1. Where that is open, the axis."""
+    others = [d for d in lengths if d != 1]
+    sure = equal or len(others) == 1 or (len(set(others)) == 1 and None not in others)
+    return tuple(d == 1 for d in lengths) if sure else (axis,)
+
+
+def _repeat(model: ir.Model, node: ir.Node, count: int, taken: dict[str, int]) -> None:
+    """Expand every operand to the first `count` dims of the result."""
+    g = Graph(opset=model.opset_imports[""])
+    g.reserve(taken)
+    by_axis, operands = _lengths(node), [x for x in node.inputs if x is not None]
+    output = known_dims(node.outputs[0]) or (None,) * len(by_axis)
+    names = [d if isinstance(d, str) else f"{node.outputs[0].name}.{axis}" for axis, d in enumerate(output)]
+    front = [_joined(lengths, name) for lengths, name in zip(by_axis, names, strict=True)][:count]
+    with g.at(location_of(node)):
+        for place, x in enumerate(operands):
+            own = [lengths[place] for lengths in by_axis]
+            if own[:count] == front:
+                continue
+            if all(isinstance(d, int) for d in front):
+                y = g.Expand(x, [*front, *[1] * (len(by_axis) - count)])
+            else:
+                y = _expand_like(g, x, [other for other in operands if other is not x], count, names)
+            node.replace_input_with(place, g.facts(y, x.dtype, [*front, *own[count:]]))
+    _insert(model, g, node)
+
+
+def _expand_like(g: Graph, x: ir.Value, others: Sequence[ir.Value], count: int, names: Sequence[str]) -> ir.Value:
+    """`x` broadcast to the first `count` dims of the result, as each of `others` has them."""
+    for other in others:
+        missing = len(names) - len(dims(other))
+        taken = dims(other)[: max(count - missing, 0)]
+        if set(taken) <= {1}:
+            continue
+        behind = (1,) * (len(names) - count)
+        pieces = [g.const([1] * missing)] if missing else []
+        pieces += [g.Shape(other, start=0, end=len(taken)), g.const(behind)]
+        own = (1,) * (len(names) - len(dims(x))) + dims(x)
+        pairs = zip(own, (1,) * missing + taken + behind, names, strict=True)
+        x = g.facts(g.Expand(x, g.Concat(*pieces, axis=0)), x.dtype, [_joined((a, b), name) for a, b, name in pairs])
+    return x
+
+
+def _insert(model: ir.Model, g: Graph, node: ir.Node) -> None:
+    """Move what `g` holds before `node`, its constants into the outermost graph."""
+    assert node.graph is not None
+    made, constants = list(g.graph), list(g.graph.initializers.values())
+    g.graph.remove(made)
+    for value in constants:
+        g.graph.initializers.pop(value.name or "")
+        model.graph.register_initializer(value)
+    node.graph.insert_before(node, made)
