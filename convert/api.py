@@ -59,6 +59,11 @@ def convert(
 
     Raises `UsageError`, `BadInput`, `UnsafeInput`, `Unsupported`, `ResourceLimit`; `ParityError` if the target
     computes something else, in which case nothing is written.
+
+    >>> import convert
+    >>> report = convert.convert("mnist_cnn.onnx", "onnx", "older.onnx", opset=13)
+    >>> report.verdict.status, [str(tensor) for tensor in report.inputs]
+    ('PASS', ['image: float32[batch,1,28,28]'])
     """
     report = report or Report("convert")
     opened = open_source(source)
@@ -125,7 +130,13 @@ def to_onnx(
     verify: bool | None = None,
     **options: Any,
 ) -> onnx.ModelProto:
-    """The model as an ONNX ModelProto in memory (under 2 GB). Arguments and errors as for `convert`."""
+    """The model as an ONNX ModelProto in memory (under 2 GB). Arguments and errors as for `convert`.
+
+    >>> import convert, torch
+    >>> proto = convert.to_onnx(torch.nn.Linear(3, 2), "float32[batch,3]", verify=False)
+    >>> [node.op_type for node in proto.graph.node], [value.name for value in proto.graph.input]
+    (['Gemm'], ['input'])
+    """
     import onnx
 
     with scratch_folder() as folder:
@@ -152,6 +163,14 @@ def verify(
     Inputs and outputs are paired by name, else by place where dtypes and shapes allow it, or as `method.pairs` says.
     Raises as `convert` does for what cannot be read or run, and `UsageError` for inputs and outputs that do not pair;
     a mismatch is a verdict, not an exception.
+
+    >>> import convert, onnx
+    >>> model = onnx.load("mnist_cnn.onnx")
+    >>> model.graph.node[-1].op_type = "Softmax"
+    >>> onnx.save(model, "changed.onnx")
+    >>> report = convert.verify("mnist_cnn.onnx", "changed.onnx")
+    >>> report.verdict.status, report.verdict.outputs[0].name, report.exit_code
+    ('FAIL', 'log_probs', 3)
     """
     from convert.parity.judge import VerifyMethod
     from convert.parity.two_artefacts import verify_two
@@ -181,6 +200,11 @@ def inspect(
     """What a model is: its kind, inputs, outputs, operators of the shared graph and weights. Executes nothing.
 
     Of a file of weights without the code that uses them (`model=`), the tensors are listed.
+
+    >>> import convert
+    >>> report = convert.inspect("mnist_cnn.onnx")
+    >>> report.kind, report.operators["Conv"], report.parameters
+    ('onnx', 2, 38298)
     """
     report = report or Report("inspect")
     opened = open_source(source)

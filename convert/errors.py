@@ -55,7 +55,15 @@ class Problem:
 
 
 class ConvertError(Exception):
-    """A conversion failed. `message` is one paragraph, `hint` says what the user can do."""
+    """A conversion failed. `message` is one paragraph, `hint` says what the user can do.
+
+    >>> import convert
+    >>> try:
+    ...     convert.inspect("missing.onnx")
+    ... except convert.ConvertError as error:
+    ...     type(error).__name__, error.exit_code, error.message
+    ('BadInput', 5, 'there is no file or folder missing.onnx')
+    """
 
     exit_code = 1
 
@@ -69,13 +77,30 @@ class ConvertError(Exception):
 
 
 class UsageError(ConvertError):
-    """What was asked for contradicts itself, the model or the file system."""
+    """What was asked for contradicts itself, the model or the file system.
+
+    >>> import convert
+    >>> try:
+    ...     convert.convert("mnist_cnn.onnx", "openvino")
+    ... except convert.UsageError as error:
+    ...     error.exit_code, error.hint
+    (2, 'write onnx, then `ovc model.onnx`; OpenVINO reads the .onnx itself, too')
+    """
 
     exit_code = 2
 
 
 class ParityError(ConvertError):
-    """Source and target disagree by more than rounding explains."""
+    """Source and target disagree by more than rounding explains, or by more than the user's `rtol` and `atol`.
+
+    >>> import convert
+    >>> from convert.parity.judge import VerifyMethod
+    >>> try:
+    ...     convert.convert("mnist_cnn.onnx", "caffe2", method=VerifyMethod(rtol=1e-12, atol=0))
+    ... except convert.ParityError as error:
+    ...     error.exit_code, error.message.rpartition(": ")[2]
+    (3, '20 of 20 elements are outside rtol=1e-12, atol=0')
+    """
 
     exit_code = 3
 
@@ -84,7 +109,17 @@ class Unsupported(ConvertError):
     """Operators, attributes or dtypes that no rule handles.
 
     A rule raises `Unsupported("why")` without a location; the dispatcher that called the rule knows the operator, the
-    node, the module and the source line, and adds them with `located`.
+    node, the module and the source line, and adds them. `problems` has one for each operator, with its place.
+
+    >>> import convert, onnx.parser
+    >>> model = onnx.parser.parse_model(
+    ...     '<ir_version: 10, opset_import: ["": 20, "mine": 1]> '
+    ...     "cubes (float[n, 3] x) => (float[n, 3] y) { y = mine.Cube(x) }")
+    >>> try:
+    ...     convert.convert(model, "caffe2", "cubes.caffe2")
+    ... except convert.Unsupported as error:
+    ...     [(problem.at.operator, problem.why) for problem in error.problems]
+    [('mine::Cube', 'no Caffe2 rule for this operator')]
     """
 
     exit_code = 4
@@ -110,17 +145,46 @@ class UnknownRank(Unsupported, ValueError):
 
 
 class BadInput(ConvertError):
-    """A file that is broken, truncated, or not what it was said to be."""
+    """A file that is broken, truncated, or not what it was said to be.
+
+    >>> import convert, pathlib
+    >>> _ = pathlib.Path("half.onnx").write_bytes(pathlib.Path("mnist_cnn.onnx").read_bytes()[:80_000])
+    >>> try:
+    ...     convert.inspect("half.onnx")
+    ... except convert.BadInput as error:
+    ...     error.exit_code, error.message
+    (5, 'half.onnx is truncated: ...')
+    """
 
     exit_code = 5
 
 
 class UnsafeInput(BadInput):
-    """A file that could only be read by executing what it contains; `--trust` allows that."""
+    """A file that could only be read by executing what it contains; `--trust` allows that.
+
+    >>> import convert, zipfile
+    >>> with zipfile.ZipFile("net.pt", "w") as archive:
+    ...     archive.writestr("net/data.pkl", b"cos\\nsystem\\n(S'echo harm'\\ntR.")
+    >>> try:
+    ...     convert.inspect("net.pt")
+    ... except convert.UnsafeInput as error:
+    ...     error.message
+    "net.pt is a pickle that needs os.system; loading it would execute code of the file's choice"
+    """
 
 
 class ResourceLimit(ConvertError):
-    """Time, memory or disk ran out."""
+    """Time, memory or disk ran out.
+
+    >>> import convert
+    >>> from convert.parity.judge import VerifyMethod
+    >>> from convert.runners.process import Limits
+    >>> try:
+    ...     convert.convert("mnist_cnn.onnx", "onnx", "copy.onnx", method=VerifyMethod(limits=Limits(seconds=0.01)))
+    ... except convert.ResourceLimit as error:
+    ...     error.exit_code, error.hint
+    (6, 'give a larger --timeout')
+    """
 
     exit_code = 6
 

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from convert import notebook
 from convert.activity import WORDS, doing
+from convert.text import bytes_text
 
 if TYPE_CHECKING:
     from convert.verdict import Verdict
@@ -71,7 +73,15 @@ class Report:
     `conditions` what else sizes have to meet; `verdict` is None where nothing was verified, and `unverified` then says
     why. Of a chain of more than two artefacts `steps` has each pair, and `verdict` is that of the first one that
     breaks. `reproduce` is the command that does this again. `renamed` are the inputs and outputs that the
-    artefact calls otherwise. `weights` are the tensors in a file that holds nothing else.
+    artefact calls otherwise. `weights` are the tensors in a file that holds nothing else. In a
+    notebook it is shown as a table.
+
+    >>> import convert
+    >>> report = convert.convert("mnist_cnn.onnx", "caffe2", verify=False)
+    >>> report.target, report.ok, report.unverified
+    ('mnist_cnn.caffe2', True, 'verification was switched off')
+    >>> report.to_dict()["outputs"]
+    [{'name': 'log_probs', 'dtype': 'float32', 'shape': ('batch', 10)}]
     """
 
     command: str
@@ -148,6 +158,25 @@ class Report:
         shown["verdict"] = None if self.verdict is None else self.verdict.to_dict()
         shown["steps"] = [step.to_dict() for step in self.steps]
         return {"schema": SCHEMA_VERSION, **shown, "ok": self.ok, "exit_code": self.exit_code}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what was read and made, its inputs and outputs, the verdict and the notes."""
+        size = f", {bytes_text(self.output_bytes)}" if self.output_bytes else ""
+        made = [notebook.row("source", f"{self.source} ({self.kind})")]
+        made += [notebook.row("target", f"{self.target} ({self.format}{size})")] if self.target else []
+        made += notebook.rows("input", [self.contract(tensor) for tensor in self.inputs])
+        made += notebook.rows("output", [self.contract(tensor) for tensor in self.outputs])
+        made += notebook.rows("for", self.conditions)
+        made += notebook.rows("tensor", [str(tensor) for tensor in self.weights])
+        if self.operators:
+            made.append(notebook.row("nodes", ", ".join(f"{count} {name}" for name, count in self.operators.items())))
+            weights = f"{self.parameters:,} parameters, {bytes_text(self.weight_bytes)}"
+            made.append(notebook.row("weights", weights))
+        made += [notebook.row("not verified", self.unverified)] if self.unverified else []
+        for i, step in enumerate(self.steps, 1):
+            made.append(notebook.row(f"step {i}", f"{step.source} → {step.target}", step.reason, status=step.status))
+        made += self.verdict.rows() if self.verdict is not None else []
+        return notebook.table([*made, *notebook.rows("note", self.notes)], caption=self.command)
 
     def to_json(self) -> str:
         """One line of JSON; keys keep their order, and numbers that are not finite are null, as JSON knows none."""

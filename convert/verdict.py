@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from convert import notebook
+
 PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
 EXIT_CODES = {PASS: 0, FAIL: 3, INCONCLUSIVE: 7}
 
@@ -52,6 +54,14 @@ class OutputVerdict:
     def noise(self) -> float:
         """The largest noise floor of any feed."""
         return max((s.floor for s in self.sets), default=self.floor)
+
+    @property
+    def numbers(self) -> str:
+        """Its error and noise floor, as people read them."""
+        if self.status == INCONCLUSIVE and not self.sets:
+            return "not compared"
+        ratio = f" ({self.error / self.floor:.2f}×)" if self.floor else ""
+        return f"error {self.error:.2e}, noise floor {self.floor:.2e}{ratio}"
 
     @property
     def decibels(self) -> float:
@@ -144,6 +154,20 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return {**asdict(self), "exit_code": self.exit_code}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the word, the numbers of each output, where the error begins."""
+        return notebook.table(self.rows())
+
+    def rows(self) -> list[str]:
+        """The rows of that table."""
+        guilty = f"guilty: {self.guilty}" if self.guilty else ""
+        outputs = [notebook.row("", row.name, row.numbers, row.reason, status=row.status) for row in self.outputs]
+        made = [notebook.row("verdict", self.reason, guilty, status=self.status), *notebook.bounded(outputs)]
+        made += notebook.rows("weight", [f"{w.name} differs by {w.distance:.2g} of its size" for w in self.weights])
+        if self.divergence is not None:
+            made.append(notebook.row("departs first", str(self.divergence)))
+        return made + notebook.rows("note", self.notes)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from convert.options import Options
     from convert.report import Report
 
+    from .rules import onnx_op as onnx_op  # as type checkers do not see through __getattr__
+
 FORMATS = {
     "caffe2": Format(
         "caffe2",

@@ -2,6 +2,18 @@
 
 Inputs are `net.Blob`s, None where they are absent; attributes are keyword, named as ONNX names them, with the schema's
 defaults filled in; tensors among them are `onnx_ir` tensors, subgraphs callables `body(net, *inputs) -> blobs`.
+
+>>> import convert, onnx.parser
+>>> from convert.backends.caffe2 import onnx_op
+>>> @onnx_op("mine::Cube")
+... def cube(net, x):
+...     return net.Mul(net.Mul(x, x), x)
+>>> model = onnx.parser.parse_model(
+...     '<ir_version: 10, opset_import: ["": 20, "mine": 1]> '
+...     "cubes (float[n, 3] x) => (float[n, 3] y) { y = mine.Cube(x) }")
+>>> _ = convert.convert(model, "caffe2", "cubes.caffe2", verify=False)
+>>> convert.inspect("cubes.caffe2", inputs="x:float32[n,3]").operators
+{'Mul': 2}
 """
 
 from __future__ import annotations

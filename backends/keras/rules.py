@@ -1,4 +1,15 @@
-"""The table of the Keras backend: which ONNX operator becomes which layers and operations of Keras."""
+"""The table of the Keras backend: which ONNX operator becomes which layers and operations of Keras.
+
+Inputs are Keras's tensors or constants; `k` (`emit.py`) has what a rule may ask of them.
+
+>>> import numpy as np
+>>> from convert.backends.keras import onnx_op
+>>> @onnx_op("mine::Cube")
+... def cube(k, x, *, scale=1.0):
+...     return scale * x * x * x
+>>> float(onnx_op.apply(None, "mine::Cube", [np.float32(2)], {"scale": 0.5}))
+4.0
+"""
 
 from __future__ import annotations
 

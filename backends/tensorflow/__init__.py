@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from convert.options import Options
     from convert.report import Report
 
+    from .rules import onnx_op as onnx_op  # as type checkers do not see through __getattr__
+
 # Inputs are arguments by keyword. TensorFlow replaces what is no identifier, after it has sorted them.
 _SIGNATURE = TargetNames(IDENTIFIER, Naming())
 # Nodes, whose names a tf.Graph compares without case.

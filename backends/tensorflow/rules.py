@@ -1,4 +1,15 @@
-"""The table of the TensorFlow backend: which ONNX operator becomes which TensorFlow computation."""
+"""The table of the TensorFlow backend: which ONNX operator becomes which TensorFlow computation.
+
+Inputs are TensorFlow's tensors or constants; `t` (`emit.py`) has what a rule may ask of them.
+
+>>> import numpy as np
+>>> from convert.backends.tensorflow import onnx_op
+>>> @onnx_op("mine::Cube")
+... def cube(t, x, *, scale=1.0):
+...     return scale * x * x * x
+>>> float(onnx_op.apply(None, "mine::Cube", [np.float32(2)], {"scale": 0.5}))
+4.0
+"""
 
 from __future__ import annotations
 

@@ -163,9 +163,8 @@ def _verdict(done: Report, verbose: int) -> None:
             continue
         twin = "" if row.twin is None else f", graph in float64 {row.twin:.1e}"
         twin += f", SQNR {row.decibels:.1f} dB" if verdict.stored else ""
-        ratio = f" ({row.error / row.floor:.2f}×)" if row.floor else ""
         echo(
-            f"  {row.name}: error {row.error:.2e}, noise floor {row.floor:.2e}{ratio}{twin}"
+            f"  {row.name}: {row.numbers}{twin}"
             + ("" if row.agreement is None else f", {row.agreement:.1%} of rows have the same largest element")
             + (f" — {row.reason}" if row.status != "PASS" and row.reason not in verdict.reason else "")
         )

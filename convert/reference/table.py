@@ -1,6 +1,14 @@
 """The table of the reference executor's own kernels: `kernel(outputs, *arrays, **attributes) -> array or arrays`.
 
 Users add what their operators compute, `@kernel("mine::Cube")`: it is what these are verified with.
+
+>>> import numpy as np
+>>> from convert.reference import kernel
+>>> @kernel("mine::Cube")
+... def cube(outputs, x, *, scale=1.0):
+...     return scale * x**3
+>>> kernel.apply(1, "mine::Cube", [np.array([1.0, 2.0])], {"scale": 0.5})
+array([0.5, 4. ])
 """
 
 from __future__ import annotations

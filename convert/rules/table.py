@@ -70,6 +70,19 @@ class Rules:
     `schema(operator)` gives the source operator's `Schema`, or None where it is not known (a custom operator: then
     what the node carries is passed as it is). `gaps` are operators without a rule and `limits` what rules do not
     take, both with the reason. Tables are filled at import time and not changed by a conversion.
+
+    >>> from convert.rules import Argument, Rules, Schema
+    >>> toy_op = Rules("toy", schema=lambda operator: Schema((Argument("x"),), (Argument("alpha", 0.01),)))
+    >>> @toy_op("LeakyRelu")
+    ... def leaky_relu(out, x, *, alpha):
+    ...     return f"{out}.leaky_relu({x}, {alpha})"
+    >>> toy_op.apply("net", "LeakyRelu", ["a"])
+    'net.leaky_relu(a, 0.01)'
+    >>> toy_op.gap("toys have none", "Conv")
+    >>> toy_op.check([("Conv", Location("Conv", "conv1"))])
+    Traceback (most recent call last):
+    convert.errors.Unsupported: Conv, node 'conv1': toys have none
+    ...
     """
 
     title: str

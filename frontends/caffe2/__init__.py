@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from convert.report import Report
     from convert.source import Source
 
+    from .rules import caffe2_op as caffe2_op  # as type checkers do not see through __getattr__
+
 KINDS = {"caffe2": "a Caffe2 folder with init_net.pb and predict_net.pb"}
 
 

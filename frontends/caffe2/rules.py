@@ -1,4 +1,16 @@
-"""The operator table of the Caffe2 frontend: `@caffe2("Relu")` registers a rule under the operator's type."""
+"""The operator table of the Caffe2 frontend: `@caffe2_op("Relu")` registers a rule under the operator's type.
+
+>>> import onnx_ir as ir
+>>> from convert.frontends.caffe2 import caffe2_op
+>>> from convert.graph import Graph
+>>> @caffe2_op("Cube")
+... def cube(g, x):
+...     return g.Mul(g.Mul(x, x), x)
+>>> g = Graph()
+>>> x = g.input("x", ir.DataType.FLOAT, ("batch", 4))
+>>> caffe2_op.apply(g, "Cube", [x]).producer().op_type
+'Mul'
+"""
 
 from __future__ import annotations
 

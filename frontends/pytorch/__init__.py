@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from convert.report import Report, Tensor
     from convert.source import Source
 
+    from .rules import torch_op as torch_op  # as type checkers do not see through __getattr__
+
 KINDS = {
     "torch-module": "a module saved whole with torch.save",
     "torch-state-dict": "weights saved with torch.save, with --model for the code",

@@ -8,6 +8,18 @@ arrive as the overload's schema names them:
   `values.mark_scalar`); other ints, floats, bools and strings are Python's; lists are lists of those;
 - dtypes are `torch.dtype`; an int given for a fixed-size list (`int[2]`) is repeated;
 - device, layout, memory format, pinning and generators never arrive: they do not change what is computed.
+
+>>> import onnx_ir as ir
+>>> from convert.frontends.pytorch import torch_op
+>>> from convert.graph import Graph
+>>> @torch_op("mine::cube")
+... def cube(g, x, scale=1.0):
+...     return g.Mul(g.Mul(g.Mul(x, x), x), g.const(scale, g.dtype(x)))
+>>> g = Graph()
+>>> x = g.input("x", ir.DataType.FLOAT, ("batch", 4))
+>>> y = torch_op.apply(g, "mine::cube", [x, 0.5])
+>>> y.producer().op_type, str(y.shape)
+('Mul', '[batch,4]')
 """
 
 from __future__ import annotations

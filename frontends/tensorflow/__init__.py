@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from convert.report import Report
     from convert.source import Source
 
+    from .rules import tf_op as tf_op  # as type checkers do not see through __getattr__
+
 KINDS = {
     "savedmodel": "a SavedModel folder of TensorFlow 1 or 2, parsed without loading it",
     "frozen-graph": "a GraphDef (.pb) with its weights as constants",

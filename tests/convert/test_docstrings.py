@@ -1,0 +1,74 @@
+"""The examples in docstrings of the Python API: each public name has one, and they run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import convert
+from convert.rules import Rules
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+ROOMS = {
+    "frontends.pytorch": "torch_op", "frontends.tensorflow": "tf_op", "frontends.caffe2": "caffe2_op",
+    "backends.tensorflow": "onnx_op", "backends.keras": "onnx_op", "backends.caffe2": "onnx_op",
+    "reference": "kernel",
+}  # fmt: skip
+TABLES = {room: f"convert.{room}.{'table' if room == 'reference' else 'rules'}" for room in ROOMS}
+API = ["convert.api", "convert.errors", "convert.report", "convert.rules.table"]
+OWN_OPERATORS = ("mine::cube", "mine::Cube", "Cube")
+FRAMEWORK = {"convert.api.to_onnx": "not_core"}
+
+
+def examples() -> Iterator[doctest.DocTest]:
+    for name in [*API, *TABLES.values()]:
+        yield from doctest.DocTestFinder().find(importlib.import_module(name))
+
+
+EXAMPLES = [
+    pytest.param(e, id=e.name, marks=[getattr(pytest.mark, FRAMEWORK[e.name])] if e.name in FRAMEWORK else [])
+    for e in examples()
+    if e.examples
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A model to work on; rules that an example registers go with it."""
+    shutil.copy(FIXTURES / "mnist_cnn.onnx", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for name, room in zip(TABLES.values(), ROOMS, strict=True):
+        table = getattr(importlib.import_module(name), ROOMS[room])
+        for operator in OWN_OPERATORS:
+            table.entries.pop(operator, None)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_shows_what_happens(example: doctest.DocTest) -> None:
+    told: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert runner.run(example, out=told.append).failed == 0, "".join(told)
+
+
+def test_every_public_name_has_an_example() -> None:
+    public = [getattr(convert, name) for name in convert.__all__]
+    tables = [importlib.import_module(name) for name in TABLES.values()]
+    for thing in [*public, Rules, *tables]:
+        assert ">>>" in (thing.__doc__ or ""), thing
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_decorator_of_a_room_is_typed(room: str) -> None:
+    """Type checkers do not look through `__getattr__`: what the room's module names for them is what it gives."""
+    module: ModuleType = importlib.import_module(f"convert.{room}")
+    text = Path(str(module.__file__)).read_text()
+    assert f"import {ROOMS[room]} as {ROOMS[room]}" in text or f'__all__ = ["{ROOMS[room]}"]' in text
+    assert isinstance(getattr(module, ROOMS[room]), Rules)
