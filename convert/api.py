@@ -215,8 +215,8 @@ def inspect(
         report.weights = tensors
         return report
     with report.stage("read", _size(opened)), paused_garbage_collection():
-        model = plugin.frontend_for(opened).read(opened, chosen, report)
-    describe(model, report)
+        report.graph = plugin.frontend_for(opened).read(opened, chosen, report)
+    describe(report.graph, report)
     return report
 
 

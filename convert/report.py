@@ -15,6 +15,8 @@ from convert.activity import WORDS, doing
 from convert.text import bytes_text
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from convert.verdict import Verdict
 
 SCHEMA_VERSION = 1
@@ -73,8 +75,8 @@ class Report:
     `conditions` what else sizes have to meet; `verdict` is None where nothing was verified, and `unverified` then says
     why. Of a chain of more than two artefacts `steps` has each pair, and `verdict` is that of the first one that
     breaks. `reproduce` is the command that does this again. `renamed` are the inputs and outputs that the
-    artefact calls otherwise. `weights` are the tensors in a file that holds nothing else. In a
-    notebook it is shown as a table.
+    artefact calls otherwise. `weights` are the tensors in a file that holds nothing else. `graph` is the shared graph
+    that `inspect` read (not in the JSON). In a notebook a report is shown as a table.
 
     >>> import convert
     >>> report = convert.convert("mnist_cnn.onnx", "caffe2", verify=False)
@@ -107,6 +109,7 @@ class Report:
     renamed: dict[str, dict[str, str]] = field(default_factory=dict)
     unverified: str = ""
     progress: Callable[[str], None] | None = field(default=None, repr=False)
+    graph: ir.Model | None = field(default=None, repr=False)
 
     def contract(self, tensor: Tensor) -> str:
         """An input or output as people read it: `x: float32[batch≥4,3]`, each dim with the bounds that it has."""
@@ -152,7 +155,9 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, with a schema version."""
-        shown = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in ("progress", "verdict", "steps")}
+        shown = {
+            k: getattr(self, k) for k in self.__dataclass_fields__ if k not in ("progress", "graph", "verdict", "steps")
+        }
         for key in ("inputs", "outputs", "weights"):
             shown[key] = [asdict(t) for t in shown[key]]
         shown["verdict"] = None if self.verdict is None else self.verdict.to_dict()

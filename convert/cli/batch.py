@@ -48,7 +48,12 @@ from convert.cli.verb_command import VerbCommand, complete_formats
 @click.option("--force", is_flag=True, help="Do again what is done, and replace what others wrote.")
 @click.option("--redo-failed", is_flag=True, help="Do again what did not succeed.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and what operators are lacking; write nothing.")
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a page of all results.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Write a page of all results, and one for each model beside it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each task, and one for the summary.")
 @click.option("-q", "--quiet", is_flag=True, help="Lines for failures only.")
 def batch(
@@ -83,7 +88,7 @@ def batch(
     from convert.cli.signals import raise_in_main_thread
 
     def work() -> None:
-        from convert.batch import html_report, run, show, storage
+        from convert.batch import run, show, storage
         from convert.batch.journal import NAME as journal_name
         from convert.batch.plan import plan_tasks
         from convert.batch.ray_engine import Cluster
@@ -129,7 +134,11 @@ def batch(
                     )  # fmt: skip
         told = show.summary(records) | ({"coverage": show.coverage(records)} if dry_run else {})
         if report is not None:
-            html_report.write(report, records, told)
+            from convert.cli.output_options import WORDS
+            from convert.pages import zoo
+            from convert.pages.template import command_line
+
+            zoo.write(report, records, told, command_line(click.get_current_context().meta.get(WORDS, ())))
         if as_json:
             echo_json(json.dumps({"summary": told}, ensure_ascii=False))
         else:

@@ -17,6 +17,7 @@ from convert.cli.batch import batch
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
 from convert.cli.first_words import MODEL
 from convert.cli.limit_options import LimitOptions, with_limit_options
+from convert.cli.model_page import ModelPage
 from convert.cli.output_options import SUPERVISED, OutputOptions, exit_on_error, run, with_output_options
 from convert.cli.output_words import placed
 from convert.cli.read_options import ReadOptions, with_read_options
@@ -204,15 +205,22 @@ def verify(
 
 @cli.command(
     cls=ReadCommand,
-    common=("inputs", "model", "trust", "as_json", "verbose"),
-    examples=("convert inspect model.onnx", "convert inspect weights.pt --model pkg.mod:factory --json"),
+    common=("inputs", "model", "page", "trust", "as_json"),
+    examples=(
+        "convert inspect model.onnx",
+        "convert inspect model.onnx --report out.html",
+        "convert inspect weights.pt --model pkg.mod:factory --json",
+    ),
 )
 @click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
+@click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
+              help="Write a page with the graph as a drawing, its operators and weights.")  # fmt: skip
 @with_read_options
 @with_limit_options
 @with_output_options
 def inspect(
     source: Path,
+    page: Path | None,
     read_options: ReadOptions,
     limit_options: LimitOptions,
     output_options: OutputOptions,
@@ -231,7 +239,7 @@ def inspect(
             **read_options.options(),
         )
 
-    run(Report("inspect", source=str(source)), work, output_options, limit_options)
+    run(Report("inspect", source=str(source)), work, output_options, limit_options, ModelPage(page), [source])
 
 
 @cli.command(cls=VerbCommand, examples=("convert formats -v",))

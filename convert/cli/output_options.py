@@ -8,14 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import click
 
 from convert.cli import render, signals
 from convert.cli.limit_options import LimitOptions
 from convert.cli.progress import shown_progress
-from convert.cli.verify_options import VerifyOptions
 from convert.errors import ConvertError, as_convert_error
 from convert.report import Report
 from convert.terminal import echo, echo_json
@@ -27,6 +26,16 @@ T = TypeVar("T")
 
 SUPERVISED = "supervised"
 """Click's object for the command line proper, where work is done in a process that this one watches."""
+
+
+class FilesBeside(Protocol):
+    """What a verb writes beside its result: a page, the inputs of a verification."""
+
+    def check_places(self, read: Sequence[Path]) -> None:
+        """Raises `UsageError` where a file to write would destroy what is `read`, or what this tool has not written."""
+
+    def write(self, done: Report, error: ConvertError | None = None) -> None:
+        """Write them, also after an error."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +71,20 @@ def run(
     work: Callable[[Report], Report],
     output_options: OutputOptions,
     limit_options: LimitOptions,
-    verify_options: VerifyOptions | None = None,
+    files: FilesBeside | None = None,
     read: Sequence[Path] = (),
 ) -> None:
     """Do `work` with progress on stderr, print what it reports, and exit with the code that it reports.
 
-    read: the files that it is about, none of which may be written. On the command line proper the work is done by a
-    worker, and this process watches it.
+    files: what is written beside the result. read: the files that it is about, none of which may be written. On the
+    command line proper the work is done by a worker, and this process watches it.
     """
     supervised = click.get_current_context().obj == SUPERVISED
     report.reproduce = shlex.join(["convert", *click.get_current_context().meta.get(WORDS, ())])
 
     def task() -> None:
-        if verify_options is not None:
-            verify_options.check_places(read)
+        if files is not None:
+            files.check_places(read)
         try:
             if supervised:
                 from convert.cli.supervisor import bytes_held, enter_worker
@@ -84,11 +93,11 @@ def run(
             with shown_progress(quiet=output_options.quiet or output_options.as_json):
                 done = work(report)
         except ConvertError as error:
-            if verify_options is not None:
-                verify_options.write(report, error)
+            if files is not None:
+                files.write(report, error)
             raise
-        if verify_options is not None:
-            verify_options.write(done)
+        if files is not None:
+            files.write(done)
         if output_options.as_json:
             echo_json(done.to_json())
         else:

@@ -79,7 +79,7 @@ class VerifyOptions:
     def write(self, done: Report, error: ConvertError | None = None) -> None:
         """Write the page that --report asked for; after an error it tells that."""
         if self.page is not None:
-            from convert.parity.html_report import write_page
+            from convert.pages.verification import write_page
 
             write_page(done, self.page, error)
 

@@ -8,8 +8,8 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from convert.parity import environment
-from convert.parity.environment import environment_facts
+from convert.pages import environment
+from convert.pages.environment import environment_facts
 
 
 def test_versions_platform_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:

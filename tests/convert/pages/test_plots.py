@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from convert.parity.plots import plot_node_errors, plot_output_errors
+from convert.pages.plots import plot_node_errors, plot_output_errors
 from convert.verdict import OutputVerdict, Place
 
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 944.0, 16.0, 280.0
@@ -16,9 +16,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64.0, 944.0, 16.0, 280.0
 
 
 def drawn(svg: str) -> list[ElementTree.Element]:
-    found = list(ElementTree.fromstring(re.sub(r' xmlns="[^"]+"', "", svg)).iter())
-    assert found[0].attrib["viewBox"] == "0 0 960 320"
-    return found
+    return list(ElementTree.fromstring(re.sub(r' xmlns="[^"]+"', "", svg)).iter())
 
 
 def named(svg: str, tag: str, style: str) -> list[dict[str, str]]:
@@ -27,7 +25,8 @@ def named(svg: str, tag: str, style: str) -> list[dict[str, str]]:
 
 def ticks(svg: str, anchor: str) -> list[tuple[str, float, float]]:
     found = [e for e in drawn(svg) if e.tag == "text" and e.attrib.get("text-anchor") == anchor]
-    return [(e.text or "", float(e.attrib["x"]), float(e.attrib["y"])) for e in found]
+    number = re.compile(r"(1e-?)?\d+")  # few nodes have their operators there
+    return [(e.text or "", float(e.attrib["x"]), float(e.attrib["y"])) for e in found if number.fullmatch(e.text or "")]
 
 
 def height(number: float, low: int, high: int) -> float:
@@ -48,11 +47,12 @@ PLACES = [
 
 def test_errors_floors_and_bounds_along_the_network() -> None:
     svg = plot_node_errors(PLACES, "c")
+    assert 'viewBox="0 0 960 320"' in svg
     low, high = -8, -5
-    across = [LEFT, (LEFT + RIGHT) / 2, RIGHT]
+    places = [LEFT, (LEFT + RIGHT) / 2, RIGHT]
     for style, factor in (("floor", 1), ("bound", 4)):
         (line,) = named(svg, "polyline", style)
-        wanted = [[x, height(factor * p.floor, low, high)] for x, p in zip(across, PLACES, strict=True)]
+        wanted = [[x, height(factor * p.floor, low, high)] for x, p in zip(places, PLACES, strict=True)]
         assert points(line["points"]) == [pytest.approx(w, abs=0.06) for w in wanted]
     (line,) = named(svg, "polyline", "error")
     shown = [[LEFT, height(2e-8, low, high)], [RIGHT, height(9e-6, low, high)]]
@@ -74,6 +74,9 @@ def test_scales_are_labelled() -> None:
     assert [float(g["y1"]) for g in grid] == pytest.approx([height(10.0**n, -8, -5) for n in range(-8, -4)], abs=0.06)
     assert all((float(g["x1"]), float(g["x2"]), g["y1"]) == (LEFT, RIGHT, g["y2"]) for g in grid)
     assert [y for *_, y in ticks(svg, "end")] == pytest.approx([float(g["y1"]) + 4 for g in grid], abs=0.06)
+    assert [(e.text, e.attrib["text-anchor"]) for e in drawn(svg) if e.text in ("Conv", "Relu", "Add")] == [
+        ("Conv", "start"), ("Relu", "middle"), ("Add", "end")
+    ]  # fmt: skip
     many = [Place(str(i), "Relu", "", "", 1e-8, 1e-8) for i in range(41)]
     below = ticks(plot_node_errors(many), "middle")
     assert [t for t, *_ in below] == ["0", "10", "20", "30", "40"]
@@ -103,40 +106,43 @@ def row(name: str, error: float, floor: float, status: str = "PASS") -> OutputVe
     return OutputVerdict(name, status, "", error, floor)
 
 
+def across(number: float, low: int, high: int) -> float:
+    """Powers of ten are evenly spaced from the end of the names to the right."""
+    return 216 + (math.log10(number) - low) / (high - low) * (RIGHT - 216)
+
+
 def test_bars_of_the_outputs() -> None:
-    rows = [row("scores", 1e-6, 1e-7, "FAIL"), row("a long name of an output", 1e-8, 1e-7)]
+    rows = [row("scores", 1e-6, 1e-7, "FAIL"), row("a name of an output that is too long", 3e-8, 1e-7)]
     svg = plot_output_errors(rows)
+    assert 'viewBox="0 0 960 116"' in svg, "as high as there are outputs"
     low, high = -8, -6
     (bad,), (good,) = named(svg, "rect", "bar beyond"), named(svg, "rect", "bar")
-    width = (RIGHT - LEFT) / 2
-    for i, (bar, error) in enumerate(((bad, 1e-6), (good, 1e-8))):
-        top = height(error, low, high)
-        assert float(bar["x"]) == pytest.approx(LEFT + i * width + width / 5, abs=0.06)
-        assert float(bar["width"]) == 80
-        assert float(bar["y"]) == pytest.approx(top, abs=0.06)
-        assert float(bar["height"]) == pytest.approx(max(BOTTOM - top, 1), abs=0.06)
+    for i, (bar, error) in enumerate(((bad, 1e-6), (good, 3e-8))):
+        top = TOP + 30 * i
+        assert [float(bar[k]) for k in ("x", "y", "height")] == [216, top + 8, 14]
+        assert float(bar["width"]) == pytest.approx(across(error, low, high) - 216, abs=0.06)
         assert float(bar["data-error"]) == error
         for style, number in (("floor", 1e-7), ("bound", 4e-7)):
-            level = height(number, low, high)
-            left = float(bar["x"])
-            wanted = [pytest.approx([x, level], abs=0.11) for x in (left - 8, left + 88)]
+            at = across(number, low, high)
+            wanted = [pytest.approx([at, y], abs=0.06) for y in (top + 3, top + 27)]
             assert points(named(svg, "polyline", style)[i]["points"]) == wanted
-    labels = [(e.text, float(e.attrib["x"]), e.attrib["y"]) for e in drawn(svg) if e.attrib.get("class") == "label"]
-    assert labels == [("scores", float(bad["x"]), "296"), ("a long name of an ", float(good["x"]), "296")]
+    labels = [(e.text, e.attrib["x"], e.attrib["y"]) for e in drawn(svg) if e.attrib.get("class") == "label"]
+    assert labels == [("scores", "208", "35"), ("a name of an output that is…", "208", "65")]
+    assert [(t, x) for t, x, _ in ticks(svg, "middle")] == [
+        (f"1e{n}", pytest.approx(across(10.0**n, low, high), abs=0.06)) for n in (-8, -7, -6)
+    ]
     assert "scores: error 1.000e-06, noise floor 1.000e-07" in svg
 
 
-def test_many_outputs_are_narrow_and_have_no_names() -> None:
-    for count, labels in ((24, 24), (25, 0)):
-        svg = plot_output_errors([row(f"y{i}", 1e-8, 1e-8) for i in range(count)])
-        bars = named(svg, "rect", "bar")
-        assert float(bars[0]["width"]) == pytest.approx(0.6 * (RIGHT - LEFT) / count, abs=0.06)
-        assert len(named(svg, "text", "label")) == labels
+def test_of_many_outputs_the_worst_have_bars() -> None:
+    rows = [row(f"y{i}", 1e-9 if i == 3 else 1e-8, 1e-8) for i in range(41)]
+    labels = [e.text for e in drawn(plot_output_errors(rows)) if e.attrib.get("class") == "label"]
+    assert labels == [f"y{i}" for i in range(41) if i != 3]
     assert named(plot_output_errors([]), "rect", "bar") == []
 
 
-def test_an_infinite_error_reaches_the_top_and_no_floor_has_no_line() -> None:
+def test_an_infinite_error_reaches_the_end_and_no_floor_has_no_line() -> None:
     svg = plot_output_errors([row("y", math.inf, 0.0, "FAIL"), row("z", 1e-7, 1e-8)])
     (bad,) = named(svg, "rect", "bar beyond")
-    assert float(bad["y"]) == TOP
+    assert float(bad["x"]) + float(bad["width"]) == RIGHT
     assert len(named(svg, "polyline", "floor")) == len(named(svg, "polyline", "bound")) == 1

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from convert.errors import ConvertError
-from convert.parity.html_report import page
+from convert.pages.verification import page
 from convert.report import ChainStep, Report
 from convert.verdict import FAIL, PASS, Divergence, Element, OutputVerdict, Place, Verdict
 
@@ -33,7 +33,10 @@ def styles(text: str, identity: str) -> list[list[str]]:
 
 
 def words(text: str) -> str:
-    return " ".join("".join(root(text).itertext()).split())
+    """What a reader sees: a block is a sentence."""
+    found = root(text)
+    blocks = ("".join(e.itertext()) for e in found.iter() if e.tag in ("h1", "h2", "p", "li", "td", "th", "pre", "dd"))
+    return " ".join(" ".join(blocks).split())
 
 
 ROWS = [
@@ -55,7 +58,7 @@ def test_outputs_with_their_numbers() -> None:
     assert plots == ["outputs"]
     bars = list(root(text).iter("rect"))
     assert len(bars) == 1, "an output without error and floor has no bar"
-    assert "scores: far <off>. The backend is at fault." in words(text)
+    assert "scores: far <off> The backend is at fault." in words(text)
     assert "Reference: the source in float64." in words(text)
     assert "onnx against tensorflow." in words(text)
 
@@ -77,8 +80,19 @@ def test_a_verdict_without_outputs_has_no_table_of_them() -> None:
     ("report", "error", "title"),
     [
         (done(verdict=Verdict(PASS)), None, "PASS: a.onnx → b.tf"),
+        (done(verdict=Verdict(PASS, outputs=ROWS[1:])), None, "PASS: 1 output agrees – a.onnx → b.tf"),
+        (
+            done(verdict=Verdict(PASS, outputs=[OutputVerdict("a", error=3.0, floor=2.0), *ROWS[1:]])),
+            None,
+            "PASS: 2 outputs agree, 1.50 × the noise floor at most – a.onnx → b.tf",
+        ),
+        (
+            done(verdict=Verdict(FAIL, "weights differ: 2 of 61 tensors (a, b); y: far off", "backend")),
+            None,
+            "FAIL: weights differ: 2 of 61 tensors – a.onnx → b.tf",
+        ),
         (done(unverified="it was not asked for"), None, "UNVERIFIED: a.onnx → b.tf"),
-        (done(), ConvertError("the disk is full"), "ERROR: a.onnx → b.tf"),
+        (done(), ConvertError("the disk is full"), "ERROR: the disk is full – a.onnx → b.tf"),
     ],
 )
 def test_titles(report: Report, error: ConvertError | None, title: str) -> None:
@@ -88,7 +102,8 @@ def test_titles(report: Report, error: ConvertError | None, title: str) -> None:
     (status,) = [e for e in root(text).iter("span") if e.attrib.get("id") == "verdict"]
     assert status.text == title.split(":")[0]
     assert status.attrib["class"] == f"verdict {status.text}"
-    assert (error.message if error else report.unverified) in words(text)
+    reason = report.verdict.reason if report.verdict else ""
+    assert (error.message if error else report.unverified or reason) in words(text)
     assert text.startswith("<!DOCTYPE html>\n<html")
     assert text.endswith("</body></html>\n")
 

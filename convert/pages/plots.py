@@ -13,6 +13,9 @@ from convert.verdict import OutputVerdict, Place
 _WIDTH, _HEIGHT = 960, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40
 _ZERO = 1e-17  # where an error of exactly zero is drawn
+_ROW, _NAMES, _LONGEST_NAME = 30, 216, 28  # the bars of the outputs: height of a row, where they begin, their names
+_MOST_LABELS, _LONGEST_LABEL = 12, 12
+MOST_BARS = 40
 
 Scale: TypeAlias = Callable[[float], float]
 """Where a number is drawn."""
@@ -25,7 +28,7 @@ def plot_node_errors(places: Sequence[Place], first: str = "") -> str:
     x, y = _linear_scale(0, max(len(places) - 1, 1), _LEFT, _WIDTH - _RIGHT), _log_scale(low, high)
     floor = [(x(i), y(p.floor)) for i, p in enumerate(places)]
     bound = [(x(i), y(FACTOR * p.floor)) for i, p in enumerate(places)]
-    parts = [*_frame(low, high, y, len(places), x), _line("floor", floor), _line("bound", bound)]
+    parts = [*_frame(low, high, y, x, places), _line("floor", floor), _line("bound", bound)]
     parts.append(_line("error", [(x(i), y(p.error)) for i, p in enumerate(places) if p.error is not None]))
     for i, place in enumerate(places):
         if place.node == first:
@@ -39,28 +42,38 @@ def plot_node_errors(places: Sequence[Place], first: str = "") -> str:
 
 
 def plot_output_errors(rows: Sequence[OutputVerdict]) -> str:
-    """The error of each output as a bar beside its noise floor and its bound, on a logarithmic scale."""
-    numbers = [max(n, _ZERO) for row in rows for n in (row.error, row.floor, FACTOR * row.floor)]
+    """The error of each output as a bar beside its noise floor and its bound, on a logarithmic scale.
+
+    As high as there are outputs; of more than `MOST_BARS` those whose errors are most noise floors.
+    """
+    shown = sorted(rows, key=lambda r: r.error / max(r.floor, _ZERO), reverse=True)[:MOST_BARS]
+    shown = [row for row in rows if row in shown]
+    numbers = [max(n, _ZERO) for row in shown for n in (row.error, row.floor, FACTOR * row.floor)]
     low, high = _decade_range(n for n in numbers if math.isfinite(n))
-    y = _log_scale(low, high)
-    width = (_WIDTH - _LEFT - _RIGHT) / max(len(rows), 1)
-    parts = _frame(low, high, y, 0, None)
-    base = _HEIGHT - _BOTTOM
-    for i, row in enumerate(rows):
-        left, wide = _LEFT + i * width + width * 0.2, min(width * 0.6, 80.0)
-        top = y(min(row.error, 10.0**high))
+    bottom = _TOP + len(shown) * _ROW
+    x = _log_scale(low, high, _NAMES, _WIDTH - _RIGHT)
+    parts = []
+    for power in _powers(low, high):
+        at = f"{x(10.0**power):.1f}"
+        parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>')
+        parts.append(f'<text class="tick" x="{at}" y="{bottom + 18}" text-anchor="middle">1e{power}</text>')
+    for i, row in enumerate(shown):
+        top, end = _TOP + i * _ROW, x(min(row.error, 10.0**high))
         kind = " beyond" if row.status == "FAIL" else ""
         told = f"{row.name}: error {row.error:.3e}, noise floor {row.floor:.3e}"
         parts.append(
-            f'<rect class="bar{kind}" data-error="{row.error!r}" x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" '
-            f'height="{max(base - top, 1):.1f}"><title>{escape(told)}</title></rect>'
+            f'<text class="label" x="{_NAMES - 8}" y="{top + 19}" text-anchor="end">{escape(_trimmed(row.name))}</text>'
+            f'<rect class="bar{kind}" data-error="{row.error!r}" x="{_NAMES}" y="{top + 8}" '
+            f'width="{max(end - _NAMES, 1):.1f}" height="{_ROW - 16}"><title>{escape(told)}</title></rect>'
         )
-        for name, height in (("floor", row.floor), ("bound", FACTOR * row.floor)):
-            if height > 0:
-                parts.append(_line(name, [(left - 8, y(height)), (left + wide + 8, y(height))]))
-        if len(rows) <= 24:
-            parts.append(f'<text class="label" x="{left:.1f}" y="{base + 16}">{escape(row.name[:18])}</text>')
-    return _svg("outputs", "errors of the outputs", parts)
+        for name, number in (("floor", row.floor), ("bound", FACTOR * row.floor)):
+            if number > 0:
+                parts.append(_line(name, [(x(number), top + 3), (x(number), top + _ROW - 3)]))
+    return _svg("outputs", "errors of the outputs", parts, bottom + _BOTTOM)
+
+
+def _trimmed(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
 def _place_text(place: Place) -> str:
@@ -78,22 +91,30 @@ def _linear_scale(low: float, high: float, start: float, end: float) -> Scale:
     return lambda number: start + (number - low) / (high - low) * (end - start)
 
 
-def _log_scale(low: int, high: int) -> Scale:
-    place = _linear_scale(low, high, _HEIGHT - _BOTTOM, _TOP)
+def _log_scale(low: int, high: int, start: float = _HEIGHT - _BOTTOM, end: float = _TOP) -> Scale:
+    place = _linear_scale(low, high, start, end)
     return lambda number: place(min(max(math.log10(max(number, _ZERO)), low), high))
 
 
-def _frame(low: int, high: int, y: Scale, count: int, x: Scale | None) -> list[str]:
+def _powers(low: int, high: int) -> range:
+    return range(low, high + 1, max(1, (high - low) // 8))
+
+
+def _frame(low: int, high: int, y: Scale, x: Scale, places: Sequence[Place]) -> list[str]:
     parts = []
-    step = max(1, (high - low) // 8)
-    for power in range(low, high + 1, step):
+    for power in _powers(low, high):
         height = y(10.0**power)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
         parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{height + 4:.1f}" text-anchor="end">1e{power}</text>')
-    if x is None or not count:
-        return parts
-    for i in sorted({0, count // 4, count // 2, 3 * count // 4, count - 1}):
-        parts.append(f'<text class="tick" x="{x(i):.1f}" y="{_HEIGHT - 16}" text-anchor="middle">{i}</text>')
+    count = len(places)
+    few = count <= _MOST_LABELS
+    shown = range(count) if few else sorted({0, count // 4, count // 2, 3 * count // 4, count - 1})
+    for i in shown:
+        text = places[i].operator.rpartition("::")[2][:_LONGEST_LABEL] if few else str(i)
+        anchor = "start" if few and i == 0 else "end" if few and i == count - 1 else "middle"
+        parts.append(
+            f'<text class="tick" x="{x(i):.1f}" y="{_HEIGHT - 16}" text-anchor="{anchor}">{escape(text)}</text>'
+        )
     return parts
 
 
@@ -109,8 +130,8 @@ def _point(name: str, x: float, y: float, index: int, error: float, floor: float
     )
 
 
-def _svg(identity: str, title: str, parts: Iterable[str]) -> str:
+def _svg(identity: str, title: str, parts: Iterable[str], height: int = _HEIGHT) -> str:
     return (
-        f'<svg id="{identity}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}" '
+        f'<svg class="plot" id="{identity}" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}" '
         f'xmlns="http://www.w3.org/2000/svg">' + "".join(parts) + "</svg>"
     )

@@ -1,0 +1,72 @@
+"""The page of `convert inspect`: what a model is, its operators, its weights, and its graph as a drawing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from convert.errors import ConvertError
+from convert.pages.graph_view import draw_graph
+from convert.pages.template import Page, bullets, cell, number_cell, section, table
+from convert.pages.verification import contract
+from convert.report import Report, Tensor
+from convert.text import bytes_text
+
+
+def write_page(done: Report, path: Path, error: ConvertError | None = None) -> None:
+    """Write what `convert.inspect` found to `path`. error: what ended the work, which the page then tells.
+
+    Raises `UsageError` where `path` cannot be written, `ResourceLimit` on a full disk.
+    """
+    failed = error is not None
+    head = ("operator", "nodes")
+    rows = [[cell(name), number_cell(str(count))] for name, count in done.operators.items()]
+    sections = [
+        contract(done),
+        section("Conditions on sizes", bullets(done.conditions)),
+        draw_graph(done.graph.graph) if done.graph is not None else "",
+        section("Operators", table("operators", head, rows)),
+        section("Weights", _weights(done)),
+        section("Notes", bullets(done.notes)),
+    ]
+    Page(
+        "ERROR" if failed else "MODEL",
+        "ERROR" if failed else "",
+        error.message if error is not None else Path(done.source).name,
+        f"{done.source}{f', {done.kind}' if done.kind else ''}",
+        [f"Hint: {error.hint}" if error is not None and error.hint else ""],
+        _totals(done),
+        sections,
+        done.reproduce,
+        done.seconds,
+    ).write(path)
+
+
+def _totals(done: Report) -> dict[str, str]:
+    counted = {"inputs": len(done.inputs), "outputs": len(done.outputs), "nodes": sum(done.operators.values())}
+    totals = {name: f"{count:,}" for name, count in counted.items() if count}
+    if done.parameters:
+        totals["parameters"] = f"{done.parameters:,}"
+    if done.weight_bytes:
+        totals["weights"] = bytes_text(done.weight_bytes)
+    return totals
+
+
+def _weights(done: Report) -> str:
+    if done.weights:
+        found = done.weights
+    else:
+        from convert.graph.tensors import dtype_name
+
+        values = [] if done.graph is None else list(done.graph.graph.initializers.values())
+        tensors = [(str(v.name), v.const_value) for v in values if v.const_value is not None]
+        found = [Tensor(name, dtype_name(t.dtype), tuple(map(int, t.shape))) for name, t in tensors]  # type: ignore[arg-type]
+    rows = [
+        [cell(t.name), cell(t.dtype), cell("×".join(map(str, t.shape or ()))), number_cell(f"{_size(t):,}", _size(t))]
+        for t in found
+    ]
+    return table("weights", ("weight", "dtype", "dims", "elements"), rows)
+
+
+def _size(tensor: Tensor) -> int:
+    return math.prod(d for d in tensor.shape or () if isinstance(d, int))

@@ -1,0 +1,86 @@
+"""Pictures of the pages and of the terminal, to be looked at.
+
+    python -m tests.suites.pictures DIR       pages as HTML and PNG (Chromium), the terminal as SVG and PNG
+
+A conversion, a verification that fails, a model with its graph, a batch with a failure and the page of one of its
+models; then what a terminal shows of a conversion, of a FAIL and of an error. All from `fixtures/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from rich.console import Console
+from rich.text import Text
+
+ROOT = Path(__file__).resolve().parents[2]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PAGES = {
+    "conversion": ("mnist_cnn.pt", "--to", "onnx", "-o", "mnist.onnx", "--force", "--report", "conversion.html"),
+    "mismatch": ("verify", "mnist_cnn.onnx", "wrong.onnx", "--report", "mismatch.html"),
+    "model": ("inspect", "super_resolution.onnx", "--report", "model.html"),
+    "batch": ("batch", "zoo", "--to", "onnx", "--to", "tf", "-o", "converted", "--report", "batch.html"),
+    "missing": ("missing.pt", "--to", "tf"),
+}
+"""Commands, the folder of the pictures being the current one; each is a picture of the terminal."""
+
+
+def prepare(folder: Path) -> None:
+    """The models of the commands: fixtures, one of them with a wrong weight, a zoo with a broken file."""
+    (folder / "zoo").mkdir(parents=True, exist_ok=True)
+    for name in ("mnist_cnn.pt", "mnist_cnn.onnx", "super_resolution.onnx"):
+        shutil.copy(ROOT / "fixtures" / name, folder / name)
+    for name in ("mnist_cnn.keras", "mnist_cnn_frozen.pb", "super_resolution.onnx"):
+        shutil.copy(ROOT / "fixtures" / name, folder / "zoo" / name)
+    (folder / "zoo" / "broken.onnx").write_bytes((folder / "mnist_cnn.onnx").read_bytes()[:999])
+    model = onnx.load(folder / "mnist_cnn.onnx")
+    weight = numpy_helper.to_array(model.graph.initializer[0]).copy()
+    weight.flat[3] *= np.float32(1.02)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weight, model.graph.initializer[0].name))
+    onnx.save(model, folder / "wrong.onnx")
+
+
+def draw_terminal(name: str, words: tuple[str, ...], folder: Path) -> None:
+    """Run a command and draw what it prints, stderr too, on a terminal of 110 columns."""
+    command = [sys.executable, "-m", "convert", *words]
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    console = Console(record=True, width=110, file=io.StringIO())
+    console.print(Text(f"$ convert {' '.join(words)}\n{done.stdout}$ echo $?\n{done.returncode}"))
+    console.save_svg(str(folder / f"terminal-{name}.svg"), title="convert")
+
+
+def draw_page(browser: str, page: Path, size: str) -> None:
+    """What a browser shows of a page, as a PNG beside it."""
+    words = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size}"]
+    words += [f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=10000"]
+    words += [f"--screenshot={page.with_suffix('.png')}", page.resolve().as_uri()]
+    subprocess.run(words, check=True, capture_output=True, timeout=300)
+
+
+def main() -> None:
+    """Make all of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    folder = parser.parse_args().folder
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        sys.exit(f"this takes one of {', '.join(BROWSERS)} on PATH")
+    prepare(folder)
+    for name, words in PAGES.items():
+        draw_terminal(name, words, folder)
+        draw_page(browser, folder / f"terminal-{name}.svg", "1400,900")
+    for page in [*folder.glob("*.html"), *(folder / "batch.pages").glob("*.html")]:
+        draw_page(browser, page, "1100,1600")
+    print("\n".join(str(path) for path in sorted(folder.rglob("*.png"))))
+
+
+if __name__ == "__main__":
+    main()
