@@ -9,14 +9,16 @@ from convert.report import Report, Tensor
 from convert.source import Source
 
 from .checkpoint import tensors_of
-from .loader import load_weights
+from .loader import ARCHIVES, check_archive, load_weights
 
 
 def list_weights(source: Source, options: Options, report: Report) -> list[Tensor]:
     """The tensors of the likeliest dict of weights in the file, in order; notes tell of others, and of dtypes.
 
-    Raises `BadInput` for a file without weights.
+    Raises `BadInput` for a file without weights or a damaged one, `UnsafeInput` where tensors are not in the file.
     """
+    if source.kind in ARCHIVES:
+        check_archive(source.file, options, report)
     (place, state), *others = load_weights(source, options)
     tensors = tensors_of(state)
     if place:

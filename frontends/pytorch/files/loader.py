@@ -54,8 +54,8 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         "hf-folder": lambda: _load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
     }
-    if source.path is not None and source.kind in _ARCHIVES:
-        _check_archive(source.file, options, report)
+    if source.path is not None and source.kind in ARCHIVES:
+        check_archive(source.file, options, report)
     thing = loaders[source.kind]() if source.path is not None else source.model
     if type(thing).__name__ == "OptimizedModule":  # torch.compile's, around the module that has the names
         thing = thing._orig_mod
@@ -71,10 +71,11 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
     return with_fixed_values(thing, options.fixed, report) if options.fixed else thing
 
 
-_ARCHIVES = ("torch-module", "torch-state-dict", "torchscript", "torch-export")
+ARCHIVES = ("torch-module", "torch-state-dict", "torchscript", "torch-export")
+"""Kinds of files that `torch.save` and its like write."""
 
 
-def _check_archive(path: Path, options: Options, report: Report) -> None:
+def check_archive(path: Path, options: Options, report: Report) -> None:
     """Hold a zip archive against its checksums, and the tensors of any file against its bytes unless it is trusted."""
     if is_legacy(path):
         if not options.trust:
@@ -90,7 +91,7 @@ def _load_folder(path: Path, options: Options, report: Report) -> torch.nn.Modul
     if not options.trust:
         check_folder(path)
     for file in pickled_weights(path):
-        _check_archive(file, options, report)
+        check_archive(file, options, report)
     return load_folder(path, options, report)
 
 

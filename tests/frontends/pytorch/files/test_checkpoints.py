@@ -23,6 +23,8 @@ from convert.files.sniff import sniff
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
+from tests.suites.hostile_files.pickle_files import before_zip
+from tests.support.hostile import write_torch_legacy, write_torch_zip
 from tests.support.pytorch_tools import Call
 
 FACTORY = "tests.frontends.pytorch.files.test_checkpoints:build"
@@ -262,3 +264,22 @@ def test_weights_are_listed_without_their_code(suffix: str, tmp_path: Path) -> N
 def test_a_module_is_not_listed_as_weights(fixtures: Path) -> None:
     options, report = Options(), Report("inspect")
     assert frontend.list_weights(Source("torch-module", fixtures / "mnist_cnn.pt"), options, report) is None
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_no_tensor_is_listed_that_is_not_in_the_file(zipped: bool, tmp_path: Path) -> None:
+    data, keys, content = before_zip()["a long storage that is not listed"]
+    if zipped:
+        write_torch_zip(tmp_path / "m.pt", data, [bytes(4)])
+    else:
+        write_torch_legacy(tmp_path / "m.pt", data, keys, content)
+    with pytest.raises(UnsafeInput, match="not in the file"):
+        convert.inspect(tmp_path / "m.pt")
+
+
+def test_damaged_weights_are_not_listed(tmp_path: Path) -> None:
+    torch.save({"w": torch.full((100,), 7.0)}, tmp_path / "m.pt")
+    data = (tmp_path / "m.pt").read_bytes()
+    (tmp_path / "m.pt").write_bytes(data.replace(torch.full((100,), 7.0).numpy().tobytes()[:8], bytes(8), 1))
+    with pytest.raises(BadInput, match="checksum"):
+        convert.inspect(tmp_path / "m.pt")
