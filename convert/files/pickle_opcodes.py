@@ -51,12 +51,21 @@ class Pickle:
     called: tuple[str, ...]
     """Those that it calls with arguments of its own choice (REDUCE, OBJ, INST, NEWOBJ_EX), sorted."""
     tensors: tuple[tuple[Any, ...], ...] = ()
-    """The arguments of each call that makes a tensor of a storage: storage, offset, sizes, strides and more."""
+    """The arguments of what makes each tensor: storage, offset, sizes, strides and more; none for one of no storage."""
     storages: tuple[PickledObject, ...] = ()
     """What each persistent id of a storage stands for, in their order."""
 
 
 _AGAIN = "get the file again, or save it again"
+
+_TENSORS = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
+_PARAMETERS = _TENSORS[1:]
+_MEMORY = re.compile(r"torch\.(?:\w+\.)*\w*(?:Tensor|Storage)", re.ASCII)
+"""Classes that PyTorch makes of sizes, with memory that nobody has written; torch.save writes no call of them."""
+_COPYING = ("_codecs.encode", "builtins.bytearray")
+"""What Python calls for bytes in old protocols, on a text of as many characters."""
+_CODECS = ("", "latin1", "latin-1", "utf-8", "ascii")
+"""Of these; others compute, some for hours."""
 
 
 def class_name(value: Any) -> str:
@@ -98,6 +107,7 @@ class _Machine:
     storages: list[PickledObject] = field(default_factory=list)
     protocol: int = 0
     hashed: int = 0
+    copied: int = 0
 
     def constant(self, of: str, items: list[Any]) -> PickledObject:
         """A tuple or a frozenset."""
@@ -141,9 +151,35 @@ class _Machine:
         name = function.name if isinstance(function, Global) else f"<{class_name(function)}>"
         self.called.add(name)
         self.hash(_hashed_by_call(arguments))
-        if name.startswith(("torch._utils._rebuild_tensor", "torch._utils._rebuild_qtensor")):
-            self.tensors.append(tuple(arguments.items) if isinstance(arguments, PickledObject) else ())
+        inner, given = name, _items(arguments)
+        while inner == "torch._tensor._rebuild_from_type_v2" and len(given) > 2:  # which calls another function
+            inner, given = class_name(given[0]), _items(given[2])
+        if inner in _COPYING:
+            self.copy(inner, given)
+        else:
+            self.make(inner, given)
         return PickledObject(_result_class(function, arguments), items=_plain_items(function, arguments))
+
+    def make(self, name: str, arguments: list[Any]) -> None:
+        """Note the tensor that a call of `name` makes, if it makes one."""
+        if name.startswith(("torch._utils._rebuild_tensor", "torch._utils._rebuild_qtensor")):
+            self.tensors.append(tuple(arguments))
+        elif name in _PARAMETERS:
+            if not arguments or class_name(arguments[0]) not in _TENSORS:
+                self.tensors.append(())
+        elif arguments and (_MEMORY.fullmatch(name) or name == "torch._utils._rebuild_nested_tensor"):
+            self.tensors.append(())  # PyTorch takes memory for it as it is
+
+    def copy(self, name: str, arguments: list[Any]) -> None:
+        """Count the bytes that a call makes. Raises `BadInput` for what no program writes."""
+        what, *rest = (*arguments, None)
+        codec = rest[0] if isinstance(rest[0], str) else ""
+        self.copied += len(what) if isinstance(what, str | bytes | bytearray) else 0
+        if isinstance(what, int) or codec.lower() not in _CODECS:
+            raise BadInput(f"a pickle that calls {name} with {codec[:100] or what!r} is no model", hint=_AGAIN)
+        if self.copied > limits.PICKLE_BYTES:
+            most = f"{limits.PICKLE_BYTES >> 20:,} MiB"
+            raise BadInput(f"a pickle that makes more than {most} with {name} is no model", hint=_AGAIN)
 
 
 def _execute_opcode(machine: _Machine, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
@@ -179,6 +215,8 @@ def _execute_opcode(machine: _Machine, opcode: pickletools.OpcodeInfo, argument:
             state = stack.pop()
             if isinstance(stack[-1], PickledObject):
                 stack[-1].state = state
+                if stack[-1].of in _TENSORS and len(_items(state)) == 4:
+                    machine.tensors.append(tuple(state.items))  # as PyTorch set them before 0.2
         case _ if opcode.stack_before:
             _fill_container(machine, name)
         case _:
@@ -208,8 +246,9 @@ def _import_or_call(machine: _Machine, name: str, argument: Any) -> None:
         function, *rest = machine.since_mark()
         machine.stack.append(machine.call(function, PickledObject("tuple", rest)))
     elif name == "NEWOBJ":
-        _, made = stack.pop(), stack.pop()
-        stack.append(PickledObject(class_name(made)))
+        arguments, made = stack.pop(), class_name(stack.pop())
+        machine.make(made, _items(arguments))
+        stack.append(PickledObject(made))
     else:
         if name == "NEWOBJ_EX":
             stack.pop()
@@ -252,9 +291,13 @@ def _fill_container(machine: _Machine, name: str) -> None:
         raise ValueError(f"opcode {name} is not known here")
 
 
+def _items(value: Any) -> list[Any]:
+    return value.items if isinstance(value, PickledObject) else []
+
+
 def _hashed_by_call(arguments: Any) -> list[Any]:
     """What a call may hash: its arguments, and what a list among them holds (`set([…])`, `OrderedDict([(key, …)])`)."""
-    given = arguments.items if isinstance(arguments, PickledObject) else []
+    given = _items(arguments)
     lists = [item for item in given if isinstance(item, PickledObject) and item.of == "list"]
     pairs = [item for each in lists for item in each.items if isinstance(item, PickledObject) and item.of == "list"]
     keys = [item.items[0] for item in pairs if item.items]
@@ -281,7 +324,7 @@ def _persistent_object(key: Any) -> Any:
 def _result_class(function: Any, arguments: Any) -> str:
     """The class of what a call returns, where it is known, else the name of what is called."""
     name = class_name(function)
-    items = arguments.items if isinstance(arguments, PickledObject) else []
+    items = _items(arguments)
     if name.startswith("torch._utils._rebuild_parameter"):
         return "torch.nn.parameter.Parameter"
     if name.startswith("torch._utils._rebuild_"):

@@ -82,8 +82,8 @@ def view_error(arguments: Sequence[Any], held_bytes: Callable[[Any], int | None]
         return f"the storage {key} has {held:,} bytes, and should have {length * unit:,}"
     if held is None and length:
         return f"the storage {key} is missing"
-    if unit == 1 and class_name(kind).endswith("UntypedStorage"):
-        unit, length = 1, length // max(_dtype_bytes(arguments[-1]), 1)
+    if len(arguments) > 6 and isinstance(arguments[6], Global):  # of _rebuild_tensor_v3, whose tensor has its own dtype
+        length = length * unit // max(_dtype_bytes(arguments[6]), 1)
     last = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) if 0 not in sizes else -1
     if last >= length:
         return f"it reads element {last:,} of a storage of {length:,}"

@@ -103,22 +103,29 @@ def state_dicts(thing: Any, depth: int = 3) -> Iterator[tuple[str, Mapping[str, 
 
     One inside of another is none of its own.
     """
-    yield from _nested(thing, _is_state, "", depth)
+    yield from _nested(thing, _is_state, "", depth, set())
 
 
 def find_nested(thing: Any, wanted: Callable[[Any], bool], depth: int = 3) -> Any:
     """What is wanted, itself or under one of the usual keys of a checkpoint, then under any; else None."""
-    return next((found for _, found in _nested(thing, wanted, "", depth)), None)
+    return next((found for _, found in _nested(thing, wanted, "", depth, set())), None)
 
 
-def _nested(thing: Any, wanted: Callable[[Any], bool], place: str, depth: int) -> Iterator[tuple[str, Any]]:
+def _nested(
+    thing: Any, wanted: Callable[[Any], bool], place: str, depth: int, seen: set[tuple[int, int]]
+) -> Iterator[tuple[str, Any]]:
+    """What is wanted, with its place; `seen` are the dicts that were gone through at each depth.
+
+    A pickle can hold one dict a thousand times, and that one the next one.
+    """
     if wanted(thing):
         yield place, thing
         return
-    if not isinstance(thing, Mapping) or depth == 0:
+    if not isinstance(thing, Mapping) or depth == 0 or (id(thing), depth) in seen:
         return
+    seen.add((id(thing), depth))
     for key in [*(k for k in NESTED if k in thing), *(k for k in thing if k not in NESTED)]:
-        yield from _nested(thing[key], wanted, f"{place}.{key}" if place else str(key), depth - 1)
+        yield from _nested(thing[key], wanted, f"{place}.{key}" if place else str(key), depth - 1, seen)
 
 
 def _is_state(value: Any) -> bool:
@@ -126,13 +133,16 @@ def _is_state(value: Any) -> bool:
         isinstance(value, Mapping)
         and bool(value)
         and all(isinstance(k, str) for k in value)
-        and any(isinstance(v, torch.Tensor) for v in value.values())
+        and any(isinstance(value[k], torch.Tensor) for k in value)
     )
 
 
 def tensors_of(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The entries that are tensors: extra state of modules and counters are left out."""
-    return {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
+    """The entries that are tensors: extra state of modules and counters are left out.
+
+    A pickle can give an OrderedDict an attribute called `items`.
+    """
+    return {name: state[name] for name in state if isinstance(state[name], torch.Tensor)}
 
 
 def is_average(place: str) -> bool:
@@ -142,4 +152,5 @@ def is_average(place: str) -> bool:
 
 def places_note(places: Iterable[str]) -> str:
     """How a note lists them."""
-    return ", ".join(place or "the file itself" for place in places)
+    told = [place or "the file itself" for place in places]
+    return ", ".join(told[:8]) + (" …" if len(told) > 8 else "")

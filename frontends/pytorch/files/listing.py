@@ -8,7 +8,7 @@ from convert.options import Options
 from convert.report import Report, Tensor
 from convert.source import Source
 
-from .checkpoint import tensors_of
+from .checkpoint import places_note, tensors_of
 from .loader import ARCHIVES, check_archive, load_weights
 
 
@@ -24,7 +24,7 @@ def list_weights(source: Source, options: Options, report: Report) -> list[Tenso
     if place:
         report.note(f"the weights are those under {place}")
     if others:
-        listed = ", ".join(f"{where} ({len(tensors_of(more))})" for where, more in others)
+        listed = places_note(f"{where} ({len(tensors_of(more))})" for where, more in others)
         report.note(f"tensors are under these places too: {listed}")
     dtypes = Counter(str(t.dtype).removeprefix("torch.") for t in tensors.values() if t.is_floating_point())
     if set(dtypes) & {"float16", "bfloat16"}:

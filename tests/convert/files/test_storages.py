@@ -12,6 +12,9 @@ import torch
 
 from convert.errors import UnsafeInput
 from convert.files.storages import check_storages
+from tests.suites.hostile_files.pickle_files import made_of_nothing
+from tests.suites.hostile_files.pickle_files import weights as pickled_weights
+from tests.support.hostile import write_torch_zip
 
 
 def rewritten(path: Path, change: Callable[[str, bytes], bytes]) -> Path:
@@ -108,3 +111,10 @@ def test_views_of_every_kind_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["mnist_cnn.pt2", "mnist_cnn_traced.pt", "mnist_cnn_scripted.pt", "mnist_cnn.pt"])
 def test_fixtures_are_taken(fixtures: Path, name: str) -> None:
     check_storages(fixtures / name)
+
+
+@pytest.mark.parametrize("name", made_of_nothing())
+def test_tensors_of_no_storage_are_not_read(tmp_path: Path, name: str) -> None:
+    path = write_torch_zip(tmp_path / "m.pt", pickled_weights(made_of_nothing()[name]), [bytes(16)])
+    with pytest.raises(UnsafeInput, match="not in the file"):
+        check_storages(path)

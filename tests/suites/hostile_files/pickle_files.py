@@ -139,6 +139,82 @@ def _out_of_bounds() -> dict[str, bytes]:
     }
 
 
+def made_of_nothing() -> dict[str, bytes]:
+    """Checkpoints with tensors of memory that nobody has written, and of sizes that their storages do not have."""
+
+    def made(function: tuple[str, str], *arguments: bytes, opcode: bytes = REDUCE) -> bytes:
+        return imported(*function) + MARK + b"".join(arguments) + b"t" + opcode
+
+    thousand, ordered = number(1000), imported("collections", "OrderedDict") + b")R"
+    pair = MARK + number(1000) + b"t", MARK + number(1) + b"t"
+    parameter, of_type = ("torch.nn.parameter", "Parameter"), ("torch._tensor", "_rebuild_from_type_v2")
+    beyond = MARK + storage() + number(0) + pair[0] + pair[1] + b"\x89" + ordered + b"t"
+    typed = (storage("UntypedStorage", length=16, module="torch.storage") + number(0) + MARK + number(16) + b"t"
+             + pair[1] + b"\x89" + ordered + imported("torch", "float64") + EMPTY_DICT)  # fmt: skip
+    indirect = imported("torch", "FloatTensor") + imported("torch", "Tensor") + pair[0] + EMPTY_DICT
+    nested = tensor(storage()) + tensor(storage("LongStorage"), sizes=(1, 1)) * 2 + tensor(storage("LongStorage"))
+    return {
+        "a tensor of a size": made(("torch", "Tensor"), thousand),
+        "a tensor of a size, made anew": made(("torch", "Tensor"), thousand, opcode=NEWOBJ),
+        "a tensor of an old class": made(("torch", "FloatTensor"), thousand),
+        "a parameter of a tensor of a size": made(parameter, made(("torch", "Tensor"), thousand), opcode=NEWOBJ),
+        "a parameter of a number": made(parameter, thousand, opcode=NEWOBJ),
+        "a storage of a size": made(("torch.storage", "UntypedStorage"), thousand),
+        "a tensor that is set": made(("torch", "Tensor"), opcode=NEWOBJ) + beyond.replace(b"\x89" + ordered, b"")
+        + BUILD,
+        "a tensor of a type, beyond its storage": made(
+            of_type, imported("torch._utils", "_rebuild_tensor_v2"), imported("torch", "Tensor"), beyond, EMPTY_DICT),
+        "a tensor of a type, of a size": made(of_type, indirect),
+        "a tensor of a type within types": made(
+            of_type, imported(*of_type), imported("torch", "Tensor"), MARK + indirect + b"t", EMPTY_DICT),
+        "a wider dtype than its storage": made(("torch._utils", "_rebuild_tensor_v3"), typed),
+        "a nested tensor": made(("torch._utils", "_rebuild_nested_tensor"), nested),
+    }  # fmt: skip
+
+
+def checkpoint(**parts: bytes) -> bytes:
+    """A checkpoint as Lightning writes it, with more entries or others."""
+    known = {
+        "state_dict": EMPTY_DICT + text("weight") + tensor(storage()) + b"s",
+        "epoch": number(3),
+        "pytorch-lightning_version": text("2.5.0"),
+    } | parts
+    return PROTO2 + EMPTY_DICT + b"".join(text(key) + value + b"s" for key, value in known.items()) + STOP
+
+
+def _shared(count: int, inner: bytes, memo: int) -> bytes:
+    """A dict that holds one thing many times."""
+    place = struct.pack("<I", memo)
+    pairs = b"".join(text(f"k{i}") + b"j" + place for i in range(count))
+    return EMPTY_DICT + MARK + text("first") + inner + b"r" + place + pairs + b"u"
+
+
+def checkpoints() -> dict[str, bytes]:
+    """Checkpoints whose data beside the weights costs hours or memory, or whose weights have odd attributes."""
+    encoded = imported("_codecs", "encode") + MARK
+    attributes = EMPTY_DICT + text("items") + number(3) + b"s" + text("values") + number(3) + b"s"
+    weight = text("weight") + tensor(storage()) + b"s"
+    leaf = EMPTY_DICT + text("a") + number(1) + b"s"
+    many = _shared(1000, _shared(1000, _shared(1000, leaf, 1), 2), 3)
+    long = b"]" + MARK + text("x" * 1_000_000) + b"r" + struct.pack("<I", 9)
+    copies = (encoded + b"j" + struct.pack("<I", 9) + text("latin1") + b"t" + REDUCE) * 1000
+    return {
+        "a bytearray of 2^33": checkpoint(hyper_parameters=called("builtins", "bytearray", number(2**33))),
+        "a codec that takes hours": checkpoint(
+            hyper_parameters=encoded + text("".join(map(chr, range(256, 50_000))) * 4) + text("punycode") + b"tR"),
+        "a codec of another module": checkpoint(hyper_parameters=encoded + text("x") + text("../x") + b"tR"),
+        "a thousand copies of a text": checkpoint(hyper_parameters=long + copies + b"e"),
+        "weights with an attribute called items": checkpoint(
+            state_dict=imported("collections", "OrderedDict") + b")R" + weight + attributes + BUILD),
+        "dicts that hold one dict a thousand times": checkpoint(more=many),
+        "weights at 3,000 places": checkpoint(**{f"\x1b[31m<i>{i}": EMPTY_DICT + weight for i in range(3000)}),
+        "a callback of the library": checkpoint(
+            callbacks=called("subprocess", "Popen", text("id"))),
+        "a callback that is made": checkpoint(
+            callbacks=imported("pytorch_lightning.callbacks", "Timer") + EMPTY_TUPLE + NEWOBJ + leaf + BUILD),
+    }  # fmt: skip
+
+
 def before_zip() -> dict[str, tuple[bytes, tuple[str, ...], bytes]]:
     """Of files without zip that hold 4 numbers: the pickle, the list of storages, and the storages themselves."""
     four = struct.pack("<q4f", 4, 1, 2, 3, 4)
@@ -169,7 +245,8 @@ def pickle_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """As a zip archive each, those that execute code as a file of the old form, too."""
     known = {name: data for name, (data, _) in pickles(canary.marker).items()}
     running = known | _running(canary)
-    for name, data in (running | broken_pickles() | _costly() | _out_of_bounds()).items():
+    unmade = {name: weights(data) for name, data in made_of_nothing().items()}
+    for name, data in (running | broken_pickles() | _costly() | _out_of_bounds() | unmade | checkpoints()).items():
         path = write_torch_zip(folder / f"{file_name(name)}.pt", data, [bytes(16)])
         yield Case(name, path, good=GOOD)
     for name, data in running.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import enum
 import sys
@@ -23,7 +24,7 @@ from convert.files.sniff import sniff
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
-from tests.suites.hostile_files.pickle_files import before_zip
+from tests.suites.hostile_files.pickle_files import before_zip, checkpoints
 from tests.support.hostile import write_torch_legacy, write_torch_zip
 from tests.support.pytorch_tools import Call
 
@@ -283,3 +284,12 @@ def test_damaged_weights_are_not_listed(tmp_path: Path) -> None:
     (tmp_path / "m.pt").write_bytes(data.replace(torch.full((100,), 7.0).numpy().tobytes()[:8], bytes(8), 1))
     with pytest.raises(BadInput, match="checksum"):
         convert.inspect(tmp_path / "m.pt")
+
+
+@pytest.mark.parametrize("name", checkpoints())
+def test_what_lies_beside_weights_costs_nothing(name: str, tmp_path: Path) -> None:
+    path = write_torch_zip(tmp_path / "m.ckpt", checkpoints()[name], [bytes(16)])
+    with contextlib.suppress(BadInput):
+        report = convert.inspect(path)
+        assert [t.shape for t in report.weights] == [(2, 2)]
+        assert all(len(note) < 300 for note in report.notes)
