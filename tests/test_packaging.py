@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import convert
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -43,7 +45,7 @@ def test_a_wheel_holds_every_file_of_the_rooms(wheel: zipfile.ZipFile) -> None:
         for room, place in rooms.items()
         for path in (ROOT / room).rglob("*")
         if path.is_file() and path.suffix in (".py", ".tsv", ".proto", ".typed") and "__pycache__" not in path.parts
-    }
+    } | {"convert/README.md", "convert/CHANGELOG.md"}  # `convert --help` names the first
     assert files <= set(wheel.namelist())
 
 
@@ -58,6 +60,20 @@ def test_a_wheel_runs_without_the_source_tree(wheel: zipfile.ZipFile, tmp_path: 
     )  # fmt: skip
     assert done.stdout.startswith(str(tmp_path)), done.stderr
     assert {path.name for path in (tmp_path / "nets").iterdir()} >= {"init_net.pb", "predict_net.pb"}, done.stderr
+
+
+@pytest.mark.long
+def test_a_wheel_has_the_version_of_the_code(wheel: zipfile.ZipFile) -> None:
+    assert f"convert_models-{convert.__version__}.dist-info/METADATA" in wheel.namelist()
+
+
+def test_a_tag_and_the_changelog_name_the_version_of_the_code() -> None:
+    """A commit with a tag `v…` is a release: the tag, `__version__` and the changelog's first heading are one."""
+    headings = re.findall(r"^## (\S+)", (ROOT / "convert" / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == convert.__version__
+    git = ["git", "-C", str(ROOT), "tag", "--points-at", "HEAD"]
+    tags = subprocess.run(git, capture_output=True, text=True, check=False).stdout.split()
+    assert {tag for tag in tags if re.match(r"v\d", tag)} <= {f"v{convert.__version__}"}
 
 
 def requirements(names: list[str]) -> set[str]:

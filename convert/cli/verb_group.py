@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import convert
 from convert.cli import render
 from convert.cli.first_words import MODEL, arranged
 from convert.cli.output_options import WORDS
@@ -75,3 +77,5 @@ class VerbGroup(click.Group):
             formatter.write_dl(shown)
         formatter.write_paragraph()
         formatter.write_text(_COMPLETION)
+        formatter.write_paragraph()
+        formatter.write_text(f"Recipes, with what they print: {Path(convert.__file__).with_name('README.md')}")
