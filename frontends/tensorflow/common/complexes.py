@@ -91,12 +91,37 @@ def _exponential(g: Graph, x: Complex) -> Complex:
     return Complex(g.Mul(size, g.Cos(x.imag)), g.Mul(size, g.Sin(x.imag)))
 
 
+def _cosine(g: Graph, x: Complex) -> Complex:
+    """cos(a + bi) = cos a cosh b - i sin a sinh b."""
+    real = g.Mul(g.Cos(x.real), g.Cosh(x.imag))
+    return Complex(real, g.Neg(g.Mul(g.Sin(x.real), g.Sinh(x.imag))))
+
+
+def _sine(g: Graph, x: Complex) -> Complex:
+    """sin(a + bi) = sin a cosh b + i cos a sinh b."""
+    return Complex(g.Mul(g.Sin(x.real), g.Cosh(x.imag)), g.Mul(g.Cos(x.real), g.Sinh(x.imag)))
+
+
+def _hyperbolic_cosine(g: Graph, x: Complex) -> Complex:
+    """cosh(a + bi) = cosh a cos b + i sinh a sin b."""
+    return Complex(g.Mul(g.Cosh(x.real), g.Cos(x.imag)), g.Mul(g.Sinh(x.real), g.Sin(x.imag)))
+
+
+def _hyperbolic_sine(g: Graph, x: Complex) -> Complex:
+    """sinh(a + bi) = sinh a cos b + i cosh a sin b."""
+    return Complex(g.Mul(g.Sinh(x.real), g.Cos(x.imag)), g.Mul(g.Cosh(x.real), g.Sin(x.imag)))
+
+
 _ALONE: dict[str, Callable[..., Complex]] = {
     "Div": _quotient,
     "RealDiv": _quotient,
     "Reciprocal": _reciprocal,
     "Inv": _reciprocal,
     "Exp": _exponential,
+    "Cos": _cosine,
+    "Sin": _sine,
+    "Cosh": _hyperbolic_cosine,
+    "Sinh": _hyperbolic_sine,
 }
 
 

@@ -38,7 +38,7 @@ def _sorted_segment_rule(kind: str) -> Callable[..., ir.Value]:
         if kind not in ("Max", "Min"):
             return found
         rows = segment_sizes(g, ids, count)
-        empty = g.Equal(unsqueeze_trailing(g, rows, g.rank(data) - 1), g.const(0, ir.DataType.INT64))
+        empty = g.Equal(align_rows(g, rows, data), g.const(0, ir.DataType.INT64))
         return g.Where(empty, g.const(0, data.dtype), found)
 
     return rule
@@ -55,7 +55,7 @@ def segment_mean(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
     count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
     rows = g.Max(segment_sizes(g, ids, count), np.ones(1, np.int64))
     total = reduce_segments(g, "Sum", data, ids, count, 0)
-    return g.Div(total, g.Cast(unsqueeze_trailing(g, rows, g.rank(data) - 1), to=data.dtype))
+    return g.Div(total, g.Cast(align_rows(g, rows, data), to=data.dtype))
 
 
 def _neutral_element(kind: str, data: ir.Value) -> float:
@@ -86,6 +86,14 @@ def segment_sizes(g: Graph, ids: ir.Value, count: ir.Value) -> ir.Value:
 
 def unsqueeze_trailing(g: Graph, x: ir.Value, count: int) -> ir.Value:
     return g.Unsqueeze(x, np.arange(1, count + 1)) if count else x
+
+
+def align_rows(g: Graph, rows: ir.Value, data: ir.Value) -> ir.Value:
+    """A number for each row of `data`, with as many dims as that has."""
+    if data.shape is not None:
+        return unsqueeze_trailing(g, rows, g.rank(data) - 1)
+    inner = g.Slice(g.Shape(data), [1], [np.iinfo(np.int64).max], [0])
+    return g.Reshape(rows, g.Concat(g.Shape(rows), g.Expand(np.ones(1, np.int64), g.Shape(inner)), axis=0))
 
 
 @tf_op("Bincount")

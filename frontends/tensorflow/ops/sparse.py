@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common import shape_values
@@ -128,7 +127,9 @@ def _dense_strides(g: Graph, shape: ir.Value) -> ir.Value:
     """How many elements one step along each dim passes."""
     count = g.shape(shape)[0]
     if not isinstance(count, int):
-        raise Unsupported("a sparse tensor of unknown rank")
+        places = g.Range(0, g.Squeeze(g.Shape(shape), [0]), 1)
+        behind = g.Less(g.Unsqueeze(places, [1]), g.Unsqueeze(places, [0]))
+        return g.ReduceProd(g.Where(behind, g.Unsqueeze(shape, [0]), np.array(1, np.int64)), [1], keepdims=0)
     if count == 1:
         return g.const(np.ones(1, np.int64))
     parts = [g.ReduceProd(g.Slice(shape, [k + 1], [count], [0]), [0], keepdims=1) for k in range(count - 1)]

@@ -50,19 +50,17 @@ def max_pool_with_argmax(
     include_batch_in_index: bool,
 ) -> list[ir.Value]:
     """ONNX counts indices in NCHW and over the whole batch; TensorFlow in HWC, over one picture unless it is told."""
-    _, height, width, depth = g.shape(input)
-    if not all(isinstance(d, int) for d in (height, width, depth)):
-        raise Unsupported("indices into a picture whose size is not static")
     x = to_channels_first(g, input, "NHWC")
     kernel, steps = spatial_entries(ksize, "NHWC", "ksize"), spatial_entries(strides, "NHWC", "strides")
     pads = padding_attributes(g.shape(x)[2:], kernel, steps, [1, 1], padding)
     values, where = g.MaxPool(x, kernel_shape=kernel, strides=steps, outputs=2, **pads)
-    area, channels = int(height) * int(width), int(depth)  # type: ignore[arg-type]
-    place = g.Mod(to_data_format(g, where, "NHWC"), g.const(area, ir.DataType.INT64))
-    place = g.Add(g.Mul(place, g.const(channels, ir.DataType.INT64)), np.arange(channels))
+    area = g.ReduceProd(g.Shape(input, start=1, end=3), [0], keepdims=0)
+    channels = g.Squeeze(g.Shape(input, start=3), [0])
+    place = g.Mod(to_data_format(g, where, "NHWC"), area)
+    place = g.Add(g.Mul(place, channels), g.Range(0, channels, 1))
     if include_batch_in_index:
         batch = g.Range(0, g.Squeeze(g.Shape(input, start=0, end=1), [0]), 1)
-        start = g.Mul(batch, g.const(area * channels, ir.DataType.INT64))
+        start = g.Mul(batch, g.Mul(area, channels))
         place = g.Add(place, g.Unsqueeze(start, [1, 2, 3]))
     return [to_data_format(g, values, "NHWC"), cast(g, place, Targmax)]
 

@@ -87,7 +87,12 @@ ROWS = [
     ),
     row("max_pool", pixels(PICTURE, lambda x: tf.nn.max_pool2d(x, 2, 2, "SAME")), [X]),
     row("avg_pool", pixels(PICTURE, lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME")), [X]),
-    row("max_pool_with_places", lambda x: tf.nn.max_pool_with_argmax(x, 2, 2, "VALID"), [X], forms="static"),
+    row("max_pool_with_places", pixels([None] * 4, lambda x: tf.nn.max_pool_with_argmax(x, 2, 2, "VALID")), [X]),
+    row(
+        "max_pool_with_places_of_all",
+        pixels([None] * 4, lambda x: tf.nn.max_pool_with_argmax(x, 3, 1, "SAME", include_batch_in_index=True)),
+        [X],
+    ),
     row(
         "pool_of_fed_kernel",
         lambda x, k: tf.raw_ops.MaxPoolV2(input=x, ksize=k, strides=[1, 2, 2, 1], padding="VALID"),

@@ -10,6 +10,11 @@ from tests.suites.frozen_graphs.row import above, boolean, f32, i32, i64, row
 SCALAR, ANY = "static old", "static open unranked"
 X = f32(3, 4)
 
+
+def _parts(z: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.math.real(z), tf.math.imag(z)]
+
+
 ROWS = [
     row("add_of_scalars", lambda a, b: a + b, [f32(), f32(seed=1)], forms=SCALAR),
     row("scaled_by_a_scalar", lambda x, s: x * s, [X, f32()], forms="static open old"),
@@ -38,6 +43,10 @@ ROWS = [
     row("doubles", lambda a: [tf.sin(a), tf.matmul(a, a, transpose_b=True)], [X.astype(np.float64)]),
     row("bytes", lambda a, b: [a + b, tf.bitwise.bitwise_xor(a, b)], [np.uint8([200, 3]), np.uint8([100, 5])]),
     row("cast_to_each", lambda x: [tf.cast(x, t) for t in ("int32", "int64", "float64", "bool", "int8")], [X * 3]),
+    *(
+        row(f"complex_{f.__name__}", lambda a, b, f=f: _parts(f(tf.complex(a, b))), [X, X + 1])
+        for f in (tf.cos, tf.sin, tf.cosh, tf.sinh, tf.exp)
+    ),
     row("complex_magnitude", lambda a, b: tf.abs(tf.complex(a, b)), [X, X + 1]),
     row("complex_product", lambda a, b: tf.math.real(tf.complex(a, b) * tf.complex(b, a)), [X, X + 1]),
     row("negated", lambda x: -x, [X], forms=ANY),

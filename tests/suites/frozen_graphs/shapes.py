@@ -68,6 +68,19 @@ ROWS = [
     row("partitioned", lambda x, p: tf.dynamic_partition(x, p, 3), [f32(4, 2), i32([0, 2, 0, 2])]),
     row("segment_sums", lambda x, i: tf.math.segment_sum(x, i), [f32(4, 2), i32([0, 0, 1, 3])]),
     row("segment_means", lambda x, i: tf.math.segment_mean(x, i), [f32(4, 2), i32([0, 0, 1, 3])]),
+    row("segment_maxima", lambda x, i: tf.math.segment_max(x, i), [f32(4, 2), i32([0, 0, 1, 3])]),
+    row(
+        "segments_of_unknown_rank",
+        lambda x, s, i: (tf.math.segment_mean(tf.reshape(x, s), i), tf.math.segment_max(tf.reshape(x, s), i)),
+        [f32(4, 6), i32([4, 2, 3]), i32([0, 0, 1, 3])],
+        [f32(4, 6), i32([4, 6]), i32([0, 2, 2, 3])],
+    ),
+    row(
+        "sparse_of_unknown_rank",
+        lambda i, s, n: tf.raw_ops.SparseReshape(input_indices=i, input_shape=s, new_shape=n),
+        [i64([[1, 0, 0], [3, 2, 3]]), i64([5, 3, 4]), i64([2, 10, 1, 3])],
+        [i64([[1, 0], [3, 2]]), i64([5, 12]), i64([10, -1])],
+    ),
     row(
         "unsorted_segments",
         lambda x, i, n: tf.math.unsorted_segment_sum(x, i, n),
