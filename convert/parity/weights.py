@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -37,10 +37,11 @@ def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) ->
         alike = sum(a.size == array.size for a in ours.values())
         other = name if name in sizes else sizes[0] if sizes and len(sizes) == alike else None
         if other is not None:
-            distance = _distance(array, theirs.pop(other))
+            apart = _apart(array, theirs[other], *_shapes(held, name, other))
+            far = _distance(array, theirs.pop(other)) > _ROUNDED
             del ours[name]
-            if distance > _ROUNDED:
-                differing[name] = f" by {distance:.2g} of its size"
+            if far:
+                differing[name] = f" by {_rms(apart) / _size(array):.2g} of its size"
     if not ours and not differing:
         return ""
     told = [n + text for n, text in (differing | dict.fromkeys(ours, "")).items()]
@@ -60,9 +61,8 @@ def weight_differences(left: ir.Model, right: ir.Model, most: int = 10) -> list[
         a, b = ours[name], theirs[name]
         if a.size != b.size or _distance(a, b) <= _ROUNDED:
             continue
-        scale = max(_rms(a), float(np.finfo(np.float32).tiny))
-        shapes = [tuple(held[i][name].shape.numpy()) for i in (0, 1)]
-        apart = np.abs(a - b) if shapes[0] == shapes[1] else np.abs(np.sort(a) - np.sort(b))
+        scale, shapes = _size(a), _shapes(held, name, name)
+        apart = _apart(a, b, *shapes)
         count = int(np.count_nonzero(apart > _ROUNDED * scale)) if shapes[0] == shapes[1] else None
         found.append(WeightDifference(name, shapes[0], a.size, _rms(apart) / scale, float(apart.max()) / scale, count))
     return sorted(found, key=lambda w: (-w.distance, w.name))[:most]
@@ -100,7 +100,28 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
         return np.inf
     direct = _rms(a - b)
     apart = direct if direct == 0 else min(direct, _rms(np.sort(a) - np.sort(b)))
-    return apart / max(_rms(a), float(np.finfo(np.float32).tiny))
+    return apart / _size(a)
+
+
+def _apart(a: np.ndarray, b: np.ndarray, *shapes: tuple[int, ...]) -> np.ndarray:
+    """How far each number of two weights is from the other's, to be told: in place where the shapes are the same (of a
+    square the other way round where that is nearer), else in the order of their size."""
+    if shapes[0] != shapes[1]:
+        return np.abs(np.sort(a) - np.sort(b))
+    apart = np.abs(a - b)
+    if len(shapes[0]) == 2 and shapes[0][0] == shapes[0][1]:
+        turned = np.abs(a - np.ravel(b.reshape(shapes[0]).T))
+        return min(apart, turned, key=_rms)
+    return apart
+
+
+def _shapes(held: Sequence[Mapping[str, ir.TensorProtocol]], left: str, right: str) -> list[tuple[int, ...]]:
+    return [tuple(tensors[name].shape.numpy()) for tensors, name in zip(held, (left, right), strict=True)]
+
+
+def _size(array: np.ndarray) -> float:
+    """Its root mean square, and never 0."""
+    return max(_rms(array), float(np.finfo(np.float32).tiny))
 
 
 def _rms(array: np.ndarray) -> float:

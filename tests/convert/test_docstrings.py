@@ -23,7 +23,8 @@ ROOMS = {
 TABLES = {room: f"convert.{room}.{'table' if room == 'reference' else 'rules'}" for room in ROOMS}
 API = ["convert.api", "convert.errors", "convert.report", "convert.rules.table"]
 OWN_OPERATORS = ("mine::cube", "mine::Cube", "Cube")
-FRAMEWORK = {"convert.api.to_onnx": "not_core"}
+NOT_CORE = {"convert.api.convert", "convert.api.to_onnx", "convert.api.verify", "convert.errors.ParityError"}
+"""Those that import a framework, or start processes for seconds."""
 
 
 def examples() -> Iterator[doctest.DocTest]:
@@ -32,7 +33,7 @@ def examples() -> Iterator[doctest.DocTest]:
 
 
 EXAMPLES = [
-    pytest.param(e, id=e.name, marks=[getattr(pytest.mark, FRAMEWORK[e.name])] if e.name in FRAMEWORK else [])
+    pytest.param(e, id=e.name, marks=[pytest.mark.not_core] if e.name in NOT_CORE else [])
     for e in examples()
     if e.examples
 ]

@@ -80,6 +80,18 @@ def test_how_far_is_said_of_the_nearest_order() -> None:
     assert described(holding(w=W), holding(w=changed)) == "weights differ: 1 of 1 tensors (w by 0.25 of its size)"
 
 
+def test_the_sentence_and_the_table_say_one_number() -> None:
+    """One changed number is not as far in the order of size, where others lie between; a square may be turned."""
+    one = np.arange(1, 10, dtype=np.float32).reshape(3, 3)
+    other = one.copy()
+    other[0, 0] = 6
+    for left, right in ((one, other), (one[:2], other[:2]), (one, other.T.copy())):
+        (row,) = weight_differences(holding(w=left), holding(w=right))
+        assert (row.elements, row.largest) == (1, pytest.approx(5 / np.sqrt(np.mean(np.square(left)))))
+        found = described(holding(w=left), holding(w=right))
+        assert found == f"weights differ: 1 of 1 tensors (w by {row.distance:.2g} of its size)"
+
+
 def test_single_numbers_count_by_their_name() -> None:
     found = described(holding(w=W, s=np.float32(2.0)), holding(w=W, s=np.float32(3.0)))
     assert found == "weights differ: 1 of 2 tensors (s by 0.5 of its size)"
