@@ -23,7 +23,10 @@ ROOMS = {
 TABLES = {room: f"convert.{room}.{'table' if room == 'reference' else 'rules'}" for room in ROOMS}
 API = ["convert.api", "convert.errors", "convert.report", "convert.rules.table"]
 OWN_OPERATORS = ("mine::cube", "mine::Cube", "Cube")
-NOT_CORE = {"convert.api.convert", "convert.api.to_onnx", "convert.api.verify", "convert.errors.ParityError"}
+NOT_CORE = {
+    "convert.api.convert", "convert.api.to_onnx", "convert.api.verify", "convert.errors.ParityError",
+    "convert.errors.UnsafeInput",
+}  # fmt: skip
 """Those that import a framework, or start processes for seconds."""
 
 
