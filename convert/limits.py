@@ -93,7 +93,7 @@ TFLITE_OPERATORS = 2_000_000
 TFLITE_CALL_DEPTH = 100
 """calls: of subgraphs inside of one another in a TensorFlow Lite model"""
 
-TFLITE_SPARSE_ELEMENTS = 1 << 34
+TFLITE_SPARSE_ELEMENTS = 1 << 29
 """elements: of a sparse weight of TensorFlow Lite, which is written out in full"""
 
 TORCHSCRIPT_CODE_BYTES = 64 << 20

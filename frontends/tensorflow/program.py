@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,13 @@ _DEPARTING = {"QuantizeV2", "Dequantize", "QuantizedAvgPool"}
 """Operators that `runner.environment` chooses kernels for."""
 
 
+def note_renamed(inputs: Collection[str], outputs: Iterable[str], report: Report) -> None:
+    """Tell which outputs have `_output` behind their name (`runner.names.distinct_names`)."""
+    for name in outputs:
+        if name.removesuffix("_output") in inputs and name.endswith("_output"):
+            report.note(f"the output {name.removesuffix('_output')} is called {name}, because an input has its name")
+
+
 def lower(program: Program, options: Options, report: Report) -> ir.Model:
     """Write `program` as an ONNX graph. Raises as the frontend's `read` does."""
     walker = GraphWalker(rules, program.functions, program.variable, program.buffer, program.bodies, program.tables)
@@ -85,9 +92,7 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     note_defaults(body, walker.functions_in(body), program.buffer, report, cuttable=program.cuttable)
     g = NamingGraph(program.name)
     given = {i.name for i in program.inputs}
-    for name in program.outputs:
-        if name.removesuffix("_output") in given and name.endswith("_output"):
-            report.note(f"the output {name.removesuffix('_output')} is called {name}, because an input has its name")
+    note_renamed(given, program.outputs, report)
     taken = dict.fromkeys(set(program.outputs) - given, 0)
     g.reserve(taken)  # by the outputs, whatever nodes are called
     bounds: Bounds = {}

@@ -24,7 +24,8 @@ from convert.source import Source
 from ..common.dims import NamingGraph
 from ..common.unify_dims import name_input_dims, share_names
 from ..graph.protos import open_buffer
-from ..program import ProgramInput, add_described_input, record_exact_scalars
+from ..program import ProgramInput, add_described_input, note_renamed, record_exact_scalars
+from ..runner.names import distinct_names, tensor_names
 from . import ops  # noqa: F401  (fills the table)
 from .file import LiteModel, Operator, Signature, Subgraph, Tensor, parse_lite_model
 from .quantization import INTEGERS, dequantize, quantize
@@ -47,7 +48,8 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
     walker.check(wanted.subgraph)
     graph = model.subgraphs[wanted.subgraph]
     g = NamingGraph(graph.name or "main")
-    taken = dict.fromkeys(wanted.outputs.keys() - wanted.inputs.keys(), 0)  # by the outputs, whatever nodes are called
+    taken = dict.fromkeys(wanted.outputs, 0)  # by the outputs, whatever nodes are called
+    note_renamed(wanted.inputs, wanted.outputs, report)
     g.reserve(taken)
     bounds: Bounds = {}
     specs = match_specs(list(wanted.inputs), options.inputs)
@@ -60,8 +62,7 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
         raise BadInput(f"the signature {wanted.key!r} has no name for the input {graph.tensors[missing[0]].name!r}")
     values = walker.run(g, graph, arguments)
     for name, number in wanted.outputs.items():
-        if name not in wanted.inputs:
-            del taken[name]
+        del taken[name]
         g.output(tensor_value(values, graph, number), name)
     result = g.model()
     drop_unused(result)
@@ -80,13 +81,17 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def select_signature(model: LiteModel, key: str) -> Signature:
-    """The signature to read, its ends in the order of the subgraph's; the tensors' own names where there is none."""
+    """The signature to read, its ends in the order of the subgraph's; the tensors' own names where there is none.
+
+    An output that has the name of an input has `_output` behind it.
+    """
     if not model.signatures:
         if key:
             raise UsageError(f"no signature {key!r}", hint="the file has none")
         graph = model.subgraphs[0]
-        sides = [{_tensor_name(graph, n): n for n in numbers} for numbers in (graph.inputs, graph.outputs)]
-        return Signature("", 0, *sides)
+        ends = (graph.inputs, graph.outputs)
+        names = tensor_names(*([graph.tensors[n].name for n in numbers] for numbers in ends))
+        return Signature("", 0, *(dict(zip(*side, strict=True)) for side in zip(names, ends, strict=True)))
     keys = {s.key: s for s in model.signatures}
     wanted = key or ("serving_default" if "serving_default" in keys else model.signatures[0].key)
     if wanted not in keys:
@@ -97,11 +102,9 @@ def select_signature(model: LiteModel, key: str) -> Signature:
         dict(sorted(side.items(), key=lambda item: order.index(item[1]) if item[1] in order else len(order)))
         for side, order in ((found.inputs, graph.inputs), (found.outputs, graph.outputs))
     ]
+    names = distinct_names(*sides)
+    sides = [dict(zip(own, side.values(), strict=True)) for own, side in zip(names, sides, strict=True)]
     return Signature(found.key, found.subgraph, *sides)
-
-
-def _tensor_name(graph: Subgraph, number: int) -> str:
-    return graph.tensors[number].name.partition(":")[0]
 
 
 def _note_hybrid_weights(model: LiteModel, report: Report) -> None:

@@ -16,6 +16,7 @@ from convert.plugin import FULL, HALF, WEIGHTS
 from convert.source import Source
 
 from ..graph.allowed import operator_problem, refuse_listed
+from ..runner.names import distinct_names, tensor_names
 
 KINDS = ("tflite",)
 
@@ -67,7 +68,8 @@ def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Opti
             return None
         runner = interpreter.get_signature_runner(_signature_key(interpreter, options.signature))
         found = runner(**{name: _input_array(feed[name], tensor) for name, tensor in inputs.items()})
-        return {name: np.array(found[name]) for name in outputs}
+        own = _end_details(interpreter, options.signature)[1]
+        return {name: np.array(found[key]) for name, key in zip(outputs, own, strict=True)}
     except (ValueError, RuntimeError, TypeError) as error:
         if "Tensor data is null" in str(error):
             return None
@@ -122,12 +124,21 @@ def _number_storage(schema: Any, model: Any) -> str:
 def tensor_details(
     interpreter: Any, signature: str = ""
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Details of the input and output tensors by name, in the file's order."""
+    """Details of the input and output tensors by name, in the file's order; names are the reader's."""
+    if interpreter.get_signature_list():
+        sides = _end_details(interpreter, signature)
+        names = distinct_names(*sides)
+        details = [list(side.values()) for side in sides]
+    else:
+        details = [interpreter.get_input_details(), interpreter.get_output_details()]
+        names = tensor_names(*([d["name"] for d in side] for side in details))
+    inputs, outputs = (dict(zip(*side, strict=True)) for side in zip(names, details, strict=True))
+    return inputs, outputs
+
+
+def _end_details(interpreter: Any, signature: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Details of the tensors of a signature, by its own names."""
     sides = interpreter.get_input_details(), interpreter.get_output_details()
-    known = interpreter.get_signature_list()
-    if not known:
-        inputs, outputs = ({d["name"].partition(":")[0]: d for d in side} for side in sides)
-        return inputs, outputs
     runner = interpreter.get_signature_runner(_signature_key(interpreter, signature))
     found = []
     for side, details in zip(sides, (runner.get_input_details(), runner.get_output_details()), strict=True):

@@ -36,10 +36,14 @@ def to_dense(sparsity: Any, raw: memoryview, shape: Sequence[int], dtype: np.dty
         raise ValueError("a tensor too large")
     parents = np.zeros(1, np.int64)
     places: list[np.ndarray] = []
+    values = np.frombuffer(raw, dtype)
+    # What a level holds whole is a value, or has a segment in a level behind it.
+    most = max(len(values), *(0 if level.format == 0 else len(level.arraySegments.values) for level in levels))
     for level, dim in zip(levels, order, strict=True):
+        if level.format == 0 and len(parents) * sizes[dim] > most:
+            raise ValueError("a dim of more places than values")
         parents, taken, own = _descend_level(level, parents, sizes[dim])
         places = [*(p[taken] for p in places), own]
-    values = np.frombuffer(raw, dtype)
     if len(values) != len(parents):
         raise ValueError("another number of values")
     made = np.zeros(sizes, dtype)
@@ -55,9 +59,10 @@ def _descend_level(level: Any, parents: np.ndarray, size: int) -> tuple[np.ndarr
         return np.repeat(parents * size, size) + own, taken, own
     segments = np.asarray(level.arraySegments.values, np.int64)
     indices = np.asarray(level.arrayIndices.values, np.int64)
-    counts = np.diff(segments)[parents]
+    counts = np.diff(segments)
     if (counts < 0).any() or segments[-1] != len(indices) or segments[0] != 0:
         raise ValueError("segments that do not fit the indices")
+    counts = counts[parents]
     taken = np.repeat(rows, counts)
     nodes = np.arange(len(taken)) - np.repeat(np.cumsum(counts) - counts, counts) + segments[parents][taken]
     own = indices[nodes]

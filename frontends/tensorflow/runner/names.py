@@ -50,6 +50,12 @@ def distinct_names(inputs: Collection[str], outputs: Collection[str]) -> tuple[l
     return list(inputs), renamed
 
 
+def tensor_names(inputs: Iterable[str], outputs: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What the ends of a graph without signature are called: as their tensors are, without `:0`, no two the same."""
+    sides = ([name.partition(":")[0] for name in names] for names in (inputs, outputs))
+    return distinct_names(*map(_unique_names, sides))
+
+
 def choose_signature(names: Sequence[str], wanted: str) -> str:
     """The signature to run: the one asked for, `serving_default`, or the only one. Raises `UsageError`."""
     name = wanted or ("serving_default" if "serving_default" in names else names[0] if len(names) == 1 else "")
@@ -121,10 +127,13 @@ def _flatten_structure(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[tup
 
 def _unique_names(names: Iterable[str]) -> list[str]:
     """`names` with `_1`, `_2` … behind those that come again."""
-    seen: dict[str, int] = {}
-    found = []
-    for name in names:
-        count = seen.get(name, 0)
-        seen[name] = count + 1
-        found.append(f"{name}_{count}" if count else name)
+    wanted = list(names)
+    taken, seen, found = set(wanted), set[str](), []
+    for name in wanted:
+        number, free = 0, name
+        while free in seen or (number and free in taken):
+            number += 1
+            free = f"{name}_{number}"
+        seen.add(free)
+        found.append(free)
     return found

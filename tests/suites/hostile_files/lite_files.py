@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.suites.hostile_files.case import Canary, Case, file_name
+from tests.suites.hostile_files.lite_operators import operator_files
 
 
 def _model(change: Any = None, operator: str = "NEG", custom: str = "", shape: tuple[int, ...] = (2,)) -> bytes:
@@ -60,7 +61,7 @@ def _set(place: str, name: str, value: Any) -> Any:
 
 
 def lite_files(folder: Path, canary: Canary) -> Iterator[Case]:
-    """A file of one Neg, changed."""
+    """A file of one Neg, changed, and files of other operators."""
     good = _model()
     files = {
         "a Flex operator": _model(operator="CUSTOM", custom="FlexWriteFile"),
@@ -89,6 +90,7 @@ def lite_files(folder: Path, canary: Canary) -> Iterator[Case]:
         "only a head": good[:8],
         "zeros behind a head": good[:8] + bytes(100_000),
         "ones behind a head": good[:8] + b"\xff" * 100_000,
+        **{name: make() for name, make in operator_files().items()},
     }
     (folder / "good.tflite").write_bytes(good)
     for name, content in files.items():

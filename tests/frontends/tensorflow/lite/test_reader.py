@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from convert.report import Report
 from convert.runners import onnx as reference
 from convert.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
+from tests.suites.hostile_files.lite_operators import lite_operator, operator_files, signature
 from tests.support.cases import f32
 from tests.support.tensorflow_helper import rms, shapes
 
@@ -278,3 +280,35 @@ def test_lies(edit: Any, tmp_path: Path) -> None:
     (tmp_path / "m.tflite").write_bytes(_with(edit))
     with pytest.raises(BadInput):
         read(tmp_path / "m.tflite")
+
+
+# -- files that contradict themselves --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_ends_of_one_name_are_all_there(named: bool, tmp_path: Path) -> None:
+    """Tensors of one operator of TensorFlow differ behind the colon only; a signature may call both ends the same."""
+    change = signature(outputs=[("x", 2), ("x_1", 3)]) if named else None
+    axis = [np.array(1, np.int32)]
+    (tmp_path / "m.tflite").write_bytes(
+        lite_operator("SPLIT", "SplitOptions", {"numSplits": 2}, axis, (2, 4), change, ("x:0", "x:1"))
+    )
+    feed = {"x": f32(2, 4)}
+    found = as_deployed(tmp_path / "m.tflite", feed)
+    assert list(found) == ["x_output", "x_1"]
+    whole = runner.run_as_used(Source("tflite", tmp_path / "m.tflite"), [feed], Options())
+    assert all(list(each) == list(found) for results in whole.values() for each in results)
+    for name, values in run(read(tmp_path / "m.tflite"), feed).items():
+        np.testing.assert_array_equal(values, found[name])
+
+
+@pytest.mark.parametrize("name", [name for name in operator_files() if "sparse" in name or "segments" in name])
+def test_sparse_weights_are_no_larger_than_their_numbers_say(name: str, tmp_path: Path) -> None:
+    (tmp_path / "m.tflite").write_bytes(operator_files()[name]())
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadInput):
+            read(tmp_path / "m.tflite")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    finally:
+        tracemalloc.stop()
