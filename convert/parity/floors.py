@@ -16,7 +16,8 @@ import onnx_ir as ir
 from convert.activity import limited_time
 from convert.errors import ConvertError, Unsupported
 from convert.graph.tensors import widened_array
-from convert.parity.compare import FLOAT64_BOUND, OUTLIER, ROUNDINGS, ROUNDOFF, float64_error, rms
+from convert.parity.compare import FACTOR, FLOAT64_BOUND, OUTLIER, ROUNDINGS, ROUNDOFF, float64_error, rms
+from convert.parity.draws import group_draws
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, reference_outputs
 from convert.parity.randomness import random_outputs
@@ -125,8 +126,9 @@ def excuse_order(verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs:
     """Take back, in place, a failure of a backend that sums taken number after number explain: INCONCLUSIVE.
 
     Runtimes add long sums in simple ways, of which a source's own error shows nothing: a GroupNormalization over 64²
-    pixels is 1e-5 off in onnxruntime. The graph has to agree with the source in float64, and the error of the target to
-    be no larger than twice that of the graph in float32 with such sums, of which there are many orders.
+    pixels is 1e-5 off in onnxruntime; 70 pixels stretched over 320 are 4e-6, as it divides by a rounded 320/70. The
+    graph has to agree with the source in float64, and the error of the target to be no larger than twice that of the
+    graph in float32 with such sums, of which there are many orders.
     """
     failed = [(i, r) for i, r in enumerate(verdict.outputs) if r.status == FAIL]
     proven = all(r.twin is not None and r.twin <= FLOAT64_BOUND and _is_of_numbers(i, r, runs) for i, r in failed)
@@ -141,12 +143,28 @@ def excuse_order(verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs:
     except ConvertError:
         return
     wanted = [list(outputs.values()) for outputs in exact]
-    floors = [max(distance(a[i], b[i]) for a, b in zip(summed, wanted, strict=True)) for i, _ in failed]
-    if all(row.error <= 2 * floor < MOST for (_, row), floor in zip(failed, floors, strict=True)):
+    floors = [[distance(a[i], b[i]) for a, b in zip(summed, wanted, strict=True)] for i, _ in failed]
+    if len(group_draws(feeds)) < len(feeds):  # what are draws of one another was judged as one
+        floors = [[max(found)] * len(found) for found in floors]
+    if all(_is_explained(row, found) for (_, row), found in zip(failed, floors, strict=True)):
         for _, row in failed:
-            row.status, row.reason = INCONCLUSIVE, f"{row.reason}; sums taken number after number in float32 explain it"
+            row.status, row.reason = (
+                INCONCLUSIVE,
+                f"{row.reason}; sums and coordinates taken in float32, number after number, explain it",
+            )
         verdict.status, verdict.guilty = INCONCLUSIVE, ""
         verdict.reason = f"{failed[0][1].name}: {failed[0][1].reason}"
+
+
+def _is_explained(row: OutputVerdict, floors: Sequence[float]) -> bool:
+    """Whether the error of each set of inputs, up to the one that failed, is at most twice the floor there."""
+    return (
+        all(
+            s.error <= 2 * floor < MOST or s.error <= FACTOR * s.floor
+            for s, floor in zip(row.sets, floors, strict=False)
+        )
+        and row.error <= 2 * floors[len(row.sets) - 1] < MOST
+    )
 
 
 def _is_of_numbers(place: int, row: OutputVerdict, runs: RunOutputs) -> bool:

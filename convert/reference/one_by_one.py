@@ -1,4 +1,4 @@
-"""Runs a graph in float32 with every sum taken number after number, as simple kernels take it.
+"""Runs a graph in float32 with every sum taken number after number, as simple kernels take it, and so coordinates.
 
 That is rounding, and more of it than numpy's sums by halves or a source's own kernels have. A runtime whose error is no
 larger may be right: of a mean over a picture, or a product over thousands of channels, nothing else is known.
@@ -18,6 +18,9 @@ from convert.reference.executor import Executor, input_arrays
 
 class OneByOne(np.ndarray):
     """A float32 array, and what is made of it; its sums and matrix products add one number at a time."""
+
+    coordinates = np.float32
+    """Of Resize: a ratio of sizes that is 7/32 is exact, its inverse, which the operator divides by, is not."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         plain = [x.view(np.ndarray) if isinstance(x, OneByOne) else x for x in inputs]

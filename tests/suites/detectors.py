@@ -1,6 +1,6 @@
 """torchvision's detectors with small backbones, called with a list of pictures, converted to ONNX and verified.
 
-    python tests/suites/detectors.py faster retina mask
+    python -m tests.suites.detectors faster retina mask keypoint ssdlite
 
 The compiled part of torchvision is not needed: nms and roi_align are those of the tests, in numpy.
 """
@@ -61,6 +61,9 @@ def define_operators() -> None:
     torchvision.extension._has_ops = lambda: True
 
 
+PICTURE = torch.rand(3, 70, 90, generator=torch.Generator().manual_seed(0))
+
+
 class Backbone(nn.Module):
     """Two convolutions, sixteen times smaller than the picture."""
 
@@ -74,8 +77,18 @@ class Backbone(nn.Module):
 
 
 def make(name: str) -> nn.Module:
-    """A detector of that name in eval mode, with the same weights every time."""
-    from torchvision.models.detection import FasterRCNN, MaskRCNN, RetinaNet
+    """A detector of that name in eval mode, with the same weights every time.
+
+    They are drawn wider than torchvision does for its heads: with these every score is the same, and rounding decides
+    which boxes are found.
+    """
+    from torchvision.models.detection import (
+        FasterRCNN,
+        KeypointRCNN,
+        MaskRCNN,
+        RetinaNet,
+        ssdlite320_mobilenet_v3_large,
+    )
     from torchvision.models.detection.rpn import AnchorGenerator
     from torchvision.ops import MultiScaleRoIAlign
 
@@ -85,28 +98,40 @@ def make(name: str) -> nn.Module:
         "rpn_anchor_generator": anchors, "box_roi_pool": MultiScaleRoIAlign(["0"], 7, 2), "rpn_pre_nms_top_n_test": 20,
         "rpn_post_nms_top_n_test": 8, "box_detections_per_img": 5, "box_score_thresh": 0.2, **sizes,
     }  # fmt: skip
-    masks = MultiScaleRoIAlign(["0"], 14, 2)
+    masks, few = MultiScaleRoIAlign(["0"], 14, 2), {"topk_candidates": 20, "detections_per_img": 5}
     made: dict[str, Callable[[], nn.Module]] = {
         "faster": lambda: FasterRCNN(Backbone(), **regions),
         "mask": lambda: MaskRCNN(Backbone(), mask_roi_pool=masks, **regions),
-        "retina": lambda: RetinaNet(
-            Backbone(), anchor_generator=anchors, score_thresh=0.005, topk_candidates=20, detections_per_img=5, **sizes
+        "retina": lambda: RetinaNet(Backbone(), anchor_generator=anchors, score_thresh=0.005, **few, **sizes),
+        "keypoint": lambda: KeypointRCNN(
+            Backbone(), num_keypoints=5, keypoint_roi_pool=masks, **{**regions, "num_classes": 2}
+        ),
+        "ssdlite": lambda: ssdlite320_mobilenet_v3_large(
+            weights=None, weights_backbone=None, num_classes=3, score_thresh=0.01, **few
         ),
     }
     torch.manual_seed(0)
-    return made[name]().eval()
+    module = made[name]().eval()
+    for weight in (p for p in module.parameters() if p.ndim == 4):
+        nn.init.kaiming_normal_(weight, nonlinearity="relu")
+    # Statistics of a few pictures, without which the layers behind each other make numbers of any size.
+    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.train().momentum = 1.0
+    with torch.no_grad():
+        module([PICTURE, PICTURE.flip(1), PICTURE.flip(2), 1 - PICTURE])
+    return module.eval()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=["faster", "retina", "mask"])
+    parser.add_argument("names", nargs="*", default=["faster", "retina", "mask", "keypoint", "ssdlite"])
     define_operators()
     for name in parser.parse_args().names:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            picture = torch.rand(3, 70, 90, generator=torch.Generator().manual_seed(0))
             try:
-                done = convert.convert(make(name), "onnx", Path(folder) / "m.onnx", inputs={"images": [picture]})
+                done = convert.convert(make(name), "onnx", Path(folder) / "m.onnx", inputs={"images": [PICTURE]})
                 told = f"{done.verdict.status} {done.verdict.reason}" if done.verdict else done.unverified
             except convert.ConvertError as error:
                 told = f"{type(error).__name__}: {error.message}"

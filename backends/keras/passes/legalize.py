@@ -13,6 +13,7 @@ from convert.passes.expand_functions import expand_functions
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
+from convert.passes.response_norm import find_response_norms
 from convert.passes.size_checks import drop_size_checks
 
 from .. import ops  # noqa: F401  (fills the table)
@@ -48,6 +49,7 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
     split_sure_broadcasts,
     settle_shapes,
     clean,
+    find_response_norms,
     fuse_attention,
     clean,
 )

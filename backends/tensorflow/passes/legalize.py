@@ -14,6 +14,7 @@ from convert.passes.expand_functions import expand_functions
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
+from convert.passes.response_norm import find_response_norms
 
 from ..rules import onnx_op
 from .fold_pads import fold_pads
@@ -35,6 +36,7 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
     expand_unsupported,
     clean,
     split_broadcasts,
+    find_response_norms,
     fold_batch_norms,
     fold_pads,
 )

@@ -42,7 +42,7 @@ def resize(
         if targets[i] == lengths[i] and factors[i] == 1 and not crop:
             continue
         # A neighbor is a step, which runtimes take in float32: 3 / 0.6 is 5 there, and not 4.9999998.
-        number = np.float32 if mode == "nearest" else np.float64
+        number = np.float32 if mode == "nearest" else getattr(x, "coordinates", np.float64)
         at = _coordinates(lengths[i], targets[i], number(factors[i]), coordinate_transformation_mode, span)
         if crop:
             beyond = (at < 0) | (at > lengths[i] - 1)

@@ -41,18 +41,19 @@ def names(folder: Path) -> list[str]:
         ),
         (
             "tf",
-            "read enclose_gradients expand_unsupported clean split_broadcasts fold_batch_norms fold_pads "
-            "assign_channels_last join_transposes compose_transposes clean",
+            "read enclose_gradients expand_unsupported clean split_broadcasts find_response_norms fold_batch_norms "
+            "fold_pads assign_channels_last join_transposes compose_transposes clean",
         ),
         (
             "keras",
-            "read drop_size_checks expand_unsupported clean split_sure_broadcasts settle_shapes clean fuse_attention "
-            "clean assign_channels_last join_transposes compose_transposes clean fuse_dense",
+            "read drop_size_checks expand_unsupported clean split_sure_broadcasts settle_shapes clean "
+            "find_response_norms fuse_attention clean assign_channels_last join_transposes "
+            "compose_transposes clean fuse_dense",
         ),
         (
             "tflite",
-            "read enclose_gradients expand_unsupported clean split_broadcasts fold_batch_norms fold_pads "
-            "assign_channels_last join_transposes compose_transposes clean reshape_to_check choose_builtins"
+            "read enclose_gradients expand_unsupported clean split_broadcasts find_response_norms fold_batch_norms "
+            "fold_pads assign_channels_last join_transposes compose_transposes clean reshape_to_check choose_builtins"
             " give_transposed_convolutions_a_bias",
         ),
     ],

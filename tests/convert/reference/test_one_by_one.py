@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -74,6 +75,21 @@ def test_a_run_of_a_graph() -> None:
     exact = functional.conv1d(torch.from_numpy(x).double(), torch.from_numpy(weights).double()).mean(2).numpy()
     np.testing.assert_allclose(got, exact, atol=1e-5)
     assert (got != plain).any()
+
+
+def test_coordinates_are_rounded() -> None:
+    """320/70 is not a float32, and onnxruntime divides by it; 70/320, which PyTorch multiplies by, is one."""
+    node = onnx.helper.make_node("Resize", ["x", "", "", "n"], ["y"], mode="linear")
+    proto = model([node], [info("x", [1, 1, 70, 9])], [info("y", None)], [array("n", [1, 1, 320, 9], np.int64)])
+    x = RNG.standard_normal((1, 1, 70, 9)).astype(np.float32)
+    single, exact = (
+        functional.interpolate(torch.from_numpy(x).to(dtype), (320, 9), mode="bilinear").numpy()
+        for dtype in (torch.float32, torch.float64)
+    )
+    (deployed,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    got = run_one_by_one(read(proto), {"x": x})["y"]
+    assert np.abs(deployed - exact).max() > 16 * np.abs(single - exact).max()
+    assert np.abs(deployed - exact).max() < 2 * np.abs(got - exact).max() < 1e-4
 
 
 class Normed(nn.Module):

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.map import map_impl
 
 
 @contextmanager
@@ -73,8 +74,61 @@ def _bilinear_weights(low: Tensor, high: Tensor, length: Any, cells: int, dtype:
     return weights * inside[:, :, None]
 
 
+def heatmaps_to_keypoints(maps: Tensor, rois: Tensor) -> tuple[Tensor, Tensor]:
+    """Places [n, k, 3] of the largest scores in maps [n, k, h, w] over the boxes [n, 4], and these scores [n, k].
+
+    Each map is scaled bicubically to the pixels of its box; as products of matrices, so that one size does for all:
+    what lies behind the last pixel of a box counts for nothing.
+    """
+    low, sizes = rois[:, :2], (rois[:, 2:] - rois[:, :2]).clamp(min=1)
+    # A box more than there are, of one pixel: maps over nothing are refused.
+    pixels = torch.cat((sizes.ceil(), sizes.new_ones(1, 2)))
+    maps = torch.cat((maps, maps.new_zeros(1, *maps.shape[1:])))
+    lengths = pixels.amax(0).to(torch.int64).tolist()
+    for length in lengths:
+        torch._check(length >= 1)
+    columns, rows = (torch.arange(length, dtype=maps.dtype) for length in lengths)
+
+    def place(scores: Tensor, size: Tensor, columns: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        width, height = size.unbind()
+        scaled = _bicubic_weights(height, rows, scores.shape[1]) @ scores
+        scaled = scaled @ _bicubic_weights(width, columns, scores.shape[2]).mT
+        inside = (rows < height)[:, None] & (columns < width)
+        best, at = torch.where(inside, scaled, float("-inf")).flatten(1).max(1)
+        return at, best
+
+    at, best = map_impl(place, (maps, pixels), (columns, rows))
+    at, best = at[:-1], best[:-1]
+    x, y = at % lengths[0], at // lengths[0]
+    scale = (sizes / pixels[:-1])[:, None]
+    found = (torch.stack((x, y), 2).to(maps.dtype) + 0.5) * scale + low[:, None]
+    return torch.cat((found, torch.ones_like(found[..., :1])), 2), best
+
+
+def _bicubic_weights(size: Tensor, pixel: Tensor, cells: int) -> Tensor:
+    """What each of `cells` adds to each pixel of `size`: [pixels, cells].
+
+    As torch.nn.functional.interpolate has it with align_corners=False: Keys' kernel with -0.75, the outermost cells
+    repeated.
+    """
+    place = (pixel + 0.5) * (cells / size) - 0.5
+    first = place.floor()
+    part, cell = place - first, torch.arange(cells, dtype=pixel.dtype)
+    weights = pixel.new_zeros(())
+    for tap in range(-1, 3):
+        away = (part - tap).abs()
+        near = (1.25 * away - 2.25) * away * away + 1
+        far = ((-0.75 * away + 3.75) * away - 6) * away + 3
+        at = (first + tap).clamp(0, cells - 1)
+        weights = weights + (cell == at[:, None]) * torch.where(away <= 1, near, far)[:, None]
+    return weights
+
+
 _REPLACED: dict[str, dict[str, Any]] = {
     "torchvision.ops.boxes": {"_batched_nms_coordinate_trick": batched_nms, "_batched_nms_vanilla": batched_nms},
-    "torchvision.models.detection.roi_heads": {"paste_masks_in_image": paste_masks},
+    "torchvision.models.detection.roi_heads": {
+        "paste_masks_in_image": paste_masks,
+        "heatmaps_to_keypoints": heatmaps_to_keypoints,
+    },
     "torchvision.models.detection.transform": {"paste_masks_in_image": paste_masks},
 }

@@ -36,6 +36,17 @@ def test_masks_are_pasted_as_torchvision_does(count: int, roi_heads: Any) -> Non
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("count", [0, 4])
+def test_keypoints_are_where_torchvision_finds_them(count: int, roi_heads: Any) -> None:
+    random = np.random.default_rng(count)
+    maps = torch.from_numpy(random.standard_normal((count, 3, 20, 20))).float()
+    boxes = torch.tensor([[1, 2, 30.5, 47], [0, 0, 0.3, 0.2], [3, 4, 9, 80], [10, 11, 40.2, 12]])[:count]
+    expected = roi_heads.heatmaps_to_keypoints(maps, boxes)
+    for want, found in zip(expected, detectors.heatmaps_to_keypoints(maps, boxes), strict=True):
+        assert found.shape == want.shape
+        np.testing.assert_allclose(found.numpy(), want.numpy(), rtol=1e-5, atol=1e-5)
+
+
 def test_functions_are_exchanged_for_the_time_of_a_capture(roi_heads: Any) -> None:
     from torchvision.models.detection import transform
     from torchvision.ops import boxes
