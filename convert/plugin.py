@@ -57,6 +57,10 @@ class Option(Generic[T]):
     The declaration makes the keyword `caffe2_layout` of the Python functions, the key of that name in manifests and
     `--caffe2-layout` on the command line. The type is that of `default`: text, a number, a flag, or a dict of arrays
     by input name, for which the command line and manifests name a file (`.npz`). Text and a dict may be left empty.
+
+    >>> from convert.options import Options
+    >>> Option("indent", 0, "Spaces of a level.", low=0, high=8).of(Options(extra={"indent": 2}))
+    2
     """
 
     name: str

@@ -33,7 +33,17 @@ _SMALL = 4096
 
 
 class Graph:
-    """An ONNX graph under construction, or a subgraph of one (`parent` is then the graph around it)."""
+    """An ONNX graph under construction, or a subgraph of one (`parent` is then the graph around it).
+
+    Every operator of ONNX is a method; numbers and arrays among its inputs become constants.
+
+    >>> g = Graph()
+    >>> x = g.input("x", ir.DataType.FLOAT, ("batch", 3))
+    >>> y = g.LeakyRelu(g.Add(x, 1.0), alpha=0.2)
+    >>> g.output(y, "y")
+    >>> str(y.shape), [node.op_type for node in g.model().graph]
+    ('[batch,3]', ['Add', 'LeakyRelu'])
+    """
 
     def __init__(self, name: str = "main", *, parent: Graph | None = None, opset: int = OPSET) -> None:
         self.parent = parent

@@ -14,6 +14,16 @@ def run_passes(model: ir.Model, passes: Sequence[Pass], dump: Path | None = None
     """Run `passes` in order, once each; whether any of them modified the model.
 
     dump: the folder of `--dump-passes` (`Options.dump_passes`), which gets the graph after each pass.
+
+    >>> import onnx_ir as ir
+    >>> from convert.graph import Graph
+    >>> from convert.passes.clean import clean
+    >>> g = Graph()
+    >>> x = g.input("x", ir.DataType.FLOAT, ("batch", 3))
+    >>> unused, _ = g.Exp(x), g.output(g.Abs(x), "y")
+    >>> model = g.model()
+    >>> run_passes(model, [clean]), [node.op_type for node in model.graph]
+    (True, ['Abs'])
     """
     modified = False
     for run_pass in passes:

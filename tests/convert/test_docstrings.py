@@ -12,6 +12,9 @@ from types import ModuleType
 import pytest
 
 import convert
+from convert.graph import Graph
+from convert.passes import run_passes
+from convert.plugin import Option
 from convert.rules import Rules
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -21,7 +24,10 @@ ROOMS = {
     "reference": "kernel",
 }  # fmt: skip
 TABLES = {room: f"convert.{room}.{'table' if room == 'reference' else 'rules'}" for room in ROOMS}
-API = ["convert.api", "convert.errors", "convert.report", "convert.rules.table"]
+API = [
+    "convert.api", "convert.errors", "convert.report", "convert.rules.table", "convert.plugin", "convert.graph.builder",
+    "convert.passes",
+]  # fmt: skip
 OWN_OPERATORS = ("mine::cube", "mine::Cube", "Cube")
 NOT_CORE = {
     "convert.api.convert", "convert.api.to_onnx", "convert.api.verify", "convert.errors.ParityError",
@@ -65,7 +71,7 @@ def test_an_example_shows_what_happens(example: doctest.DocTest) -> None:
 def test_every_public_name_has_an_example() -> None:
     public = [getattr(convert, name) for name in convert.__all__]
     tables = [importlib.import_module(name) for name in TABLES.values()]
-    for thing in [*public, Rules, *tables]:
+    for thing in [*public, Rules, Option, Graph, run_passes, *tables]:
         assert ">>>" in (thing.__doc__ or ""), thing
 
 
