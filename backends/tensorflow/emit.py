@@ -47,6 +47,16 @@ class LazyDims(Sequence):
         return self._known[index]
 
 
+def kept_apart(x: Value) -> tf.Tensor:
+    """x behind an EnsureShape, over which TensorFlow neither fuses nor looks, and which it does not remove.
+
+    It checks nothing, so that TensorFlow Lite's converter, which has no such operator, removes it.
+    """
+    y = tf.ensure_shape(x, None if x.shape.rank is None else [None] * x.shape.rank)
+    y.set_shape(x.shape)
+    return y
+
+
 class Emitter:
     """What rules write to, as `t`: they call TensorFlow itself, and ask `t` for what is known while tracing."""
 

@@ -182,6 +182,11 @@ def _common_feeds(feeds: Sequence[Feed], method: VerifyMethod) -> list[Feed]:
 _EDGES = 3
 
 
+def runs_of_every_feed(uses: Mapping[str, Outputs]) -> list[Outputs]:
+    """The outputs of those ways to run the target that are run on more than the first feed; the first way always is."""
+    return [outputs for place, outputs in enumerate(uses.values()) if len(outputs) > 1 or place == 0]
+
+
 def _run_everything(
     source: Source,
     target: Source,
@@ -233,8 +238,7 @@ def _run_everything(
     uses = {way: [transpose_arrays(ends.name_outputs(o), back) for o in outputs] for way, outputs in got.items()}
     use, target_outputs = next(iter(uses.items()))
     count = len(outputs_of(expected["float32"]))
-    whole = [o for way, o in uses.items() if len(o) > 1 or way == use]
-    for guilty, outputs in (("frontend", graph_outputs), *(("backend", o) for o in whole)):
+    for guilty, outputs in (("frontend", graph_outputs), *(("backend", o) for o in runs_of_every_feed(uses))):
         if not isinstance(outputs, ConvertError) and len(outputs) < count:
             raise RunFailure(guilty, ConvertError(f"the source takes {feeds[-1].label}, and this does not"))
     graph_outputs = graph_outputs if isinstance(graph_outputs, Unsupported) else graph_outputs[:count]

@@ -43,7 +43,27 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "wrong |= finite & (size < BEYOND) & (np.abs(np.where(finite, given - source, -1)) > bound)",
     ): "only what is finite counts",
     ("boundary.py", "full = rank(value) or 0", "full = rank(value) or -1"): "neither is more than 2",
-    ("min_cut.py", "residual.data[residual.data < 0] = 0", "residual.data[residual.data <= 0] = 0"): "0 stays 0",
+    ("min_cut.py", "infinite = sum(prices) + 1", "infinite = sum(prices) - 1"): (
+        "no price is less than 2, and a cut costs none or from that to half of the sum"
+    ),
+    ("min_cut.py", "if len(targets) > 1:", "if len(targets) > 0:"): (
+        "of one target both vertices are the target, which has no edge to itself"
+    ),
+    (
+        "weights.py",
+        "apart = direct if direct == 0 else min(direct, _rms(np.sort(a) - np.sort(b)))",
+        "apart = direct if direct <= 0 else min(direct, _rms(np.sort(a) - np.sort(b)))",
+    ): "a root mean square is not negative",
+    (
+        "draws.py",
+        "return reference.shape == source.shape == target.shape and all(np.array_equal(finite[0], f) for f in finite)",
+        "return reference.shape == source.shape == target.shape and all(np.array_equal(finite[ -1], f) for f in finite)",  # noqa: E501
+    ): "all are equal to one of them where they are to another",
+    (
+        "compare.py",
+        'return f"the output has one value everywhere, {flat[0]}"',
+        'return f"the output has one value everywhere, {flat[ 1]}"',
+    ): "all have that value, and they are two at the least",
     (
         "compose_transposes.py",
         "return shape[index] in named and named.count(shape[index]) == 1 and list(shape).count(shape[index]) == 1",

@@ -20,6 +20,7 @@ GAPS: dict[str, str] = {
 _DTYPES = "some dtypes"
 
 LIMITS: dict[str, str] = {
+    **dict.fromkeys(("BitwiseXor", "Where"), _DTYPES),
     **dict.fromkeys(("Abs", "Div", "Einsum", "Exp", "MatMul", "Mod", "Pow", "Shrink", "Sigmoid", "Sign"), _DTYPES),
     **dict.fromkeys(("DepthToSpace", "Pad", "ScatterElements", "ScatterND", "SpaceToDepth", "Split"), _DTYPES),
     **dict.fromkeys(("AveragePool", "Conv", "ConvTranspose", "MaxPool"), "some dtypes, ranks and dilations"),

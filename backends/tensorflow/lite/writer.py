@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -128,7 +129,8 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
     return modified
 
 
-_OF_EVERY_DTYPE = ("MaxUnpool", "ScatterElements", "ScatterND", "Slice", "Tile")
+_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "Div", "MaxUnpool", "Mod", "ScatterElements", "ScatterND", "Sign", "Slice",
+                   "Squeeze", "Tile")  # fmt: skip
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:
@@ -245,7 +247,7 @@ def _problems(told: Sequence[Mapping[str, str]], model: ir.Model) -> list[Proble
         places[key] = at
         found.setdefault(key, set()).add(problem["operator"].removeprefix("tf."))
     return [
-        Problem(at=at, why=f"TensorFlow Lite has no built-in {', '.join(sorted(found[key]))} for these dtypes")
+        Problem(at=at, why=f"TensorFlow Lite has no built-in {', '.join(sorted(found[key]))} for these dtypes and dims")
         for key, at in places.items()
     ]
 
@@ -268,4 +270,5 @@ def _owning_node(name: str, scopes: Mapping[str, ir.Node]) -> ir.Node | None:
             node = scopes.get("/".join(parts[start:end]))
             if node is not None:
                 return node
-    return None
+    # Of nodes without a name, TensorFlow counts those of one operator.
+    return next((scopes[plain] for part in parts if (plain := re.sub(r"_\d+$", "", part)) in scopes), None)

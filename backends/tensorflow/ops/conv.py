@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 from convert.semantics.windows import split_pads
 
 from ..constants import Constant
-from ..emit import Dim, Emitter, Value
+from ..emit import Dim, Emitter, Value, kept_apart
 from ..rules import channels_last
 from .shape import pack_dims
 from .windows import SpatialWindows, kernel_shape_of, pad_spatial, spatial_shape, take_strided, windows
@@ -31,15 +31,14 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
     if bias is None:
         # Pad, Conv3D and LeakyRelu, or a maximum that is one, are fused under oneDNN to a kernel that takes the slope
         # for 1 (TensorFlow 2.21).
-        return tf.ensure_shape(y, y.shape) if len(kernel) == 3 else y
+        return kept_apart(y) if len(kernel) == 3 else y
     if window.strides[-1] > 1 and window.dilations[-1] > 1:
         # With a bias fused, oneDNN ends the process where no window along the width holds an element, only padding.
-        y = tf.ensure_shape(y, y.shape)
+        y = kept_apart(y)
     # BiasAdd after a grouped convolution is fused into a kernel that does not exist without oneDNN.
     y = tf.nn.bias_add(y, bias) if group == 1 and y.dtype.is_floating else y + bias
     lies = not isinstance(w, Constant) or w.trainable
-    # Nothing is checked, here and above: TensorFlow does not fuse over an EnsureShape, and does not remove it.
-    return tf.ensure_shape(y, y.shape) if lies and t.readers() & _SLOW_IF_FUSED else y
+    return kept_apart(y) if lies and t.readers() & _SLOW_IF_FUSED else y
 
 
 def convolve(t: Emitter, x: tf.Tensor, w: Value, window: SpatialWindows, group: int) -> tf.Tensor:
@@ -93,6 +92,8 @@ def _padding_2d(x: tf.Tensor, window: SpatialWindows) -> tuple[tf.Tensor, str | 
     """The input and the padding argument of conv2d: explicit where the pads are known, done before where not."""
     if window.unpadded:
         return x, "VALID"
+    if window.same:
+        return x, "SAME"
     amounts = (*window.before, *window.after)
     if all(isinstance(p, int) and p >= 0 for p in amounts):
         (top, left), (bottom, right) = window.before, window.after
@@ -103,7 +104,7 @@ def _padding_2d(x: tf.Tensor, window: SpatialWindows) -> tuple[tf.Tensor, str | 
 def _convolve_1d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, group: int) -> tf.Tensor:
     """As a convolution over a height of one (with equal strides, which depthwise kernels ask for)."""
     s, d = window.strides[0], window.dilations[0]
-    flat = SpatialWindows((1, *window.kernel), (s, s), (d, d), (0, *window.before), (0, *window.after))
+    flat = SpatialWindows((1, *window.kernel), (s, s), (d, d), (0, *window.before), (0, *window.after), window.same)
     x, kernel = tf.expand_dims(x, 1), tf.expand_dims(kernel, 0)
     if group > 1 and kernel.shape[-2] == 1:
         y = _depthwise(t, x, kernel, flat, group)
@@ -127,6 +128,8 @@ def _depthwise(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindo
 
 def _depthwise_windows(x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows) -> tf.Tensor:
     strides, dilations = window.strides, window.dilations
+    if window.same and strides[0] == strides[1] and set(dilations) == {1}:
+        return tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], "SAME")
     if set(strides) == {1} and _has_same_pads(window):
         return tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "SAME", dilations=dilations)
     x = pad_spatial(x, window.before, window.after)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from convert.graph.values import known_dims
 
 from ..constants import Constant
-from ..emit import Emitter, LazyDims, Value
+from ..emit import Emitter, LazyDims, Value, kept_apart
 from ..rules import LITE, onnx_op
 from .binary import as_row
 from .shape import dims_product, pack_dims
@@ -77,7 +77,7 @@ def _matmul(a: Value, b: Value) -> tf.Tensor:
     Which ends the process where oneDNN has no elements to sum.
     """
     y = tf.matmul(a, b)
-    return y if a.shape[-1] or b.shape[-2] else tf.ensure_shape(y, y.shape)
+    return y if a.shape[-1] or b.shape[-2] else kept_apart(y)
 
 
 @onnx_op("MatMul")

@@ -154,8 +154,8 @@ def negative(t, x):
     return tf.multiply(x, -1.0) if isinstance(x, tf.Tensor) and _is_moved(x) else tf.negative(x)
 
 
-@onnx_op(f"{LITE}::Div")
-def divide(t, a, b):
+def divide_floats(a: Any, b: Any) -> tf.Tensor:
+    """The quotient, which stays that of `a` by `b`."""
     return tf.divide(_not_constant(a, b), b)
 
 

@@ -37,8 +37,7 @@ def kernel_taps(
 
 def pool_windows(x: tf.Tensor, kind: str, window: SpatialWindows, counts: Sequence[Dim]) -> tf.Tensor:
     """MAX or AVG over each window of an input that is padded already."""
-    rank = len(window.kernel)
-    if rank <= 3 and set(window.dilations) == {1} and x.dtype in (tf.float32, tf.float64, tf.float16):
+    if _is_pooled_at_once(x, window):
         if kind == "MAX":
             return tf.nn.max_pool(kept_from_reordering(x), window.kernel, window.strides, "VALID")
         return tf.nn.avg_pool(x, window.kernel, window.strides, "VALID")
@@ -50,6 +49,12 @@ def pool_windows(x: tf.Tensor, kind: str, window: SpatialWindows, counts: Sequen
     return x if kind == "MAX" else x / tf.constant(int(np.prod(window.kernel)), x.dtype)
 
 
+def _is_pooled_at_once(x: tf.Tensor, window: SpatialWindows) -> bool:
+    """Whether TensorFlow has a kernel for it."""
+    floats = x.dtype in (tf.float32, tf.float64, tf.float16)
+    return floats and len(window.kernel) <= 3 and set(window.dilations) == {1}
+
+
 @onnx_op("convert.channels_last::MaxPool")
 def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
     if t.outputs > 1:
@@ -58,6 +63,8 @@ def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     window = windows(
         sizes, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad, ceil_mode=ceil_mode
     )
+    if window.same and _is_pooled_at_once(x, window):
+        return tf.nn.max_pool(kept_from_reordering(x), window.kernel, window.strides, "SAME")
     x = pad_spatial(x, window.before, window.after, lowest_number(x.dtype))
     return pool_windows(x, "MAX", window, window.outputs(sizes))
 
@@ -123,6 +130,8 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     sizes = spatial_shape(t, x)
     arguments = {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad}
     window = windows(sizes, kernel_shape, **arguments, ceil_mode=ceil_mode)
+    if window.same and not count_include_pad and _is_pooled_at_once(x, window):
+        return tf.nn.avg_pool(x, window.kernel, window.strides, "SAME")
     counts = window.outputs(sizes)
     mean = pool_windows(pad_spatial(x, window.before, window.after), "AVG", window, counts)
     if window.unpadded:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from ..emit import Emitter, Value
+from ..emit import Emitter, Value, kept_apart
 from ..rules import onnx_op
 from .sums import mean, total
 from .unary import UNSIGNED
@@ -68,7 +68,7 @@ def kept_from_reordering(x: Value) -> tf.Tensor:
     another index where these make numbers equal. Max(Tanh(x)) it takes for Tanh(Max(x)), and loses the Tanh where what
     reads it is Exp(…) - 1, which it takes for Expm1 (TensorFlow 2.21, with MaxPool, Max and Min).
     """
-    return tf.ensure_shape(x, x.shape)
+    return kept_apart(x)
 
 
 def largest(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Tensor:

@@ -98,6 +98,17 @@ def squeeze(t, x, axes):
     return tf.reshape(x, tf.boolean_mask(tf.shape(x), ~gone))
 
 
+@onnx_op(f"{LITE}::Squeeze")
+def squeeze_of_lite(t, x, axes):
+    """With two dims or more of unknown length as a Reshape: TensorFlow's converter swaps a Squeeze with a Transpose
+    before it, and makes a SQUEEZE of it that does not pass its own checks (2.21)."""
+    known = t.ints(axes)
+    if not known or x.shape.rank is None or x.shape.as_list().count(None) < 2:
+        return squeeze(t, x, axes)
+    gone = {axis % x.shape.rank for axis in known}
+    return tf.reshape(x, pack_dims([d for axis, d in enumerate(t.shape(x)) if axis not in gone]))
+
+
 @onnx_op("Unsqueeze")
 def unsqueeze(t, x, axes):
     known = t.ints(axes)
@@ -183,14 +194,19 @@ def _repeat_by_gather(x: tf.Tensor, axis: int, count: int | tf.Tensor) -> tf.Ten
     return tf.gather(x, tf.range(size * count) % tf.maximum(size, 1), axis=axis)
 
 
-@onnx_op("ConstantOfShape")
+@onnx_op("ConstantOfShape", f"{LITE}::ConstantOfShape")
 def constant_of_shape(t, shape, *, value):
     fill = np.zeros([1], np.float32) if value is None else value.numpy()
     known = t.ints(shape)
     if known is not None and np.prod(known) <= 4096:
         return np.full(known, fill.reshape(()), fill.dtype)
     kind = tf_dtype(ir.DataType.from_numpy(fill.dtype))
-    return tf.fill(shape if known is None else known, tf.constant(fill.reshape(()), kind))
+    content = tf.constant(fill.reshape(()), kind)
+    if t.node.domain == LITE and known is None:
+        # TensorFlow's converter takes the vector that Fill is given for its shape, in the wrong dtype where it is asked
+        # for in the other one.
+        return tf.broadcast_to(content, shape)
+    return tf.fill(shape if known is None else known, content)
 
 
 @onnx_op("Range")

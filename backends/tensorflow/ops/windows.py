@@ -23,6 +23,8 @@ class SpatialWindows:
     dilations: tuple[int, ...]
     before: tuple[Dim, ...]
     after: tuple[Dim, ...]
+    same: bool = False
+    """Whether pads that are not known are those of TensorFlow's padding SAME."""
 
     @property
     def reach(self) -> tuple[Dim, ...]:
@@ -58,7 +60,8 @@ def windows(
         for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations, strict=True))
     ]
     before, after = tuple(b for b, _ in found), tuple(a for _, a in found)
-    return SpatialWindows(tuple(kernel), tuple(strides), tuple(dilations), before, after)
+    same = auto_pad == "SAME_UPPER" and not all(isinstance(p, int) for p in (*before, *after))
+    return SpatialWindows(tuple(kernel), tuple(strides), tuple(dilations), before, after, same)
 
 
 def _minimum(a: Dim, b: Dim) -> Dim:

@@ -186,7 +186,6 @@ def _sink_sides(size: int, edges: Sequence[tuple[int, int, int]]) -> tuple[np.nd
     graph.indices = graph.indices.astype(np.int32)
     graph.indptr = graph.indptr.astype(np.int32)
     residual = graph - maximum_flow(graph, AS_IS, MOVED).flow
-    residual.data[residual.data < 0] = 0
     residual.eliminate_zeros()
     least[breadth_first_order(residual.T.tocsr(), MOVED, return_predecessors=False)] = True
     most[breadth_first_order(residual, AS_IS, return_predecessors=False)] = False

@@ -20,7 +20,7 @@ from convert.options import Options
 from convert.parity.as_used import TargetRuns
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, judge
-from convert.parity.verify import verify
+from convert.parity.verify import runs_of_every_feed, verify
 from convert.report import Report
 from convert.source import Source
 from convert.verdict import FAIL, PASS, Verdict
@@ -86,6 +86,12 @@ def test_chance_is_not_held_against_a_way() -> None:
     """Of one number the ratio of two roundings says nothing; of an error far beyond it, something."""
     assert verdict_of(0, {"two": (2e-6, 1)}, size=1).status == PASS
     assert verdict_of(0, {"two": (1e-2, 1)}, size=1).status == FAIL
+
+
+def test_a_way_that_is_run_on_one_feed_need_not_take_the_others() -> None:
+    """Whatever it is called: the first way is run on all, and its outputs are missing where it does not take them."""
+    one, two = [{"y": np.zeros(1)}], [{"y": np.zeros(1)}, {"y": np.ones(1)}]
+    assert runs_of_every_feed({"m": one, "a": one, "z": two, "n": one}) == [one, two]
 
 
 class Child:

@@ -201,6 +201,7 @@ def test_inputs_of_one_name_have_to_be_the_same_kind_of_thing(ours: Any, theirs:
         (["n", 8, 9, 3], ["n", 3, 8, 9], "nchw"),
         (["n", 3, 8], ["n", 8, 3], "n"),
         ([1, 3, 7, 8, 9], [1, 7, 8, 9, 3], "nhwc"),
+        ([2, 8, 9, 3], [2, 3, 8, 9], "nchw"),
     ],
 )
 def test_another_layout_is_named_with_its_remedy(what: str, ours: Any, theirs: Any, layout: str) -> None:

@@ -349,3 +349,26 @@ def test_an_output_of_its_own_size_is_not_excused() -> None:
     runs = RunOutputs({"float32": outputs(triple, np.float32), "float64": exact}, exact, exact)
     excuse_cancelled(verdict, graph(*THREEFOLD), FEEDS, runs, lambda feeds: outputs(triple, np.float32, feeds))
     assert verdict.status == FAIL
+
+
+@pytest.mark.parametrize(
+    ("error", "twin", "guilty", "before", "after"),
+    [
+        (1e-9, 0.0, "backend", FAIL, INCONCLUSIVE),
+        (0.5, 0.0, "backend", FAIL, FAIL),
+        (1e-9, 1e-3, "backend", FAIL, FAIL),
+        (1e-9, None, "backend", FAIL, FAIL),
+        (1e-9, 0.0, "frontend", FAIL, FAIL),
+        (1e-9, 0.0, "backend", PASS, PASS),
+    ],
+)
+def test_sums_number_after_number_excuse_as_much(
+    error: float, twin: float | None, guilty: str, before: str, after: str
+) -> None:
+    g = Graph()
+    g.output(g.ReduceSum(g.input("x", ir.DataType.FLOAT, ("n", 40)), [1], keepdims=1), "y")
+    verdict = Verdict(before, outputs=[OutputVerdict("y", FAIL, "why", error=error, twin=twin)], guilty=guilty)
+    exact = outputs(lambda x: x.sum(1, keepdims=True))
+    single = outputs(lambda x: x.sum(1, keepdims=True), np.float32)
+    excuse_order(verdict, g.model(), FEEDS, RunOutputs({"float32": single, "float64": exact}, single, exact))
+    assert (verdict.status, verdict.outputs[0].status) == (after, after if before == FAIL else FAIL)

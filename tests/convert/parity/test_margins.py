@@ -47,6 +47,8 @@ def floor(g: Graph, v: ir.Value) -> ir.Value:
         (lambda g, v: g.Not(g.LessOrEqual(v, np.float32(1))), [False, True, True], [False, False, True]),
         (lambda g, v: g.Reshape(g.Greater(v, np.float32(1)), [3, 1]), [[False], [True], [True]],
          [[False], [False], [True]]),
+        (lambda g, v: g.Reshape(g.Cast(g.Greater(v, np.float32(1)), to=F), [3, 1]), [[0.0], [1.0], [1.0]],
+         [[0.0], [0.0], [1.0]]),
         (lambda g, v: g.Cast(g.Greater(v, np.float32(1)), to=I64), [0, 1, 1], [0, 0, 1]),
         (floor, [0, 1, 2], [0, 0, 2]),
         (lambda g, v: g.Cast(g.Ceil(v), to=I64), [1, 2, 3], [1, 1, 3]),

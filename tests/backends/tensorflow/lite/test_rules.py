@@ -26,12 +26,12 @@ NOT_A_NUMBER = ("Max", "Min")
 """TensorFlow Lite's kernels for these ignore a NaN on one side: rows with NaN are left out."""
 
 SAMPLE = (
-    "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Clip", "Concat", "Conv",
-    "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div", "Einsum", "Erf", "GRU", "Gather", "Gemm",
-    "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool",
-    "MaxUnpool", "Neg", "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean", "Resize", "ScatterElements", "ScatterND",
-    "Sinh", "Slice", "Softmax", "Split", "Sub", "Tan", "Tile", "TopK", "Transpose",
-    "Where",
+    "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Clip", "Concat",
+    "ConstantOfShape", "Conv", "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div", "Einsum", "Erf",
+    "GRU", "Gather", "Gemm", "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax",
+    "MatMul", "MaxPool", "MaxUnpool", "Mod", "Neg", "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean", "Resize",
+    "ScatterElements", "ScatterND", "Sign", "Sinh", "Slice", "Softmax", "Split", "Squeeze", "Sub", "Tan", "Tile",
+    "TopK", "Transpose", "Where",
 )  # fmt: skip
 
 

@@ -11,12 +11,19 @@ from tests.support.cases import Case, boolean, case, f32, i32, i64, params
 
 ENDS = np.array([2**31 - 1, -(2**31), -(2**31) + 1, 7, -7, 0], np.int32)
 BY = np.array([3, 3, -2, -2, 2, 5], np.int32)
+FAR = np.array([2**63 - 1, -(2**63) + 1, 10**18 + 7, -(10**17) - 1, 2**62, 2**53 + 1, -(2**63), 8], np.int64)
+BY_FAR = np.array([1, -1, 3, -7, 2**40 + 1, -(2**31), 2**63 - 1, -1], np.int64)
 
 ROWS = [
     case("Add", f32(1, 1), const(f32(1, 1), np.float32)).named("of one"),
     case("Add", f32(1, 4), f32(1, 4)).named("rows"),
     *(case("Div", ENDS.astype(kind), BY.astype(kind)).named(f"ends {kind.__name__}") for kind in (np.int32, np.int64)),
     case("Mod", ENDS, BY, fmod=1).named("ends"),
+    *(case("Div", FAR[1:] // size, BY_FAR[1:]).named(f"far ends over {size}") for size in (1, 2**20, 2**40)),
+    case("Div", FAR, BY_FAR).named("far ends"),
+    case("Div", ENDS[:5], const([-1], np.int32)).named("opposites"),
+    case("Mod", FAR, BY_FAR, fmod=1).named("far ends"),
+    case("Mod", SPECIAL[:, None], np.array([0.75, -0.75, 3e38, np.inf], np.float32), fmod=1).named("special"),
     *(case(name, f32(2, 3, 4), f32(3, 1)) for name in ("Add", "Sub", "Mul", "Div")),
     *(case(name, i64(2, 3), i64(2, 3, low=1)) for name in ("Add", "Sub", "Mul", "Div", "Mod")),
     *(case(name, f32(2, 3), f32(3)) for name in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")),

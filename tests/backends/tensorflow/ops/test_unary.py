@@ -39,6 +39,7 @@ ROWS = [
     case("Abs", i64(7)),
     case("Abs", i64(7, low=0).astype(np.uint8)),
     case("Sign", i32(7)),
+    case("Sign", i64(7)),
     case("Neg", i64(7)),
     case("Sign", i64(7).astype(np.int8)),
     case("Sign", i64(7, low=0).astype(np.uint8)),

@@ -135,3 +135,12 @@ def test_at_random(batch: bool) -> None:
         fewer += transposes(new) < transposes(proto)
         assert_same(proto, new, real)
     assert fewer > 25
+
+
+def test_a_reshape_at_the_end_stays_what_it_is() -> None:
+    model = ir.from_proto(chain([2, 3, 4], [[1, 0, 2], [3, 8], [1, 0], [4, 2, 3]]))
+    infer_facts(model)
+    last = model.graph[-1]
+    assert compose_transposes(model)
+    assert model.graph[-1] is last
+    assert [node.op_type for node in model.graph].count("Transpose") == 1
