@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -170,11 +171,17 @@ def _grouping(graph: ir.Graph) -> Any:
     if len(graph) <= MOST_NODES:
         return lambda number, node: f"node {number}"
     paths = [_module(node).split(".") for node in graph]
-    for depth in range(max(map(len, paths)), 0, -1):
-        names = [".".join(path[:depth]) for path in paths]
-        if len(set(names)) + names.count("") <= MOST_NODES:
-            return lambda number, node: names[number] or f"node {number}"
-    return None
+
+    def names_at(depth: int) -> list[str]:
+        return [".".join(path[:depth]) for path in paths]
+
+    def is_too_deep(depth: int) -> bool:  # the deeper, the more modules there are
+        names = names_at(depth)
+        return len(set(names)) + names.count("") > MOST_NODES
+
+    depth = bisect_left(range(1, max(map(len, paths)) + 1), True, key=is_too_deep)
+    names = names_at(depth)
+    return (lambda number, node: names[number] or f"node {number}") if depth else None
 
 
 def _module(node: ir.Node) -> str:

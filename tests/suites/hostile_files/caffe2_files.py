@@ -50,10 +50,48 @@ def _operators(canary: Canary) -> dict[str, tuple[str, dict[str, Any]]]:
     }
 
 
+_MOST = (1 << 62) - 1
+_OPERATORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a kernel of 0": ("MaxPool", {"kernel": 0, "stride": 1}),
+    "a kernel below zero": ("AveragePool", {"kernels": [-3, -3]}),
+    "a kernel of 2^62": ("MaxPool", {"kernel": _MOST, "pad": _MOST}),
+    "a stride of 0": ("MaxPool", {"kernel": 2, "stride": 0}),
+    "pads of 2^62": ("PadImage", {"pad": _MOST}),
+    "pads below zero": ("PadImage", {"pads": [-9, -9, -9, -9]}),
+    "a Reshape to 2^62": ("Reshape", {"shape": [_MOST, -1]}),
+    "a Reshape of two unknown": ("Reshape", {"shape": [-1, -1]}),
+    "a Tile of 2^62": ("Tile", {"tiles": _MOST, "axis": 1}),
+    "a Tile below zero": ("Tile", {"tiles": -1, "axis": -99}),
+    "an Expand to 2^62": ("Expand", {"shape": [1 << 40, 1 << 20, 1, 1]}),
+    "a Slice of nothing": ("Slice", {"starts": [9, 9, 9, 9], "ends": [0, 0, 0, 0]}),
+    "a Slice of 1,000 axes": ("Slice", {"starts": [0] * 1000, "ends": [1] * 1000}),
+    "a Transpose of one axis": ("Transpose", {"axes": [0, 0, 0, 0]}),
+    "a Concat of an axis of 2^62": ("Concat", {"axis": _MOST}),
+    "a TopK of 2^62": ("TopK", {"k": _MOST}),
+    "a Resize by infinity": ("ResizeNearest", {"width_scale": float("inf"), "height_scale": float("nan")}),
+    "a Resize by 2^60": ("ResizeNearest", {"width_scale": 1e18, "height_scale": 1e18}),
+    "a Resize below zero": ("UpsampleBilinear", {"width_scale": -2.0, "height_scale": 0.0}),
+    "groups of 0": ("ChannelShuffle", {"group": 0, "kernel": 1}),
+    "blocks of 0": ("SpaceToBatch", {"block_size": 0}),
+    "a norm of size 0": ("LRN", {"size": 0, "alpha": 1e38, "beta": float("nan")}),
+    "a Squeeze of 2^62": ("Squeeze", {"dims": [_MOST, -1]}),
+    "an ExpandDims of 1,000": ("ExpandDims", {"dims": list(range(1000))}),
+    "a sum over 2^62": ("ReduceSum", {"axes": [_MOST] * 100}),
+    "a Split of 2^62": ("Split", {"axis": 1, "split": [_MOST, -_MOST]}),
+    "a Cast to nothing": ("Cast", {"to": 99}),
+    "a fill as large as its input says": ("ConstantFill", {"extra_shape": [_MOST, _MOST], "value": 1.0}),
+    "a Range of 2^62": ("Range", {"stop": _MOST}),
+    "a RecurrentNetwork of a text": ("RecurrentNetwork", {"step_net": b"name: 'x'", "recurrent_states": [0]}),
+    "arguments that are bytes": ("MaxPool", {"kernel": b"\x1b[31m<b>", "order": b"\xff\xfe"}),
+}
+
+
 def _argument(op: Any, name: str, value: Any) -> None:
     arg = op.arg.add(name=name)
     if isinstance(value, bytes):
         arg.s = value
+    elif isinstance(value, float):
+        arg.f = value
     elif isinstance(value, int):
         arg.i = value
     elif all(isinstance(v, int) for v in value):
@@ -89,6 +127,96 @@ def _many(init: Any, predict: Any) -> None:
         predict.op.add(type="Negative", input=["y"], output=["y"])
 
 
+def _no_ends(init: Any, predict: Any) -> None:
+    init.op.add(type="ConstantFill")
+    predict.op.add(type="Negative")
+
+
+def _no_input(init: Any, predict: Any) -> None:
+    predict.op.add(type="Negative", output=["y"])
+
+
+def _one_name(init: Any, predict: Any) -> None:
+    predict.external_output.extend(["y", "x", "w", "x"])
+    predict.external_input.extend(["x", "x"])
+
+
+def _names_of_markup(init: Any, predict: Any) -> None:
+    name = "</script><img src=x onerror=alert(1)>\u202e\x1b[2J../../y"
+    predict.op.add(type="Negative", input=["y"], output=[name])
+    predict.external_output[0] = predict.name = name
+
+
+def _wrong_types(init: Any, predict: Any) -> None:
+    init.op[0].arg[0].CopyFrom(type(init.op[0].arg[0])(name="shape", s=b"2"))
+    init.op[0].arg.add(name="values", ints=[1])
+
+
+def _said(text: bytes) -> Callable[[Any, Any], None]:
+    def change(init: Any, predict: Any) -> None:
+        predict.arg[0].strings[0] = text
+
+    return change
+
+
+def _many_fills(init: Any, predict: Any) -> None:
+    for number in range(300):
+        op = init.op.add(type="ConstantFill", output=[f"w{number}"])
+        _argument(op, "shape", [1 << 30])
+        predict.op.add(type="Add", input=["y", f"w{number}"], output=["y"])
+
+
+def _nest_of_loops(init: Any, predict: Any) -> None:
+    """Each net runs the next one a million times."""
+    _endless(init, predict)
+    net = predict.op[-1].arg[0].n
+    for _ in range(6):
+        op = net.op.add(type="While", input=["go"], output=["y"])
+        net = op.arg.add(name="loop_net").n
+        net.op.add(type="Negative", input=["y"], output=["y"])
+
+
+_CHANGES: dict[str, Callable[[Any, Any], None]] = {
+    "nets 95 deep": _nested,
+    "a While without end": _endless,
+    "a nest of loops": _nest_of_loops,
+    "a circle": _circle,
+    "30,000 operators": _many,
+    "operators without ends": _no_ends,
+    "an operator without inputs": _no_input,
+    "ends of one name": _one_name,
+    "names of markup": _names_of_markup,
+    "a shape of text": _wrong_types,
+    "300 fills of 2^30": _many_fills,
+    "an input of no end": _said(b"x:float32[2"),
+    "an input of 2^70": _said(b"x:float32[1180591620717411303424]"),
+    "an input of noise": _said(b"\xff\x00\x1b[31m"),
+    "an input of no dtype": _said(b"x:<script>[-1]"),
+}
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """Databases that a whole model is in, as Predictor files of PyTorch 1 are: keys and values behind their lengths."""
+    import struct
+
+    def record(key: bytes, value: bytes, *lengths: int) -> bytes:
+        return struct.pack("<ii", *(lengths or (len(key), len(value)))) + key + value
+
+    texts = {
+        "lengths of 2^31": record(b"x", b"y", 2**31 - 1, 2**31 - 1),
+        "lengths below zero": record(b"x", b"y", -1, -8),
+        "a key that comes again": record(b"!!PREDICTOR_DBREADER", b"\x0a\x00") * 3,
+        "no end": record(b"!!PREDICTOR_DBREADER", b"\x0a\xff"),
+        "nothing": b"",
+        "keys of paths": record(b"../../../x\x1b[31m", b"y"),
+    }
+    for name, content in texts.items():
+        path = folder / f"predictor {file_name(name)}"
+        path.mkdir()
+        (path / "predictor.minidb").write_bytes(content)
+        yield path
+
+
 def caffe2_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """Each operator in the net that makes the weights, and in the one that computes."""
 
@@ -112,6 +240,16 @@ def caffe2_files(folder: Path, canary: Canary) -> Iterator[Case]:
                     _argument(op, key, value)
 
             yield Case(f"{name} in {place}", save(f"{name} in {place}", add), good=good)
-    for name, change in {"nets 95 deep": _nested, "a While without end": _endless, "a circle": _circle,
-                         "30,000 operators": _many}.items():  # fmt: skip
+    for name, change in _CHANGES.items():
         yield Case(name, save(name, change), good=good)
+    for name, (kind, arguments) in _OPERATORS.items():
+
+        def use(init: Any, predict: Any, kind: str = kind, told: Any = arguments) -> None:
+            predict.arg[0].strings[0] = b"x:float32[1,2,8,2]"
+            op = predict.op.add(type=kind, input=["y"], output=["y"])
+            for key, value in told.items():
+                _argument(op, key, value)
+
+        yield Case(name, save(name, use), good=good)
+    for path in _folders(folder):
+        yield Case(path.name, path, good=good)
