@@ -159,6 +159,17 @@ class BadInput(ConvertError):
     exit_code = 5
 
 
+def contradiction(error: ConvertError) -> BadInput:
+    """The error for a file on which a rule has stumbled.
+
+    Files say shapes and options more than once, and what a rule cannot bring together is mostly damage.
+    """
+    return BadInput(
+        f"{error.message}: shapes or options in the file do not fit each other",
+        hint="is the file damaged? if it runs elsewhere this is a defect of convert: report it",
+    )
+
+
 class UnsafeInput(BadInput):
     """A file that could only be read by executing what it contains; `--trust` allows that.
 

@@ -130,7 +130,7 @@ CAFFE2_NET_DEPTH = 50
 """nets: inside of one another, as arguments of operators"""
 
 CAFFE2_FILL_ELEMENTS = 2**31
-"""elements: of a weight that a Caffe2 fill makes; one number in the file tells its length"""
+"""elements: of all weights that Caffe2 fills make; one number in the file tells the length of each"""
 
 CAFFE2_LOOP_TURNS = 1_000_000
 """turns: of a While in a Caffe2 net that the project's executor runs"""

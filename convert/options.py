@@ -142,7 +142,13 @@ def parse_input(text: str) -> InputSpec:
     return InputSpec(name, dtype, dims)
 
 
+_MOST_DIGITS = 18
+"""Of a size: those of 19 do not all fit into 64 bits."""
+
+
 def _parse_dim(text: str, spec: str, hint: str) -> DimSpec:
+    if any(len(digits) > _MOST_DIGITS for digits in re.findall(r"(?<!\w)\d+", text)):
+        raise UsageError(f"the dim {text[:40]!r} is larger than any", hint=hint)
     if re.fullmatch(r"\d+", text):
         return DimSpec(size=int(text))
     if text in ("?", "-1"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,17 @@ FILLS = {
     "ConstantFill": ir.DataType.FLOAT,
 }
 """What each makes; `ConstantFill` may be told another dtype, and has a rule for its form with an input."""
+
+
+def check_fills(operators: Iterable[Op]) -> None:
+    """Raise `BadInput` where the fills without inputs among these make more together than any model holds."""
+    total = 0
+    for op in operators:
+        shape = op.args.get("shape", []) if op.type in FILLS and not op.inputs else None
+        if isinstance(shape, (list, np.ndarray)) and all(isinstance(d, (int, np.integer)) and d >= 0 for d in shape):
+            total += math.prod(map(int, shape))
+    if total > limits.CAFFE2_FILL_ELEMENTS:
+        raise BadInput(f"the fills of the net make {total:,} elements", hint="get the file again")
 
 
 def filled_tensor(op: Op) -> ir.TensorProtocol:

@@ -7,7 +7,16 @@ from typing import Any
 
 import onnx_ir as ir
 
-from convert.errors import BadInput, Location, Problem, Unsupported, UsageError
+from convert.errors import (
+    BadInput,
+    ConvertError,
+    Location,
+    Problem,
+    ResourceLimit,
+    Unsupported,
+    UsageError,
+    contradiction,
+)
 from convert.files.caffe2.folder import read_folder
 from convert.files.caffe2.netdef import Model, Net, Op, walk
 from convert.graph import Dim, Graph
@@ -22,7 +31,7 @@ from convert.source import Source
 
 from . import ops  # noqa: F401  (fills the table)
 from .body import NestedNet
-from .fills import FILLS, filled_tensor
+from .fills import FILLS, check_fills, filled_tensor
 from .rules import caffe2_op
 from .windows import WINDOWED, normalize_window_args
 
@@ -41,6 +50,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     drawn = [Problem("a weight of random numbers", location(op)) for op in model.init.ops if op.type in _RANDOM]
     if drawn:
         raise Unsupported(problems=drawn, hint="run init_net once in Caffe2 and save the weights that it made")
+    check_fills(operators)
     g = Graph(model.predict.name or "main")
     taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs' names stay theirs
     g.reserve(taken)
@@ -108,7 +118,12 @@ def lower(g: Graph, net: Net, values: Values) -> None:
             entry = caffe2_op.entries[op.type]
             # What the net calls an operator's ends says how many it has and, for nets inside, what they mean.
             attributes |= {k: v for k, v in (("inputs", op.inputs), ("outputs", op.outputs)) if k in entry.keyword}
-            found = caffe2_op.apply(g, op.type, inputs, attributes, g.location)
+            try:
+                found = caffe2_op.apply(g, op.type, inputs, attributes, g.location)
+            except ConvertError as error:
+                if isinstance(error, (BadInput, ResourceLimit, Unsupported)):
+                    raise
+                raise contradiction(error) from error
             results = list(found) if isinstance(found, (list, tuple)) else [found]
             # An output that the rule does not make is missed only if something reads it.
             values.update(zip(op.outputs, results, strict=False))

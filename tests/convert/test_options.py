@@ -27,6 +27,7 @@ from convert.options import DimSpec, InputSpec, parse_input
             InputSpec("ids", "int64", (DimSpec(name="b", high=4), DimSpec(name="seq", low=2))),
         ),
         ("float32", InputSpec(None, "float32", None)),
+        ("[n1234567890123456789]", InputSpec(None, None, (DimSpec(name="n1234567890123456789"),))),
         ("onnx::Conv_0:float32[1]", InputSpec("onnx::Conv_0", "float32", (DimSpec(1),))),
         ("Scope_1/x", InputSpec("Scope_1/x")),
         ("scope/x:0", InputSpec("scope/x:0")),
@@ -38,8 +39,10 @@ def test_reads(text: str, expected: InputSpec) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x:float99[1]", "x:float32[1", "x:float32[1,,2]", "x:float32[n=8..1]", "x:float32[a b]"]
-)
+    "text",
+    ["", "x:float99[1]", "x:float32[1", "x:float32[1,,2]", "x:float32[n=8..1]", "x:float32[a b]",
+     f"x:float32[{2**63}]", f"x:float32[n=1..{2**63}]", f"x:float32[{'9' * 5000}]"],
+)  # fmt: skip
 def test_refuses(text: str) -> None:
     with pytest.raises(UsageError):
         parse_input(text)

@@ -113,7 +113,9 @@ _RESULT = re.compile(r"(?P<name>.+):[a-z0-9]+\[(?P<dims>[^\]]*)\]")
 
 
 def _dim(text: str) -> int | str | None:
-    return int(text) if text.isdecimal() else text if text.isidentifier() else None
+    if text.isdecimal():
+        return int(text) if len(text) < 19 else None
+    return text if text.isidentifier() else None
 
 
 def read_net(path: Path) -> Net:
@@ -139,7 +141,10 @@ def net_of(message: Any, label: str = "the net", depth: int = 0) -> Net:
         args = _arguments(op.arg, f"{label}: {kind}", depth)
         ops.append(Op(kind, inputs, outputs, args, _word(op.engine, label), op.device_option.device_type))
     args = _arguments(message.arg, label, depth)
-    inputs, outputs = _words(message.external_input, label), _words(message.external_output, label)
+    # One blob may be listed twice, and is one all the same.
+    inputs, outputs = (
+        tuple(dict.fromkeys(_words(names, label))) for names in (message.external_input, message.external_output)
+    )
     return Net(_word(message.name, label), tuple(ops), inputs, outputs, args)
 
 

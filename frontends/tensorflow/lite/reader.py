@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from convert import limits
-from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
+from convert.errors import BadInput, ConvertError, Location, ResourceLimit, Unsupported, UsageError, contradiction
 from convert.graph import Graph
 from convert.graph.inputs import Bounds, match_specs
 from convert.graph.metadata import DIMS_KEY, LAYOUT_KEY
@@ -258,13 +258,9 @@ class SubgraphWalker:
         try:
             found = tflite_op.apply(g, operator.name, inputs, attributes, g.location, schema=schema)
         except ConvertError as error:
-            if isinstance(error, (BadInput, Unsupported)):
+            if isinstance(error, (BadInput, ResourceLimit, Unsupported)):
                 raise
-            # Files say shapes and options more than once; a rule that stumbles has met some that contradict each other.
-            raise BadInput(
-                f"{error.message}: shapes or options in the file do not fit each other",
-                hint="is the file damaged? if it runs elsewhere this is a defect of convert: report it",
-            ) from error
+            raise contradiction(error) from error
         results = list(found) if isinstance(found, (list, tuple)) else [found]
         return [fused_activation(g, results[0], activation), *results[1:]] if activation else results
 
