@@ -203,6 +203,16 @@ class ResourceLimit(ConvertError):
 _NOT_MAPPED = re.compile(r"failed to map segment from shared object$|cannot allocate memory", re.IGNORECASE)
 """How the loader of libraries tells that it got no memory; other reasons stand behind a colon."""
 
+
+def memory_of_library(error: Exception) -> ResourceLimit | None:
+    """The error for a library that got no memory when it was loaded, by Python or by ctypes; None for any other."""
+    by_loader = isinstance(error, ImportError) or (isinstance(error, OSError) and error.errno is None)
+    if not by_loader or not _NOT_MAPPED.search(str(error)):
+        return None
+    what = f"out of memory, or of address space, while a library was loaded: {error}"
+    return ResourceLimit(what, hint="raise the limit (ulimit -v)")
+
+
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 """What the system says where nothing more can be written."""
 
@@ -213,9 +223,8 @@ def as_convert_error(error: Exception) -> ConvertError:
         return error
     if isinstance(error, MemoryError):
         return ResourceLimit("out of memory", hint="convert on a machine with more memory")
-    if isinstance(error, ImportError) and _NOT_MAPPED.search(str(error)):
-        what = f"out of memory, or of address space, while a library was loaded: {error}"
-        return ResourceLimit(what, hint="raise the limit (ulimit -v)")
+    if (unmapped := memory_of_library(error)) is not None:
+        return unmapped
     if isinstance(error, OSError) and error.errno in _FULL:
         hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o elsewhere"
         return ResourceLimit(f"the disk takes no more: {error.strerror}", hint=hint)
@@ -223,7 +232,8 @@ def as_convert_error(error: Exception) -> ConvertError:
     if told is not None:
         return ConvertError(told[0], hint=told[1])
     if isinstance(error, OSError):
-        return ConvertError(f"{type(error).__name__}: {error}", hint="check the path and its rights")
+        where = f"{str(error.filename)[:200]}: " if error.filename is not None else ""
+        return ConvertError(f"{where}{error.strerror or error}", hint="check the path and its rights")
     text = " ".join(str(error).split())[:600]
     return ConvertError(
         f"{type(error).__name__}: {text}", hint="this is a defect of convert; run again with -vv and report it"

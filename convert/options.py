@@ -176,6 +176,6 @@ def parse_size(text: str) -> int:
         size = int(float(number) * units[unit])
     except (KeyError, ValueError, OverflowError):
         size = 0
-    if size <= 0:
-        raise UsageError(f"{text!r} is no amount of memory", hint="for instance 8GB or 512MiB")
+    if not 0 < size < 1 << 63:
+        raise UsageError(f"{text[:40]!r} is no amount of memory", hint="for instance 8GB or 512MiB")
     return size

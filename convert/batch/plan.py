@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -93,9 +95,9 @@ def plan_tasks(
 def _named_models(item: str, path: Path, output: Path | Url, others: list[Path]) -> list[tuple[str, Path]]:
     """Models and what they are called: in a folder, by their place in it."""
     written = _written_folders(output, path)
-    if path.is_dir() and not _is_model(path):
+    if os.path.isdir(path) and not _is_model(path):
         found = [(str(p.relative_to(path).with_suffix("")), p) for p in _models(path, written, others)]
-    elif path.exists():
+    elif os.path.exists(path):
         found = [(path.stem, path)]
     else:
         every = [p for p in map(Path, sorted(glob.glob(item, recursive=True))) if _is_model(p)]
@@ -187,8 +189,8 @@ def _is_table(part: object) -> bool:
 def _sources(row: Mapping[str, Any], folder: Path, output: Path | Url, where: str) -> list[tuple[str, Path]]:
     """The model of a row, or those of the folder or glob that it names."""
     source = folder / row["source"]
-    pattern = not source.exists() and glob.has_magic(row["source"])
-    if not pattern and not (source.is_dir() and not _is_model(source)):
+    pattern = not os.path.exists(source) and glob.has_magic(row["source"])  # a name that is too long is none
+    if not pattern and not (os.path.isdir(source) and not _is_model(source)):
         return [(_inner_path(row.get("name", source.stem), where), source)]
     if "name" in row:
         raise BadInput(f"{where}: one name for all that {row['source']} stands for", hint="leave out the name")
@@ -200,18 +202,29 @@ _OWN_TYPES: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 """What a row says that is no option of the command that a task runs."""
 
+_MOST = sys.float_info.max
+
+
+def _holds_texts(value: Any) -> bool:
+    """Whether a list is of texts; true of what is no list."""
+    return not isinstance(value, list) or all(isinstance(v, str) for v in value)
+
 
 def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:
     """`base` with what a row of a manifest says, whose paths are relative to the manifest."""
     options, types, paths = dict(base.options), _option_types(), path_options()
     for key, value in row.items():
         if key in types:
-            if not isinstance(value, types[key]) or (isinstance(value, bool) and types[key] is not bool):
+            if (
+                not isinstance(value, types[key])
+                or (isinstance(value, bool) and types[key] is not bool)
+                or not _holds_texts(value)
+            ):
                 raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
             options[key] = _resolve_paths(value, path.parent) if key in paths or _is_file(key, value) else value
         elif key in _OWN_TYPES:
             wrong = not isinstance(value, _OWN_TYPES[key]) or isinstance(value, bool)
-            if wrong or (isinstance(value, (int, float)) and not value > 0):
+            if wrong or (isinstance(value, (int, float)) and not 0 < value <= _MOST) or not _holds_texts(value):
                 raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
         else:
             known = sorted({*types, "to", "output", "timeout", "memory", "source", "name"})

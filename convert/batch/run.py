@@ -67,11 +67,17 @@ def run(
                 keys[task.output] = ""
                 finish(task, TaskResult("bad input", f"{task.source} cannot be read: {error.strerror}"), note=False)
                 continue
+            try:
+                there = task.output.exists()
+            except OSError as error:
+                why = f"{str(task.output)[:200]} cannot be written: {error.strerror}"
+                finish(task, TaskResult("usage", why), note=False)
+                continue
             before = None if force else _reusable_record(journal, keys[task.output], task, redo_failed)
             if before is not None:
                 records[task.output] = before
                 view.ended(before)
-            elif task.output.exists() and not force and not journal.is_ours(task.output):
+            elif there and not force and not journal.is_ours(task.output):
                 why = f"{task.output} exists already, and this batch did not write it; --force replaces it"
                 finish(task, TaskResult("usage", why), note=False)
             else:

@@ -160,6 +160,8 @@ class RunningChild:
 
 def failed_run(source: Source, error: Exception) -> ConvertError:
     """What a framework raised while it ran `source`, as an error that names both."""
+    if (unmapped := errors.memory_of_library(error)) is not None:
+        return unmapped
     text = " ".join(str(error).split())[:600]
     message, hint = import_problem(error) or (f"running {source.label} failed: {type(error).__name__}: {text}", "")
     return ConvertError(message, hint=hint)

@@ -17,9 +17,11 @@ CASES = [
     (MemoryError(), ResourceLimit, "out of memory"),
     (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), ResourceLimit, "the disk takes no more"),
     (OSError(errno.EFBIG, os.strerror(errno.EFBIG)), ResourceLimit, "the disk takes no more"),
-    (PermissionError(errno.EACCES, "denied"), ConvertError, "PermissionError"),
+    (PermissionError(errno.EACCES, "denied", "m.onnx"), ConvertError, "m.onnx: denied"),
     (ModuleNotFoundError("no module", name="onnx.thing"), ConvertError, "pip install onnx"),
     (ImportError("libx.so: failed to map segment from shared object"), ResourceLimit, "while a library was loaded"),
+    (OSError("libx.so: failed to map segment from shared object"), ResourceLimit, "while a library was loaded"),
+    (OSError(36, "File name too long", "x" * 5000), ConvertError, f"{'x' * 200}: File name too long"),
     (ValueError("a  value\nof two lines"), ConvertError, "ValueError: a value of two lines"),
 ]
 

@@ -22,7 +22,7 @@ from convert.batch.journal import Journal
 from convert.batch.plan import Task
 from convert.batch.processes import kill_orphans, process_tree
 from convert.batch.run import run
-from convert.batch.show import LineView
+from convert.batch.show import LineView, reason
 from convert.errors import UsageError
 from convert.pages import zoo
 from tests.support.batch_tools import rules, tasks_of, tiny
@@ -135,6 +135,15 @@ def test_what_others_wrote_is_left_alone(tmp_path: Path) -> None:
     assert (out / "a.onnx").read_text() == "precious"
     (record,) = run(tasks, out, LineView(1, True, True), jobs=1, force=True)
     assert record["outcome"] == "converted"
+
+
+def test_a_name_that_no_disk_takes_is_one_tasks_error(tmp_path: Path) -> None:
+    source = tiny(tmp_path / f"{'x' * 249}.onnx")
+    out = tmp_path / "out"
+    tasks = [*tasks_of(source, to=["tf"], output=out), *tasks_of(tiny(tmp_path / "a.onnx"), output=out)]
+    long, plain = run(tasks, out, LineView(2, True, True), jobs=1, force=False)
+    assert (long["outcome"], plain["outcome"]) == ("usage", "converted")
+    assert "File name too long" in reason(long)
 
 
 def batch(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:
