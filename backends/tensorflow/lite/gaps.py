@@ -10,7 +10,7 @@ _TEXT = "TensorFlow Lite has no built-in operators on strings"
 
 GAPS: dict[str, str] = {
     **dict.fromkeys(("CumProd", "DFT", "DeformConv", "Det", "MelWeightMatrix", "STFT", "Unique"), _NUMBERS),
-    **dict.fromkeys(("Loop", "NonMaxSuppression", "Scan"), _LOOPS),
+    "NonMaxSuppression": _LOOPS,
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), _QUANTIZED),
     **dict.fromkeys(("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr"), _BITS),
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringSplit"), _TEXT),
@@ -27,6 +27,7 @@ LIMITS: dict[str, str] = {
     **dict.fromkeys(("BatchNormalization", "Gelu"), _DTYPES),
     "Cast": "text, before or after",
     **dict.fromkeys(("GridSample", "MaxRoiPool", "TfIdfVectorizer"), "dims of dynamic size"),
+    **dict.fromkeys(("Loop", "Scan"), "collected results of dims that are known only in the loop, and sequences"),
     "RoiAlign": "dims of dynamic size, where sampling_ratio is 0",
     "StringNormalizer": "changes of case, and stop words",
     "TopK": "some dtypes, and a count computed at run time",

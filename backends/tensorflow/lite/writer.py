@@ -124,13 +124,14 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
         first = node.inputs[0] if node.inputs else None
         better = node.domain == (CHANNELS_LAST if node.op_type == "MaxPool" else "")
         better &= f"{LITE}::{node.op_type}" in onnx_op.entries and (calibrated or node.op_type != "MaxPool")
-        if better and first is not None and (first.dtype == ir.DataType.FLOAT or node.op_type in _OF_EVERY_DTYPE):
+        floats = first is not None and first.dtype == ir.DataType.FLOAT
+        if better and (floats or node.op_type in _OF_EVERY_DTYPE):
             node.domain, modified = LITE, True
     return modified
 
 
-_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "Div", "MaxUnpool", "Mod", "ScatterElements", "ScatterND", "Sign", "Slice",
-                   "Squeeze", "Tile")  # fmt: skip
+_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "Div", "Loop", "MaxUnpool", "Mod", "Scan", "ScatterElements", "ScatterND",
+                   "Sign", "Slice", "Squeeze", "Tile")  # fmt: skip
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:
@@ -254,9 +255,15 @@ def _problems(told: Sequence[Mapping[str, str]], model: ir.Model) -> list[Proble
 
 def _list_problems(model: ir.Model) -> list[Problem]:
     """The nodes that collect results in lists of tensors, of which the converter does not say which it means."""
-    why = "TensorFlow Lite has no list of tensors for the results that it collects"
-    found = [location_of(n) for n in nodes_of(model.graph) if n.op_type in _COLLECTING]
+    why = "TensorFlow Lite has no list of tensors for the results that it collects, of dims not known before"
+    found = [location_of(n) for n in nodes_of(model.graph) if n.op_type in _COLLECTING and _collects(n)]
     return [Problem(at=replace(at, operator=standard_operator(at.operator)), why=why) for at in found] or [Problem(why)]
+
+
+def _collects(node: ir.Node) -> bool:
+    """Whether a Loop has more outputs than it carries, or sequences among them; any other operator."""
+    sequences = any(isinstance(v.type, ir.SequenceType) for v in node.outputs)
+    return node.op_type != "Loop" or sequences or len(node.outputs) > len(node.inputs) - 2
 
 
 _COLLECTING = ("Loop", "Scan", "SequenceMap", "NonMaxSuppression", "LSTM", "GRU", "RNN")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 from tensorflow.python.framework.func_graph import FuncGraph
 
 from convert.errors import Unsupported
+from convert.graph.values import constant, known_dims
 
 from ..constants import permute
-from ..emit import Emitter, SubgraphFunction, Value, dtype_and_shape
-from ..rules import onnx_op
+from ..emit import Dim, Emitter, SubgraphFunction, Value, dtype_and_shape
+from ..rules import LITE, onnx_op
 from ..sequence_values import OptionalTensor, flat_tensors, is_nested, join_values, rebuild_value, to_tensor_list
+from .shape import pack_dims
 
 
 @onnx_op("If")
@@ -59,34 +64,129 @@ def _common_shape(a: ir.Value, b: ir.Value) -> tf.TensorShape:
     return dtype_and_shape(a)[1].most_specific_compatible_shape(dtype_and_shape(b)[1])
 
 
-@onnx_op("Loop")
+@dataclass(frozen=True)
+class Collection:
+    """How a loop keeps one of the outputs that it collects row by row."""
+
+    begin: Callable[[], Any]
+    write: Callable[[Any, tf.Tensor, tf.Tensor], Any]
+    """From what was kept, the number of the round (int32) and its row."""
+    end: Callable[[Any], tf.Tensor]
+    invariant: tf.TensorShape
+
+
+def in_list(value: ir.Value) -> Collection:
+    """In a list of tensors; `value` is the body's output."""
+    return Collection(
+        partial(_empty_tensor_array, value),
+        lambda array, i, row: array.write(i, row),
+        lambda array: _stack(array, value),
+        tf.TensorShape(None),
+    )
+
+
+def in_rows(
+    t: Emitter, body: SubgraphFunction, value: ir.Value, place: int, axis: int, steps: Dim | None
+) -> Collection:
+    """In one tensor, for TensorFlow Lite, which has no lists: its rows are replaced, or it grows by each.
+
+    In a list after all, which is refused, where a dim is not known before the loop. place, axis: which output of the
+    node it becomes, and where the rounds are in that. steps: how many there are, if that is known before.
+    """
+    dtype, shape = dtype_and_shape(value)
+    assert t.node is not None
+    own, whole = known_dims(value), known_dims(t.node.outputs[place])
+    if own is not None and whole is not None and len(whole) == len(own) + 1:
+        beside = [d for i, d in enumerate(whole) if i != axis % len(whole)]
+        own = tuple(b if a is None else a for a, b in zip(own, beside, strict=True))
+    dims = None if own is None else [_size_of(t, body, d) for d in own]
+    if dims is None or None in dims:
+        return in_list(value)
+
+    def write(rows: tf.Tensor, i: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
+        row = tf.reshape(row, pack_dims([1, *dims]))
+        if steps is None:
+            return tf.concat([rows, row], 0)
+        return dynamic_update_slice(rows, row, tf.stack([i, *[0] * len(dims)]))
+
+    def end(rows: tf.Tensor) -> tf.Tensor:
+        # A WHILE whose tensor grows from none does not run: the first row is not a round's.
+        rows = rows[1:] if steps is None else rows
+        if shape.is_fully_defined():
+            return rows
+        count = tf.shape(rows)[0]
+        return tf.reshape(
+            rows, pack_dims([count, *(d if isinstance(d, int) else d * tf.minimum(count, 1) for d in dims)])
+        )
+
+    return Collection(
+        lambda: tf.zeros(pack_dims([1 if steps is None else steps, *dims]), dtype),
+        write,
+        end,
+        tf.TensorShape([steps if isinstance(steps, int) else None, *shape]),
+    )
+
+
+def _size_of(t: Emitter, body: SubgraphFunction, dim: int | str | None) -> Dim | None:
+    """A dim of the graph as it is before a loop: that of any value around the loop's body."""
+    if not isinstance(dim, str):
+        return dim
+    for value, tensor in body.around.items():
+        found = known_dims(value) or ()
+        if dim in found and isinstance(tensor, tf.Tensor) and tensor.shape.rank == len(found):
+            return t.shape(tensor)[found.index(dim)]
+    return None
+
+
+def goes_on(t: Emitter, cond: Value, body: SubgraphFunction) -> bool:
+    """Whether nothing but the number of rounds ends a Loop."""
+    first, last = None if cond is None else t.static(cond), body.graph.outputs[0]
+    if cond is not None and (first is None or not first.all()):
+        return False
+    while (node := last.producer()) is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        last = node.inputs[0]
+    content = constant(last)
+    return last is body.graph.inputs[1] or (content is not None and bool(content.numpy().all()))
+
+
+def collection(
+    t: Emitter, body: SubgraphFunction, value: ir.Value, place: int, axis: int, steps: Dim | None
+) -> Collection:
+    """How loops of this target collect; the arguments as for `in_rows`."""
+    assert t.node is not None
+    return in_rows(t, body, value, place, axis, steps) if t.node.domain == LITE else in_list(value)
+
+
+@onnx_op("Loop", f"{LITE}::Loop")
 def loop(t, M, cond, *carried, body):
     count = len(carried)
     if any(is_nested(x) for x in carried):
         return _nested_loop(t, M, cond, carried, body)
     limit = None if M is None else tf.reshape(tf.cast(M, tf.int64), [])
     start = tf.constant(True) if cond is None else tf.reshape(cond, [])
-    outputs = body.graph.outputs[1 + count :]
-    arrays = [_empty_tensor_array(value) for value in outputs]
+    steps = tf.cast(tf.maximum(limit, 0), tf.int32) if limit is not None and goes_on(t, cond, body) else None
+    collected = enumerate(body.graph.outputs[1 + count :], count)
+    kept = [collection(t, body, value, place, 0, steps) for place, value in collected]
 
     def more(i, going, *rest):
         return going if limit is None else going & (i < limit)
 
-    def step(i, going, values, arrays):
+    def step(i, going, values, rows):
         going, *results = body(i, going, *values)
         values = [_restore_rank(new, old) for new, old in zip(results[:count], values, strict=True)]
-        arrays = [a.write(tf.cast(i, tf.int32), y) for a, y in zip(arrays, results[count:], strict=True)]
-        return i + 1, tf.reshape(going, []), values, arrays
+        number = tf.cast(i, tf.int32) if kept else None
+        rows = [k.write(a, number, y) for k, a, y in zip(kept, rows, results[count:], strict=True)]
+        return i + 1, tf.reshape(going, []), values, rows
 
     values = [tf.convert_to_tensor(v) for v in carried]
     invariants = [_shape_invariant(v, g) for v, g in zip(values, body.graph.outputs[1 : 1 + count], strict=True)]
-    _, _, values, arrays = tf.while_loop(
-        lambda i, going, values, arrays: more(i, going),
+    _, _, values, rows = tf.while_loop(
+        lambda i, going, values, rows: more(i, going),
         step,
-        (tf.constant(0, tf.int64), start, values, arrays),
-        shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), invariants, [tf.TensorShape(None)] * len(arrays)),
+        (tf.constant(0, tf.int64), start, values, [k.begin() for k in kept]),
+        shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), invariants, [k.invariant for k in kept]),
     )
-    return (*values, *(_stack(a, y) for a, y in zip(arrays, outputs, strict=True)))
+    return (*values, *(k.end(a) for k, a in zip(kept, rows, strict=True)))
 
 
 def _nested_loop(
@@ -150,7 +250,7 @@ def _tensor_list_loop(M: Value, cond: Value, carried: Sequence[Value], body: Sub
     return tuple(results)
 
 
-@onnx_op("Scan")
+@onnx_op("Scan", f"{LITE}::Scan")
 def scan(
     t, *inputs, body, num_scan_inputs, scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions
 ):
@@ -159,30 +259,32 @@ def scan(
     count = len(inputs) - num_scan_inputs
     axes = scan_input_axes or [0] * num_scan_inputs
     backwards = scan_input_directions or [0] * num_scan_inputs
-    rows = []
+    scanned = []
     for x, axis, reverse in zip(inputs[count:], axes, backwards, strict=True):
         x = move_axis(x, axis, 0)
-        rows.append(tf.reverse(x, [0]) if reverse else x)
-    steps = t.shape(rows[0])[0]
-    outputs = body.graph.outputs[count:]
+        scanned.append(tf.reverse(x, [0]) if reverse else x)
+    steps = t.shape(scanned[0])[0]
+    kept = [
+        collection(t, body, value, count + i, scan_output_axes[i] if scan_output_axes else 0, steps)
+        for i, value in enumerate(body.graph.outputs[count:])
+    ]
 
-    def step(i, values, arrays):
-        results = body(*values, *(x[i] for x in rows))
+    def step(i, values, rows):
+        results = body(*values, *(x[i] for x in scanned))
         values = [_restore_rank(new, old) for new, old in zip(results[:count], values, strict=True)]
-        return i + 1, values, [a.write(i, y) for a, y in zip(arrays, results[count:], strict=True)]
+        return i + 1, values, [k.write(a, i, y) for k, a, y in zip(kept, rows, results[count:], strict=True)]
 
     values = [tf.convert_to_tensor(v) for v in inputs[:count]]
     invariants = [_shape_invariant(v, g) for v, g in zip(values, body.graph.outputs[:count], strict=True)]
-    arrays = [_empty_tensor_array(value) for value in outputs]
-    _, values, arrays = tf.while_loop(
-        lambda i, values, arrays: i < steps,
+    _, values, rows = tf.while_loop(
+        lambda i, values, rows: i < steps,
         step,
-        (tf.constant(0), values, arrays),
-        shape_invariants=(tf.TensorShape([]), invariants, [tf.TensorShape(None)] * len(arrays)),
+        (tf.constant(0), values, [k.begin() for k in kept]),
+        shape_invariants=(tf.TensorShape([]), invariants, [k.invariant for k in kept]),
     )
     stacked = []
-    for i, array in enumerate(arrays):
-        y = _stack(array, outputs[i])
+    for i, (k, collected) in enumerate(zip(kept, rows, strict=True)):
+        y = k.end(collected)
         y = tf.reverse(y, [0]) if scan_output_directions and scan_output_directions[i] else y
         stacked.append(move_axis(y, 0, scan_output_axes[i]) if scan_output_axes else y)
     return (*values, *stacked)

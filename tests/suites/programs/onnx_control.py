@@ -305,7 +305,7 @@ CONTROL = [
         """
         g (float[N, 3] x, int64 m) => (float[N, 3] y, float[r, N, 3] z) <bool yes = {1}> {
           y, z = Loop (m, yes, x) <body = b (int64 i, bool c, float[N, 3] s) => (bool k, float[N, 3] t, float[N, 3] o)
-            { k = Identity (c)  t = Exp (s)  o = Identity (t) }>
+            { k = Identity (c)  n = Neg (s)  t = Exp (n)  o = Identity (t) }>
         }""",
         {"N": 0},
         {"N": 0},

@@ -29,9 +29,9 @@ SAMPLE = (
     "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Clip", "Concat",
     "ConstantOfShape", "Conv", "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div", "Einsum", "Erf",
     "GRU", "Gather", "Gemm", "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax",
-    "MatMul", "MaxPool", "MaxUnpool", "Mod", "Neg", "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean", "Resize",
-    "ScatterElements", "ScatterND", "Sign", "Sinh", "Slice", "Softmax", "Split", "Squeeze", "Sub", "Tan", "Tile",
-    "TopK", "Transpose", "Where",
+    "Loop", "MatMul", "MaxPool", "MaxUnpool", "Mod", "Neg", "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean",
+    "Resize", "Scan", "ScatterElements", "ScatterND", "Sign", "Sinh", "Slice", "Softmax", "Split", "Squeeze", "Sub",
+    "Tan", "Tile", "TopK", "Transpose", "Where",
 )  # fmt: skip
 
 
