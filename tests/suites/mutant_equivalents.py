@@ -355,6 +355,8 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"\.dtype != (\w+)\.dtype", r".dtype is not \1.dtype", "numpy has one object of each dtype"),
     (r"graph is not (\w+)", r"graph != \1", "graphs have no equality of their own"),
     (r"% full != full - 1", "% full is not full - 1", "Python has one object of each small number"),
+    (r"(rank\(.*\)) != full", r"\1 is not full", "Python has one object of each small number"),
+    (r"rng\.random\(shape\) < 0\.5", "rng.random(shape) >= 0.5", "either half is drawn as often"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
 ]
@@ -369,6 +371,14 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("rules.py", r"rank\(node\.outputs\[0\]\)", "rank(node.outputs[ -1])", "all outputs of these have one rank"),
     ("reshape_rules.py", r"len\((rest|new)\) \+ 1 ==", r"len(\1) + 1 >=", "they are of those dims, without the first"),
     ("reshape_rules.py", r"node\.outputs\[0\]", "node.outputs[ -1]", "all of these have one output"),
+    ("reshape_rules.py", r"wanted.count\(-1\) > 1", "wanted.count(-1) != 1", "the first is -1, so that there is one"),
+    ("rules.py", r"old.ravel\(\)\[0\]", "old.ravel()[ -1]", "an axis is one number"),
+    (
+        "rounding_margins.py",
+        'op_type == "Cast" and before',
+        'op_type <= "Cast" and before',
+        "else it compares: G and L",
+    ),
     ("sensitive.py", r"node\.outputs\[0\]$", "node.outputs[ -1]", "a Resize has one output"),
 ]
 """The same of lines in the files whose names match the first."""

@@ -115,6 +115,7 @@ def test_arrays_by_name_or_place_come_in_the_models_order(arrays: dict[Any, np.n
         ({"a": A[:, :3], "b": B}, r"input 'a' has shape \[2, 3\], the model takes \[n,4\]"),
         ({"a": A[0], "b": B}, r"input 'a' has shape \[4\], the model takes"),
         ({"a": A, "b": B[None]}, r"input 'b' has shape \[1, 4\], the model takes \[4\]"),
+        ({"a": A, "b": B[:, None]}, r"input 'b' has shape \[4, 1\], the model takes \[4\]"),
     ],
 )
 def test_other_arrays_are_refused(arrays: dict[Any, np.ndarray], reason: str) -> None:
@@ -310,6 +311,13 @@ def test_what_a_constant_index_picks_is_an_index_still() -> None:
     edges = g.input("x", T.INT64, (2, 400))
     g.output(g.Gather(np.zeros((3, 2), np.float32), g.Gather(edges, np.array(1), axis=0)), "y")
     assert {int(feed.arrays["x"].max()) for feed in generate_feeds(g.model())} == {2}
+
+
+def test_closer_integers_stay_within_what_reads_them() -> None:
+    g = Graph()
+    g.output(g.Gather(TABLE, g.input("ids", T.INT64, (50,))), "y")
+    drawn_at = [generate_feeds(g.model(), 1, spans={"ids": span})[0].arrays["ids"] for span in ((7, 9), (2, 3), (3, 9))]
+    assert [(int(found.min()), int(found.max())) for found in drawn_at] == [(4, 4), (2, 3), (3, 4)]
 
 
 def test_closer_integers_are_those_of_the_example_or_not_zero() -> None:

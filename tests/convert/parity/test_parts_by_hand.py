@@ -313,6 +313,16 @@ def test_a_limit_that_is_met_at_the_edge_leaves_it_out(monkeypatch: pytest.Monke
         room.verify(SOURCE, TARGET, graph(), Options())
 
 
+def test_a_source_that_does_not_take_the_edge_is_run_on_all_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(arrays: Any) -> dict[str, np.ndarray]:
+        if np.isnan(arrays["x"]).any():
+            raise ConvertError("no NaN")
+        return scaled(2.0, np.float64)(arrays)
+
+    Sides(monkeypatch, Side(float32=failing, float64=failing), Side(float32=failing))
+    assert len(room.verify(SOURCE, TARGET, graph(), Options()).feeds) == 3
+
+
 def test_a_verification_has_twenty_times_the_time_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     class Asked(Exception):
         pass

@@ -224,6 +224,10 @@ def test_dense_layers_say_the_sides_of_maps_at_every_stride() -> None:
 
     found = suggested(network)
     assert found[:2] == [392, 10]
+    # Of 64 numbers, four channels of 4 × 4 come before one of 8 × 8.
+    both = suggested(lambda g: g.Gemm(g.Flatten(g.Conv(g.input("x", F, ["n", 3, "h", "w"]), zeros(4, 3, 1, 1))),
+                                      zeros(64, 10)))  # fmt: skip
+    assert [n for n in both if n in (4, 8)] == [4, 8]
     assert [n for n in found if n in (7, 14, 28, 56, 112, 224)] == [7, 14, 28, 56, 112, 224]
     # As a line instead of a map: 49 long.
     assert {49, 98, 196} <= set(found)

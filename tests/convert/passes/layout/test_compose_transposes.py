@@ -141,6 +141,8 @@ def test_a_reshape_at_the_end_stays_what_it_is() -> None:
     model = ir.from_proto(chain([2, 3, 4], [[1, 0, 2], [3, 8], [1, 0], [4, 2, 3]]))
     infer_facts(model)
     last = model.graph[-1]
+    model.graph[0].metadata_props["from"] = "the first"
     assert compose_transposes(model)
     assert model.graph[-1] is last
+    assert {node.metadata_props.get("from") for node in list(model.graph)[:-1]} == {"the first"}
     assert [node.op_type for node in model.graph].count("Transpose") == 1
