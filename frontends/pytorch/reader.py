@@ -15,14 +15,17 @@ import torch
 import torch.fx
 from torch.export import ExportedProgram
 
-from convert.errors import Unsupported, UsageError
+from convert.errors import ConvertError, Unsupported, UsageError
 from convert.options import DimSpec, InputSpec, Options
 from convert.report import Report
 from convert.source import Source
 
 from .common.modes import note_fast_path
+from .export.both_ways import read_all_ways
 from .export.capture import capture, inference
+from .export.decisions import deciding
 from .export.dims import is_fixed
+from .export.explain import is_about_data
 from .export.lower import lower
 from .export.static_dims import Place, read_with_static_dims
 from .files.hugging_face import is_hugging_face, note_ranges, specs_of
@@ -63,11 +66,45 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report) -> ir.Model:
     """The graph of a module in memory, with the dims `static` not dynamic."""
     try:
-        done = capture(thing, options, report, static)
+        return _read_one_way(thing, options, static, report)
     except (Unsupported, UsageError) as error:
-        if static or not any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
+        if not static and any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
+            return _read_packed(thing, options, report, error)
+        if not is_about_data(error):
             raise
-        return _read_packed(thing, options, report, error)
+        return _read_all_ways(thing, options, static, report, error)
+
+
+def _read_all_ways(
+    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
+) -> ir.Model:
+    """The graph with both ways of each decision that forward makes on data.
+
+    Raises `Unsupported` where that cannot be had, with what `error` said of the first of them.
+    """
+    before = list(report.notes)
+    lines: set[str] = set()
+
+    def read_path(path: list[bool]) -> ir.Model:
+        with deciding(path) as made:
+            model = _read_one_way(thing, options, static, Report("another way") if path else report)
+        lines.update(line for each in made for line in each.lines)
+        return model
+
+    try:
+        model = read_all_ways(read_path)
+    except (Unsupported, UsageError) as other:
+        report.notes[:] = before
+        if is_about_data(other):  # the line that no If settles
+            raise
+        raise Unsupported(f"{error.message}; both ways as an If: {other.message}", hint=error.hint) from other
+    for line in sorted(lines):
+        report.note(f"forward decides on the value of a tensor at {line}: both ways are in the graph, behind an If")
+    return model
+
+
+def _read_one_way(thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report) -> ir.Model:
+    done = capture(thing, options, report, static)
     names = {(n, p): w.name for n, e in done.call.items() for p, w in e.wishes.items() if w.name}
     return lower(done.program, report, names, done.branches)
 

@@ -47,7 +47,7 @@ def record_branches() -> Iterator[list[Branch]]:
         asked = condition
         if not isinstance(asked, sympy.logic.boolalg.Boolean) and getattr(result, "is_Integer", False):
             asked = sympy.Eq(asked, result)  # Python wanted the number itself, for a range() say
-        if isinstance(asked, sympy.logic.boolalg.Boolean) and asked.free_symbols and (line := _asking_line()):
+        if isinstance(asked, sympy.logic.boolalg.Boolean) and asked.free_symbols and (line := asking_line()):
             branch = Branch(asked, asked is not condition or bool(result), line)
             if branch not in found:
                 found.append(branch)
@@ -60,10 +60,10 @@ def record_branches() -> Iterator[list[Branch]]:
         shape_env.evaluate_expr = original
 
 
-def _asking_line() -> str:
-    """file:line of whoever asked, "" where that is PyTorch itself."""
+def asking_line(between: tuple[str, ...] = _BETWEEN) -> str:
+    """file:line of whoever asked, "" where that is PyTorch itself; `between` are files that only hand on."""
     frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_BETWEEN):
+    while frame is not None and frame.f_code.co_filename.startswith(between):
         frame = frame.f_back
     file = "" if frame is None else frame.f_code.co_filename
     if not file or file.startswith(("<", _TORCH, _OWN)):

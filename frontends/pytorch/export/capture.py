@@ -25,6 +25,7 @@ from .branches import record_branches
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
 from .dims import finite_bound, is_fixed
 from .explain import check_runs, dtype_hint, explain_error, is_about_data, location_suffix, short_message
+from .gradients import below_autograd, has_marks, may_take_gradients
 from .guards import record_size_messages, specialization_lines
 from .patches.checks import without_checks
 from .patches.detectors import detectors_as_tensors
@@ -222,7 +223,27 @@ def export_program(
         # opt_einsum compares sizes, and the capture would hold for these sizes only.
         torch.backends.opt_einsum.flags(enabled=False),
     ):
-        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        try:
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        except Exception as error:
+            if not may_take_gradients(error):
+                raise
+            return _export_gradients(module, args, kwargs, dynamic, error)
+        return _export_gradients(module, args, kwargs, dynamic) if has_marks(program) else program
+
+
+def _export_gradients(
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    dynamic: Any,
+    error: Exception | None = None,
+) -> ExportedProgram:
+    """The program of a module that takes gradients; raises `error`, if there is one, where that fails too."""
+    try:
+        return below_autograd(module, args, kwargs, dynamic)
+    except Exception as other:
+        raise (other if error is None or is_about_data(other) else error) from None
 
 
 def _dim_hint(wish: DynamicDim) -> Any:

@@ -28,7 +28,9 @@ from ..inputs.output_names import output_names
 from ..rules import is_inplace, torch_op
 from . import dims as naming
 from .as_strided import is_dense, lower_as_strided
+from .both_ways import mark_decision
 from .branches import Branch
+from .decisions import decision_of
 from .dynamic_split import is_counted, lower_counted_split
 from .facts import annotate_result
 from .prepare import INLINED, SKIPPED, check, is_only_checked, operator_key, prepare_program
@@ -196,6 +198,8 @@ def _lower_nodes(walk: ExportWalk, g: Graph, module: torch.fx.GraphModule, env: 
     for node in module.graph.nodes:
         if node.op == "get_attr":
             env[node] = _attribute(walk, g, module, str(node.target))
+        elif node.op == "call_function" and decision_of(node) is not None:
+            mark_decision(g, node, env[node.args[0]])
         elif node.op == "call_function":
             env[node] = None if is_only_checked(node) else _lower_node(walk, g, node, env)
         elif node.op == "output":

@@ -85,6 +85,64 @@ class Normalized(nn.Module):
         return F.batch_norm(x, self.seen, self.spread, training=x.dim() == 2, momentum=0.3)
 
 
+class Ways(nn.Module):
+    """Decides on data, on one way again, and gives what it has on the way or something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.rows = nn.Linear(4, 4), nn.Linear(4, 4), nn.Embedding(5, 4)
+
+    def forward(self, x: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+        h = self.first(x)
+        if (n > 2).any():
+            h = h + self.rows(n)
+            if h.sum() > 0:
+                h = self.second(h)
+        else:
+            h = h * 2
+        if h.max().item() > 1:
+            return h.relu(), n
+        return h, n + 1
+
+
+class Counter(nn.Module):
+    """Changes its state in other ways, as the data decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sums", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            self.sums.add_(x.mean(0))
+        else:
+            self.sums.mul_(0.5)
+        return x + self.sums
+
+
+class Forces(nn.Module):
+    """An energy, and how it falls with each place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.energy = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x.requires_grad_(True)
+        with torch.enable_grad():
+            total = self.energy(x).square().sum()
+            (gradient,) = torch.autograd.grad(total, x)
+        return total, -gradient
+
+
+class Slopes(Forces):
+    """The same of each row alone, and the Jacobian of a layer."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        slopes = torch.vmap(torch.func.grad(lambda row: self.energy(row).sum()))(x)
+        return slopes, torch.vmap(torch.func.jacrev(self.energy[:2]))(x)
+
+
 class Tied(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -263,6 +321,8 @@ MODULES = [
     program("scan", scanned, *ROWS4),
     program("vmap", lambda x: torch.vmap(lambda r: r.softmax(0) @ r)(x), *ROWS4),
     program("gradient", lambda x: torch.func.grad(lambda y: (y**3).sum())(x), *ROWS4),
+    program("Forces", Forces, *ROWS4),
+    program("Slopes", Slopes, *ROWS4),
     program("checkpoint", lambda x: torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False), *ROWS4),
     program("long enough", by_size, f(4, 4), f(2, 4), f(9, 4)),
     program("even", lambda x: x.reshape(-1, 2, 4).sum(1) if x.shape[0] % 2 == 0 else x, f(4, 4), f(2, 4), f(8, 4)),
@@ -282,6 +342,10 @@ MODULES = [
                                 F.max_pool2d(x, 3, 1, 1, 2), F.adaptive_max_pool2d(x, 3)), *IMAGES),
     program("unfold and fold", lambda x: F.fold(F.unfold(x, 2, stride=2), (8, 8), 2, stride=2), *IMAGES),
     program("channels", lambda x: (F.pixel_unshuffle(x, 2), F.channel_shuffle(x, 3), x.permute(0, 2, 3, 1)), *IMAGES),
+    program("Ways", Ways, *((x * scale, n * k) for x, n in ((f(4, 4), i(4)), (f(1, 4), i(1)), (f(5, 4, seed=2), i(5)))
+                            for scale, k in ((1.0, 1), (-1.0, 1), (9.0, 0), (0.01, 0)))),
+    program("Counter", Counter, f(4, 4).abs(), -f(2, 4).abs(), f(3, 4, seed=3), state={"sums": lambda m: m.sums}),
+    program("wider on one way", lambda x: torch.cat([x, x], 1) if x.sum() > 0 else x, f(4, 4).abs(), -f(2, 4).abs()),
     program("segment by where", lambda x, n: torch.stack([torch.where((n == k)[:, None], x, 0).sum(0) for k in (0, 1)]),
             (f(4, 4), i(4)), (f(1, 4), i(1))),
 ]  # fmt: skip

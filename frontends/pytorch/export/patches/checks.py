@@ -26,7 +26,7 @@ from ...common.locate import shown_path
 
 _TORCH = str(Path(torch.__file__).parent)
 _MACHINERY = ("__init__.py", "overrides.py", "fx/experimental/", "utils/_stats.py", "_export/non_strict_utils.py")
-_BETWEEN = (
+BETWEEN = (
     str(Path(__file__).parents[1]),
     *(f"{_TORCH}/{name}" for name in _MACHINERY),
 )
@@ -76,7 +76,7 @@ class _PassedChecks(TorchFunctionMode):
 def _passing_value(frame: FrameType | None, found: list[str]) -> bool | None:
     """What the condition that is asked for has to be so that nothing is raised; None where it decides on more."""
     asserted = False
-    while frame is not None and frame.f_code.co_filename.startswith(_BETWEEN):
+    while frame is not None and frame.f_code.co_filename.startswith(BETWEEN):
         asserted = asserted or frame.f_code.co_name == "_assert"
         frame = frame.f_back
     if frame is None:

@@ -151,6 +151,14 @@ def linspace(start: Any, end: Any, steps: int, **kwargs: Any) -> Tensor:
     return torch.where(place < torch.sym_max(steps // 2, 1), rising, falling).to(dtype)
 
 
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, **kwargs: Any) -> Any:
+    """Of sizes, which are no tensors: PyTorch would make one of the quotient, and torch.export ask for its content."""
+    sizes = isinstance(input, (int, torch.SymInt)) and isinstance(other, (int, torch.SymInt))
+    if not sizes or rounding_mode is None or (isinstance(input, int) and isinstance(other, int)):
+        return torch.div(input, other, rounding_mode=rounding_mode, **kwargs)
+    return input // other  # neither is negative, so that there is one way to round
+
+
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """From a place that is a tensor: torch.export would ask for the number."""
     if not isinstance(start, Tensor):
@@ -228,6 +236,7 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     Tensor.corrcoef: corrcoef,
     torch.linalg.lstsq: lstsq,
     torch.linspace: linspace,
+    torch.div: div,
     torch.narrow: narrow,
     Tensor.narrow: narrow,
     torch.take_along_dim: take_along_dim,

@@ -89,8 +89,21 @@ def chooses(x: torch.Tensor) -> None:
         raise ValueError("the line has a condition of another kind")
 
 
+def goes_on(x: torch.Tensor) -> None:
+    while x.abs().max() > 1:
+        x /= 2
+
+
+def test_what_decides_is_in_the_graph_both_ways() -> None:
+    report, module = Report("convert"), Checked(decides)
+    model = read(module, "x:float32[n,3]", report=report)
+    assert any("test_checks.py" in n and "both ways" in n for n in report.notes)
+    for x in (noise(2, 3), noise(4, 3) + 2):
+        agrees(module, model, x)
+
+
 @pytest.mark.parametrize(
-    ("check", "line"), [(decides, "if x.sum() > 3"), (mixed, "if (x > 100)"), (chooses, "if (x if x.sum()")]
+    ("check", "line"), [(mixed, "if (x > 100)"), (chooses, "if (x if x.sum()"), (goes_on, "while x.abs().max() > 1")]
 )
 def test_what_decides_on_more_is_refused_with_its_line(check: Callable[[torch.Tensor], None], line: str) -> None:
     with pytest.raises(Unsupported) as error:

@@ -1,0 +1,196 @@
+"""One graph of two captures that took a decision on data one way and the other: an If over what differs.
+
+Nodes that are equal in both, with equal inputs, stay before it; those of one capture only go into its branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph import Graph, register_initializer
+from convert.graph.values import draws_numbers, known_dims, nodes_of
+
+from .decisions import HOLDS, decision_of
+
+_KEY = "convert.decision"
+"""Metadata of the node whose output says how a decision goes, until the captures are one graph."""
+
+MOST_WAYS = 8
+"""So many captures are made at the most: three decisions that do not depend on each other."""
+
+
+def mark_decision(g: Graph, node: torch.fx.Node, told: ir.Value) -> None:
+    """Write how the decision that `node` marks goes; `merge` looks for it."""
+    holds = g.Equal(told, g.const(HOLDS, g.dtype(told)))
+    maker = holds.producer()
+    assert maker is not None
+    maker.metadata_props[_KEY] = str(decision_of(node))
+
+
+def read_all_ways(read: Callable[[list[bool]], ir.Model]) -> ir.Model:
+    """The graph with every way that decisions on data may go; `read` gives that of one path.
+
+    Raises `Unsupported` where there are too many ways, or where they do not have the same outputs.
+    """
+    count = 0
+
+    def from_here(path: list[bool]) -> ir.Model:
+        nonlocal count
+        count += 1
+        if count > MOST_WAYS:
+            raise Unsupported(f"forward may go more than {MOST_WAYS} ways")
+        model = read(path)
+        for place in reversed(range(len(path), len(_decisions(model)))):
+            other = from_here([*path, *[True] * (place - len(path)), False])
+            _merge(model, other, place)
+        return model
+
+    model = from_here([])
+    for node in _decisions(model).values():
+        if not node.outputs[0].uses():
+            model.graph.remove(node, safe=True)
+    return model
+
+
+def _decisions(model: ir.Model) -> dict[int, ir.Node]:
+    return {int(n.metadata_props[_KEY]): n for n in model.graph if _KEY in n.metadata_props}
+
+
+def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
+    """Change `model`, which took the decision as true, into one that does what `other` does where it is false."""
+    ends = [[(v.name, v.dtype) for v in (*m.graph.inputs, *m.graph.outputs)] for m in (model, other)]
+    if ends[0] != ends[1] or model.metadata_props != other.metadata_props:
+        raise Unsupported("the two ways have other inputs or outputs, or hold for other sizes")
+    same = _equal_values(model, other)
+    own_outputs, theirs = list(model.graph.outputs), [same.get(v, v) for v in other.graph.outputs]
+    other.graph.outputs.clear()
+    for value, own in same.items():
+        ir.convenience.replace_all_uses_with(value, own)
+    differs = [i for i, (a, b) in enumerate(zip(own_outputs, theirs, strict=True)) if a is not b]
+    decided = _decisions(model)[place]
+    if not differs:
+        return
+    moved = [n for n in other.graph if not all(o in same for o in n.outputs)]
+    common = {id(v) for v in same.values()}
+    kept = [n for n in model.graph if not all(id(o) in common for o in n.outputs) and n is not decided]
+    if id(decided.outputs[0]) not in common:
+        raise Unsupported("what decides is computed in another way on each way")
+    _take_over(model, moved)
+    results = []
+    for i in differs:
+        a, b = own_outputs[i], theirs[i]
+        if a.type != b.type or len(known_dims(a) or ()) != len(known_dims(b) or ()):
+            raise Unsupported(f"the output {a.name} has another dtype or rank on the other way")
+        dims = [x if x == y else None for x, y in zip(known_dims(a) or (), known_dims(b) or (), strict=True)]
+        results.append(ir.Value(name=a.name, type=a.type, shape=ir.Shape(dims)))
+    for i, value in zip(differs, results, strict=True):
+        model.graph.outputs[i] = value
+    model.graph.remove(kept, safe=False)
+    other.graph.remove(moved, safe=False)
+    names = _names(model)
+    for i in differs:
+        own_outputs[i].name = next(names)  # the If has it now
+    branches = {
+        "then_branch": _branch("then_branch", kept, [own_outputs[i] for i in differs], names),
+        "else_branch": _branch("else_branch", moved, [theirs[i] for i in differs], names),
+    }
+    node = ir.Node("", "If", [decided.outputs[0]], [ir.AttrGraph(n, g) for n, g in branches.items()], outputs=results)
+    node.metadata_props.update({k: v for k, v in decided.metadata_props.items() if k != _KEY})
+    model.graph.append(node)
+
+
+def _branch(name: str, nodes: list[ir.Node], outputs: list[ir.Value], names: Iterator[str]) -> ir.Graph:
+    """A graph of these nodes; what it gives without having made it goes through an Identity."""
+    made, given = {o for n in nodes for o in n.outputs}, []
+    nodes = list(nodes)
+    for value in outputs:
+        if value not in made or value in given:
+            copy = ir.node("Identity", [value])
+            copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
+            nodes.append(copy)
+            value = copy.outputs[0]
+        value.name = next(names)
+        given.append(value)
+    return ir.Graph([], given, nodes=nodes, name=name)
+
+
+def _names(model: ir.Model) -> Iterator[str]:
+    """Names that nothing in the model has."""
+    taken = {v.name for n in nodes_of(model.graph) for v in n.outputs} | set(model.graph.initializers)
+    taken |= {v.name for v in model.graph.inputs}
+    return (n for n in (f"way_{i}" for i in range(1 << 30)) if n not in taken)
+
+
+def _take_over(model: ir.Model, nodes: list[ir.Node]) -> None:
+    """Give what `nodes` of another model make and read names of their own in this one, weights among them."""
+    names = _names(model)
+    weights: dict[ir.Value, ir.Value] = {}
+    for node in nodes:
+        for inner in _with_inner(node):
+            for output in inner.outputs:
+                output.name = next(names)
+            for i, value in enumerate(inner.inputs):
+                if value is None or not value.is_initializer() or value.graph is model.graph:
+                    continue
+                if value not in weights:
+                    assert value.const_value is not None
+                    weights[value] = register_initializer(model.graph, next(names), value.const_value)
+                inner.replace_input_with(i, weights[value])
+
+
+def _with_inner(node: ir.Node) -> Iterator[ir.Node]:
+    yield node
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield from nodes_of(attribute.as_graph())
+
+
+def _equal_values(model: ir.Model, other: ir.Model) -> dict[ir.Value, ir.Value]:
+    """The values of `other` that `model` has as well, each with its own: ends, weights, and results of equal nodes."""
+    same: dict[ir.Value, ir.Value] = dict(zip(other.graph.inputs, model.graph.inputs, strict=True))
+    weights = {_content_key(v): v for v in model.graph.initializers.values()}
+    for value in other.graph.initializers.values():
+        found = weights.get(_content_key(value))
+        if found is not None:
+            same[value] = found
+    known = {key: n for n in model.graph if (key := _node_key(n, {})) is not None}
+    for node in other.graph:
+        key = _node_key(node, same)
+        if key in known and len(known[key].outputs) == len(node.outputs):
+            same.update(zip(node.outputs, known[key].outputs, strict=True))
+    return same
+
+
+def _node_key(node: ir.Node, same: dict[ir.Value, ir.Value]) -> tuple[Any, ...] | None:
+    """Equal for nodes that compute the same; None for one with a graph in it, or that is drawn or gives nothing."""
+    if draws_numbers(node) or any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
+        return None
+    inputs = tuple(None if v is None else id(same.get(v, v)) for v in node.inputs)
+    attributes = tuple(sorted((n, _attribute_key(a)) for n, a in node.attributes.items()))
+    place = node.metadata_props.get(_KEY, "")
+    return node.domain, node.op_type, inputs, attributes, place
+
+
+def _attribute_key(attribute: ir.Attr) -> str:
+    value = attribute.value
+    return value.tobytes().hex() if isinstance(value, ir.TensorProtocol) else repr(value)
+
+
+def _content_key(value: ir.Value) -> tuple[Any, ...]:
+    """Equal for weights that are one array in memory, and for small constants of the same content."""
+    tensor = value.const_value
+    assert tensor is not None
+    if tensor.nbytes <= _SMALL or tensor.dtype == ir.DataType.STRING:
+        return tensor.dtype, tuple(tensor.shape), tensor.tobytes() if tensor.dtype != ir.DataType.STRING else value.name
+    array = tensor.numpy()
+    layout = array.__array_interface__
+    return tensor.dtype, tuple(tensor.shape), layout["data"][0], layout["strides"] or np.shape(array)
+
+
+_SMALL = 4096

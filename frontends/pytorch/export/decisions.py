@@ -1,0 +1,86 @@
+"""Decisions that forward makes in Python on data: taken one way and the other, in captures of their own.
+
+`deciding(path)` answers the questions of a capture in their order and marks in the graph what was asked: an
+`_assert_async` of a tensor that is 2 where the condition holds and 1 where it does not, so that the assertion itself
+always passes. `both_ways.py` makes one graph of the captures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+from .branches import asking_line
+from .patches.checks import BETWEEN
+
+_MARK = "convert: decision "
+HOLDS = 2
+"""What the tensor that is marked is where the condition holds; 1 where it does not."""
+_MOST = 6
+"""Decisions in one capture: a loop on data would ask without end."""
+
+
+@dataclass
+class Decisions:
+    """What one capture was asked, with what it was told; `path` says what to tell, then it is yes."""
+
+    path: Sequence[bool]
+    answers: dict[sympy.Basic, bool] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def deciding(path: Sequence[bool]) -> Iterator[list[Decisions]]:
+    """Inside, conditions on data are answered as `path` says; what each capture was asked, the last capture last."""
+    shape_env: Any = ShapeEnv
+    original = shape_env.evaluate_sym_node
+    by_capture: WeakKeyDictionary[Any, Decisions] = WeakKeyDictionary()
+    found: list[Decisions] = []
+
+    def evaluate(self: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, node, *args, **kwargs)
+        except GuardOnDataDependentSymNode:
+            line = asking_line(BETWEEN)
+            if not line or not node.is_bool():
+                raise
+            if self not in by_capture:
+                by_capture[self] = Decisions(path)
+                found.append(by_capture[self])
+            made = by_capture[self]
+            if node.expr not in made.answers and len(made.answers) == _MOST:
+                raise
+        return sympy.true if _answer(made, node, line) else sympy.false
+
+    shape_env.evaluate_sym_node = evaluate
+    try:
+        yield found
+    finally:
+        shape_env.evaluate_sym_node = original
+
+
+def _answer(made: Decisions, node: Any, line: str) -> bool:
+    """What is said of a condition; it is marked in the graph where it is asked for the first time."""
+    if node.expr not in made.answers:
+        place = len(made.answers)
+        made.answers[node.expr] = made.path[place] if place < len(made.path) else True
+        made.lines.append(line)
+        told = torch.scalar_tensor(torch.sym_ite(torch.SymBool(node), HOLDS, 1), dtype=torch.int64)
+        torch.ops.aten._assert_async.msg(told, f"{_MARK}{place}")
+    return made.answers[node.expr]
+
+
+def decision_of(node: torch.fx.Node) -> int | None:
+    """Which decision a node of a captured program marks; its first argument tells how it goes."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or "assert_async" not in target._schema.name:
+        return None
+    text = next((a for a in node.args[1:] if isinstance(a, str)), "")
+    return int(text.removeprefix(_MARK)) if text.startswith(_MARK) else None

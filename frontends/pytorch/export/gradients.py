@@ -1,0 +1,69 @@
+"""Captures modules that take gradients: forces, `torch.func.grad` under `vmap`, Jacobians.
+
+torch.export records operators above autograd, where a gradient is a call into its engine. Recorded below it, the
+operators of the backward pass are there like any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.export._trace import _export
+from torch.utils import _pytree as pytree
+
+_SIGNS = (
+    "fake tensor in the exported program constant's list",
+    "has no attribute 'constant'",
+    "does not require grad",
+    "backward through the graph a second time",
+)
+"""What torch.export says of gradients, in the words that it has for other things, too."""
+
+
+def may_take_gradients(error: Exception) -> bool:
+    """Whether a capture may have failed because forward takes gradients."""
+    return any(sign in str(error) for sign in _SIGNS)
+
+
+def has_marks(program: ExportedProgram) -> bool:
+    """True for a graph with the marks of torch.func.grad in it, which leave the gradient to whoever runs it."""
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return any("_for_grad" in getattr(n.target, "__name__", "") for graph in graphs for n in graph.nodes)
+
+
+def below_autograd(module: nn.Module, *args: Any) -> ExportedProgram:
+    """Capture with the operators of the backward pass; arguments are those of `torch.export.export`."""
+    with _weights_without_gradients(module), _fresh_inputs(module):
+        return _export(module, *args, strict=False, pre_dispatch=False)
+
+
+@contextmanager
+def _weights_without_gradients(module: nn.Module) -> Iterator[None]:
+    """Inside, no weight asks for its gradient: PyTorch would keep what it takes for that from run to run."""
+    asking = [p for p in module.parameters() if p.requires_grad]
+    try:
+        for weight in asking:
+            weight.requires_grad_(False)
+        yield
+    finally:
+        for weight in asking:
+            weight.requires_grad_(True)
+
+
+@contextmanager
+def _fresh_inputs(module: nn.Module) -> Iterator[None]:
+    """Inside, forward gets inputs of its own, so that `requires_grad_()` changes none that the capture goes on with."""
+
+    def fresh(module: nn.Module, args: Any, kwargs: Any) -> Any:
+        return pytree.tree_map_only(Tensor, torch.detach, (args, kwargs))
+
+    handle = module.register_forward_pre_hook(fresh, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
