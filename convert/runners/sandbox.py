@@ -64,9 +64,9 @@ def confine(
     """Take from this process, for good, what a model has no use for; the measures that are in force.
 
     folder: where it may write. seconds: of wall time that it is given; CPU time ends at as much for each processor.
-    memory: bytes of address space, or None for as many of private memory as the machine has. programs: whether it may
-    start programs, which are confined as it is, until it calls `close_programs`. trust: leave it everything but the
-    limits.
+    memory: bytes of address space beyond what is mapped already, or None for as many of private memory as the machine
+    has. programs: whether it may start programs, which are confined as it is, until it calls `close_programs`. trust:
+    leave it everything but the limits.
 
     It has to come before libraries start threads: Landlock binds the thread that asks and those that it starts.
     """
@@ -151,6 +151,13 @@ def bounded_memory(allowance: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
+def _address_space() -> int:
+    """Bytes that are mapped; 0 where the kernel does not tell."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
 def _private_bytes() -> int | None:
     """What counts for RLIMIT_DATA; None where the kernel does not tell."""
     with contextlib.suppress(OSError, StopIteration):
@@ -177,7 +184,11 @@ def keep_from_forking() -> None:
 def _limit(seconds: float, memory: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        # A fork of a process that has imported its frameworks has them mapped already, some gigabytes.
+        bound = memory + _address_space()
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        bound = bound if most == resource.RLIM_INFINITY else min(bound, most)
+        resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
     else:
         whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         resource.setrlimit(resource.RLIMIT_DATA, (whole, whole))

@@ -261,6 +261,18 @@ def test_a_confined_thread_gives_what_its_work_gives() -> None:
         in_confined_thread(lambda: 1 // 0)
 
 
+def test_what_is_mapped_already_counts_for_nothing() -> None:
+    """A process that has its frameworks holds gigabytes of address space before any model is seen."""
+    code = (
+        "import mmap, tempfile; held = mmap.mmap(-1, 2 << 30)\n"
+        "from convert.runners.sandbox import confine\nfrom pathlib import Path\n"
+        "confine(Path(tempfile.mkdtemp()), 60, 1 << 30)\nbytes(1 << 29); print('small')\nbytes(2 << 30)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "small\n"
+    assert "MemoryError" in done.stderr
+
+
 def test_memory_is_bounded_where_the_process_is_the_commands_own(monkeypatch: pytest.MonkeyPatch) -> None:
     with sandbox.bounded_memory(50 << 20):  # somebody else's work may be in this process
         assert len(bytearray(200 << 20)) == 200 << 20
