@@ -13,11 +13,12 @@ from convert import plugin
 from convert.arguments import make_options
 from convert.destination import destination, exists_error
 from convert.errors import ConvertError, ParityError, UsageError, convert_errors
+from convert.files.companions import copy_companions
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
-from convert.graph.metadata import FILES_KEY
+from convert.graph.metadata import COMPANIONS_KEY, FILES_KEY
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.report import Report, Tensor
@@ -106,6 +107,7 @@ def convert(
     if missing and verify:
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = None if missing else graph
+    companions = model.meta.get(COMPANIONS_KEY, [])
     with atomic_replacement(place, force=force, read=read) as temporary:
         size = f"{form.name}, {bytes_text(report.weight_bytes)} of weights"
         with report.stage("write", size), paused_garbage_collection():
@@ -118,6 +120,7 @@ def convert(
             report.unverified = missing or "verification was switched off"
         else:
             _verify_written(opened, Source(form.kind, temporary), graph, chosen, report, method)
+    copy_companions(companions, place, report)
     return report
 
 

@@ -36,6 +36,9 @@ reference computes with."""
 FILES_KEY = "convert.files"
 """In the `meta` of the model: paths of the files beside the source that its weights are in, which no output may hit."""
 
+COMPANIONS_KEY = "convert.companions"
+"""In the `meta` of the model: paths of files beside the source that runtimes look for beside a model."""
+
 CHANNELS_LAST = "convert.channels_last"
 """Domain of nodes whose data inputs and outputs the layout pass has made channels-last, for the backends."""
 

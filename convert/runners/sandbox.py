@@ -113,6 +113,7 @@ def in_confined_thread(work: Callable[[], _T], folder: Path | None = None) -> _T
         except BaseException as error:
             errors.append(error)
 
+    tempfile.gettempdir()  # it is found by writing a file, once
     thread = threading.Thread(target=run, name="confined")
     thread.start()
     thread.join()

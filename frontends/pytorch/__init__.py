@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from convert.rules.listing import lazy_attributes, operator_rows
 
 from .differences import DIFFERENCES  # noqa: F401  (part of what a frontend offers)
+from .files.hugging_face_tasks import TASK
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -35,6 +36,7 @@ KINDS = {
 }
 
 FIXED_VALUES = True
+OPTIONS = (TASK,)
 
 # The first class found among an object's bases decides: a ScriptModule is a Module too.
 _CLASSES = {

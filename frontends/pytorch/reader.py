@@ -28,7 +28,7 @@ from .export.dims import is_fixed
 from .export.explain import is_about_data
 from .export.lower import lower
 from .export.static_dims import Place, read_with_static_dims
-from .files.hugging_face import is_hugging_face, note_ranges, specs_of
+from .files.hugging_face import is_hugging_face, note_companions, note_ranges, rename_cache_inputs, specs_of
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
 from .inputs.examples import Call, candidate_calls
@@ -59,7 +59,10 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         call, _ = next(candidate_calls(thing, options))
         model = read_with_static_dims(partial(_read_captured, thing, options), call, report, error)
     if is_hugging_face(source):
+        rename_cache_inputs(model)
         note_ranges(model)
+        if source.path is not None:
+            note_companions(model, source.path)
     return model
 
 

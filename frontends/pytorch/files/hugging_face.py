@@ -7,7 +7,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -15,16 +15,23 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from convert.errors import BadInput, ConvertError, Unsupported
+from convert.errors import BadInput, ConvertError, UsageError
 from convert.extras import install_command
-from convert.graph.metadata import RANGE_KEY
-from convert.options import DimSpec, InputSpec, Options
+from convert.graph.metadata import COMPANIONS_KEY, RANGE_KEY
+from convert.options import InputSpec, Options
 from convert.report import Report
 from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
-PAST = "past_key_values"
-"""`--input past_key_values:float32` makes a decoder's cache inputs and outputs, a key and a value for each layer."""
+from ..export.patches.attention import attention_of_any_length
+from .hugging_face_inputs import PAST, PRESENT, requested_specs
+from .hugging_face_tasks import TASK, model_class
+
+_COMPANIONS = (
+    "config.json", "generation_config.json", "*tokenizer*.json", "tokenizer.model", "special_tokens_map.json",
+    "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
+    "chat_template.*", "*processor_config.json",
+)  # fmt: skip
 
 
 def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module:
@@ -46,7 +53,9 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
         raise _broken(error) from error
     config = json.loads((path / "config.json").read_bytes())
     try:
-        kind = _model_class(transformers, config)
+        kind = model_class(transformers, config, TASK.of(options))
+    except UsageError:
+        raise
     except Exception as error:  # its classes are imported when they are asked for
         raise _broken(error) from error
 
@@ -115,15 +124,6 @@ def _offline() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def _model_class(transformers: Any, config: Mapping[str, Any]) -> Any:
-    names = config.get("architectures")
-    for name in names if isinstance(names, list) else ():
-        found = getattr(transformers, str(name), None)
-        if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
-            return found
-    return transformers.AutoModel
-
-
 def is_hugging_face(source: Source) -> bool:
     """True for a folder, and for a model of transformers in memory."""
     classes = type(source.model).__mro__
@@ -147,11 +147,15 @@ def with_plain_forward(model: Any, options: Options) -> Any:
         values: dict[str, Any] = {**dict(zip(names, tensors, strict=False)), **named}
         past = [values.pop(n) for n in names if n.startswith(f"{PAST}_")]
         if cached:
+            if values.get("attention_mask") is not None and "input_ids" in values:
+                values["attention_mask"] = _mask_of_all_tokens(values["attention_mask"], past[0], values["input_ids"])
             values[PAST] = _decoder_cache(past)
         if "use_cache" in known:
             values["use_cache"] = cached
         values |= {str(name): value for name, value in options.fixed.items()}
-        return dict(_flatten_outputs(type(self).forward(self, **values, return_dict=True)))
+        with attention_of_any_length() if torch.compiler.is_exporting() else nullcontext():
+            found = type(self).forward(self, **values, return_dict=True)
+        return {_output_name(name, cached): value for name, value in _flatten_outputs(found)}
 
     # What torch.export and inspect ask for the names of the inputs.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -166,11 +170,49 @@ def specs_of(model: Any) -> tuple[InputSpec, ...]:
     return tuple(model.forward.specs)
 
 
+def note_companions(model: ir.Model, path: Path) -> None:
+    """Say which files of the folder a runtime looks for beside a model; not those behind links that lead out of it."""
+    found = sorted({file for pattern in _COMPANIONS for file in path.glob(pattern)})
+    inside = [file for file in found if file.is_file() and file.resolve().parent == path.resolve()]
+    model.meta[COMPANIONS_KEY] = inside
+
+
 def note_ranges(model: ir.Model) -> None:
     """Say in the graph what transformers' masks hold: zeros and ones."""
     for value in model.graph.inputs:
         if str(value.name).endswith("attention_mask") and value.dtype is not None and value.dtype.is_integer():
             value.metadata_props[RANGE_KEY] = "[0, 1]"
+
+
+def _mask_of_all_tokens(mask: torch.Tensor, key: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """The mask of the tokens in the cache and of the new ones, with their number for a length.
+
+    To PyTorch the length of the mask is one of its own, and comparing it with theirs would be a condition on sizes.
+    """
+    return mask.index_select(1, torch.arange(key.shape[2] + ids.shape[1], device=mask.device))
+
+
+def _output_name(name: str, cached: bool) -> str:
+    """`present.0.key` of the cache that a step leaves, as the field calls it."""
+    return name.replace(f"{PAST}.", f"{PRESENT}.", 1) if cached and name.startswith(f"{PAST}.") else name
+
+
+def rename_cache_inputs(model: ir.Model) -> None:
+    """`past_key_values.0.key` in the place of a name that Python takes for a parameter's."""
+    for value in model.graph.inputs:
+        value.name = cache_input_name(str(value.name))
+
+
+def cache_input_name(parameter: str) -> str:
+    """The input of a graph that a parameter of the forward made here is: `past_key_values_0_key` with dots."""
+    return (
+        parameter.replace("_", ".").replace("past.key.values", PAST) if parameter.startswith(f"{PAST}_") else parameter
+    )
+
+
+def parameter_name(name: str) -> str:
+    """The parameter of the forward made here that an input of the graph is."""
+    return name.replace(".", "_") if name.startswith(f"{PAST}.") else name
 
 
 def _decoder_cache(tensors: list[torch.Tensor]) -> Any:
@@ -195,83 +237,3 @@ def _flatten_outputs(output: Any, prefix: str = "") -> list[tuple[str, torch.Ten
         else ()
     )
     return [row for key, value in items for row in _flatten_outputs(value, f"{prefix}.{key}" if prefix else str(key))]
-
-
-# -- inputs -----------------------------------------------------------------------------------------------------------
-
-
-def requested_specs(model: Any, options: Options) -> list[InputSpec]:
-    """The inputs of a model: those that the options name, else its main one and what goes with it.
-
-    Descriptions that leave out the shape get it from the configuration.
-    """
-    usual = {str(s.name): s for s in _default_specs(model)}
-    if any(s.name == PAST for s in options.inputs):
-        usual = {n: s for n, s in usual.items() if n == model.main_input_name} | {
-            str(s.name): s for s in _past_specs(model)
-        }
-    wanted = [s for s in options.inputs if s.name and s.name != PAST]
-    named = [s.name for s in wanted if s.name] + [n for n in options.examples if isinstance(n, str)]
-    if not named:
-        given = [s for s in options.inputs if s.name is None]
-        positional = [i for i in options.examples if isinstance(i, int)]
-        # Arrays without names are forward's first arguments, and all of them.
-        names = list(inspect.signature(model.forward).parameters)[: max(positional) + 1] if positional else list(usual)
-        usual = {n: usual.get(n, InputSpec(n)) for n in names}
-        return [_fill_spec(given[i] if i < len(given) else InputSpec(n), usual[n]) for i, n in enumerate(names)]
-    order = [n for n in inspect.signature(model.forward).parameters if n in named]
-    order += [n for n in named if n not in order] + [n for n in usual if n.startswith(f"{PAST}_") and n not in named]
-    by_name = {s.name: s for s in wanted}
-    return [_fill_spec(by_name.get(n, InputSpec(n)), usual.get(str(n), InputSpec(n))) for n in order]
-
-
-def _fill_spec(spec: InputSpec, usual: InputSpec) -> InputSpec:
-    shape = usual.shape if spec.shape is None else spec.shape
-    return InputSpec(spec.name or usual.name, spec.dtype or usual.dtype, shape, assumed=spec.shape is None)
-
-
-def _default_specs(model: Any) -> list[InputSpec]:
-    config = model.config
-    text = config.get_text_config()
-    known = inspect.signature(model.forward).parameters
-    batch = DimSpec(name="batch")
-    longest = getattr(text, "max_position_embeddings", None)
-    tokens = (batch, DimSpec(name="sequence", high=longest if isinstance(longest, int) else None))
-    main = model.main_input_name
-    if main == "input_ids":
-        names = ["input_ids", "attention_mask"]
-        if getattr(text, "type_vocab_size", 0) > 1:
-            names.append("token_type_ids")
-        specs = [InputSpec(n, "int64", tokens) for n in names if n in known]
-    elif main == "pixel_values":
-        size = getattr(config, "image_size", 224)
-        height, width = size if isinstance(size, (list, tuple)) else (size, size)
-        channels = getattr(config, "num_channels", 3)
-        specs = [InputSpec(main, "float32", (batch, *map(DimSpec, (channels, height, width))))]
-    elif main == "input_features" and hasattr(config, "num_mel_bins"):
-        length = 2 * getattr(config, "max_source_positions", 1500)
-        specs = [InputSpec(main, "float32", (batch, DimSpec(config.num_mel_bins), DimSpec(length)))]
-    elif main == "input_values":
-        specs = [InputSpec(main, "float32", (batch, DimSpec(name="samples", low=400)))]
-    else:
-        specs = [InputSpec(main)]
-    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in known:
-        specs.append(InputSpec("decoder_input_ids", "int64", (batch, DimSpec(name="decoder_sequence"))))
-    return specs
-
-
-def _past_specs(model: Any) -> list[InputSpec]:
-    """A key and a value for each layer. Raises `Unsupported` for an encoder with a decoder."""
-    config = model.config.get_text_config(decoder=True)
-    if getattr(model.config, "is_encoder_decoder", False):
-        raise Unsupported(
-            f"{PAST} of an encoder with a decoder, whose cache has two halves",
-            hint=f"leave out --input {PAST}:…, or convert the encoder and the decoder one by one",
-        )
-    heads = config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
-    shared = getattr(config, "num_key_value_heads", None) or heads
-    shape = (DimSpec(name="batch"), DimSpec(shared), DimSpec(name="past"), DimSpec(size))
-    names = [f"{PAST}_{i}_{half}" for i in range(config.num_hidden_layers) for half in ("key", "value")]
-    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    return [InputSpec(n, dtype, shape) for n in names]

@@ -184,13 +184,16 @@ def _described_calls(
     tries = len(_OTHERS) if any(wishes.get(n) for n in names if n not in arrays) else 1
     for turn in range(tries):
         sizes: dict[str, int] = {}
-        call = {}
-        for name in names:
-            tensor = arrays.get(name)
-            if tensor is None:
-                tensor = _tensor_from_spec(specs[name], turn, sizes)
-            call[name] = Example(tensor, wishes.get(name, {}))
+        made = dict(arrays)
+        for name in sorted(names, key=lambda n: n in specs and _has_sum(specs[n])):
+            if name not in made:
+                made[name] = _tensor_from_spec(specs[name], turn, sizes)
+        call = {name: Example(made[name], wishes.get(name, {})) for name in names}
         yield _without_ones(call), "" if tries > 1 and turn < tries - 1 else None
+
+
+def _has_sum(spec: InputSpec) -> bool:
+    return any("+" in (dim.name or "") for dim in spec.shape or ())
 
 
 def _without_ones(call: Call) -> Call:
@@ -228,6 +231,8 @@ def _tensor_from_spec(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torc
         if dim.name not in sizes or dim.name is None:
             size = BATCH if place == 0 else row[min(used, len(row) - 1)]
             used += place > 0
+            if "+" in (dim.name or ""):
+                size = sum(sizes[part] for part in str(dim.name).split("+"))
             size = max(size, dim.low or 1)
             size = size if dim.high is None else min(size, dim.high)
             if dim.name is None:

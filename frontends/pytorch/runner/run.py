@@ -27,7 +27,7 @@ from ..common.dtypes import TORCH_DTYPES, onnx_dtype
 from ..common.state import override_buffers, state_inputs, state_output
 from ..common.weights import array_of, tensor_from
 from ..export.capture import inference
-from ..files.hugging_face import is_hugging_face
+from ..files.hugging_face import is_hugging_face, parameter_name
 from ..files.loader import load
 from ..inputs.arguments import argument_of, arrange_arguments, as_declared_type
 from ..inputs.complex_inputs import complex_inputs
@@ -46,6 +46,7 @@ Feed = Mapping[str, np.ndarray]
 def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options) -> list[dict[str, np.ndarray]]:
     """Outputs by name for each feed (arrays by input name). An object in memory is left as it was."""
     if is_hugging_face(source):  # its forward has the inputs that are asked for
+        feeds = [{parameter_name(name): array for name, array in feed.items()} for feed in feeds]
         options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
     thing = load(source, options)
     paired = complex_inputs(thing, options)

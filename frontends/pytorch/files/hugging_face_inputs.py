@@ -1,0 +1,137 @@
+"""The inputs of a Hugging Face model: those that are asked for, else those of its task, shaped by its configuration."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from convert.errors import Unsupported
+from convert.options import DimSpec, InputSpec, Options
+
+from .hugging_face_tasks import TASK, generates_with_cache
+
+PAST, PRESENT = "past_key_values", "present"
+"""`--input past_key_values:float32` makes a decoder's cache inputs and outputs, a key and a value for each layer."""
+
+
+def requested_specs(model: Any, options: Options) -> list[InputSpec]:
+    """The inputs of a model: those that the options name, else its main one and what goes with it.
+
+    Descriptions that leave out the shape get it from the configuration.
+    """
+    usual = {str(s.name): s for s in _default_specs(model)}
+    if not options.inputs and not options.examples and generates_with_cache(model, TASK.of(options)):
+        return [*_generation_specs(model), *_past_specs(model)]
+    if any(s.name == PAST for s in options.inputs):
+        usual = {n: s for n, s in usual.items() if n == model.main_input_name} | {
+            str(s.name): s for s in _past_specs(model)
+        }
+    wanted = [s for s in options.inputs if s.name and s.name != PAST]
+    named = [s.name for s in wanted if s.name] + [n for n in options.examples if isinstance(n, str)]
+    if not named:
+        given = [s for s in options.inputs if s.name is None]
+        positional = [i for i in options.examples if isinstance(i, int)]
+        # Arrays without names are forward's first arguments, and all of them.
+        names = list(inspect.signature(model.forward).parameters)[: max(positional) + 1] if positional else list(usual)
+        usual = {n: usual.get(n, InputSpec(n)) for n in names}
+        return [_fill_spec(given[i] if i < len(given) else InputSpec(n), usual[n]) for i, n in enumerate(names)]
+    order = [n for n in inspect.signature(model.forward).parameters if n in named]
+    order += [n for n in named if n not in order] + [n for n in usual if n.startswith(f"{PAST}_") and n not in named]
+    by_name = {s.name: s for s in wanted}
+    return [_fill_spec(by_name.get(n, InputSpec(n)), usual.get(str(n), InputSpec(n))) for n in order]
+
+
+def _fill_spec(spec: InputSpec, usual: InputSpec) -> InputSpec:
+    shape = usual.shape if spec.shape is None else spec.shape
+    return InputSpec(spec.name or usual.name, spec.dtype or usual.dtype, shape, assumed=spec.shape is None)
+
+
+def _default_specs(model: Any) -> list[InputSpec]:
+    config = model.config
+    text = config.get_text_config()
+    known = inspect.signature(model.forward).parameters
+    batch = DimSpec(name="batch")
+    longest = getattr(text, "max_position_embeddings", None)
+    tokens = (batch, DimSpec(name="sequence", high=longest if isinstance(longest, int) else None))
+    main = model.main_input_name
+    if main == "input_ids":
+        names = ["input_ids", "attention_mask"]
+        if getattr(text, "type_vocab_size", 0) > 1:
+            names.append("token_type_ids")
+        specs = [InputSpec(n, "int64", tokens) for n in names if n in known]
+        if "pixel_values" in known and hasattr(config, "vision_config"):  # two towers
+            specs.append(_picture_spec(config.vision_config))
+    elif main == "pixel_values":
+        specs = [_picture_spec(config)]
+    elif main == "input_values" and hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
+        specs = [InputSpec(main, "float32", (batch, DimSpec(config.max_length), DimSpec(config.num_mel_bins)))]
+    elif main == "input_features" and hasattr(config, "num_mel_bins"):
+        length = 2 * getattr(config, "max_source_positions", 1500)
+        specs = [InputSpec(main, "float32", (batch, DimSpec(config.num_mel_bins), DimSpec(length)))]
+    elif main == "input_values":
+        specs = [InputSpec(main, "float32", (batch, DimSpec(name="samples", low=400)))]
+    else:
+        specs = [InputSpec(main)]
+    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in known:
+        specs.append(InputSpec("decoder_input_ids", "int64", (batch, DimSpec(name="decoder_sequence"))))
+    return specs
+
+
+def _picture_spec(config: Any) -> InputSpec:
+    size = getattr(config, "image_size", 224)
+    height, width = size if isinstance(size, (list, tuple)) else (size, size)
+    dims = map(DimSpec, (getattr(config, "num_channels", 3), height, width))
+    return InputSpec("pixel_values", "float32", (DimSpec(name="batch"), *dims))
+
+
+def _generation_specs(model: Any) -> list[InputSpec]:
+    """The new tokens, a mask for these and those in the cache, and the places of the new ones."""
+    known = inspect.signature(model.forward).parameters
+    batch, new = DimSpec(name="batch"), DimSpec(name="sequence")
+    shapes = {
+        "input_ids": (batch, new),
+        "attention_mask": (batch, DimSpec(name="past+sequence")),
+        "position_ids": (batch, new),
+    }
+    return [InputSpec(name, "int64", shape) for name, shape in shapes.items() if name in known]
+
+
+def _past_specs(model: Any) -> list[InputSpec]:
+    """A key and a value for each layer. Raises `Unsupported` for an encoder with a decoder, and for other caches."""
+    if getattr(model.config, "is_encoder_decoder", False):
+        raise Unsupported(
+            f"{PAST} of an encoder with a decoder, whose cache has two halves",
+            hint=f"leave out --input {PAST}:…, or convert the encoder and the decoder one by one",
+        )
+    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    batch, past = DimSpec(name="batch"), DimSpec(name="past")
+    return [
+        InputSpec(f"{PAST}_{layer}_{half}", dtype, (batch, DimSpec(heads), past, DimSpec(size)))
+        for layer, sizes in enumerate(_cache_sizes(model))
+        for half, (heads, size) in zip(("key", "value"), sizes, strict=True)
+    ]
+
+
+def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Heads and head size of each layer's keys and values, as the model itself leaves them behind.
+
+    Raises `Unsupported` where it keeps something else: the state of a recurrence, a cache of fixed length.
+    """
+    rows, length = 2, 3
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        ids = torch.ones(rows, length, dtype=torch.int64)
+        cache = model.forward(input_ids=ids, use_cache=True, return_dict=True).get(PAST)
+    layers: list[tuple[Any, Any]] = [
+        (getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in getattr(cache, "layers", ())
+    ]
+    tensors = [t for layer in layers for t in layer]
+    plain = all(isinstance(t, torch.Tensor) and t.dim() == 4 and t.shape[::2] == (rows, length) for t in tensors)
+    if not tensors or not plain:
+        raise Unsupported(
+            f"the cache of {type(model).__name__} is not a key and a value for each layer",
+            hint="--task text-generation converts the model without it",
+        )
+    return [((k.shape[1], k.shape[3]), (v.shape[1], v.shape[3])) for k, v in layers]

@@ -1,0 +1,79 @@
+"""What a Hugging Face model is converted for: the class that is built, and whether it goes on from a cache."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from convert.errors import UsageError
+from convert.plugin import Option
+
+WITH_PAST = "text-generation-with-past"
+_CLASSES = {
+    "": "AutoModel",
+    "feature-extraction": "AutoModel",
+    "fill-mask": "AutoModelForMaskedLM",
+    "text-generation": "AutoModelForCausalLM",
+    WITH_PAST: "AutoModelForCausalLM",
+    "text2text-generation": "AutoModelForSeq2SeqLM",
+    "text-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
+    "multiple-choice": "AutoModelForMultipleChoice",
+    "image-classification": "AutoModelForImageClassification",
+    "image-segmentation": "AutoModelForImageSegmentation",
+    "semantic-segmentation": "AutoModelForSemanticSegmentation",
+    "object-detection": "AutoModelForObjectDetection",
+    "depth-estimation": "AutoModelForDepthEstimation",
+    "zero-shot-image-classification": "AutoModelForZeroShotImageClassification",
+    "audio-classification": "AutoModelForAudioClassification",
+    "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
+}
+"""The classes that transformers has for the tasks of the hub."""
+
+TASK = Option(
+    "task",
+    "",
+    "Of a Hugging Face folder: what the model is for. Without it that is told by config.json.",
+    choices=tuple(name for name in _CLASSES if name),
+    metavar="TASK",
+)
+
+
+def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
+    """The class to build: the task's, else the one that config.json names, else AutoModel's.
+
+    It is imported here: the thread that builds it can write no file, which PyTorch's compiler does when it is imported.
+    """
+    names = config.get("architectures")
+    for name in names if isinstance(names, list) and not task else ():
+        found = getattr(transformers, str(name), None)
+        if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
+            return found
+    found = getattr(transformers, _CLASSES[task])
+    configs = transformers.models.auto.configuration_auto.CONFIG_MAPPING
+    kind = str(config.get("model_type"))
+    if kind not in configs:
+        return found
+    own = found._model_mapping.get(configs[kind], None)
+    if own is None and task:
+        raise UsageError(f"transformers has no {kind} model for {task}", hint="leave out --task, or give another")
+    return own if isinstance(own, type) else found
+
+
+def generates_with_cache(model: Any, task: str) -> bool:
+    """Whether the keys and values of earlier tokens are inputs and outputs: of decoders that generate text, if not
+    asked otherwise.
+
+    Raises `UsageError` where it is asked of a model that has no such cache.
+    """
+    known = inspect.signature(model.forward).parameters
+    able = "past_key_values" in known and not getattr(model.config, "is_encoder_decoder", False)
+    if task == WITH_PAST and not able:
+        raise UsageError(
+            f"{type(model).__name__} has no cache of keys and values that is an input of its own",
+            hint="--task text-generation converts it without",
+        )
+    generates = bool(model.can_generate()) and getattr(model.config.get_text_config(), "use_cache", True)
+    return task == WITH_PAST or (not task and able and generates)
