@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,6 +53,10 @@ class Feed:
     special: bool = False
 
 
+_HEADER = (SyntaxError, TokenError)
+"""What numpy raises beside ValueError where a header is no Python dict."""
+
+
 def load_inputs(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name from an `.npz` file, or from a folder of `.npy` files. Pickled content is refused."""
     try:
@@ -62,7 +67,7 @@ def load_inputs(path: Path) -> dict[str, np.ndarray]:
             raise ValueError("it is a single array, which has no name")
         with archive:
             return dict(archive.items())
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, *_HEADER) as error:
         raise BadInput(
             f"{path} holds no readable inputs: {error}", hint="save them with numpy.savez(path, name=array, …)"
         ) from error

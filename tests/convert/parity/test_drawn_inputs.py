@@ -77,9 +77,10 @@ WHOLE = zipped(a=stored(np.random.default_rng(0).standard_normal(100)))
         None, b"", b"no archive", stored(np.zeros(2)), WHOLE[:-30], WHOLE[:4], zipped(a=stored(np.zeros(20))[:-9]),
         WHOLE[:200] + bytes(100) + WHOLE[300:], WHOLE.replace(b"\x14\x00\x00\x00\x08", b"\x14\x00\x01\x00\x08"),
         WHOLE.replace(b"\x00\x00\x08\x00", b"\x00\x00\x63\x00"),
+        zipped(a=b"\x93NUMPY\x01\x00\x28\x23" + b"(" * 9000),
     ],
     ids=["missing", "empty", "text", "one array", "cut", "signature", "short member", "zeros in it", "encrypted",
-         "unknown compression"],
+         "unknown compression", "a header of brackets"],
 )  # fmt: skip
 def test_what_is_no_archive_of_arrays_is_refused(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "x.npz"

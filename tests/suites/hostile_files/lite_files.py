@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.suites.hostile_files.case import Canary, Case, file_name
-from tests.suites.hostile_files.lite_operators import operator_files
+from tests.suites.hostile_files.lite_operators import lite_operator, operator_files
 
 
 def _model(change: Any = None, operator: str = "NEG", custom: str = "", shape: tuple[int, ...] = (2,)) -> bytes:
@@ -90,10 +90,14 @@ def lite_files(folder: Path, canary: Canary) -> Iterator[Case]:
         "only a head": good[:8],
         "zeros behind a head": good[:8] + bytes(100_000),
         "ones behind a head": good[:8] + b"\xff" * 100_000,
-        **{name: make() for name, make in operator_files().items()},
     }
     (folder / "good.tflite").write_bytes(good)
     for name, content in files.items():
         path = folder / f"{file_name(name)}.tflite"
         path.write_bytes(content)
         yield Case(name, path, good=folder / "good.tflite")
+    (folder / "like.tflite").write_bytes(lite_operator())
+    for name, make in operator_files().items():
+        path = folder / f"{file_name(name)}.tflite"
+        path.write_bytes(make())
+        yield Case(name, path, good=folder / "like.tflite")
