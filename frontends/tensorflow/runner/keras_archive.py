@@ -71,18 +71,21 @@ def with_keras_model(path: Path, work: Callable[[Any], _T], *, trust: bool = Fal
     if trust:
         return work(_load(path, config, trust))
     import_tensorflow()  # with its threads, which stay free
-    with scratch_folder() as folder, _temporary_files_in(folder):
+    with scratch_folder() as folder, _unpacked_into(folder):
         return in_confined_thread(lambda: work(_load(path, config, trust)), folder)
 
 
 @contextmanager
-def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Keras unpacks vocabularies into the folder that Python gives for temporary files."""
-    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+def _unpacked_into(folder: Path) -> Iterator[None]:
+    """Keras unpacks vocabularies here, rather than where all of the program's threads have their temporary files."""
+    from keras.src.saving import saving_lib
+
+    module: Any = saving_lib
+    before, module.get_temp_dir = module.get_temp_dir, lambda: tempfile.mkdtemp(dir=folder)
     try:
         yield
     finally:
-        tempfile.tempdir = before
+        module.get_temp_dir = before
 
 
 def _checked_config(path: Path, trust: bool) -> Any:
