@@ -82,6 +82,12 @@ def refuse_unsafe(path: Path) -> None:
         }
         pickled = [read_member(archive, n, limits.PICKLE_BYTES) for n in archive.namelist() if n.endswith(".pkl")]
     texts = {name: code.decode("utf-8", "replace") for name, code in codes.items()}
+    if any("prim.ConstantMKLDNNTensor" in code for code in texts.values()):
+        raise BadInput(
+            f"{path} was saved after torch.jit.optimize_for_inference, which leaves weights in oneDNN's own layout "
+            "out of the file: PyTorch does not load it either",
+            hint="save the scripted module as it is before that",
+        )
     for name, code in texts.items():
         for found in _unsafe_findings(code):
             raise _unsafe_error(path, f"{name} {found}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -179,6 +179,13 @@ def _inputs(
         if not a.has_default_value() and "Optional" not in str(a.type)
         for n in _leaf_names(a.name, a.type, given)
     ]
+    for a in arguments:
+        if a.type.kind() == "ListType" and not a.has_default_value() and not _list_length(a.name, given):
+            first = _leaf_names(a.name, a.type, {f"{a.name}_0"})
+            raise UsageError(
+                f"the items of {a.name} ({a.type.annotation_str}) are not described",
+                hint=f"give --input for each, as {', '.join(first)} for the first",
+            )
     inputs = described_inputs(module, names, specs, examples, recorded, report, fixed)
     missing = [n for n in wanted if n not in inputs]
     if missing and len(wanted) == 1:
@@ -197,9 +204,18 @@ def _leaf_names(name: str, kind: Any, given: set[Any]) -> list[str]:
         return _leaf_names(name, kind.containedTypes()[0], given)
     if kind.kind() == "TupleType":
         return [n for i, k in enumerate(kind.containedTypes()) for n in _leaf_names(f"{name}_{i}", k, given)]
-    if kind.kind() in ("ListType", "DictType"):
+    if kind.kind() == "ListType":
+        items = [f"{name}_{i}" for i in range(_list_length(name, given))]
+        return [n for item in items for n in _leaf_names(item, kind.containedTypes()[0], given)]
+    if kind.kind() == "DictType":
         return sorted((n for n in given if isinstance(n, str) and n.startswith(f"{name}_")), key=_number_key)
     return [name]
+
+
+def _list_length(name: str, given: Iterable[Any]) -> int:
+    """How many items of a list are described: one more than the largest number behind its name."""
+    numbers = [re.match(rf"{re.escape(name)}_(\d+)(?:_|$)", n) for n in given if isinstance(n, str)]
+    return max((int(m[1]) + 1 for m in numbers if m), default=0)
 
 
 def _number_key(name: str) -> tuple[int, str]:
@@ -225,7 +241,8 @@ def _argument_value(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input
     if kind.kind() == "TupleType":
         return tuple(_argument_value(walk, f"{name}_{i}", k, inputs) for i, k in enumerate(kind.containedTypes()))
     if kind.kind() == "ListType":
-        return List(tuple(_argument_value(walk, n, kind.containedTypes()[0], inputs) for n in given))
+        items = [f"{name}_{i}" for i in range(_list_length(name, given))]
+        return List(tuple(_argument_value(walk, item, kind.containedTypes()[0], inputs) for item in items))
     if kind.kind() == "DictType":
         return Dict(
             {n.removeprefix(f"{name}_"): _argument_value(walk, n, kind.containedTypes()[1], inputs) for n in given}

@@ -240,3 +240,12 @@ def test_pickled_objects_inside_a_program_are_refused(fixtures: Path, tmp_path: 
     with pytest.raises(UnsafeInput, match="pickled object"):
         read(path)
     assert not mark.exists()
+
+
+def test_an_archive_that_pytorch_cannot_load_says_what_made_it(tmp_path: Path) -> None:
+    layers = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()).eval()
+    torch.jit.optimize_for_inference(torch.jit.script(layers)).save(tmp_path / "m.pt")
+    with pytest.raises(RuntimeError):
+        torch.jit.load(tmp_path / "m.pt")
+    with pytest.raises(BadInput, match="optimize_for_inference"):
+        read(tmp_path / "m.pt", "input:float32[1,1,5,5]")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, List, Tuple  # noqa: UP035  (TorchScript's own)
 
+import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from convert.errors import Unsupported
-from tests.support.torchscript_tools import agree, converted, scripted
+from convert.errors import Unsupported, UsageError
+from tests.support.torchscript_tools import agree, converted, scripted, session
 
 ROWS = [(torch.linspace(-2, 3, n * 4).reshape(n, 4).sin() * 2,) for n in (3, 2, 7, 1)]
 NONE = (torch.zeros(0, 4),)
@@ -215,3 +216,24 @@ def carried_round(x):
 def test_writes_that_an_item_of_a_list_would_see_are_refused(program: Any) -> None:
     with pytest.raises(Unsupported, match="memory that an item of a list of unknown length may share"):
         converted(scripted(program), "x:float32[n,4]")
+
+
+def states(x: Tensor, st: List[Tuple[Tensor, Tensor]]) -> Tensor:  # noqa: UP006  (TorchScript's own)
+    for a, b in st:
+        x = x + a * b
+    return x
+
+
+def test_items_of_a_list_are_tuples_by_their_numbers() -> None:
+    module = torch.jit.script(states)
+    names = [f"st_{i}_{j}" for i in range(2) for j in range(2)]
+    model = converted(module, "x:float32[n,3]", *(f"{name}:float32[n,3]" for name in names))
+    x, *rest = (torch.randn(2, 3) for _ in range(5))
+    (got,) = session(model).run(None, {"x": x.numpy()} | {n: t.numpy() for n, t in zip(names, rest, strict=True)})
+    wanted = module(x, [(rest[0], rest[1]), (rest[2], rest[3])])
+    np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-6)
+    with pytest.raises(UsageError, match="items of st") as error:
+        converted(module, "x:float32[n,3]")
+    assert "st_0_0, st_0_1" in error.value.hint
+    with pytest.raises(UsageError, match="the inputs st_0_1 of"):
+        converted(module, "x:float32[n,3]", "st_0_0:float32[n,3]")
