@@ -163,6 +163,24 @@ def _number_inspection(kind: type | None) -> Inspection:
     return inspect
 
 
+def _truth(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """Of a tensor; whether a mask is causal, which layers of attention ask for a faster kernel alone, is answered no.
+
+    With that answer the mask is added as it is: the same, also where it is causal.
+    """
+    if _asks_for_causal_mask(node):
+        return False
+    return _number_inspection(bool)(walk, node, args)
+
+
+def _asks_for_causal_mask(node: Any) -> bool:
+    """True for `bool((mask == causal_comparison).all())` in `_detect_is_causal_mask` of torch.nn's transformers."""
+    every = node.inputsAt(0).node()
+    equal = every.inputsAt(0).node() if every.kind() == "aten::all" else every
+    where = node.sourceRange()
+    return equal.kind() == "aten::eq" and "torch/nn/modules/transformer.py" in where and "make_causal = " in where
+
+
 def number_of(walk: Walk, content: ir.Value, kind: type | None, node: Any) -> Number:
     """The element of a tensor in the graph as a run-time number of `kind`, or of its own."""
     g, dtype = walk.g, torch_dtype(walk.g, content)
@@ -266,7 +284,7 @@ INSPECTIONS: dict[str, Inspection] = {
     "aten::item": _number_inspection(None),
     "aten::Int": _number_inspection(int),
     "aten::Float": _number_inspection(float),
-    "aten::Bool": _number_inspection(bool),
+    "aten::Bool": _truth,
     "aten::IntImplicit": _number_inspection(int),
     "aten::FloatImplicit": _number_inspection(float),
     "aten::ScalarImplicit": _number_inspection(None),

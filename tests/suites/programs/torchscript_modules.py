@@ -9,7 +9,7 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from tests.suites.programs.torch_program import script
+from tests.suites.programs.torch_program import f, script
 
 
 class Mode(enum.Enum):
@@ -158,6 +158,18 @@ def without_gradient(x: Tensor) -> Tensor:
     with torch.no_grad():
         y = x * 2
     return y + x
+
+
+@script(*((f(n, n + 3, 4), torch.ones(n + 3, n + 3).triu(k).bool()) for n, k in ((2, 1), (1, 2), (4, 1))))
+class MaskedEncoder(nn.Module):
+    """Its layers ask whether the mask is causal, on the data, before they add it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 2)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.layers(x, mask=mask)
 
 
 # -- interfaces ------------------------------------------------------------------------------------------------------
