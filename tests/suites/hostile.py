@@ -12,7 +12,8 @@ them; without it that is left out, and said so. Counted are
     wrote        files made, changed, renamed or removed outside of the folder of the command
     connected    a connection or datagram to anywhere but a socket of the file system
     tracebacks   printed ones, and errors of Python that are told by their names (a rule that fails says its operator)
-    hangs        commands that used more than 20 s of processor time, or 120 s of the clock, in spite of --timeout
+    hangs        commands that used more than 20 s of processor time, or 120 s of the clock, in spite of --timeout; of
+                 a batch as much for each model
     memory       processes of more than 2 GiB of their own, in spite of --memory 2GB
     left         processes that outlive their command
     escapes      control characters or bidirectional overrides in what is printed
@@ -122,6 +123,7 @@ def run_command(case: Case, kind: str, verb: str, words: list[str], folder: Path
     if not pid:
         _become(words, folder)
     memory = watch.Memory(pid)
+    models = len(words) - words.index("--") - 1 if verb == "batch" and "--" in words else 1
     while run.code is None:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
@@ -129,7 +131,7 @@ def run_command(case: Case, kind: str, verb: str, words: list[str], folder: Path
             break
         memory.look()
         run.seconds = memory.seconds
-        if memory.seconds > PROCESSOR_SECONDS or time.time() - run.began > CLOCK_SECONDS:
+        if memory.seconds > models * PROCESSOR_SECONDS or time.time() - run.began > models * CLOCK_SECONDS:
             run.scores["hangs"] = f"{memory.seconds:.0f} s of processor, {time.time() - run.began:.0f} s of the clock"
             break
         time.sleep(0.02)
