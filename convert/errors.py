@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from convert.extras import import_problem
+from convert.extras import import_problem, root_of
 
 
 @dataclass(frozen=True)
@@ -206,10 +206,11 @@ _NOT_MAPPED = re.compile(r"failed to map segment from shared object$|cannot allo
 
 def memory_of_library(error: Exception) -> ResourceLimit | None:
     """The error for a library that got no memory when it was loaded, by Python or by ctypes; None for any other."""
-    by_loader = isinstance(error, ImportError) or (isinstance(error, OSError) and error.errno is None)
-    if not by_loader or not _NOT_MAPPED.search(str(error)):
+    first = root_of(error)
+    by_loader = isinstance(first, ImportError) or (isinstance(first, OSError) and first.errno is None)
+    if not by_loader or not _NOT_MAPPED.search(str(first)):
         return None
-    what = f"out of memory, or of address space, while a library was loaded: {error}"
+    what = f"out of memory, or of address space, while a library was loaded: {first}"
     return ResourceLimit(what, hint="raise the limit (ulimit -v)")
 
 

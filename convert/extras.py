@@ -31,7 +31,7 @@ def import_problem(error: BaseException) -> tuple[str, str] | None:
         return f"{top} lacks {error.name}: another version is installed", f"{install_command(top)} --upgrade"
     if not broken and not isinstance(error, ImportError):
         return None
-    root = _root(error)
+    root = root_of(error)
     text = " ".join(str(root).split())[:600]
     what = broken or (error.name if isinstance(error, ImportError) and error.name else "") or "a package"
     hint = _again(what)
@@ -58,7 +58,7 @@ def _imported_by(error: BaseException) -> str:
     return ""
 
 
-def _root(error: BaseException) -> BaseException:
+def root_of(error: BaseException) -> BaseException:
     """The first exception of the chain that led to this one."""
     seen = {id(error)}
     while True:

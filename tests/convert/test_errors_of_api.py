@@ -42,6 +42,16 @@ CALLS: list[Any] = [
 ]
 
 
+def test_a_library_without_memory_is_told_by_its_root() -> None:
+    try:
+        try:
+            raise ImportError("libx.so: failed to map segment from shared object")
+        except ImportError as error:
+            raise ModuleNotFoundError("Could not import module 'BertModel'") from error
+    except ModuleNotFoundError as error:
+        assert type(as_convert_error(error)) is ResourceLimit
+
+
 @pytest.mark.parametrize("call", CALLS, ids=["convert", "verify", "inspect", "to_onnx"])
 def test_an_exception_is_the_cause(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(source: Any) -> NoReturn:

@@ -15,7 +15,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from convert.errors import BadInput, ConvertError, UsageError
+from convert.errors import BadInput, ConvertError, UsageError, memory_of_library
 from convert.extras import install_command
 from convert.graph.metadata import COMPANIONS_KEY, RANGE_KEY
 from convert.options import InputSpec, Options
@@ -89,6 +89,8 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
 
 
 def _broken(error: Exception) -> ConvertError:
+    if (unmapped := memory_of_library(error)) is not None:
+        return unmapped
     text = " ".join(str(error).split())[:300]
     return ConvertError(
         f"transformers is installed, but cannot be imported: {type(error).__name__}: {text}",
