@@ -43,13 +43,9 @@ CALLS: list[Any] = [
 
 
 def test_a_library_without_memory_is_told_by_its_root() -> None:
-    try:
-        try:
-            raise ImportError("libx.so: failed to map segment from shared object")
-        except ImportError as error:
-            raise ModuleNotFoundError("Could not import module 'BertModel'") from error
-    except ModuleNotFoundError as error:
-        assert type(as_convert_error(error)) is ResourceLimit
+    error = ModuleNotFoundError("Could not import module 'BertModel'")
+    error.__cause__ = ImportError("libx.so: failed to map segment from shared object")
+    assert type(as_convert_error(error)) is ResourceLimit
 
 
 @pytest.mark.parametrize("call", CALLS, ids=["convert", "verify", "inspect", "to_onnx"])
