@@ -18,13 +18,13 @@ _NOT_KEYWORDS = {"inputs", "examples", "fixed", "rules", "dump_passes", "extra"}
 
 
 def make_options(
-    inputs: Any, options: Mapping[str, Any], rules: Sequence[str | Path] = (), fixing: bool = False
+    inputs: Any, options: Mapping[str, Any], rules: Sequence[str | Path] = (), fixing: bool | str = False
 ) -> Options:
     """`Options` from keyword arguments; `inputs` are divided into specs, example arrays and fixed values.
 
     Raises `UsageError`.
 
-    fixing: the model's inputs may have fixed values; numbers of Python are arrays without.
+    fixing: the model's inputs may have fixed values; numbers of Python are arrays without. `assigned`: as text only.
     options: by the names of `Options`, and of what frontends and backends declare.
     rules: files of the user's, which are loaded; `BadInput` if one is missing or fails.
     """
@@ -42,17 +42,17 @@ def make_options(
     specs: list[InputSpec] = []
     examples: dict[Any, Any] = {}
     fixed: dict[Any, Any] = {}
-    for name, given in _named_inputs(inputs, fixing):
+    for name, given in _named_inputs(inputs, fixing is True):
         if isinstance(given, InputSpec):
             specs.append(given)
             continue
-        is_value, value = fixed_value_of(name, given) if fixing else (False, None)
+        is_value, value = fixed_value_of(name, given) if fixing is True else (False, None)
         assignment = parse_fixed_value(given) if isinstance(given, str) and isinstance(name, int) else None
         if is_value or assignment:
             name, value = assignment or (name, value)
             if not fixing:
                 raise UsageError(
-                    f"{given!r} is a fixed value, which inputs of PyTorch models only may have",
+                    f"{given!r} is a fixed value, which inputs of PyTorch and ONNX models only may have",
                     hint="describe the input as NAME:DTYPE[DIMS]",
                 )
             fixed[name] = value

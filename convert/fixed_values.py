@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from convert.errors import UsageError
 from convert.options import DTYPES
@@ -69,6 +71,31 @@ def fixed_value_of(name: str | int, given: Any) -> tuple[bool, Any]:
 def _holds_text(given: Any) -> bool:
     """True for a list of texts, which describes several inputs."""
     return isinstance(given, (list, tuple)) and any(isinstance(item, str) or _holds_text(item) for item in given)
+
+
+def tensor_of_value(name: str, value: Any, dtype: np.dtype[Any], dims: Sequence[object] | None) -> np.ndarray:
+    """A fixed value as the tensor that an input asks for; one number also where that has dims of 1.
+
+    Raises `UsageError` for a value of another kind or size.
+    """
+    wrong = UsageError(
+        f"the input {name} is a tensor of {dtype}, which {shown_value(value)} is not", hint="see --input"
+    )
+    try:
+        found = np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise wrong from error
+    if value is None or (dtype.kind in "biu" and not np.array_equal(found, np.asarray(value))):
+        raise wrong
+    if dims is not None and found.size == 1:
+        found = found.reshape((1,) * len(dims))
+    if dims is not None and (len(dims) != found.ndim or _other_sizes(found.shape, dims)):
+        raise wrong
+    return found
+
+
+def _other_sizes(sizes: Sequence[int], dims: Sequence[object]) -> bool:
+    return any(isinstance(d, int) and n != d for n, d in zip(sizes, dims, strict=True))
 
 
 def shown_value(value: Any) -> str:

@@ -141,8 +141,9 @@ class Frontend(Protocol):
     A frontend or backend that has `preload()` imports there what its work takes, and starts no thread: the workers of
     `convert batch` are forked from a process that has called it. One with options of its own has `OPTIONS`, a sequence
     of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`. One whose `read`
-    and runner look at `Options.fixed` has `FIXED_VALUES = True`. One that reads files of weights without their code
-    lists these in `list_weights(source, options, report)`, which gives None for other files.
+    and runner look at `Options.fixed` has `FIXED_VALUES = True`, or `"assigned"` where numbers of Python are examples
+    and only text (`sr=16000`) fixes a value. One that reads files of weights without their code lists these in
+    `list_weights(source, options, report)`, which gives None for other files.
     """
 
     KINDS: Mapping[str, str]
@@ -328,10 +329,11 @@ def skeleton(operator: str, room: Frontend | Backend | None = None) -> str:
     raise UsageError("this has no rules for operators", hint="give --from FRONTEND or --to FORMAT of another")
 
 
-def takes_fixed_values(source: Source) -> bool:
-    """True where the frontend of `source`, if there is one, has `FIXED_VALUES`: inputs that are values of Python."""
+def takes_fixed_values(source: Source) -> bool | str:
+    """`FIXED_VALUES` of the frontend of `source`, if there is one: whether inputs may be values of Python."""
     readers = (f for f in frontends().values() if source.kind in f.KINDS)
-    return bool(getattr(next(readers, None), "FIXED_VALUES", False))
+    found: bool | str = getattr(next(readers, None), "FIXED_VALUES", False)
+    return found
 
 
 def weights_in(source: Source, options: Options, report: Report) -> list[Tensor] | None:

@@ -39,6 +39,7 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
     Raises `ConvertError` where onnxruntime does not load the model, `Unsupported` where it cannot be run in float64,
     `UsageError` for inputs that it does not have.
     """
+    feeds = _with_fixed_values(source, feeds, options)
     if precision == "float64":
         return _run_float64(source, feeds, options)
     if options.rules and (graph := _graph(source, options)) and _needs_user_kernels(graph):
@@ -55,6 +56,7 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
     """One run in onnxruntime, in float32, with a summary of every value."""
     from convert.runners.onnx_trace import trace_file
 
+    (feed,) = _with_fixed_values(source, [feed], options)
     if source.path is not None:
         return trace_file(source.path, feed, run_file)
     with scratch_folder() as folder:
@@ -83,6 +85,23 @@ def run_file(path: Path, feeds: Feeds) -> Outputs:
             raise ConvertError(f"onnxruntime failed to run {path.name}: {_one_line(error)}") from error
         found.append(dict(zip(names, results, strict=True)))
     return found
+
+
+def _with_fixed_values(source: Source, feeds: Feeds, options: Options) -> Feeds:
+    """The feeds with the values of `Options.fixed`, where the model has such inputs: its graph, once read, has none."""
+    if not options.fixed:
+        return feeds
+    from convert.fixed_values import tensor_of_value
+    from convert.graph.values import known_dims
+    from convert.reference.onnx_file import open_model
+
+    inputs = {v.name or "": v for v in open_model(source.model if source.path is None else source.path).graph.inputs}
+    fixed = {}
+    for name, value in options.fixed.items():
+        found = inputs.get(str(name))
+        if found is not None and found.dtype is not None:
+            fixed[str(name)] = tensor_of_value(str(name), value, found.dtype.numpy(), known_dims(found))
+    return [{**feed, **fixed} for feed in feeds]
 
 
 def import_onnxruntime() -> Any:

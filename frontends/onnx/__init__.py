@@ -20,6 +20,10 @@ KINDS = {
 }
 
 
+FIXED_VALUES = "assigned"
+"""Numbers of Python are examples of inputs; `n=3` fixes one."""
+
+
 def claims(thing: Any) -> str | None:
     """`onnx-object` for a ModelProto or an onnx_ir model."""
     names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__}

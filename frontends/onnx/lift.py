@@ -8,11 +8,12 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported, UsageError
-from convert.graph import OPSET, location_of
+from convert.fixed_values import shown_value, tensor_of_value
+from convert.graph import OPSET, location_of, register_initializer
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.graph.tensors import SHORT_NAMES, dtype_name
-from convert.graph.values import dims
+from convert.graph.values import dims, known_dims
 from convert.options import InputSpec, Options
 from convert.passes.opset.convert import convert_opset
 from convert.report import Report
@@ -29,6 +30,22 @@ def lift_opset(model: ir.Model) -> None:
     infer_facts(model)
     convert_opset(model, OPSET, keep_newer=True)
     infer_facts(model)
+
+
+def fix_values(model: ir.Model, options: Options, report: Report) -> None:
+    """Make constants of the inputs that `options.fixed` gives values to. Raises `UsageError` where one does not fit."""
+    values = {v.name or "": v for v in model.graph.inputs}
+    for name, given in options.fixed.items():
+        value = values.get(str(name))
+        if value is None:
+            raise UsageError(f"the model has no input {name!r}", hint=f"its inputs are {', '.join(values)}")
+        if value.dtype is None or value.is_graph_output():
+            raise UsageError(f"the input {name!r} cannot have a fixed value", hint="describe its dims instead")
+        content = ir.tensor(tensor_of_value(str(name), given, value.dtype.numpy(), known_dims(value)))
+        model.graph.inputs.remove(value)
+        value.name = f"{name}.fixed"
+        ir.convenience.replace_all_uses_with(value, register_initializer(model.graph, str(name), content))
+        report.note(f"the input {name} has the fixed value {shown_value(given)}")
 
 
 def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:

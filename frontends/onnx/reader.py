@@ -25,7 +25,7 @@ from convert.source import Source
 
 from .functions import check_functions, drop_overruled_functions, inline_functions
 from .lazy_proto import ByteSpan, parse_model
-from .lift import fix_inputs, lift_opset
+from .lift import fix_inputs, fix_values, lift_opset
 from .nested import flatten_inputs
 from .notes import check_notes
 from .weights import check_tensor, dense_tensor, external_files, external_tensor, mapped_tensor
@@ -71,6 +71,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     if len(proto.training_info):
         report.note("training information in the file was left out")
     flatten_inputs(model, options)
+    fix_values(model, options, report)
     lift_opset(model)
     fix_inputs(model, options, report)
     return model

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from onnx import helper
 
+import convert
 from convert.arguments import make_options
 from convert.errors import UsageError
 from convert.fixed_values import parse_fixed_value
+from tests.support.onnx_support import info, model
 
 
 @pytest.mark.parametrize(
@@ -60,3 +66,17 @@ def test_numbers_are_arrays_where_values_cannot_be_fixed() -> None:
     assert sorted(options.examples) == ["rate", "x"]
     with pytest.raises(UsageError, match="fixed value"):
         make_options(["rate=1.0"], {})
+
+
+def test_an_input_of_an_onnx_model_becomes_a_constant(tmp_path: Path) -> None:
+    cast, mul = helper.make_node("Cast", ["sr"], ["c"], to=1), helper.make_node("Mul", ["x", "c"], ["y"])
+    onnx.save(model([cast, mul], [info("x", ["n", 2]), info("sr", [1], 7)], [info("y", ["n", 2])]), tmp_path / "m.onnx")
+    report = convert.convert(tmp_path / "m.onnx", "onnx", tmp_path / "out.onnx", inputs=["sr=16000"])
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS", report.verdict.reason
+    assert [str(i) for i in report.inputs] == ["x: float32[n,2]"]
+    session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
+    np.testing.assert_array_equal(session.run(None, {"x": np.ones((3, 2), np.float32)})[0], np.full((3, 2), 16000.0))
+    for wrong, said in (("sr=0.5", "tensor of int64"), ("sr=[1,2]", "not"), ("rate=3", "no input 'rate'")):
+        with pytest.raises(UsageError, match=said):
+            convert.inspect(tmp_path / "m.onnx", inputs=[wrong])
