@@ -10,6 +10,7 @@ from keras import KerasTensor, ops
 from convert.errors import Unsupported
 from convert.rules import Rule
 
+from ..constants import Constant
 from ..rules import onnx_op
 from .activation import is_floating
 
@@ -116,18 +117,25 @@ onnx_op.same(cumulative_rule, CumSum=(ops.cumsum, 0), CumProd=(ops.cumprod, 1))
 
 @onnx_op("TopK")
 def top_k(k, x, count, *, axis, largest, sorted):
-    (number,) = k.ints(count, "the number of elements")
     rank = len(x.shape)
     axis %= rank
+    own = k.input_dims(0)[axis]
+    sorts = not isinstance(count, Constant) and own is not None and own in (k.dims(0)[axis], k.dims(1)[axis])
+    number = None if sorts else k.ints(count, "the number of elements")[0]
     order = [*(i for i in range(rank) if i != axis), axis]
     back = [order.index(i) for i in range(rank)]
     last = x if axis == rank - 1 else ops.transpose(x, order)
-    if not largest:
-        # Complemented rather than negated: integers have a lowest number that stays itself.
-        last = -last if x.dtype.startswith(("float", "bfloat")) else -1 - last
-    values, indices = ops.top_k(last, number, sorted=True)
-    if not largest:
-        values = -values if x.dtype.startswith(("float", "bfloat")) else -1 - values
+    if number is None:  # all of them: of equals the first comes first here, too
+        indices = ops.argsort(_opposite(last) if largest else last, axis=-1)
+        values = ops.take_along_axis(last, indices, axis=-1)
+    else:
+        values, indices = ops.top_k(last if largest else _opposite(last), number, sorted=True)
+        values = values if largest else _opposite(values)
     if axis == rank - 1:
         return values, indices
     return ops.transpose(values, back), ops.transpose(indices, back)
+
+
+def _opposite(x: KerasTensor) -> KerasTensor:
+    """Numbers in the opposite order. Integers are complemented: their lowest, negated, stays itself."""
+    return -x if x.dtype.startswith(("float", "bfloat")) else -1 - x
