@@ -64,6 +64,8 @@ def pytorch_to_onnx(row: Case) -> Iterator[Found]:
     from tests.frontends.pytorch.ops.support import arrays_in, expected, lowered
 
     for case in edge_cases(row):
+        if case.operator == "lcm":  # the least integer over -1 ends PyTorch's process
+            case = with_arrays(case, lambda a: np.maximum(a, -np.iinfo(a.dtype).max) if a.dtype.kind == "i" else a)
         try:
             want = expected(case)
         except Exception as error:
