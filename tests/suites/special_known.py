@@ -22,6 +22,7 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         **dict.fromkeys(("var", "std", "var_mean", "std_mean", "lerp", "add", "histc", "i0", "special_i0"), _OVERFLOW),
         "prelu": "a slope of NaN",
         **dict.fromkeys(("bucketize", "searchsorted"), "edges that are not sorted, which the feeds make of them"),
+        "gcd": "of the least integer, which has no absolute value, the sign is undefined in PyTorch's, too",
         "bincount": "of nothing, with weights, PyTorch gives integers",
     },
 }  # fmt: skip
