@@ -81,7 +81,13 @@ def enter_worker(seconds: float, memory: int | None, held: int = 0) -> None:
     if not hasattr(os, "fork") or not hasattr(signal, "set_wakeup_fd"):
         return
     bound = (machine.memory() if memory is None else memory) + held
-    folder, lock = locked_folder()
+    # A signal waits until somebody is there who tidies up after it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals.ENDS)
+    try:
+        folder, lock = locked_folder()
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        raise
     pipe, end = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()
@@ -93,18 +99,19 @@ def enter_worker(seconds: float, memory: int | None, held: int = 0) -> None:
         die_with_parent(parent)
         if memory is None:
             allow_bounded_memory()
-        _become_worker(end, folder, bound)
+        _become_worker(end, folder, bound, mask)
         return
     os.close(end)
     try:
-        _supervise(_Watched(pid), pipe, seconds, memory, bound)
+        _supervise(_Watched(pid), pipe, seconds, memory, bound, mask)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
-def _become_worker(pipe: int, folder: Path, bound: int) -> None:
+def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int]) -> None:
     signals.handle(signal.SIG_DFL)  # the supervisor says what there is to say
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     import tempfile
 
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
@@ -120,7 +127,7 @@ def _become_worker(pipe: int, folder: Path, bound: int) -> None:
     activity.listen(tell)
 
 
-def _supervise(worker: _Watched, pipe: int, seconds: float, memory: int | None, bound: int) -> NoReturn:
+def _supervise(worker: _Watched, pipe: int, seconds: float, memory: int | None, bound: int, mask: set[int]) -> NoReturn:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
     caught: list[int] = []
@@ -128,6 +135,7 @@ def _supervise(worker: _Watched, pipe: int, seconds: float, memory: int | None, 
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signals.handle(lambda number, frame: caught.append(number))
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     in_time = _wait(worker, pipe, waking, seconds, caught)
     status, used = _end(worker.pid, kill=bool(caught) or not in_time)
     worker.read_rest(pipe)

@@ -154,6 +154,21 @@ def test_a_signal_while_the_program_is_imported(tmp_path: Path, name: str) -> No
     assert process.returncode == 128 + getattr(signal, f"SIG{name}")
 
 
+@pytest.mark.parametrize("name", LINES)
+def test_a_signal_before_anybody_watches(tmp_path: Path, name: str) -> None:
+    """The folder for temporary files is there already, and its supervisor is not."""
+    forked = f"real = os.fork\nos.fork = lambda: (os.kill(os.getpid(), signal.SIG{name}), real())[1]\nmain()"
+    program = PROGRAM.format(body=READY, words=("inspect", "m")).replace("main()", forked)
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, preexec_fn=heed_signals, timeout=60
+    )
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (128 + getattr(signal, f"SIG{name}"), LINES[name])
+    assert not list((tmp_path / "tmp").iterdir())
+
+
 def test_a_signal_that_is_to_be_ignored(tmp_path: Path) -> None:
     """`nohup convert …` goes on when the terminal goes."""
     body = 'Path("ready").touch()\n        while not Path("go").exists(): time.sleep(0.01)'
