@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from convert.errors import UsageError
 from convert.options import DTYPES
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _ASSIGNMENT = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>.*?)\s*", re.S)
 _WORDS = {"true": True, "false": False, "none": None}
@@ -78,6 +79,8 @@ def tensor_of_value(name: str, value: Any, dtype: np.dtype[Any], dims: Sequence[
 
     Raises `UsageError` for a value of another kind or size.
     """
+    import numpy as np
+
     wrong = UsageError(
         f"the input {name} is a tensor of {dtype}, which {shown_value(value)} is not", hint="see --input"
     )
