@@ -12,7 +12,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,10 @@ def tensorflow_to_onnx(row: Case) -> Iterator[Found]:
     from tests.frontends.tensorflow.ops.tf_support import concrete_of, run
 
     for case in edge_cases(row):
+        if "BackpropInput" in case.operator:  # another size than the result's ends TensorFlow's process
+            case = replace(case, inputs=(row.inputs[0], *case.inputs[1:]))
+        if case.operator == "Einsum" and not all(np.asarray(x).size for x in case.inputs[0]):
+            continue  # onnxruntime's process ends; declared
         try:
             concrete, arrays = concrete_of(case, dynamic=False)
             want = [value.numpy() for value in concrete(*map(tf.constant, arrays.values())).values()]
