@@ -3,12 +3,12 @@
 >>> import onnx_ir as ir
 >>> from convert.frontends.caffe2 import caffe2_op
 >>> from convert.graph import Graph
->>> @caffe2_op("Cube")
+>>> @caffe2_op("MyCube")
 ... def cube(g, x):
 ...     return g.Mul(g.Mul(x, x), x)
 >>> g = Graph()
 >>> x = g.input("x", ir.DataType.FLOAT, ("batch", 4))
->>> caffe2_op.apply(g, "Cube", [x]).producer().op_type
+>>> caffe2_op.apply(g, "MyCube", [x]).producer().op_type
 'Mul'
 """
 

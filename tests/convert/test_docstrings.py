@@ -28,7 +28,7 @@ API = [
     "convert.api", "convert.errors", "convert.report", "convert.rules.table", "convert.plugin", "convert.graph.builder",
     "convert.passes",
 ]  # fmt: skip
-OWN_OPERATORS = ("mine::cube", "mine::Cube", "Cube")
+OWN_OPERATORS = ("mine::cube", "mine::Cube", "MyCube")
 NOT_CORE = {
     "convert.api.convert", "convert.api.to_onnx", "convert.api.verify", "convert.errors.ParityError",
     "convert.errors.UnsafeInput",

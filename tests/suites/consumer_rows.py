@@ -14,7 +14,6 @@ ENSURED = dict.fromkeys(
     ("cnn", "depthwise", "grouped", "gated", "responses", "nearest", "bilinear", "waves", "words"), "reading 'split'"
 )
 """TensorFlow.js takes the shape of an EnsureShape from a second input, which TensorFlow's operator does not have."""
-NO_POOL = {"responses": "AvgPool3D"}
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,6 @@ CONSUMERS: tuple[Consumer, ...] = (
              "run_tfjs.py", "tf", refuses=ENSURED | {"attention": "Unsupported Ops"}),
     _keras("torch", "torch==2.13.0"),
     _keras("jax", "jax"),
-    Consumer("LiteRT", Needs(pip=("ai-edge-litert",)), "run_litert.py", "tflite", unwritten=NO_POOL),
-    Consumer("tflite-runtime", Needs(pip=("tflite-runtime", "numpy<2")), "run_litert.py", "tflite", unwritten=NO_POOL),
+    Consumer("LiteRT", Needs(pip=("ai-edge-litert",)), "run_litert.py", "tflite"),
+    Consumer("tflite-runtime", Needs(pip=("tflite-runtime", "numpy<2")), "run_litert.py", "tflite"),
 )  # fmt: skip
