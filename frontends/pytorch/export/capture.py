@@ -209,6 +209,17 @@ def plain_outputs(module: nn.Module) -> Iterator[None]:
         handle.remove()
 
 
+@contextmanager
+def without_partial_graphs() -> Iterator[None]:
+    """Inside, torch.export does not print what it had captured before it failed, which its error says in a line."""
+    module: Any = torch.export._trace
+    module.print = lambda *texts, **options: None
+    try:
+        yield
+    finally:
+        del module.print
+
+
 def export_program(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
@@ -220,6 +231,7 @@ def export_program(
         short_stacks(),
         detectors_as_tensors(),
         masks_as_given(),
+        without_partial_graphs(),
         # opt_einsum compares sizes, and the capture would hold for these sizes only.
         torch.backends.opt_einsum.flags(enabled=False),
     ):

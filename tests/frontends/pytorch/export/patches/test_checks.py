@@ -105,8 +105,11 @@ def test_what_decides_is_in_the_graph_both_ways() -> None:
 @pytest.mark.parametrize(
     ("check", "line"), [(mixed, "if (x > 100)"), (chooses, "if (x if x.sum()"), (goes_on, "while x.abs().max() > 1")]
 )
-def test_what_decides_on_more_is_refused_with_its_line(check: Callable[[torch.Tensor], None], line: str) -> None:
+def test_what_decides_on_more_is_refused_with_its_line(
+    check: Callable[[torch.Tensor], None], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(Unsupported) as error:
         read(Checked(check), "x:float32[n,3]")
     assert "test_checks.py" in error.value.message
     assert line in error.value.message
+    assert "def forward" not in "".join(capsys.readouterr()), "torch.export prints what it has captured so far"
