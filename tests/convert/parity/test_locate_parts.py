@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.errors import Location
+from convert import plugin
+from convert.errors import ConvertError, Location
 from convert.graph import Graph
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
+from convert.options import Options
+from convert.parity.inputs import Feed
 from convert.parity.locate import (
     _describe_counterpart,
     _distance,
@@ -20,8 +24,11 @@ from convert.parity.locate import (
     _random_operators,
     _step_key,
     _without_inner_values,
+    locate,
 )
+from convert.report import Report
 from convert.runners.trace import Trace, TraceStep, summarize
+from convert.source import Source
 from convert.verdict import Divergence
 
 F = ir.DataType.FLOAT
@@ -165,3 +172,22 @@ def test_a_place_is_told_with_its_first_known_output() -> None:
     assert found.output == told.describe_value("b")
     assert list(found.inputs) == [told.describe_value("x"), "w: not known"]
     assert _divergence(TraceStep(place("Split"), (), ("a",)), told).output == "a: not known"
+
+
+@pytest.mark.parametrize("given", [None, Options(trust=True)])
+def test_the_target_is_read_with_the_options_that_are_given(
+    given: Options | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Options] = []
+
+    class Reader:
+        def read(self, source: Source, options: Options, report: Report) -> ir.Model:
+            seen.append(options)
+            raise ConvertError("no more than that")
+
+    monkeypatch.setattr(plugin, "frontend_for", lambda source: Reader())
+    g = Graph()
+    g.output(g.Abs(g.input("x", ir.DataType.FLOAT, (1,))), "y")
+    told = locate(g.model(), Source("onnx", Path("a")), Feed("", {"x": np.ones(1, np.float32)}), given)
+    assert "no more than that" in str(told)
+    assert seen == [given or Options()]

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
-from convert.passes.layout.assign import assign_layout
+from convert.passes.layout.assign import CHANNELS_LAST, assign_layout
 from tests.support.layout_support import check, conv, image, is_last, nodes, weights
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
@@ -203,3 +203,16 @@ def test_a_shape_that_is_an_output_is_in_the_order_of_the_source(end: int) -> No
     assert [v.name for v in model.graph.outputs] == ["s", "t", "u", "y"]
     # What nobody outside reads keeps its own name.
     assert any(v.name == name and n.op_type == "Shape" for n in model.graph for v in n.outputs)
+
+
+@pytest.mark.parametrize("domain", ["mine", "a"])
+def test_domains_of_others_are_not_taken_for_that_of_the_pass(domain: str) -> None:
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, (2, 3))
+    node = ir.Node(domain, "Thing", [x])
+    g.graph.append(node)
+    node.outputs[0].name, node.outputs[0].type = "y", ir.TensorType(ir.DataType.FLOAT)
+    g.graph.outputs.append(node.outputs[0])
+    model = ir.Model(g.graph, ir_version=10)
+    assign_layout(model, sensitive="channels_last")
+    assert CHANNELS_LAST not in model.opset_imports
