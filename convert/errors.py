@@ -99,7 +99,7 @@ class ParityError(ConvertError):
     ...     convert.convert("mnist_cnn.onnx", "caffe2", method=VerifyMethod(rtol=1e-12, atol=0))
     ... except convert.ParityError as error:
     ...     error.exit_code, error.message.rpartition(": ")[2]
-    (3, '20 of 20 elements are outside rtol=1e-12, atol=0')
+    (3, '... of 20 elements are outside rtol=1e-12, atol=0')
     """
 
     exit_code = 3

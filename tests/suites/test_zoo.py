@@ -47,7 +47,7 @@ def test_it_is_a_manifest_for_batches(tmp_path: Path) -> None:
         convert.inspect(t.source, inputs=t.options["input"], model=t.options.get("model", "")) for t in tasks[::3]
     )
     assert [str(i) for i in tagger.inputs] == ["words: int64[batch,length]"]
-    assert [i.name for i in decoder.inputs][:2] == ["input_ids", "past_key_values_0_key"]
+    assert [i.name for i in decoder.inputs][:2] == ["input_ids", "past_key_values.0.key"]
 
 
 def test_the_zoo_is_broad() -> None:
