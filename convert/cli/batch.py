@@ -84,7 +84,7 @@ def batch(
     Models are named by manifests (.toml), folders, globs and files, or by lines of standard input where nothing is
     named.
     """
-    from convert.cli.output_options import exit_on_error
+    from convert.cli.output_options import command_line, exit_on_error
     from convert.cli.signals import raise_in_main_thread
 
     def work() -> None:
@@ -134,11 +134,9 @@ def batch(
                     )  # fmt: skip
         told = show.summary(records) | ({"coverage": show.coverage(records)} if dry_run else {})
         if report is not None:
-            from convert.cli.output_options import WORDS
             from convert.pages import zoo
-            from convert.pages.template import command_line
 
-            zoo.write(report, records, told, command_line(click.get_current_context().meta.get(WORDS, ())))
+            zoo.write(report, records, told, command_line())
         if as_json:
             echo_json(json.dumps({"summary": told}, ensure_ascii=False))
         else:

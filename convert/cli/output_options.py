@@ -66,6 +66,11 @@ def with_output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_options
 
 
+def command_line() -> str:
+    """The command that is being done, as a shell reads it."""
+    return shlex.join(["convert", *click.get_current_context().meta.get(WORDS, ())])
+
+
 def run(
     report: Report,
     work: Callable[[Report], Report],
@@ -80,7 +85,7 @@ def run(
     command line proper the work is done by a worker, and this process watches it.
     """
     supervised = click.get_current_context().obj == SUPERVISED
-    report.reproduce = shlex.join(["convert", *click.get_current_context().meta.get(WORDS, ())])
+    report.reproduce = command_line()
 
     def task() -> None:
         if files is not None:

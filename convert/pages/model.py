@@ -60,7 +60,7 @@ def _weights(done: Report) -> str:
 
         values = [] if done.graph is None else list(done.graph.graph.initializers.values())
         tensors = [(str(v.name), v.const_value) for v in values if v.const_value is not None]
-        found = [Tensor(name, dtype_name(t.dtype), tuple(map(int, t.shape))) for name, t in tensors]  # type: ignore[arg-type]
+        found = [Tensor(name, dtype_name(t.dtype), tuple(t.shape.numpy())) for name, t in tensors]
     rows = [
         [cell(t.name), cell(t.dtype), cell("×".join(map(str, t.shape or ()))), number_cell(f"{_size(t):,}", _size(t))]
         for t in found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,8 +201,3 @@ def script(code: str, kind: str = "") -> str:
     """Code of ours or of a package, in a frame that HTML and XML read alike."""
     kind = f' type="{kind}"' if kind else ""
     return f"<script{kind}>//<![CDATA[\n{code}\n//]]></script>"
-
-
-def command_line(words: Sequence[str]) -> str:
-    """The words of a command as a shell reads them."""
-    return shlex.join(["convert", *words])

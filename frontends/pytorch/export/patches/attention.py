@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 _NAME = "sdpa"
+_REFUSED = ("softcap", "output_attentions")
+"""What transformers' own function looks for without naming it, and has an error or a warning for."""
 
 
 @contextmanager
@@ -22,7 +25,13 @@ def attention_of_any_length() -> Iterator[None]:
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     before = ALL_ATTENTION_FUNCTIONS[_NAME]
+    known = set(signature(before).parameters) - {"is_causal"}
     was_local = _NAME in ALL_ATTENTION_FUNCTIONS._local_mapping
+
+    def is_given(argument: tuple[str, Any]) -> bool:
+        """Whether it changes what is computed; what transformers' own function does not name, it does not look at."""
+        name, value = argument
+        return name in known and value is not None
 
     def masked_attention(
         module: Any,
@@ -34,8 +43,7 @@ def attention_of_any_length() -> Iterator[None]:
         scaling: float | None = None,
         **more: Any,
     ) -> tuple[torch.Tensor, None]:
-        plain = all(more.get(name) is None for name in ("softcap", "position_bias", "cache"))
-        if attention_mask is None or not plain or more.get("output_attentions"):
+        if attention_mask is None or any(more.get(name) for name in _REFUSED) or any(map(is_given, more.items())):
             found: tuple[torch.Tensor, None] = before(
                 module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **more
             )
