@@ -23,6 +23,7 @@ import onnxruntime as ort
 import torch
 
 import convert
+from tests.support.greedy import greedy
 from tests.support.timm_helper import declare_torchvision_operators
 
 TOKENS, WORDS = 32, 99
@@ -63,24 +64,6 @@ def prompts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.where(mask, words[1:], 0), mask
 
 
-def greedy(session: ort.InferenceSession, words: np.ndarray, mask: np.ndarray, end: list[int]) -> np.ndarray:
-    """What the ONNX model generates; `end` are tokens that it may not, as with transformers' `min_new_tokens`."""
-    dims = {i.name: i.shape for i in session.get_inputs()}
-    outputs = [o.name for o in session.get_outputs()]
-    past = {n: np.zeros((len(words), d[1], 0, d[3]), np.float32) for n, d in dims.items() if n.startswith("past")}
-    found = new = words
-    for _ in range(TOKENS):
-        places = np.maximum(mask.cumsum(1) - 1, 0)[:, -new.shape[1] :]
-        feed = {"input_ids": new, "attention_mask": mask, "position_ids": places, **past}
-        given = dict(zip(outputs, session.run(None, {n: feed[n] for n in dims}), strict=True))
-        scores = given["logits"][:, -1]
-        scores[:, end] = -np.inf
-        new = scores.argmax(-1)[:, None]
-        found, mask = np.concatenate([found, new], 1), np.concatenate([mask, np.ones_like(new)], 1)
-        past = {n: given[n.replace("past_key_values", "present")] for n in past}
-    return found
-
-
 def outcome(name: str, folder: Path, optimum: str) -> str:
     """`same`, or in which prompt and runtime the tokens are others."""
     import transformers
@@ -100,7 +83,7 @@ def outcome(name: str, folder: Path, optimum: str) -> str:
             want = model.generate(torch.from_numpy(words), attention_mask=torch.from_numpy(mask), **how).tolist()
         end = model.generation_config.eos_token_id
         never = [] if end is None else end if isinstance(end, list) else [end]
-        if greedy(session, words, mask, [e for e in never if e < WORDS]).tolist() != want:
+        if greedy(session, words, mask, TOKENS, [e for e in never if e < WORDS]).tolist() != want:
             wrong.append(f"onnxruntime, {len(words)} rows")
         if optimum:
             given = [json.dumps([words.tolist(), mask.tolist()]), json.dumps(how)]

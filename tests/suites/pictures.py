@@ -21,8 +21,9 @@ from onnx import numpy_helper
 from rich.console import Console
 from rich.text import Text
 
+from tests.support.browser import BROWSER, NO_BROWSER, browse
+
 ROOT = Path(__file__).resolve().parents[2]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PAGES = {
     "conversion": ("mnist_cnn.pt", "--to", "onnx", "-o", "mnist.onnx", "--force", "--report", "conversion.html"),
     "mismatch": ("verify", "mnist_cnn.onnx", "wrong.onnx", "--report", "mismatch.html"),
@@ -57,12 +58,9 @@ def draw_terminal(name: str, words: tuple[str, ...], folder: Path) -> None:
     console.save_svg(str(folder / f"terminal-{name}.svg"), title="convert")
 
 
-def draw_page(browser: str, page: Path, size: str) -> None:
+def draw_page(page: Path, size: str) -> None:
     """What a browser shows of a page, as a PNG beside it."""
-    words = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size}"]
-    words += [f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=10000"]
-    words += [f"--screenshot={page.with_suffix('.png')}", page.resolve().as_uri()]
-    subprocess.run(words, check=True, capture_output=True, timeout=300)
+    browse(page, page.parent / "profile", f"--window-size={size}", f"--screenshot={page.with_suffix('.png')}")
 
 
 def main() -> None:
@@ -70,15 +68,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="DIR")
     folder = parser.parse_args().folder
-    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if browser is None:
-        sys.exit(f"this takes one of {', '.join(BROWSERS)} on PATH")
+    if not BROWSER:
+        sys.exit(NO_BROWSER)
     prepare(folder)
     for name, words in PAGES.items():
         draw_terminal(name, words, folder)
-        draw_page(browser, folder / f"terminal-{name}.svg", "1400,900")
+        draw_page(folder / f"terminal-{name}.svg", "1400,900")
     for page in [*folder.glob("*.html"), *(folder / "batch.pages").glob("*.html")]:
-        draw_page(browser, page, "1100,1600")
+        draw_page(page, "1100,1600")
     print("\n".join(str(path) for path in sorted(folder.rglob("*.png"))))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,10 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli
 from convert.pages import graph_view
-
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
-)
+from tests.support.browser import BROWSER, NO_BROWSER, browse
 
 
 def network(path: Path, depth: int = 2, named: str = "block.{}") -> onnx.ModelProto:
@@ -106,13 +101,11 @@ def test_an_error_is_told_and_nothing_foreign_is_replaced(tmp_path: Path) -> Non
 
 
 @pytest.mark.not_core
-@pytest.mark.skipif(not BROWSER, reason="no Chromium here (apt-get install chromium)")
+@pytest.mark.skipif(not BROWSER, reason=NO_BROWSER)
 def test_a_browser_draws_every_node(tmp_path: Path) -> None:
     network(tmp_path / "net.onnx")
     page_of(tmp_path / "net.onnx")
-    words = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    words += ["--virtual-time-budget=20000", "--dump-dom", (tmp_path / "out.html").as_uri()]
-    shown = subprocess.run(words, check=True, capture_output=True, timeout=300, text=True).stdout
+    shown = browse(tmp_path / "out.html", tmp_path / "profile", "--dump-dom")
     assert 'data-drawn="6"' in shown
     assert len(re.findall(r'class="node graph-node"', shown)) == 6
     assert len(re.findall(r'class="edge-path"', shown)) == 5

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
-import subprocess
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,6 +22,7 @@ from convert.cli import cli, render
 from convert.parity.profile import relevant_places
 from convert.report import Report
 from convert.verdict import Divergence, Element, OutputVerdict, Place, Verdict
+from tests.support.browser import BROWSER, NO_BROWSER, browse
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 
@@ -267,23 +266,16 @@ def test_a_value_that_was_fused_away_is_no_defect() -> None:
     assert [p.error for p in relevant_places({first: right, last: wrong})] == [1e-7, 1e-3]
 
 
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
-)
-
-
 @pytest.mark.not_core
-@pytest.mark.skipif(not BROWSER, reason="no Chromium here (apt-get install chromium)")
+@pytest.mark.skipif(not BROWSER, reason=NO_BROWSER)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_draws_the_plots(scheme: str, failing: tuple[str, dict[str, Any], Path], tmp_path: Path) -> None:
     """Headless Chromium takes a picture: the page's background and the colours of the errors are in it."""
     from PIL import Image
 
     picture = tmp_path / "page.png"
-    words = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,1700"]
-    words += [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}"]
-    words += ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
-    subprocess.run([*words, failing[2].as_uri()], check=True, capture_output=True, timeout=300)
+    dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+    browse(failing[2], tmp_path / "profile", "--window-size=1000,1700", f"--screenshot={picture}", *dark)
     with Image.open(picture) as image:
         pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
     colours = {tuple(c): n for c, n in zip(*np.unique(pixels, axis=0, return_counts=True), strict=True)}

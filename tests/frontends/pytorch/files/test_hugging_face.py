@@ -21,6 +21,7 @@ from convert.options import Options, parse_input
 from convert.parity.inputs import generate_feeds
 from convert.report import Report
 from convert.source import Source
+from tests.support.greedy import greedy
 from tests.support.pytorch_tools import run
 from tests.support.timm_helper import declare_torchvision_operators
 
@@ -149,18 +150,7 @@ def test_onnxruntime_generates_what_transformers_does(name: str, padded: bool, f
             torch.from_numpy(words), attention_mask=torch.from_numpy(mask), max_new_tokens=GENERATED,
             min_new_tokens=GENERATED, do_sample=False, pad_token_id=0,
         )  # fmt: skip
-    past = {n: np.zeros((2, d[1], 0, d[3]), np.float32) for n, d in dims.items() if n.startswith("past")}
-    found, new = words, words
-    for _ in range(GENERATED):
-        places = np.maximum(mask.cumsum(1) - 1, 0)[:, -new.shape[1] :]
-        feed = {"input_ids": new, "attention_mask": mask, "position_ids": places, **past}
-        outputs = [o.name for o in session.get_outputs()]
-        given = dict(zip(outputs, session.run(None, feed), strict=True))
-        scores = given["logits"][:, -1]
-        scores[:, make(name).generation_config.eos_token_id] = -np.inf  # as min_new_tokens has it
-        new = scores.argmax(-1)[:, None]
-        found, mask = np.concatenate([found, new], 1), np.concatenate([mask, np.ones_like(new)], 1)
-        past = {n: given[n.replace("past_key_values", "present")] for n in past}
+    found = greedy(session, words, mask, GENERATED, [make(name).generation_config.eos_token_id])
     assert found.tolist() == want.tolist()
 
 

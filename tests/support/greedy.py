@@ -1,0 +1,31 @@
+"""Greedy generation with an ONNX decoder whose cache is inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime as ort
+
+
+def greedy(
+    session: ort.InferenceSession, words: np.ndarray, mask: np.ndarray, tokens: int, never: Sequence[int] = ()
+) -> np.ndarray:
+    """`words` [rows, length] and so many `tokens` behind them, one a step; rows may be padded on the left.
+
+    never: tokens that it may not choose, as with transformers' `min_new_tokens`.
+    """
+    dims = {i.name: i.shape for i in session.get_inputs()}
+    outputs = [o.name for o in session.get_outputs()]
+    past = {n: np.zeros((len(words), d[1], 0, d[3]), np.float32) for n, d in dims.items() if n.startswith("past")}
+    found = new = words
+    for _ in range(tokens):
+        places = np.maximum(mask.cumsum(1) - 1, 0)[:, -new.shape[1] :]
+        feed = {"input_ids": new, "attention_mask": mask, "position_ids": places, **past}
+        given = dict(zip(outputs, session.run(None, {n: feed[n] for n in dims}), strict=True))
+        scores = given["logits"][:, -1]
+        scores[:, list(never)] = -np.inf
+        new = scores.argmax(-1)[:, None]
+        found, mask = np.concatenate([found, new], 1), np.concatenate([mask, np.ones_like(new)], 1)
+        past = {n: given[n.replace("past_key_values", "present")] for n in past}
+    return found
