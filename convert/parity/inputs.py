@@ -23,7 +23,7 @@ from convert.parity.special import ROWS, special_array
 
 # Integer inputs without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10
-_BATCH, _SPATIAL = 2, 16
+_BATCH, _SPATIAL, _OF_MANY = 2, 16, 4  # the last where an input has so many dynamic dims that 16 of each fill memory
 _ELEMENTS = 1 << 48  # beyond them numpy has no address for an array, and says so in words of its own
 _MOST = 64  # the largest upper bound that is tried out
 GIVEN = "given inputs"
@@ -226,6 +226,7 @@ def feed_sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
     """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards."""
     bounds, examples, guards = size_facts(model)
     free = free_dims(model)
+    many = any(sum(isinstance(d, ir.SymbolicDim) for d in v.shape or ()) > 6 for v in model.graph.inputs)
     for index in range(count):
         sizes = {}
         for name, leading in free.items():
@@ -234,7 +235,7 @@ def feed_sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
             if name == RANK:
                 sizes[name] = _RANKS[index % 3]
                 continue
-            usual = examples.get(name, _BATCH if leading else _SPATIAL)
+            usual = examples.get(name, _BATCH if leading else _OF_MANY if many else _SPATIAL)
             least = low if leading or low > 1 else usual
             most = high if high is not None and high <= _MOST else usual + 1
             size = [usual, least, most][index % 3]

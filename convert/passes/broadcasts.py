@@ -7,6 +7,7 @@ from itertools import groupby
 
 import onnx_ir as ir
 
+from convert.errors import Problem, Unsupported
 from convert.graph import Graph, location_of
 from convert.graph.values import Dim, dims, known_dims
 from convert.passes.layout.rewrite import ModelNames
@@ -43,6 +44,32 @@ def split_broadcasts(model: ir.Model, *, equal: bool = False) -> bool:
     return True
 
 
+def choose_broadcasts(model: ir.Model) -> bool:
+    """The same for targets without Expand to sizes of the run: each operand is chosen from itself, by the others.
+
+    Where(c, x, x) is x, repeated as c is long, and TensorFlow's Select takes eight groups. Raises `Unsupported` for
+    results of more dims than that.
+    """
+    found = [node for node in model.graph.all_nodes() if node.domain == "" and _excess(node, equal=False)]
+    if beyond := [node for node in found if len(_lengths(node)) > _GROUPS["Where"]]:
+        why = f"dims of {len(_lengths(beyond[0]))} dynamic sizes that may be repeated in turns: TensorFlow takes eight"
+        hint = "give dims that are equal one name, or fix them: --input 'NAME:float32[2,channels,…]'"
+        raise Unsupported(problems=[Problem(why, location_of(node)) for node in beyond], hint=hint)
+    taken: dict[str, int] = dict.fromkeys(ModelNames(model.graph).taken, 0)
+    for node in found:
+        g = Graph(opset=model.opset_imports[""])
+        g.reserve(taken)
+        operands, result = [x for x in node.inputs if x is not None], _result(node)
+        with g.at(location_of(node)):
+            for place, x in enumerate(operands):
+                y = x
+                for other in operands:
+                    y = y if other is x else g.Where(g.Cast(other, to=ir.DataType.BOOL), y, y)
+                node.replace_input_with(place, g.facts(y, x.dtype, result))
+        _insert(model, g, node)
+    return bool(found)
+
+
 def _excess(node: ir.Node, equal: bool) -> int:
     """How many of the result's first dims are to be repeated before; 0 if the kernel takes the broadcast as it is."""
     most, by_axis = _GROUPS.get(node.op_type), _lengths(node)
@@ -72,6 +99,16 @@ def _joined(lengths: tuple[Dim, ...], unknown: str) -> Dim:
     return others.pop() if len(others) == 1 and None not in others else unknown
 
 
+def _names(node: ir.Node) -> list[str]:
+    """What the dims of the result are called where their lengths are not known."""
+    output = known_dims(node.outputs[0]) or (None,) * len(_lengths(node))
+    return [d if isinstance(d, str) else f"{node.outputs[0].name}.{axis}" for axis, d in enumerate(output)]
+
+
+def _result(node: ir.Node) -> list[Dim]:
+    return [_joined(lengths, name) for lengths, name in zip(_lengths(node), _names(node), strict=True)]
+
+
 def _kind(axis: int, lengths: tuple[Dim, ...], equal: bool) -> tuple[object, ...]:
     """What the dims of a group have in common: which operands are 1. Where that is open, the axis."""
     others = [d for d in lengths if d != 1]
@@ -84,9 +121,7 @@ def _repeat(model: ir.Model, node: ir.Node, count: int, taken: dict[str, int]) -
     g = Graph(opset=model.opset_imports[""])
     g.reserve(taken)
     by_axis, operands = _lengths(node), [x for x in node.inputs if x is not None]
-    output = known_dims(node.outputs[0]) or (None,) * len(by_axis)
-    names = [d if isinstance(d, str) else f"{node.outputs[0].name}.{axis}" for axis, d in enumerate(output)]
-    front = [_joined(lengths, name) for lengths, name in zip(by_axis, names, strict=True)][:count]
+    names, front = _names(node), _result(node)[:count]
     with g.at(location_of(node)):
         for place, x in enumerate(operands):
             own = [lengths[place] for lengths in by_axis]

@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from convert.passes import Pass, run_passes
-from convert.passes.broadcasts import split_broadcasts
+from convert.passes.broadcasts import choose_broadcasts, split_broadcasts
 from convert.passes.clean import clean
 from convert.passes.expand_functions import expand_functions
 from convert.passes.layout.assign import assign_layout
@@ -33,9 +33,10 @@ def assign_channels_last(model: ir.Model) -> bool:
     return assign_layout(model, sensitive="channels_last")
 
 
-def split_sure_broadcasts(model: ir.Model) -> bool:
-    """Broadcasts that TensorFlow's kernels do not take, whatever the sizes: what Keras cannot repeat may be equal."""
-    return split_broadcasts(model, equal=True)
+def repeat_operands(model: ir.Model) -> bool:
+    """Broadcasts that TensorFlow's kernels do not take, or may not, for all that is known of their sizes."""
+    modified = split_broadcasts(model, equal=True)
+    return choose_broadcasts(model) or modified
 
 
 # Their functions need what Keras has not: refused by name rather than in pieces.
@@ -46,7 +47,7 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
     drop_size_checks,
     expand_unsupported,
     clean,
-    split_sure_broadcasts,
+    repeat_operands,
     settle_shapes,
     clean,
     find_response_norms,

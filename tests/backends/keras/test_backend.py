@@ -326,3 +326,14 @@ def test_constant_outputs_take_no_name_of_a_node(tmp_path: Path) -> None:
     proto = model_of(nodes, [value("v0", ["n"])], outputs, {"c": np.float32([[1, 2]])})
     found = keras.tree.flatten(written(proto, tmp_path)({"v0": np.float32([3, 4])}))
     np.testing.assert_array_equal(found[1], [[1], [2]])
+
+
+def test_dims_of_unknown_sizes_are_repeated_in_turns(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[a,b,c,d,e,f] x, float[g,h,i,j,k,l] z) => (float[m,n,o,p,q,r] y) { y = Mul (x, z) }""")
+    model = written(proto, tmp_path)
+    x, z = (
+        np.random.default_rng(0).normal(size=s).astype(np.float32) for s in ((2, 1, 3, 1, 2, 1), (1, 3, 1, 2, 1, 2))
+    )
+    for left, right in ((x, z), (x, x)):
+        np.testing.assert_array_equal(model([left, right]), left * right)

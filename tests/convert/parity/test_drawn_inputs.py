@@ -150,6 +150,8 @@ def test_samples_make_a_batch_of_at_most_so_many() -> None:
         (sized(["n", "h"], {"h": [1, 65]}), [{"n": 2, "h": 16}, {"n": 1, "h": 16}, {"n": 3, "h": 17}]),
         (sized(["n", "h"], {"h": [None, 12], "n": [0, None]}), [{"n": 2, "h": 12}, {"n": 0, "h": 12}]),
         (sized(["n", "2*n"]), [{"n": 2, "2*n": 4}, {"n": 1, "2*n": 2}, {"n": 3, "2*n": 6}]),
+        (sized(list("nabcde")), [{"n": 2} | dict.fromkeys("abcde", 16)]),
+        (sized(list("nabcdef")), [{"n": 2} | dict.fromkeys("abcdef", 4)]),  # 16 of each take gigabytes
         (sized(["n", "h"], guards=["h % 8 == 0"]), [{"n": 2, "h": 16}, {"n": 1, "h": 16}, {"n": 3, "h": 16}]),
     ],
 )

@@ -9,8 +9,9 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
+from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.passes.broadcasts import split_broadcasts
+from convert.passes.broadcasts import choose_broadcasts, split_broadcasts
 
 F = ir.DataType.FLOAT
 EVEN, ODD = (2, 1, 3, 1, 2, 1, 4, 1, 2), (1, 3, 1, 2, 1, 2, 1, 3, 1)
@@ -100,3 +101,27 @@ def test_broadcasts_are_split(name: str, known: str) -> None:
 )
 def test_others_are_left_alone(shapes, equal) -> None:
     assert not split_broadcasts(model(*shapes), equal=equal)
+
+
+@pytest.mark.parametrize("operator", ["Mul", "Max"])
+@pytest.mark.parametrize("shapes", [(EVEN[:6], ODD[:6]), (EVEN[1:7], EVEN[1:7]), (EVEN[:6], (1, 0, 1, 2, 1, 2))])
+def test_operands_are_repeated_without_sizes(operator, shapes) -> None:
+    """By what the others are long, up to the dims of a Select."""
+    feeds = [np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in shapes]
+    feeds[0].flat[0] = np.nan
+    made = model("abcdef", "ghijkl", operator=operator)
+    before, _ = run(made, feeds)
+    assert choose_broadcasts(made)
+    assert [n.op_type for n in made.graph] == ["Cast", "Where", "Cast", "Where", operator]
+    after, found = run(made, feeds)
+    np.testing.assert_array_equal(after, before)
+    assert found[-1] <= 1
+    assert not choose_broadcasts(made)
+
+
+def test_nine_dims_of_dynamic_size_are_refused() -> None:
+    made = model("abcdefghi", "jklmnopqr")
+    with pytest.raises(Unsupported, match="9 dynamic sizes") as caught:
+        choose_broadcasts(made)
+    assert caught.value.problems[0].at.operator == "Mul"
+    assert choose_broadcasts(model("abcdefgh", "jklmnopq"))
