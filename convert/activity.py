@@ -15,6 +15,7 @@ from pathlib import Path
 from convert.errors import ResourceLimit
 
 WORDS = {
+    "import": "importing the frameworks",
     "read": "reading the model",
     "load": "loading the model",
     "check": "checking the operators",
@@ -42,6 +43,11 @@ def listen(listener: Callable[[str, str], None]) -> None:
     With `MADE` and `GONE` and the path of each folder that is there for a time, and to be removed if this is killed.
     """
     _listeners.append(listener)
+
+
+def forget_listeners() -> None:
+    """Tell nobody any more: for a process that does other work than the one it was forked from."""
+    _listeners.clear()
 
 
 @contextmanager

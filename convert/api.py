@@ -22,6 +22,7 @@ from convert.graph.metadata import COMPANIONS_KEY, FILES_KEY
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.report import Report, Tensor
+from convert.runners import warm
 from convert.source import Source
 from convert.text import bytes_text
 
@@ -88,13 +89,16 @@ def convert(
 
         chosen = replace(chosen, dump_passes=make_dump_folder(Path(dump_passes)))
     backend = plugin.backend_for(form.name)
+    verified = not dry_run and verify is not False
+    if verified:
+        _warm_up(report, opened.kind)
     with report.stage("read", _size(opened)), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
     read += model.meta.get(FILES_KEY, [])
     check_apart(place, read)
     _note_differences(model, report, form.kind)
-    graph = None if dry_run or verify is False else model.clone()
+    graph = model.clone() if verified else None
     _apply_layout(model, chosen, report)
     if dry_run:
         with report.stage("check"):
@@ -108,6 +112,8 @@ def convert(
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = None if missing else graph
     companions = model.meta.get(COMPANIONS_KEY, [])
+    if graph is not None:
+        _warm_up(report, form.kind, [form.name], as_target=True)
     with atomic_replacement(place, force=force, read=read) as temporary:
         size = f"{form.name}, {bytes_text(report.weight_bytes)} of weights"
         with report.stage("write", size), paused_garbage_collection():
@@ -182,8 +188,10 @@ def verify(
     left, right = open_source(source), open_source(target)
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(left))
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
+    _warm_up(report, left.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():
         graph = plugin.frontend_for(left).read(left, chosen, report)
+    _warm_up(report, right.kind, as_target=True)
     describe(graph, report)
     _note_differences(graph, report, right.kind)
     method = method or VerifyMethod(arrays=dict(chosen.examples) or None, target=Options(trust=chosen.trust))
@@ -231,6 +239,13 @@ def open_source(source: Any) -> Source:
         path = Path(source)
         return Source(sniff(path), path)
     return plugin.claim(source)
+
+
+def _warm_up(report: Report, kind: str, formats: Sequence[str] = (), *, as_target: bool = False) -> None:
+    """Fork what the runs of a `kind` will be forked from, in the process of a command."""
+    if warm.are_allowed():
+        with report.stage("import"):
+            warm.warm_up(kind, formats, as_target=as_target)
 
 
 def _size(source: Source) -> str:

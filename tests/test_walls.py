@@ -65,7 +65,7 @@ def test_shared_meaning_and_its_judge_know_nothing_of_each_other() -> None:
 
 def test_only_the_command_line_prints_or_exits() -> None:
     """Children talk over their stdout, and a batch starts command lines: those are named here."""
-    children = {"convert/runners/child.py", "convert/batch/child.py", "convert/batch/fork_server.py"}
+    children = {"convert/runners/child.py", "convert/batch/child.py", "convert/runners/fork_server.py"}
     for file in (ROOT / "convert").rglob("*.py"):
         for name, _ in imports(file):
             inside = file.relative_to(ROOT / "convert").parts[0] in ("cli", "__main__.py")

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from convert.batch.processes import driver_of
+from convert.runners.marks import driver_of
 from convert.runners.sandbox import allow_bounded_memory, die_with_parent
 
 

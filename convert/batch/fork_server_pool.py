@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from convert.batch.plan import Task
-from convert.batch.processes import MARK, kill_marked, new_mark
+from convert.batch.processes import kill_marked
 from convert.errors import ConvertError
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
+from convert.runners.marks import MARK, new_mark
 
 Stage = tuple[tuple[str, ...], tuple[str, ...]]
 """Kinds to read and formats to write whose rooms are imported together."""
@@ -106,7 +107,7 @@ def _server_process(place: Path, wanted: Sequence[Stage]) -> Iterator[subprocess
     """The first of the warm processes; the others descend from it. All die with the thread that calls this."""
     mark = new_mark()
     process = subprocess.Popen(
-        [sys.executable, "-m", "convert.batch.fork_server", str(place), str(os.getpid()), json.dumps(wanted)],
+        [sys.executable, "-m", "convert.runners.fork_server", str(place), str(os.getpid()), json.dumps(wanted)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -17,12 +17,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, BinaryIO
 
 from convert.batch.plan import Task, task_arguments
-from convert.batch.processes import MARK, kill_marked, new_mark, task_memory
+from convert.batch.processes import kill_marked, task_memory
 from convert.batch.storage import Url
 from convert.errors import ConvertError
 from convert.files.output import discard_unfinished
 from convert.files.scratch import scratch_folder
 from convert.runners.fork_client import ADDRESS, Child, fork
+from convert.runners.marks import MARK, new_mark
 
 OUTCOMES = {
     0: "converted",

@@ -114,7 +114,10 @@ def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     import tempfile
 
+    from convert.runners.warm import allow_warm_processes
+
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+    allow_warm_processes(folder)
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
     with contextlib.suppress(ValueError, OSError):

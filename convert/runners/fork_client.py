@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 ADDRESS = "CONVERT_NURSERY"
-"""The variable that holds the path of the warm process's socket, where there is one (`convert.batch.fork_server`)."""
+"""The variable that holds the path of the warm process's socket, where there is one (`convert.runners.fork_server`)."""
 
 _PATIENCE = 30.0  # seconds for a fork; it takes milliseconds
 _IMPORTS = 120.0  # seconds where runtimes may have to be imported before
@@ -77,13 +77,11 @@ def fork(
     """A fork of the warm process at `address` that does `entry` (of `fork_server.ENTRIES`), or None if there is none.
 
     out and err: file descriptors for its output. It has this process's folder and limit of address space. variables:
-    what runtimes have to read when they are imported, other than the warm process has; the second one beside it is
-    asked then, which imports them for the first that asks, and serves those that want the same. kind: of what is run.
+    what runtimes have to read when they are imported, other than its environment says; the second process of a batch
+    (`second_address`) imports them for the first that asks, and serves those that want the same. kind: of what is run.
     """
     if not address:
         return None
-    if variables:
-        address = second_address(address)
     request = {
         "entry": entry,
         "arguments": list(arguments),

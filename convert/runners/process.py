@@ -23,7 +23,8 @@ from convert.extras import import_problem
 from convert.files.scratch import held_folder
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
-from convert.runners.fork_client import ADDRESS, Child, fork
+from convert.runners.fork_client import Child, fork
+from convert.runners.warm import address_of
 from convert.source import Source
 
 if TYPE_CHECKING:
@@ -120,8 +121,8 @@ class RunningChild:
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", **own}
         with open(folder / "stderr", "wb") as log:
             # A warm process has imported its runtimes, which have read their variables.
-            warm = os.environ.get(ADDRESS, "")
             told, number = {} if usual else own, log.fileno()
+            warm = address_of(self.source.kind, told)
             self.process = fork("run", [str(folder)], environment, number, number, warm, told, self.source.kind)
             self.process = self.process or subprocess.Popen(
                 [sys.executable, "-m", "convert.runners.child", str(folder), str(os.getpid())],

@@ -32,9 +32,10 @@ from torch import nn
 from convert.batch.fork_server_pool import fork_server_socket
 from convert.batch.journal import Journal
 from convert.batch.plan import Task
-from convert.batch.processes import new_mark, process_tree, task_memory
+from convert.batch.processes import process_tree, task_memory
 from convert.batch.task_key import compute_key, versions
 from convert.batch.worker import GOOD, run
+from convert.runners.marks import new_mark
 
 PAIRS = (("onnx", "onnx"), ("onnx", "tf"), ("pt", "onnx"), ("pt", "tf"), ("pt", "caffe2"))
 

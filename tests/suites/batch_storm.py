@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import onnx
 
-from convert.batch.processes import mark_of
+from convert.runners.marks import mark_of
 from tests.support.batch_tools import rules, tiny
 
 WANTED = {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory"}

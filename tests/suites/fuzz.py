@@ -243,7 +243,7 @@ KINDS = {
 
 def preload(formats: Sequence[str]) -> None:
     """Import what the workers need, as far as that starts no threads."""
-    from convert.batch.fork_server import preload as import_rooms
+    from convert.runners.fork_server import preload as import_rooms
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import_rooms(sorted({KINDS[form] for form in formats}), ["onnx"])

@@ -162,14 +162,14 @@ def end(pid: int) -> None:
 
 def start_helper(place: Path) -> subprocess.Popen[bytes]:
     """The process that the children which run models are forked from, as for `convert batch`."""
-    from convert.batch.processes import MARK, new_mark
     from convert.runners.fork_client import ADDRESS
+    from convert.runners.marks import MARK, new_mark
 
     folder = place / "helper"
     folder.mkdir()
     rooms = json.dumps([[["onnx", "torchscript", "savedmodel"], ["onnx", "tf"]]])
     process = subprocess.Popen(
-        [sys.executable, "-m", "convert.batch.fork_server", str(folder / "warm"), str(os.getpid()), rooms],
+        [sys.executable, "-m", "convert.runners.fork_server", str(folder / "warm"), str(os.getpid()), rooms],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -343,8 +343,8 @@ def score_readers(names: Sequence[str]) -> list[dict[str, Any]]:
 def warm() -> Iterator[None]:
     """Models run in forks of one process that has imported the frameworks, as in a batch: it is most of the time."""
     from convert.batch.fork_server_pool import fork_server_socket
-    from convert.batch.processes import MARK, new_mark
     from convert.runners.fork_client import ADDRESS
+    from convert.runners.marks import MARK, new_mark
 
     kinds = ("onnx", "torchscript", "savedmodel", "keras")
     with fork_server_socket(kinds, ("onnx", "tf", "keras", "tflite", "caffe2")) as address:

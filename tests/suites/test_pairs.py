@@ -12,8 +12,8 @@ from torch import nn
 
 import convert
 from convert.batch.fork_server_pool import fork_server_socket
-from convert.batch.processes import MARK, new_mark
 from convert.runners.fork_client import ADDRESS
+from convert.runners.marks import MARK, new_mark
 
 pytestmark = pytest.mark.long
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from convert.batch.processes import MARK, new_mark
 from convert.runners.fork_client import ADDRESS
+from convert.runners.marks import MARK, new_mark
 
 ROOMS = [("onnx", "torchscript", "savedmodel"), ("onnx", "tf")]
 """Kinds to read and formats to write whose rooms are imported."""
@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="convert-tests-")
     place = str(Path(folder.name) / "warm")
     process = subprocess.Popen(
-        [sys.executable, "-m", "convert.batch.fork_server", place, str(os.getpid()), json.dumps([ROOMS])],
+        [sys.executable, "-m", "convert.runners.fork_server", place, str(os.getpid()), json.dumps([ROOMS])],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

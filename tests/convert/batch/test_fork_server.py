@@ -16,9 +16,9 @@ from convert import plugin
 from convert.batch import local_engine
 from convert.batch.fork_server_pool import fork_server_socket, import_stages, kinds_and_formats
 from convert.batch.plan import Task
-from convert.batch.processes import mark_of
 from convert.batch.worker import TaskResult, run
 from convert.runners.fork_client import ADDRESS, ForkedProcess
+from convert.runners.marks import mark_of
 from convert.runners.process import execute
 from convert.source import Source
 from tests.support.batch_tools import rules, tiny
@@ -86,7 +86,7 @@ def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypat
 def test_no_room_starts_a_thread_when_it_is_imported() -> None:
     kinds = [kind for room in plugin.frontends().values() for kind in room.KINDS]
     program = (
-        "from convert.batch.fork_server import preload, thread_count\n"
+        "from convert.runners.fork_server import preload, thread_count\n"
         f"preload({kinds}, {list(plugin.formats())})\n"
         "print(thread_count())"
     )

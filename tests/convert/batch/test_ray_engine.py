@@ -12,11 +12,11 @@ import onnx
 import pytest
 
 from convert.batch.plan import Task
-from convert.batch.processes import mark_of
 from convert.batch.ray_engine import Cluster
 from convert.batch.run import run
 from convert.batch.show import LineView
 from convert.errors import UsageError
+from convert.runners.marks import mark_of
 from tests.support.batch_tools import rules, tiny
 
 pytestmark = pytest.mark.long

@@ -182,10 +182,10 @@ def endless_model(path: Path) -> Path:
 
 
 def runs_below(pid: int) -> list[int]:
-    """The processes that run a model for this one, at any depth: another one may do the work for it."""
+    """The processes that run a model for this one, at any depth: each has a session of its own."""
     try:
         found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        own = [int(n) for n in found if b"convert.runners.child" in Path(f"/proc/{n}/cmdline").read_bytes()]
+        own = [int(n) for n in found if os.getsid(int(n)) == int(n)]
     except OSError:  # it has ended meanwhile
         return []
     return own + [run for n in found for run in runs_below(int(n))]
@@ -211,12 +211,12 @@ def test_children_die_with_their_parent(tmp_path: Path, signal: str) -> None:
         preexec_fn=heed_signals,
     )
     end, found = time.monotonic() + 60, []
-    while len(found) < 2 and time.monotonic() < end:
-        time.sleep(0.05)
-        found = runs_below(process.pid)
-    assert len(found) == 2
-    process.send_signal(getattr(signals, f"SIG{signal}"))
     try:
+        while len(found) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+            found = runs_below(process.pid)
+        assert len(found) == 2
+        process.send_signal(getattr(signals, f"SIG{signal}"))
         process.wait(20)
     finally:
         process.kill()

@@ -19,12 +19,13 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from convert import plugin
-from convert.batch.processes import MARK, write_mark
 from convert.runners.fork_client import second_address
+from convert.runners.marks import MARK, write_mark
 from convert.runners.sandbox import die_with_parent
 
 ENTRIES: dict[str, tuple[str, str]] = {
@@ -53,11 +54,11 @@ def main(place: str, parent: str, stages: str) -> Callable[[], None]:
     here = os.getpid()
     if not os.fork():
         die_with_parent(here)
-        return serve(_listen(second_address(f"{place}.0")), second=True)
+        return serve(listening_socket(second_address(f"{place}.0")), second=True)
     for number, (kinds, formats) in enumerate(wanted):
         preload(kinds, formats)
         gc.freeze()  # else a collection in a fork writes to every object, and copies the pages that forks share
-        listener = _listen(f"{place}.{number}")
+        listener = listening_socket(f"{place}.{number}")
         print("ready", flush=True)
         here = os.getpid()
         if number + 1 == len(wanted) or os.fork():
@@ -67,7 +68,8 @@ def main(place: str, parent: str, stages: str) -> Callable[[], None]:
     return serve(listener)
 
 
-def _listen(place: str) -> socket.socket:
+def listening_socket(place: str) -> socket.socket:
+    """Where clients ask for forks: a socket of the file system. Raises OSError where there can be none."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(place)
     listener.listen(64)
@@ -81,8 +83,8 @@ class Variables:
     that it is asked to run.
     """
 
-    def __init__(self, second: bool) -> None:
-        self.open, self.told, self.kinds = second, dict[str, str](), set[str]()
+    def __init__(self, second: bool, told: Mapping[str, str]) -> None:
+        self.open, self.told, self.kinds = second, dict(told), set[str]()
 
     def suit(self, wanted: dict[str, str], kind: str) -> bool:
         """Whether the runtimes here have been told what is wanted."""
@@ -96,9 +98,14 @@ class Variables:
         return wanted == self.told
 
 
-def serve(listener: socket.socket, *, second: bool = False) -> Callable[[], None]:
-    """Fork for every client that asks for it. second: the runtimes are imported when the first one comes."""
-    variables = Variables(second)
+def serve(
+    listener: socket.socket, *, second: bool = False, told: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[], None]:
+    """Fork for every client that asks for it; returns in forks only: what the fork is to do.
+
+    second: the runtimes are imported when the first one comes. told: what they have been told, where they are here.
+    """
+    variables = Variables(second, told)
     with listener, selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
         while True:

@@ -1,0 +1,108 @@
+"""Processes that the runs of one command are forked from: forks of its own, made while what a run imports is there.
+
+The worker of the command line (`convert.cli.supervisor`) allows them. A program that calls the functions has none: it
+may have threads, whose locks a fork would find locked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from convert import activity, plugin
+from convert.interpreter import paused_garbage_collection
+from convert.runners import fork_server
+from convert.runners.fork_client import ADDRESS, second_address
+from convert.runners.sandbox import die_with_parent
+from convert.source import Source
+
+_folders: list[Path] = []
+"""Where sockets are made: one folder where warm processes are allowed, or none."""
+
+_addresses: dict[tuple[str, str], str] = {}
+"""The socket of the warm process for a runner, and for what its runtimes are told when they are imported."""
+
+
+def allow_warm_processes(folder: Path) -> None:
+    """From here on `warm_up` forks: this process works for one command. folder: its own, for sockets."""
+    _folders[:] = [folder]
+
+
+def are_allowed() -> bool:
+    """Whether this process works for one command."""
+    return bool(_folders)
+
+
+def warm_up(kind: str, formats: Sequence[str] = (), *, as_target: bool = False) -> None:
+    """Import what runs a `kind` and writes `formats`, and fork a process that its runs are forked from.
+
+    as_target: it is run under every setting by which its runtime computes otherwise, which the runtime reads when it is
+    imported; a process for each other setting imports it meanwhile. Call it before this process computes with what runs
+    a `kind`: of PyTorch's threads (libgomp) a fork has none, and waits for them for good. Nothing happens where nobody
+    has allowed it.
+    """
+    if not are_allowed():
+        return
+    with contextlib.suppress(Exception), paused_garbage_collection():  # what is wrong, the work itself will say
+        for variables in _other_settings(kind) if as_target else ():
+            _fork_server(kind, variables)
+        fork_server.preload([kind], list(formats))
+        _fork_server(kind, {})
+
+
+def address_of(kind: str, variables: Mapping[str, str]) -> str:
+    """The socket to fork a run of `kind` from, where its runtimes are told `variables`; empty where there is none."""
+    if mine := _addresses.get(_key(kind, variables)):
+        return mine
+    batch = os.environ.get(ADDRESS, "")
+    return second_address(batch) if batch and variables else batch
+
+
+def _other_settings(kind: str) -> list[dict[str, str]]:
+    asked = getattr(plugin.runner_for(kind), "settings", None)
+    return [] if asked is None else list(asked(Source(kind)))[1:]
+
+
+def _key(kind: str, variables: Mapping[str, str]) -> tuple[str, str]:
+    """Kinds that one runner runs have one process."""
+    runner = getattr(plugin.runner_for(kind), "__name__", kind)
+    return runner, " ".join(f"{name}={value}" for name, value in sorted(variables.items()))
+
+
+def _fork_server(kind: str, variables: Mapping[str, str]) -> None:
+    """A process that serves forks for `kind`; with variables it imports what runs it by itself, before it serves."""
+    key = _key(kind, variables)
+    if key in _addresses:
+        return
+    address = str(_folders[0] / f"warm.{len(_addresses)}")
+    try:
+        listener = fork_server.listening_socket(address)
+    except OSError:  # the path of the folder for temporary files may be too long for a socket
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    gc.freeze()  # else a collection in a fork writes to every object, and copies the pages that forks share
+    worker = os.getpid()
+    if os.fork():
+        listener.close()
+        _addresses[key] = address
+        return
+    fork_server.run_and_exit(lambda: _serve(listener, worker, kind, variables))
+
+
+def _serve(listener: socket.socket, worker: int, kind: str, variables: Mapping[str, str]) -> None:
+    """Serve forks until the worker ends; in a fork, do what it is to do."""
+    die_with_parent(worker)
+    activity.forget_listeners()  # what forks are doing is no news for whoever watches the worker
+    atexit._clear()  # nor is what the worker leaves behind theirs to tidy up
+    if variables:
+        os.environ.update(variables)
+        fork_server.preload([kind], [])
+        gc.freeze()
+    fork_server.serve(listener, told=variables)()

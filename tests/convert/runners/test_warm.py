@@ -1,0 +1,78 @@
+"""Runs of one command are forked from processes that it has made itself, and these end with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.onnx"
+
+WARM = """
+import json, os, sys
+from pathlib import Path
+import numpy as np
+from convert import plugin
+from convert.runners import process, warm
+from convert.runners.fork_client import ForkedProcess
+from convert.source import Source
+
+runner = plugin.runner_for("onnx")
+runner.settings = lambda source: [{"SETTING": "1"}, {"SETTING": "0"}]
+warm.allow_warm_processes(Path(sys.argv[2]))
+warm.warm_up("onnx", ["onnx"], as_target=True)
+warm.warm_up("onnx-object")
+feed = {"image": np.ones((2, 1, 28, 28), np.float32)}
+sockets = [warm.address_of("onnx", {}), warm.address_of("onnx-object", {}), warm.address_of("onnx", {"SETTING": "0"})]
+found = {"sockets": sockets, "forked": [], "outputs": []}
+for precision, setting in (("float32", 0), (process.AS_USED, 0), (process.AS_USED, 1)):
+    child = process.execute(Source("onnx", Path(sys.argv[1])), [feed], [precision], setting=setting)
+    found["forked"].append(isinstance(child.process, ForkedProcess))
+    found["outputs"] += [float(next(iter(o[0].values())).sum()) for o in child.results().values()]
+children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+print(json.dumps(found | {"children": children}))
+"""
+
+
+@pytest.mark.not_core
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux")
+def test_runs_are_forked_and_nothing_is_left(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WARM, str(FIXTURE), str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    same, again, other = found["sockets"]
+    assert same == again  # one runner, one process
+    assert other not in ("", same)  # which was told something else
+    assert found["forked"] == [True, True, True]
+    assert len(found["outputs"]) == 3
+    np.testing.assert_allclose(found["outputs"], _expected(), rtol=1e-5)
+    assert len(found["children"]) == 2
+    assert not [pid for pid in found["children"] if os.path.exists(f"/proc/{pid}") and _name(pid).startswith("python")]
+
+
+def _expected() -> float:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(FIXTURE))
+    return float(session.run(None, {"image": np.ones((2, 1, 28, 28), np.float32)})[0].sum())
+
+
+def _name(pid: str) -> str:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return "" if fields.rpartition(")")[2].split()[0] == "Z" else fields.partition("(")[2]
+
+
+def test_nothing_is_forked_where_nobody_allowed_it() -> None:
+    from convert.runners import warm
+
+    warm.warm_up("onnx", as_target=True)
+    assert not warm.address_of("onnx", {"SETTING": "0"})
